@@ -366,20 +366,11 @@ lead_to_standby(const ShardStandby *standby, const char **keywords, const char *
 	return nkept;
 }
 
-void
-shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandby *standby,
-					 const char ***keywords_out, const char ***values_out)
+/* Adds what neither server nor user mapping has said; returns the new n. */
+static int
+add_defaults(const char **keywords, const char **values, int n)
 {
-	int			max = list_length(server->options) + list_length(user->options) + 10 + lengthof(defaults);
-	const char **keywords = palloc0(max * sizeof(char *));
-	const char **values = palloc0(max * sizeof(char *));
 	const char *application;
-	int			n = 0;
-
-	n = append_options(server->options, shard_conninfo_is_server_option, keywords, values, n);
-	if (standby)
-		n = lead_to_standby(standby, keywords, values, n);
-	n = append_options(user->options, shard_conninfo_is_user_option, keywords, values, n);
 
 	for (int i = 0; i < lengthof(defaults); i++)
 	{
@@ -395,6 +386,35 @@ shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandb
 		keywords[n] = "application_name";
 		values[n++] = application;
 	}
+	return n;
+}
+
+/* Adds what nobody else may say; returns the new n. */
+static int
+add_own(const char **keywords, const char **values, int n)
+{
+	keywords[n] = "fallback_application_name";
+	values[n++] = shard_conninfo_session_name(MyProcPid);
+	keywords[n] = "client_encoding";
+	values[n++] = GetDatabaseEncodingName();
+	return n;
+}
+
+void
+shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandby *standby,
+					 const char ***keywords_out, const char ***values_out)
+{
+	int			max = list_length(server->options) + list_length(user->options) + 10 + lengthof(defaults);
+	const char **keywords = palloc0(max * sizeof(char *));
+	const char **values = palloc0(max * sizeof(char *));
+	int			n = 0;
+
+	n = append_options(server->options, shard_conninfo_is_server_option, keywords, values, n);
+	if (standby)
+		n = lead_to_standby(standby, keywords, values, n);
+	n = append_options(user->options, shard_conninfo_is_user_option, keywords, values, n);
+
+	n = add_defaults(keywords, values, n);
 	if (passes_scram_keys(server, user))
 	{
 		keywords[n] = "scram_client_key";
@@ -405,14 +425,86 @@ shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandb
 		keywords[n] = "require_auth";
 		values[n++] = "scram-sha-256";
 	}
-	keywords[n] = "fallback_application_name";
-	values[n++] = shard_conninfo_session_name(MyProcPid);
-	keywords[n] = "client_encoding";
-	values[n++] = GetDatabaseEncodingName();
+	n = add_own(keywords, values, n);
 	Assert(n < max);
 
 	*keywords_out = keywords;
 	*values_out = values;
+}
+
+static PQconninfoOption *
+parse_string(const char *conninfo)
+{
+	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+
+	/* libpq's own message quotes the string */
+	if (options == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("invalid connection string"),
+				 errhint("A connection string of libpq is expected, such as 'host=db1 dbname=shop user=copy'.")));
+	return options;
+}
+
+void
+shard_conninfo_parse(const char *conninfo, Oid userid, const char ***keywords_out, const char ***values_out)
+{
+	PQconninfoOption *options = parse_string(conninfo);
+	const char **keywords;
+	const char **values;
+	const char *denied = NULL;
+	const char *password;
+	int			max = 10 + lengthof(defaults);
+	int			n = 0;
+
+	for (PQconninfoOption *o = options; o->keyword; o++)
+		max++;
+	keywords = palloc0(max * sizeof(char *));
+	values = palloc0(max * sizeof(char *));
+	for (PQconninfoOption *o = options; o->keyword; o++)
+	{
+		if (o->val == NULL || o->val[0] == '\0' || find_option(o->keyword) == NULL || strcmp(o->keyword, "replication") == 0)
+			continue;
+		if (shard_conninfo_is_superuser_option(o->keyword))
+			denied = pstrdup(o->keyword);
+		keywords[n] = pstrdup(o->keyword);
+		values[n++] = pstrdup(o->val);
+	}
+	PQconninfoFree(options);
+	password = find_value(keywords, values, "password");
+	if (!superuser_arg(userid) && denied)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("only superusers may use option \"%s\" in a connection string", denied)));
+	if (!superuser_arg(userid) && password == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
+				 errmsg("password is required"),
+				 errdetail("Non-superusers must provide a password in the connection string.")));
+	n = add_own(keywords, values, add_defaults(keywords, values, n));
+	Assert(n < max);
+	*keywords_out = keywords;
+	*values_out = values;
+}
+
+char *
+shard_conninfo_place(const char *conninfo)
+{
+	static const char *const parts[] = {"service", "host", "hostaddr", "port", "dbname"};
+	PQconninfoOption *options = parse_string(conninfo);
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < lengthof(parts); i++)
+	{
+		for (PQconninfoOption *o = options; o->keyword; o++)
+		{
+			if (strcmp(o->keyword, parts[i]) == 0 && o->val && o->val[0] != '\0')
+				appendStringInfo(&buf, "%s%s=%s", buf.len > 0 ? " " : "", o->keyword, o->val);
+		}
+	}
+	PQconninfoFree(options);
+	return buf.data;
 }
 
 const char *

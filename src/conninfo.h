@@ -46,6 +46,17 @@ extern void shard_conninfo_build(ForeignServer *server, UserMapping *user, const
 								 const char ***keywords, const char ***values);
 
 /*
+ * The same from a connection string that userid has given.  Memory: current context.
+ * Errors: ERRCODE_SYNTAX_ERROR, without a word of the string, which may have a password; for those that are no superusers
+ * ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED when it has no password, and ERRCODE_INSUFFICIENT_PRIVILEGE for
+ * options that read files.
+ */
+extern void shard_conninfo_parse(const char *conninfo, Oid userid, const char ***keywords, const char ***values);
+
+/* What messages call the server that a connection string leads to: its host, port and database.  Memory: current context. */
+extern char *shard_conninfo_place(const char *conninfo);
+
+/*
  * The application_name by which nodes know the connections of process pid of this
  * server, unless the user has set another one: shardfdw:<system identifier>:<pid>.
  * Memory: current context.

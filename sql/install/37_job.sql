@@ -33,14 +33,14 @@ CREATE TABLE shardfdw_internal.job (
 REVOKE ALL ON shardfdw_internal.job FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.job IS 'Jobs, running and ended. Read the view shardfdw.jobs instead.';
 COMMENT ON COLUMN shardfdw_internal.job.id IS 'Number of the job.';
-COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move, split, merge, shard or unshard.';
+COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move, split, merge, shard, unshard or import.';
 COMMENT ON COLUMN shardfdw_internal.job.state IS 'running, done, failed or cancelled.';
 COMMENT ON COLUMN shardfdw_internal.job.stage IS 'What it is doing, or did last.';
-COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together; once a split or merge has switched, those of the new ones; of shard and unshard, the table.';
+COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together; once a split or merge has switched, those of the new ones; of shard, unshard and import, the table.';
 COMMENT ON COLUMN shardfdw_internal.job.names IS 'Their names when it began.';
-COMMENT ON COLUMN shardfdw_internal.job.source IS 'Node that has the shards when it begins; null: the coordinator, or several nodes.';
+COMMENT ON COLUMN shardfdw_internal.job.source IS 'Node that has the shards when it begins, or where the server is that an import reads; null: the coordinator, or several nodes.';
 COMMENT ON COLUMN shardfdw_internal.job.target IS 'Node that has them when it is done; null: several nodes, or the coordinator.';
-COMMENT ON COLUMN shardfdw_internal.job.mode IS 'online or block.';
+COMMENT ON COLUMN shardfdw_internal.job.mode IS 'online or block; of imports, online or copy.';
 COMMENT ON COLUMN shardfdw_internal.job.role IS 'Role that has asked for it, and whose user mappings it uses.';
 COMMENT ON COLUMN shardfdw_internal.job.pid IS 'Process that does it.';
 COMMENT ON COLUMN shardfdw_internal.job.started IS 'When it began.';
@@ -49,7 +49,7 @@ COMMENT ON COLUMN shardfdw_internal.job.rows_copied IS 'Rows copied so far.';
 COMMENT ON COLUMN shardfdw_internal.job.bytes_copied IS 'Bytes of these rows on their way.';
 COMMENT ON COLUMN shardfdw_internal.job.changes_applied IS 'Changes that were made on the source during the copy, and are made on the target.';
 COMMENT ON COLUMN shardfdw_internal.job.lag_bytes IS 'Bytes of the source''s WAL that are still to be looked at; null: not known.';
-COMMENT ON COLUMN shardfdw_internal.job.write_pause IS 'How long writers of the shards have waited at the switch; null: it has not come.';
+COMMENT ON COLUMN shardfdw_internal.job.write_pause IS 'How long writers of the shards, or of an import''s source, have waited at the switch; null: it has not come.';
 COMMENT ON COLUMN shardfdw_internal.job.waits_for IS 'Whom it waits for; null: nobody.';
 COMMENT ON COLUMN shardfdw_internal.job.sqlstate IS 'Of the error that has ended it.';
 COMMENT ON COLUMN shardfdw_internal.job.message IS 'The error.';
@@ -69,16 +69,16 @@ CREATE VIEW shardfdw.jobs AS
 	-- others' queries and values stand in these
 	LEFT JOIN LATERAL (SELECT j.waits_for, j.message FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.jobs TO PUBLIC;
-COMMENT ON VIEW shardfdw.jobs IS 'Moves, splits and merges of shards, and tables that are sharded or made plain online: jobs that run and those that have ended.';
+COMMENT ON VIEW shardfdw.jobs IS 'Moves, splits and merges of shards, tables that are sharded or made plain online, or imported: jobs that run and those that have ended.';
 COMMENT ON COLUMN shardfdw.jobs.id IS 'Number of the job, for wait_job() and cancel_job().';
-COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move, split, merge, shard or unshard.';
+COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move, split, merge, shard, unshard or import.';
 COMMENT ON COLUMN shardfdw.jobs.state IS
 	'running; done; failed; cancelled; interrupted: its process has ended before it could say how, and the shards are where the view shards has them.';
 COMMENT ON COLUMN shardfdw.jobs.stage IS 'What it is doing, or did last.';
-COMMENT ON COLUMN shardfdw.jobs.shards IS 'The shards, those of colocated tables together; of shard and unshard, the table.';
-COMMENT ON COLUMN shardfdw.jobs.source IS 'Node that has the shards when it begins; null: the coordinator, or several nodes.';
+COMMENT ON COLUMN shardfdw.jobs.shards IS 'The shards, those of colocated tables together; of shard, unshard and import, the table.';
+COMMENT ON COLUMN shardfdw.jobs.source IS 'Node that has the shards when it begins, or where the server is that an import reads; null: the coordinator, or several nodes.';
 COMMENT ON COLUMN shardfdw.jobs.target IS 'Node that has them when it is done; null: several nodes, or the coordinator.';
-COMMENT ON COLUMN shardfdw.jobs.mode IS 'online or block.';
+COMMENT ON COLUMN shardfdw.jobs.mode IS 'online or block; of imports, online or copy.';
 COMMENT ON COLUMN shardfdw.jobs.role IS 'Role that has asked for it.';
 COMMENT ON COLUMN shardfdw.jobs.pid IS 'Process that does it.';
 COMMENT ON COLUMN shardfdw.jobs.started IS 'When it began.';
@@ -87,7 +87,7 @@ COMMENT ON COLUMN shardfdw.jobs.rows_copied IS 'Rows copied so far.';
 COMMENT ON COLUMN shardfdw.jobs.bytes_copied IS 'Bytes of these rows on their way.';
 COMMENT ON COLUMN shardfdw.jobs.changes_applied IS 'Changes that were made on the source during the copy, and are made on the target.';
 COMMENT ON COLUMN shardfdw.jobs.lag_bytes IS 'Bytes of the source''s WAL that are still to be looked at; null: not known.';
-COMMENT ON COLUMN shardfdw.jobs.write_pause IS 'How long writers of the shards have waited at the switch; null: it has not come.';
+COMMENT ON COLUMN shardfdw.jobs.write_pause IS 'How long writers of the shards, or of an import''s source, have waited at the switch; null: it has not come.';
 COMMENT ON COLUMN shardfdw.jobs.waits_for IS 'Whom it waits for; null: nobody. For its role and members of that.';
 COMMENT ON COLUMN shardfdw.jobs.error IS 'The error that has ended it; null: none. For its role and members of that.';
 

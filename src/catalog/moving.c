@@ -31,6 +31,8 @@
 #define JOB_LOCK_KIND 16
 #define TURN_LOCK_KIND 17
 #define WAIT_LOCK_KIND 18		/* of number 0, share: waits for a job */
+#define CUT_OVER_LOCK_KIND 19	/* of a job, share: wants it to cut over, with the source's table locked */
+#define CUT_OVER_FREE_LOCK_KIND 20	/* the same without that */
 
 PG_FUNCTION_INFO_V1(shardfdw_hold_shards);
 
@@ -134,6 +136,36 @@ shard_moving_waiting(int *n)
 
 	set_tag(&tag, 0, WAIT_LOCK_KIND);
 	return GetLockConflicts(&tag, ExclusiveLock, n);
+}
+
+void
+shard_moving_ask_cut_over(int64 id, bool lock)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, lock ? CUT_OVER_LOCK_KIND : CUT_OVER_FREE_LOCK_KIND);
+	(void) LockAcquire(&tag, ShareLock, false, false);
+}
+
+/* Does another process hold the lock? */
+static bool
+is_asked(int64 id, uint16 kind)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, kind);
+	if (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	LockRelease(&tag, ExclusiveLock, true);
+	return false;
+}
+
+ShardCutOver
+shard_moving_cut_over_asked(int64 id)
+{
+	if (is_asked(id, CUT_OVER_LOCK_KIND))
+		return SHARD_CUT_OVER_LOCK;
+	return is_asked(id, CUT_OVER_FREE_LOCK_KIND) ? SHARD_CUT_OVER_FREE : SHARD_CUT_OVER_NONE;
 }
 
 Oid

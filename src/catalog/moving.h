@@ -33,6 +33,17 @@ extern void shard_moving_begin_wait(void);
 extern void shard_moving_end_wait(void);
 extern VirtualTransactionId *shard_moving_waiting(int *n);
 
+typedef enum ShardCutOver
+{
+	SHARD_CUT_OVER_NONE,
+	SHARD_CUT_OVER_LOCK,		/* the source's table is to be locked, and closed */
+	SHARD_CUT_OVER_FREE			/* nobody writes there any more */
+} ShardCutOver;
+
+/* Asks a job that imports to cut over, until the transaction ends; and whether somebody does. */
+extern void shard_moving_ask_cut_over(int64 id, bool lock);
+extern ShardCutOver shard_moving_cut_over_asked(int64 id);
+
 /* The table of jobs. */
 extern Oid	shard_moving_journal(void);
 

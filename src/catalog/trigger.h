@@ -15,4 +15,7 @@
  */
 extern bool shard_trigger_fires(const TriggerDesc *triggers, int events, bool rows_only);
 
+/* The same in the session as it is: one that plays a replica fires fewer.  Not for plans, which may outlast that. */
+extern bool shard_trigger_fires_now(const TriggerDesc *triggers, int events);
+
 #endif

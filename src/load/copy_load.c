@@ -182,7 +182,7 @@ open_source(ShardLoad *load)
 
 	if (load->resume == NULL)
 	{
-		load->source = BeginCopyFrom(load->pstate, load->rel, load->where, stmt->filename, stmt->is_program, NULL,
+		load->source = BeginCopyFrom(load->pstate, load->rel, load->where, stmt->filename, stmt->is_program, load->feed,
 									 stmt->attlist, load->options->core);
 		return true;
 	}
@@ -193,7 +193,7 @@ open_source(ShardLoad *load)
 
 uint64
 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node *where,
-				const ShardCopyOptions *options, ShardResume *resume,
+				const ShardCopyOptions *options, ShardResume *resume, copy_data_source_cb feed,
 				ProcessUtilityContext context, CommandDest dest)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw load",
@@ -206,6 +206,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 	load->cxt = cxt;
 	load->pstate = pstate;
 	load->stmt = stmt;
+	load->feed = feed;
 	load->rel = parent;
 	load->map = shard_route_pin(parent, &load->partdesc);
 	if (load->map == NULL)

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "commands/copy.h"
 #include "load/input/copy_option.h"
 #include "load/resume.h"
 #include "nodes/parsenodes.h"
@@ -16,11 +17,12 @@
 
 /*
  * Runs COPY parent FROM, whose rights have been checked.  where: its condition,
- * transformed, or NULL; resume: what it is a part of, or NULL; context, dest: of ProcessUtility.
+ * transformed, or NULL; resume: what it is a part of, or NULL; feed: gives the input, NULL: stmt says where
+ * that is; context, dest: of ProcessUtility.
  * Returns the rows that were loaded.  Errors: as core's COPY FROM gives them.
  */
 extern uint64 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent,
-							  Node *where, const ShardCopyOptions *options, ShardResume *resume,
+							  Node *where, const ShardCopyOptions *options, ShardResume *resume, copy_data_source_cb feed,
 							  ProcessUtilityContext context, CommandDest dest);
 
 #endif

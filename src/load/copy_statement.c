@@ -31,6 +31,7 @@
 #include "parser/parse_collate.h"
 #include "parser/parse_expr.h"
 #include "parser/parse_relation.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -149,6 +150,7 @@ typedef struct ShardCopyCall
 	const char *query_string;
 	QueryEnvironment *query_env;
 	Oid			relid;
+	copy_data_source_cb feed;	/* gives the input; NULL: stmt says where that is */
 	ProcessUtilityContext context;
 	CommandDest dest;
 } ShardCopyCall;
@@ -185,7 +187,7 @@ copy_from(const ShardCopyCall *from, const CopyStmt *stmt, ShardResume *resume)
 		PreventCommandIfReadOnly("COPY FROM");
 
 	shard_copy_option_parse(pstate, stmt->options, &options);
-	nrows = shard_copy_load(pstate, stmt, rel, where, &options, resume, from->context, from->dest);
+	nrows = shard_copy_load(pstate, stmt, rel, where, &options, resume, from->feed, from->context, from->dest);
 	table_close(rel, NoLock);
 	free_parsestate(pstate);
 	return nrows;
@@ -211,7 +213,7 @@ run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		 ProcessUtilityContext context, QueryEnvironment *query_env, CommandDest dest, uint64 *nrows)
 {
 	const CopyStmt *stmt = castNode(CopyStmt, pstmt->utilityStmt);
-	ShardCopyCall from = {stmt, query_string, query_env, InvalidOid, context, dest};
+	ShardCopyCall from = {stmt, query_string, query_env, InvalidOid, NULL, context, dest};
 	ParseState *pstate;
 	bool		done = true;
 
@@ -258,4 +260,21 @@ shard_copy_statement_run(PlannedStmt *pstmt, const char *query_string, bool read
 	if (qc)
 		SetQueryCompletion(qc, CMDTAG_COPY, nrows);
 	return true;
+}
+
+uint64
+shard_copy_statement_load(Oid relid, List *columns, copy_data_source_cb feed, bool alone)
+{
+	CopyStmt   *stmt = makeNode(CopyStmt);
+	ShardCopyCall from = {stmt, NULL, NULL, relid, feed, alone ? PROCESS_UTILITY_TOPLEVEL : PROCESS_UTILITY_QUERY, alone ? DestRemote : DestNone};
+
+	stmt->relation = makeRangeVar(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid), -1);
+	stmt->attlist = columns;
+	stmt->is_from = true;
+	LockRelationOid(relid, RowExclusiveLock);
+	if (shard_map_get(relid) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not a sharded table any more", get_rel_name(relid))));
+	return copy_from(&from, stmt, NULL);
 }

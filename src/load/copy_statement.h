@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "commands/copy.h"
 #include "tcop/utility.h"
 
 /*
@@ -16,5 +17,12 @@
 extern bool shard_copy_statement_run(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 									 ProcessUtilityContext context, QueryEnvironment *query_env,
 									 DestReceiver *dest, QueryCompletion *qc);
+
+/*
+ * Loads lines of COPY's text format that feed gives into columns (of String) of a sharded table, with the rights of the
+ * current user.  alone: it is the whole transaction, so it may write over several connections to a node.  Returns the
+ * rows that were loaded.  Errors: as those of COPY FROM.
+ */
+extern uint64 shard_copy_statement_load(Oid relid, List *columns, copy_data_source_cb feed, bool alone);
 
 #endif

@@ -32,6 +32,7 @@ typedef struct ShardLoad
 	MemoryContext cxt;
 	ParseState *pstate;
 	const CopyStmt *stmt;
+	copy_data_source_cb feed;	/* gives the input; NULL: stmt says where that is */
 	Relation	rel;
 	const ShardMap *map;
 	PartitionDesc partdesc;		/* that map fits */

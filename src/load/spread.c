@@ -78,7 +78,7 @@ has_triggers(Oid relid)
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return true;
-	result = shard_trigger_fires(rel->trigdesc, ~0, false);
+	result = shard_trigger_fires_now(rel->trigdesc, ~0);
 	relation_close(rel, AccessShareLock);
 	return result;
 }

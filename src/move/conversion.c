@@ -31,7 +31,6 @@
 #include "own_schema.h"
 #include "pgstat.h"
 #include "remote/wire/wait.h"
-#include "remote/xact/twophase.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -150,10 +149,7 @@ call_with_timeout(void *arg)
 static void
 commit_on_nodes(const ShardConversion *conversion)
 {
-	uint64		nleft = shard_twophase_count_left();
-
-	shard_move_commit();
-	if (shard_twophase_count_left() != nleft)
+	if (!shard_move_commit_confirmed())
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, conversion->id),
@@ -205,7 +201,7 @@ begin_job(ShardConversion *conversion, const ShardJobArgs *args)
 {
 	const char *name;
 	char	   *plan;
-	ShardJobRow row = {.kind = conversion->back ? "unshard" : "shard", .ntables = 1, .online = true};
+	ShardJobRow row = {.kind = conversion->back ? "unshard" : "shard", .ntables = 1, .mode = "online"};
 	MemoryContext oldcxt;
 
 	shard_move_begin(conversion->userid);

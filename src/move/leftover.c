@@ -1,6 +1,6 @@
 /*
  * leftover.c
- *	  Removes what jobs that have ended have left on nodes, and beside tables that were to be sharded or made plain.
+ *	  Removes what jobs that have ended have left on nodes, beside tables that were to be sharded or made plain, and in tables that were to be imported.
  *
  * A job's schema on a node says in its comment what else the job has made there, and has
  * the coordinator's identity in its name; so nothing here needs the journal.  Who removes
@@ -78,22 +78,22 @@ shard_leftover_remove_own(const ShardMove *move)
 	shard_recover_log(outcomes);
 }
 
-/* As the owners of what jobs have left beside tables: their rights are enough, and more must not be used. */
+/* As the owners of what jobs have left of tables, which query lists: their rights are enough, and more must not be used. */
 static List *
-remove_conversions(List *outcomes)
+remove_as_owners(const char *query, const char *call, List *outcomes)
 {
 	Oid			userid;
 	int			sec_context;
 	char	   *owners;
 
 	if (!superuser())
-		return remove_by("remove_conversions()", outcomes);
-	owners = shard_move_value("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_owners()");
+		return remove_by(call, outcomes);
+	owners = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query));
 	GetUserIdAndSecContext(&userid, &sec_context);
 	for (char *owner = strtok(owners, " "); owner; owner = strtok(NULL, " "))
 	{
 		SetUserIdAndSecContext(atooid(owner), sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-		outcomes = remove_by("remove_conversions()", outcomes);
+		outcomes = remove_by(call, outcomes);
 		SetUserIdAndSecContext(userid, sec_context);
 	}
 	return outcomes;
@@ -114,5 +114,6 @@ shard_leftover_recover(List *outcomes)
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
 	if (nodes.len > 0)
 		outcomes = remove_traces(nodes.data, "NULL", outcomes);
-	return remove_conversions(outcomes);
+	outcomes = remove_as_owners("conversion_owners()", "remove_conversions()", outcomes);
+	return remove_as_owners("import_owners()", "remove_imports()", outcomes);
 }

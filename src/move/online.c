@@ -129,7 +129,7 @@ compare(OnlineMove *online)
 	ShardConn  *into;
 
 	shard_move_begin(move->userid);
-	slot = shard_slot_create(move, psprintf("%s_v", move->schema));
+	slot = shard_slot_create(move->cxt, shard_link_open(move->source, move->userid, true), psprintf("%s_v", move->schema));
 	from = shard_link_open(move->source, move->userid, false);
 	into = shard_link_open(move->target, move->userid, false);
 	shard_move_commit();
@@ -180,7 +180,7 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 	publish(move);
 	shard_job_set_waiting(move->id, psprintf("transactions on node \"%s\" that write, prepared ones, too", move->source_name));
 	shard_move_begin(move->userid);
-	online.slot = shard_slot_create(move, move->schema);
+	online.slot = shard_slot_create(move->cxt, shard_link_open(move->source, move->userid, true), move->schema);
 	online.from = shard_link_open(move->source, move->userid, false);
 	online.into = shard_link_open(move->target, move->userid, false);
 	shard_move_commit();

@@ -11,20 +11,16 @@
 
 #include "access/xact.h"
 #include "fault.h"
-#include "guc.h"
 #include "miscadmin.h"
 #include "move/job/job.h"
 #include "move/job/link.h"
+#include "move/job/rate.h"
 #include "move/relay.h"
-#include "postmaster/interrupt.h"
 #include "remote/wire/error.h"
-#include "remote/wire/wait.h"
-#include "utils/guc.h"
 #include "utils/timestamp.h"
 
 #define FLUSH_BYTES (256 * 1024)	/* of what the target has not taken yet, before the source is read on */
 #define PROGRESS_MS 1000
-#define RATE_MS 10				/* less than that is not worth a pause */
 
 /* "table (columns)" for COPY; without columns, COPY takes all that are not generated. */
 static char *
@@ -75,55 +71,13 @@ put_message(const ShardMoveTable *table, ShardConn *into, const char *message, i
 
 /* Writes the progress down now and then, where a transaction of its own can do that. */
 static void
-note_progress(ShardMove *move)
+note_progress(void *arg)
 {
+	ShardMove  *move = arg;
+
 	if (!IsTransactionState() &&
 		TimestampDifferenceExceeds(move->progress.noted_at, GetCurrentTimestamp(), PROGRESS_MS))
 		shard_job_set_progress(move->id, &move->progress);
-}
-
-/* What has been copied since when, for shardfdw.max_move_rate. */
-typedef struct CopyRate
-{
-	int			kb;				/* a second; 0: no limit */
-	TimestampTz since;
-	int64		nbytes;
-} CopyRate;
-
-/* Waits while more has been copied than shardfdw.max_move_rate allows.  The source waits, too, since nobody reads from it. */
-static void
-keep_rate(ShardMove *move, CopyRate *rate, int nbytes)
-{
-	long		early_ms;
-
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-	}
-	if (rate->kb != shard_guc_max_move_rate_kb)
-	{
-		rate->kb = shard_guc_max_move_rate_kb;
-		rate->since = GetCurrentTimestamp();
-		rate->nbytes = 0;
-	}
-	if (rate->kb == 0)
-		return;
-	rate->nbytes += nbytes;
-	early_ms = (long) (rate->nbytes * 1000 / ((int64) rate->kb * 1024)) - (long) ((GetCurrentTimestamp() - rate->since) / 1000);
-	/* what was not copied in time is not made up for */
-	if (early_ms < -PROGRESS_MS)
-	{
-		rate->since = GetCurrentTimestamp();
-		rate->nbytes = 0;
-	}
-	/* in pieces of a second, since the setting may change */
-	while (early_ms >= RATE_MS && !ConfigReloadPending)
-	{
-		note_progress(move);
-		shard_wait_pause(Min(early_ms, PROGRESS_MS), false);
-		early_ms -= PROGRESS_MS;
-	}
 }
 
 void
@@ -135,7 +89,7 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 	char	   *message;
 	int			unsent = 0;
 	int			len;
-	CopyRate	rate = {0};
+	ShardRate	rate = {0};
 
 	begin_copy(from, psprintf("COPY %s TO STDOUT (FORMAT %s)", copy_name(table->remote_name, table), format), table->name, PGRES_COPY_OUT);
 	begin_copy(into, psprintf("COPY %s FROM STDIN (FORMAT %s)", copy_name(table->staging, table), format), table->name, PGRES_COPY_IN);
@@ -151,7 +105,7 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 		PQfreemem(message);
 		move->progress.nbytes += len;
 		CHECK_FOR_INTERRUPTS();
-		keep_rate(move, &rate, len);
+		shard_rate_keep(&rate, len, note_progress, move);
 	}
 	/* of the source: when it has failed, the target must not take what has come for all */
 	res = shard_link_result(from, table->name);

@@ -1,6 +1,6 @@
 /*
  * worker.c
- *	  The process that moves, splits and merges shards, or shards a table (conversion.c).
+ *	  The process that moves, splits and merges shards, shards a table (conversion.c), or fills one from elsewhere (import/import_job.c).
  *
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "move/block.h"
 #include "move/conversion.h"
+#include "move/import/import_job.h"
 #include "move/job/job.h"
 #include "move/job/table.h"
 #include "move/leftover.h"
@@ -132,7 +133,7 @@ insert_row(const ShardMove *move)
 	const char **names = palloc(sizeof(char *) * move->ntables);
 	ShardJobRow row = {
 		.id = move->id, .kind = kind_of(move), .ntables = move->ntables, .relids = relids, .names = names,
-		.source_name = move->source_name, .target_name = move->target_name, .online = move->online, .userid = move->userid
+		.source_name = move->source_name, .target_name = move->target_name, .mode = move->online ? "online" : "block", .userid = move->userid
 	};
 
 	for (int i = 0; i < move->ntables; i++)
@@ -266,15 +267,17 @@ end_failed(ShardMove *move, ErrorData *error)
 	shard_job_end(move->id, error);
 }
 
-/* One of move and conversion is NULL. */
+/* One of move, conversion and import is there. */
 static void
-run_to_end(ShardMove *move, ShardConversion *conversion, const ShardJobArgs *args)
+run_to_end(ShardMove *move, ShardConversion *conversion, ShardTableImport *import, const ShardJobArgs *args)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 
 	PG_TRY();
 	{
-		if (conversion)
+		if (import)
+			shard_import_run(import, args);
+		else if (conversion)
 			shard_conversion_run(conversion, args);
 		else
 			run_move(move, args);
@@ -291,7 +294,9 @@ run_to_end(ShardMove *move, ShardConversion *conversion, const ShardJobArgs *arg
 		FlushErrorState();
 		RESUME_INTERRUPTS();
 		MemoryContextSwitchTo(cxt);
-		if (conversion)
+		if (import)
+			shard_import_end_failed(import, error);
+		else if (conversion)
 			shard_conversion_end_failed(conversion, error);
 		else
 			end_failed(move, error);
@@ -312,8 +317,10 @@ shard_mover_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(args.database, InvalidOid, 0);
 	shard_worker_settings_apply();
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw job", ALLOCSET_DEFAULT_SIZES));
-	if (OidIsValid(args.converted))
-		run_to_end(NULL, shard_conversion_make(&args), &args);
+	if (args.imported)
+		run_to_end(NULL, NULL, shard_import_make(&args), &args);
+	else if (OidIsValid(args.converted))
+		run_to_end(NULL, shard_conversion_make(&args), NULL, &args);
 	else
-		run_to_end(make_move(&args), NULL, &args);
+		run_to_end(make_move(&args), NULL, NULL, &args);
 }

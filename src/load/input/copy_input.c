@@ -1,6 +1,6 @@
 /*
  * copy_input.c
- *	  The bytes that COPY FROM reads: of a file, a program, or the client.
+ *	  The bytes that COPY FROM reads: of a file, a program, the client, or a callback.
  *
  * Core's BeginCopyFrom() has opened the file, started the program or asked the
  * client; EndCopyFrom() will close it.  Between these calls only this file reads.
@@ -64,7 +64,7 @@ look_at_file(ShardCopyInput *input)
 	/* it may have the number of a pipe that was closed and is still in a wait set */
 	shard_wait_sockets_changed();
 	input->size_bytes = PG_UINT64_MAX;
-	if (input->is_client)
+	if (input->fd < 0)
 		return;
 	input->may_block = fstat(input->fd, &st) != 0 || !S_ISREG(st.st_mode);
 	if (!input->may_block)
@@ -79,9 +79,9 @@ shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg)
 	input->cstate = cstate;
 	input->idle = idle;
 	input->idle_arg = arg;
-	input->is_client = cstate->copy_src != COPY_FILE;
+	input->is_client = cstate->copy_src == COPY_FRONTEND;
 	input->message = cstate->fe_msgbuf;
-	input->fd = input->is_client ? -1 : fileno(cstate->copy_file);
+	input->fd = cstate->copy_src == COPY_FILE ? fileno(cstate->copy_file) : -1;
 	look_at_file(input);
 	return input;
 }
@@ -381,6 +381,19 @@ read_file(ShardCopyInput *input, char *buf, size_t max_bytes)
 	return nread;
 }
 
+/* It waits by itself; nodes take what they were sent meanwhile. */
+static size_t
+read_callback(ShardCopyInput *input, char *buf, size_t max_bytes)
+{
+	size_t		nread;
+
+	(void) input->idle(input->idle_arg);
+	nread = input->cstate->data_source_cb(buf, 1, (int) Min(max_bytes, PG_INT32_MAX));
+	if (nread == 0)
+		input->at_end = true;
+	return nread;
+}
+
 size_t
 shard_copy_input_read(ShardCopyInput *input, char *buf, size_t max_bytes)
 {
@@ -391,6 +404,8 @@ shard_copy_input_read(ShardCopyInput *input, char *buf, size_t max_bytes)
 		return 0;
 	if (input->is_client)
 		nread = read_client(input, buf, max_bytes);
+	else if (cstate->copy_src == COPY_CALLBACK)
+		nread = read_callback(input, buf, max_bytes);
 	else
 		nread = read_file(input, buf, max_bytes);
 	input->nread += nread;

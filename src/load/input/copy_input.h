@@ -1,6 +1,6 @@
 /*
  * copy_input.h
- *	  The bytes that COPY FROM reads: of a file, a program, or the client.
+ *	  The bytes that COPY FROM reads: of a file, a program, the client, or a callback.
  */
 #ifndef SHARDFDW_COPY_INPUT_H
 #define SHARDFDW_COPY_INPUT_H

@@ -166,7 +166,7 @@ parent_reason(CopyFromState cstate)
 	Relation	rel = cstate->rel;
 	PartitionKey key = RelationGetPartitionKey(rel);
 
-	if (shard_trigger_fires(rel->trigdesc, TRIGGER_TYPE_INSERT, false))
+	if (shard_trigger_fires_now(rel->trigdesc, TRIGGER_TYPE_INSERT))
 		return "the table has a trigger on INSERT";
 	if (rel->rd_rel->relispartition)
 		return "the table is itself a partition";
@@ -230,7 +230,7 @@ shard_reason(Relation parent, const Shard *shard)
 	Relation	rel = table_open(shard->relid, RowExclusiveLock);
 	const char *reason = shard_columns_reason(parent, rel, shard);
 
-	if (reason == NULL && shard_trigger_fires(rel->trigdesc, TRIGGER_TYPE_INSERT, false))
+	if (reason == NULL && shard_trigger_fires_now(rel->trigdesc, TRIGGER_TYPE_INSERT))
 		reason = psprintf("shard %s has a trigger on INSERT", shard->name);
 	if (reason == NULL && !shard_option_table_bool(shard->relid, "updatable", true))
 		reason = psprintf("shard %s is not updatable", shard->name);

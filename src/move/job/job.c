@@ -58,6 +58,7 @@ PG_FUNCTION_INFO_V1(shardfdw_start_job);
 PG_FUNCTION_INFO_V1(shardfdw_wait_move);
 PG_FUNCTION_INFO_V1(shardfdw_wait_job);
 PG_FUNCTION_INFO_V1(shardfdw_cancel_job);
+PG_FUNCTION_INFO_V1(shardfdw_cut_over);
 
 /* Columns of shardfdw_internal.job that are read here. */
 enum
@@ -83,6 +84,7 @@ enum
 /* What a row says. */
 typedef struct JobRow
 {
+	char	   *kind;
 	char	   *state;
 	char	   *stage;
 	char	   *mode;
@@ -177,7 +179,7 @@ shard_job_insert(const ShardJobRow *row)
 						   " VALUES (" INT64_FORMAT ", '%s', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
 						   " %s, %s, '%s', %s, %d, pg_catalog.clock_timestamp())",
 						   row->id - KEPT_JOBS, row->id, row->kind, oids.data, names.data,
-						   literal(row->source_name), literal(row->target_name), row->online ? "online" : "block",
+						   literal(row->source_name), literal(row->target_name), row->mode,
 						   literal(GetUserNameFromId(row->userid, false)), MyProcPid));
 }
 
@@ -283,6 +285,7 @@ read_row(int64 id, JobRow *row)
 		Datum		source;
 		bool		isnull;
 
+		row->kind = text_column(tuple, JOB_KIND, desc);
 		row->state = text_column(tuple, JOB_STATE, desc);
 		row->stage = text_column(tuple, JOB_STAGE, desc);
 		source = heap_getattr(tuple, JOB_SOURCE, desc, &isnull);
@@ -438,9 +441,17 @@ check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext 
 	look->at = GetCurrentTimestamp();
 }
 
-/* Waits for the end of a job; patient: also for what is left to do after its switch. */
+/* For what of a job somebody waits. */
+typedef enum Awaited
+{
+	AWAIT_END,
+	AWAIT_PLACE,				/* not for what is left to do then: an import has come to follow its source, or shards have moved */
+	AWAIT_CUT_OVER				/* an import's table can be written to */
+} Awaited;
+
+/* Waits for a job. */
 static char *
-await(int64 id, bool patient)
+await(int64 id, Awaited awaited)
 {
 	TimestampTz dropping_since = 0;
 	BlockedLook look = {0};
@@ -465,7 +476,10 @@ await(int64 id, bool patient)
 					 errmsg("job " INT64_FORMAT " was interrupted", id),
 					 errdetail("Its process has ended before it could say how; the view shardfdw.shards tells where the shards are."),
 					 errhint("The server's log may have more. What the job has left on nodes is removed by SELECT shardfdw.recover_prepared_transactions().")));
-		if (!patient && strcmp(row.stage, "dropping") == 0)
+		if ((awaited == AWAIT_PLACE && strcmp(row.stage, SHARD_JOB_FOLLOWING) == 0) ||
+			(awaited == AWAIT_CUT_OVER && strcmp(row.stage, "dropping") == 0))
+			break;
+		if (awaited == AWAIT_PLACE && strcmp(row.stage, "dropping") == 0)
 		{
 			if (dropping_since == 0)
 				dropping_since = GetCurrentTimestamp();
@@ -498,14 +512,14 @@ shardfdw_wait_job(PG_FUNCTION_ARGS)
 	if (strcmp(row.state, "running") == 0)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_wait('wait_job', %s, %s)",
 								 literal(row.source), literal(row.mode)));
-	PG_RETURN_TEXT_P(cstring_to_text(await(id, true)));
+	PG_RETURN_TEXT_P(cstring_to_text(await(id, AWAIT_END)));
 }
 
 /* wait_move(id bigint) -> void */
 Datum
 shardfdw_wait_move(PG_FUNCTION_ARGS)
 {
-	(void) await(PG_GETARG_INT64(0), false);
+	(void) await(PG_GETARG_INT64(0), AWAIT_PLACE);
 	PG_RETURN_VOID();
 }
 
@@ -524,6 +538,35 @@ shardfdw_cancel_job(PG_FUNCTION_ARGS)
 	if (strcmp(row.state, "running") != 0 || !shard_moving_is_running(id))
 		PG_RETURN_BOOL(false);
 	PG_RETURN_BOOL(kill(row.pid, SIGINT) == 0);
+}
+
+/* cut_over(job bigint, lock boolean) -> void */
+Datum
+shardfdw_cut_over(PG_FUNCTION_ARGS)
+{
+	int64		id = PG_GETARG_INT64(0);
+	JobRow		row;
+	PGPROC	   *proc;
+
+	get_row(id, &row);
+	if (!may_use(&row))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be a member of role \"%s\" to have job " INT64_FORMAT " cut over", row.role, id)));
+	if (strcmp(row.kind, "import") != 0 || strcmp(row.mode, "online") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("job " INT64_FORMAT " does not follow a table of another server", id)));
+	if (strcmp(row.state, "running") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("job " INT64_FORMAT " has ended", id)));
+	shard_moving_ask_cut_over(id, PG_GETARG_BOOL(1));
+	proc = BackendPidGetProc(row.pid);
+	if (proc)
+		SetLatch(&proc->procLatch);
+	(void) await(id, AWAIT_CUT_OVER);
+	PG_RETURN_VOID();
 }
 
 /* ---------- starting ---------- */

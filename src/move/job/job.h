@@ -18,8 +18,9 @@ typedef struct ShardJobArgs
 	dsm_handle	link;			/* a ShardJobLink, as long as the caller waits for the number */
 	Oid			database;
 	Oid			userid;
-	Oid			converted;		/* a table that is to be sharded, or made plain; else there are shards */
+	Oid			converted;		/* a table that is to be sharded, made plain or imported into; else there are shards */
 	bool		back;			/* it is to be made plain */
+	bool		imported;		/* it is to get the rows of a table elsewhere */
 	int			nshards;
 	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			target;
@@ -47,6 +48,9 @@ extern int64 shard_job_start(ShardJobArgs *args, const char *plan);
  */
 extern int64 shard_job_link(const ShardJobArgs *args, char **plan);
 
+/* The stage of an import that has copied, and follows the source until it is told to cut over. */
+#define SHARD_JOB_FOLLOWING "following"
+
 /* A job that begins. */
 typedef struct ShardJobRow
 {
@@ -57,7 +61,7 @@ typedef struct ShardJobRow
 	const char *const *names;	/* qualified and quoted */
 	const char *source_name;	/* NULL: no node */
 	const char *target_name;
-	bool		online;
+	const char *mode;
 	Oid			userid;
 } ShardJobRow;
 

@@ -51,6 +51,16 @@ shard_link_open(Oid serverid, Oid userid, bool replicates)
 	return link;
 }
 
+ShardConn *
+shard_link_open_string(const char *conninfo, const char *name, Oid userid, bool replicates)
+{
+	ShardConn  *link = shard_connection_start_string(conninfo, name, userid, replicates);
+
+	shard_connection_finish(link);
+	shard_link_exec(link, SETTINGS_SQL);
+	return link;
+}
+
 void
 shard_link_close(ShardConn **link)
 {

@@ -18,6 +18,9 @@ typedef void (*ShardLinkIdle) (void *arg);
  */
 extern ShardConn *shard_link_open(Oid serverid, Oid userid, bool replicates);
 
+/* The same to what a connection string leads to; name: what messages call it. */
+extern ShardConn *shard_link_open_string(const char *conninfo, const char *name, Oid userid, bool replicates);
+
 /* Closes *link, if it is open. */
 extern void shard_link_close(ShardConn **link);
 

@@ -20,6 +20,7 @@
 
 #define TELL_MS 5000			/* wal_sender_timeout is 60 seconds by default */
 #define DATA_HEADER 25			/* kind, start, end, time */
+#define MESSAGES_VERSION 140000	/* since when pgoutput sends logical messages */
 #define KEEPALIVE_BYTES 18		/* kind, end, time, whether an answer is wanted */
 
 static XLogRecPtr
@@ -29,15 +30,16 @@ parse_lsn(const char *text)
 }
 
 ShardSlot *
-shard_slot_create(const ShardMove *move, const char *name)
+shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(move->cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardSlot  *slot = palloc0(sizeof(ShardSlot));
 	PGresult   *res;
 
 	slot->name = pstrdup(name);
-	slot->link = shard_link_open(move->source, move->userid, true);
-	shard_link_send(slot->link, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'export')", name));
+	slot->link = link;
+	/* the older form, which all majors read */
+	shard_link_send(link, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT", name));
 	res = shard_link_result(slot->link, NULL);
 	if (PQntuples(res) != 1 || PQnfields(res) < 3)
 	{
@@ -52,14 +54,33 @@ shard_slot_create(const ShardMove *move, const char *name)
 	return slot;
 }
 
+/* name in double quotes; as a literal of the replication protocol, which knows no other escapes. */
+static char *
+quote_publication(const char *name)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "'\"");
+	for (; *name; name++)
+	{
+		if (*name == '"' || *name == '\'')
+			appendStringInfoChar(&buf, *name);
+		appendStringInfoChar(&buf, *name);
+	}
+	appendStringInfoString(&buf, "\"'");
+	return buf.data;
+}
+
 void
 shard_slot_stream(ShardSlot *slot, const char *publication)
 {
 	PGresult   *res;
 	bool		streams;
 
-	shard_link_send(slot->link, psprintf("START_REPLICATION SLOT \"%s\" LOGICAL %X/%X (proto_version '1', publication_names '\"%s\"', messages 'true')",
-										 slot->name, LSN_FORMAT_ARGS(slot->start), publication));
+	shard_link_send(slot->link, psprintf("START_REPLICATION SLOT \"%s\" LOGICAL %X/%X (proto_version '1', publication_names %s%s)",
+										 slot->name, LSN_FORMAT_ARGS(slot->start), quote_publication(publication),
+										 slot->link->server_version >= MESSAGES_VERSION ? ", messages 'true'" : ""));
 	res = shard_link_result(slot->link, NULL);
 	streams = PQresultStatus(res) == PGRES_COPY_BOTH;
 	PQclear(res);

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
-#include "move/job/move.h"
 #include "remote/wire/connection.h"
 
 typedef struct ShardSlot
@@ -26,10 +25,10 @@ typedef struct ShardSlot
 } ShardSlot;
 
 /*
- * Makes a slot, which vanishes with its connection.  Waits for all transactions of the source
- * that have begun to write.  To be called in a transaction.  Memory: the move's.
+ * Makes a slot, which vanishes with link, for the replication protocol, which is its own from now on.  Waits for all
+ * transactions of the source that have begun to write.  Memory: cxt.
  */
-extern ShardSlot *shard_slot_create(const ShardMove *move, const char *name);
+extern ShardSlot *shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name);
 
 /* Has it send the changes of the move's publication from start on. */
 extern void shard_slot_stream(ShardSlot *slot, const char *publication);

@@ -13,6 +13,7 @@
 #include "own_schema.h"
 #include "postmaster/interrupt.h"
 #include "remote/run/command.h"
+#include "remote/xact/twophase.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -38,6 +39,15 @@ shard_move_commit(void)
 	/* outside of transactions there is no such restriction */
 	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, 0);
 	CommitTransactionCommand();
+}
+
+bool
+shard_move_commit_confirmed(void)
+{
+	uint64		nleft = shard_twophase_count_left();
+
+	shard_move_commit();
+	return shard_twophase_count_left() == nleft;
 }
 
 bool
@@ -69,9 +79,8 @@ shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *a
 	return done;
 }
 
-/* Calls take for each row that a query of the extension returns.  Memory: SPI's until the end of the call. */
-static void
-each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg)
+void
+shard_move_each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg)
 {
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -87,7 +96,7 @@ each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *a
 void
 shard_move_call(const char *sql)
 {
-	each_row(sql, NULL, NULL);
+	shard_move_each_row(sql, NULL, NULL);
 }
 
 static void
@@ -105,7 +114,7 @@ shard_move_value(const char *sql)
 {
 	char	   *value = NULL;
 
-	each_row(sql, take_value, &value);
+	shard_move_each_row(sql, take_value, &value);
 	return value;
 }
 
@@ -198,7 +207,7 @@ shard_move_find_tables(ShardMove *move)
 {
 	move->ntables = 0;
 	move->tables = NULL;
-	each_row(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
+	shard_move_each_row(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
 					  SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT "), m.staging FROM " SHARD_INTERNAL_SCHEMA ".job_tables(%s) m",
 					  move->id, shard_move_array(move)), take_table, move);
 	if (move->ntables == 0)
@@ -233,7 +242,7 @@ take_part(HeapTuple tuple, TupleDesc desc, void *arg)
 static void
 ask_parts(ShardMove *move)
 {
-	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d, %s) p",
+	shard_move_each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d, %s) p",
 					  shard_move_array(move), move->id, move->npieces, quote_literal_cstr(move->at)), take_part, move);
 }
 

@@ -7,6 +7,8 @@
 
 #include "postgres.h"
 
+#include "access/htup.h"
+#include "access/tupdesc.h"
 #include "move/job/move.h"
 
 /*
@@ -16,6 +18,9 @@
  */
 extern void shard_move_begin(Oid userid);
 extern void shard_move_commit(void);
+
+/* Commits, too; false when a node has not confirmed that: what was written there can be seen only after recovery. */
+extern bool shard_move_commit_confirmed(void);
 
 /* Fills source, tables and schema of a move; in a transaction.  Errors: what was asked for is no shard. */
 extern void shard_move_find_tables(ShardMove *move);
@@ -49,6 +54,9 @@ extern const char *shard_move_fact(const ShardMoveTable *table, const char *name
 
 /* Runs SQL of the extension here, with a snapshot of its own, as the current user; in a transaction. */
 extern void shard_move_call(const char *sql);
+
+/* The same, of what returns rows: calls take for each.  Memory: SPI's until the end of the call. */
+extern void shard_move_each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg);
 
 /* The same, of what returns one row of one column: its value as text, palloc'd; NULL for null. */
 extern char *shard_move_value(const char *sql);

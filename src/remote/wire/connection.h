@@ -245,6 +245,12 @@ extern ShardConn *shard_connection_start(Oid serverid, Oid userid, uint32 standb
  */
 extern ShardConn *shard_connection_start_own(Oid serverid, Oid userid, bool replicates);
 
+/*
+ * The same to what a connection string leads to, which is no server of the catalogs; name: what messages call it.
+ * Errors: as shard_conninfo_parse() has them.
+ */
+extern ShardConn *shard_connection_start_string(const char *conninfo, const char *name, Oid userid, bool replicates);
+
 /* How many standbys the node lists; 0 where a pooler may be on the way, which leads to one server now and to another then. */
 extern int	shard_connection_count_standbys(Oid serverid);
 

@@ -334,65 +334,45 @@ begin_with_known_host(ShardConn *conn)
 		shard_host_list_begin_with(conn->opening.hosts, host);
 }
 
+/* A connection that is not open yet, to what is called name in messages.  Memory: its own. */
 static ShardConn *
-start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int stat_node, bool replicates)
+make_connection(const char *name, const char *const *keywords, const char *const *values)
 {
-	ForeignServer *server = GetForeignServer(serverid);
-	const ShardStandby *standby = find_standby(server, number);
-	UserMapping *user = find_mapping(server, userid);
-	const char **keywords;
-	const char **values;
 	MemoryContext oldcxt;
 	ShardConn  *conn;
-
-	shard_conninfo_build(server, user, standby, &keywords, &values);
-	shard_conninfo_check_password(server, user, keywords, values);
-	if (replicates)
-	{
-		keywords = append_item(keywords, "replication");
-		values = append_item(values, "database");
-	}
 
 	if (!shard_connection_cxt)
 		shard_connection_cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw connections",
 											   ALLOCSET_DEFAULT_SIZES);
 	oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
 	conn = palloc0(sizeof(ShardConn));
-	conn->node = standby ? psprintf(_("%s (standby)"), server->servername) : pstrdup(server->servername);
+	conn->node = pstrdup(name);
 	conn->settings = shard_connection_make_settings();
 	conn->opening.hosts = shard_host_list_make(keywords, values);
-	if (conn->opening.hosts && !conn->opening.hosts->is_ordered)
-	{
-		conn->opening.hosts_stat = shard_node_stat_find(serverid);
-		begin_with_known_host(conn);
-	}
 	MemoryContextSwitchTo(oldcxt);
-	conn->serverid = serverid;
-	conn->userid = userid;
-	conn->standby = number;
 	conn->workers = -1;
-	conn->quota_node = quota_node;
-	conn->stat_node = stat_node;
-	conn->keep = server_flag(server, "keep_connections", true);
-	conn->stateless = !server_flag(server, "session_state", true);
-	conn->is_coordinator = server_option(server, "coordinator") != NULL;
-	conn->has_standbys = server_option(server, "standbys") != NULL;
 	conn->opened_at = GetCurrentTimestamp();
-	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
-	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
-	conn->opening.needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
 	conn->opening.timeout = find_connect_timeout(keywords, values);
 	conn->opening.began_at = conn->opened_at;
 	conn->opening.stage = SHARD_OPEN_LOGIN;
 	conn->opening.events = WL_SOCKET_WRITEABLE; /* what PQconnectPoll wants first */
+	return conn;
+}
+
+/* Begins to open conn. */
+static void
+begin_connection(ShardConn *conn, const char *const *keywords, const char *const *values)
+{
 	start_clock(conn);
 
 	if (!shard_wait_acquire_handle())
 	{
+		char	   *name = pstrdup(conn->node);
+
 		free_connection(conn);
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("could not connect to node \"%s\"", server->servername),
+				 errmsg("could not connect to node \"%s\"", name),
 				 errdetail("There are too many open files on the local server."),
 				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits, or lower shardfdw.max_connections_per_node.")));
 	}
@@ -404,6 +384,7 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	if (!conn->pg || (PQstatus(conn->pg) == CONNECTION_BAD && !was_refused(conn)))
 	{
 		char	   *reason = shard_error_clean_text(conn->pg ? PQerrorMessage(conn->pg) : _("out of memory"));
+		char	   *name = pstrdup(conn->node);
 
 		shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
 		PQfinish(conn->pg);
@@ -411,7 +392,7 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 		free_connection(conn);
 		ereport(ERROR,
 				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-				 errmsg("could not connect to node \"%s\"", server->servername),
+				 errmsg("could not connect to node \"%s\"", name),
 				 errdetail_internal("%s", reason)));
 	}
 	PQsetNoticeReceiver(conn->pg, shard_connection_keep_notice, conn);
@@ -420,6 +401,45 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	if (PQstatus(conn->pg) == CONNECTION_BAD)
 		back_off(conn);
 	shard_wait_sockets_changed();
+}
+
+static ShardConn *
+start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int stat_node, bool replicates)
+{
+	ForeignServer *server = GetForeignServer(serverid);
+	const ShardStandby *standby = find_standby(server, number);
+	UserMapping *user = find_mapping(server, userid);
+	const char **keywords;
+	const char **values;
+	ShardConn  *conn;
+
+	shard_conninfo_build(server, user, standby, &keywords, &values);
+	shard_conninfo_check_password(server, user, keywords, values);
+	if (replicates)
+	{
+		keywords = append_item(keywords, "replication");
+		values = append_item(values, "database");
+	}
+
+	conn = make_connection(standby ? psprintf(_("%s (standby)"), server->servername) : server->servername, keywords, values);
+	if (conn->opening.hosts && !conn->opening.hosts->is_ordered)
+	{
+		conn->opening.hosts_stat = shard_node_stat_find(serverid);
+		begin_with_known_host(conn);
+	}
+	conn->serverid = serverid;
+	conn->userid = userid;
+	conn->standby = number;
+	conn->quota_node = quota_node;
+	conn->stat_node = stat_node;
+	conn->keep = server_flag(server, "keep_connections", true);
+	conn->stateless = !server_flag(server, "session_state", true);
+	conn->is_coordinator = server_option(server, "coordinator") != NULL;
+	conn->has_standbys = server_option(server, "standbys") != NULL;
+	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
+	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
+	conn->opening.needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
+	begin_connection(conn, keywords, values);
 	return conn;
 }
 
@@ -436,6 +456,28 @@ ShardConn *
 shard_connection_start_own(Oid serverid, Oid userid, bool replicates)
 {
 	return start_connection(serverid, userid, 0, SHARD_QUOTA_NONE, SHARD_NODE_STAT_NONE, replicates);
+}
+
+ShardConn *
+shard_connection_start_string(const char *conninfo, const char *name, Oid userid, bool replicates)
+{
+	const char **keywords;
+	const char **values;
+	ShardConn  *conn;
+
+	shard_conninfo_parse(conninfo, userid, &keywords, &values);
+	if (replicates)
+	{
+		keywords = append_item(keywords, "replication");
+		values = append_item(values, "database");
+	}
+	conn = make_connection(name, keywords, values);
+	conn->userid = userid;
+	conn->quota_node = SHARD_QUOTA_NONE;
+	conn->stat_node = SHARD_NODE_STAT_NONE;
+	conn->opening.needs_password = !superuser_arg(userid);
+	begin_connection(conn, keywords, values);
+	return conn;
 }
 
 /*
@@ -480,7 +522,9 @@ accept_session(ShardConn *conn)
 				 errmsg("password is required"),
 				 errdetail("Non-superuser cannot connect if node \"%s\" does not request a password.",
 						   conn->node),
-				 errhint("Target server's authentication method must be changed or password_required=false set in the user mapping attributes.")));
+				 OidIsValid(conn->serverid) ?
+				 errhint("Target server's authentication method must be changed or password_required=false set in the user mapping attributes.") :
+				 errhint("Target server's authentication method must be changed.")));
 	}
 	if (PQsetnonblocking(conn->pg, 1) != 0)
 		fail_connecting(conn, NULL);

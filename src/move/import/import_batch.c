@@ -1,0 +1,676 @@
+/*
+ * import_batch.c
+ *	  Changes of the source of an import: what comes of many of them, by key, and its way to the shards.
+ *
+ *	 change --> entry of its key: was there before the batch?  what is there after it?
+ *
+ *	 write: values that the source did not send <-- SELECT
+ *			[TRUNCATE] --> DELETE of all keys that were there --> COPY of all rows that are there
+ *
+ * So many changes become two statements, which go to all nodes at once, and the shards see no state in between: rows may
+ * exchange their keys or other unique values, or change their shard, in any order.  A move applies changes one by one
+ * (apply.c): it has a single target, needs no shard key, and its switch waits for the last of them.
+ *
+ * That a row was there is known from its first change in the batch, so DELETE has to find each of those exactly once.
+ *
+ * The source does not send what is stored apart (TOAST) and did not change.  Such values are read from the table before
+ * the row is deleted.
+ */
+#include "postgres.h"
+
+#include "commands/copy.h"
+#include "common/hashfn.h"
+#include "executor/spi.h"
+#include "load/copy_statement.h"
+#include "move/import/import_batch.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#define KEYS_BY_GROUPS 1000		/* keys in a statement that names each, or groups of them */
+#define KEYS_BY_ARRAY 20000		/* keys in one that has them all in one array */
+
+/* The text of a key's values, each behind its length. */
+typedef struct BatchKey
+{
+	const char *data;
+	int			len;
+} BatchKey;
+
+typedef struct BatchEntry
+{
+	BatchKey	key;			/* hash key */
+	const char **key_values;	/* of the key's columns */
+	bool		existed;		/* before the batch */
+	bool		present;		/* after it */
+	ShardChangeValue *values;	/* of all columns, when present */
+	struct BatchEntry *origin;	/* has the key under which values that were not sent are in the table */
+} BatchEntry;
+
+struct ShardImportBatch
+{
+	const ShardImportTable *table;
+	MemoryContext cxt;			/* of one batch */
+	HTAB	   *entries;
+	bool		truncated;		/* first of all */
+	int64		nchanges;
+};
+
+static uint32
+hash_key(const void *key, Size size)
+{
+	const BatchKey *k = key;
+
+	return DatumGetUInt32(hash_any((const unsigned char *) k->data, k->len));
+}
+
+static int
+compare_keys(const void *left, const void *right, Size size)
+{
+	const BatchKey *l = left;
+	const BatchKey *r = right;
+
+	return l->len != r->len || memcmp(l->data, r->data, l->len) != 0;
+}
+
+static HTAB *
+make_entries(MemoryContext cxt, Size entry_size)
+{
+	HASHCTL		ctl = {.keysize = sizeof(BatchKey), .entrysize = entry_size, .hash = hash_key, .match = compare_keys, .hcxt = cxt};
+
+	return hash_create("shardfdw changes of an import", 1024, &ctl, HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
+}
+
+ShardImportBatch *
+shard_import_batch_create(MemoryContext cxt, const ShardImportTable *table)
+{
+	ShardImportBatch *batch = MemoryContextAllocZero(cxt, sizeof(ShardImportBatch));
+
+	batch->table = table;
+	batch->cxt = AllocSetContextCreate(cxt, "shardfdw changes of an import", ALLOCSET_DEFAULT_SIZES);
+	batch->entries = make_entries(batch->cxt, sizeof(BatchEntry));
+	return batch;
+}
+
+int64
+shard_import_batch_count(const ShardImportBatch *batch)
+{
+	return batch->nchanges;
+}
+
+Size
+shard_import_batch_bytes(const ShardImportBatch *batch)
+{
+	return MemoryContextMemAllocated(batch->cxt, true);
+}
+
+void
+shard_import_batch_reset(ShardImportBatch *batch)
+{
+	MemoryContextReset(batch->cxt);
+	batch->entries = make_entries(batch->cxt, sizeof(BatchEntry));
+	batch->truncated = false;
+	batch->nchanges = 0;
+}
+
+/* ---------- taking changes ---------- */
+
+static void raise_lost(const ShardImportTable *table) __attribute__((noreturn));
+
+static void
+raise_lost(const ShardImportTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a change made on the source does not find its row in table %s", table->relation),
+			 errhint("Start the import again.")));
+}
+
+/* Appends a value of a key to its text. */
+static void
+append_key(StringInfo buf, const char *data, int len)
+{
+	appendBinaryStringInfo(buf, (const char *) &len, sizeof(len));
+	appendBinaryStringInfo(buf, data, len);
+}
+
+/* The entry of the key of values, which is made when it is not there.  Memory: the batch's. */
+static BatchEntry *
+get_entry(ShardImportBatch *batch, const ShardChangeValue *values, bool *found)
+{
+	const ShardImportTable *table = batch->table;
+	StringInfoData buf;
+	BatchKey	key;
+	BatchEntry *entry;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < table->nkeys; i++)
+	{
+		const ShardChangeValue *value = &values[table->keys[i]];
+
+		if (value->kind != 't')
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("a change made on the source has no value of column \"%s\", which tells which row it is about", table->columns[table->keys[i]].name)));
+		append_key(&buf, value->data, value->len);
+	}
+	key.data = buf.data;
+	key.len = buf.len;
+	entry = hash_search(batch->entries, &key, HASH_ENTER, found);
+	if (*found)
+	{
+		pfree(buf.data);
+		return entry;
+	}
+	entry->key_values = palloc(sizeof(char *) * Max(table->nkeys, 1));
+	for (int i = 0; i < table->nkeys; i++)
+		entry->key_values[i] = pnstrdup(values[table->keys[i]].data, values[table->keys[i]].len);
+	entry->existed = entry->present = false;
+	entry->values = NULL;
+	entry->origin = NULL;
+	return entry;
+}
+
+/* The entry of a row that has to be there before this change. */
+static BatchEntry *
+get_present(ShardImportBatch *batch, const ShardChangeValue *values)
+{
+	bool		found;
+	BatchEntry *entry = get_entry(batch, values, &found);
+
+	if (!found)
+	{
+		if (batch->truncated)
+			raise_lost(batch->table);
+		entry->existed = true;
+		entry->origin = entry;
+	}
+	else if (!entry->present)
+		raise_lost(batch->table);
+	return entry;
+}
+
+static void
+set_present(ShardImportBatch *batch, BatchEntry *entry, ShardChangeValue *values, BatchEntry *origin)
+{
+	entry->present = true;
+	entry->values = values;
+	entry->origin = origin;
+}
+
+static ShardChangeValue *
+copy_values(const ShardImportTable *table, const ShardChangeRow *row)
+{
+	ShardChangeValue *values = palloc(sizeof(ShardChangeValue) * Max(table->ncolumns, 1));
+
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		values[i] = row->values[i];
+		if (values[i].kind == 't')
+			values[i].data = pnstrdup(values[i].data, values[i].len);
+	}
+	return values;
+}
+
+/* The entry of a row that comes, where none may be. */
+static BatchEntry *
+get_absent(ShardImportBatch *batch, const ShardChangeValue *values)
+{
+	bool		found;
+	BatchEntry *entry = get_entry(batch, values, &found);
+
+	if (found && entry->present)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the source has sent a row of table %s twice", batch->table->relation),
+				 errhint("Start the import again.")));
+	return entry;
+}
+
+void
+shard_import_batch_insert(ShardImportBatch *batch, const ShardChangeRow *row)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(batch->cxt);
+	ShardChangeValue *values = copy_values(batch->table, row);
+
+	set_present(batch, get_absent(batch, values), values, NULL);
+	batch->nchanges++;
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Fills in what the source did not send of a row, as far as it is known: from the old row, where that has all columns, or from changes before. */
+static void
+fill_unsent(ShardChangeValue *values, int ncolumns, const ShardChangeValue *known)
+{
+	for (int i = 0; known && i < ncolumns; i++)
+	{
+		if (values[i].kind == 'u')
+			values[i] = known[i];
+	}
+}
+
+void
+shard_import_batch_update(ShardImportBatch *batch, const ShardChangeRow *old_row, const ShardChangeRow *new_row)
+{
+	const ShardImportTable *table = batch->table;
+	MemoryContext oldcxt = MemoryContextSwitchTo(batch->cxt);
+	ShardChangeValue *values = copy_values(table, new_row);
+	BatchEntry *before;
+	BatchEntry *origin;
+
+	if (old_row->present)
+	{
+		ShardChangeValue *old_values = copy_values(table, old_row);
+
+		if (!old_row->key_only)
+			fill_unsent(values, table->ncolumns, old_values);
+		for (int i = 0; i < table->nkeys; i++)
+		{
+			if (values[table->keys[i]].kind == 'u')
+				values[table->keys[i]] = old_values[table->keys[i]];
+		}
+		before = get_present(batch, old_values);
+	}
+	else
+		before = get_present(batch, values);
+	fill_unsent(values, table->ncolumns, before->values);
+	origin = before->origin;
+	before->present = false;
+	before->values = NULL;
+	set_present(batch, get_absent(batch, values), values, origin);
+	batch->nchanges++;
+	MemoryContextSwitchTo(oldcxt);
+}
+
+void
+shard_import_batch_delete(ShardImportBatch *batch, const ShardChangeRow *row)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(batch->cxt);
+	BatchEntry *entry = get_present(batch, row->values);
+
+	entry->present = false;
+	entry->values = NULL;
+	batch->nchanges++;
+	MemoryContextSwitchTo(oldcxt);
+}
+
+void
+shard_import_batch_truncate(ShardImportBatch *batch)
+{
+	int64		nchanges = batch->nchanges;
+
+	shard_import_batch_reset(batch);
+	batch->truncated = true;
+	batch->nchanges = nchanges + 1;
+}
+
+/* ---------- finding rows ---------- */
+
+static void
+append_array_element(StringInfo buf, const char *value)
+{
+	appendStringInfo(buf, "%s\"", buf->len > 1 ? "," : "");
+	for (; *value; value++)
+	{
+		if (*value == '"' || *value == '\\')
+			appendStringInfoChar(buf, '\\');
+		appendStringInfoChar(buf, *value);
+	}
+	appendStringInfoChar(buf, '"');
+}
+
+/* Keys that have one condition differ in the last column alone; if that is an array, not even in it, as an array of arrays is one of their elements. */
+static int
+shared_columns(const ShardImportTable *table)
+{
+	return table->columns[table->keys[table->nkeys - 1]].is_array ? table->nkeys : table->nkeys - 1;
+}
+
+static int
+compare_entries(const void *left, const void *right, void *arg)
+{
+	const ShardImportTable *table = arg;
+	const BatchEntry *l = *(BatchEntry *const *) left;
+	const BatchEntry *r = *(BatchEntry *const *) right;
+
+	for (int i = 0; i < shared_columns(table); i++)
+	{
+		int			order = strcmp(l->key_values[i], r->key_values[i]);
+
+		if (order != 0)
+			return order;
+	}
+	return 0;
+}
+
+/* The condition that is true for the rows of n entries, which are sorted. */
+static char *
+find_rows(const ShardImportTable *table, BatchEntry *const *entries, int n)
+{
+	int			nshared = shared_columns(table);
+	StringInfoData sql;
+	int			next;
+
+	initStringInfo(&sql);
+	for (int first = 0; first < n; first = next)
+	{
+		appendStringInfoString(&sql, first > 0 ? " OR (" : "(");
+		for (int i = 0; i < nshared; i++)
+		{
+			const ShardImportColumn *column = &table->columns[table->keys[i]];
+
+			appendStringInfo(&sql, "%s%s %s %s::%s", i > 0 ? " AND " : "", column->quoted, column->equals,
+							 quote_literal_cstr(entries[first]->key_values[i]), column->type);
+		}
+		for (next = first + 1; next < n && compare_entries(&entries[first], &entries[next], unconstify(ShardImportTable *, table)) == 0; next++)
+			;
+		if (nshared < table->nkeys)
+		{
+			const ShardImportColumn *column = &table->columns[table->keys[nshared]];
+			StringInfoData array;
+
+			initStringInfo(&array);
+			appendStringInfoChar(&array, '{');
+			for (int i = first; i < next; i++)
+				append_array_element(&array, entries[i]->key_values[nshared]);
+			appendStringInfoChar(&array, '}');
+			appendStringInfo(&sql, "%s%s %s ANY (%s::%s[])", nshared > 0 ? " AND " : "", column->quoted, column->equals,
+							 quote_literal_cstr(array.data), column->type);
+		}
+		appendStringInfoChar(&sql, ')');
+	}
+	return sql.data;
+}
+
+/* Entries that select says, sorted so that those with one condition stand together.  Memory: current context. */
+static BatchEntry **
+choose_entries(const ShardImportBatch *batch, BatchEntry *(*choose) (BatchEntry *entry), int *n)
+{
+	BatchEntry **entries = palloc(sizeof(BatchEntry *) * Max(hash_get_num_entries(batch->entries), 1));
+	HASH_SEQ_STATUS scan;
+	BatchEntry *entry;
+
+	*n = 0;
+	hash_seq_init(&scan, batch->entries);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+	{
+		BatchEntry *chosen = choose(entry);
+
+		if (chosen)
+			entries[(*n)++] = chosen;
+	}
+	qsort_arg(entries, *n, sizeof(BatchEntry *), compare_entries, unconstify(ShardImportTable *, batch->table));
+	return entries;
+}
+
+/* How many keys a statement may have. */
+static int
+keys_at_once(const ShardImportTable *table)
+{
+	return table->nkeys == 1 && shared_columns(table) == 0 ? KEYS_BY_ARRAY : KEYS_BY_GROUPS;
+}
+
+/* ---------- writing ---------- */
+
+/* Runs a statement; within SPI. */
+static void
+run(const char *sql, int expected)
+{
+	if (SPI_execute(sql, false, 0) != expected)
+		elog(ERROR, "unexpected result of a statement of an import");
+}
+
+static BatchEntry *
+choose_existed(BatchEntry *entry)
+{
+	return entry->existed ? entry : NULL;
+}
+
+static void
+delete_rows(const ShardImportBatch *batch)
+{
+	const ShardImportTable *table = batch->table;
+	int			n;
+	BatchEntry **entries = choose_entries(batch, choose_existed, &n);
+
+	for (int i = 0; i < n; i += keys_at_once(table))
+	{
+		int			ncount = Min(n - i, keys_at_once(table));
+
+		run(psprintf("DELETE FROM %s WHERE %s", table->relation, find_rows(table, entries + i, ncount)), SPI_OK_DELETE);
+		if (SPI_processed != ncount)
+			raise_lost(table);
+	}
+}
+
+/* A row of the table whose values are wanted. */
+typedef struct UnsentRow
+{
+	BatchKey	key;			/* hash key: as this server writes it */
+	BatchEntry *entry;
+	bool		found;
+} UnsentRow;
+
+static bool
+has_unsent(const ShardImportTable *table, const BatchEntry *entry)
+{
+	for (int i = 0; entry->present && i < table->ncolumns; i++)
+	{
+		if (entry->values[i].kind == 'u')
+			return true;
+	}
+	return false;
+}
+
+/* Appends a value of a key as this server writes it: the source may be of another major. */
+static void
+append_own_text(StringInfo buf, const ShardImportColumn *column, const char *value)
+{
+	Oid			input;
+	Oid			param;
+	Oid			output;
+	bool		is_varlena;
+	char	   *text;
+
+	getTypeInputInfo(column->typid, &input, &param);
+	getTypeOutputInfo(column->typid, &output, &is_varlena);
+	text = OidOutputFunctionCall(output, OidInputFunctionCall(input, unconstify(char *, value), param, -1));
+	append_key(buf, text, strlen(text));
+}
+
+/* Takes the values that are wanted of a row of the table. */
+static void
+take_unsent(const ShardImportBatch *batch, HTAB *wanted, HeapTuple tuple, TupleDesc desc)
+{
+	const ShardImportTable *table = batch->table;
+	StringInfoData buf;
+	BatchKey	key;
+	UnsentRow  *row;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < table->nkeys; i++)
+	{
+		char	   *text = SPI_getvalue(tuple, desc, table->keys[i] + 1);
+
+		append_key(&buf, text ? text : "", text ? strlen(text) : 0);
+	}
+	key.data = buf.data;
+	key.len = buf.len;
+	row = hash_search(wanted, &key, HASH_FIND, NULL);
+	if (row == NULL || row->found)
+		raise_lost(table);
+	row->found = true;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		ShardChangeValue *value = &row->entry->values[i];
+		char	   *text;
+
+		if (value->kind != 'u')
+			continue;
+		text = SPI_getvalue(tuple, desc, i + 1);
+		value->kind = text ? 't' : 'n';
+		value->data = text ? MemoryContextStrdup(batch->cxt, text) : NULL;
+		value->len = text ? strlen(text) : 0;
+	}
+}
+
+/* Reads the values that the source did not send. */
+static void
+fetch_unsent(const ShardImportBatch *batch)
+{
+	const ShardImportTable *table = batch->table;
+	HTAB	   *wanted = make_entries(CurrentMemoryContext, sizeof(UnsentRow));
+	BatchEntry **origins = palloc(sizeof(BatchEntry *) * Max(hash_get_num_entries(batch->entries), 1));
+	HASH_SEQ_STATUS scan;
+	BatchEntry *entry;
+	int			n = 0;
+
+	hash_seq_init(&scan, batch->entries);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+	{
+		StringInfoData buf;
+		BatchKey	key;
+		UnsentRow  *row;
+		bool		found;
+
+		if (!has_unsent(table, entry))
+			continue;
+		/* what was inserted was sent with all values */
+		if (entry->origin == NULL)
+			raise_lost(table);
+		initStringInfo(&buf);
+		for (int i = 0; i < table->nkeys; i++)
+			append_own_text(&buf, &table->columns[table->keys[i]], entry->origin->key_values[i]);
+		key.data = buf.data;
+		key.len = buf.len;
+		row = hash_search(wanted, &key, HASH_ENTER, &found);
+		row->entry = entry;
+		row->found = false;
+		origins[n++] = entry->origin;
+	}
+	qsort_arg(origins, n, sizeof(BatchEntry *), compare_entries, unconstify(ShardImportTable *, table));
+	for (int i = 0; i < n; i += keys_at_once(table))
+	{
+		int			ncount = Min(n - i, keys_at_once(table));
+
+		run(psprintf("SELECT %s FROM %s WHERE %s", table->column_list, table->relation, find_rows(table, origins + i, ncount)), SPI_OK_SELECT);
+		if (SPI_processed != ncount)
+			raise_lost(table);
+		for (uint64 j = 0; j < SPI_processed; j++)
+			take_unsent(batch, wanted, SPI_tuptable->vals[j], SPI_tuptable->tupdesc);
+		SPI_freetuptable(SPI_tuptable);
+	}
+}
+
+/* Rows that COPY reads, as lines of its text format. */
+typedef struct RowFeed
+{
+	const ShardImportTable *table;
+	BatchEntry **entries;
+	int			nentries;
+	int			next;
+	StringInfoData line;		/* cursor: how much of it COPY has */
+} RowFeed;
+
+static RowFeed *feed = NULL;
+
+static void
+append_copy_text(StringInfo line, const ShardChangeValue *value)
+{
+	const char *end = value->data + value->len;
+
+	for (const char *c = value->data; c < end; c++)
+	{
+		switch (*c)
+		{
+			case '\\':
+				appendStringInfoString(line, "\\\\");
+				break;
+			case '\n':
+				appendStringInfoString(line, "\\n");
+				break;
+			case '\r':
+				appendStringInfoString(line, "\\r");
+				break;
+			case '\t':
+				appendStringInfoString(line, "\\t");
+				break;
+			default:
+				appendStringInfoCharMacro(line, *c);
+		}
+	}
+}
+
+static void
+make_line(StringInfo line, const ShardImportTable *table, const BatchEntry *entry)
+{
+	resetStringInfo(line);
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		if (i > 0)
+			appendStringInfoChar(line, '\t');
+		if (entry->values[i].kind == 't')
+			append_copy_text(line, &entry->values[i]);
+		else
+			appendStringInfoString(line, "\\N");
+	}
+	appendStringInfoChar(line, '\n');
+}
+
+/* copy_data_source_cb */
+static int
+feed_rows(void *outbuf, int minread, int maxread)
+{
+	int			nbytes;
+
+	if (feed->line.cursor == feed->line.len)
+	{
+		if (feed->next == feed->nentries)
+			return 0;
+		make_line(&feed->line, feed->table, feed->entries[feed->next++]);
+	}
+	nbytes = Min(maxread, feed->line.len - feed->line.cursor);
+	memcpy(outbuf, feed->line.data + feed->line.cursor, nbytes);
+	feed->line.cursor += nbytes;
+	return nbytes;
+}
+
+static BatchEntry *
+choose_present(BatchEntry *entry)
+{
+	return entry->present ? entry : NULL;
+}
+
+static void
+copy_rows(const ShardImportBatch *batch)
+{
+	RowFeed		rows = {.table = batch->table};
+
+	rows.entries = choose_entries(batch, choose_present, &rows.nentries);
+	if (rows.nentries == 0)
+		return;
+	initStringInfo(&rows.line);
+	feed = &rows;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (shard_copy_statement_load(batch->table->relid, copyObject(batch->table->column_names), feed_rows, false) != rows.nentries)
+		elog(ERROR, "an import has not loaded all rows");
+	PopActiveSnapshot();
+	feed = NULL;
+}
+
+void
+shard_import_batch_write(ShardImportBatch *batch)
+{
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	fetch_unsent(batch);
+	if (batch->truncated)
+		run(psprintf("TRUNCATE %s", batch->table->relation), SPI_OK_UTILITY);
+	delete_rows(batch);
+	SPI_finish();
+	PopActiveSnapshot();
+	copy_rows(batch);
+}

@@ -1,0 +1,1023 @@
+/*
+ * import_job.c
+ *	  Fills a sharded table with the rows of a table of another server, while that one is written to.
+ *
+ *	 checking --> mark here --> publication, slot, snapshot --> copy of the snapshot --> changes since
+ *	   --> rows compared at one moment --> following, until somebody tells it to cut over
+ *	   --> lock there --> the last changes --> sequences --> closed there --> open here
+ *
+ * In mode copy it ends with the comparison.  The coordinator is the source's client, by a connection string; nodes need no
+ * way to the source.
+ *
+ * The mark is a trigger that refuses writes of others, so that what is in the table is the job's, and can be removed when it
+ * fails.  The job's process plays a replica, for which no trigger fires that is not made for that.
+ *
+ * No moment has two tables that take writes: the source's is closed first, by a trigger, in the transaction that has it
+ * locked.  Before that commits, the mark says so here.  When the answer to its COMMIT is lost, the source is asked again;
+ * when it does not answer, or this process dies then, the table stays as it is, with all rows, and people have to look.
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/moving.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_operator.h"
+#include "commands/dbcommands.h"
+#include "conninfo.h"
+#include "executor/spi.h"
+#include "fault.h"
+#include "fmgr.h"
+#include "guc.h"
+#include "load/copy_statement.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "move/import/import_job.h"
+#include "move/import/import_stream.h"
+#include "move/import/import_table.h"
+#include "move/job/link.h"
+#include "move/job/rate.h"
+#include "move/job/slot.h"
+#include "move/job/table.h"
+#include "nodes/makefuncs.h"
+#include "nodes/value.h"
+#include "own_schema.h"
+#include "pgstat.h"
+#include "remote/wire/error.h"
+#include "remote/wire/wait.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+#include "version.h"
+
+#define BEGIN_LOCK_MS 5000		/* who waits for the job's row may have locked the table */
+#define LOCK_MS 100				/* how long others wait behind an attempt to lock a table */
+#define LAST_CHANGES_MS 1000	/* how long the source's writers wait for the last changes */
+#define NEAR_MS 200				/* the table is near the source when it follows to the present in this time */
+#define AGAIN_MS 500			/* before what a lock has kept from being done is tried again */
+#define ASK_TRIES 20			/* whether the source has been closed, when its answer was lost */
+#define CHUNK_BYTES (64 * 1024 * 1024)	/* of rows, in one transaction here */
+#define HASH_VERSION 110000		/* since when servers have hashtextextended() */
+#define FLOAT_VERSION 120000	/* since when they write floats in the shortest form that is exact */
+
+PG_FUNCTION_INFO_V1(shardfdw_start_import);
+
+/* What an error leaves to do. */
+typedef enum ImportPhase
+{
+	IMPORT_STARTING,			/* nothing has been changed */
+	IMPORT_BEGUN,				/* here, or on the source */
+	IMPORT_DOUBTFUL,			/* the source may have been closed */
+	IMPORT_SWITCHED				/* this table is the one to write to */
+} ImportPhase;
+
+struct ShardTableImport
+{
+	MemoryContext cxt;
+	int64		id;
+	Oid			userid;
+	const char *conninfo;
+	const char *place;			/* where the source is, for messages */
+	const char *plan;			/* for the SQL functions: jsonb */
+	bool		online;
+	bool		verify;
+	ShardImportTable table;
+	const char *copy_query;		/* what COPY reads there */
+	const char *definition;		/* what the source has said about the table */
+	const char *schema;			/* of what the job makes on the source; its publication and slots have the same name */
+	const char *publication;
+	bool		publishes;		/* it is the job's own */
+	ImportPhase phase;
+	ShardConn  *source;			/* for questions, and the copy */
+	ShardConn  *locker;			/* has the source's table locked */
+	ShardSlot  *slot;
+	ShardImportFollower follower;
+	ShardImportStream *stream;
+	TimestampTz locked_at;
+	ShardJobProgress progress;
+};
+
+ShardTableImport *
+shard_import_make(const ShardJobArgs *args)
+{
+	ShardTableImport *import = palloc0(sizeof(ShardTableImport));
+
+	import->cxt = CurrentMemoryContext;
+	import->userid = args->userid;
+	import->table.relid = args->converted;
+	import->online = args->online;
+	import->verify = args->verify;
+	import->progress.lag_bytes = -1;
+	return import;
+}
+
+static void
+enter_stage(const ShardTableImport *import, const char *stage)
+{
+	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": %s", import->id, stage));
+	shard_job_set_stage(import->id, stage);
+}
+
+static void
+note_progress(void *arg)
+{
+	ShardTableImport *import = arg;
+
+	shard_job_set_progress(import->id, &import->progress);
+}
+
+/* A value of SQL of the extension here, in a transaction of its own.  Memory: the import's. */
+static char *
+ask_here(ShardTableImport *import, const char *sql)
+{
+	char	   *value;
+
+	shard_move_begin(import->userid);
+	value = shard_move_value(sql);
+	if (value)
+		value = MemoryContextStrdup(import->cxt, value);
+	shard_move_commit();
+	return value;
+}
+
+static void
+open_source(ShardTableImport *import, ShardConn **link)
+{
+	shard_move_begin(import->userid);
+	*link = shard_link_open_string(import->conninfo, import->place, import->userid, false);
+	shard_move_commit();
+}
+
+/* ---------- beginning ---------- */
+
+/* Values are read here as the source writes them, and by nobody else in this process. */
+static void
+set_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"session_replication_role", "replica"}, {"DateStyle", "ISO, YMD"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"},
+		{"extra_float_digits", "3"}, {"lc_monetary", "C"}, {"bytea_output", "hex"}, {"xmloption", "content"}, {"row_security", "off"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SET, true, 0, false);
+}
+
+/* Takes apart what shardfdw_start_import() has put together. */
+static void
+read_plan(ShardTableImport *import, char *plan)
+{
+	char	   *newline = strchr(plan, '\n');
+
+	if (newline == NULL)
+		elog(ERROR, "an import has no connection string");
+	*newline = '\0';
+	import->plan = quote_literal_cstr(plan);
+	import->conninfo = newline + 1;
+	import->place = shard_conninfo_place(import->conninfo);
+}
+
+static void
+begin_job(ShardTableImport *import, const ShardJobArgs *args)
+{
+	ShardJobRow row = {.kind = "import", .ntables = 1, .relids = &import->table.relid, .mode = import->online ? "online" : "copy", .userid = import->userid};
+	char	   *plan;
+	MemoryContext oldcxt;
+	char	   *place;
+
+	shard_move_begin(import->userid);
+	shard_version_check();
+	(void) set_config_option("lock_timeout", psprintf("%d", BEGIN_LOCK_MS), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	oldcxt = MemoryContextSwitchTo(import->cxt);
+	import->id = shard_job_link(args, &plan);
+	read_plan(import, plan);
+	import->table.relation = quote_qualified_identifier(get_namespace_name(get_rel_namespace(import->table.relid)), get_rel_name(import->table.relid));
+	MemoryContextSwitchTo(oldcxt);
+	if (!shard_moving_claim(import->id))
+		elog(ERROR, "job " INT64_FORMAT " is running already", import->id);
+	place = pstrdup(import->place);
+	place[pg_mbcliplen(place, strlen(place), NAMEDATALEN - 1)] = '\0';
+	row.id = import->id;
+	row.names = &import->table.relation;
+	row.source_name = place;
+	shard_job_insert(&row);
+	shard_move_commit();
+	set_settings();
+	enter_stage(import, "waiting for its turn");
+	shard_move_begin(import->userid);
+	shard_moving_take_turn(RelationRelationId, import->table.relid);
+	shard_move_commit();
+}
+
+static char *
+source_query(const ShardTableImport *import)
+{
+	return psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".import_source_query(p->>'schema', p->>'table', (p->>'publication')::pg_catalog.name) FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan);
+}
+
+/* As SQL writes it. */
+static char *
+operator_name(Oid operator)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	Form_pg_operator form;
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", operator);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+static void
+take_column(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	ShardImportTable *table = arg;
+	ShardImportColumn *column;
+	AttrNumber	attno;
+	int32		typmod;
+	Oid			collation;
+	Oid			base;
+	TypeCacheEntry *cache;
+
+	table->columns = table->columns == NULL ? palloc0(sizeof(ShardImportColumn) * SPI_processed) : table->columns;
+	table->keys = table->keys == NULL ? palloc0(sizeof(int) * SPI_processed) : table->keys;
+	column = &table->columns[table->ncolumns];
+	column->name = pstrdup(SPI_getvalue(tuple, desc, 1));
+	column->quoted = pstrdup(quote_identifier(column->name));
+	attno = get_attnum(table->relid, column->name);
+	get_atttypetypmodcoll(table->relid, attno, &column->typid, &typmod, &collation);
+	base = getBaseType(column->typid);
+	column->type = format_type_be_qualified(base);
+	column->is_array = OidIsValid(get_element_type(base));
+	if (strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0)
+	{
+		cache = lookup_type_cache(base, TYPECACHE_EQ_OPR);
+		if (!OidIsValid(cache->eq_opr))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_FUNCTION),
+					 errmsg("could not identify an equality operator for type %s", format_type_be(base))));
+		column->equals = operator_name(cache->eq_opr);
+		table->keys[table->nkeys++] = table->ncolumns;
+	}
+	table->ncolumns++;
+	table->column_names = lappend(table->column_names, makeString(unconstify(char *, column->name)));
+}
+
+/* take_column() with memory that lasts. */
+typedef struct ColumnsArg
+{
+	MemoryContext cxt;
+	ShardImportTable *table;
+} ColumnsArg;
+
+static void
+take_column_in(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	ColumnsArg *columns = arg;
+	MemoryContext oldcxt = MemoryContextSwitchTo(columns->cxt);
+
+	take_column(tuple, desc, columns->table);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Notes what the tables have in common.  In a transaction. */
+static void
+read_columns(ShardTableImport *import)
+{
+	ShardImportTable *table = &import->table;
+	ColumnsArg	arg = {import->cxt, table};
+	const char *definition = quote_literal_cstr(import->definition);
+	StringInfoData names;
+	MemoryContext oldcxt;
+	char	   *fact;
+
+	shard_move_each_row(psprintf("SELECT name, is_key FROM " SHARD_INTERNAL_SCHEMA ".import_columns(%u, %s)", table->relid, definition), take_column_in, &arg);
+	fact = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', p->>'schema', p->>'table') FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan));
+	oldcxt = MemoryContextSwitchTo(import->cxt);
+	table->source = pstrdup(fact);
+	initStringInfo(&names);
+	for (int i = 0; i < table->ncolumns; i++)
+		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", table->columns[i].quoted);
+	table->column_list = names.data;
+	MemoryContextSwitchTo(oldcxt);
+	table->source_oid = atooid(shard_move_value(psprintf("SELECT %s::pg_catalog.jsonb->'table'->>'oid'", definition)));
+	/* a plain table is read faster by its name */
+	fact = shard_move_value(psprintf("SELECT t->>'kind' OPERATOR(pg_catalog.=) 'r' AND NOT (t->>'is_parent')::pg_catalog.bool FROM (SELECT %s::pg_catalog.jsonb->'table') x(t)", definition));
+	oldcxt = MemoryContextSwitchTo(import->cxt);
+	import->copy_query = strcmp(fact, "true") == 0 || strcmp(fact, "t") == 0 ? psprintf("%s (%s)", table->source, table->column_list) :
+		psprintf("(SELECT %s FROM %s)", table->column_list, table->source);
+	fact = shard_move_value(psprintf("SELECT %s::pg_catalog.jsonb->>'publication'", import->plan));
+	import->publishes = fact == NULL;
+	import->publication = fact ? pstrdup(fact) : import->schema;
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* All that can be known to be in the way is found here, before anything is changed. */
+static void
+check(ShardTableImport *import)
+{
+	MemoryContext oldcxt;
+	char	   *query;
+	char	   *definition;
+
+	enter_stage(import, "checking");
+	open_source(import, &import->source);
+	query = ask_here(import, source_query(import));
+	definition = shard_link_value(import->source, query);
+	oldcxt = MemoryContextSwitchTo(import->cxt);
+	import->definition = pstrdup(definition);
+	MemoryContextSwitchTo(oldcxt);
+	import->schema = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT ")", import->id));
+	shard_move_begin(import->userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_import_source(%u, %s, %s)", import->table.relid, import->plan, quote_literal_cstr(import->definition)));
+	read_columns(import);
+	shard_move_commit();
+}
+
+/* The step that keeps others from writing to the table. */
+static void
+begin_here(void *arg)
+{
+	ShardTableImport *import = arg;
+
+	(void) set_config_option("lock_timeout", psprintf("%d", LOCK_MS), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_import(%u, " INT64_FORMAT ")", import->table.relid, import->id));
+}
+
+static void
+drop_mark(void *arg)
+{
+	ShardTableImport *import = arg;
+
+	(void) set_config_option("lock_timeout", psprintf("%d", LOCK_MS), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".drop_import_mark(%u)", import->table.relid));
+}
+
+/* Does a step here, again and again until its locks are given. */
+static void
+insist(ShardTableImport *import, void (*step) (void *arg))
+{
+	while (!shard_move_try_step(import->userid, NULL, step, import))
+	{
+		shard_job_set_waiting(import->id, "transactions that use the table");
+		shard_wait_pause(AGAIN_MS, false);
+	}
+	shard_move_commit();
+}
+
+/* ---------- the source ---------- */
+
+/* What earlier jobs have left there, whose processes have died: their publications. */
+static void
+remove_publications(ShardTableImport *import)
+{
+	PGresult   *res;
+	const char *number = strrchr(import->schema, '_') + 1;
+	int			nprefix = number - import->schema;
+	StringInfoData sql;
+
+	shard_link_send(import->source, psprintf("SELECT pubname, substr(pubname, %d) FROM pg_publication WHERE left(pubname, %d) = %s AND substr(pubname, %d) ~ '^[0-9]{1,18}$' AND pg_has_role(pubowner, 'USAGE')",
+											 nprefix + 1, nprefix, quote_literal_cstr(pnstrdup(import->schema, nprefix)), nprefix + 1));
+	res = shard_link_result(import->source, NULL);
+	initStringInfo(&sql);
+	for (int i = 0; i < PQntuples(res); i++)
+	{
+		int64		id = strtoll(PQgetvalue(res, i, 1), NULL, 10);
+
+		if (id != import->id && !shard_moving_is_running(id))
+			appendStringInfo(&sql, "DROP PUBLICATION IF EXISTS %s; ", quote_identifier(PQgetvalue(res, i, 0)));
+	}
+	PQclear(res);
+	if (sql.len > 0)
+		shard_link_exec(import->source, sql.data);
+}
+
+static void
+publish(ShardTableImport *import)
+{
+	remove_publications(import);
+	if (import->publishes)
+		shard_link_exec(import->source, psprintf("CREATE PUBLICATION %s FOR TABLE ONLY %s", quote_identifier(import->publication), import->table.source));
+	SHARD_FAULT_POINT("import_published");
+}
+
+static void
+unpublish(const ShardTableImport *import, ShardConn *link)
+{
+	if (import->publishes && import->publication)
+		shard_link_exec(link, psprintf("DROP PUBLICATION IF EXISTS %s", quote_identifier(import->publication)));
+}
+
+static ShardSlot *
+create_slot(ShardTableImport *import, const char *name)
+{
+	ShardConn  *link;
+
+	shard_move_begin(import->userid);
+	link = shard_link_open_string(import->conninfo, import->place, import->userid, true);
+	shard_move_commit();
+	return shard_slot_create(import->cxt, link, name);
+}
+
+/* ---------- the copy ---------- */
+
+/* Rows on their way from the source's COPY. */
+typedef struct CopyFeed
+{
+	ShardConn  *source;
+	char	   *message;		/* libpq's: a row */
+	int			len;
+	int			cursor;
+	int64		nbytes;			/* that have come for this chunk */
+	int64		max_bytes;
+	bool		at_end;
+} CopyFeed;
+
+static CopyFeed *copy_feed = NULL;
+
+/* Waits for the next row; false: there is none any more. */
+static bool
+next_row(CopyFeed *feed)
+{
+	if (feed->message)
+		PQfreemem(feed->message);
+	feed->message = NULL;
+	feed->len = feed->cursor = 0;
+	if (feed->at_end)
+		return false;
+	while ((feed->len = shard_link_copy_data(feed->source, &feed->message)) == 0)
+		shard_link_wait(&feed->source, 1);
+	CHECK_FOR_INTERRUPTS();
+	if (feed->len > 0)
+	{
+		feed->nbytes += feed->len;
+		return true;
+	}
+	feed->len = 0;
+	feed->at_end = true;
+	PQclear(shard_link_result(feed->source, NULL));
+	return false;
+}
+
+/* copy_data_source_cb: a chunk of the rows */
+static int
+feed_copy(void *outbuf, int minread, int maxread)
+{
+	CopyFeed   *feed = copy_feed;
+	int			nbytes;
+
+	if (feed->cursor == feed->len)
+	{
+		/* the first row is here before the chunk begins */
+		if (feed->nbytes >= feed->max_bytes || !next_row(feed))
+			return 0;
+	}
+	nbytes = Min(maxread, feed->len - feed->cursor);
+	memcpy(outbuf, feed->message + feed->cursor, nbytes);
+	feed->cursor += nbytes;
+	return nbytes;
+}
+
+/* Loads what the source's COPY sends, in chunks, each of which is a transaction: nobody reads the table for its rows yet. */
+static void
+copy_rows(ShardTableImport *import)
+{
+	CopyFeed	feed = {.source = import->source};
+	ShardRate	rate = {0};
+	PGresult   *res;
+	bool		begun;
+
+	shard_link_send(import->source, psprintf("COPY %s TO STDOUT", import->copy_query));
+	res = shard_link_result(import->source, NULL);
+	begun = PQresultStatus(res) == PGRES_COPY_OUT;
+	PQclear(res);
+	if (!begun)
+		shard_error_protocol(import->source, NULL, "a COPY was expected");
+	copy_feed = &feed;
+	while (feed.cursor < feed.len || next_row(&feed))
+	{
+		feed.nbytes = feed.len;
+		feed.max_bytes = shard_guc_max_move_rate_kb > 0 ? Min(CHUNK_BYTES, (int64) shard_guc_max_move_rate_kb * 1024) : CHUNK_BYTES;
+		shard_move_begin(import->userid);
+		PushActiveSnapshot(GetTransactionSnapshot());
+		import->progress.nrows += shard_copy_statement_load(import->table.relid, copyObject(import->table.column_names), feed_copy, true);
+		PopActiveSnapshot();
+		if (!shard_move_commit_confirmed())
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, import->id),
+					 errhint("Start again when the node answers.")));
+		import->progress.nbytes += feed.nbytes;
+		note_progress(import);
+		SHARD_FAULT_POINT("import_chunk");
+		shard_rate_keep(&rate, feed.nbytes, note_progress, import);
+	}
+	copy_feed = NULL;
+	note_progress(import);
+}
+
+/* ---------- comparing ---------- */
+
+/* The sums of a part of the rows. */
+typedef struct Sums
+{
+	int64		nrows;
+	int64		high;
+	int64		low;
+} Sums;
+
+static void
+add_sums(Sums *sums, ShardConn *link)
+{
+	PGresult   *res = shard_link_result(link, NULL);
+	long long	nrows = 0;
+	long long	high = 0;
+	long long	low = 0;
+
+	if (PQntuples(res) == 1)
+		(void) sscanf(PQgetvalue(res, 0, 0), "%lld %lld %lld", &nrows, &high, &low);
+	PQclear(res);
+	sums->nrows += nrows;
+	sums->high += high;
+	sums->low += low;
+}
+
+/* The shards' side: a link to each node that has some. */
+typedef struct SumsArg
+{
+	const ShardTableImport *import;
+	MemoryContext cxt;
+	const char *settings;
+	List	   *links;
+	List	   *queries;
+} SumsArg;
+
+static void
+take_sums_query(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	SumsArg    *sums = arg;
+	MemoryContext oldcxt = MemoryContextSwitchTo(sums->cxt);
+
+	sums->links = lappend(sums->links, shard_link_open(atooid(SPI_getvalue(tuple, desc, 1)), sums->import->userid, false));
+	sums->queries = lappend(sums->queries, psprintf("%s%s", sums->settings, SPI_getvalue(tuple, desc, 2)));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Compares the rows of the shards with those that source sees, whose transaction has a snapshot. */
+static void
+compare_rows(ShardTableImport *import, ShardConn *source)
+{
+	bool		by_md5 = source->server_version < HASH_VERSION;
+	SumsArg		arg = {.import = import, .cxt = import->cxt, .settings = source->server_version < FLOAT_VERSION ? "SET extra_float_digits = 0; " : ""};
+	Sums		here = {0};
+	Sums		there = {0};
+	char	   *query;
+	ListCell   *lc;
+
+	query = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".sums_query(ARRAY[%s], %s, %s)", quote_literal_cstr(import->table.source),
+									  quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"));
+	shard_move_begin(import->userid);
+	shard_move_each_row(psprintf("SELECT server, query FROM " SHARD_INTERNAL_SCHEMA ".import_sums_queries(%u, %s, %s)", import->table.relid,
+								 quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"), take_sums_query, &arg);
+	shard_move_commit();
+	shard_link_send(source, psprintf("%s%s", arg.settings, query));
+	for (int i = 0; i < list_length(arg.links); i++)
+		shard_link_send(list_nth(arg.links, i), list_nth(arg.queries, i));
+	foreach(lc, arg.links)
+	{
+		ShardConn  *link = lfirst(lc);
+
+		add_sums(&here, link);
+		shard_link_close(&link);
+	}
+	add_sums(&there, source);
+	SHARD_FAULT_POINT("import_compared");
+	if (memcmp(&here, &there, sizeof(Sums)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the rows of table %s differ from those of the source", import->table.relation),
+				 errdetail("Number of rows, and sums of their hashes: " INT64_FORMAT " " INT64_FORMAT " " INT64_FORMAT " here, " INT64_FORMAT " " INT64_FORMAT " " INT64_FORMAT " there.",
+						   here.nrows, here.high, here.low, there.nrows, there.high, there.low)));
+}
+
+/* Compares them as of one moment: that of the snapshot of a second slot, to which the table is brought, and held there. */
+static void
+compare(ShardTableImport *import)
+{
+	ShardSlot  *slot = create_slot(import, psprintf("%s_v", import->schema));
+	ShardConn  *source;
+
+	open_source(import, &source);
+	shard_link_exec(source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	shard_link_exec(source, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
+	shard_import_stream_to(import->stream, slot->start);
+	shard_slot_close(slot);
+	compare_rows(import, source);
+	shard_link_close(&source);
+}
+
+/* ---------- following ---------- */
+
+static void
+copy(ShardTableImport *import)
+{
+	if (import->online)
+	{
+		enter_stage(import, "waiting for transactions of the source");
+		publish(import);
+		shard_job_set_waiting(import->id, "transactions of the source that write, prepared ones, too");
+		import->slot = create_slot(import, import->schema);
+	}
+	enter_stage(import, "copying");
+	shard_link_exec(import->source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	if (import->online)
+		shard_link_exec(import->source, psprintf("SET TRANSACTION SNAPSHOT '%s'", import->slot->snapshot));
+	copy_rows(import);
+	SHARD_FAULT_POINT("import_copied");
+	if (!import->online && import->verify)
+	{
+		enter_stage(import, "comparing");
+		compare_rows(import, import->source);
+	}
+	shard_link_exec(import->source, "COMMIT");
+}
+
+/* Follows the source until the table is near. */
+static void
+catch_up(ShardTableImport *import)
+{
+	TimestampTz began;
+
+	do
+	{
+		began = GetCurrentTimestamp();
+		(void) shard_import_stream_to_now(import->stream, -1);
+	} while (TimestampDifferenceExceeds(began, GetCurrentTimestamp(), NEAR_MS));
+}
+
+static void
+follow(ShardTableImport *import)
+{
+	enter_stage(import, "catching up");
+	shard_slot_stream(import->slot, import->publication);
+	import->follower.id = import->id;
+	import->follower.userid = import->userid;
+	import->follower.table = &import->table;
+	import->follower.progress = &import->progress;
+	import->stream = shard_import_stream_begin(import->cxt, &import->follower, import->slot, import->source);
+	catch_up(import);
+	if (import->verify)
+	{
+		enter_stage(import, "comparing");
+		compare(import);
+	}
+	enter_stage(import, SHARD_JOB_FOLLOWING);
+}
+
+/* ---------- cutting over ---------- */
+
+/* Tries to keep writers of the source waiting; false: a lock was not given in time. */
+static bool
+lock_source(ShardTableImport *import)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	volatile bool done = true;
+
+	if (import->locker == NULL)
+		open_source(import, &import->locker);
+	import->locked_at = GetCurrentTimestamp();
+	PG_TRY();
+	{
+		shard_link_exec(import->locker, psprintf("BEGIN; SET LOCAL lock_timeout = %d; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", LOCK_MS, import->table.source));
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE && geterrcode() != ERRCODE_T_R_DEADLOCK_DETECTED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(oldcxt);
+		FlushErrorState();
+		done = false;
+	}
+	PG_END_TRY();
+	if (!done)
+		shard_link_exec(import->locker, "ROLLBACK");
+	return done;
+}
+
+/* Raises when the source's table is not what it was: rows that were rewritten with its definition are no changes that are sent. */
+static void
+check_unchanged(ShardTableImport *import)
+{
+	char	   *query = ask_here(import, source_query(import));
+	char	   *now = quote_literal_cstr(shard_link_value(import->source, query));
+	char	   *same = ask_here(import, psprintf("SELECT (%s::pg_catalog.jsonb->'table') OPERATOR(pg_catalog.=) (%s::pg_catalog.jsonb->'table')", now, quote_literal_cstr(import->definition)));
+
+	if (same == NULL || same[0] != 't')
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the definition of table %s on the source has changed while it was imported", import->table.source),
+				 errhint("Start the import again.")));
+}
+
+/* Has sequences go on here where those of the source are, and writes down how far the cut-over has come. */
+static void
+set_sequences(ShardTableImport *import, const char *stage)
+{
+	char	   *query = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".sequences_query(%s)", quote_literal_cstr(import->table.source)));
+	char	   *values = shard_link_value(import->source, query);
+
+	shard_move_begin(import->userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_import_sequences(%u, %s)", import->table.relid, quote_literal_cstr(values)));
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", '%s')", import->table.relid, import->id, stage));
+	shard_move_commit();
+}
+
+/* Has the source committed that its table is closed?  Raises when it does not say. */
+static bool
+ask_closed(ShardTableImport *import)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	volatile bool answered = false;
+	volatile bool closed = false;
+	volatile int ntries = 0;
+
+	while (!answered)
+	{
+		ntries++;
+		PG_TRY();
+		{
+			ShardConn  *link;
+			char	   *value;
+
+			open_source(import, &link);
+			/* the session that was lost may still be about to commit: then this waits for it */
+			shard_link_exec(link, psprintf("BEGIN; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", import->table.source));
+			value = shard_link_value(link, psprintf("SELECT count(*) FROM pg_namespace WHERE nspname = %s", quote_literal_cstr(import->schema)));
+			closed = strcmp(value, "0") != 0;
+			shard_link_close(&link);
+			answered = true;
+		}
+		PG_CATCH();
+		{
+			if (ntries == ASK_TRIES || geterrcode() == ERRCODE_QUERY_CANCELED)
+				PG_RE_THROW();
+			MemoryContextSwitchTo(oldcxt);
+			if (IsTransactionState())
+				AbortCurrentTransaction();
+			FlushErrorState();
+		}
+		PG_END_TRY();
+		if (!answered)
+			shard_wait_pause(AGAIN_MS, false);
+	}
+	return closed;
+}
+
+/* Closes the source's table, which is locked. */
+static void
+close_source(ShardTableImport *import)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	char		host[256] = "";
+	char	   *place;
+	char	   *commands;
+	volatile bool lost = false;
+
+	(void) gethostname(host, sizeof(host) - 1);
+	shard_move_begin(import->userid);
+	place = psprintf("%s, database %s", host, get_database_name(MyDatabaseId));
+	commands = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".import_close_commands(%s, %s, %s)", quote_literal_cstr(import->schema),
+										 quote_literal_cstr(import->table.source), quote_literal_cstr(place)));
+	commands = MemoryContextStrdup(import->cxt, commands);
+	shard_move_commit();
+	shard_link_exec(import->locker, commands);
+	unpublish(import, import->locker);
+	SHARD_FAULT_POINT("import_closing");
+	import->phase = IMPORT_DOUBTFUL;
+	PG_TRY();
+	{
+		shard_link_exec(import->locker, "COMMIT");
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(oldcxt);
+		FlushErrorState();
+		lost = true;
+	}
+	PG_END_TRY();
+	if (lost && !ask_closed(import))
+	{
+		import->phase = IMPORT_BEGUN;
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the source was lost while it was to be closed"),
+				 errdetail("Its table takes writes as before."),
+				 errhint("Start the import again.")));
+	}
+	SHARD_FAULT_POINT("import_closed");
+}
+
+/* The table of the source is locked, and followed to its last change; false: it would take too long. */
+static bool
+lock_and_follow(ShardTableImport *import)
+{
+	catch_up(import);
+	if (!lock_source(import))
+	{
+		shard_job_set_waiting(import->id, "transactions of the source that use the table");
+		return false;
+	}
+	SHARD_FAULT_POINT("import_locked");
+	if (shard_import_stream_to_now(import->stream, LAST_CHANGES_MS))
+		return true;
+	shard_link_exec(import->locker, "ROLLBACK");
+	return false;
+}
+
+/* Opens the table here: it is the one to write to. */
+static void
+open_here(ShardTableImport *import)
+{
+	shard_move_begin(import->userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", 'done')", import->table.relid, import->id));
+	shard_move_commit();
+}
+
+/* Tries to cut over as was asked; false: it is to be tried again, if that is still asked for. */
+static bool
+try_cut_over(ShardTableImport *import, bool lock)
+{
+	if (!lock)
+	{
+		import->locked_at = GetCurrentTimestamp();
+		(void) shard_import_stream_to_now(import->stream, -1);
+		check_unchanged(import);
+		set_sequences(import, "done");
+		import->phase = IMPORT_SWITCHED;
+		unpublish(import, import->source);
+		return true;
+	}
+	if (!lock_and_follow(import))
+		return false;
+	check_unchanged(import);
+	set_sequences(import, "switching");
+	SHARD_FAULT_POINT("import_switching");
+	close_source(import);
+	open_here(import);
+	import->phase = IMPORT_SWITCHED;
+	return true;
+}
+
+/* Follows until it is told to cut over, and does that. */
+static void
+cut_over(ShardTableImport *import)
+{
+	for (;;)
+	{
+		ShardCutOver asked = shard_moving_cut_over_asked(import->id);
+
+		if (asked == SHARD_CUT_OVER_NONE)
+		{
+			shard_import_stream_wait(import->stream);
+			continue;
+		}
+		if (try_cut_over(import, asked == SHARD_CUT_OVER_LOCK))
+			break;
+		shard_import_stream_wait(import->stream);
+		shard_wait_pause(AGAIN_MS, false);
+	}
+	shard_link_set_idle(NULL, NULL);
+	shard_job_set_pause(import->id, GetCurrentTimestamp() - import->locked_at);
+	note_progress(import);
+}
+
+/* ---------- the job ---------- */
+
+static void
+close_links(ShardTableImport *import)
+{
+	shard_link_set_idle(NULL, NULL);
+	if (import->slot)
+		shard_slot_close(import->slot);
+	import->slot = NULL;
+	shard_link_close(&import->source);
+	shard_link_close(&import->locker);
+}
+
+void
+shard_import_run(ShardTableImport *import, const ShardJobArgs *args)
+{
+	begin_job(import, args);
+	check(import);
+	enter_stage(import, "preparing");
+	import->phase = IMPORT_BEGUN;
+	insist(import, begin_here);
+	SHARD_FAULT_POINT("import_begun");
+	copy(import);
+	if (import->online)
+	{
+		follow(import);
+		cut_over(import);
+	}
+	else
+	{
+		open_here(import);
+		import->phase = IMPORT_SWITCHED;
+	}
+	close_links(import);
+	SHARD_FAULT_POINT("import_switched");
+	enter_stage(import, "dropping");
+	insist(import, drop_mark);
+	shard_job_end(import->id, NULL);
+}
+
+/* Does something that an error must not keep from being followed by the rest; says what it was. */
+static bool
+attempt(ShardTableImport *import, void (*step) (ShardTableImport *import))
+{
+	volatile bool done = true;
+
+	PG_TRY();
+	{
+		step(import);
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		if (IsTransactionState())
+			AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		MemoryContextSwitchTo(import->cxt);
+		done = false;
+	}
+	PG_END_TRY();
+	return done;
+}
+
+static void
+undo_here(ShardTableImport *import)
+{
+	shard_move_begin(import->userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".undo_own_import(%u, " INT64_FORMAT ")", import->table.relid, import->id));
+	shard_move_commit();
+}
+
+static void
+undo_there(ShardTableImport *import)
+{
+	ShardConn  *link;
+
+	if (!import->publishes || !import->online)
+		return;
+	open_source(import, &link);
+	unpublish(import, link);
+	shard_link_close(&link);
+}
+
+void
+shard_import_end_failed(ShardTableImport *import, ErrorData *error)
+{
+	QueryCancelPending = false;
+	close_links(import);
+	if (import->phase == IMPORT_BEGUN)
+	{
+		if (!attempt(import, undo_here) && error->hint == NULL)
+			error->hint = "The table keeps rows, and refuses writes, until SELECT * FROM shardfdw.recover_prepared_transactions() has emptied it.";
+		(void) attempt(import, undo_there);
+	}
+	else if (import->phase == IMPORT_DOUBTFUL)
+		error->hint = psprintf("The source may refuse writes to its table already, as moved; then all rows are here: DROP TRIGGER shardfdw_import ON %s. Else do that, TRUNCATE the table, and start again.",
+							   import->table.relation);
+	else if (import->phase == IMPORT_SWITCHED && error->hint == NULL)
+		error->hint = "The table has all rows, and can be written to.";
+	shard_job_end(import->id, error);
+}
+
+/* start_import(relation oid, plan text, conninfo text, online boolean, verify boolean) -> bigint */
+Datum
+shardfdw_start_import(PG_FUNCTION_ARGS)
+{
+	char	   *plan = TextDatumGetCString(PG_GETARG_DATUM(1));
+	char	   *conninfo = TextDatumGetCString(PG_GETARG_DATUM(2));
+	ShardJobArgs args = {.converted = PG_GETARG_OID(0), .imported = true, .online = PG_GETARG_BOOL(3), .verify = PG_GETARG_BOOL(4)};
+	const char **keywords;
+	const char **values;
+
+	/* what is wrong with it is said at once; jsonb as text is one line */
+	shard_conninfo_parse(conninfo, GetUserId(), &keywords, &values);
+	PG_RETURN_INT64(shard_job_start(&args, psprintf("%s\n%s", plan, conninfo)));
+}

@@ -1,0 +1,22 @@
+/*
+ * import_job.h
+ *	  Fills a sharded table with the rows of a table of another server, while that one is written to.
+ */
+#ifndef SHARDFDW_IMPORT_JOB_H
+#define SHARDFDW_IMPORT_JOB_H
+
+#include "postgres.h"
+
+#include "move/job/job.h"
+
+typedef struct ShardTableImport ShardTableImport;
+
+/* Memory: current context. */
+extern ShardTableImport *shard_import_make(const ShardJobArgs *args);
+
+extern void shard_import_run(ShardTableImport *import, const ShardJobArgs *args);
+
+/* Ends a job that has failed with error: the table is empty again, unless it has taken the source's place already. */
+extern void shard_import_end_failed(ShardTableImport *import, ErrorData *error);
+
+#endif

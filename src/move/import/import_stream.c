@@ -1,0 +1,309 @@
+/*
+ * import_stream.c
+ *	  Follows the changes of the source of an import.
+ *
+ *	 slot --> change --> batch of changes by key --> a transaction over all nodes
+ *
+ * A batch ends between two transactions of the source, unless one is so large that its changes should not be kept in
+ * memory.  So the table shows states that the source had.
+ *
+ * How far to follow is said by a position of the source's WAL: when what has been sent, or looked at, reaches it, all that
+ * committed before it has come, since transactions are sent in the order of their commits.  (Messages in the WAL, which
+ * moves follow to, are sent by 14 and later.)
+ */
+#include "postgres.h"
+
+#include "fault.h"
+#include "miscadmin.h"
+#include "move/import/import_batch.h"
+#include "move/import/import_stream.h"
+#include "move/job/change.h"
+#include "move/job/link.h"
+#include "move/job/table.h"
+#include "remote/wire/error.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+
+#define BATCH_CHANGES 5000		/* after which a batch ends with the source's transaction */
+#define BATCH_BYTES (64 * 1024 * 1024)	/* after which it ends at once */
+#define PROGRESS_MS 1000
+
+struct ShardImportStream
+{
+	const ShardImportFollower *follower;
+	ShardSlot  *slot;
+	ShardConn  *source;
+	ShardImportBatch *batch;
+	MemoryContext cxt;
+	MemoryContext change_cxt;	/* of one change */
+	int			nsent;			/* columns of a row that is sent; 0: not known yet */
+	int		   *places;			/* of the table's columns in it, 0-based */
+	bool		in_transaction; /* of the source */
+	XLogRecPtr	committed;		/* last commit of the source that has been read */
+};
+
+static void
+keep_alive(void *arg)
+{
+	shard_slot_tell(((ShardImportStream *) arg)->slot, false);
+}
+
+ShardImportStream *
+shard_import_stream_begin(MemoryContext cxt, const ShardImportFollower *follower, ShardSlot *slot, ShardConn *source)
+{
+	ShardImportStream *stream = MemoryContextAllocZero(cxt, sizeof(ShardImportStream));
+
+	stream->follower = follower;
+	stream->slot = slot;
+	stream->source = source;
+	stream->cxt = cxt;
+	stream->batch = shard_import_batch_create(cxt, follower->table);
+	stream->change_cxt = AllocSetContextCreate(cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
+	shard_link_set_idle(keep_alive, stream);
+	return stream;
+}
+
+/* Makes the changes of the batch in the table. */
+static void
+write_batch(ShardImportStream *stream)
+{
+	const ShardImportFollower *follower = stream->follower;
+
+	if (shard_import_batch_count(stream->batch) > 0)
+	{
+		shard_move_begin(follower->userid);
+		shard_import_batch_write(stream->batch);
+		if (!shard_move_commit_confirmed())
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, follower->id),
+					 errhint("Start again when the node answers.")));
+		follower->progress->nchanges += shard_import_batch_count(stream->batch);
+		shard_import_batch_reset(stream->batch);
+		SHARD_FAULT_POINT("import_followed");
+	}
+	stream->slot->done = Max(stream->slot->done, stream->committed);
+	shard_slot_tell(stream->slot, false);
+}
+
+/* ---------- rows ---------- */
+
+/* A RELATION message: sent before the first change, and again after changes of the definition. */
+static void
+take_relation(ShardImportStream *stream, const ShardChange *change)
+{
+	const ShardImportTable *table = stream->follower->table;
+	bool		same = change->ncolumns == table->ncolumns;
+
+	if (change->relid != table->source_oid)
+		return;
+	if (stream->places == NULL)
+		stream->places = MemoryContextAlloc(stream->cxt, sizeof(int) * Max(table->ncolumns, 1));
+	stream->nsent = change->ncolumns;
+	for (int i = 0; i < table->ncolumns && same; i++)
+	{
+		stream->places[i] = -1;
+		for (int j = 0; j < change->ncolumns; j++)
+		{
+			if (strcmp(table->columns[i].name, change->columns[j].name) == 0)
+				stream->places[i] = j;
+		}
+		same = stream->places[i] >= 0;
+	}
+	if (!same)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the columns of table %s on the source have changed while it was imported", table->source),
+				 errhint("Start the import again.")));
+}
+
+/* Puts the values of a row that was sent in the order of the table's columns. */
+static void
+sort_row(const ShardImportStream *stream, ShardChangeRow *row)
+{
+	const ShardImportTable *table = stream->follower->table;
+	ShardChangeValue *values;
+
+	if (!row->present)
+		return;
+	if (stream->nsent == 0 || row->nvalues != stream->nsent)
+		shard_error_protocol(stream->slot->link, NULL, "a row with another number of columns");
+	values = palloc(sizeof(ShardChangeValue) * Max(table->ncolumns, 1));
+	for (int i = 0; i < table->ncolumns; i++)
+		values[i] = row->values[stream->places[i]];
+	row->values = values;
+	row->nvalues = table->ncolumns;
+}
+
+static bool
+is_truncated(const ShardImportStream *stream, const ShardChange *change)
+{
+	for (int i = 0; i < change->nrelids; i++)
+	{
+		if (change->relids[i] == stream->follower->table->source_oid)
+			return true;
+	}
+	return false;
+}
+
+static void
+take_row(ShardImportStream *stream, ShardChange *change)
+{
+	if (change->relid != stream->follower->table->source_oid)
+		return;
+	sort_row(stream, &change->old_row);
+	sort_row(stream, &change->new_row);
+	if (change->kind == SHARD_CHANGE_INSERT)
+		shard_import_batch_insert(stream->batch, &change->new_row);
+	else if (change->kind == SHARD_CHANGE_UPDATE)
+		shard_import_batch_update(stream->batch, &change->old_row, &change->new_row);
+	else
+		shard_import_batch_delete(stream->batch, &change->old_row);
+	if (shard_import_batch_bytes(stream->batch) > BATCH_BYTES)
+		write_batch(stream);
+}
+
+/* ---------- the stream ---------- */
+
+static void
+take_change(ShardImportStream *stream, ShardChange *change)
+{
+	switch (change->kind)
+	{
+		case SHARD_CHANGE_BEGIN:
+			stream->in_transaction = true;
+			break;
+		case SHARD_CHANGE_COMMIT:
+			stream->in_transaction = false;
+			stream->committed = change->lsn;
+			if (shard_import_batch_count(stream->batch) >= BATCH_CHANGES)
+				write_batch(stream);
+			break;
+		case SHARD_CHANGE_RELATION:
+			take_relation(stream, change);
+			break;
+		case SHARD_CHANGE_INSERT:
+		case SHARD_CHANGE_UPDATE:
+		case SHARD_CHANGE_DELETE:
+			take_row(stream, change);
+			break;
+		case SHARD_CHANGE_TRUNCATE:
+			if (is_truncated(stream, change))
+				shard_import_batch_truncate(stream->batch);
+			break;
+		case SHARD_CHANGE_MESSAGE:
+		case SHARD_CHANGE_OTHER:
+			break;
+	}
+}
+
+/*
+ * Reads one message, if one is here.  Returns false when none is.  hold: transactions that commit from here on are held
+ * back; *reached: the first of them has come, and what came before it is in the table.
+ */
+static bool
+take_message(ShardImportStream *stream, XLogRecPtr hold, bool *reached)
+{
+	MemoryContext oldcxt;
+	const char *data;
+	int			len;
+	ShardChange change;
+
+	if (!shard_slot_next(stream->slot, &data, &len))
+		return false;
+	oldcxt = MemoryContextSwitchTo(stream->change_cxt);
+	if (!shard_change_read(data, len, &change))
+		shard_error_protocol(stream->slot->link, NULL, "a change that is none");
+	if (change.kind == SHARD_CHANGE_BEGIN && change.lsn >= hold)
+	{
+		/* before any of its changes joins the others */
+		write_batch(stream);
+		*reached = true;
+	}
+	take_change(stream, &change);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextReset(stream->change_cxt);
+	CHECK_FOR_INTERRUPTS();
+	return true;
+}
+
+static void
+note_progress(ShardImportStream *stream)
+{
+	ShardJobProgress *progress = stream->follower->progress;
+
+	progress->lag_bytes = stream->slot->written - Min(stream->slot->written, stream->slot->done);
+	if (TimestampDifferenceExceeds(progress->noted_at, GetCurrentTimestamp(), PROGRESS_MS))
+		shard_job_set_progress(stream->follower->id, progress);
+}
+
+/* Waits for the source, at most a second. */
+static void
+wait_for_source(ShardImportStream *stream)
+{
+	/* nothing is under way: what the source has looked at needs not be sent again */
+	if (!stream->in_transaction && shard_import_batch_count(stream->batch) == 0)
+		stream->slot->done = Max(stream->slot->done, stream->slot->received);
+	note_progress(stream);
+	shard_slot_tell(stream->slot, false);
+	shard_link_wait(&stream->slot->link, 1);
+}
+
+/* A position behind all that has committed on the source. */
+static XLogRecPtr
+position_now(ShardImportStream *stream)
+{
+	/* in a transaction that commits, so that the WAL is written out to here and beyond */
+	char	   *lsn = shard_link_value(stream->source, "SELECT pg_catalog.pg_logical_emit_message(true, 'shardfdw', '')");
+
+	return DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
+}
+
+bool
+shard_import_stream_to_now(ShardImportStream *stream, int timeout_ms)
+{
+	TimestampTz began = GetCurrentTimestamp();
+	XLogRecPtr	lsn = position_now(stream);
+	bool		reached = false;
+
+	while (stream->in_transaction || stream->slot->received < lsn)
+	{
+		if (!take_message(stream, PG_UINT64_MAX, &reached))
+			wait_for_source(stream);
+		if (timeout_ms >= 0 && TimestampDifferenceExceeds(began, GetCurrentTimestamp(), timeout_ms))
+			return false;
+	}
+	write_batch(stream);
+	note_progress(stream);
+	return true;
+}
+
+void
+shard_import_stream_to(ShardImportStream *stream, XLogRecPtr lsn)
+{
+	bool		reached = false;
+
+	/* either a transaction behind lsn comes, or it is known that none is on its way before it */
+	(void) position_now(stream);
+	while (!reached && (stream->in_transaction || stream->slot->received < lsn))
+	{
+		if (!take_message(stream, lsn, &reached))
+			wait_for_source(stream);
+	}
+	if (!reached)
+		write_batch(stream);
+}
+
+void
+shard_import_stream_wait(ShardImportStream *stream)
+{
+	bool		reached;
+
+	while (take_message(stream, PG_UINT64_MAX, &reached))
+		;
+	if (!stream->in_transaction)
+		write_batch(stream);
+	wait_for_source(stream);
+}

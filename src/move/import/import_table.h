@@ -1,0 +1,37 @@
+/*
+ * import_table.h
+ *	  What is known of the two tables of an import.
+ */
+#ifndef SHARDFDW_IMPORT_TABLE_H
+#define SHARDFDW_IMPORT_TABLE_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+
+/* A column whose values the source sends. */
+typedef struct ShardImportColumn
+{
+	const char *name;			/* the same on both sides; not quoted */
+	const char *quoted;
+	Oid			typid;
+	const char *type;			/* as SQL writes it here; of a domain, the type that it is of */
+	bool		is_array;
+	const char *equals;			/* of the key: the equality operator here, as SQL writes it; NULL: not of the key */
+} ShardImportColumn;
+
+typedef struct ShardImportTable
+{
+	Oid			relid;
+	const char *relation;		/* qualified, quoted name here */
+	const char *source;			/* the same on the source */
+	uint32		source_oid;		/* its OID there */
+	int			ncolumns;
+	ShardImportColumn *columns;
+	int			nkeys;			/* columns that tell which row a change is about; 0 in mode copy, perhaps */
+	int		   *keys;			/* 0-based positions in columns */
+	const char *column_list;	/* of columns, quoted, with commas */
+	List	   *column_names;	/* of columns: String */
+} ShardImportTable;
+
+#endif
