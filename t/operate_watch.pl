@@ -55,7 +55,7 @@ is(who($c->safe_psql(q{SELECT node, session, query, blocking_session, blocking_q
 		'node3|b|UPDATE t SET v = 2 WHERE id = 3|c|UPDATE t SET v = 1 WHERE id = 3|idle in transaction|f|transactionid|ShareLock|public.t_3|t|',
 		'|d|UPDATE here SET id = id|a|UPDATE t SET v = 2 WHERE id = 2|active|t|transactionid|ShareLock|public.here|t|'),
 	'who waits for whom, on which server');
-is(who($c->safe_psql(q{SELECT pid, usename IS NOT NULL, application_name, query, node, state, wait_event_type, wait_event, xact_age > '0', node_query LIKE '%UPDATE%t\_2%', message FROM shardfdw.activity WHERE node = 'node2' AND state <> 'idle' AND application_name LIKE 'session%' ORDER BY application_name})),
+is(who($c->safe_psql(q{SELECT pid, usename IS NOT NULL, application_name, query, node, state, wait_event_type, wait_event, xact_age > '0', node_query LIKE 'UPDATE%t\_2%', message FROM shardfdw.activity WHERE node = 'node2' AND state <> 'idle' AND application_name LIKE 'session%' ORDER BY application_name})),
 	"a|t|session a|UPDATE t SET v = 2 WHERE id = 2|node2|active|Lock|transactionid|t|t|\nb|t|session b|UPDATE t SET v = 2 WHERE id = 3|node2|idle in transaction|Client|ClientRead|t|t|",
 	'what they do there');
 is(who($c->safe_psql(q{SELECT coalesce(node, 'here'), session, state FROM shardfdw.long_transactions WHERE session IN (SELECT pid FROM pg_stat_activity WHERE application_name = 'session c') ORDER BY 1})),

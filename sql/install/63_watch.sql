@@ -38,7 +38,9 @@ CREATE FUNCTION shardfdw_internal.activity_query() RETURNS text
 AS $$
 	SELECT format($query$SELECT to_jsonb(x) FROM (
 		SELECT %s AS pid, a.pid AS node_pid, a.usename AS node_user, a.state, a.wait_event_type, a.wait_event,
-			clock_timestamp() - a.xact_start AS xact_age, clock_timestamp() - a.state_change AS state_age, a.query AS node_query
+			clock_timestamp() - a.xact_start AS xact_age, clock_timestamp() - a.state_change AS state_age,
+			-- without the settings and the BEGIN that go before a transaction's first statement
+			regexp_replace(a.query, '^(SET (LOCAL )?[A-Za-z_.]+ (=|TO) (''[^'']*''|[^'';]*); ?|BEGIN[^;]*; ?)+(?=.)', '') AS node_query
 		FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()) x WHERE x.pid IS NOT NULL$query$,
 		shardfdw_internal.session_sql('a.application_name'))
 $$;
