@@ -1,4 +1,5 @@
-# Tables of a live server that are imported: copies, changes that follow, the cut-over, what keeps it from beginning, and what crashes leave.
+# Tables of a live server that are imported: copies, changes that follow, the cut-over, what keeps it from beginning, and what crashes
+# leave. MOVE_SOURCE: an installation (with bin/) of another major, for the source.
 
 use strict;
 use warnings;
@@ -10,9 +11,9 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "max_worker_processes = 16\n");
-my $source = ShardServer->new('source');
+my $source = ShardServer->new('source', $ENV{MOVE_SOURCE} ? (install_path => $ENV{MOVE_SOURCE}) : ());
 $source->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
-$source->append_conf('postgresql.conf', "wal_level = logical\nfsync = off\nautovacuum = off\nmax_wal_senders = 10\nmax_connections = 50\nlisten_addresses = '127.0.0.1'\nlog_statement = none\n");
+$source->append_conf('postgresql.conf', "wal_level = logical\nfsync = off\nautovacuum = off\npassword_encryption = 'scram-sha-256'\nmax_wal_senders = 10\nmax_connections = 50\nlisten_addresses = '127.0.0.1'\nlog_statement = none\n");
 $source->start;
 my $conninfo = $source->connstr('postgres') =~ s/'/''/gr;
 

@@ -27,9 +27,12 @@
 	"SET search_path = pg_catalog; SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = 'postgres'; " \
 	"SET extra_float_digits = 3; SET bytea_output = 'hex'; SET lc_monetary = 'C'; SET xmloption = 'content'; " \
 	"SET array_nulls = on; SET quote_all_identifiers = off; " \
-	"SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0; " \
+	"SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
 	"SET row_security = off; SET synchronous_commit = on; " \
 	"SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+
+#define IDLE_VERSION 140000		/* since when servers end sessions that are idle */
+#define IDLE_SQL "; SET idle_session_timeout = 0"
 
 static ShardLinkIdle idle_function = NULL;
 static void *idle_arg = NULL;
@@ -41,13 +44,20 @@ shard_link_set_idle(ShardLinkIdle idle, void *arg)
 	idle_arg = arg;
 }
 
+/* Waits until link is open, and puts it in the settings of jobs. */
+static void
+finish_opening(ShardConn *link)
+{
+	shard_connection_finish(link);
+	shard_link_exec(link, link->server_version >= IDLE_VERSION ? SETTINGS_SQL IDLE_SQL : SETTINGS_SQL);
+}
+
 ShardConn *
 shard_link_open(Oid serverid, Oid userid, bool replicates)
 {
 	ShardConn  *link = shard_connection_start_own(serverid, userid, replicates);
 
-	shard_connection_finish(link);
-	shard_link_exec(link, SETTINGS_SQL);
+	finish_opening(link);
 	return link;
 }
 
@@ -56,8 +66,7 @@ shard_link_open_string(const char *conninfo, const char *name, Oid userid, bool 
 {
 	ShardConn  *link = shard_connection_start_string(conninfo, name, userid, replicates);
 
-	shard_connection_finish(link);
-	shard_link_exec(link, SETTINGS_SQL);
+	finish_opening(link);
 	return link;
 }
 
