@@ -88,6 +88,8 @@ is($c->safe_psql('DELETE FROM t WHERE k = 2001; SELECT count(*) FROM t WHERE k >
 $c->safe_psql("CREATE TYPE mood AS ENUM ('glad'); CREATE TABLE moods (k int PRIMARY KEY, m mood); SELECT shardfdw.shard_table('moods', 'k', colocate_with => 't')");
 @said = asked("INSERT INTO moods VALUES (1, 'glad') RETURNING m;");
 is($said[-1], 'COMMIT', 'nothing is committed before values are taken whose types may refuse them') or diag join "\n", @said;
+fails(q{SET client_encoding = 'LATIN1'; INSERT INTO t VALUES (2003, 1) RETURNING k, U&'\\20AC'}, qr/has no equivalent in encoding "LATIN1"/, 'a character that the client lacks');
+is($c->safe_psql('SELECT count(*) FROM t WHERE k > 2000'), 0, 'undoes the row');
 @said = asked("DO 'BEGIN UPDATE t SET v = 3 WHERE k = 1; END';");
 is(words(@said), 'BEGIN+UPDATE COMMIT', 'so has a statement of a function') or diag join "\n", @said;
 @said = asked("SELECT v FROM t WHERE k = 1;\n" x 6);

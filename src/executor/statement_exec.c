@@ -512,7 +512,8 @@ run_commands(ShardStatementState *state)
 
 /*
  * May the node commit the statement by itself although it returns rows?  Then these must be few, and of types whose
- * binary form is taken without looking at what it says, for nothing may fail once it is committed.
+ * binary form is taken without looking at what it says, and the client must be able to take them, for nothing may
+ * fail once it is committed.
  */
 static bool
 may_commit_returning(const ShardStatementState *state)
@@ -526,7 +527,8 @@ may_commit_returning(const ShardStatementState *state)
 		if (plan->outputs[i].kind != SHARD_OUTPUT_VALUE || plan->outputs[i].type >= FirstGenbkiObjectId)
 			return false;
 	}
-	return shard_autocommit_possible() && shard_statement_view_is_alone(state->css.ss.ps.state);
+	return shard_autocommit_possible() && shard_statement_view_is_alone(state->css.ss.ps.state) &&
+		shard_statement_view_client_takes_rows();
 }
 
 /* Runs an INSERT that is all of the transaction, and takes its rows.  False: it has not run. */

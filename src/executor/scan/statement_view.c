@@ -24,6 +24,7 @@
 #include "compat.h"
 #include "executor/scan/statement_view.h"
 #include "lib/ilist.h"
+#include "mb/pg_wchar.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "plan/plan_private.h"
@@ -114,6 +115,22 @@ shard_statement_view_is_alone(const EState *estate)
 		ActivePortal != NULL && ActivePortal->name[0] == '\0' &&
 		list_length(ActivePortal->stmts) == 1 && linitial(ActivePortal->stmts) == estate->es_plannedstmt &&
 		(!ActivePortal->visible || is_synced());
+}
+
+bool
+shard_statement_view_client_takes_rows(void)
+{
+	int			encoding = pg_get_client_encoding();
+
+	if (encoding != PG_SQL_ASCII && encoding != GetDatabaseEncoding())
+		return false;
+	for (int i = 0; ActivePortal->formats != NULL && i < ActivePortal->tupDesc->natts; i++)
+	{
+		/* an unknown one is found when the first row is sent */
+		if (ActivePortal->formats[i] != 0 && ActivePortal->formats[i] != 1)
+			return false;
+	}
+	return true;
 }
 
 static PinnedStatement *

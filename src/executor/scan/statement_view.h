@@ -28,4 +28,10 @@ extern bool shard_statement_view_only_reads(EState *estate);
  */
 extern bool shard_statement_view_is_alone(const EState *estate);
 
+/*
+ * Of a statement that is alone: can rows of built-in types be sent to the client whatever they say?  Not where its
+ * encoding may lack a character.
+ */
+extern bool shard_statement_view_client_takes_rows(void);
+
 #endif
