@@ -424,8 +424,11 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	conn = make_connection(standby ? psprintf(_("%s (standby)"), server->servername) : server->servername, keywords, values);
 	if (conn->opening.hosts && !conn->opening.hosts->is_ordered)
 	{
+		MemoryContext oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
+
 		conn->opening.hosts_stat = shard_node_stat_find(serverid);
 		begin_with_known_host(conn);
+		MemoryContextSwitchTo(oldcxt);
 	}
 	conn->serverid = serverid;
 	conn->userid = userid;
