@@ -110,6 +110,26 @@ for my $table (sort keys %jobs)
 is($c->safe_psql("INSERT INTO wide (k) VALUES (5) RETURNING id"), '302', 'numbers go on where those of the source are');
 is(error_of("SELECT shardfdw.cut_over($jobs{wide})"), "ERROR:  job $jobs{wide} has ended", 'an import that has ended cannot cut over');
 
+# keys whose types have a length; keys that are not unique at each moment; a column that is generated here alone
+make('padded', 'id char(5), b bit(4), v text, PRIMARY KEY (id, b)', q{key => 'id', shards => 4});
+there(q{INSERT INTO padded SELECT k, i::bit(4), k || i FROM unnest('{a,ab,abc,b}'::text[]) k, generate_series(0, 15) i;
+	CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v text, w text); ALTER TABLE deferred REPLICA IDENTITY FULL; ALTER TABLE deferred ALTER w SET STORAGE EXTERNAL;
+	INSERT INTO deferred SELECT i, 'v' || i, repeat(md5(i::text), 200) FROM generate_series(1, 100) i;
+	CREATE TABLE plainer (id int PRIMARY KEY, v text, g text); INSERT INTO plainer VALUES (1, 'v', 'v1')});
+$c->safe_psql(q{CREATE TABLE deferred (id int PRIMARY KEY, v text, w text); SELECT shardfdw.shard_table('deferred', shards => 4);
+	CREATE TABLE plainer (id int PRIMARY KEY, v text, g text GENERATED ALWAYS AS (v || '1') STORED); SELECT shardfdw.shard_table('plainer', shards => 2)});
+%jobs = map { $_ => follows($_) } qw(padded deferred plainer);
+there(q{DELETE FROM padded WHERE id = 'ab' AND b = B'0101'; UPDATE padded SET v = 'w' WHERE id = 'abc'; UPDATE plainer SET v = 'w', g = 'w1';
+	UPDATE deferred SET id = CASE id WHEN 1 THEN 2 ELSE 1 END WHERE id IN (1, 2);
+	BEGIN; INSERT INTO deferred VALUES (3, 'new', 'new'); DELETE FROM deferred WHERE id = 3 AND v = 'v3'; COMMIT;
+	BEGIN; UPDATE deferred SET id = 5 WHERE id = 4; UPDATE deferred SET id = 6 WHERE v = 'v5'; UPDATE deferred SET v = 'w', id = 4 WHERE v = 'v6'; COMMIT;
+	UPDATE deferred SET id = 151 - id WHERE id > 50; UPDATE deferred SET id = -id WHERE id % 3 = 0});
+for my $table (sort keys %jobs)
+{
+	is(error_of("SELECT shardfdw.cut_over($jobs{$table})"), '', "$table cuts over");
+	same($table, "$table has all changes");
+}
+
 # a table is truncated, before and in between; a large transaction
 make('emptied', 'id int PRIMARY KEY, v text');
 there("INSERT INTO emptied SELECT i FROM generate_series(1, 1000) i");
@@ -118,6 +138,26 @@ there("UPDATE emptied SET v = 'v'; BEGIN; INSERT INTO emptied VALUES (0); TRUNCA
 	INSERT INTO emptied SELECT i, repeat('v', 2000) FROM generate_series(1, 40000) i; UPDATE emptied SET id = -id WHERE id > 20000");
 is(error_of("SELECT shardfdw.cut_over($job)"), '', 'truncated: it cuts over');
 same('emptied', 'and has what came after');
+
+# a partition is closed for those, too, who name its parent
+there("CREATE TABLE years (id int PRIMARY KEY, v text) PARTITION BY RANGE (id); CREATE TABLE year PARTITION OF years FOR VALUES FROM (0) TO (1000); INSERT INTO years VALUES (1, 'v')");
+$c->safe_psql("CREATE TABLE year (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('year', shards => 2)");
+$job = follows('year');
+is(error_of("SELECT shardfdw.cut_over($job)"), '', 'a partition: it cuts over');
+like(($source->psql('postgres', $_))[2], qr/table "year" has moved to another server/, "closed: $_") for 'INSERT INTO years VALUES (2)', "UPDATE years SET v = 'w'", 'DELETE FROM years', 'TRUNCATE years', 'UPDATE year SET v = NULL WHERE false';
+
+# what is not sent any more is noticed
+make('muted', 'id int PRIMARY KEY, v text');
+there('INSERT INTO muted VALUES (1); CREATE PUBLICATION muted FOR TABLE muted');
+for my $change ("ALTER PUBLICATION muted SET (publish = 'insert'); UPDATE muted SET v = 'w'; ALTER PUBLICATION muted SET (publish = 'insert, update, delete, truncate')",
+	"ALTER PUBLICATION muted DROP TABLE muted; UPDATE muted SET v = 'x'; ALTER PUBLICATION muted ADD TABLE muted")
+{
+	$job = follows('muted', "publication => 'muted'");
+	there($change);
+	like(error_of("SELECT shardfdw.cut_over($job)"), qr/publication "muted" of the source has changed/, "refused after: $change");
+	$c->wait_for("SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'");
+}
+there('DROP PUBLICATION muted');
 
 # ---------- clients that write all the time ----------
 make('ledger', 'id bigint PRIMARY KEY, v int, note text');
@@ -151,9 +191,14 @@ diag("pause of writers in ms: $pause");
 # ---------- what keeps it from beginning ----------
 there(q{CREATE TABLE nokey (id int NOT NULL, v text); CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (10); INSERT INTO parted VALUES (1), (2);
 	CREATE UNLOGGED TABLE quick (id int PRIMARY KEY); CREATE VIEW looks AS SELECT 1 AS id; CREATE TABLE other (id bigint PRIMARY KEY, extra int);
+	CREATE TABLE late (id int PRIMARY KEY DEFERRABLE); CREATE TABLE made (id int, g int GENERATED ALWAYS AS (id) STORED PRIMARY KEY);
 	CREATE SCHEMA "S"; CREATE TABLE "S"."T ""x""" (id int PRIMARY KEY, "C ""x""" text); INSERT INTO "S"."T ""x""" VALUES (1, 'v');
 	CREATE PUBLICATION little FOR TABLE plain WITH (publish = 'insert'); CREATE PUBLICATION "my ""own" FOR TABLE "S"."T ""x"""});
 $c->safe_psql(q{CREATE TABLE target (id int PRIMARY KEY, "C ""x""" text); SELECT shardfdw.shard_table('target', shards => 2); CREATE TABLE one (id int PRIMARY KEY); SELECT shardfdw.shard_table('one', shards => 2);
+	CREATE TABLE made (id int, g int GENERATED ALWAYS AS (id) STORED); SELECT shardfdw.shard_table('made', 'id', 2);
+	CREATE TABLE tree (k int, id int, parent int, PRIMARY KEY (k, id), FOREIGN KEY (k, parent) REFERENCES tree ON DELETE CASCADE);
+	CREATE TABLE branch (k int, id int, PRIMARY KEY (k, id)); CREATE TABLE leaf (k int, id int, FOREIGN KEY (k, id) REFERENCES branch ON DELETE CASCADE); SELECT shardfdw.shard_tables('{tree,branch,leaf}', 'k', 2);
+	CREATE TABLE above (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE part (id int PRIMARY KEY); SELECT shardfdw.shard_table('part', shards => 2); ALTER TABLE above ATTACH PARTITION part FOR VALUES FROM (0) TO (10);
 	CREATE TABLE local (id int PRIMARY KEY); CREATE TABLE nokey (id int NOT NULL, v text); SELECT shardfdw.shard_table('nokey', 'id', 2)});
 my @refusals = (
 	[ call('local'), qr/"local" is not a sharded table|is a plain table/ ],
@@ -161,6 +206,11 @@ my @refusals = (
 	[ call('one', "source => 'a.b.c'"), qr/"a\.b\.c" is no name of a table/ ],
 	[ call('one'), qr/table public\.one does not exist on the source.*Name it/s ],
 	[ call('nokey'), qr/because it has no replica identity.*mode => 'copy'/s ],
+	[ call('one', "source => 'late'"), qr/because it has no replica identity.*not deferrable/s ],
+	[ call('made'), qr/because column "g", which tells which row a change is about, is generated/ ],
+	[ call('tree'), qr/because table public\.tree_\d+ refers to it/ ],
+	[ call('branch'), qr/because table public\.leaf_\d+ refers to it/ ],
+	[ call('part'), qr/because it is a partition of public\.above/ ],
 	[ call('one', "source => 'parted'"), qr/because it is partitioned/ ],
 	[ call('one', "source => 'quick'"), qr/unlogged/ ],
 	[ call('one', "source => 'looks'"), qr/it is no table/ ],

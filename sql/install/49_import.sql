@@ -150,7 +150,7 @@ SELECT json_build_object(
 			'columns', (SELECT json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod), 'number', a.attnum, 'xmin', a.xmin::text,
 					'generated', coalesce(to_json(a)->>'attgenerated', '') <> '', 'is_key', EXISTS (
 						SELECT FROM pg_index i CROSS JOIN unnest(i.indkey::smallint[]) WITH ORDINALITY k(attnum, ord)
-						WHERE i.indrelid = c.oid AND i.indisvalid AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
+						WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
 							AND k.attnum = a.attnum AND k.ord <= coalesce(to_json(i)->>'indnkeyatts', i.indnatts::text)::integer)) ORDER BY a.attnum)
 				FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, given g WHERE (n.nspname, c.relname) = (g.schema_name, g.table_name)))
@@ -158,6 +158,20 @@ FROM (SELECT) q$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.import_source_query(name, name, name) IS
 	'Writes the query by which a server says what decides whether a table of it can be imported. publication: that is to be used, null: none yet. Returns its text; the query returns settings, free slots, rights of its role, the table and its columns, as json.';
+
+CREATE FUNCTION shardfdw_internal.referring_table(relation regclass) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- only the nodes know foreign keys of shards
+	SELECT min((q.fields)[1])
+	FROM (SELECT array_agg(s.node) AS nodes, array_agg(s.command) AS commands
+		FROM (SELECT s.node, format('SELECT min(k.conrelid::regclass::text) FROM pg_constraint k WHERE k.contype = ''f'' AND k.confrelid IN (SELECT to_regclass(n) FROM unnest(%L::text[]) n)',
+				array_agg(s.remote_name)) AS command
+			FROM shardfdw_internal.shards_of(relation) s GROUP BY s.node) s) x,
+		shardfdw_internal.run_commands(x.nodes, x.commands, 'write') q
+$$;
+COMMENT ON FUNCTION shardfdw_internal.referring_table(regclass) IS
+	'Asks the nodes whether foreign keys refer to shards of a table, its own, too. Returns the name of a table there that does; null: none.';
 
 CREATE FUNCTION shardfdw_internal.check_import_here(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -173,6 +187,11 @@ BEGIN
 	IF EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = relation AND c.relkind <> 'f') THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has partitions that are no shards', HINT = 'Load it by COPY.';
 	END IF;
+	found := (SELECT i.inhparent::regclass::text FROM pg_inherits i WHERE i.inhrelid = relation);
+	IF found IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because it is a partition of %s', refusal, found),
+			DETAIL = 'It could be written to by way of that meanwhile.', HINT = 'ALTER TABLE ... DETACH PARTITION before, and ATTACH it when the rows are here.';
+	END IF;
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	IF EXISTS (SELECT FROM shardfdw.coordinators) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' while other coordinators know it',
@@ -182,15 +201,15 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
 			HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY changes that.', relation);
 	END IF;
-	SELECT k.conrelid::regclass::text INTO found FROM pg_constraint k WHERE k.contype = 'f' AND k.confrelid = relation AND k.conrelid <> relation LIMIT 1;
-	IF FOUND THEN
+	found := shardfdw_internal.referring_table(relation);
+	IF found IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because table %s refers to it', refusal, found),
-			DETAIL = 'A row that changes meanwhile is deleted and inserted again.', HINT = 'Make the foreign key when the rows are here.';
+			DETAIL = 'A row that changes meanwhile is deleted and inserted again, and the nodes would delete what refers to it, or refuse that.', HINT = 'Make the foreign key when the rows are here.';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_import_here(regclass) IS
-	'Checks what the coordinator knows about an import that is asked for. Returns nothing; raises wrong_object_type, insufficient_privilege or feature_not_supported.';
+	'Checks what the coordinator and its nodes know about an import that is asked for. Returns nothing; raises wrong_object_type, insufficient_privilege or feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.check_import_empty(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
@@ -217,6 +236,7 @@ DECLARE
 	refusal CONSTANT text := format('cannot import table %I.%I of the source', plan->>'schema', plan->>'table');
 	kind CONSTANT text := source->'table'->>'kind';
 	other_mode CONSTANT text := 'A copy that does not follow later changes needs none of this: mode => ''copy''.';
+	generated text;
 BEGIN
 	IF source->>'table' IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('table %I.%I does not exist on the source', plan->>'schema', plan->>'table'),
@@ -276,7 +296,13 @@ BEGIN
 		END IF;
 	ELSIF NOT EXISTS (SELECT FROM jsonb_array_elements(source->'table'->'columns') c WHERE (c->>'is_key')::boolean) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('%s online because it has no replica identity', refusal),
-			HINT = 'Give it a primary key, or ALTER TABLE ... REPLICA IDENTITY USING INDEX or FULL there. ' || other_mode;
+			HINT = 'Give it a primary key that is not deferrable, or ALTER TABLE ... REPLICA IDENTITY USING INDEX or FULL there. ' || other_mode;
+	END IF;
+	SELECT c->>'name' INTO generated FROM jsonb_array_elements(source->'table'->'columns') c
+	WHERE ((c->>'generated')::boolean OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = c->>'name' AND a.attgenerated <> ''))
+		AND CASE WHEN source->'table'->>'identity' = 'f' THEN quote_ident(c->>'name') IN (SELECT i.name FROM shardfdw_internal.identity_columns(relation) i) ELSE (c->>'is_key')::boolean END;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s online because column "%s", which tells which row a change is about, is generated', refusal, generated), HINT = other_mode;
 	END IF;
 END
 $$;
@@ -308,7 +334,7 @@ BEGIN
 		END IF;
 	END LOOP;
 	RETURN QUERY SELECT c->>'name', CASE WHEN source->'table'->>'identity' = 'f'
-			THEN quote_ident(c->>'name') IN (SELECT i.name FROM shardfdw_internal.identity_columns(relation) i) ELSE (c->>'is_key')::boolean END
+			THEN quote_ident(c->>'name') IN (SELECT i.name FROM shardfdw_internal.identity_columns(relation) i) ELSE coalesce((c->>'is_key')::boolean, false) END
 		FROM jsonb_array_elements(source->'table'->'columns') c JOIN pg_attribute a ON a.attrelid = relation AND a.attname = c->>'name' AND a.attgenerated = ''
 		ORDER BY (c->>'number')::integer;
 END
@@ -350,10 +376,13 @@ COMMENT ON FUNCTION shardfdw_internal.set_import_sequences(regclass, jsonb) IS
 CREATE FUNCTION shardfdw_internal.import_close_commands(schema name, relation text, place text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
+	-- statements that name a parent of the table, and what a subscription writes, fire triggers of rows alone
 	SELECT format($commands$CREATE SCHEMA %1$I; COMMENT ON SCHEMA %1$I IS %4$L;
 		CREATE FUNCTION %1$I.moved() RETURNS trigger LANGUAGE plpgsql AS %3$L;
 		CREATE TRIGGER shardfdw_moved BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %2$s FOR EACH STATEMENT EXECUTE PROCEDURE %1$I.moved();
-		ALTER TABLE %2$s ENABLE ALWAYS TRIGGER shardfdw_moved$commands$, schema, relation,
+		ALTER TABLE %2$s ENABLE ALWAYS TRIGGER shardfdw_moved;
+		CREATE TRIGGER shardfdw_moved_rows BEFORE INSERT OR UPDATE OR DELETE ON %2$s FOR EACH ROW EXECUTE PROCEDURE %1$I.moved();
+		ALTER TABLE %2$s ENABLE ALWAYS TRIGGER shardfdw_moved_rows$commands$, schema, relation,
 		format($body$BEGIN
 	RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = pg_catalog.format('table "%%s" has moved to another server', TG_TABLE_NAME),
 		DETAIL = %L, HINT = %L;
@@ -361,7 +390,7 @@ END$body$, format('Its rows were imported by shardfdw on %s.', place), format('C
 		format('Keeps writers from %s, whose rows were imported by shardfdw on %s.', relation, place))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.import_close_commands(name, text, text) IS
-	'Writes the commands that close the table of the source: a trigger refuses all writes; dropping the schema opens it again. Returns them in one text.';
+	'Writes the commands that close the table of the source: triggers refuse all writes; dropping the schema opens it again. Returns them in one text.';
 
 CREATE FUNCTION shardfdw_internal.sums_query(relations text[], column_list text, by_md5 boolean) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp

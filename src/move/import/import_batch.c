@@ -13,6 +13,9 @@
  *
  * That a row was there is known from its first change in the batch, so DELETE has to find each of those exactly once.
  *
+ * A source with REPLICA IDENTITY FULL may have rows with equal keys for a while: its own key is deferrable, or it has none.
+ * It sends all values of the row that a change is about, which tell those apart.
+ *
  * The source does not send what is stored apart (TOAST) and did not change.  Such values are read from the table before
  * the row is deleted.
  */
@@ -47,6 +50,7 @@ typedef struct BatchEntry
 	bool		present;		/* after it */
 	ShardChangeValue *values;	/* of all columns, when present */
 	struct BatchEntry *origin;	/* has the key under which values that were not sent are in the table */
+	List	   *others;			/* values of other rows that have the key, too, within a transaction of the source */
 } BatchEntry;
 
 struct ShardImportBatch
@@ -170,34 +174,77 @@ get_entry(ShardImportBatch *batch, const ShardChangeValue *values, bool *found)
 	entry->existed = entry->present = false;
 	entry->values = NULL;
 	entry->origin = NULL;
+	entry->others = NIL;
 	return entry;
 }
 
-/* The entry of a row that has to be there before this change. */
-static BatchEntry *
-get_present(ShardImportBatch *batch, const ShardChangeValue *values)
+/* May both be the same row?  What is not known of them does not count. */
+static bool
+is_same_row(const ShardImportTable *table, const ShardChangeValue *left, const ShardChangeValue *right)
+{
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		if (left[i].kind == 'u' || right[i].kind == 'u')
+			continue;
+		if (left[i].kind != right[i].kind)
+			return false;
+		if (left[i].kind == 't' && (left[i].len != right[i].len || memcmp(left[i].data, right[i].data, left[i].len) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* Finds one of the other rows of a key, and takes it from them; NULL: it is not among them. */
+static ShardChangeValue *
+take_other(const ShardImportTable *table, BatchEntry *entry, const ShardChangeValue *values)
+{
+	ListCell   *lc;
+
+	foreach(lc, entry->others)
+	{
+		ShardChangeValue *other = lfirst(lc);
+
+		if (is_same_row(table, other, values))
+		{
+			entry->others = list_delete_cell(entry->others, lc);
+			return other;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Takes away the row that a change is about.  old_values: all that it had, if whole, else its key.  Returns what is known
+ * of it, or NULL; *origin: where the rest is.
+ */
+static ShardChangeValue *
+take_row(ShardImportBatch *batch, const ShardChangeValue *old_values, bool whole, BatchEntry **origin)
 {
 	bool		found;
-	BatchEntry *entry = get_entry(batch, values, &found);
+	BatchEntry *entry = get_entry(batch, old_values, &found);
+	ShardChangeValue *values = NULL;
 
-	if (!found)
+	*origin = NULL;
+	if (entry->present && (whole ? is_same_row(batch->table, entry->values, old_values) : entry->others == NIL))
 	{
-		if (batch->truncated)
-			raise_lost(batch->table);
-		entry->existed = true;
-		entry->origin = entry;
+		values = entry->values;
+		*origin = entry->origin;
+		entry->present = entry->others != NIL;
+		entry->values = entry->present ? linitial(entry->others) : NULL;
+		entry->origin = NULL;
+		entry->others = list_delete_first(entry->others);
+		return values;
 	}
-	else if (!entry->present)
+	if (whole)
+		values = take_other(batch->table, entry, old_values);
+	if (values)
+		return values;
+	if (entry->existed || batch->truncated || (found && !whole))
 		raise_lost(batch->table);
-	return entry;
-}
-
-static void
-set_present(ShardImportBatch *batch, BatchEntry *entry, ShardChangeValue *values, BatchEntry *origin)
-{
-	entry->present = true;
-	entry->values = values;
-	entry->origin = origin;
+	/* it was there before the batch */
+	entry->existed = true;
+	*origin = entry;
+	return NULL;
 }
 
 static ShardChangeValue *
@@ -214,28 +261,29 @@ copy_values(const ShardImportTable *table, const ShardChangeRow *row)
 	return values;
 }
 
-/* The entry of a row that comes, where none may be. */
-static BatchEntry *
-get_absent(ShardImportBatch *batch, const ShardChangeValue *values)
+/* Adds a row. */
+static void
+add_row(ShardImportBatch *batch, ShardChangeValue *values, BatchEntry *origin)
 {
 	bool		found;
 	BatchEntry *entry = get_entry(batch, values, &found);
 
-	if (found && entry->present)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("the source has sent a row of table %s twice", batch->table->relation),
-				 errhint("Start the import again.")));
-	return entry;
+	if (entry->present)
+	{
+		entry->others = lappend(entry->others, values);
+		return;
+	}
+	entry->present = true;
+	entry->values = values;
+	entry->origin = origin;
 }
 
 void
 shard_import_batch_insert(ShardImportBatch *batch, const ShardChangeRow *row)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(batch->cxt);
-	ShardChangeValue *values = copy_values(batch->table, row);
 
-	set_present(batch, get_absent(batch, values), values, NULL);
+	add_row(batch, copy_values(batch->table, row), NULL);
 	batch->nchanges++;
 	MemoryContextSwitchTo(oldcxt);
 }
@@ -257,7 +305,7 @@ shard_import_batch_update(ShardImportBatch *batch, const ShardChangeRow *old_row
 	const ShardImportTable *table = batch->table;
 	MemoryContext oldcxt = MemoryContextSwitchTo(batch->cxt);
 	ShardChangeValue *values = copy_values(table, new_row);
-	BatchEntry *before;
+	ShardChangeValue *known;
 	BatchEntry *origin;
 
 	if (old_row->present)
@@ -271,15 +319,12 @@ shard_import_batch_update(ShardImportBatch *batch, const ShardChangeRow *old_row
 			if (values[table->keys[i]].kind == 'u')
 				values[table->keys[i]] = old_values[table->keys[i]];
 		}
-		before = get_present(batch, old_values);
+		known = take_row(batch, old_values, !old_row->key_only, &origin);
 	}
 	else
-		before = get_present(batch, values);
-	fill_unsent(values, table->ncolumns, before->values);
-	origin = before->origin;
-	before->present = false;
-	before->values = NULL;
-	set_present(batch, get_absent(batch, values), values, origin);
+		known = take_row(batch, values, false, &origin);
+	fill_unsent(values, table->ncolumns, known);
+	add_row(batch, values, origin);
 	batch->nchanges++;
 	MemoryContextSwitchTo(oldcxt);
 }
@@ -288,10 +333,9 @@ void
 shard_import_batch_delete(ShardImportBatch *batch, const ShardChangeRow *row)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(batch->cxt);
-	BatchEntry *entry = get_present(batch, row->values);
+	BatchEntry *origin;
 
-	entry->present = false;
-	entry->values = NULL;
+	(void) take_row(batch, row->values, !row->key_only, &origin);
 	batch->nchanges++;
 	MemoryContextSwitchTo(oldcxt);
 }
@@ -651,6 +695,14 @@ copy_rows(const ShardImportBatch *batch)
 	rows.entries = choose_entries(batch, choose_present, &rows.nentries);
 	if (rows.nentries == 0)
 		return;
+	for (int i = 0; i < rows.nentries; i++)
+	{
+		if (rows.entries[i]->others != NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNIQUE_VIOLATION),
+					 errmsg("the source has several rows with a key that is unique in table %s", batch->table->relation),
+					 errhint("Start the import again when the source has each key once.")));
+	}
 	initStringInfo(&rows.line);
 	feed = &rows;
 	PushActiveSnapshot(GetTransactionSnapshot());

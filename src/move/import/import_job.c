@@ -94,6 +94,7 @@ struct ShardTableImport
 	const char *schema;			/* of what the job makes on the source; its publication and slots have the same name */
 	const char *publication;
 	bool		publishes;		/* it is the job's own */
+	const char *published;		/* what tells whether it was changed */
 	ImportPhase phase;
 	ShardConn  *source;			/* for questions, and the copy */
 	ShardConn  *locker;			/* has the source's table locked */
@@ -257,7 +258,8 @@ take_column(HeapTuple tuple, TupleDesc desc, void *arg)
 	attno = get_attnum(table->relid, column->name);
 	get_atttypetypmodcoll(table->relid, attno, &column->typid, &typmod, &collation);
 	base = getBaseType(column->typid);
-	column->type = format_type_be_qualified(base);
+	/* without a length: a plain "character" or "bit" is of length one */
+	column->type = format_type_extended(base, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 	column->is_array = OidIsValid(get_element_type(base));
 	if (strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0)
 	{
@@ -310,9 +312,12 @@ read_columns(ShardTableImport *import)
 		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", table->columns[i].quoted);
 	table->column_list = names.data;
 	MemoryContextSwitchTo(oldcxt);
-	table->source_oid = atooid(shard_move_value(psprintf("SELECT %s::pg_catalog.jsonb->'table'->>'oid'", definition)));
+	if (import->online && table->nkeys == 0)
+		elog(ERROR, "an import has no key");
+	table->source_oid = atooid(shard_move_value(psprintf("SELECT coalesce(%s::pg_catalog.jsonb->'table'->>'oid', '0')", definition)));
+	table->nsent = atoi(shard_move_value(psprintf("SELECT count(*) FROM pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb->'table'->'columns') c WHERE NOT (c->>'generated')::pg_catalog.bool", definition)));
 	/* a plain table is read faster by its name */
-	fact = shard_move_value(psprintf("SELECT t->>'kind' OPERATOR(pg_catalog.=) 'r' AND NOT (t->>'is_parent')::pg_catalog.bool FROM (SELECT %s::pg_catalog.jsonb->'table') x(t)", definition));
+	fact = shard_move_value(psprintf("SELECT coalesce(t->>'kind' OPERATOR(pg_catalog.=) 'r' AND NOT (t->>'is_parent')::pg_catalog.bool, false) FROM (SELECT %s::pg_catalog.jsonb->'table') x(t)", definition));
 	oldcxt = MemoryContextSwitchTo(import->cxt);
 	import->copy_query = strcmp(fact, "true") == 0 || strcmp(fact, "t") == 0 ? psprintf("%s (%s)", table->source, table->column_list) :
 		psprintf("(SELECT %s FROM %s)", table->column_list, table->source);
@@ -402,12 +407,27 @@ remove_publications(ShardTableImport *import)
 		shard_link_exec(import->source, sql.data);
 }
 
+/* What tells whether the publication still sends all changes of the table.  Memory: the import's. */
+static char *
+read_publication(ShardTableImport *import)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(import->cxt);
+	char	   *state = shard_link_value(import->source,
+										 psprintf("SELECT concat_ws(' ', (SELECT concat_ws(' ', p.oid, p.xmin, (SELECT r.xmin::text FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %u)) FROM pg_publication p WHERE p.pubname = %s), "
+												  "(SELECT to_json(t)::text FROM pg_publication_tables t, pg_class c WHERE t.pubname = %s AND c.oid = %u AND (c.relnamespace::regnamespace::text, c.relname) = (quote_ident(t.schemaname), t.tablename)))",
+												  import->table.source_oid, quote_literal_cstr(import->publication), quote_literal_cstr(import->publication), import->table.source_oid));
+
+	MemoryContextSwitchTo(oldcxt);
+	return state;
+}
+
 static void
 publish(ShardTableImport *import)
 {
 	remove_publications(import);
 	if (import->publishes)
 		shard_link_exec(import->source, psprintf("CREATE PUBLICATION %s FOR TABLE ONLY %s", quote_identifier(import->publication), import->table.source));
+	import->published = read_publication(import);
 	SHARD_FAULT_POINT("import_published");
 }
 
@@ -714,7 +734,10 @@ lock_source(ShardTableImport *import)
 	return done;
 }
 
-/* Raises when the source's table is not what it was: rows that were rewritten with its definition are no changes that are sent. */
+/*
+ * Raises when the source's table is not what it was, or its publication: rows that were rewritten with its definition are
+ * no changes that are sent.
+ */
 static void
 check_unchanged(ShardTableImport *import)
 {
@@ -726,6 +749,12 @@ check_unchanged(ShardTableImport *import)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the definition of table %s on the source has changed while it was imported", import->table.source),
+				 errhint("Start the import again.")));
+	if (strcmp(read_publication(import), import->published) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("publication \"%s\" of the source has changed while table %s was imported", import->publication, import->table.source),
+				 errdetail("Changes may not have been sent."),
 				 errhint("Start the import again.")));
 }
 

@@ -95,7 +95,7 @@ static void
 take_relation(ShardImportStream *stream, const ShardChange *change)
 {
 	const ShardImportTable *table = stream->follower->table;
-	bool		same = change->ncolumns == table->ncolumns;
+	bool		same = change->ncolumns == table->nsent;
 
 	if (change->relid != table->source_oid)
 		return;

@@ -26,7 +26,8 @@ typedef struct ShardImportTable
 	const char *relation;		/* qualified, quoted name here */
 	const char *source;			/* the same on the source */
 	uint32		source_oid;		/* its OID there */
-	int			ncolumns;
+	int			nsent;			/* columns of the source whose values are sent with a change */
+	int			ncolumns;		/* those of them that are not generated here */
 	ShardImportColumn *columns;
 	int			nkeys;			/* columns that tell which row a change is about; 0 in mode copy, perhaps */
 	int		   *keys;			/* 0-based positions in columns */

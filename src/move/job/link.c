@@ -171,17 +171,16 @@ char *
 shard_link_value(ShardConn *link, const char *sql)
 {
 	PGresult   *res;
-	char	   *value = NULL;
+	char	   *value;
 
 	shard_link_send(link, sql);
 	res = shard_link_result(link, NULL);
-	if (PQntuples(res) != 1 || PQnfields(res) != 1)
+	if (PQntuples(res) != 1 || PQnfields(res) != 1 || PQgetisnull(res, 0, 0))
 	{
 		PQclear(res);
 		shard_error_protocol(link, NULL, "one value was expected");
 	}
-	if (!PQgetisnull(res, 0, 0))
-		value = pstrdup(PQgetvalue(res, 0, 0));
+	value = pstrdup(PQgetvalue(res, 0, 0));
 	PQclear(res);
 	return value;
 }

@@ -37,7 +37,7 @@ extern void shard_link_send(ShardConn *link, const char *sql);
  */
 extern PGresult *shard_link_result(ShardConn *link, const char *label);
 
-/* Both, for what returns nothing; for what returns one row of one column: that, palloc'd, NULL for null. */
+/* Both, for what returns nothing; for what returns one value: that, palloc'd. */
 extern void shard_link_exec(ShardConn *link, const char *sql);
 extern char *shard_link_value(ShardConn *link, const char *sql);
 
