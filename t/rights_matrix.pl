@@ -123,7 +123,7 @@ my %calls = (
 	'take_turn' => q{shardfdw_internal.take_turn('t', true)}, 'take_reference_turn' => undef, 'set_turns' => q{shardfdw_internal.set_turns('t')}, 'verify_cluster' => q{shardfdw.verify_cluster()},
 	'follow_coordinator' => q{shardfdw_internal.follow_coordinator('x', 'SELECT 1', 'x', '{}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
-	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef,
+	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef, 'refuse_write_of_import' => undef,
 	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
 	'run_beside' => q{shardfdw_internal.run_beside('node1', ARRAY['SELECT 1'])}, 'make_node_database' => q{shardfdw_internal.make_node_database('node1', 'postgres', NULL)},
@@ -260,11 +260,18 @@ my %by_type = (
 # One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
 # an error that is no 42501 is one of the arguments, which come after the rights.
 my %outcomes = (
+	'42601 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		start_import},
+	'42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' => q{
+		import_columns},
+	'55000 55000 55000 42501 55000 42501 55000 42501 2F003 42704' => q{
+		check_import_empty},
 	# databases of nodes: those of the tests were not made by add_node()
 	'42P04 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{clone_node_databases},
 	'42P04 42P04 42501 42501 42501 42501 42P04 42501 42501 42501' => q{make_node_database},
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
+		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		is_unlogged log_sequences
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
@@ -297,6 +304,7 @@ my %outcomes = (
 	'ok ok 42501 ok ok 42501 ok 42501 ok ok' => q{take_turn},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
+		referring_table
 		add_users_to database_mark grant_on_nodes make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
@@ -308,9 +316,11 @@ my %outcomes = (
 		compare_coordinators inspect_foreign_keys lock_placements make_server set_placements settle_server},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
+		mark_import
 		lock_schemas make_objects_on_nodes},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		resumable_load_read resumable_load_written
 		add_user map_user
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
@@ -319,8 +329,10 @@ my %outcomes = (
 		check_home lock_schema close_fence take_fence_turn commit_state lock_members lock_all_members},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
+		cut_over ask_for_cut_over forget_load drop_import_mark undo_import
 		cancel_job wait_job wait_move await_job},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
+		resumable_loads_written
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written placed_shards_written jobs_written restore_points_written
 		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written stat_replication_written
@@ -342,12 +354,15 @@ my %outcomes = (
 	'42501 0A000 42501 42501 42501 42501 0A000 42501 42501 42501' => q{
 		begin_conversion check_conversion shard_online},
 	'42501 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
+		check_import_here
 		begin_unsharding check_conversion_owner check_unsharding lock_conversion lock_for_conversion lock_unsharding check_home_trusted},
 	'42501 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
+		begin_import
 		note_conversion copy_conversion refer_conversion note_unsharding copy_unsharding},
 	'42501 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{
 		follow_conversion follow_unsharding},
 	'22004 22004 22004 22004 22004 22004 22004 22004 22004 22004' => q{
+		check_import_source
 		note_function_of},
 	'42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01' => q{
 		switch_conversion switch_unsharding},
@@ -361,6 +376,7 @@ my %outcomes = (
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw declare_commits_received take_over_coordinator},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
+		set_import_sequences
 		comparable_keys sharding_step},
 	'08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01' => q{
 		raise_unknown_part},
@@ -371,6 +387,7 @@ my %outcomes = (
 	'22023 22023 42501 42501 42501 42501 22023 42501 42501 42501' => q{
 		check_merge_here},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		import_table
 		split_shard merge_shards rebalance attach_partial_aggregate},
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},

@@ -458,9 +458,9 @@ COMMENT ON FUNCTION shardfdw.import_table(regclass, text, text, name, text, bool
 
 REVOKE ALL ON FUNCTION shardfdw.import_table(regclass, text, text, name, text, boolean, boolean) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.cut_over(job bigint, lock boolean) RETURNS void
+CREATE FUNCTION shardfdw_internal.ask_for_cut_over(job bigint, lock boolean) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_cut_over';
-COMMENT ON FUNCTION shardfdw_internal.cut_over(bigint, boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.ask_for_cut_over(bigint, boolean) IS
 	'Asks a job that imports to cut over, and waits for its end. Returns nothing; raises the error that has ended the job.';
 
 CREATE FUNCTION shardfdw.cut_over(job bigint, lock boolean DEFAULT true) RETURNS void
@@ -471,7 +471,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'job and lock must not be null';
 	END IF;
 	PERFORM shardfdw_internal.check_wait('cut_over', NULL, 'block');
-	PERFORM shardfdw_internal.cut_over(job, lock);
+	PERFORM shardfdw_internal.ask_for_cut_over(job, lock);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.cut_over(bigint, boolean) IS

@@ -47,7 +47,9 @@
 #include "pgstat.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -68,6 +70,8 @@
 #define FLOAT_VERSION 120000	/* since when they write floats in the shortest form that is exact */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_import);
+
+#define IMPORT_TABLE SHARD_SCHEMA ".import_table(pg_catalog.regclass, pg_catalog.text, pg_catalog.text, pg_catalog.name, pg_catalog.text, pg_catalog.bool, pg_catalog.bool)"
 
 /* What an error leaves to do. */
 typedef enum ImportPhase
@@ -1046,6 +1050,9 @@ shardfdw_start_import(PG_FUNCTION_ARGS)
 	const char **keywords;
 	const char **values;
 
+	/* who may connect the server to others is what import_table() is granted for, and this one can be called by itself */
+	if (!DatumGetBool(DirectFunctionCall2(has_function_privilege_name, CStringGetTextDatum(IMPORT_TABLE), CStringGetTextDatum("EXECUTE"))))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, "import_table");
 	/* what is wrong with it is said at once; jsonb as text is one line */
 	shard_conninfo_parse(conninfo, GetUserId(), &keywords, &values);
 	PG_RETURN_INT64(shard_job_start(&args, psprintf("%s\n%s", plan, conninfo)));
