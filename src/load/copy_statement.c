@@ -266,7 +266,7 @@ uint64
 shard_copy_statement_load(Oid relid, List *columns, copy_data_source_cb feed, bool alone)
 {
 	CopyStmt   *stmt = makeNode(CopyStmt);
-	ShardCopyCall from = {stmt, NULL, NULL, relid, feed, alone ? PROCESS_UTILITY_TOPLEVEL : PROCESS_UTILITY_QUERY, alone ? DestRemote : DestNone};
+	ShardCopyCall from = {stmt, "COPY", NULL, relid, feed, alone ? PROCESS_UTILITY_TOPLEVEL : PROCESS_UTILITY_QUERY, alone ? DestRemote : DestNone};
 
 	stmt->relation = makeRangeVar(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid), -1);
 	stmt->attlist = columns;
