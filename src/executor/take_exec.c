@@ -486,8 +486,10 @@ share_key(const ShardTakeState *state, uint64 limit)
 	}
 	for (int i = 0; i < nparams; i++)
 	{
+		/* null is not an empty value, nor any other */
+		appendStringInfoChar(key, state->values[i] ? 'v' : 'n');
 		appendStringInfoString(key, state->values[i] ? state->values[i] : "");
-		appendStringInfoChar(key, state->values[i] ? '\0' : '\1');
+		appendStringInfoChar(key, '\0');
 	}
 	shard_connection_append_settings(key);
 	return key;
