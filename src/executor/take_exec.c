@@ -54,7 +54,10 @@
 #include "utils/sortsupport.h"
 #include "utils/tuplestore.h"
 
-/* Candidates that each node gives at first beyond those that are wanted: others may be taking the same ones. */
+/*
+ * Candidates that each node gives at first beyond those that are wanted, and as many again: others may be taking the same
+ * ones, as many at a time as is wanted here.
+ */
 #define SPARE_CANDIDATES 7
 #define MORE_CANDIDATES 8		/* times as many the next time */
 
@@ -960,7 +963,7 @@ static void
 take_from(ShardTakeState *state, int first, int nnodes)
 {
 	NodeCandidates *nodes = palloc(sizeof(NodeCandidates) * nnodes);
-	uint64		limit = Min(state->nwanted, PG_INT32_MAX) + SPARE_CANDIDATES;
+	uint64		limit = 2 * Min(state->nwanted, PG_INT32_MAX) + SPARE_CANDIDATES;
 	bool		more = true;
 
 	while (more && !has_enough(state))
