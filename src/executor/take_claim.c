@@ -22,9 +22,8 @@
 #include "compat.h"
 #include "executor/take_claim.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
+#include "shared_memory.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 
 #define NBUCKETS 256
 #define BUCKET_SIZE 8			/* places where a row may be */
@@ -55,8 +54,6 @@ typedef struct OwnClaim
 static ClaimShared *shared = NULL;
 static OwnClaim own[MAX_OWN];
 static int	nown = 0;
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static bool
 is_row(const Claim *claim, const ShardClaimRow *row)
@@ -200,41 +197,24 @@ end_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId p
 
 /* ---------- shared memory ---------- */
 
-static void
-request_shared(void)
+static Size
+shared_size(void)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(sizeof(ClaimShared));
-	RequestNamedLWLockTranche("shardfdw_claims", 1);
+	return sizeof(ClaimShared);
 }
 
 static void
-startup_shared(void)
+init_shared(LWLock *lock)
 {
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("shardfdw claims", sizeof(ClaimShared), &found);
-	if (!found)
-	{
-		memset(shared, 0, sizeof(ClaimShared));
-		shared->lock = &(GetNamedLWLockTranche("shardfdw_claims"))->lock;
-	}
-	LWLockRelease(AddinShmemInitLock);
+	shared->lock = lock;
 }
+
+static const ShardSharedArea shared_area = {"shardfdw_claims", shared_size, (void **) &shared, init_shared};
 
 void
 shard_claim_init(void)
 {
 	RegisterXactCallback(end_transaction, NULL);
 	RegisterSubXactCallback(end_subtransaction, NULL);
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shared;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shared;
+	shard_shared_memory_request(&shared_area);
 }

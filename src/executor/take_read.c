@@ -18,10 +18,10 @@
 #include "compat.h"
 #include "executor/take_read.h"
 #include "miscadmin.h"
+#include "shared_memory.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/timestamp.h"
 #include "wait_event.h"
 
@@ -56,8 +56,6 @@ typedef struct TakeShared
 static TakeShared *shared = NULL;
 static TakeQueue *reading = NULL;	/* what this session reads */
 static uint64 reading_number = 0;
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static bool
 is_key(const TakeQueue *queue, const TakeKey *key)
@@ -173,41 +171,24 @@ shard_take_read_end(const ShardTakeRows *rows)
 
 /* ---------- shared memory ---------- */
 
-static void
-request_shared(void)
+static Size
+shared_size(void)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(sizeof(TakeShared));
-	RequestNamedLWLockTranche("shardfdw_take", 1);
+	return sizeof(TakeShared);
 }
 
 static void
-startup_shared(void)
+init_shared(LWLock *lock)
 {
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("shardfdw take", sizeof(TakeShared), &found);
-	if (!found)
-	{
-		memset(shared, 0, sizeof(TakeShared));
-		shared->lock = &(GetNamedLWLockTranche("shardfdw_take"))->lock;
-		for (int i = 0; i < NQUEUES; i++)
-			ConditionVariableInit(&shared->queues[i].ended);
-	}
-	LWLockRelease(AddinShmemInitLock);
+	shared->lock = lock;
+	for (int i = 0; i < NQUEUES; i++)
+		ConditionVariableInit(&shared->queues[i].ended);
 }
+
+static const ShardSharedArea shared_area = {"shardfdw_take", shared_size, (void **) &shared, init_shared};
 
 void
 shard_take_read_init(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shared;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shared;
+	shard_shared_memory_request(&shared_area);
 }

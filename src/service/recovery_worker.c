@@ -39,17 +39,17 @@
 #include "service/recover.h"
 #include "service/recovery_worker.h"
 #include "service/worker_settings.h"
+#include "shared_memory.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/shmem.h"
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "wait_event.h"
 #include "version.h"
+#include "wait_event.h"
 
 #define RETRY_ROUNDS 10			/* databases without the extension are asked so seldom */
 #define LAUNCHER_RESTART_S 10
@@ -69,8 +69,6 @@ typedef struct WatchedDatabase
 } WatchedDatabase;
 
 static RecoveryShared *shared = NULL;
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 extern PGDLLEXPORT void shard_recovery_launcher_main(Datum arg);
 extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
@@ -348,25 +346,13 @@ shard_recovery_launcher_main(Datum arg)
 
 /* ---------- registration ---------- */
 
-static void
-request_shared(void)
+static Size
+shared_size(void)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(RecoveryShared)));
+	return sizeof(RecoveryShared);
 }
 
-static void
-startup_shared(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	shared = ShmemInitStruct("shardfdw recovery", sizeof(RecoveryShared), &found);
-	if (!found)
-		memset(shared, 0, sizeof(RecoveryShared));
-}
+static const ShardSharedArea shared_area = {"shardfdw_recovery", shared_size, (void **) &shared, NULL};
 
 void
 shard_recovery_worker_init(void)
@@ -376,11 +362,7 @@ shard_recovery_worker_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shared;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shared;
-
+	shard_shared_memory_request(&shared_area);
 	/* nothing may change while pg_upgrade runs */
 	if (IsBinaryUpgrade)
 		return;

@@ -13,9 +13,8 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "remote/wire/node_stat.h"
-#include "storage/ipc.h"
+#include "shared_memory.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 
 #define MAX_PLACES 1024			/* servers of all databases: far more than clusters have */
 
@@ -38,8 +37,6 @@ typedef struct NodeStatShared
 } NodeStatShared;
 
 static NodeStatShared *shared = NULL;
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static void
 clear_counters(NodePlace *place)
@@ -180,45 +177,28 @@ shard_node_stat_reset(void)
 	LWLockRelease(shared->lock);
 }
 
-static void
-request_shared(void)
+static Size
+shared_size(void)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(NodeStatShared)));
-	RequestNamedLWLockTranche("shardfdw_node_stat", 1);
+	return sizeof(NodeStatShared);
 }
 
 static void
-startup_shared(void)
+init_shared(LWLock *lock)
 {
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("shardfdw node statistics", sizeof(NodeStatShared), &found);
-	if (!found)
+	shared->lock = lock;
+	for (int i = 0; i < MAX_PLACES; i++)
 	{
-		memset(shared, 0, sizeof(NodeStatShared));
-		shared->lock = &(GetNamedLWLockTranche("shardfdw_node_stat"))->lock;
-		for (int i = 0; i < MAX_PLACES; i++)
-		{
-			pg_atomic_init_u32(&shared->places[i].host, 0);
-			for (int j = 0; j < SHARD_NODE_NCOUNTERS; j++)
-				pg_atomic_init_u64(&shared->places[i].counters[j], 0);
-		}
+		pg_atomic_init_u32(&shared->places[i].host, 0);
+		for (int j = 0; j < SHARD_NODE_NCOUNTERS; j++)
+			pg_atomic_init_u64(&shared->places[i].counters[j], 0);
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
+
+static const ShardSharedArea shared_area = {"shardfdw_node_stat", shared_size, (void **) &shared, init_shared};
 
 void
 shard_node_stat_init(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shared;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shared;
+	shard_shared_memory_request(&shared_area);
 }

@@ -39,11 +39,11 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "remote/wire/quota.h"
+#include "shared_memory.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/procsignal.h"
-#include "storage/shmem.h"
 #include "wait_event.h"
 
 #define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */
@@ -107,8 +107,6 @@ static TimestampTz slice_began[MAX_NODES];	/* when the last connection was opene
 static uint64 slice_xact[MAX_NODES];	/* nxacts then */
 static uint64 nxacts = 0;		/* transactions that used nodes */
 static bool slot_refused = false;	/* shared memory has no place for this backend */
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 /* ---------- limits; the lock is held ---------- */
 
@@ -622,40 +620,17 @@ shared_size(void)
 }
 
 static void
-request_shared(void)
+init_shared(LWLock *lock)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(shared_size());
-	RequestNamedLWLockTranche("shardfdw_quota", 1);
+	shared->lock = lock;
+	shared->next_ticket = 1;
+	shared->nbackends = MaxBackends;
 }
 
-static void
-startup_shared(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("shardfdw quota", shared_size(), &found);
-	if (!found)
-	{
-		memset(shared, 0, shared_size());
-		shared->lock = &(GetNamedLWLockTranche("shardfdw_quota"))->lock;
-		shared->next_ticket = 1;
-		shared->nbackends = MaxBackends;
-	}
-	LWLockRelease(AddinShmemInitLock);
-}
+static const ShardSharedArea shared_area = {"shardfdw_quota", shared_size, (void **) &shared, init_shared};
 
 void
 shard_quota_init(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shared;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shared;
+	shard_shared_memory_request(&shared_area);
 }

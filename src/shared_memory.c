@@ -1,0 +1,75 @@
+/*
+ * shared_memory.c
+ *	  What the library keeps in shared memory.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "nodes/pg_list.h"
+#include "shared_memory.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+
+static List *areas = NIL;		/* of const ShardSharedArea * */
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+request_areas(void)
+{
+	ListCell   *lc;
+
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	foreach(lc, areas)
+	{
+		const ShardSharedArea *area = lfirst(lc);
+
+		RequestAddinShmemSpace(MAXALIGN(area->size()));
+		if (area->init)
+			RequestNamedLWLockTranche(area->name, 1);
+	}
+}
+
+static void
+attach_areas(void)
+{
+	ListCell   *lc;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	foreach(lc, areas)
+	{
+		const ShardSharedArea *area = lfirst(lc);
+		bool		found;
+
+		*area->address = ShmemInitStruct(area->name, area->size(), &found);
+		if (found)
+			continue;
+		memset(*area->address, 0, area->size());
+		if (area->init)
+			area->init(&GetNamedLWLockTranche(area->name)->lock);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+shard_shared_memory_request(const ShardSharedArea *area)
+{
+	MemoryContext oldcxt;
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	if (areas == NIL)
+	{
+		prev_shmem_request_hook = shmem_request_hook;
+		shmem_request_hook = request_areas;
+		prev_shmem_startup_hook = shmem_startup_hook;
+		shmem_startup_hook = attach_areas;
+	}
+	oldcxt = MemoryContextSwitchTo(TopMemoryContext);
+	areas = lappend(areas, unconstify(ShardSharedArea *, area));
+	MemoryContextSwitchTo(oldcxt);
+}

@@ -1,0 +1,26 @@
+/*
+ * shared_memory.h
+ *	  What the library keeps in shared memory.
+ */
+#ifndef SHARDFDW_SHARED_MEMORY_H
+#define SHARDFDW_SHARED_MEMORY_H
+
+#include "postgres.h"
+
+#include "storage/lwlock.h"
+
+typedef struct ShardSharedArea
+{
+	const char *name;			/* of the area and of its lock's tranche; static */
+	Size		(*size) (void); /* in bytes; called when all settings are known */
+	void	  **address;		/* set in each process */
+	void		(*init) (LWLock *lock); /* called once, with *address set and all zeroed; NULL: the area needs no lock */
+} ShardSharedArea;
+
+/*
+ * Asks for an area and its lock.  *address stays NULL where the library is not preloaded.  To be called while the library
+ * is loaded; area is kept.
+ */
+extern void shard_shared_memory_request(const ShardSharedArea *area);
+
+#endif
