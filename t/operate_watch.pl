@@ -49,7 +49,7 @@ sub who
 	return $result;
 }
 
-is(who($c->safe_psql(q{SELECT node, session, query, blocking_session, blocking_query, blocking_state, blocker_waits, locktype, mode, relation, waiting > '0' AND waiting < '1 day', message FROM shardfdw.lock_waits ORDER BY node})),
+is(who($c->safe_psql(q{SELECT node, pid, query, blocking_pid, blocking_query, blocking_state, blocker_waits, locktype, mode, relation, waiting > '0' AND waiting < '1 day', message FROM shardfdw.lock_waits ORDER BY node})),
 	join("\n",
 		'node2|a|UPDATE t SET v = 2 WHERE id = 2|b|UPDATE t SET v = 2 WHERE id = 3|active|t|transactionid|ShareLock|public.t_2|t|',
 		'node3|b|UPDATE t SET v = 2 WHERE id = 3|c|UPDATE t SET v = 1 WHERE id = 3|idle in transaction|f|transactionid|ShareLock|public.t_3|t|',
@@ -58,7 +58,7 @@ is(who($c->safe_psql(q{SELECT node, session, query, blocking_session, blocking_q
 is(who($c->safe_psql(q{SELECT pid, usename IS NOT NULL, application_name, query, node, state, wait_event_type, wait_event, xact_age > '0', node_query LIKE 'UPDATE%t\_2%', message FROM shardfdw.activity WHERE node = 'node2' AND state <> 'idle' AND application_name LIKE 'session%' ORDER BY application_name})),
 	"a|t|session a|UPDATE t SET v = 2 WHERE id = 2|node2|active|Lock|transactionid|t|t|\nb|t|session b|UPDATE t SET v = 2 WHERE id = 3|node2|idle in transaction|Client|ClientRead|t|t|",
 	'what they do there');
-is(who($c->safe_psql(q{SELECT coalesce(node, 'here'), session, state FROM shardfdw.long_transactions WHERE session IN (SELECT pid FROM pg_stat_activity WHERE application_name = 'session c') ORDER BY 1})),
+is(who($c->safe_psql(q{SELECT coalesce(node, 'here'), pid, state FROM shardfdw.long_transactions WHERE pid IN (SELECT pid FROM pg_stat_activity WHERE application_name = 'session c') ORDER BY 1})),
 	"here|c|idle in transaction\nnode3|c|idle in transaction", 'transactions that are open');
 is($c->safe_psql(q{SELECT bool_and(age >= lead) FROM (SELECT age, lead(age) OVER () FROM shardfdw.long_transactions) x}), 't', 'the oldest first');
 
@@ -73,7 +73,7 @@ for my $i (1 .. 3)
 	$c->node_safe_psql($i, q{CREATE ROLE clerk LOGIN});
 	$c->safe_psql("CREATE USER MAPPING FOR clerk SERVER node$i OPTIONS (user 'clerk', password_required 'false')");
 }
-is(who($c->safe_psql(q{SET ROLE clerk; SELECT node, session, query, blocking_session, blocking_query, relation FROM shardfdw.lock_waits ORDER BY node})),
+is(who($c->safe_psql(q{SET ROLE clerk; SELECT node, pid, query, blocking_pid, blocking_query, relation FROM shardfdw.lock_waits ORDER BY node})),
 	join("\n", 'node2|a|<insufficient privilege>|b|<insufficient privilege>|public.t_2', 'node3|b|<insufficient privilege>|c|<insufficient privilege>|public.t_3', '|d|<insufficient privilege>|a|<insufficient privilege>|public.here'),
 	'a role sees who waits, and no statements of others');
 
@@ -112,8 +112,8 @@ $session{d}->query('ROLLBACK');
 $c->node_safe_psql(3, q{BEGIN; UPDATE t_3 SET v = 5; LOCK TABLE t_3 IN SHARE ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'forgotten'});
 $session{a}->start_query('UPDATE t SET v = 6 WHERE id = 3');
 $c->wait_for('SELECT count(*) = 1 FROM shardfdw.lock_waits');
-is(who($c->safe_psql('SELECT node, session, blocking_pid, blocking_session, blocking_gid, blocker_waits, relation, mode FROM shardfdw.lock_waits')), 'node3|a|0||forgotten|f|public.t_3|RowExclusiveLock', 'a prepared transaction that has locked a table');
-is($c->safe_psql(q{SELECT node, pid, session, gid, state, age > '0', xmin_age > 0 FROM shardfdw.long_transactions WHERE gid IS NOT NULL}), 'node3|||forgotten|prepared|t|t', 'it is open');
+is(who($c->safe_psql('SELECT node, pid, blocking_node_pid, blocking_pid, blocking_gid, blocker_waits, relation, mode FROM shardfdw.lock_waits')), 'node3|a|0||forgotten|f|public.t_3|RowExclusiveLock', 'a prepared transaction that has locked a table');
+is($c->safe_psql(q{SELECT node, pid, node_pid, gid, state, age > '0', xmin_age > 0 FROM shardfdw.long_transactions WHERE gid IS NOT NULL}), 'node3|||forgotten|prepared|t|t', 'it is open');
 is($c->safe_psql(q{SELECT prepared, oldest_prepared > '0' FROM shardfdw.node_status WHERE node = 'node3'}), '1|t', 'the node has one');
 $c->node_safe_psql(3, q{ROLLBACK PREPARED 'forgotten'});
 ok(!$session{a}->finish_query($deadline)->{error}, 'it goes on');

@@ -105,17 +105,19 @@ COMMENT ON FUNCTION shardfdw_internal.lock_waits_query() IS 'Writes the query by
 
 CREATE VIEW shardfdw.lock_waits AS
 	WITH waits AS MATERIALIZED (
-		SELECT w.node, w.message, x.pid, CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS session, x.query,
-			x.blocking_pid, CASE WHEN w.node IS NULL THEN nullif(x.blocking_pid, 0) ELSE x.blocking_session END AS blocking_session,
+		SELECT w.node, w.message, x.pid AS there, CASE WHEN w.node IS NOT NULL THEN x.pid END AS node_pid,
+			CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS session, x.query,
+			x.blocking_pid AS blocking_there, CASE WHEN w.node IS NOT NULL THEN x.blocking_pid END AS blocking_node_pid,
+			CASE WHEN w.node IS NULL THEN nullif(x.blocking_pid, 0) ELSE x.blocking_session END AS blocking_session,
 			x.blocking_query, x.blocking_state, x.blocking_gid, x.locktype, x.mode, x.relation, x.waiting
 		FROM shardfdw_internal.watch(shardfdw_internal.lock_waits_query(), true) w
 		LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(pid integer, session integer, query text, blocking_pid integer, blocking_session integer,
 			blocking_query text, blocking_state text, blocking_gid text, locktype text, mode text, relation text, waiting interval) ON true
 	)
-	SELECT w.node, w.pid, w.session, coalesce(s.query, w.query) AS query, w.blocking_pid, w.blocking_session, coalesce(b.query, w.blocking_query) AS blocking_query,
+	SELECT w.node, w.session AS pid, w.node_pid, coalesce(s.query, w.query) AS query, w.blocking_session AS blocking_pid, w.blocking_node_pid, coalesce(b.query, w.blocking_query) AS blocking_query,
 		coalesce(b.state, w.blocking_state) AS blocking_state, w.blocking_gid,
-		CASE WHEN w.pid IS NOT NULL THEN EXISTS (SELECT FROM waits o WHERE o.session = w.blocking_session
-			OR (o.node, o.pid) IS NOT DISTINCT FROM (w.node, w.blocking_pid)) END AS blocker_waits,
+		CASE WHEN w.there IS NOT NULL THEN EXISTS (SELECT FROM waits o WHERE o.session = w.blocking_session
+			OR (o.node, o.there) IS NOT DISTINCT FROM (w.node, w.blocking_there)) END AS blocker_waits,
 		w.locktype, w.mode, w.relation, w.waiting, w.message
 	FROM waits w
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = w.session
@@ -123,11 +125,11 @@ CREATE VIEW shardfdw.lock_waits AS
 COMMENT ON VIEW shardfdw.lock_waits IS
 	'Lists who waits for whose lock in this database, on the coordinator and on the nodes: a row for each pair, and one with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use. Statements of others are shown to members of pg_read_all_stats, here and on the node.';
 COMMENT ON COLUMN shardfdw.lock_waits.node IS 'Node on which the lock is waited for; null: the coordinator.';
-COMMENT ON COLUMN shardfdw.lock_waits.pid IS 'Process there that waits.';
-COMMENT ON COLUMN shardfdw.lock_waits.session IS 'Process of its session on the coordinator; null: it is not one of this coordinator.';
+COMMENT ON COLUMN shardfdw.lock_waits.pid IS 'Process on the coordinator of the session that waits; null: it is not one of this coordinator.';
+COMMENT ON COLUMN shardfdw.lock_waits.node_pid IS 'Process on the node that waits.';
 COMMENT ON COLUMN shardfdw.lock_waits.query IS 'Statement of that session on the coordinator, else of the process on the node.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocking_pid IS 'Process there that has the lock, or is before it in the queue; 0: a prepared transaction.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocking_session IS 'Process of its session on the coordinator; null: it is not one of this coordinator.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocking_pid IS 'Process on the coordinator of the session that has the lock, or is before it in the queue; null: it is not one of this coordinator, or a prepared transaction.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocking_node_pid IS 'Its process on the node; 0: a prepared transaction.';
 COMMENT ON COLUMN shardfdw.lock_waits.blocking_query IS 'Its statement, the last one if it is idle.';
 COMMENT ON COLUMN shardfdw.lock_waits.blocking_state IS 'State of that session: "idle in transaction" waits for its client.';
 COMMENT ON COLUMN shardfdw.lock_waits.blocking_gid IS 'Prepared transactions that have the lock; see prepared_transactions.';
@@ -156,7 +158,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.long_transactions_query() IS 'Writes the query by which the view long_transactions asks nodes and the coordinator. Returns its text.';
 
 CREATE VIEW shardfdw.long_transactions AS
-	SELECT w.node, x.pid, CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS session, x.role, x.gid, x.age, x.state, coalesce(s.query, x.query) AS query, x.xmin_age, w.message
+	SELECT w.node, CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS pid, CASE WHEN w.node IS NOT NULL THEN x.pid END AS node_pid, x.role, x.gid, x.age, x.state, coalesce(s.query, x.query) AS query, x.xmin_age, w.message
 	FROM shardfdw_internal.watch(shardfdw_internal.long_transactions_query(), true) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(pid integer, session integer, role name, gid text, age interval, state text, query text, xmin_age integer) ON true
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = x.session AND w.node IS NOT NULL
@@ -164,8 +166,8 @@ CREATE VIEW shardfdw.long_transactions AS
 COMMENT ON VIEW shardfdw.long_transactions IS
 	'Lists the transactions that are open in this database on the coordinator and on the nodes, prepared ones too, the oldest first; before them a row with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use.';
 COMMENT ON COLUMN shardfdw.long_transactions.node IS 'Node on which it is open; null: the coordinator.';
-COMMENT ON COLUMN shardfdw.long_transactions.pid IS 'Its process there; null: it is prepared.';
-COMMENT ON COLUMN shardfdw.long_transactions.session IS 'Process of its session on the coordinator; null: it is not one of this coordinator, or prepared.';
+COMMENT ON COLUMN shardfdw.long_transactions.pid IS 'Process of its session on the coordinator; null: it is not one of this coordinator, or prepared.';
+COMMENT ON COLUMN shardfdw.long_transactions.node_pid IS 'Its process on the node; null: it is prepared.';
 COMMENT ON COLUMN shardfdw.long_transactions.role IS 'Its role there.';
 COMMENT ON COLUMN shardfdw.long_transactions.gid IS 'Its identifier if it is prepared; see prepared_transactions.';
 COMMENT ON COLUMN shardfdw.long_transactions.age IS 'How long it has been open, or prepared.';
