@@ -39,7 +39,7 @@ for my $mode (@modes)
 			on_error_stop => 0);
 		my $elapsed = time - $start;
 
-		like($err, qr/canceling statement due to statement timeout/, "$name, $mode: timed out");
+		like($err, qr/canceling statement due to statement timeout\n.*^CONTEXT:  (?:.*\n)*?waiting for nodes? (?:"node\d", )*"node$node"/ms, "$name, $mode: timed out, and says where");
 		cmp_ok($elapsed, '<', 8, "$name, $mode: soon");
 		like($out, qr/^6000\|18003000$/m, "$name, $mode: the session goes on");
 	}
@@ -90,7 +90,7 @@ for my $sql (
 {
 	my $start = time;
 	my ($status, undef, $errors) = $c->psql("SET statement_timeout = '500ms'; $sql");
-	like($errors, qr/statement timeout/, "timed out: $sql");
+	like($errors, qr/statement timeout(?s:.*)waiting for nodes? .*"node$fast_node"/, "timed out: $sql");
 	cmp_ok(time - $start, '<', 8, "soon: $sql");
 }
 $blocker->query_safe('ROLLBACK');
@@ -103,7 +103,7 @@ for my $mode (@modes)
 {
 	my $start = time;
 	my (undef, undef, $errors) = $c->psql("SET $mode; SET statement_timeout = '700ms'; SELECT count(*) FROM fast;");
-	like($errors, qr/statement timeout/, "connecting to a frozen node, $mode: timed out");
+	like($errors, qr/statement timeout\nCONTEXT:  waiting for node "node2"$/m, "connecting to a frozen node, $mode: timed out");
 	cmp_ok(time - $start, '<', 8, "connecting to a frozen node, $mode: soon");
 }
 $c->sigcont_node(2);

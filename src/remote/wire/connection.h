@@ -157,6 +157,7 @@ typedef struct ShardTraffic
 struct ShardConn
 {
 	dlist_node	link;			/* in its pool */
+	dlist_node	all_link;		/* among all connections of the session */
 	Oid			serverid;
 	Oid			userid;			/* user whose mapping is used */
 	char	   *node;			/* server's name, for messages; "name (standby)" */

@@ -210,6 +210,7 @@ forget_hosts(ShardConn *conn)
 static void
 free_connection(ShardConn *conn)
 {
+	dlist_delete(&conn->all_link);
 	forget_hosts(conn);
 	shard_connection_drop_notices(conn);
 	shard_connection_free_prepared(conn);
@@ -334,6 +335,23 @@ begin_with_known_host(ShardConn *conn)
 		shard_host_list_begin_with(conn->opening.hosts, host);
 }
 
+static dlist_head all_connections = DLIST_STATIC_INIT(all_connections);	/* of the session */
+
+static const char *
+node_of_socket(int fd)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &all_connections)
+	{
+		const ShardConn *conn = dlist_container(ShardConn, all_link, iter.cur);
+
+		if (conn->pg != NULL && PQsocket(conn->pg) == fd)
+			return conn->node;
+	}
+	return NULL;
+}
+
 /* A connection that is not open yet, to what is called name in messages.  Memory: its own. */
 static ShardConn *
 make_connection(const char *name, const char *const *keywords, const char *const *values)
@@ -345,11 +363,13 @@ make_connection(const char *name, const char *const *keywords, const char *const
 		shard_connection_cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw connections",
 											   ALLOCSET_DEFAULT_SIZES);
 	oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
+	shard_wait_node_of_socket = node_of_socket;
 	conn = palloc0(sizeof(ShardConn));
 	conn->node = pstrdup(name);
 	conn->settings = shard_connection_make_settings();
 	conn->opening.hosts = shard_host_list_make(keywords, values);
 	MemoryContextSwitchTo(oldcxt);
+	dlist_push_tail(&all_connections, &conn->all_link);
 	conn->workers = -1;
 	conn->opened_at = GetCurrentTimestamp();
 	conn->opening.timeout = find_connect_timeout(keywords, values);

@@ -31,6 +31,7 @@
 #include "libpq/libpq.h"
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"
+#include "nodes/value.h"
 #include "port/pg_bitutils.h"
 #include "postmaster/postmaster.h"
 #include "remote/wire/wait.h"
@@ -82,6 +83,7 @@ static uint64 socket_generation = 1;
 static ShardWaitSet *single_sets[NSINGLE_SETS];
 
 bool		shard_wait_interrupted = false;
+shard_wait_node_of_socket_type shard_wait_node_of_socket = NULL;
 shard_wait_stalled_type shard_wait_stalled = NULL;
 static long silent_ms = 0;		/* since a socket was ready */
 static long stall_ms = 0;		/* silence for this long is a stall; 0: deadlock_timeout */
@@ -347,6 +349,40 @@ shard_wait_is_urged(void)
 	return urge_told;
 }
 
+/* What a wait is for. */
+typedef struct WaitedFor
+{
+	const ShardWaitItem *items;
+	int			nitems;
+} WaitedFor;
+
+/* The context of an error that ends a wait: for which nodes. */
+static void
+name_nodes(void *arg)
+{
+	const WaitedFor *waited = arg;
+	List	   *nodes = NIL;		/* of String */
+	StringInfoData names;
+	ListCell   *lc;
+
+	for (int i = 0; i < waited->nitems && shard_wait_node_of_socket != NULL; i++)
+	{
+		const char *node = is_watched(&waited->items[i]) ? shard_wait_node_of_socket(waited->items[i].fd) : NULL;
+
+		if (node != NULL)
+			nodes = list_append_unique(nodes, makeString(unconstify(char *, node)));
+	}
+	if (nodes == NIL)
+		return;
+	initStringInfo(&names);
+	foreach(lc, nodes)
+		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", strVal(lfirst(lc)));
+	if (list_length(nodes) == 1)
+		errcontext("waiting for node %s", names.data);
+	else
+		errcontext("waiting for nodes %s", names.data);
+}
+
 /* CHECK_FOR_INTERRUPTS, noting that it may have raised. */
 static void
 check_interrupts(void)
@@ -552,6 +588,8 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 					long timeout_ms, bool noerror)
 {
 	bool		watched = shard_wait_stalled != NULL && !in_stalled && !(set && set->skips_stalls);
+	WaitedFor	waited = {items, nitems};
+	ErrorContextCallback callback = {.callback = name_nodes, .arg = &waited, .previous = error_context_stack};
 	bool		has_set;
 	bool		silent;
 	int			nready;
@@ -559,6 +597,7 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 	take_announced(items, nitems);
 	if (noerror)
 		return wait_noerror(items, nitems, timeout_ms);
+	error_context_stack = &callback;
 	check_interrupts();
 	for (int i = 0; i < nitems; i++)
 		items[i].revents = 0;
@@ -577,6 +616,7 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 		note_silence(timeout_ms);
 	if (watched && nready > 0)
 		silent_ms = stall_ms = 0;
+	error_context_stack = callback.previous;
 	return nready;
 }
 

@@ -120,6 +120,13 @@ typedef void (*shard_wait_stalled_type) (void);
 extern shard_wait_stalled_type shard_wait_stalled;
 
 /*
+ * The name of the node to which a socket leads, for messages; NULL: none that is known.  Valid until the connection is
+ * closed.
+ */
+typedef const char *(*shard_wait_node_of_socket_type) (int fd);
+extern shard_wait_node_of_socket_type shard_wait_node_of_socket;
+
+/*
  * Set when a wait was ended by a cancel, a timeout or a termination: the abort that
  * follows must not wait long for nodes.  The end of that abort, or of the
  * transaction, clears it.
