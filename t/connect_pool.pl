@@ -79,6 +79,25 @@ $s->query('SELECT 1 FROM t');
 $c->end_sessions_on(1);
 is($s->query('SELECT count(*) FROM t'), '1000', 'they are replaced, and nobody notices');
 
+# What a connection has prepared stays on the node, so there is an end to it; a connection that has no room for what the
+# session runs by now is exchanged.
+sub run_long_queries
+{
+	my ($nruns) = @_;
+
+	$s->query(qq{DO \$\$ BEGIN
+		FOR i IN 1 .. $nruns LOOP
+			EXECUTE format('SELECT id FROM t WHERE id::text <> %L ORDER BY id LIMIT 1', repeat('x', 6000) || i % 60);
+			COMMIT;
+		END LOOP;
+	END \$\$});
+	return $s->query('SELECT string_agg(node_pid::text, chr(32) ORDER BY node_pid) FROM shardfdw.connections');
+}
+$s->query('SELECT shardfdw.disconnect_all()');
+$pids = run_long_queries(180);
+is(run_long_queries(180), $pids, 'nothing changes at first');
+isnt(run_long_queries(5000), $pids, 'after many more there are new connections');
+
 # Options count from the next statement on, also inside a transaction.
 $c->node_safe_psql(1, "CREATE ROLE one SUPERUSER LOGIN; CREATE ROLE other SUPERUSER LOGIN; CREATE VIEW who AS SELECT current_user::text AS name, current_setting('application_name') AS app");
 $c->safe_psql('CREATE FOREIGN TABLE who (name text, app text) SERVER node1');

@@ -198,6 +198,7 @@ struct ShardConn
 	int			cpu_factor;		/* as last sent; -1 = not known */
 	HTAB	   *prepared;		/* statements that have come up; NULL: none yet */
 	size_t		prepared_bytes; /* of the texts among them that have been prepared */
+	int			uses_without_room;	/* of statements that were not, for want of room */
 	struct ShardPrepared *preparing;	/* the Parse under way */
 	ShardNotice *notices;		/* oldest first, bounded */
 	int			nnotices;

@@ -2,7 +2,8 @@
  * connection_prepared.c
  *	  Which statements a connection has prepared on its node.
  *
- * A text is prepared when it comes up for the third time on a connection.  Its
+ * A text is prepared when it comes up for the third time on a connection.  What is prepared stays so: a connection
+ * whose room is taken by statements that do not come any more is closed in the end, and the next one begins anew.  A text's
  * name is made of the text's hash and a number that goes up with each attempt: a
  * Parse whose result nobody has read may have succeeded, and taken the name.
  * connection_send.c sends Parse.
@@ -24,6 +25,9 @@
  */
 #define MAX_PREPARED_BYTES (256 * 1024)
 #define MAX_TEXT_BYTES (MAX_PREPARED_BYTES / 8)
+
+/* Uses of statements for which there was no room, after which the connection is exchanged for a new one. */
+#define MAX_USES_WITHOUT_ROOM 1000
 
 struct ShardPrepared
 {
@@ -48,6 +52,7 @@ shard_connection_free_prepared(ShardConn *conn)
 	hash_destroy(conn->prepared);
 	conn->prepared = NULL;
 	conn->prepared_bytes = 0;
+	conn->uses_without_room = 0;
 }
 
 /* Entry of sql; NULL when it has none. */
@@ -138,8 +143,13 @@ shard_connection_find_due(ShardConn *conn, const char *sql)
 	}
 	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
 		return NULL;
-	if (entry->generation >= MAX_GENERATIONS || conn->prepared_bytes + strlen(sql) > MAX_PREPARED_BYTES)
+	if (entry->generation >= MAX_GENERATIONS)
 		return NULL;
+	if (conn->prepared_bytes + strlen(sql) > MAX_PREPARED_BYTES)
+	{
+		conn->invalidated |= ++conn->uses_without_room >= MAX_USES_WITHOUT_ROOM;
+		return NULL;
+	}
 	conn->prepared_bytes += strlen(sql);
 	return entry;
 }
