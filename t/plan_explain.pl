@@ -55,6 +55,14 @@ like($plan, qr/^ *Bytes per Query: min \d+, median \d+, max \d+$/m, 'bytes of al
 unlike($plan, qr/Time per Query/, 'no times without TIMING');
 like(explain_query($rows, 'VERBOSE, ANALYZE'), qr/^ *Time per Query: min [\d.]+, median [\d.]+, max [\d.]+ ms$/m, 'times with it');
 
+# Costs: a LIMIT does not begin before what it limits.
+for my $query ('SELECT id FROM t ORDER BY id LIMIT 3', 'SELECT grp, count(*) FROM t GROUP BY grp ORDER BY 2 LIMIT 3', 'SELECT id, max(v) FROM t GROUP BY id ORDER BY 2 LIMIT 3')
+{
+	my @starts = explain_query($query, 'VERBOSE', remote => 'off') =~ /\(cost=([\d.]+)/g;
+	my @order = map { $starts[$_ - 1] >= $starts[$_] ? () : $_ } 1 .. $#starts;
+	is("@order", '', "costs of $query");
+}
+
 # One query per node: the plan of that.
 $plan = explain_query($rows, 'VERBOSE, ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off', before => 'SET shardfdw.query_per_node = on;');
 like($plan, qr/^  Query Per Node: true\n.*^  Connections: 2\n  Remote Plan:\n    Append \(actual rows=\d+.*loops=1\)\n      ->  Seq Scan on public\.t_00 r1 \(actual/ms, 'a query per node: over all of its shards');

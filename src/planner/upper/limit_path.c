@@ -198,9 +198,9 @@ shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	output_rel->fdw_private = info;
 	path = shard_upper_make_path(root, output_rel, target,
 								 parse->sortClause != NIL ? root->sort_pathkeys : NIL);
-	path = (Path *) create_limit_path(root, output_rel, path, parse->limitOffset,
-									  parse->limitCount, parse->limitOption,
-									  extra->offset_est, extra->count_est);
 	prefer(path, output_rel);
-	add_path(output_rel, path);
+	/* costs no more than the scan below it */
+	add_path(output_rel, (Path *) create_limit_path(root, output_rel, path, parse->limitOffset,
+													parse->limitCount, parse->limitOption,
+													extra->offset_est, extra->count_est));
 }
