@@ -110,7 +110,7 @@ $c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND locktype =
 $second->query(row($b));
 $err = $second->{stderr};
 like($err, qr/deadlock detected over nodes/, 'the message');
-like($err, qr/On node "node[12]" process \d+ waits for process \d+\./, 'says who waits for whom');
+like($err, qr/On node "node[12]" process \d+ \(of session (\d+)\) waits for process \d+ \(of session (?!\1)\d+\)\./, 'says who waits for whom');
 $second->{stderr} = '';
 $second->query_safe('ROLLBACK TO s');
 $second->query_safe('COMMIT');

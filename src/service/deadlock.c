@@ -315,6 +315,17 @@ look_for_deadlock(bool *complete)
 	return find_way_back(ask_here(edges), me);
 }
 
+/* A process of a node, and the process here whose session it serves. */
+static char *
+describe_process(const char *pid, const char *session)
+{
+	const char *here = strrchr(session, ':');
+
+	if (here != NULL && strcmp(session, shard_conninfo_session_name(atoi(here + 1))) == 0)
+		return psprintf(_("process %s (of session %s)"), pid, here + 1);
+	return psprintf(_("process %s"), pid);
+}
+
 /* The cycle that ends with last, as text. */
 static char *
 describe_cycle(WaitEdge *last)
@@ -333,8 +344,8 @@ describe_cycle(WaitEdge *last)
 		if (way.len > 0)
 			appendStringInfoChar(&way, '\n');
 		if (edge->node)
-			appendStringInfo(&way, _("On node \"%s\" process %s waits for process %s."),
-							 edge->node, edge->waiter_pid, edge->blocker_pid);
+			appendStringInfo(&way, _("On node \"%s\" %s waits for %s."), edge->node,
+							 describe_process(edge->waiter_pid, edge->waiter), describe_process(edge->blocker_pid, edge->blocker));
 		else
 			appendStringInfo(&way, _("Here process %s waits for process %s."),
 							 edge->waiter_pid, edge->blocker_pid);
