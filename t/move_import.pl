@@ -159,6 +159,46 @@ for my $change ("ALTER PUBLICATION muted SET (publish = 'insert'); UPDATE muted 
 }
 there('DROP PUBLICATION muted');
 
+# text in another encoding; a table of another name
+$source->safe_psql('postgres', "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+$source->safe_psql('latin', q{CREATE TABLE accents (id int PRIMARY KEY, v text); INSERT INTO accents VALUES (1, convert_from('\xe9', 'LATIN1')), (2, 'e')});
+$c->safe_psql("CREATE TABLE accents (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('accents', shards => 2)");
+is(error_of(call('accents', "mode => 'copy'") =~ s/dbname=\S+?postgres''/dbname=latin/r), '', 'a source in another encoding is compared as well');
+is($c->safe_psql(q{SELECT string_agg(encode(convert_to(v, 'UTF8'), 'hex'), ' ' ORDER BY id) FROM accents}), 'c3a9 65', 'and has its letters');
+make('renamed', 'id int PRIMARY KEY, v text');
+there('INSERT INTO renamed SELECT i FROM generate_series(1, 10) i');
+$job = follows('renamed');
+$c->safe_psql("ALTER TABLE renamed RENAME TO renamed_then; CREATE TABLE renamed (id int PRIMARY KEY, v text); INSERT INTO renamed SELECT i FROM generate_series(1, 10) i");
+there('DELETE FROM renamed WHERE id > 5');
+is(error_of("SELECT shardfdw.cut_over($job)"), '', 'a table that was renamed: it cuts over');
+is($c->safe_psql('SELECT (SELECT count(*) FROM renamed_then), (SELECT count(*) FROM renamed)'), '5|10', 'changes go to it, and not to the one that has its name');
+
+# who has the table locked here does not keep the source's writers waiting
+make('held', 'id int PRIMARY KEY, v int');
+there('INSERT INTO held VALUES (1, 0)');
+$job = follows('held');
+my $holder = $c->start_sql('BEGIN; LOCK TABLE held IN SHARE UPDATE EXCLUSIVE MODE; SELECT pg_sleep(600)', name => 'holder');
+$c->wait_for("SELECT count(*) = 1 FROM pg_locks WHERE relation = 'held'::regclass AND mode = 'ShareUpdateExclusiveLock' AND granted");
+my $cutter = $c->start_sql("SELECT shardfdw.cut_over($job)");
+$c->wait_for("SELECT waits_for LIKE '%use the table here' FROM shardfdw.jobs WHERE id = $job");
+there('UPDATE held SET v = v + 1');
+pass('the source can be written to');
+$c->safe_psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holder'");
+is(join(' ', ($c->wait_sql($cutter))[0, 2]), '0 ', 'then it cuts over');
+eval { $c->wait_sql($holder) };
+same('held', 'with what was written meanwhile');
+
+# a name that leads elsewhere after a while
+make('astray', 'id int PRIMARY KEY');
+my $sockets = PostgreSQL::Test::Utils::tempdir_short();
+symlink $source->host . '/.s.PGSQL.' . $source->port, "$sockets/.s.PGSQL.7499" or die;
+$job = $c->safe_psql("SELECT shardfdw.import_table('astray', 'host=$sockets port=7499 dbname=postgres')");
+unlink "$sockets/.s.PGSQL.7499";
+symlink $c->node(1)->host . '/.s.PGSQL.' . $c->node(1)->port, "$sockets/.s.PGSQL.7499" or die;
+like(error_of("SELECT shardfdw.cut_over($job)"), qr/does not always lead to the same server/, 'another server behind the same name is noticed');
+$c->wait_for("SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'");
+there("DO \$\$ BEGIN EXECUTE format('DROP PUBLICATION %I', (SELECT pubname FROM pg_publication WHERE pubname ~ '^shardfdw_')); END \$\$");
+
 # ---------- clients that write all the time ----------
 make('ledger', 'id bigint PRIMARY KEY, v int, note text');
 there("INSERT INTO ledger SELECT i, 0, md5(i::text) FROM generate_series(1, 5000) i");

@@ -396,11 +396,11 @@ CREATE FUNCTION shardfdw_internal.sums_query(relations text[], column_list text,
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('SELECT concat_ws('' '', count(*), sum(x.h >> 32), sum(x.h & 4294967295)) FROM (%s) x',
-		string_agg(format('SELECT %s AS h FROM %s', format(CASE WHEN by_md5 THEN '(''x'' || substr(md5(ROW(%s)::text), 1, 16))::bit(64)::bigint' ELSE 'hashtextextended((ROW(%s)::text) COLLATE "C", 0)' END, column_list), r), ' UNION ALL '))
+		string_agg(format('SELECT %s AS h FROM %s', format(CASE WHEN by_md5 THEN '(''x'' || substr(md5(convert_to(ROW(%s)::text, ''UTF8'')), 1, 16))::bit(64)::bigint' ELSE 'hashtextextended((ROW(%s)::text) COLLATE "C", 0)' END, column_list), r), ' UNION ALL '))
 	FROM unnest(relations) r
 $$;
 COMMENT ON FUNCTION shardfdw_internal.sums_query(text[], text, boolean) IS
-	'Writes the query for the number of rows of tables, and the sums of both halves of their hashes, which do not depend on the order. by_md5: for servers before 11. Returns its text.';
+	'Writes the query for the number of rows of tables, and the sums of both halves of their hashes, which do not depend on the order. by_md5: for servers before 11, and those whose encodings differ. Returns its text.';
 
 CREATE FUNCTION shardfdw_internal.import_sums_queries(relation regclass, column_list text, by_md5 boolean) RETURNS TABLE (server oid, query text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

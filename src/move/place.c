@@ -30,6 +30,7 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "move/job/job.h"
+#include "move/job/link.h"
 #include "move/job/table.h"
 #include "move/place.h"
 #include "move/placement.h"
@@ -46,13 +47,6 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-
-/*
- * Autovacuum gives way to a lock when that has been waited for for deadlock_timeout, which is
- * longer than writers should have to wait behind it.  Superusers alone may set it.
- */
-#define GIVE_WAY_SQL \
-	"DO $$BEGIN PERFORM pg_catalog.set_config('deadlock_timeout', '20ms', true); EXCEPTION WHEN insufficient_privilege THEN NULL; END$$"
 
 #define POLL_MS 100				/* for older transactions, and for locks of the old tables */
 #define DROP_LOCK_MS 200
@@ -265,12 +259,12 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	StringInfoData sql;
 	ShardCommand command = {0};
 
-	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_move_limit_locks(timeout_ms);
 	shard_placement_lock_peers(move, timeout_ms, true);
 	if (SHARD_MOVE_REPLACES(move))
 		lock_parents(move);
 	initStringInfo(&sql);
-	appendStringInfo(&sql, GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
+	appendStringInfo(&sql, SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		const ShardMoveTable *table = &move->tables[i];
@@ -292,7 +286,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	command.sql = sql.data;
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	shard_command_free(&command, 1);
-	(void) set_config_option("lock_timeout", "0", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_move_limit_locks(0);
 	SHARD_FAULT_POINT("move_locked");
 }
 

@@ -26,6 +26,7 @@
 #include "executor/spi.h"
 #include "load/copy_statement.h"
 #include "move/import/import_batch.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -56,6 +57,7 @@ typedef struct BatchEntry
 struct ShardImportBatch
 {
 	const ShardImportTable *table;
+	const char *relation;		/* qualified, quoted name here, while the batch is written */
 	MemoryContext cxt;			/* of one batch */
 	HTAB	   *entries;
 	bool		truncated;		/* first of all */
@@ -483,7 +485,7 @@ delete_rows(const ShardImportBatch *batch)
 	{
 		int			ncount = Min(n - i, keys_at_once(table));
 
-		run(psprintf("DELETE FROM %s WHERE %s", table->relation, find_rows(table, entries + i, ncount)), SPI_OK_DELETE);
+		run(psprintf("DELETE FROM %s WHERE %s", batch->relation, find_rows(table, entries + i, ncount)), SPI_OK_DELETE);
 		if (SPI_processed != ncount)
 			raise_lost(table);
 	}
@@ -599,7 +601,7 @@ fetch_unsent(const ShardImportBatch *batch)
 	{
 		int			ncount = Min(n - i, keys_at_once(table));
 
-		run(psprintf("SELECT %s FROM %s WHERE %s", table->column_list, table->relation, find_rows(table, origins + i, ncount)), SPI_OK_SELECT);
+		run(psprintf("SELECT %s FROM %s WHERE %s", table->column_list, batch->relation, find_rows(table, origins + i, ncount)), SPI_OK_SELECT);
 		if (SPI_processed != ncount)
 			raise_lost(table);
 		for (uint64 j = 0; j < SPI_processed; j++)
@@ -712,15 +714,31 @@ copy_rows(const ShardImportBatch *batch)
 	feed = NULL;
 }
 
+/* The name that the table has now, and keeps until the end of the transaction: another one may have the name by which the import began. */
+static char *
+name_here(const ShardImportTable *table)
+{
+	char	   *name;
+
+	LockRelationOid(table->relid, RowExclusiveLock);
+	name = get_rel_name(table->relid);
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table %s does not exist any more", table->relation)));
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->relid)), name);
+}
+
 void
 shard_import_batch_write(ShardImportBatch *batch)
 {
+	batch->relation = name_here(batch->table);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	fetch_unsent(batch);
 	if (batch->truncated)
-		run(psprintf("TRUNCATE %s", batch->table->relation), SPI_OK_UTILITY);
+		run(psprintf("TRUNCATE %s", batch->relation), SPI_OK_UTILITY);
 	delete_rows(batch);
 	SPI_finish();
 	PopActiveSnapshot();

@@ -67,6 +67,7 @@
 #define ASK_TRIES 20			/* whether the source has been closed, when its answer was lost */
 #define CHUNK_BYTES (64 * 1024 * 1024)	/* of rows, in one transaction here */
 #define HASH_VERSION 110000		/* since when servers have hashtextextended() */
+#define SERVER_SQL "SELECT concat_ws(' ', c.system_identifier, extract(epoch FROM pg_postmaster_start_time())) FROM pg_control_system() c"
 #define FLOAT_VERSION 120000	/* since when they write floats in the shortest form that is exact */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_import);
@@ -95,6 +96,7 @@ struct ShardTableImport
 	ShardImportTable table;
 	const char *copy_query;		/* what COPY reads there */
 	const char *definition;		/* what the source has said about the table */
+	const char *server;			/* which one it is, as SERVER_SQL has it */
 	const char *schema;			/* of what the job makes on the source; its publication and slots have the same name */
 	const char *publication;
 	bool		publishes;		/* it is the job's own */
@@ -152,12 +154,39 @@ ask_here(ShardTableImport *import, const char *sql)
 	return value;
 }
 
+/* Raises when link leads to another server than the links before it: the connection string may have several hosts, a host several addresses. */
+static void
+check_server(ShardTableImport *import, ShardConn *link)
+{
+	char	   *server = shard_link_value(link, SERVER_SQL);
+
+	if (import->server == NULL)
+		import->server = MemoryContextStrdup(import->cxt, server);
+	else if (strcmp(import->server, server) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the connection string does not always lead to the same server"),
+				 errdetail("System identifier and start of the one: %s; of the other: %s.", import->server, server),
+				 errhint("Start the import again, with a connection string that leads to one server, and while that is not restarted.")));
+}
+
+static ShardConn *
+open_link(ShardTableImport *import, bool replicates)
+{
+	ShardConn  *link;
+
+	shard_move_begin(import->userid);
+	link = shard_link_open_string(import->conninfo, import->place, import->userid, replicates);
+	shard_move_commit();
+	return link;
+}
+
+/* *link is set before anything can fail, for who closes links. */
 static void
 open_source(ShardTableImport *import, ShardConn **link)
 {
-	shard_move_begin(import->userid);
-	*link = shard_link_open_string(import->conninfo, import->place, import->userid, false);
-	shard_move_commit();
+	*link = open_link(import, false);
+	check_server(import, *link);
 }
 
 /* ---------- beginning ---------- */
@@ -199,7 +228,7 @@ begin_job(ShardTableImport *import, const ShardJobArgs *args)
 
 	shard_move_begin(import->userid);
 	shard_version_check();
-	(void) set_config_option("lock_timeout", psprintf("%d", BEGIN_LOCK_MS), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_move_limit_locks(BEGIN_LOCK_MS);
 	oldcxt = MemoryContextSwitchTo(import->cxt);
 	import->id = shard_job_link(args, &plan);
 	read_plan(import, plan);
@@ -359,7 +388,7 @@ begin_here(void *arg)
 {
 	ShardTableImport *import = arg;
 
-	(void) set_config_option("lock_timeout", psprintf("%d", LOCK_MS), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_move_limit_locks(LOCK_MS);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_import(%u, " INT64_FORMAT ")", import->table.relid, import->id));
 }
 
@@ -368,7 +397,7 @@ drop_mark(void *arg)
 {
 	ShardTableImport *import = arg;
 
-	(void) set_config_option("lock_timeout", psprintf("%d", LOCK_MS), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_move_limit_locks(LOCK_MS);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".drop_import_mark(%u)", import->table.relid));
 }
 
@@ -445,11 +474,9 @@ unpublish(const ShardTableImport *import, ShardConn *link)
 static ShardSlot *
 create_slot(ShardTableImport *import, const char *name)
 {
-	ShardConn  *link;
+	ShardConn  *link = open_link(import, true);
 
-	shard_move_begin(import->userid);
-	link = shard_link_open_string(import->conninfo, import->place, import->userid, true);
-	shard_move_commit();
+	check_server(import, link);
 	return shard_slot_create(import->cxt, link, name);
 }
 
@@ -597,11 +624,20 @@ take_sums_query(HeapTuple tuple, TupleDesc desc, void *arg)
 	MemoryContextSwitchTo(oldcxt);
 }
 
+/* Is text on the source the same bytes as on the nodes?  Theirs is the encoding of this database. */
+static bool
+is_encoded_alike(const ShardConn *source)
+{
+	const char *encoding = PQparameterStatus(source->pg, "server_encoding");
+
+	return encoding && pg_char_to_encoding(encoding) == GetDatabaseEncoding();
+}
+
 /* Compares the rows of the shards with those that source sees, whose transaction has a snapshot. */
 static void
 compare_rows(ShardTableImport *import, ShardConn *source)
 {
-	bool		by_md5 = source->server_version < HASH_VERSION;
+	bool		by_md5 = source->server_version < HASH_VERSION || !is_encoded_alike(source);
 	SumsArg		arg = {.import = import, .cxt = import->cxt, .settings = source->server_version < FLOAT_VERSION ? "SET extra_float_digits = 0; " : ""};
 	Sums		here = {0};
 	Sums		there = {0};
@@ -722,7 +758,7 @@ lock_source(ShardTableImport *import)
 	import->locked_at = GetCurrentTimestamp();
 	PG_TRY();
 	{
-		shard_link_exec(import->locker, psprintf("BEGIN; SET LOCAL lock_timeout = %d; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", LOCK_MS, import->table.source));
+		shard_link_exec(import->locker, psprintf("BEGIN; " SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL lock_timeout = %d; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", LOCK_MS, import->table.source));
 	}
 	PG_CATCH();
 	{
@@ -770,6 +806,7 @@ set_sequences(ShardTableImport *import, const char *stage)
 	char	   *values = shard_link_value(import->source, query);
 
 	shard_move_begin(import->userid);
+	shard_move_limit_locks(import->follower.lock_ms);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_import_sequences(%u, %s)", import->table.relid, quote_literal_cstr(values)));
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", '%s')", import->table.relid, import->id, stage));
 	shard_move_commit();
@@ -792,7 +829,10 @@ ask_closed(ShardTableImport *import)
 			ShardConn  *link;
 			char	   *value;
 
-			open_source(import, &link);
+			link = open_link(import, false);
+			/* it may have been restarted since */
+			if (strncmp(shard_link_value(link, SERVER_SQL), import->server, strcspn(import->server, " ") + 1) != 0)
+				elog(ERROR, "another server has answered");
 			/* the session that was lost may still be about to commit: then this waits for it */
 			shard_link_exec(link, psprintf("BEGIN; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", import->table.source));
 			value = shard_link_value(link, psprintf("SELECT count(*) FROM pg_namespace WHERE nspname = %s", quote_literal_cstr(import->schema)));
@@ -862,10 +902,27 @@ close_source(ShardTableImport *import)
 	SHARD_FAULT_POINT("import_closed");
 }
 
-/* The table of the source is locked, and followed to its last change; false: it would take too long. */
+/* All that the source's writers wait for while its table is locked, but its end; false: it would take too long. */
+static bool
+follow_locked(ShardTableImport *import)
+{
+	if (!shard_import_stream_to_now(import->stream, LAST_CHANGES_MS))
+		return false;
+	check_unchanged(import);
+	set_sequences(import, "switching");
+	return true;
+}
+
+/*
+ * The table of the source is locked, this one has followed it to its last change, and says that it is about to take its place; false:
+ * it would take too long, or somebody here has a lock on this table.
+ */
 static bool
 lock_and_follow(ShardTableImport *import)
 {
+	MemoryContext oldcxt = CurrentMemoryContext;
+	volatile bool done = false;
+
 	catch_up(import);
 	if (!lock_source(import))
 	{
@@ -873,9 +930,27 @@ lock_and_follow(ShardTableImport *import)
 		return false;
 	}
 	SHARD_FAULT_POINT("import_locked");
-	if (shard_import_stream_to_now(import->stream, LAST_CHANGES_MS))
+	import->follower.lock_ms = LOCK_MS;
+	PG_TRY();
+	{
+		done = follow_locked(import);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE)
+			PG_RE_THROW();
+		HOLD_INTERRUPTS();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		MemoryContextSwitchTo(oldcxt);
+	}
+	PG_END_TRY();
+	import->follower.lock_ms = 0;
+	if (done)
 		return true;
 	shard_link_exec(import->locker, "ROLLBACK");
+	shard_job_set_waiting(import->id, "the last changes, or transactions that use the table here");
 	return false;
 }
 
@@ -904,8 +979,6 @@ try_cut_over(ShardTableImport *import, bool lock)
 	}
 	if (!lock_and_follow(import))
 		return false;
-	check_unchanged(import);
-	set_sequences(import, "switching");
 	SHARD_FAULT_POINT("import_switching");
 	close_source(import);
 	open_here(import);
@@ -1016,7 +1089,8 @@ undo_there(ShardTableImport *import)
 
 	if (!import->publishes || !import->online)
 		return;
-	open_source(import, &link);
+	/* the server may have been restarted, which is why this is undone */
+	link = open_link(import, false);
 	unpublish(import, link);
 	shard_link_close(&link);
 }

@@ -74,6 +74,7 @@ write_batch(ShardImportStream *stream)
 	if (shard_import_batch_count(stream->batch) > 0)
 	{
 		shard_move_begin(follower->userid);
+		shard_move_limit_locks(follower->lock_ms);
 		shard_import_batch_write(stream->batch);
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,

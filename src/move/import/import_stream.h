@@ -21,10 +21,16 @@ typedef struct ShardImportFollower
 	Oid			userid;
 	const ShardImportTable *table;
 	ShardJobProgress *progress;
+	int			lock_ms;		/* how long locks here may be waited for; 0: without end */
 } ShardImportFollower;
 
 /* Begins to take what slot sends.  source: a link to the source, for questions.  Memory: cxt. */
 extern ShardImportStream *shard_import_stream_begin(MemoryContext cxt, const ShardImportFollower *follower, ShardSlot *slot, ShardConn *source);
+
+/*
+ * Changes that could not be made, since the time for a lock here was over (ERRCODE_LOCK_NOT_AVAILABLE), are made by a later call, of
+ * any of these.
+ */
 
 /*
  * Makes all changes in the table that have committed on the source before this call.  False: it would take longer than

@@ -9,6 +9,13 @@
 
 #include "remote/wire/connection.h"
 
+/*
+ * For a transaction that is about to lock a table there: autovacuum gives way to a lock when that has been waited for for
+ * deadlock_timeout, which is longer than writers should have to wait behind it.  Superusers alone may set it.
+ */
+#define SHARD_LINK_GIVE_WAY_SQL \
+	"DO $$BEGIN PERFORM pg_catalog.set_config('deadlock_timeout', '20ms', true); EXCEPTION WHEN insufficient_privilege THEN NULL; END$$"
+
 /* Called now and then while a link is waited for, see shard_link_set_idle(). */
 typedef void (*ShardLinkIdle) (void *arg);
 

@@ -34,6 +34,12 @@ shard_move_begin(Oid userid)
 }
 
 void
+shard_move_limit_locks(int timeout_ms)
+{
+	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
+void
 shard_move_commit(void)
 {
 	/* outside of transactions there is no such restriction */

@@ -19,6 +19,9 @@
 extern void shard_move_begin(Oid userid);
 extern void shard_move_commit(void);
 
+/* In it, nothing waits for a lock here longer than timeout_ms; 0: without end. */
+extern void shard_move_limit_locks(int timeout_ms);
+
 /* Commits, too; false when a node has not confirmed that: what was written there can be seen only after recovery. */
 extern bool shard_move_commit_confirmed(void);
 
