@@ -268,6 +268,44 @@ for my $limit (1, 2)
 	is(scalar(@taken), $limit, 'and as many as are wanted');
 }
 
+# ---------- rows that sessions read for each other ----------
+
+# while a session waits for a read of its rows, the place in shared memory is given to other rows and back: none of these are its own
+SKIP:
+{
+	skip 'needs a library with fault points', 1 unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+	my ($holder, @workers) = (WireClient->new($c->node(1), 'postgres'), map { WireClient->new($c->coordinator, 'postgres') } 1 .. 3);
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_take_wait';
+	my $ask = sub { return "DELETE FROM kinds WHERE id IN (SELECT id FROM kinds WHERE $_[0] ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING kind" };
+	my $pid;
+
+	$c->safe_psql(q{CREATE TABLE kinds (id int PRIMARY KEY, kind int); SELECT shardfdw.shard_table('kinds', shards => 3); INSERT INTO kinds SELECT i, i % 2 FROM generate_series(1, 200) i});
+	append_to_file($file, '');
+	$workers[1]->query(q{SET shardfdw.fault_points = 'take_wait=wait'});
+	$pid = text($workers[1]->query('SELECT pg_backend_pid() FROM kinds LIMIT 1'));
+	for my $turn (0, 1)
+	{
+		$holder->query('BEGIN');
+		$holder->query('LOCK TABLE kinds_00');
+		$workers[ 2 * $turn ]->start_query($ask->('kind = 1'));
+		$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted}, 1);
+		last if $turn;
+		$workers[1]->start_query($ask->('kind = 1'));
+		for (my $n = 0; $n < 5; $n++)
+		{
+			# at the fault point it waits for no event
+			$n = -1 if $c->safe_psql(qq{SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid) WHERE pid = $pid AND state = 'active' AND wait_event IS NULL AND relation = 'kinds'::regclass}) eq '0';
+		}
+		$holder->query('COMMIT');
+		$workers[0]->finish_query;
+		$b->query($ask->("kind = 0 AND id <> -$_")) for 1 .. 31;
+	}
+	unlink $file;
+	$holder->query('COMMIT');
+	is(text($workers[1]->finish_query), '1', 'who has waited while others read gets a row that he wants');
+	$workers[2]->finish_query;
+}
+
 # ---------- each job once ----------
 
 my $jobs = $ENV{QUEUE_JOBS} // 2000;

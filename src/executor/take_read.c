@@ -17,6 +17,7 @@
 #include "common/hashfn.h"
 #include "compat.h"
 #include "executor/take_read.h"
+#include "fault.h"
 #include "miscadmin.h"
 #include "shared_memory.h"
 #include "storage/condition_variable.h"
@@ -81,7 +82,7 @@ get_queue(const TakeKey *key)
 	if (oldest != NULL)
 	{
 		oldest->key = *key;
-		oldest->done = oldest->nbegun;
+		oldest->done = 0;		/* its rows are of another key, for which somebody may be waiting again */
 	}
 	return oldest;
 }
@@ -101,6 +102,7 @@ wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
 			break;
 		LWLockRelease(shared->lock);
 		(void) ConditionVariableTimedSleep(&queue->ended, left_ms, shard_wait_event(SHARD_WAIT_NODE));
+		SHARD_FAULT_POINT("take_wait");
 		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	}
 	ConditionVariableCancelSleep();
