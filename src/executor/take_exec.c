@@ -463,7 +463,7 @@ may_share(const ShardTakeState *state)
 	return state->nwanted == 1 && state->plan->nsort > 0 && shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER && shard_autocommit_possible();
 }
 
-/* All that candidates depend on: the query and its values, whose connections, where shards are, the session's settings. */
+/* What candidates depend on beside table and user: the query and its values, where shards are, the session's settings. */
 static StringInfo
 share_key(const ShardTakeState *state, uint64 limit)
 {
@@ -471,7 +471,7 @@ share_key(const ShardTakeState *state, uint64 limit)
 	int			nparams = shard_param_count(state->plan->candidates, NIL);
 	ListCell   *lc;
 
-	appendStringInfo(key, "%u %u " UINT64_FORMAT, state->plan->relid, state->userid, limit);
+	appendStringInfo(key, UINT64_FORMAT " ", limit);
 	for (int i = 0; i < state->map->nshards; i++)
 	{
 		const Shard *shard = &state->map->shards[i];
@@ -505,7 +505,7 @@ share_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint6
 	ShardTakeRows *rows = palloc(sizeof(ShardTakeRows));
 	StringInfo	key = share_key(state, limit);
 
-	if (shard_take_read_join(key->data, key->len, rows))
+	if (shard_take_read_join(state->plan->relid, state->userid, key->data, key->len, rows))
 	{
 		state->since = rows->since;
 		state->ncandidates = rows->nrows;

@@ -10,7 +10,8 @@
  *						\-> a reader has ended: read
  *						\-> WAIT_MS are over: read, for oneself
  *
- * Reads are numbered as they begin.  A queue is known by a hash of all that its rows depend on.
+ * Reads are numbered as they begin.  A queue is known by table, user, and a hash of all else that its rows
+ * depend on.
  */
 #include "postgres.h"
 
@@ -34,6 +35,8 @@ typedef struct TakeKey
 {
 	uint64		hash[2];
 	Oid			dboid;
+	Oid			relid;			/* not in the hash: whoever makes texts of equal hashes gets only rows of his own */
+	Oid			userid;
 } TakeKey;
 
 typedef struct TakeQueue
@@ -61,7 +64,8 @@ static uint64 reading_number = 0;
 static bool
 is_key(const TakeQueue *queue, const TakeKey *key)
 {
-	return queue->key.dboid == key->dboid && queue->key.hash[0] == key->hash[0] && queue->key.hash[1] == key->hash[1];
+	return queue->key.dboid == key->dboid && queue->key.relid == key->relid && queue->key.userid == key->userid &&
+		queue->key.hash[0] == key->hash[0] && queue->key.hash[1] == key->hash[1];
 }
 
 /* The queue with this key, maybe a new one in the place of one that nobody reads; NULL: all are read.  The lock is held. */
@@ -117,7 +121,7 @@ leave(int code, Datum arg)
 }
 
 bool
-shard_take_read_join(const char *text, int len, ShardTakeRows *rows)
+shard_take_read_join(Oid relid, Oid userid, const char *text, int len, ShardTakeRows *rows)
 {
 	TakeKey		key;
 	TakeQueue  *queue;
@@ -133,6 +137,8 @@ shard_take_read_join(const char *text, int len, ShardTakeRows *rows)
 	key.hash[0] = hash_bytes_extended((const unsigned char *) text, len, 0);
 	key.hash[1] = hash_bytes_extended((const unsigned char *) text, len, 1);
 	key.dboid = MyDatabaseId;
+	key.relid = relid;
+	key.userid = userid;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	queue = get_queue(&key);
 	if (queue != NULL)

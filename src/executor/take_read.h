@@ -31,10 +31,10 @@ typedef struct ShardTakeRows
 
 /*
  * Is somebody to read what key says, and what this session would read, too?  key, of keylen bytes, says all that the
- * rows depend on, the user included.  True: *rows are those that another session has begun to read after this call.
+ * rows of the table depend on, but for the user.  True: *rows are those that another session has begun to read after this call.
  * False: the caller reads, and tells the others by shard_take_read_end().  Waits for others for a moment at the most.
  */
-extern bool shard_take_read_join(const char *key, int keylen, ShardTakeRows *rows);
+extern bool shard_take_read_join(Oid relid, Oid userid, const char *key, int keylen, ShardTakeRows *rows);
 
 /* rows: what was read; NULL: nothing that others could use. */
 extern void shard_take_read_end(const ShardTakeRows *rows);
