@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import struct
@@ -50,16 +51,17 @@ class LoadBench(measure.Bench):
         for i, port in enumerate(config.nodes):
             self.coordinator.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.1', {port})")
 
-    def create(self, table, columns, key=""):
+    def create(self, table, columns, key="", by="l_orderkey"):
         """The plain table "table" and the sharded "table_s"; returns their names by target."""
         names = {"plain": table, "shardfdw": table + "_s"}
         for name in names.values():
             self.coordinator.run(f"CREATE TABLE {name} ({columns}{key})")
-        self.coordinator.run(f"SELECT shardfdw.shard_table('{names['shardfdw']}', 'l_orderkey', shards => {self.config.shards})")
+        self.coordinator.run(f"SELECT shardfdw.shard_table('{names['shardfdw']}', '{by}', shards => {self.config.shards})")
         return names
 
-    def fresh(self, table):
-        self.coordinator.run(f"TRUNCATE {table}")
+    def fresh(self, table, keep=False):
+        if not keep:
+            self.coordinator.run(f"TRUNCATE {table}")
         self.everywhere("CHECKPOINT")
 
     def check_count(self, table, expected):
@@ -67,9 +69,9 @@ class LoadBench(measure.Bench):
         if nrows != expected:
             raise SqlError(f"{table} has {nrows} rows, not {expected}")
 
-    def copies(self, table, paths, options="", layout="FORMAT csv"):
-        """Runs a COPY per path at the same time; ms elapsed, and of one's backend: ms of CPU, KiB of memory."""
-        self.fresh(table)
+    def copies(self, table, paths, options="", layout="FORMAT csv", keep=False):
+        """Runs a COPY per path at the same time; ms elapsed, and of one's backend: ms of CPU, KiB of memory.  keep: rows that are there stay."""
+        self.fresh(table, keep)
         sessions = [Session(self.config, self.config.coordinator) for _ in paths]
         pids = [session.value("SELECT pg_backend_pid()") for session in sessions]
         cpu, memory = sum(cpu_ms(pid) for pid in pids), private_kb(pids[0], "VmRSS")
@@ -98,12 +100,16 @@ class LoadBench(measure.Bench):
             session.close()
         return elapsed, cpu, servers, grown
 
-    def repeat(self, work, tables, paths, nrows, options=""):
+    def repeat(self, work, tables, paths, nrows, options=None, before=None):
+        """options: of COPY, by target; before: a file that is loaded ahead of the time that counts."""
         for run in range(self.config.runs + 1):
             for target in self.targets:
                 table = tables[target.name]
                 try:
-                    elapsed, cpu, servers, grown = self.copies(table, paths, options)
+                    more = (options or {}).get(target.name, "")
+                    if before:
+                        self.copies(table, [before], more)
+                    elapsed, cpu, servers, grown = self.copies(table, paths, more, keep=before is not None)
                     self.check_count(table, nrows)
                 except SqlError as error:
                     self.reconnect()
@@ -145,6 +151,33 @@ class LoadBench(measure.Bench):
     def key_work(self):
         tables = self.create("lineitem_key", measure.COLUMNS, ", PRIMARY KEY (l_orderkey, l_linenumber)")
         self.repeat("COPY, primary key", tables, [self.config.data], self.nrows)
+        self.coordinator.run(*[f"DROP TABLE {table}" for table in tables.values()])
+
+    def indexes_work(self):
+        """A primary key and an index on a random integer: 4 million rows at once, and their last quarter."""
+        nrows = 4_000_000
+        paths = [os.path.join(self.config.work, name) for name in ("indexed_first.csv", "indexed_last.csv")]
+        pick = random.Random(1)
+        for path, numbers in zip(paths, (range(nrows * 3 // 4), range(nrows * 3 // 4, nrows))):
+            with open(path, "w", encoding="ascii") as file:
+                for n in numbers:
+                    bits = pick.getrandbits(64)
+                    numbers4 = ",".join(str((bits >> shift) % 100_000) for shift in range(6))
+                    texts = ",".join(f"text {(bits >> shift) % 10_000}" for shift in range(6, 11))
+                    file.write(f"{n},{bits >> 33},{numbers4},{bits >> 1},{bits >> 2},{bits >> 3},{texts},"
+                               f"{bits % 10_000}.25,{bits % 777}.5,2024-{1 + bits % 12:02}-01,2024-01-{1 + bits % 28:02}\n")
+        columns = ", ".join(["id int, value int"] + [f"i{i} int" for i in range(6)] + [f"b{i} bigint" for i in range(3)] +
+                            [f"t{i} text" for i in range(5)] + ["n1 numeric(10,2), n2 numeric(10,2), d1 date, d2 date"])
+        tables = self.create("indexed", columns, ", PRIMARY KEY (id)", by="id")
+        self.coordinator.run(*[f"CREATE INDEX ON {table} (value)" for table in tables.values()])
+        whole = os.path.join(self.config.work, "indexed.csv")
+        with open(whole, "wb") as file:
+            for path in paths:
+                with open(path, "rb") as part:
+                    shutil.copyfileobj(part, file)
+        options = {self.targets[1].name: ", INDEXES deferred"}
+        self.repeat("COPY, indexes", tables, [whole], nrows, options)
+        self.repeat("COPY, indexes, last quarter", tables, paths[1:], nrows, options, before=paths[0])
         self.coordinator.run(*[f"DROP TABLE {table}" for table in tables.values()])
 
     def wide_work(self):

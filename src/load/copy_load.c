@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "catalog/route.h"
+#include "commands/tablecmds.h"
 #include "compat.h"
 #include "guc.h"
 #include "load/copy_load.h"
@@ -229,6 +230,12 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 		shard_resume_begin(resume, parent, options);
 	if (options->ignore_errors || options->duplicate != SHARD_DUPLICATE_ERROR)
 		load->rejects = shard_reject_open(cxt, options, parent, resume ? shard_resume_rejects(resume) : NULL);
+	if (options->defer_indexes)
+	{
+		/* a cursor reads over a connection that the one which drops indexes would wait for */
+		CheckTableNotInUse(parent, "COPY");
+		load->deferred = shard_deferred_index_open(cxt, load->map);
+	}
 	has_rows = open_source(load);
 	if (load->cstate == NULL)
 		load->cstate = load->source;

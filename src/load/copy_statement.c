@@ -38,9 +38,18 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 
+/* Callback of the look-up: raises before waiting for the lock if the user does not own the table. */
+static void
+check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
+{
+	if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE &&
+		!shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, relation->relname);
+}
+
 /*
  * The sharded table of stmt, locked as core would lock it; InvalidOid when stmt is not
- * about one.
+ * about one.  A load that drops indexes of shards locks it as DROP INDEX would.
  */
 static Oid
 sharded_relation(const CopyStmt *stmt)
@@ -49,7 +58,10 @@ sharded_relation(const CopyStmt *stmt)
 
 	if (stmt->relation == NULL)
 		return InvalidOid;
-	relid = RangeVarGetRelid(stmt->relation, stmt->is_from ? RowExclusiveLock : AccessShareLock, true);
+	if (stmt->is_from && shard_copy_option_defers_indexes(stmt->options))
+		relid = RangeVarGetRelidExtended(stmt->relation, AccessExclusiveLock, RVR_MISSING_OK, check_owner, NULL);
+	else
+		relid = RangeVarGetRelid(stmt->relation, stmt->is_from ? RowExclusiveLock : AccessShareLock, true);
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
 		(stmt->is_from ? shard_map_get(relid) : shard_map_get_levels(relid, true)) == NULL)
 		return InvalidOid;

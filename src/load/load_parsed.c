@@ -144,10 +144,9 @@ fed_source(void *arg, size_t *nbytes)
 	return load->lines->bytes;
 }
 
-static const ShardCopyStaging *
-fed_staging(void *arg, Oid shard_relid, const char *copy_sql)
+static int
+fed_shardno(const ShardLoad *load, Oid shard_relid)
 {
-	ShardLoad  *load = arg;
 	int			shardno = shard_map_find(load->map, shard_relid);
 
 	/* core looks for partitions by itself, later than the load did, and may find a new one */
@@ -155,7 +154,23 @@ fed_staging(void *arg, Oid shard_relid, const char *copy_sql)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("partition \"%s\" was attached while the load ran", get_rel_name(shard_relid))));
-	return shard_duplicate_staging(load->duplicates, shardno, copy_sql);
+	return shardno;
+}
+
+static const ShardCopyStaging *
+fed_staging(void *arg, Oid shard_relid, const char *copy_sql)
+{
+	ShardLoad  *load = arg;
+
+	return shard_duplicate_staging(load->duplicates, fed_shardno(load, shard_relid), copy_sql);
+}
+
+static const ShardCopyFrame *
+fed_frame(void *arg, Oid shard_relid)
+{
+	ShardLoad  *load = arg;
+
+	return shard_deferred_index_frame(load->deferred, fed_shardno(load, shard_relid), 1);
 }
 
 static void
@@ -231,6 +246,7 @@ shard_load_parsed_all(ShardLoad *load)
 
 	context.cstate = load->source;
 	context.arg = load;
+	context.frame = load->deferred ? fed_frame : NULL;
 	context.opened = fed_target_opened;
 	context.closing = fed_targets_closing;
 	return run_copy(load, &context, load->source);
@@ -275,6 +291,7 @@ shard_load_parsed(ShardLoad *load)
 												options->duplicate);
 		context.staging = fed_staging;
 	}
+	context.frame = load->deferred ? fed_frame : NULL;
 	context.opened = fed_target_opened;
 	context.closing = fed_targets_closing;
 

@@ -9,6 +9,7 @@
 
 #include "catalog/shard_map.h"
 #include "commands/copyfrom_internal.h"
+#include "load/deferred_index.h"
 #include "load/duplicate.h"
 #include "load/input/copy_option.h"
 #include "load/input/reject.h"
@@ -77,9 +78,11 @@ typedef struct ShardLoad
 	ShardKeyReader *keys;
 	ShardLineCheck *check;		/* NULL: lines are sent without this check */
 	ShardCopySet *set;
+	int			nconns;			/* that it may have to a node */
 	bool		spread;			/* over several connections of a node */
 	ShardCopyTarget **targets;	/* by shardno; NULL: no row yet */
 	ShardDuplicates *duplicates;
+	ShardDeferredIndexes *deferred; /* NULL: indexes stay */
 	ShardRejects *rejects;		/* NULL: no row may be rejected */
 	ShardCopyStat *stat;
 	uint64		nsent;

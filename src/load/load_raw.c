@@ -177,6 +177,7 @@ open_set(ShardLoad *load, int nconns)
 	shard_copy_set_user_lines(load->set);
 	load->targets = MemoryContextAllocZero(load->cxt, load->map->nshards * sizeof(ShardCopyTarget *));
 	load->stat = shard_copy_stat_begin(load->cxt, load->set, RelationGetRelid(load->rel), "raw", NULL);
+	load->nconns = nconns;
 	load->spread = nconns > 1;
 	if (load->spread)
 		shard_copy_set_spread(load->set, nconns);
@@ -194,7 +195,7 @@ close_set(ShardLoad *load)
 {
 	ShardCopySet *set = load->set;
 
-	shard_copy_set_flush(set);
+	shard_copy_set_complete(set);
 	for (int i = 0; i < load->map->nshards; i++)
 		if (load->targets[i])
 			shard_load_row_count_replaced(load, load->targets[i]);
@@ -268,6 +269,8 @@ open_target(ShardLoad *load, int shardno)
 	if (load->duplicates)
 		shard_copy_target_set_staging(target,
 									  shard_duplicate_staging(load->duplicates, shardno, sql));
+	if (load->deferred)
+		shard_copy_target_set_frame(target, shard_deferred_index_frame(load->deferred, shardno, load->nconns));
 	shard_copy_stat_add(load->stat, target, shard.relid, shard.serverid);
 	load->targets[shardno] = target;
 	MemoryContextSwitchTo(oldcxt);

@@ -173,7 +173,7 @@ shard_row_sink_release(ShardRowSink *sink)
 	Assert(sink->nusers > 0);
 	if (--sink->nusers > 0 || set == NULL)
 		return;
-	shard_copy_set_flush(set);
+	shard_copy_set_complete(set);
 	if (sink->load)
 		sink->load->closing(sink->load->arg);
 	shard_copy_stat_end(sink->stat);
@@ -259,6 +259,8 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	if (sink->load && sink->load->staging)
 		shard_copy_target_set_staging(target->stream,
 									  sink->load->staging(sink->load->arg, relid, copy_sql));
+	if (sink->load && sink->load->frame)
+		shard_copy_target_set_frame(target->stream, sink->load->frame(sink->load->arg, relid));
 	target->lineno = sink->cstate ? &sink->cstate->cur_lineno : &no_lineno;
 
 	MemoryContextSwitchTo(oldcxt);

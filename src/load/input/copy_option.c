@@ -31,7 +31,7 @@ typedef struct OptionName
 	const char *name;			/* as the grammar gives it */
 	const char *shown;
 	void		(*read) (DefElem *def, ParseState *pstate, ShardCopyOptions *result);
-	bool		ours;			/* core does not know it in any major */
+	bool		ours;			/* core does not know it in any major, and it works by lines */
 } OptionName;
 
 /* The option's text.  Raises when there is none, as core's defGet functions do. */
@@ -213,6 +213,17 @@ read_commit_rows(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 				 errmsg("COMMIT_ROWS (%lld) must be greater than zero", (long long) result->commit_rows)));
 }
 
+static void
+read_indexes(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	char	   *value = defGetString(def);
+
+	if (pg_strcasecmp(value, "deferred") == 0)
+		result->defer_indexes = true;
+	else if (pg_strcasecmp(value, "immediate") != 0)
+		not_recognized(def, pstate, "INDEXES", value);
+}
+
 /*
  * Core refuses FREEZE for partitioned tables.  But it only changes how soon rows are
  * frozen, and some clients give it for any table that they have just emptied (pgbench
@@ -238,7 +249,8 @@ static const OptionName option_names[] = {
 	{"fixed_width", "FIXED_WIDTH", read_fixed_width, true},
 	{"record_length", "RECORD_LENGTH", read_record_length, true},
 	{"resume", "RESUME", read_resume, true},
-	{"commit_rows", "COMMIT_ROWS", read_commit_rows, true}
+	{"commit_rows", "COMMIT_ROWS", read_commit_rows, true},
+	{"indexes", "INDEXES", read_indexes, false}
 };
 
 static void
@@ -331,6 +343,11 @@ check_combination(const ShardCopyOptions *result, const OptionName *ours, bool b
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("COPY %s cannot be used with %s", "RESUME", "REJECT_FILE"),
 				 errhint("REJECT_TABLE takes rejected rows in the transactions of the load.")));
+	if (result->resume != NULL && result->defer_indexes)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("COPY %s cannot be used with %s", "RESUME", "INDEXES DEFERRED"),
+				 errdetail("Each part of the load would build all indexes again.")));
 }
 
 void
@@ -383,6 +400,21 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 	if (verbosity != NULL && SHARD_CORE_COPY_SET_NULL && !result->ignore_errors)
 		result->core = lappend(result->core, verbosity);
 	result->any = ours != NULL || result->ignore_errors;
+}
+
+bool
+shard_copy_option_defers_indexes(const List *options)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "indexes") == 0 && def->arg != NULL && pg_strcasecmp(defGetString(def), "deferred") == 0)
+			return true;
+	}
+	return false;
 }
 
 bool

@@ -41,6 +41,7 @@ typedef struct ShardCopyOptions
 	bool		fixed_header;	/* with FIXED_WIDTH: core's HEADER */
 	char	   *resume;			/* RESUME: name of the load; NULL: it commits once */
 	int64		commit_rows;	/* COMMIT_ROWS: lines between two commits; 0 = by bytes */
+	bool		defer_indexes;	/* INDEXES DEFERRED */
 	ShardCopyVerbosity verbosity;	/* LOG_VERBOSITY */
 	bool		any;			/* ON_ERROR 'ignore' or an option that core never has: parsed mode reads by lines */
 	List	   *core;			/* the options that are left, for core */
@@ -54,6 +55,9 @@ typedef struct ShardCopyOptions
  * format binary together with one of ours, FIXED_WIDTH with options of core about lines; REJECT_FILE without pg_write_server_files.
  */
 extern void shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result);
+
+/* Is INDEXES DEFERRED among options?  It is not checked whether it may be. */
+extern bool shard_copy_option_defers_indexes(const List *options);
 
 /* Is RESUME among options?  Its value is not looked at. */
 extern bool shard_copy_option_is_resume(const List *options);

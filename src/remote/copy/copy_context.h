@@ -28,6 +28,9 @@ typedef struct ShardCopyContext
 	/* for shard_copy_target_set_staging(); NULL: none */
 	const ShardCopyStaging *(*staging) (void *arg, Oid shard_relid, const char *copy_sql);
 
+	/* for shard_copy_target_set_frame(); NULL: none */
+	const ShardCopyFrame *(*frame) (void *arg, Oid shard_relid);
+
 	/* opened: a target was opened; closing: all rows are stored, and the targets are about to be freed */
 	void		(*opened) (void *arg, ShardCopyTarget *target);
 	void		(*closing) (void *arg);

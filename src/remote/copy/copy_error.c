@@ -202,6 +202,8 @@ find_place(ShardCopyLane *lane, const PGresult *res, ShardCopyErrorPlace *place)
 		shard_copy_error_find_place(lane, res, place);
 		MemoryContextSwitchTo(oldcxt);
 	}
+	else if (res && PQresultErrorField(res, PG_DIAG_CONTEXT))
+		place->context = MemoryContextStrdup(lane->set->cxt, PQresultErrorField(res, PG_DIAG_CONTEXT));
 }
 
 void

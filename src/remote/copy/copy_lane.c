@@ -262,6 +262,11 @@ start_copy(ShardCopyLane *lane)
 	shard_txn_writer_preamble(lane->conn, lane->set->level, false, &sql);
 	shard_connection_sync_settings(lane->conn, lane->set->user_lines ? SHARD_SETTINGS_LINES :
 								   SHARD_SETTINGS_USER, -1, 0, &sql);
+	if (lane->target->frame && !lane->target->framed)
+	{
+		appendStringInfo(&sql, "%s; ", lane->target->frame->first_sql);
+		lane->target->framed = true;
+	}
 	if (lane->set->guarded)
 		shard_copy_guard_append(lane, &sql, rolled_back, sql.len > nbytes);
 	else
@@ -271,11 +276,12 @@ start_copy(ShardCopyLane *lane)
 	pfree(sql.data);
 }
 
-/* Removes the lane's staging tables. */
+/* Removes the lane's staging tables, and ends its targets' frames. */
 static void
-start_drop(ShardCopyLane *lane)
+start_completion(ShardCopyLane *lane)
 {
 	StringInfoData sql;
+	ListCell   *lc;
 
 	reset_copy(lane);
 	initStringInfo(&sql);
@@ -285,7 +291,15 @@ start_drop(ShardCopyLane *lane)
 		shard_txn_check_writer(lane->conn);
 	shard_txn_writer_preamble(lane->conn, lane->set->level, false, &sql);
 	shard_copy_staging_append_drop(lane, &sql);
-	lane->dropping = false;
+	foreach(lc, lane->targets)
+	{
+		ShardCopyTarget *target = lfirst(lc);
+
+		if (target->framed)
+			appendStringInfo(&sql, "%s; ", target->frame->last_sql);
+		target->framed = false;
+	}
+	lane->completing = false;
 	lane->state = COPY_ENDING;
 	shard_connection_send(lane->conn, sql.data);
 	pfree(sql.data);
@@ -511,8 +525,8 @@ take_steps(ShardCopyLane *lane)
 			case COPY_IDLE:
 				if (lane->target || choose_target(lane))
 					start_copy(lane);
-				else if (lane->dropping)
-					start_drop(lane);
+				else if (lane->completing)
+					start_completion(lane);
 				else if (lane->aborted && lane->set->guarded && lane->set->first.res == NULL)
 					start_rollback(lane);
 				else

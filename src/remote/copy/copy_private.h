@@ -122,7 +122,7 @@ typedef struct ShardCopyLane
 	ShardCopyState state;
 	int			events;			/* socket events it waits for, 0 none */
 	bool		flushing;		/* everything has to go out now */
-	bool		dropping;		/* its staging tables are not needed any more */
+	bool		completing;		/* no rows follow: staging tables are dropped, frames are ended */
 	bool		aborted;		/* the remote transaction is, by an error that waits to be raised */
 	TimestampTz stalled_since;	/* 0: it can take rows */
 
@@ -169,6 +169,8 @@ struct ShardCopyTarget
 	int64		charged_bytes;	/* of them and their sources, in set->nbytes */
 	uint64		last_line;
 	ShardCopyDetour *detour;	/* NULL: none */
+	const ShardCopyFrame *frame;	/* NULL: none */
+	bool		framed;			/* first_sql was sent, and last_sql was not */
 	ShardCopyTargetStat stat;	/* what is counted here: all but nbytes_buffered */
 };
 

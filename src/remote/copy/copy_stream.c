@@ -108,7 +108,7 @@ static bool
 has_work(const ShardCopyLane *lane)
 {
 	return lane->conn &&
-		(lane->state != COPY_IDLE || lane->dropping || shard_copy_lane_has_rows(lane));
+		(lane->state != COPY_IDLE || lane->completing || shard_copy_lane_has_rows(lane));
 }
 
 /* Moves all lanes on; true when one of those that flush has not done so yet. */
@@ -516,6 +516,18 @@ shard_copy_target_set_header(ShardCopyTarget *target, const char *header)
 	target->header = MemoryContextStrdup(target->set->cxt, header);
 }
 
+void
+shard_copy_target_set_frame(ShardCopyTarget *target, const ShardCopyFrame *frame)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(target->set->cxt);
+	ShardCopyFrame *copy = palloc(sizeof(ShardCopyFrame));
+
+	copy->first_sql = pstrdup(frame->first_sql);
+	copy->last_sql = pstrdup(frame->last_sql);
+	target->frame = copy;
+	MemoryContextSwitchTo(oldcxt);
+}
+
 StringInfo
 shard_copy_target_buffer(ShardCopyTarget *target)
 {
@@ -638,21 +650,32 @@ shard_copy_set_flush(ShardCopySet *set)
 	}
 }
 
-/* Removes the staging tables, on all nodes at once. */
-static void
-drop_staging(ShardCopySet *set)
+static bool
+has_frames(const ShardCopyLane *lane)
+{
+	ListCell   *lc;
+
+	foreach(lc, lane->targets)
+		if (((ShardCopyTarget *) lfirst(lc))->framed)
+			return true;
+	return false;
+}
+
+void
+shard_copy_set_complete(ShardCopySet *set)
 {
 	ListCell   *lc;
 	bool		any = false;
 
+	send_all(set, NULL);
 	foreach(lc, set->lanes)
 	{
 		ShardCopyLane *lane = lfirst(lc);
 
-		lane->dropping = shard_copy_staging_is_there(lane);
-		if (lane->dropping && !lane->conn)
+		lane->completing = shard_copy_staging_is_there(lane) || has_frames(lane);
+		if (lane->completing && !lane->conn)
 			hold_lane(linitial(lane->targets));
-		any |= lane->dropping;
+		any |= lane->completing;
 	}
 	if (any)
 		send_all(set, NULL);
@@ -663,8 +686,7 @@ shard_copy_set_finish(ShardCopySet *set)
 {
 	ListCell   *lc;
 
-	send_all(set, NULL);
-	drop_staging(set);
+	shard_copy_set_complete(set);
 	foreach(lc, set->lanes)
 		let_go(lfirst(lc));
 	MemoryContextDelete(set->cxt);

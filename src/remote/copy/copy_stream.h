@@ -65,6 +65,13 @@ typedef struct ShardCopyStaging
 	const char *drop_sql;
 } ShardCopyStaging;
 
+/* What surrounds all rows of a target, in the transaction that has them. */
+typedef struct ShardCopyFrame
+{
+	const char *first_sql;		/* ahead of the first COPY */
+	const char *last_sql;		/* behind the last one, when the set has no rows any more */
+} ShardCopyFrame;
+
 /* What is known of a target while the load runs. */
 typedef struct ShardCopyTargetStat
 {
@@ -134,6 +141,9 @@ extern void shard_copy_target_put_rows(ShardCopyTarget *target, uint64 lineno, u
 /* From now on, where COPY finds a duplicate (SQLSTATE 23505, 23P01), the chunk goes by way of staging.  Guarded sets only. */
 extern void shard_copy_target_set_staging(ShardCopyTarget *target, const ShardCopyStaging *staging);
 
+/* Before the first row. */
+extern void shard_copy_target_set_frame(ShardCopyTarget *target, const ShardCopyFrame *frame);
+
 extern void shard_copy_target_stat(const ShardCopyTarget *target, ShardCopyTargetStat *stat);
 
 /* Called now and then while the set sends or waits (at most every 100 ms); must not raise. */
@@ -150,7 +160,10 @@ extern bool shard_copy_set_is_lost(const ShardCopySet *set);
 /* Sends everything and waits until all nodes have taken it: their rows are visible to this transaction. */
 extern void shard_copy_set_flush(ShardCopySet *set);
 
-/* Flushes, then frees. */
+/* The same, and ends what surrounds the rows (frames, staging tables), on all nodes at once.  No rows may follow. */
+extern void shard_copy_set_complete(ShardCopySet *set);
+
+/* Completes, then frees. */
 extern void shard_copy_set_finish(ShardCopySet *set);
 
 #endif
