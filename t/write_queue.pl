@@ -1,5 +1,5 @@
-# Job queues: LIMIT ... FOR UPDATE SKIP LOCKED over several shards locks the rows that it returns, and changes of rows whose keys
-# come from such a SELECT wait for nobody. The same on a plain table beside it.
+# Job queues: LIMIT ... FOR UPDATE [SKIP LOCKED] over several shards locks the rows that it returns, and changes of rows whose keys
+# come from such a SELECT with SKIP LOCKED wait for nobody. The same on a plain table beside it.
 # QUEUE_JOBS: how many jobs eight workers take (2000).
 
 use strict;
@@ -306,6 +306,77 @@ SKIP:
 	$workers[2]->finish_query;
 }
 
+# ---------- waiting for others ----------
+
+# Nine rows, of which another session has the second one: it has locked it, and changes it or not. Then the first three are
+# those as they are afterwards, and no others are locked.
+$c->safe_psql(q{CREATE TABLE turn (id int PRIMARY KEY, prio int, state text); SELECT shardfdw.shard_table('turn', shards => 6)});
+my $top = q{SELECT id, prio FROM turn WHERE state = 'new' ORDER BY prio LIMIT 3 FOR UPDATE};
+my $one = q{UPDATE turn SET state = 'mine' WHERE id IN (SELECT id FROM turn WHERE state = 'new' AND prio > 10 ORDER BY prio LIMIT 1 FOR UPDATE) RETURNING id};
+my $two = q{DELETE FROM turn WHERE id IN (SELECT id FROM turn WHERE state = 'new' ORDER BY prio LIMIT 2 FOR UPDATE) RETURNING id};
+for my $scene (
+	[ 'only locked', 'SELECT FROM turn WHERE id = 2 FOR UPDATE', 'COMMIT', '1|10 2|20 3|30', '2', '1 2' ],
+	[ 'changed in vain', q{UPDATE turn SET state = 'done' WHERE id = 2}, 'ROLLBACK', '1|10 2|20 3|30', '2', '1 2' ],
+	[ 'done', q{UPDATE turn SET state = 'done' WHERE id = 2}, 'COMMIT', '1|10 3|30 4|40', '3', '1 3' ],
+	[ 'put off', 'UPDATE turn SET prio = 90 WHERE id = 2', 'COMMIT', '1|10 3|30 4|40', '3', '1 3' ],
+	[ 'the first now', 'UPDATE turn SET prio = 5 WHERE id = 2', 'COMMIT', '2|5 1|10 3|30', '3', '1 2' ],
+	[ 'gone', 'DELETE FROM turn WHERE id = 2', 'COMMIT', '1|10 3|30 4|40', '3', '1 3' ])
+{
+	my ($name, $change, $end, @expected) = @$scene;
+
+	for my $query ($top, $one, $two)
+	{
+		$c->safe_psql(q{TRUNCATE turn; INSERT INTO turn SELECT i, i * 10, 'new' FROM generate_series(1, 9) i});
+		$a->query('BEGIN');
+		$a->query($change);
+		$b->query('BEGIN') if $query ne $one;
+		$b->start_query($query);
+		$c->wait_for(q{SELECT sum(result::int) > 0 FROM shardfdw.run_on_nodes('SELECT count(*) FROM pg_locks WHERE NOT granted')});
+		$a->query($end);
+		my @rows = map { join '|', @$_ } @{ $b->finish_query->{rows} };
+		is(join(' ', $query eq $top ? @rows : sort @rows), shift @expected, "$name: $query");
+		if ($query eq $top)
+		{
+			my @wanted = map { (split /\|/)[0] } @rows;
+			my %free = map { $_ => 1 } split /\n/, text($a->query('SELECT id FROM turn FOR UPDATE SKIP LOCKED'));
+			is(join(' ', grep { $free{$_} } @wanted), '', 'which are locked');
+			is(scalar(grep { !$free{$_} && $_ != 2 } 1 .. 9), scalar(grep { $_ != 2 } @wanted), 'as no others are');
+		}
+		$b->query('COMMIT') if $query ne $one;
+	}
+	# a snapshot from before
+	$c->safe_psql(q{TRUNCATE turn; INSERT INTO turn SELECT i, i * 10, 'new' FROM generate_series(1, 9) i});
+	$a->query('BEGIN');
+	$a->query($change);
+	$b->query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+	$b->query('SELECT count(*) FROM turn');
+	$b->start_query($top);
+	$c->wait_for(q{SELECT sum(result::int) > 0 FROM shardfdw.run_on_nodes('SELECT count(*) FROM pg_locks WHERE NOT granted')});
+	$a->query($end);
+	my $result = $b->finish_query;
+	is($result->{error} ? $result->{error}{C} : scalar(@{ $result->{rows} }), $end eq 'ROLLBACK' || $name eq 'only locked' ? 3 : '40001', "$name: at REPEATABLE READ");
+	$b->query('ROLLBACK');
+}
+$a->query('BEGIN');
+$a->query('SELECT FROM turn WHERE id = 4 FOR UPDATE');
+like(text($b->query("$top NOWAIT" =~ s/LIMIT 3/LIMIT 9/r)), qr/^55P03/, 'NOWAIT');
+$a->query('COMMIT');
+
+# Who wants a row that is changed all the time gets it; who locks the first rows and changes them meets no deadlock.
+$c->safe_psql(q{TRUNCATE turn; INSERT INTO turn SELECT i, 0, 'new' FROM generate_series(1, 20) i});
+my $busy = $c->coordinator->basedir . '/busy.sql';
+append_to_file($busy, "UPDATE turn SET prio = prio + 1 WHERE id = 1;\n");
+my $first = $c->coordinator->basedir . '/first.sql';
+append_to_file($first, q{\set n random(2, 6)
+BEGIN;
+SELECT id FROM turn WHERE id > 0 ORDER BY id LIMIT :n FOR UPDATE;
+UPDATE turn SET prio = prio + 1 WHERE id BETWEEN 1 AND :n;
+COMMIT;
+});
+my ($stdout, $stderr) = run_command([ 'pgbench', '-n', '-c', 6, '-t', 100, '-f', "$busy\@3", '-f', $first, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ]);
+like($stdout, qr{actually processed: 600/600}, 'sessions that take turns') or diag $stderr;
+is($c->safe_psql(q{SELECT count(*), count(*) FILTER (WHERE prio > 0) FROM turn}), '20|6', 'all of them have had theirs');
+
 # ---------- each job once ----------
 
 my $jobs = $ENV{QUEUE_JOBS} // 2000;
@@ -313,7 +384,7 @@ $c->safe_psql(qq{CREATE TABLE queue (id bigint PRIMARY KEY, taken int DEFAULT 0,
 my $script = $c->coordinator->basedir . '/take.sql';
 append_to_file($script, q{UPDATE queue SET taken = taken + 1, worker = :client_id WHERE id IN (SELECT id FROM queue WHERE taken = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);});
 my @positions = map { $c->log_position($_) } 1 .. $c->nodes;
-my ($stdout, $stderr) = run_command([ 'pgbench', '-n', '-M', 'prepared', '-c', 8, '-t', int($jobs / 8) + 20, '-f', $script, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ]);
+($stdout, $stderr) = run_command([ 'pgbench', '-n', '-M', 'prepared', '-c', 8, '-t', int($jobs / 8) + 20, '-f', $script, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ]);
 unlike($stderr, qr/error|aborted/i, 'eight workers take jobs without errors');
 is($c->safe_psql('SELECT count(*), min(taken), max(taken) FROM queue'), "$jobs|1|1", 'each job is taken once');
 my $looks = 0;
@@ -323,5 +394,12 @@ for my $i (1 .. $c->nodes)
 }
 cmp_ok($looks, '>=', $c->nodes, 'nodes are asked for jobs');
 cmp_ok($looks, '<', $c->nodes * $jobs, 'by some workers for others');
+
+# Workers that wait for each other take one with each statement.
+$c->safe_psql('UPDATE queue SET taken = 0 WHERE id <= 200');
+my $patient = $c->coordinator->basedir . '/patient.sql';
+append_to_file($patient, slurp_file($script) =~ s/ SKIP LOCKED//r);
+$c->coordinator->command_ok([ 'pgbench', '-n', '-M', 'prepared', '-c', 4, '-t', 50, '-f', $patient, 'postgres' ], 'four workers that wait');
+is($c->safe_psql('SELECT min(taken), max(taken) FROM queue'), '1|1', 'and take each job once');
 
 done_testing();

@@ -1,6 +1,6 @@
 /*
  * take_exec.c
- *	  Takes rows of a table as jobs from a queue, over all of its shards: SELECT ... LIMIT n FOR UPDATE SKIP LOCKED,
+ *	  Takes rows of a table as jobs from a queue, over all of its shards: SELECT ... LIMIT n FOR UPDATE [SKIP LOCKED],
  *	  and UPDATE or DELETE of just these rows.
  *
  *	 candidates: the first rows of each node, not locked --> merged in the statement's order
@@ -21,6 +21,12 @@
  *
  * Rows that come into the table while candidates are read anew are taken only if they are behind those that were
  * tried, so rows are returned in order.
+ *
+ * Without SKIP LOCKED, who has a row is waited for, and rows are locked in the statement's order, one after the other, so
+ * that sessions do not wait for each other in a circle where those of one server would not.  What is not found then has been
+ * changed, and its new version may be wanted, or not: candidates are read anew.  What is locked stays as it is, so in the end
+ * all that are wanted, as they were read last, are locked.  A row that is changed all the time may be another one each time; then
+ * the shard locks its first rows up to that one by itself, as it does for its own clients, in whatever order that is.
  *
  * In transactions with one snapshot, and with shardfdw.snapshot = 'cluster', candidates are read by the transaction that
  * locks them.
@@ -60,6 +66,12 @@
  */
 #define SPARE_CANDIDATES 7
 #define MORE_CANDIDATES 8		/* times as many the next time */
+
+/* Up to so many rows are locked in order where others are waited for; more on all shards at once. */
+#define MAX_IN_ORDER 100
+
+/* So often candidates are read anew before a shard has to lock its first ones by itself. */
+#define MAX_READ_ANEW 100
 
 /* Columns of candidates before those that they are sorted by. */
 #define CANDIDATE_COLUMNS 4
@@ -113,7 +125,7 @@ typedef struct ShardTakeState
 	Candidate  *candidates;		/* in order */
 	int			ncandidates;
 	Candidate  *tried;			/* the last one that was tried; NULL: none */
-	List	   *locked;			/* of Candidate */
+	List	   *locked;			/* of Candidate, in order */
 	int64		nchanged;
 	Tuplestorestate *rows;		/* what it returns; NULL: nothing */
 	TupleTableSlot *row_slot;	/* one of them */
@@ -415,7 +427,7 @@ static bool
 read_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64 limit)
 {
 	Candidate **all;
-	List	   *locked = list_copy(state->locked);
+	List	   *locked = state->plan->skips ? list_copy(state->locked) : NIL;
 	int			nall = 0;
 	int			n = 0;
 
@@ -460,7 +472,7 @@ read_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64
 static bool
 may_share(const ShardTakeState *state)
 {
-	return state->nwanted == 1 && state->plan->nsort > 0 && shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER && shard_autocommit_possible();
+	return state->nwanted == 1 && state->plan->skips && state->plan->nsort > 0 && shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER && shard_autocommit_possible();
 }
 
 /* What candidates depend on beside table and user: the query and its values, where shards are, the session's settings. */
@@ -630,6 +642,19 @@ work_sql(const ShardMap *map, const ShardTemplate *template, int shardno)
 	initStringInfo(&sql);
 	shard_param_render(&sql, template, relations, NULL, false, NULL);
 	return sql.data;
+}
+
+/* To lock the first n rows of a shard, as it does for its own clients. */
+static ShardWork *
+first_rows_work(const ShardTakeState *state, int shardno, int n)
+{
+	ShardWork  *work = palloc0(sizeof(ShardWork));
+
+	work->shardno = shardno;
+	work->sql = psprintf("%s LIMIT %d %s", work_sql(state->map, state->plan->candidates, shardno), n, state->plan->locking);
+	work->nparams = shard_param_count(state->plan->candidates, NIL);
+	work->params = state->values;
+	return work;
 }
 
 /* Text and parameters of what template says is to be done with the candidates of works. */
@@ -902,11 +927,34 @@ has_enough(const ShardTakeState *state)
 	return list_length(state->locked) >= state->nwanted;
 }
 
+/*
+ * Locks what works name, and changes it where one row is wanted.  False: the table's map is another one now, and nothing has been
+ * locked (has_locks: by the statement).
+ */
+static bool
+try_works(ShardTakeState *state, List *works, bool has_locks)
+{
+	if (!lock_shards(state, works))
+	{
+		resolve_map(state);
+		if (!has_locks)
+			return false;
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("shards of \"%s\" have moved while the statement ran", get_rel_name(state->plan->relid)),
+				 errhint("The transaction might succeed if retried.")));
+	}
+	if (state->nwanted == 1 && state->plan->operation != CMD_SELECT)
+		take_one(state, linitial(works));
+	else
+		lock_several(state, works);
+	return true;
+}
+
 /* Tries candidates until there are enough.  False: the table's map is another one now, and nothing has been locked. */
 static bool
 try_candidates(ShardTakeState *state)
 {
-	bool		one = state->nwanted == 1 && state->plan->operation != CMD_SELECT;
 	int			next = 0;
 
 	while (!has_enough(state) && next < state->ncandidates)
@@ -929,20 +977,8 @@ try_candidates(ShardTakeState *state)
 		if (tried == NIL)
 			break;
 		works = make_works(tried);
-		if (!lock_shards(state, works))
-		{
-			resolve_map(state);
-			if (state->locked == NIL)
-				return false;
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("shards of \"%s\" have moved while the statement ran", get_rel_name(state->plan->relid)),
-					 errhint("The transaction might succeed if retried.")));
-		}
-		if (one)
-			take_one(state, linitial(works));
-		else
-			lock_several(state, works);
+		if (!try_works(state, works, state->locked != NIL))
+			return false;
 		foreach(lc, tried)
 		{
 			Candidate  *candidate = lfirst(lc);
@@ -958,30 +994,159 @@ try_candidates(ShardTakeState *state)
 	return true;
 }
 
+static NodeCandidates *
+make_nodes(int first, int nnodes)
+{
+	NodeCandidates *nodes = palloc0(sizeof(NodeCandidates) * nnodes);
+
+	for (int i = 0; i < nnodes; i++)
+		nodes[i].nodeno = first + i;
+	return nodes;
+}
+
+/* ---------- waiting for others ---------- */
+
+typedef enum WaitingResult
+{
+	WAITING_DONE,				/* enough, or all candidates, are locked */
+	WAITING_CHANGED,			/* a candidate was changed: they have to be read anew */
+	WAITING_MOVED				/* the table's map is another one now, and nothing has been locked */
+} WaitingResult;
+
+static void
+ignore_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+{
+}
+
+/* The next candidates to be locked by one step, from *next on; those that are held, which sorted lists, count as locked before them. */
+static List *
+next_candidates(ShardTakeState *state, const List *sorted, int *next)
+{
+	List	   *step = NIL;
+
+	while (*next < state->ncandidates && list_length(state->locked) + list_length(step) < state->nwanted)
+	{
+		Candidate  *candidate = &state->candidates[*next];
+		Candidate  *own = find_candidate(sorted, candidate);
+
+		if (step != NIL && (own != NULL ||
+							(state->nwanted <= MAX_IN_ORDER && ((Candidate *) linitial(step))->shardno != candidate->shardno)))
+			break;
+		if (own != NULL)
+			state->locked = lappend(state->locked, own);
+		else
+			step = lappend(step, candidate);
+		(*next)++;
+	}
+	return step;
+}
+
+/* How many candidates of its shard there are up to this one. */
+static int
+place_in_shard(const ShardTakeState *state, const Candidate *candidate)
+{
+	int			place = 0;
+
+	for (const Candidate *other = state->candidates; other <= candidate; other++)
+		place += other->shardno == candidate->shardno;
+	return place;
+}
+
+/* Locks candidates until there are enough.  held: all that the statement has locked in this way; *changed: one that was changed. */
+static WaitingResult
+wait_for_candidates(ShardTakeState *state, List **held, const Candidate **changed)
+{
+	List	   *sorted = list_copy(*held);
+	int			next = 0;
+	List	   *step;
+
+	list_sort(sorted, compare_places);
+	while ((step = next_candidates(state, sorted, &next)) != NIL)
+	{
+		ListCell   *lc;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!try_works(state, make_works(step), *held != NIL || state->locked != NIL))
+			return WAITING_MOVED;
+		foreach(lc, step)
+		{
+			Candidate  *candidate = lfirst(lc);
+
+			if (candidate->locked)
+			{
+				state->locked = lappend(state->locked, candidate);
+				*held = lappend(*held, candidate);
+			}
+			else if (*changed == NULL)
+				*changed = candidate;
+		}
+		if (*changed != NULL)
+			return WAITING_CHANGED;
+	}
+	return WAITING_DONE;
+}
+
+/* Takes rows of nodes, those that others have locked, too, when they let go of them. */
+static void
+take_waiting(ShardTakeState *state, int first, int nnodes)
+{
+	NodeCandidates *nodes = make_nodes(first, nnodes);
+	List	   *before = state->locked;
+	List	   *held = NIL;
+	int			ntimes = 0;
+	WaitingResult result;
+
+	do
+	{
+		const Candidate *changed = NULL;
+
+		for (int i = 0; i < nnodes; i++)
+			nodes[i].rows = NIL;
+		state->locked = list_copy(before);
+		(void) read_candidates(state, nodes, nnodes, Min(state->nwanted, PG_INT64_MAX));
+		result = wait_for_candidates(state, &held, &changed);
+		if (result == WAITING_CHANGED && ++ntimes % MAX_READ_ANEW == 0)
+			run_works(state, list_make1(first_rows_work(state, changed->shardno, place_in_shard(state, changed))),
+					  CANDIDATE_COLUMNS + state->plan->nsort, ignore_row);
+	} while (result == WAITING_CHANGED);
+	if (result == WAITING_MOVED)
+		take_waiting(state, 0, state->map->nnodes);
+}
+
+/* ---------- leaving out what others have locked ---------- */
+
 /* Takes rows of nodes until there are enough, or no more. */
 static void
-take_from(ShardTakeState *state, int first, int nnodes)
+take_skipping(ShardTakeState *state, int first, int nnodes)
 {
-	NodeCandidates *nodes = palloc(sizeof(NodeCandidates) * nnodes);
+	NodeCandidates *nodes = make_nodes(first, nnodes);
 	uint64		limit = 2 * Min(state->nwanted, PG_INT32_MAX) + SPARE_CANDIDATES;
 	bool		more = true;
 
 	while (more && !has_enough(state))
 	{
-		memset(nodes, 0, sizeof(NodeCandidates) * nnodes);
 		for (int i = 0; i < nnodes; i++)
-			nodes[i].nodeno = first + i;
+			nodes[i].rows = NIL;
 		/* who has nothing yet may begin anew */
 		if (state->locked == NIL)
 			state->tried = NULL;
 		more = may_share(state) ? share_candidates(state, nodes, nnodes, limit) : read_candidates(state, nodes, nnodes, limit);
 		if (!try_candidates(state))
 		{
-			take_from(state, 0, state->map->nnodes);
+			take_skipping(state, 0, state->map->nnodes);
 			return;
 		}
 		limit = Min(limit * MORE_CANDIDATES, PG_INT64_MAX / MORE_CANDIDATES);
 	}
+}
+
+static void
+take_from(ShardTakeState *state, int first, int nnodes)
+{
+	if (state->plan->skips)
+		take_skipping(state, first, nnodes);
+	else if (!has_enough(state))
+		take_waiting(state, first, nnodes);
 }
 
 /* Values of the parameters, each evaluated once. */

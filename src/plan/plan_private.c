@@ -381,9 +381,9 @@ shard_plan_private_pack_take(const ShardTakePlan *plan)
 									list_make2_oid(plan->relid, plan->check_as_user),
 									plan->candidates, makeString(plan->columns), pack_outputs(plan->sort_outputs, plan->nsort));
 
-	linitial(packed) = lappend_int(linitial(packed), plan->is_exclusive);
+	linitial(packed) = lappend_int(lappend_int(linitial(packed), plan->is_exclusive), plan->skips);
 	packed = lappend(packed, list_make3(plan->sort_operators, plan->sort_collations, plan->sort_nulls_first));
-	packed = lappend(packed, list_make3(plan->lock, plan->change, plan->take));
+	packed = lappend(packed, list_make4(plan->lock, plan->change, plan->take, makeString(plan->locking)));
 	return lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
 }
 
@@ -403,6 +403,7 @@ shard_plan_private_unpack_take(List *custom_private)
 	plan->limit_param = lfourth_int(flags);
 	plan->ctids_param = list_nth_int(flags, 4);
 	plan->is_exclusive = list_nth_int(flags, 5) != 0;
+	plan->skips = list_nth_int(flags, 6) != 0;
 	plan->relid = linitial_oid(oids);
 	plan->check_as_user = lsecond_oid(oids);
 	plan->candidates = lthird(custom_private);
@@ -414,6 +415,7 @@ shard_plan_private_unpack_take(List *custom_private)
 	plan->lock = linitial(texts);
 	plan->change = lsecond(texts);
 	plan->take = lthird(texts);
+	plan->locking = strVal(lfourth(texts));
 	plan->outputs = unpack_outputs(list_nth(custom_private, 7), &plan->noutputs);
 	return plan;
 }

@@ -235,7 +235,9 @@ typedef struct ShardTakePlan
 	CmdType		operation;		/* SELECT, UPDATE or DELETE */
 	bool		set_processed;	/* its rows count for the command tag */
 	bool		returns_rows;	/* SELECT or RETURNING */
+	bool		skips;			/* SKIP LOCKED: what others have locked is left out; else it is waited for, or an error */
 	bool		is_exclusive;	/* nobody else can have a row locked that it has locked in its way */
+	char	   *locking;		/* its locking clause: FOR UPDATE NOWAIT, ... */
 	Oid			relid;			/* the sharded table */
 	Oid			check_as_user;	/* whose user mappings are used; 0 is the current user */
 	int			limit_param;	/* number (1-based) of the limit among custom_exprs */

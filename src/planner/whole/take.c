@@ -2,10 +2,10 @@
  * take.c
  *	  Plans of statements that take rows of one table as jobs from a queue, over all of its shards.
  *
- *	 SELECT ... FROM t WHERE ... ORDER BY ... LIMIT n FOR UPDATE SKIP LOCKED
- *	 UPDATE t SET ... WHERE key IN (SELECT key FROM t ... SKIP LOCKED), = ANY (ARRAY(SELECT ...)),
+ *	 SELECT ... FROM t WHERE ... ORDER BY ... LIMIT n FOR UPDATE [NOWAIT | SKIP LOCKED]
+ *	 UPDATE t SET ... WHERE key IN (SELECT key FROM t ... FOR UPDATE ...), = ANY (ARRAY(SELECT ...)),
  *							and, with LIMIT 1, = (SELECT ...)
- *	 WITH z AS (SELECT key FROM t ... SKIP LOCKED) UPDATE t SET ... FROM z WHERE t.key = z.key
+ *	 WITH z AS (SELECT key FROM t ... FOR UPDATE ...) UPDATE t SET ... FROM z WHERE t.key = z.key
  *	 DELETE likewise
  *
  *	 -> candidates	what a node is asked for: its first rows, not locked, by ctid, xmin and file of the shard
@@ -91,8 +91,10 @@ check_select(TakeParts *parts, Query *select)
 		refuse(parts, "sub-select for each row");
 	rte = linitial_node(RangeTblEntry, select->rtable);
 	mark = linitial_node(RowMarkClause, select->rowMarks);
-	if (mark->waitPolicy != LockWaitSkip || mark->pushedDown)
-		refuse(parts, "not SKIP LOCKED");
+	if (mark->pushedDown)
+		refuse(parts, "lock of a sub-select");
+	if (IsA(select->limitCount, Const) && castNode(Const, select->limitCount)->constisnull)
+		refuse(parts, "no limit");
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh)
 	{
 		refuse(parts, "not a sharded table");
@@ -507,19 +509,26 @@ condition(const char *alias, int ctids, int xmins)
 	return list_concat(list_concat(result, number_part(xmins + 1)), text_part("::pg_catalog.oid"));
 }
 
-/* SELECT ctid FROM the shard for rows of these ctids and xmins, locked. */
-static List *
-locking_select(const Query *select, int ctids, int xmins)
+static char *
+locking_clause(const RowMarkClause *mark)
 {
 	static const char *const strengths[] = {
 		[LCS_FORKEYSHARE] = "KEY SHARE", [LCS_FORSHARE] = "SHARE", [LCS_FORNOKEYUPDATE] = "NO KEY UPDATE", [LCS_FORUPDATE] = "UPDATE"
 	};
+	static const char *const policies[] = {[LockWaitBlock] = "", [LockWaitSkip] = " SKIP LOCKED", [LockWaitError] = " NOWAIT"};
+
+	return psprintf("FOR %s%s", strengths[mark->strength], policies[mark->waitPolicy]);
+}
+
+/* SELECT ctid FROM the shard for rows of these ctids and xmins, locked. */
+static List *
+locking_select(const ShardTakePlan *plan, int ctids, int xmins)
+{
 	List	   *result = list_concat(text_part("SELECT ctid FROM "), number_part(0));
 
 	result = list_concat(result, text_part(" WHERE "));
 	result = list_concat(result, condition("", ctids, xmins));
-	return list_concat(result, text_part(psprintf(" FOR %s SKIP LOCKED",
-												  strengths[linitial_node(RowMarkClause, select->rowMarks)->strength])));
+	return list_concat(result, text_part(psprintf(" %s", plan->locking)));
 }
 
 /* Finds the marker among the parameters of text, and takes it out; returns its number. */
@@ -559,9 +568,9 @@ fill_texts(ShardTakePlan *plan, const TakeParts *parts, ShardWholeQuery *text)
 		plan->lock = put_condition(text->template, ctids, condition(ALIAS ".", ctids, xmins));
 		return;
 	}
-	plan->lock = locking_select(parts->select, 1, 2);
+	plan->lock = locking_select(plan, 1, 2);
 	plan->change = put_condition(text->template, ctids, condition(ALIAS ".", ctids, 0));
-	take = list_concat(text_part("WITH z AS MATERIALIZED ("), locking_select(parts->select, ctids, xmins));
+	take = list_concat(text_part("WITH z AS MATERIALIZED ("), locking_select(plan, ctids, xmins));
 	take = list_concat(take, text_part("), u AS ("));
 	take = list_concat(take, put_condition(text->template, ctids, text_part(ALIAS ".ctid = ANY (ARRAY(SELECT z.ctid FROM z))")));
 	take = list_concat(take, text_part(plan->returns_rows ?
@@ -625,6 +634,7 @@ make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
 									 system_column(MinTransactionIdAttributeNumber, XIDOID),
 									 system_column(MaxTransactionIdAttributeNumber, XIDOID));
 	Node	   *limit = parts->select->limitCount;
+	const RowMarkClause *mark = linitial_node(RowMarkClause, parts->select->rowMarks);
 	ShardWholeQuery *text = shard_whole_query_print_columns(candidates, columns, true, &parts->reason);
 	ShardWholeQuery *work = NULL;
 
@@ -633,7 +643,9 @@ make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
 	plan.operation = query->commandType;
 	plan.returns_rows = query->commandType == CMD_SELECT || query->returningList != NIL;
 	plan.set_processed = query->canSetTag && query->commandType != CMD_SELECT;
-	plan.is_exclusive = linitial_node(RowMarkClause, parts->select->rowMarks)->strength >= LCS_FORNOKEYUPDATE;
+	plan.skips = mark->waitPolicy == LockWaitSkip;
+	plan.is_exclusive = mark->strength >= LCS_FORNOKEYUPDATE;
+	plan.locking = locking_clause(mark);
 	plan.relid = parts->relid;
 	if (parts->reason == NULL && !shard_statement_user(query, &plan.check_as_user))
 		refuse(parts, "several users");
