@@ -55,6 +55,15 @@ SELECT count(DISTINCT taken), min(taken), max(taken) FROM t;
 SELECT DISTINCT result FROM shardfdw.run_on_nodes('SELECT last_value FROM ddl_fill.taken') WHERE ok AND node = 'node1';
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SEQUENCE ddl_fill.taken') WHERE ok;
 
+-- shards with one row, or none
+CREATE TABLE lone (id int PRIMARY KEY);
+SELECT shardfdw.shard_table('lone', shards => 3) \g /dev/null
+CREATE SEQUENCE fall INCREMENT -1;
+ALTER TABLE lone ADD COLUMN a bigserial, ADD COLUMN d int DEFAULT nextval('fall');
+INSERT INTO lone SELECT min(id) FROM (SELECT g AS id, shardfdw.shard_for('lone', g) AS shard FROM generate_series(1, 20) g) x WHERE shard IS DISTINCT FROM 'lone_02'::regclass GROUP BY shard;
+ALTER TABLE lone ADD COLUMN b bigserial, ADD COLUMN e int DEFAULT nextval('fall');
+SELECT count(*), count(DISTINCT a), count(DISTINCT b), count(DISTINCT e), max(e) < 0 AS down FROM lone;
+
 -- functions of users are the coordinator's
 CREATE SEQUENCE counted;
 CREATE FUNCTION own() RETURNS text LANGUAGE sql VOLATILE AS $$SELECT 'own ' || nextval('ddl_fill.counted')$$;

@@ -15,6 +15,7 @@
 #include "access/xact.h"
 #include "catalog/pg_sequence.h"
 #include "commands/sequence.h"
+#include "common/int.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_text.h"
@@ -177,11 +178,16 @@ shard_fill_before(const ShardAlterState *state, ShardDdlBatch *batch)
 
 		for (int i = 0; i < state->table->nshards; i++)
 		{
-			int64		last = fill->first[i] + (Max(fill->count[i], 1) - 1) * fill->increment;
+			int64		first = fill->first[i];
+			int64		last = first + (Max(fill->count[i], 1) - 1) * fill->increment;
+			int64		bound = first;
 
+			/* a sequence has two values at least; the one before the first is never given */
+			if (first == last && pg_sub_s64_overflow(first, fill->increment, &bound))
+				bound = first + fill->increment;
 			/* more rows than were counted would be an error */
 			shard_ddl_batch_add(batch, i, "CREATE SEQUENCE %s INCREMENT BY " INT64_FORMAT " MINVALUE " INT64_FORMAT " MAXVALUE " INT64_FORMAT " START " INT64_FORMAT " NO CYCLE",
-								fill->name, fill->increment, Min(fill->first[i], last), Max(fill->first[i], last), fill->first[i]);
+								fill->name, fill->increment, Min(bound, last), Max(bound, last), first);
 		}
 	}
 }
