@@ -30,11 +30,11 @@ sub misplaced
 
 $c->safe_psql(q{
 	CREATE TABLE country (code text PRIMARY KEY);
-	CREATE TABLE orders (id bigint PRIMARY KEY, customer text COLLATE "C" NOT NULL, total numeric(12,2) DEFAULT 7 CHECK (total >= 0), double numeric GENERATED ALWAYS AS (total * 2) STORED, code text REFERENCES country);
+	CREATE TABLE orders (id bigint PRIMARY KEY, customer text COLLATE "C" NOT NULL, total numeric(12,2) DEFAULT 7 CHECK (total >= 0), double numeric GENERATED ALWAYS AS (total * 2) STORED, code text DEFAULT 'no' REFERENCES country ON DELETE SET DEFAULT);
 	CREATE TABLE lines (id bigint, pos int, item text, PRIMARY KEY (id, pos), UNIQUE (id, item, pos) DEFERRABLE);
 	CREATE INDEX ON orders (customer);
 	CREATE INDEX by_lower ON lines (lower(item)) WHERE pos > 1;
-	INSERT INTO country VALUES ('at'), ('se');
+	INSERT INTO country VALUES ('at'), ('se'), ('no');
 	CREATE ROLE clerk});
 $c->node_safe_psql($_, 'CREATE ROLE clerk') for 1, 2;
 $c->safe_psql(q{SELECT shardfdw.replicate_table('country')});
@@ -125,7 +125,7 @@ is($c->node_safe_psql($node, q{SELECT string_agg(i.indexrelid::regclass::text, '
 	'by_lower_05 its_own_05 liip_05 lines_pkey_05 orders_customer_idx_04 orders_pkey_04', 'names of indexes');
 is($c->node_safe_psql($node, q{SELECT obj_description('orders_04'::regclass) || ' ' || reloptions::text || ' ' || obj_description('its_own_04'::regclass) FROM pg_class WHERE relname = 'orders_04'}), 'of the node {fillfactor=80} quick', 'comments, storage');
 is($c->node_safe_psql($node, q{SELECT string_agg(conrelid::regclass || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conrelid::regclass::text) FROM pg_constraint WHERE contype = 'f' AND conrelid IN ('orders_04'::regclass, 'lines_05'::regclass)}),
-	'lines_05 FOREIGN KEY (id) REFERENCES orders_05(id), orders_04 FOREIGN KEY (code) REFERENCES country(code)', 'foreign keys');
+	'lines_05 FOREIGN KEY (id) REFERENCES orders_05(id), orders_04 FOREIGN KEY (code) REFERENCES country(code) ON DELETE SET DEFAULT', 'foreign keys');
 is($c->node_safe_psql($node, q{SELECT string_agg(pg_get_statisticsobjdef(oid), ', ') FROM pg_statistic_ext WHERE stxrelid = 'lines_04'::regclass}), 'CREATE STATISTICS public.item_pos_04 ON pos, item FROM lines_04', 'statistics');
 is($c->node_safe_psql($node, q{SELECT has_table_privilege('clerk', 'orders_05', 'SELECT'), has_column_privilege('clerk', 'orders_05', 'total', 'UPDATE')}), $c->node_safe_psql($node == 1 ? 2 : 1, q{SELECT has_table_privilege('clerk', c.oid, 'SELECT'), has_column_privilege('clerk', c.oid, 'total', 'UPDATE') FROM pg_class c WHERE relname ~ '^orders_\d+$' LIMIT 1}), 'privileges');
 
@@ -136,6 +136,8 @@ is($c->safe_psql('SELECT count(*), (SELECT count(*) FROM lines), min(total) FROM
 is($c->safe_psql(q{SELECT count(*) FROM (SELECT shardfdw.move_shard('orders_04', 'node' || (3 - right(node, 1)::int)) FROM shardfdw.shards WHERE shard = 'orders_04') m}), 1, 'a piece moves');
 is($c->safe_psql(q{SELECT shardfdw.split_shard('orders_04', 4) > 0}), 't', 'and is split, into four');
 is(join(' ', map { $_->[0] } $c->shards_of('orders')), join(' ', map { "orders_$_" } qw(00 03 05 06 07 08 09 10 11)), 'these are the shards now');
+is($c->safe_psql(q{SELECT string_agg(DISTINCT result, ';') FROM shardfdw.run_on_shards('orders', $q$SELECT string_agg(format('%%s %%s', a.attname, pg_get_expr(d.adbin, d.adrelid)), ',') FROM pg_attrdef d
+	JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = to_regclass(%L) AND a.attgenerated = ''$q$)}), q{code 'no'::text}, 'with the default that their key sets');
 is(misplaced('orders', 'id') . misplaced('lines', 'id'), '00', 'with their rows');
 my ($rc, $out, $err) = $c->psql(q{COPY orders (id, customer) FROM PROGRAM 'seq -f "%g,c" 5001 6000' (FORMAT csv)});
 is("$err" . misplaced('orders', 'id'), '0', 'COPY finds them');

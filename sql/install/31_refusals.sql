@@ -263,31 +263,58 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_unique_keys(regclass, smallint[]) IS
 	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
 
+CREATE FUNCTION shardfdw_internal.key_default_reason(relation regclass, attnum smallint) RETURNS text
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_key_default_reason';
+COMMENT ON FUNCTION shardfdw_internal.key_default_reason(regclass, smallint) IS
+	'Tells why shards cannot have the default of a column, which they need where a foreign key sets it. Returns a sentence; null if they can.';
+
+CREATE FUNCTION shardfdw_internal.check_key_default(constraint_oid oid, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	SELECT k.conname, k.conrelid, a.attname, x.reason INTO r FROM pg_constraint k
+	CROSS JOIN LATERAL unnest(CASE WHEN k.confupdtype = 'd' THEN k.conkey ELSE coalesce(k.confdelsetcols, k.conkey) END) c(attnum)
+	JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = c.attnum
+	CROSS JOIN LATERAL shardfdw_internal.key_default_reason(k.conrelid, a.attnum) x(reason)
+	WHERE k.oid = constraint_oid AND 'd' IN (k.confdeltype, k.confupdtype) AND x.reason IS NOT NULL
+	ORDER BY a.attnum LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot %s because foreign key "%s" of %s sets column "%s" to its default', action, r.conname, r.conrelid::regclass, r.attname),
+			DETAIL = r.reason, HINT = 'Give the column a constant default, or make the foreign key again with SET NULL.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_key_default(oid, text) IS
+	'Checks that shards can have the defaults that a foreign key sets. action: what cannot be done otherwise. Returns nothing; raises feature_not_supported.';
+
 CREATE FUNCTION shardfdw_internal.check_key_actions(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r record;
-	refusal CONSTANT text := format('cannot shard table "%s" because foreign key', (SELECT relname FROM pg_class WHERE oid = relation));
 BEGIN
-	SELECT k.conname, 'd' IN (k.confdeltype, k.confupdtype) AS is_default INTO r FROM pg_constraint k
+	SELECT k.conname INTO r FROM pg_constraint k
 	WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
-		AND ('d' IN (k.confdeltype, k.confupdtype)
-			OR k.confdeltype = 'n' AND coalesce(k.confdelsetcols, k.conkey) && key_columns
+		AND (k.confdeltype IN ('n', 'd') AND coalesce(k.confdelsetcols, k.conkey) && key_columns
 			-- rows of a reference table change under the shards
-			OR (k.confupdtype = 'n' OR k.confupdtype = 'c' AND shardfdw_internal.is_reference(k.confrelid)) AND k.conkey && key_columns)
+			OR (k.confupdtype IN ('n', 'd') OR k.confupdtype = 'c' AND shardfdw_internal.is_reference(k.confrelid)) AND k.conkey && key_columns)
 	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s "%s" %s', refusal, r.conname, CASE WHEN r.is_default THEN 'has SET DEFAULT' ELSE 'would change the shard key' END),
-			DETAIL = CASE WHEN r.is_default THEN 'Defaults are the coordinator''s.' ELSE 'The row would not belong to its shard any more.' END,
-			HINT = CASE WHEN r.is_default THEN 'Make it again with ON DELETE SET NULL, or without an action.'
-				ELSE 'Make it again without that action, or with the columns that are to become null: ON DELETE SET NULL (column).' END;
+			MESSAGE = format('cannot shard table "%s" because foreign key "%s" would change the shard key', (SELECT c.relname FROM pg_class c WHERE c.oid = relation), r.conname),
+			DETAIL = 'The row would not belong to its shard any more.',
+			HINT = 'Make it again without that action, or with the columns that are to become null: ON DELETE SET NULL (column).';
 	END IF;
+	PERFORM shardfdw_internal.check_key_default(k.oid, format('shard table "%s"', (SELECT c.relname FROM pg_class c WHERE c.oid = relation)))
+	FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation AND 'd' IN (k.confdeltype, k.confupdtype)
+	ORDER BY k.conname::text COLLATE "C";
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_key_actions(regclass, smallint[]) IS
-	'Checks that no foreign key of a table sets defaults, which shards lack, or changes the given columns. Returns nothing; raises feature_not_supported.';
+	'Checks that no foreign key of a table changes the given columns, or sets defaults that shards cannot have. Returns nothing; raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.key_types(relation regclass, key_columns smallint[]) RETURNS TABLE (column_name name, type oid)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

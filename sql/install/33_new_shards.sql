@@ -111,6 +111,11 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.make_shards(regclass, name[], text[], name[], text[], boolean) IS
 	'Makes shards of a partitioned table: tables without indexes on their nodes, and foreign tables for them here. bounds are FOR VALUES clauses or DEFAULT. Returns nothing; raises the node''s error, naming node and shard.';
 
+CREATE FUNCTION shardfdw_internal.set_key_defaults(relation regclass, shards regclass[]) RETURNS void
+	LANGUAGE c VOLATILE STRICT SET shardfdw.enable_ddl_propagation = on AS 'MODULE_PATHNAME', 'shardfdw_set_key_defaults';
+COMMENT ON FUNCTION shardfdw_internal.set_key_defaults(regclass, regclass[]) IS
+	'Gives some shards of a table, on their nodes, the defaults of columns that their foreign keys set. Returns nothing; raises feature_not_supported for defaults that nodes cannot have.';
+
 CREATE FUNCTION shardfdw_internal.index_shards(parent regclass, shard_names name[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

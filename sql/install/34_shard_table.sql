@@ -270,6 +270,7 @@ DECLARE
 	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
 	schema_name CONSTANT name := (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
 	index_first CONSTANT boolean := shardfdw_internal.index_before_rows(relation);
+	sets_defaults CONSTANT boolean := EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'f' AND 'd' IN (k.confdeltype, k.confupdtype));
 	made record;
 	parent regclass;
 	has_rows boolean;
@@ -296,6 +297,9 @@ BEGIN
 		PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, placement, made.prefixes, made.suffixes, made.names, made.kinds, shard_names);
 	END IF;
 
+	IF sets_defaults THEN
+		PERFORM shardfdw_internal.set_key_defaults(parent, ARRAY(SELECT s.shard FROM shardfdw_internal.shards_of(parent) s));
+	END IF;
 	PERFORM shardfdw_internal.drop_replaced_table(relation, parent);
 	PERFORM set_config('shardfdw_replaced.t' || relation::oid, parent::oid::text, true);
 	FOREACH command IN ARRAY commands

@@ -46,14 +46,15 @@ BEGIN
 			DETAIL = 'A foreign key cannot be checked across nodes.',
 			HINT = format('Make it again with both: FOREIGN KEY (%I, ...) REFERENCES %s (%I, ...).', from_key, k.confrelid::regclass, to_key);
 	END IF;
-	reason := CASE WHEN 'd' IN (k.confdeltype, k.confupdtype) THEN 'has SET DEFAULT'
-		WHEN k.confupdtype = 'n' OR k.confdeltype = 'n' AND (SELECT a.attnum FROM pg_attribute a WHERE a.attrelid = k.conrelid AND a.attname = from_key) = ANY (coalesce(k.confdelsetcols, k.conkey))
+	reason := CASE WHEN k.confupdtype IN ('n', 'd')
+			OR k.confdeltype IN ('n', 'd') AND (SELECT a.attnum FROM pg_attribute a WHERE a.attrelid = k.conrelid AND a.attname = from_key) = ANY (coalesce(k.confdelsetcols, k.conkey))
 			THEN 'would set the shard key' END;
 	IF reason IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('cannot shard table "%s" because foreign key "%s" %s', (SELECT c.relname FROM pg_class c WHERE c.oid = k.conrelid), k.conname, reason),
 			HINT = 'Make it again without that action, or with the columns that are to become null: ON DELETE SET NULL (column).';
 	END IF;
+	PERFORM shardfdw_internal.check_key_default(constraint_oid, format('shard table "%s"', (SELECT c.relname FROM pg_class c WHERE c.oid = k.conrelid)));
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_key_between(oid, name, name) IS

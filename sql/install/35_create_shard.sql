@@ -123,16 +123,20 @@ BEGIN
 			target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, shard.name, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
 			commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
 		END LOOP;
-		-- last, since the next owner may not be one of ours
-		IF had.owner IS NOT NULL THEN
-			commands := commands || format('DO %L', format(only_if, had.owner, format('ALTER TABLE %s OWNER TO %I', shard.name, had.owner)));
-		END IF;
 		PERFORM shardfdw_internal.run_commands(ARRAY[shard.node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[shard.name]);
 	END LOOP;
+	IF had.keys::text LIKE '% SET DEFAULT%' THEN
+		PERFORM shardfdw_internal.set_key_defaults(pg_partition_root(parent), new_shards);
+	END IF;
+	-- last, since the next owner may not be one of ours
+	PERFORM shardfdw_internal.run_commands(array_agg(s.srvname ORDER BY c.relname), array_agg(format('DO %L', format(only_if, had.owner,
+		format('ALTER TABLE %I.%I OWNER TO %I', n.nspname, c.relname, had.owner))) ORDER BY c.relname), 'write', labels => array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY c.relname))
+	FROM unnest(new_shards) x(oid) JOIN pg_class c ON c.oid = x.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE had.owner IS NOT NULL HAVING count(*) > 0;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass[]) IS
-	'Gives new shards of a parent on their nodes what only shards have, as one of its other shards has it, the first ones of a partitioned partition as those of other partitions: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. The first shards of their parent get the privileges that roles have on it here. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on the same node.';
+	'Gives new shards of a parent on their nodes what only shards have, as one of its other shards has it, the first ones of a partitioned partition as those of other partitions: foreign keys and the defaults that these set, storage parameters, and, as far as the roles exist there, privileges and owner. The first shards of their parent get the privileges that roles have on it here. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on the same node.';
 
 CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off

@@ -436,12 +436,16 @@ BEGIN
 	FROM shardfdw_internal.reference_key_commands(relation) k;
 	IF prefixes IS NOT NULL THEN
 		PERFORM shardfdw_internal.run_on_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')), prefixes, suffixes, array_fill(NULL::name, ARRAY[cardinality(prefixes)]), array_fill(NULL::text, ARRAY[cardinality(prefixes)]));
+		IF array_to_string(suffixes, ' ') LIKE '% SET DEFAULT%' THEN
+			PERFORM shardfdw_internal.set_key_defaults(s.relation, ARRAY(SELECT x.shard FROM shardfdw_internal.shards_of(s.relation) x))
+			FROM to_regclass(shardfdw_internal.conversion_name(relation, 'new')) s(relation);
+		END IF;
 	END IF;
 	RETURN 0;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refer_conversion(regclass, jsonb) IS
-	'Fourth step of shard_table() online: makes the foreign keys to reference tables on the shards. Returns 0; raises lock_not_available, and the node''s error.';
+	'Fourth step of shard_table() online: makes the foreign keys to reference tables on the shards, and gives these the defaults that they set. Returns 0; raises lock_not_available, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.check_conversion_unchanged(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

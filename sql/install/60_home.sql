@@ -189,13 +189,8 @@ BEGIN
 				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
 				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
 	END IF;
-	SELECT k.conname, k.conrelid::regclass AS from_table INTO r FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
-	WHERE k.contype = 'f' AND c.relnamespace = schema AND 'd' IN (k.confdeltype, k.confupdtype) ORDER BY k.conname::text COLLATE "C" LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('cannot distribute schema %s because foreign key "%s" of %s has SET DEFAULT', schema, r.conname, r.from_table),
-			DETAIL = 'Defaults are the coordinator''s.';
-	END IF;
+	PERFORM shardfdw_internal.check_key_default(k.oid, format('distribute schema %s', schema)) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+	WHERE k.contype = 'f' AND c.relnamespace = schema AND 'd' IN (k.confdeltype, k.confupdtype) ORDER BY k.conname::text COLLATE "C";
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_schema_tables(regnamespace) IS

@@ -38,6 +38,8 @@ typedef struct ShardAlterState
 	List	   *keys;			/* of char *: commands that make dropped markers again */
 	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
 	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */
+	List	   *defaults;		/* of char *: columns whose defaults change, which keys of the shards may set, ddl_key_default.h */
+	bool		sets_defaults;	/* a new foreign key does so */
 	List	   *options;		/* of char *: commands that change options of the shards here */
 	List	   *fills;			/* sequences that nodes need meanwhile, ddl_fill.c */
 	List	   *filled_from;	/* their OIDs */

@@ -168,6 +168,7 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 		}
 	}
 	state->local = lappend(state->local, cmd);
+	state->defaults = lappend(state->defaults, cmd->name);
 	add_column(state, cmd->name, AT_AlterColumnType, using_text);
 }
 
@@ -295,10 +296,7 @@ is_coordinators_own(AlterTableType subtype)
 {
 	switch (subtype)
 	{
-		case AT_ColumnDefault:
-		case AT_AddIdentity:
 		case AT_SetIdentity:
-		case AT_DropIdentity:
 		case AT_EnableTrig:
 		case AT_EnableAlwaysTrig:
 		case AT_EnableReplicaTrig:
@@ -371,6 +369,11 @@ shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd)
 		case AT_ReplicaIdentity:
 			classify_replica_identity(state, cmd);
 			return;
+		case AT_ColumnDefault:
+		case AT_AddIdentity:
+		case AT_DropIdentity:
+			state->defaults = lappend(state->defaults, cmd->name);
+			break;
 		case AT_ChangeOwner:
 			state->new_owner = GetUserNameFromId(get_rolespec_oid(cmd->newowner, false), false);
 			break;

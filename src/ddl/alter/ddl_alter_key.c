@@ -309,13 +309,13 @@ has_key_column(Oid relid, List *columns)
 static void
 check_actions(const ShardAlterState *state, const Constraint *constraint, bool to_reference)
 {
-	bool		sets = constraint->fk_del_action == FKCONSTR_ACTION_SETNULL;
-	bool		follows = constraint->fk_upd_action == FKCONSTR_ACTION_SETNULL ||
+	bool		sets = constraint->fk_del_action == FKCONSTR_ACTION_SETNULL || constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT;
+	bool		follows = constraint->fk_upd_action == FKCONSTR_ACTION_SETNULL || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT ||
 		(to_reference && constraint->fk_upd_action == FKCONSTR_ACTION_CASCADE);
 
 	if (sets && has_key_column(state->table->relid, constraint->fk_del_set_cols ? constraint->fk_del_set_cols : constraint->fk_attrs))
-		shard_ddl_table_refuse(state->table, "a foreign key with ON DELETE SET NULL of the shard key",
-							   "Name the columns that it sets, and not the shard key: ON DELETE SET NULL (column).");
+		shard_ddl_table_refuse(state->table, psprintf("a foreign key with ON DELETE %s of the shard key", action_text(constraint->fk_del_action)),
+							   psprintf("Name the columns that it sets, and not the shard key: ON DELETE %s (column).", action_text(constraint->fk_del_action)));
 	if (follows && has_key_column(state->table->relid, constraint->fk_attrs))
 		shard_ddl_table_refuse(state->table, "a foreign key that changes the shard key ON UPDATE", "Leave ON UPDATE out, or let it be RESTRICT.");
 }
@@ -348,7 +348,12 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	check_references_right(referenced, columns);
 	check_no_local_partition(state);
 	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
-		shard_ddl_table_refuse(state->table, "a foreign key with SET DEFAULT", "Defaults are the coordinator's.");
+	{
+		/* a partition may have other defaults here than its table, and its shards only one */
+		if (get_rel_relispartition(state->table->relid))
+			shard_ddl_table_refuse(state->table, "a foreign key with SET DEFAULT of a partition alone", "Add it to the table that it is a partition of.");
+		state->sets_defaults = true;
+	}
 	if (constraint->conname == NULL)
 		constraint->conname = shard_alter_choose_name(state, constraint->fk_attrs, "fkey");
 	if (!shard_reference_is(referenced))

@@ -6,7 +6,7 @@
  *								 nodes: one ALTER TABLE per shard, then what follows it
  *
  * ALTER TABLE ONLY of a sharded table is left to core: it changes only the parent, as
- * pg_dump writes it.
+ * pg_dump writes it.  But for defaults, where foreign keys of the shards set them.
  */
 #include "postgres.h"
 
@@ -19,6 +19,7 @@
 #include "commands/tablecmds.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
+#include "ddl/alter/ddl_key_default.h"
 #include "ddl/alter/ddl_refer.h"
 #include "ddl/ddl_here.h"
 #include "ddl/ddl_need.h"
@@ -268,6 +269,29 @@ send_owner(ShardAlterState *state, ShardDdlBatch *batch)
 					 quote_literal_cstr(owner), state->table->shards[i].relation, quote_identifier(owner))));
 }
 
+/*
+ * Has shards follow changed defaults, where their foreign keys set them.  Those of a partition alone are not what these
+ * set.
+ */
+static void
+send_key_defaults(ShardAlterState *state)
+{
+	List	   *attnos = NIL;
+	ListCell   *lc;
+
+	if (state->table->is_reference || get_rel_relispartition(state->table->relid))
+		return;
+	foreach(lc, state->defaults)
+	{
+		AttrNumber	attno = get_attnum(state->table->relid, lfirst(lc));
+
+		if (attno > 0)
+			attnos = lappend_int(attnos, attno);
+	}
+	if (attnos != NIL || state->sets_defaults)
+		shard_key_default_set(state->table, state->sets_defaults ? NIL : attnos);
+}
+
 /* The nodes' side. */
 static void
 run_on_nodes(ShardAlterState *state)
@@ -295,6 +319,7 @@ run_on_nodes(ShardAlterState *state)
 		send_owner(state, batch);
 	shard_print_settings_end(nestlevel);
 	shard_ddl_batch_run(batch);
+	send_key_defaults(state);
 
 	if (per_row != NIL && !shard_guc_follows_coordinator)
 	{
@@ -322,6 +347,45 @@ alter_rest(void *arg)
 	run_on_nodes(state);
 }
 
+/*
+ * What comes after core's ALTER TABLE ONLY: the default that keys of the shards set is the parent's.  pg_dump writes
+ * those of serial columns so, which nodes cannot have: restoring a dump does not need them.
+ */
+static void
+alter_only_rest(void *arg)
+{
+	ShardAlterState *state = arg;
+	Relation	rel = table_open(state->table->relid, NoLock);
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, state->defaults)
+	{
+		AttrNumber	attno = get_attnum(state->table->relid, lfirst(lc));
+
+		if (attno > 0 && shard_key_default_is_possible(rel, attno))
+			columns = lappend(columns, lfirst(lc));
+	}
+	table_close(rel, NoLock);
+	state->defaults = columns;
+	send_key_defaults(state);
+}
+
+/* ALTER TABLE ONLY of a sharded table: false when it is core's alone. */
+static bool
+alter_only(ShardDdlCall *call, ShardAlterState *state, AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_ColumnDefault)
+			state->defaults = lappend(state->defaults, lfirst_node(AlterTableCmd, lc)->name);
+	if (state->defaults == NIL || get_rel_relkind(state->table->relid) != RELKIND_PARTITIONED_TABLE)
+		return false;
+	shard_ddl_run_core_then(call, (Node *) copyObject(stmt), alter_only_rest, state);
+	return true;
+}
+
 bool
 shard_ddl_alter_table(ShardDdlCall *call)
 {
@@ -338,8 +402,10 @@ shard_ddl_alter_table(ShardDdlCall *call)
 		shard_ddl_check_new_keys(stmt);
 	/* pg_dump writes ONLY for plain tables; of a table at home it means the shard, too */
 	state.only_at_home = only && state.table != NULL && shard_alter_is_at_home(state.table->relid);
-	if (state.table == NULL || (only && !state.table->is_reference && !state.only_at_home))
+	if (state.table == NULL)
 		return false;
+	if (only && !state.table->is_reference && !state.only_at_home)
+		return alter_only(call, &state, stmt);
 	PreventCommandIfReadOnly("ALTER TABLE");
 
 	state.call = call;
