@@ -20,6 +20,7 @@
 #include "ddl/statement/ddl_statement.h"
 #include "load/copy_statement.h"
 #include "miscadmin.h"
+#include "move/subscription.h"
 #include "remote/run/read_role.h"
 #include "tcop/utility.h"
 #include "utility_hook.h"
@@ -80,8 +81,14 @@ run_call(void *arg)
 		shard_ddl_run_core(call);
 	else
 	{
+		Node	   *subscription = shard_subscription_concerns(call->pstmt->utilityStmt) ? call->pstmt->utilityStmt : NULL;
+
 		shard_version_check_statement(call->pstmt->utilityStmt);
+		if (subscription)
+			shard_subscription_before(subscription);
 		shard_ddl_run(call);
+		if (subscription)
+			shard_subscription_after(subscription);
 	}
 }
 

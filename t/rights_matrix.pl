@@ -255,7 +255,7 @@ my %calls = (
 	'aggregate_definition' => q{shardfdw_internal.aggregate_definition('sum(bigint)'::regprocedure, true)},
 );
 my %by_type = (
-	bigint => '1', regnamespace => q{'public'}, regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
+	bigint => '1', pg_lsn => q{'0/1'}, regnamespace => q{'public'}, regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
 	integer => '4', xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
 	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1', interval => q{'1 day'}, 'timestamp with time zone' => q{'2000-01-01'}, 'timestamp without time zone' => q{'2000-01-01'});
 
@@ -274,6 +274,7 @@ my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
+		missing_subscriptions subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
@@ -306,7 +307,7 @@ my %outcomes = (
 	'ok ok 42501 ok ok 42501 ok 42501 ok ok' => q{take_turn},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		referring_table
+		referring_table subscription_referring
 		add_users_to database_mark grant_on_nodes make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
@@ -323,6 +324,7 @@ my %outcomes = (
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		resumable_load_read resumable_load_written
+		forget_subscriptions note_subscription note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
 		add_user map_user
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
@@ -334,7 +336,7 @@ my %outcomes = (
 		cut_over ask_for_cut_over forget_load drop_import_mark undo_import
 		cancel_job wait_job wait_move await_job},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
-		resumable_loads_written
+		resumable_loads_written subscriptions_written
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written placed_shards_written jobs_written restore_points_written
 		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written stat_replication_written

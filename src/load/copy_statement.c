@@ -290,3 +290,24 @@ shard_copy_statement_load(Oid relid, List *columns, copy_data_source_cb feed, bo
 				 errmsg("\"%s\" is not a sharded table any more", get_rel_name(relid))));
 	return copy_from(&from, stmt, NULL);
 }
+
+uint64
+shard_copy_statement_load_local(Oid relid, List *columns, copy_data_source_cb feed)
+{
+	ParseState *pstate = make_state("COPY", NULL);
+	CopyStmt   *stmt = makeNode(CopyStmt);
+	Relation	rel = table_open(relid, RowExclusiveLock);
+	ParseNamespaceItem *nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
+	CopyFromState cstate;
+	uint64		nrows;
+
+	stmt->attlist = columns;
+	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
+	check_table_rights(pstate, stmt, rel, nsitem);
+	cstate = BeginCopyFrom(pstate, rel, NULL, NULL, false, feed, columns, NIL);
+	nrows = CopyFrom(cstate);
+	EndCopyFrom(cstate);
+	table_close(rel, NoLock);
+	free_parsestate(pstate);
+	return nrows;
+}

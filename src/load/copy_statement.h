@@ -25,4 +25,7 @@ extern bool shard_copy_statement_run(PlannedStmt *pstmt, const char *query_strin
  */
 extern uint64 shard_copy_statement_load(Oid relid, List *columns, copy_data_source_cb feed, bool alone);
 
+/* The same of a table that is not sharded, by core. */
+extern uint64 shard_copy_statement_load_local(Oid relid, List *columns, copy_data_source_cb feed);
+
 #endif

@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "move/job/table.h"
 #include "move/leftover.h"
+#include "move/subscription.h"
 #include "own_schema.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
@@ -114,6 +115,7 @@ shard_leftover_recover(List *outcomes)
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
 	if (nodes.len > 0)
 		outcomes = remove_traces(nodes.data, "NULL", outcomes);
+	shard_subscription_start_missing();
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversions()", outcomes);
 	return remove_as_owners("import_owners()", "remove_imports()", outcomes);
 }

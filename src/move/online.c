@@ -23,6 +23,7 @@
 #include "move/place.h"
 #include "move/relay.h"
 #include "move/shard_definition.h"
+#include "nodes/value.h"
 #include "remote/wire/wait.h"
 #include "utils/timestamp.h"
 
@@ -193,7 +194,7 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 	shard_move_commit();
 
 	enter_stage(move, "catching up");
-	shard_slot_stream(online.slot, move->schema);
+	shard_slot_stream(online.slot, list_make1(makeString(pstrdup(move->schema))), "");
 	online.apply = shard_apply_begin(move, online.slot, online.from, online.into);
 	online.definition = shard_definition_begin(move, online.from);
 	catch_up(&online);

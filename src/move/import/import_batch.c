@@ -24,8 +24,8 @@
 #include "commands/copy.h"
 #include "common/hashfn.h"
 #include "executor/spi.h"
-#include "load/copy_statement.h"
 #include "move/import/import_batch.h"
+#include "move/import/import_copy.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -131,7 +131,7 @@ raise_lost(const ShardImportTable *table)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("a change made on the source does not find its row in table %s", table->relation),
-			 errhint("Start the import again.")));
+			 errhint("Start the import again; for a subscription, put the row back.")));
 }
 
 /* Appends a value of a key to its text. */
@@ -150,8 +150,12 @@ get_entry(ShardImportBatch *batch, const ShardChangeValue *values, bool *found)
 	StringInfoData buf;
 	BatchKey	key;
 	BatchEntry *entry;
+	int64		number = batch->nchanges;
 
 	initStringInfo(&buf);
+	/* without a key rows are inserted, and never changed */
+	if (table->nkeys == 0)
+		append_key(&buf, (const char *) &number, sizeof(number));
 	for (int i = 0; i < table->nkeys; i++)
 	{
 		const ShardChangeValue *value = &values[table->keys[i]];
@@ -371,6 +375,8 @@ append_array_element(StringInfo buf, const char *value)
 static int
 shared_columns(const ShardImportTable *table)
 {
+	if (table->nkeys == 0)
+		return 0;
 	return table->columns[table->keys[table->nkeys - 1]].is_array ? table->nkeys : table->nkeys - 1;
 }
 
@@ -707,10 +713,8 @@ copy_rows(const ShardImportBatch *batch)
 	}
 	initStringInfo(&rows.line);
 	feed = &rows;
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (shard_copy_statement_load(batch->table->relid, copyObject(batch->table->column_names), feed_rows, false) != rows.nentries)
+	if (shard_import_copy_feed(batch->table, feed_rows, false) != rows.nentries)
 		elog(ERROR, "an import has not loaded all rows");
-	PopActiveSnapshot();
 	feed = NULL;
 }
 

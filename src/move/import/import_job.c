@@ -31,9 +31,9 @@
 #include "fault.h"
 #include "fmgr.h"
 #include "guc.h"
-#include "load/copy_statement.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "move/import/import_copy.h"
 #include "move/import/import_job.h"
 #include "move/import/import_stream.h"
 #include "move/import/import_table.h"
@@ -191,19 +191,6 @@ open_source(ShardTableImport *import, ShardConn **link)
 
 /* ---------- beginning ---------- */
 
-/* Values are read here as the source writes them, and by nobody else in this process. */
-static void
-set_settings(void)
-{
-	static const char *const settings[][2] = {
-		{"session_replication_role", "replica"}, {"DateStyle", "ISO, YMD"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"},
-		{"extra_float_digits", "3"}, {"lc_monetary", "C"}, {"bytea_output", "hex"}, {"xmloption", "content"}, {"row_security", "off"}
-	};
-
-	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SET, true, 0, false);
-}
-
 /* Takes apart what shardfdw_start_import() has put together. */
 static void
 read_plan(ShardTableImport *import, char *plan)
@@ -243,7 +230,7 @@ begin_job(ShardTableImport *import, const ShardJobArgs *args)
 	row.source_name = place;
 	shard_job_insert(&row);
 	shard_move_commit();
-	set_settings();
+	shard_import_set_settings();
 	enter_stage(import, "waiting for its turn");
 	shard_move_begin(import->userid);
 	shard_moving_take_turn(RelationRelationId, import->table.relid);
@@ -256,56 +243,10 @@ source_query(const ShardTableImport *import)
 	return psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".import_source_query(p->>'schema', p->>'table', (p->>'publication')::pg_catalog.name) FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan);
 }
 
-/* As SQL writes it. */
-static char *
-operator_name(Oid operator)
-{
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
-	Form_pg_operator form;
-	char	   *name;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
-	form = (Form_pg_operator) GETSTRUCT(tuple);
-	name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
-	ReleaseSysCache(tuple);
-	return name;
-}
-
 static void
 take_column(HeapTuple tuple, TupleDesc desc, void *arg)
 {
-	ShardImportTable *table = arg;
-	ShardImportColumn *column;
-	AttrNumber	attno;
-	int32		typmod;
-	Oid			collation;
-	Oid			base;
-	TypeCacheEntry *cache;
-
-	table->columns = table->columns == NULL ? palloc0(sizeof(ShardImportColumn) * SPI_processed) : table->columns;
-	table->keys = table->keys == NULL ? palloc0(sizeof(int) * SPI_processed) : table->keys;
-	column = &table->columns[table->ncolumns];
-	column->name = pstrdup(SPI_getvalue(tuple, desc, 1));
-	column->quoted = pstrdup(quote_identifier(column->name));
-	attno = get_attnum(table->relid, column->name);
-	get_atttypetypmodcoll(table->relid, attno, &column->typid, &typmod, &collation);
-	base = getBaseType(column->typid);
-	/* without a length: a plain "character" or "bit" is of length one */
-	column->type = format_type_extended(base, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
-	column->is_array = OidIsValid(get_element_type(base));
-	if (strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0)
-	{
-		cache = lookup_type_cache(base, TYPECACHE_EQ_OPR);
-		if (!OidIsValid(cache->eq_opr))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_FUNCTION),
-					 errmsg("could not identify an equality operator for type %s", format_type_be(base))));
-		column->equals = operator_name(cache->eq_opr);
-		table->keys[table->nkeys++] = table->ncolumns;
-	}
-	table->ncolumns++;
-	table->column_names = lappend(table->column_names, makeString(unconstify(char *, column->name)));
+	shard_import_table_add(arg, SPI_getvalue(tuple, desc, 1), strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0);
 }
 
 /* take_column() with memory that lasts. */
@@ -332,7 +273,6 @@ read_columns(ShardTableImport *import)
 	ShardImportTable *table = &import->table;
 	ColumnsArg	arg = {import->cxt, table};
 	const char *definition = quote_literal_cstr(import->definition);
-	StringInfoData names;
 	MemoryContext oldcxt;
 	char	   *fact;
 
@@ -340,10 +280,7 @@ read_columns(ShardTableImport *import)
 	fact = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', p->>'schema', p->>'table') FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan));
 	oldcxt = MemoryContextSwitchTo(import->cxt);
 	table->source = pstrdup(fact);
-	initStringInfo(&names);
-	for (int i = 0; i < table->ncolumns; i++)
-		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", table->columns[i].quoted);
-	table->column_list = names.data;
+	shard_import_table_finish(table);
 	MemoryContextSwitchTo(oldcxt);
 	if (import->online && table->nkeys == 0)
 		elog(ERROR, "an import has no key");
@@ -482,98 +419,28 @@ create_slot(ShardTableImport *import, const char *name)
 
 /* ---------- the copy ---------- */
 
-/* Rows on their way from the source's COPY. */
-typedef struct CopyFeed
-{
-	ShardConn  *source;
-	char	   *message;		/* libpq's: a row */
-	int			len;
-	int			cursor;
-	int64		nbytes;			/* that have come for this chunk */
-	int64		max_bytes;
-	bool		at_end;
-} CopyFeed;
-
-static CopyFeed *copy_feed = NULL;
-
-/* Waits for the next row; false: there is none any more. */
-static bool
-next_row(CopyFeed *feed)
-{
-	if (feed->message)
-		PQfreemem(feed->message);
-	feed->message = NULL;
-	feed->len = feed->cursor = 0;
-	if (feed->at_end)
-		return false;
-	while ((feed->len = shard_link_copy_data(feed->source, &feed->message)) == 0)
-		shard_link_wait(&feed->source, 1);
-	CHECK_FOR_INTERRUPTS();
-	if (feed->len > 0)
-	{
-		feed->nbytes += feed->len;
-		return true;
-	}
-	feed->len = 0;
-	feed->at_end = true;
-	PQclear(shard_link_result(feed->source, NULL));
-	return false;
-}
-
-/* copy_data_source_cb: a chunk of the rows */
-static int
-feed_copy(void *outbuf, int minread, int maxread)
-{
-	CopyFeed   *feed = copy_feed;
-	int			nbytes;
-
-	if (feed->cursor == feed->len)
-	{
-		/* the first row is here before the chunk begins */
-		if (feed->nbytes >= feed->max_bytes || !next_row(feed))
-			return 0;
-	}
-	nbytes = Min(maxread, feed->len - feed->cursor);
-	memcpy(outbuf, feed->message + feed->cursor, nbytes);
-	feed->cursor += nbytes;
-	return nbytes;
-}
-
 /* Loads what the source's COPY sends, in chunks, each of which is a transaction: nobody reads the table for its rows yet. */
 static void
 copy_rows(ShardTableImport *import)
 {
-	CopyFeed	feed = {.source = import->source};
+	ShardImportCopy copy;
 	ShardRate	rate = {0};
-	PGresult   *res;
-	bool		begun;
 
-	shard_link_send(import->source, psprintf("COPY %s TO STDOUT", import->copy_query));
-	res = shard_link_result(import->source, NULL);
-	begun = PQresultStatus(res) == PGRES_COPY_OUT;
-	PQclear(res);
-	if (!begun)
-		shard_error_protocol(import->source, NULL, "a COPY was expected");
-	copy_feed = &feed;
-	while (feed.cursor < feed.len || next_row(&feed))
+	shard_import_copy_begin(&copy, import->source, import->copy_query);
+	while (shard_import_copy_has_row(&copy))
 	{
-		feed.nbytes = feed.len;
-		feed.max_bytes = shard_guc_max_move_rate_kb > 0 ? Min(CHUNK_BYTES, (int64) shard_guc_max_move_rate_kb * 1024) : CHUNK_BYTES;
 		shard_move_begin(import->userid);
-		PushActiveSnapshot(GetTransactionSnapshot());
-		import->progress.nrows += shard_copy_statement_load(import->table.relid, copyObject(import->table.column_names), feed_copy, true);
-		PopActiveSnapshot();
+		import->progress.nrows += shard_import_copy_load(&copy, &import->table, shard_guc_max_move_rate_kb > 0 ? Min(CHUNK_BYTES, (int64) shard_guc_max_move_rate_kb * 1024) : CHUNK_BYTES);
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, import->id),
 					 errhint("Start again when the node answers.")));
-		import->progress.nbytes += feed.nbytes;
+		import->progress.nbytes += copy.nbytes;
 		note_progress(import);
 		SHARD_FAULT_POINT("import_chunk");
-		shard_rate_keep(&rate, feed.nbytes, note_progress, import);
+		shard_rate_keep(&rate, copy.nbytes, note_progress, import);
 	}
-	copy_feed = NULL;
 	note_progress(import);
 }
 
@@ -729,7 +596,7 @@ static void
 follow(ShardTableImport *import)
 {
 	enter_stage(import, "catching up");
-	shard_slot_stream(import->slot, import->publication);
+	shard_slot_stream(import->slot, list_make1(makeString(pstrdup(import->publication))), "");
 	import->follower.id = import->id;
 	import->follower.userid = import->userid;
 	import->follower.table = &import->table;

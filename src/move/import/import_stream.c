@@ -15,8 +15,8 @@
 
 #include "fault.h"
 #include "miscadmin.h"
-#include "move/import/import_batch.h"
 #include "move/import/import_stream.h"
+#include "move/import/import_target.h"
 #include "move/job/change.h"
 #include "move/job/link.h"
 #include "move/job/table.h"
@@ -35,11 +35,9 @@ struct ShardImportStream
 	const ShardImportFollower *follower;
 	ShardSlot  *slot;
 	ShardConn  *source;
-	ShardImportBatch *batch;
+	ShardImportTarget target;
 	MemoryContext cxt;
 	MemoryContext change_cxt;	/* of one change */
-	int			nsent;			/* columns of a row that is sent; 0: not known yet */
-	int		   *places;			/* of the table's columns in it, 0-based */
 	bool		in_transaction; /* of the source */
 	XLogRecPtr	committed;		/* last commit of the source that has been read */
 };
@@ -59,7 +57,7 @@ shard_import_stream_begin(MemoryContext cxt, const ShardImportFollower *follower
 	stream->slot = slot;
 	stream->source = source;
 	stream->cxt = cxt;
-	stream->batch = shard_import_batch_create(cxt, follower->table);
+	shard_import_target_init(&stream->target, cxt, follower->table);
 	stream->change_cxt = AllocSetContextCreate(cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
 	shard_link_set_idle(keep_alive, stream);
 	return stream;
@@ -71,18 +69,18 @@ write_batch(ShardImportStream *stream)
 {
 	const ShardImportFollower *follower = stream->follower;
 
-	if (shard_import_batch_count(stream->batch) > 0)
+	if (shard_import_batch_count(stream->target.batch) > 0)
 	{
 		shard_move_begin(follower->userid);
 		shard_move_limit_locks(follower->lock_ms);
-		shard_import_batch_write(stream->batch);
+		shard_import_batch_write(stream->target.batch);
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, follower->id),
 					 errhint("Start again when the node answers.")));
-		follower->progress->nchanges += shard_import_batch_count(stream->batch);
-		shard_import_batch_reset(stream->batch);
+		follower->progress->nchanges += shard_import_batch_count(stream->target.batch);
+		shard_import_batch_reset(stream->target.batch);
 		SHARD_FAULT_POINT("import_followed");
 	}
 	stream->slot->done = Max(stream->slot->done, stream->committed);
@@ -90,53 +88,6 @@ write_batch(ShardImportStream *stream)
 }
 
 /* ---------- rows ---------- */
-
-/* A RELATION message: sent before the first change, and again after changes of the definition. */
-static void
-take_relation(ShardImportStream *stream, const ShardChange *change)
-{
-	const ShardImportTable *table = stream->follower->table;
-	bool		same = change->ncolumns == table->nsent;
-
-	if (change->relid != table->source_oid)
-		return;
-	if (stream->places == NULL)
-		stream->places = MemoryContextAlloc(stream->cxt, sizeof(int) * Max(table->ncolumns, 1));
-	stream->nsent = change->ncolumns;
-	for (int i = 0; i < table->ncolumns && same; i++)
-	{
-		stream->places[i] = -1;
-		for (int j = 0; j < change->ncolumns; j++)
-		{
-			if (strcmp(table->columns[i].name, change->columns[j].name) == 0)
-				stream->places[i] = j;
-		}
-		same = stream->places[i] >= 0;
-	}
-	if (!same)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the columns of table %s on the source have changed while it was imported", table->source),
-				 errhint("Start the import again.")));
-}
-
-/* Puts the values of a row that was sent in the order of the table's columns. */
-static void
-sort_row(const ShardImportStream *stream, ShardChangeRow *row)
-{
-	const ShardImportTable *table = stream->follower->table;
-	ShardChangeValue *values;
-
-	if (!row->present)
-		return;
-	if (stream->nsent == 0 || row->nvalues != stream->nsent)
-		shard_error_protocol(stream->slot->link, NULL, "a row with another number of columns");
-	values = palloc(sizeof(ShardChangeValue) * Max(table->ncolumns, 1));
-	for (int i = 0; i < table->ncolumns; i++)
-		values[i] = row->values[stream->places[i]];
-	row->values = values;
-	row->nvalues = table->ncolumns;
-}
 
 static bool
 is_truncated(const ShardImportStream *stream, const ShardChange *change)
@@ -154,15 +105,8 @@ take_row(ShardImportStream *stream, ShardChange *change)
 {
 	if (change->relid != stream->follower->table->source_oid)
 		return;
-	sort_row(stream, &change->old_row);
-	sort_row(stream, &change->new_row);
-	if (change->kind == SHARD_CHANGE_INSERT)
-		shard_import_batch_insert(stream->batch, &change->new_row);
-	else if (change->kind == SHARD_CHANGE_UPDATE)
-		shard_import_batch_update(stream->batch, &change->old_row, &change->new_row);
-	else
-		shard_import_batch_delete(stream->batch, &change->old_row);
-	if (shard_import_batch_bytes(stream->batch) > BATCH_BYTES)
+	shard_import_target_row(&stream->target, stream->slot->link, change);
+	if (shard_import_batch_bytes(stream->target.batch) > BATCH_BYTES)
 		write_batch(stream);
 }
 
@@ -179,11 +123,15 @@ take_change(ShardImportStream *stream, ShardChange *change)
 		case SHARD_CHANGE_COMMIT:
 			stream->in_transaction = false;
 			stream->committed = change->lsn;
-			if (shard_import_batch_count(stream->batch) >= BATCH_CHANGES)
+			if (shard_import_batch_count(stream->target.batch) >= BATCH_CHANGES)
 				write_batch(stream);
 			break;
 		case SHARD_CHANGE_RELATION:
-			take_relation(stream, change);
+			if (change->relid == stream->follower->table->source_oid && !shard_import_target_relation(&stream->target, stream->cxt, change))
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("the columns of table %s on the source have changed while it was imported", stream->follower->table->source),
+						 errhint("Start the import again.")));
 			break;
 		case SHARD_CHANGE_INSERT:
 		case SHARD_CHANGE_UPDATE:
@@ -192,7 +140,7 @@ take_change(ShardImportStream *stream, ShardChange *change)
 			break;
 		case SHARD_CHANGE_TRUNCATE:
 			if (is_truncated(stream, change))
-				shard_import_batch_truncate(stream->batch);
+				shard_import_batch_truncate(stream->target.batch);
 			break;
 		case SHARD_CHANGE_MESSAGE:
 		case SHARD_CHANGE_OTHER:
@@ -245,7 +193,7 @@ static void
 wait_for_source(ShardImportStream *stream)
 {
 	/* nothing is under way: what the source has looked at needs not be sent again */
-	if (!stream->in_transaction && shard_import_batch_count(stream->batch) == 0)
+	if (!stream->in_transaction && shard_import_batch_count(stream->target.batch) == 0)
 		stream->slot->done = Max(stream->slot->done, stream->slot->received);
 	note_progress(stream);
 	shard_slot_tell(stream->slot, false);

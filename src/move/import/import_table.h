@@ -35,4 +35,13 @@ typedef struct ShardImportTable
 	List	   *column_names;	/* of columns: String */
 } ShardImportTable;
 
+/* Adds a column of the table here, whose relid is known; is_key: it tells which row a change is about.  Memory: current context. */
+extern void shard_import_table_add(ShardImportTable *table, const char *name, bool is_key);
+
+/* Has this process read values as the other server writes them, and play a replica, for which the triggers of users do not fire. */
+extern void shard_import_set_settings(void);
+
+/* Notes which columns there are, when all have been added.  Memory: current context. */
+extern void shard_import_table_finish(ShardImportTable *table);
+
 #endif

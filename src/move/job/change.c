@@ -120,7 +120,7 @@ read_relation(Cursor *cursor, ShardChange *change)
 	change->relid = take_int32(cursor);
 	change->schema = take_string(cursor);
 	change->table = take_string(cursor);
-	(void) take_byte(cursor);	/* replica identity */
+	change->identity = take_byte(cursor);
 	change->ncolumns = take_int16(cursor);
 	if (change->ncolumns < 0 || change->ncolumns > cursor->left)
 	{
@@ -202,6 +202,8 @@ shard_change_read(const char *data, int len, ShardChange *change)
 			change->kind = SHARD_CHANGE_COMMIT;
 			(void) take_byte(&cursor);
 			change->lsn = take_int64(&cursor);
+			change->end = take_int64(&cursor);
+			change->time = take_int64(&cursor);
 			break;
 		case 'R':
 			change->kind = SHARD_CHANGE_RELATION;

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
+#include "datatype/timestamp.h"
 
 typedef enum ShardChangeKind
 {
@@ -48,9 +49,12 @@ typedef struct ShardChange
 {
 	ShardChangeKind kind;
 	XLogRecPtr	lsn;
+	XLogRecPtr	end;			/* of COMMIT: where the WAL goes on behind it */
+	TimestampTz time;			/* of COMMIT */
 	uint32		relid;			/* on the source; of RELATION and rows */
 	const char *schema;			/* of RELATION */
 	const char *table;
+	char		identity;		/* relreplident */
 	int			ncolumns;
 	ShardChangeColumn *columns;
 	ShardChangeRow old_row;

@@ -12,6 +12,7 @@
 #include "libpq/pqformat.h"
 #include "move/job/link.h"
 #include "move/job/slot.h"
+#include "nodes/value.h"
 #include "port/pg_bswap.h"
 #include "remote/wire/error.h"
 #include "utils/builtins.h"
@@ -54,33 +55,50 @@ shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name)
 	return slot;
 }
 
-/* name in double quotes; as a literal of the replication protocol, which knows no other escapes. */
+ShardSlot *
+shard_slot_use(MemoryContext cxt, ShardConn *link, const char *name, XLogRecPtr start)
+{
+	ShardSlot  *slot = MemoryContextAllocZero(cxt, sizeof(ShardSlot));
+
+	slot->name = MemoryContextStrdup(cxt, name);
+	slot->link = link;
+	slot->start = slot->received = slot->done = slot->written = start;
+	return slot;
+}
+
+/* Names in double quotes, with commas; as a literal of the replication protocol, which knows no other escapes. */
 static char *
-quote_publication(const char *name)
+quote_publications(const List *names)
 {
 	StringInfoData buf;
+	const ListCell *lc;
 
 	initStringInfo(&buf);
-	appendStringInfoString(&buf, "'\"");
-	for (; *name; name++)
+	appendStringInfoChar(&buf, '\'');
+	foreach(lc, names)
 	{
-		if (*name == '"' || *name == '\'')
+		appendStringInfoString(&buf, lc == list_head(names) ? "\"" : ",\"");
+		for (const char *name = strVal(lfirst(lc)); *name; name++)
+		{
+			if (*name == '"' || *name == '\'')
+				appendStringInfoChar(&buf, *name);
 			appendStringInfoChar(&buf, *name);
-		appendStringInfoChar(&buf, *name);
+		}
+		appendStringInfoChar(&buf, '"');
 	}
-	appendStringInfoString(&buf, "\"'");
+	appendStringInfoChar(&buf, '\'');
 	return buf.data;
 }
 
 void
-shard_slot_stream(ShardSlot *slot, const char *publication)
+shard_slot_stream(ShardSlot *slot, const List *publications, const char *options)
 {
 	PGresult   *res;
 	bool		streams;
 
-	shard_link_send(slot->link, psprintf("START_REPLICATION SLOT \"%s\" LOGICAL %X/%X (proto_version '1', publication_names %s%s)",
-										 slot->name, LSN_FORMAT_ARGS(slot->start), quote_publication(publication),
-										 slot->link->server_version >= MESSAGES_VERSION ? ", messages 'true'" : ""));
+	shard_link_send(slot->link, psprintf("START_REPLICATION SLOT \"%s\" LOGICAL %X/%X (proto_version '1', publication_names %s%s%s)",
+										 slot->name, LSN_FORMAT_ARGS(slot->start), quote_publications(publications),
+										 slot->link->server_version >= MESSAGES_VERSION ? ", messages 'true'" : "", options));
 	res = shard_link_result(slot->link, NULL);
 	streams = PQresultStatus(res) == PGRES_COPY_BOTH;
 	PQclear(res);

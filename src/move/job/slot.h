@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
+#include "nodes/pg_list.h"
 #include "remote/wire/connection.h"
 
 typedef struct ShardSlot
@@ -30,8 +31,11 @@ typedef struct ShardSlot
  */
 extern ShardSlot *shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name);
 
-/* Has it send the changes of the move's publication from start on. */
-extern void shard_slot_stream(ShardSlot *slot, const char *publication);
+/* One that is there, whose changes are wanted from start on, and which stays. */
+extern ShardSlot *shard_slot_use(MemoryContext cxt, ShardConn *link, const char *name, XLogRecPtr start);
+
+/* Has it send the changes of publications (String) from start on; options: further ones of pgoutput, with a comma before each. */
+extern void shard_slot_stream(ShardSlot *slot, const List *publications, const char *options);
 
 /*
  * The next message, if one is here; it is valid until the next call.  False: none is here.

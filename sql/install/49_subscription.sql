@@ -1,0 +1,162 @@
+-- Subscriptions that have sharded tables. PostgreSQL has all of them but the process that applies them (src/move/subscription.c): for it they are
+-- disabled, and a row here says that they are enabled. What the process writes down is here, too.
+
+-- Not dumped: pg_dump writes subscriptions so that they have to be enabled again.
+CREATE TABLE shardfdw_internal.subscription (
+	subid oid PRIMARY KEY,
+	position pg_lsn,
+	transactions bigint NOT NULL DEFAULT 0,
+	changes bigint NOT NULL DEFAULT 0,
+	applied_at timestamptz,
+	failed_at timestamptz,
+	error text
+);
+REVOKE ALL ON shardfdw_internal.subscription FROM PUBLIC;
+-- whoever calls recover_prepared_transactions() has processes started that are missing
+GRANT SELECT (subid) ON shardfdw_internal.subscription TO PUBLIC;
+COMMENT ON TABLE shardfdw_internal.subscription IS 'Subscriptions that shardfdw applies. Read the view shardfdw.subscriptions instead.';
+COMMENT ON COLUMN shardfdw_internal.subscription.subid IS 'OID of the subscription.';
+COMMENT ON COLUMN shardfdw_internal.subscription.position IS 'End of the publisher''s last transaction that was applied; for the view: what counts is the replication origin''s.';
+COMMENT ON COLUMN shardfdw_internal.subscription.transactions IS 'Transactions of the publisher that were applied.';
+COMMENT ON COLUMN shardfdw_internal.subscription.changes IS 'Changes of rows that were applied.';
+COMMENT ON COLUMN shardfdw_internal.subscription.applied_at IS 'When something was last applied.';
+COMMENT ON COLUMN shardfdw_internal.subscription.failed_at IS 'When the error occurred.';
+COMMENT ON COLUMN shardfdw_internal.subscription.error IS 'Error since then; null: none.';
+
+CREATE FUNCTION shardfdw_internal.release_subscription(subid oid) RETURNS boolean
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE pg_subscription s SET subenabled = true WHERE s.oid = $1 AND EXISTS (SELECT FROM shardfdw_internal.subscription o WHERE o.subid = $1);
+	RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.release_subscription(oid) IS
+	'Shows PostgreSQL a subscription that shardfdw applies as enabled, which it is, until take_subscription(). Returns whether it is one.';
+
+CREATE FUNCTION shardfdw_internal.take_subscription(subid oid) RETURNS boolean
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- so that PostgreSQL starts no process for it
+	UPDATE pg_subscription s SET subenabled = false
+	WHERE s.oid = $1 AND s.subenabled AND EXISTS (SELECT FROM pg_subscription_rel r WHERE r.srsubid = $1 AND shardfdw_internal.is_sharded(r.srrelid));
+	IF FOUND THEN
+		INSERT INTO shardfdw_internal.subscription (subid) VALUES ($1) ON CONFLICT ON CONSTRAINT subscription_pkey DO UPDATE SET error = NULL, failed_at = NULL;
+		RETURN true;
+	END IF;
+	DELETE FROM shardfdw_internal.subscription o WHERE o.subid = $1;
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.take_subscription(oid) IS
+	'Has an enabled subscription with sharded tables applied by shardfdw, any other one not. Returns whether it is.';
+
+CREATE FUNCTION shardfdw_internal.forget_subscriptions() RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	DELETE FROM shardfdw_internal.subscription o WHERE NOT EXISTS (SELECT FROM pg_subscription s WHERE s.oid = o.subid)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.forget_subscriptions() IS
+	'Removes what was noted of subscriptions that were dropped. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.subscription_definition(subid oid)
+	RETURNS TABLE (version text, owner oid, name text, conninfo text, slot text, origin text, disable_on_error boolean, publication text)
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found record;
+BEGIN
+	SELECT s.xmin::text AS version, s.subowner, s.subname::text AS name, s.subconninfo, s.subslotname::text AS slot, coalesce(to_jsonb(s)->>'suborigin', 'any') AS origin, s.subdisableonerr, s.subpublications
+	INTO found FROM pg_subscription s JOIN shardfdw_internal.subscription o ON o.subid = s.oid WHERE s.oid = $1;
+	IF found.version IS NOT NULL AND (found.slot IS NULL OR coalesce(found.subconninfo, '') = '') THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('subscription "%s" has no connection string, or no slot', found.name),
+			HINT = 'ALTER SUBSCRIPTION ... SET (slot_name = ...), or CONNECTION.';
+	END IF;
+	RETURN QUERY SELECT found.version, found.subowner, found.name, found.subconninfo, found.slot, found.origin, found.subdisableonerr, p FROM unnest(found.subpublications) p;
+END
+$$;
+REVOKE ALL ON FUNCTION shardfdw_internal.subscription_definition(oid) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw_internal.subscription_definition(oid) IS
+	'Reads a subscription that shardfdw applies. Returns a row for each publication, none when there is nothing to apply; raises object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.subscription_copies(subid oid) RETURNS SETOF regclass
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT r.srrelid::regclass FROM pg_subscription_rel r WHERE r.srsubid = $1 AND r.srsubstate NOT IN ('s', 'r') ORDER BY r.srrelid
+$$;
+COMMENT ON FUNCTION shardfdw_internal.subscription_copies(oid) IS
+	'Lists the tables of a subscription whose rows are still to be copied.';
+
+CREATE FUNCTION shardfdw_internal.subscription_position(subid oid, relation oid) RETURNS pg_lsn
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE r.srsubstate WHEN 's' THEN r.srsublsn ELSE '0/0' END FROM pg_subscription_rel r WHERE (r.srsubid, r.srrelid) = ($1, $2) AND r.srsubstate IN ('s', 'r')
+$$;
+COMMENT ON FUNCTION shardfdw_internal.subscription_position(oid, oid) IS
+	'Tells from where on transactions of the publisher are to be applied to a table. Returns the position; null: not at all.';
+
+CREATE FUNCTION shardfdw_internal.subscription_referring(relation regclass) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN shardfdw_internal.is_sharded(relation) THEN shardfdw_internal.referring_table(relation) END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.subscription_referring(regclass) IS
+	'Does referring_table() for a table that may be sharded or not. Returns a name; null: none.';
+
+CREATE FUNCTION shardfdw_internal.note_subscription(subid oid, end_position pg_lsn, ntransactions bigint, nchanges bigint) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	UPDATE pg_subscription_rel r SET srsubstate = 'r' WHERE r.srsubid = $1 AND r.srsubstate = 's' AND r.srsublsn <= end_position;
+	UPDATE shardfdw_internal.subscription o SET position = end_position, transactions = o.transactions + ntransactions, changes = o.changes + nchanges,
+		applied_at = clock_timestamp(), error = NULL, failed_at = NULL
+	WHERE o.subid = $1
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_subscription(oid, pg_lsn, bigint, bigint) IS
+	'Notes what the current transaction applies. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.note_subscription_copy(subid oid, relation oid, from_position pg_lsn) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	UPDATE pg_subscription_rel r SET srsubstate = 's', srsublsn = from_position WHERE (r.srsubid, r.srrelid) = ($1, $2)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_subscription_copy(oid, oid, pg_lsn) IS
+	'Notes that a table has the rows of the publisher as of a position. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.note_subscription_error(subid oid, error text, disable boolean) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	UPDATE shardfdw_internal.subscription o SET failed_at = clock_timestamp(), error = $2 WHERE o.subid = $1 AND NOT disable;
+	DELETE FROM shardfdw_internal.subscription o WHERE o.subid = $1 AND disable
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_subscription_error(oid, text, boolean) IS
+	'Notes why a subscription could not be applied; disable: and has it not be tried again. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.missing_subscriptions() RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(string_agg(o.subid::text, ' '), '') FROM shardfdw_internal.subscription o JOIN pg_subscription s ON s.oid = o.subid WHERE NOT shardfdw_internal.job_is_running(-o.subid::bigint)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.missing_subscriptions() IS
+	'Lists subscriptions that shardfdw applies, and for which no process is at work. Returns their OIDs, with blanks between.';
+
+CREATE VIEW shardfdw.subscriptions AS
+	SELECT s.subname AS name, pg_catalog.pg_get_userbyid(s.subowner) AS owner, shardfdw_internal.job_is_running(-o.subid::bigint) AS running,
+		t.tables, t.copied, o.position, o.transactions, o.changes, o.applied_at, x.failed_at, x.error
+	FROM shardfdw_internal.subscription o JOIN pg_catalog.pg_subscription s ON s.oid = o.subid
+	CROSS JOIN LATERAL (SELECT count(*) AS tables, count(*) FILTER (WHERE r.srsubstate IN ('s', 'r')) AS copied FROM pg_catalog.pg_subscription_rel r WHERE r.srsubid = o.subid) t
+	-- values of rows may stand in it
+	LEFT JOIN LATERAL (SELECT o.failed_at, o.error WHERE pg_catalog.pg_has_role(s.subowner, 'USAGE')) x ON true;
+GRANT SELECT ON shardfdw.subscriptions TO PUBLIC;
+COMMENT ON VIEW shardfdw.subscriptions IS 'Subscriptions that have sharded tables, are enabled, and are therefore applied by shardfdw. PostgreSQL shows them as disabled.';
+COMMENT ON COLUMN shardfdw.subscriptions.name IS 'Name of the subscription.';
+COMMENT ON COLUMN shardfdw.subscriptions.owner IS 'Its owner, with whose rights and user mappings it is applied.';
+COMMENT ON COLUMN shardfdw.subscriptions.running IS 'Whether its process is at work; false for some seconds after an error, and when no background worker is free.';
+COMMENT ON COLUMN shardfdw.subscriptions.tables IS 'Number of its tables.';
+COMMENT ON COLUMN shardfdw.subscriptions.copied IS 'How many of them have the rows that were there when they came to it.';
+COMMENT ON COLUMN shardfdw.subscriptions.position IS 'End of the publisher''s last transaction that was applied; null: none was since it was enabled.';
+COMMENT ON COLUMN shardfdw.subscriptions.transactions IS 'Transactions of the publisher that were applied since it was enabled, those without a change of its tables included.';
+COMMENT ON COLUMN shardfdw.subscriptions.changes IS 'Changes of rows that were applied since it was enabled.';
+COMMENT ON COLUMN shardfdw.subscriptions.applied_at IS 'When a transaction was last applied.';
+COMMENT ON COLUMN shardfdw.subscriptions.failed_at IS 'When it failed last, if nothing has been applied since. For its owner and members of that.';
+COMMENT ON COLUMN shardfdw.subscriptions.error IS 'Why; it is tried again every few seconds. For its owner and members of that.';

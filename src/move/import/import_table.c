@@ -1,0 +1,98 @@
+/*
+ * import_table.c
+ *	  What is known of the two tables of an import.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_operator.h"
+#include "lib/stringinfo.h"
+#include "move/import/import_table.h"
+#include "nodes/value.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+/* As SQL writes it. */
+static char *
+operator_name(Oid operator)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	Form_pg_operator form;
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", operator);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+/* An array of n elements with room for one more. */
+static void *
+grow(void *array, int n, Size size)
+{
+	return array == NULL ? palloc0(size) : repalloc(array, size * (n + 1));
+}
+
+void
+shard_import_table_add(ShardImportTable *table, const char *name, bool is_key)
+{
+	ShardImportColumn *column;
+	AttrNumber	attno;
+	int32		typmod;
+	Oid			collation;
+	Oid			base;
+
+	table->columns = grow(table->columns, table->ncolumns, sizeof(ShardImportColumn));
+	column = &table->columns[table->ncolumns];
+	memset(column, 0, sizeof(*column));
+	column->name = pstrdup(name);
+	column->quoted = pstrdup(quote_identifier(column->name));
+	attno = get_attnum(table->relid, column->name);
+	get_atttypetypmodcoll(table->relid, attno, &column->typid, &typmod, &collation);
+	base = getBaseType(column->typid);
+	/* without a length: a plain "character" or "bit" is of length one */
+	column->type = format_type_extended(base, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+	column->is_array = OidIsValid(get_element_type(base));
+	if (is_key)
+	{
+		TypeCacheEntry *cache = lookup_type_cache(base, TYPECACHE_EQ_OPR);
+
+		if (!OidIsValid(cache->eq_opr))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_FUNCTION),
+					 errmsg("could not identify an equality operator for type %s", format_type_be(base))));
+		column->equals = operator_name(cache->eq_opr);
+		table->keys = grow(table->keys, table->nkeys, sizeof(int));
+		table->keys[table->nkeys++] = table->ncolumns;
+	}
+	table->ncolumns++;
+	table->column_names = lappend(table->column_names, makeString(unconstify(char *, column->name)));
+}
+
+void
+shard_import_table_finish(ShardImportTable *table)
+{
+	StringInfoData names;
+
+	initStringInfo(&names);
+	for (int i = 0; i < table->ncolumns; i++)
+		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", table->columns[i].quoted);
+	table->column_list = names.data;
+}
+
+void
+shard_import_set_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"session_replication_role", "replica"}, {"DateStyle", "ISO, YMD"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"},
+		{"extra_float_digits", "3"}, {"lc_monetary", "C"}, {"bytea_output", "hex"}, {"xmloption", "content"}, {"row_security", "off"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SET, true, 0, false);
+}

@@ -1,0 +1,702 @@
+/*
+ * subscription.c
+ *	  The process that applies a subscription which has sharded tables.
+ *
+ *	 tables that are new --> temporary slot, snapshot --> COPY, one transaction each
+ *	 slot of the subscription --> change --> batch of its table, by key --> a transaction over all nodes
+ *
+ * A transaction here has all changes of one of the publisher, or of several that follow each other: each batch becomes one
+ * DELETE and one COPY (import/import_batch.c).  The position up to which changes are here is that of the subscription's
+ * replication origin, in the record of the local commit, which decides about the nodes' transactions, too: so after a crash
+ * of anything, changes go on where they were, none lost and none twice.  A transaction of the publisher that does not fit
+ * into memory is written in parts, and committed as one.
+ *
+ * An error is written down, and the process begins again after a while, as PostgreSQL's own apply worker does.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/moving.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_subscription.h"
+#include "commands/extension.h"
+#include "conninfo.h"
+#include "executor/spi.h"
+#include "fault.h"
+#include "libpq/pqsignal.h"
+#include "miscadmin.h"
+#include "move/import/import_copy.h"
+#include "move/import/import_target.h"
+#include "move/job/change.h"
+#include "move/job/link.h"
+#include "move/job/slot.h"
+#include "move/job/table.h"
+#include "move/subscription.h"
+#include "nodes/value.h"
+#include "own_schema.h"
+#include "own_sql.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "remote/wire/error.h"
+#include "service/worker_settings.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "version.h"
+
+#define BATCH_CHANGES 5000		/* after which a transaction here ends with the publisher's */
+#define BATCH_BYTES (64 * 1024 * 1024)	/* of changes that are kept in memory */
+#define CHECK_MS 1000			/* how often a process that has nothing to do looks whether the subscription has changed */
+#define FILTER_VERSION 150000	/* since when publications have row filters */
+#define ORIGIN_VERSION 160000	/* since when pgoutput knows where changes come from */
+
+/* A table that the publisher has sent changes of. */
+typedef struct Table
+{
+	uint32		source_oid;
+	Oid			relid;			/* InvalidOid: the subscription does not have it */
+	XLogRecPtr	from;			/* its rows have what committed on the publisher before */
+	MemoryContext cxt;
+	ShardImportTable columns;
+	ShardImportTarget target;
+} Table;
+
+typedef struct Applied
+{
+	MemoryContext cxt;
+	MemoryContext change_cxt;	/* of one change */
+	Oid			oid;
+	TransactionId version;		/* xmin of its catalog row */
+	Oid			owner;
+	const char *name;
+	const char *conninfo;
+	const char *place;			/* where the publisher is, for messages */
+	const char *slot_name;
+	const char *origin;			/* of changes that are wanted: any, none */
+	bool		disable_on_error;
+	List	   *publications;	/* String */
+	ShardConn  *source;			/* for questions, and copies */
+	ShardSlot  *slot;
+	List	   *tables;			/* Table */
+	bool		in_transaction; /* of the publisher */
+	XLogRecPtr	final;			/* where that commits */
+	XLogRecPtr	end;			/* behind the last commit of the publisher that has been read */
+	TimestampTz time;			/* of that commit */
+	int64		ntransactions;	/* of the publisher, that are to be committed here */
+	int64		nchanges;		/* likewise, those that have been written */
+	XLogRecPtr	told;			/* what the publisher has been told to be here */
+	TimestampTz checked_at;
+} Applied;
+
+/* ---------- the subscription ---------- */
+
+static void
+take_definition(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	Applied    *sub = arg;
+	MemoryContext oldcxt = MemoryContextSwitchTo(sub->cxt);
+
+	sub->version = strtoul(SPI_getvalue(tuple, desc, 1), NULL, 10);
+	sub->owner = atooid(SPI_getvalue(tuple, desc, 2));
+	sub->name = pstrdup(SPI_getvalue(tuple, desc, 3));
+	sub->conninfo = pstrdup(SPI_getvalue(tuple, desc, 4));
+	sub->slot_name = pstrdup(SPI_getvalue(tuple, desc, 5));
+	sub->origin = pstrdup(SPI_getvalue(tuple, desc, 6));
+	sub->disable_on_error = strcmp(SPI_getvalue(tuple, desc, 7), "t") == 0;
+	sub->publications = lappend(sub->publications, makeString(pstrdup(SPI_getvalue(tuple, desc, 8))));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Waits for who changes the subscription.  False: there is nothing to apply any more, or another process does that. */
+static bool
+begin(Applied *sub)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	bool		found;
+
+	shard_move_begin(BOOTSTRAP_SUPERUSERID);
+	LockSharedObject(SubscriptionRelationId, sub->oid, 0, AccessShareLock);
+	found = OidIsValid(get_extension_oid("shardfdw", true)) && shard_moving_claim(-(int64) sub->oid);
+	if (found)
+	{
+		shard_version_check();
+		shard_move_each_row(psprintf("SELECT version, owner, name, conninfo, slot, origin, disable_on_error, publication FROM " SHARD_INTERNAL_SCHEMA ".subscription_definition(%u)", sub->oid), take_definition, sub);
+		found = sub->publications != NIL;
+	}
+	shard_move_commit();
+	MemoryContextSwitchTo(oldcxt);
+	if (found)
+		sub->place = shard_conninfo_place(sub->conninfo);
+	return found;
+}
+
+/* Ends this process when somebody changes the subscription, or has done so.  In a transaction, until whose end nobody can. */
+static void
+hold_subscription(Applied *sub)
+{
+	LOCKTAG		tag;
+	HeapTuple	tuple;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, SubscriptionRelationId, sub->oid, 0);
+	if (LockAcquire(&tag, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		proc_exit(1);
+	AcceptInvalidationMessages();
+	tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(sub->oid));
+	if (!HeapTupleIsValid(tuple) || HeapTupleHeaderGetRawXmin(tuple->t_data) != sub->version)
+		proc_exit(1);
+	ReleaseSysCache(tuple);
+	sub->checked_at = GetCurrentTimestamp();
+}
+
+/* Begins a transaction here, unless one is open. */
+static void
+ensure_transaction(Applied *sub)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+
+	if (IsTransactionState())
+		return;
+	shard_move_begin(sub->owner);
+	hold_subscription(sub);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+static ShardConn *
+open_link(Applied *sub, bool replicates)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	ShardConn  *link;
+
+	shard_move_begin(sub->owner);
+	link = shard_link_open_string(sub->conninfo, sub->place, sub->owner, replicates);
+	shard_move_commit();
+	MemoryContextSwitchTo(oldcxt);
+	return link;
+}
+
+/* ---------- writing ---------- */
+
+static int64
+count_changes(const Applied *sub)
+{
+	int64		n = 0;
+	ListCell   *lc;
+
+	foreach(lc, sub->tables)
+	{
+		const Table *table = lfirst(lc);
+
+		n += OidIsValid(table->relid) ? shard_import_batch_count(table->target.batch) : 0;
+	}
+	return n;
+}
+
+/* Makes the changes of all batches, in the transaction that is open, or in a new one, which stays open. */
+static void
+write_batches(Applied *sub)
+{
+	ListCell   *lc;
+
+	ensure_transaction(sub);
+	foreach(lc, sub->tables)
+	{
+		Table	   *table = lfirst(lc);
+
+		if (!OidIsValid(table->relid) || shard_import_batch_count(table->target.batch) == 0)
+			continue;
+		shard_import_batch_write(table->target.batch);
+		CommandCounterIncrement();
+		sub->nchanges += shard_import_batch_count(table->target.batch);
+		shard_import_batch_reset(table->target.batch);
+	}
+}
+
+static void
+commit(Applied *sub)
+{
+	if (!shard_move_commit_confirmed())
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("a node did not confirm a commit of subscription \"%s\"", sub->name)));
+}
+
+/* Commits what has been read, between two transactions of the publisher. */
+static void
+write_all(Applied *sub)
+{
+	if (count_changes(sub) > 0)
+		write_batches(sub);
+	if (sub->nchanges > 0)
+	{
+		(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription(%u, '%X/%X', " INT64_FORMAT ", " INT64_FORMAT ")",
+										  sub->oid, LSN_FORMAT_ARGS(sub->end), sub->ntransactions, sub->nchanges));
+		/* the position is in the record of the local commit, which there is since the row above was written */
+		(void) DirectFunctionCall2(pg_replication_origin_xact_setup, LSNGetDatum(sub->end), TimestampTzGetDatum(sub->time));
+		SHARD_FAULT_POINT("subscription_written");
+		commit(sub);
+		SHARD_FAULT_POINT("subscription_committed");
+	}
+	else if (IsTransactionState())
+		shard_move_commit();
+	sub->nchanges = sub->ntransactions = 0;
+	MemoryContextSwitchTo(sub->cxt);
+	sub->slot->done = Max(sub->slot->done, sub->end);
+	shard_slot_tell(sub->slot, false);
+}
+
+/* ---------- tables ---------- */
+
+/* The quoted names of the columns by which rows of a table here are known. */
+static void
+take_name(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(((Applied **) arg)[0]->change_cxt);
+	List	  **names = ((List ***) arg)[1];
+
+	*names = lappend(*names, pstrdup(SPI_getvalue(tuple, desc, 1)));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+static bool
+is_listed(const List *names, const char *name)
+{
+	const ListCell *lc;
+
+	foreach(lc, names)
+	{
+		if (strcmp(lfirst(lc), quote_identifier(name)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Does the publisher say that this column is of the table's replica identity? */
+static bool
+is_sent_as_key(const ShardChange *change, const char *name)
+{
+	for (int i = 0; i < change->ncolumns; i++)
+	{
+		if (strcmp(change->columns[i].name, name) == 0)
+			return change->columns[i].is_key;
+	}
+	return false;
+}
+
+/* Fills in what is known of a table here; change: NULL for a copy, which needs no key.  Memory: current context.  In a transaction. */
+static void
+describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
+{
+	List	   *keys = NIL;
+	void	   *arg[2] = {sub, &keys};
+	Relation	rel = table_open(table->relid, AccessShareLock);
+	char	   *referring;
+
+	table->relation = table->source = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
+	if (change && change->identity == REPLICA_IDENTITY_FULL)
+	{
+		shard_move_each_row(psprintf("SELECT name FROM " SHARD_INTERNAL_SCHEMA ".identity_columns(%u)", table->relid), take_name, arg);
+		if (keys == NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("subscription \"%s\" cannot write to table %s because it has no primary key", sub->name, table->relation),
+					 errdetail("The publisher has REPLICA IDENTITY FULL; rows that change are known by a key that this table has.")));
+	}
+	referring = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_referring(%u)", table->relid));
+	if (referring)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscription \"%s\" cannot write to table %s because table %s refers to it", sub->name, table->relation, referring),
+				 errdetail("A row that changes is deleted and inserted again, and the nodes would delete what refers to it, or refuse that."),
+				 errhint("Drop the foreign key here.")));
+	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+		const char *name = NameStr(att->attname);
+
+		if (att->attisdropped || att->attgenerated != '\0')
+			continue;
+		shard_import_table_add(table, name, change && (change->identity == REPLICA_IDENTITY_FULL ? is_listed(keys, name) : is_sent_as_key(change, name)));
+	}
+	shard_import_table_finish(table);
+	table_close(rel, NoLock);
+}
+
+/* ---------- copies ---------- */
+
+static void
+take_relid(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	Applied    *sub = ((Applied **) arg)[0];
+	List	  **relids = ((List ***) arg)[1];
+	MemoryContext oldcxt = MemoryContextSwitchTo(sub->cxt);
+
+	*relids = lappend_oid(*relids, atooid(SPI_getvalue(tuple, desc, 1)));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* What COPY reads on the publisher: the rows that the publications send. */
+static char *
+copy_query(Applied *sub, const ShardImportTable *table)
+{
+	const char *source = quote_literal_cstr(table->source);
+	char	   *filter = "";
+	StringInfoData names;
+	ListCell   *lc;
+	char	   *is_plain;
+
+	initStringInfo(&names);
+	foreach(lc, sub->publications)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_literal_cstr(strVal(lfirst(lc))));
+	is_plain = shard_link_value(sub->source, psprintf("SELECT relkind = 'r' FROM pg_class WHERE oid = %s::regclass", source));
+	if (sub->source->server_version >= FILTER_VERSION)
+		filter = shard_link_value(sub->source,
+								  psprintf("SELECT coalesce(CASE WHEN bool_and(t.rowfilter IS NOT NULL) THEN ' WHERE ' || string_agg(DISTINCT t.rowfilter, ' OR ') END, '') FROM pg_publication_tables t, pg_class c "
+										   "WHERE c.oid = %s::regclass AND (c.relnamespace::regnamespace::text, c.relname) = (quote_ident(t.schemaname), t.tablename) AND t.pubname IN (%s)", source, names.data));
+	return psprintf("(SELECT %s FROM %s%s%s)", table->column_list, is_plain[0] == 't' ? "ONLY " : "", table->source, filter);
+}
+
+/* Copies a table, as of a moment of the publisher after which the subscription's changes of it are taken. */
+static void
+copy_table(Applied *sub, Oid relid)
+{
+	MemoryContext cxt = AllocSetContextCreate(sub->cxt, "shardfdw copy of a subscription", ALLOCSET_DEFAULT_SIZES);
+	ShardImportTable table = {.relid = relid};
+	ShardImportCopy copy;
+	ShardSlot  *slot;
+
+	ensure_transaction(sub);
+	MemoryContextSwitchTo(cxt);
+	describe(sub, &table, NULL);
+	shard_move_commit();
+	MemoryContextSwitchTo(cxt);
+	slot = shard_slot_create(cxt, open_link(sub, true), psprintf("shardfdw_%u_%u_" UINT64_FORMAT, sub->oid, relid, GetSystemIdentifier()));
+	shard_link_exec(sub->source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	shard_link_exec(sub->source, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
+	shard_import_copy_begin(&copy, sub->source, copy_query(sub, &table));
+	ensure_transaction(sub);
+	if (shard_import_copy_has_row(&copy))
+		(void) shard_import_copy_load(&copy, &table, PG_INT64_MAX);
+	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_copy(%u, %u, '%X/%X')", sub->oid, relid, LSN_FORMAT_ARGS(slot->start)));
+	SHARD_FAULT_POINT("subscription_copied");
+	commit(sub);
+	shard_link_exec(sub->source, "COMMIT");
+	shard_slot_close(slot);
+	MemoryContextSwitchTo(sub->cxt);
+	MemoryContextDelete(cxt);
+}
+
+static void
+copy_tables(Applied *sub)
+{
+	List	   *relids = NIL;
+	void	   *arg[2] = {sub, &relids};
+	ListCell   *lc;
+
+	ensure_transaction(sub);
+	shard_move_each_row(psprintf("SELECT relation::pg_catalog.oid FROM " SHARD_INTERNAL_SCHEMA ".subscription_copies(%u) relation", sub->oid), take_relid, arg);
+	shard_move_commit();
+	MemoryContextSwitchTo(sub->cxt);
+	foreach(lc, relids)
+		copy_table(sub, lfirst_oid(lc));
+}
+
+/* ---------- changes ---------- */
+
+static Table *
+find_table(const Applied *sub, uint32 source_oid)
+{
+	ListCell   *lc;
+
+	foreach(lc, sub->tables)
+	{
+		Table	   *table = lfirst(lc);
+
+		if (table->source_oid == source_oid)
+			return table;
+	}
+	return NULL;
+}
+
+/* The table whose batch gets a change of the publisher's table; NULL: its rows have it already, or it is not subscribed to. */
+static Table *
+table_of_change(const Applied *sub, uint32 source_oid)
+{
+	Table	   *table = find_table(sub, source_oid);
+
+	return table && OidIsValid(table->relid) && table->from <= sub->final ? table : NULL;
+}
+
+/* Does a table here have all columns that are sent? */
+static bool
+has_columns(Oid relid, const ShardChange *change)
+{
+	for (int i = 0; i < change->ncolumns; i++)
+	{
+		if (get_attnum(relid, change->columns[i].name) == InvalidAttrNumber)
+			return false;
+	}
+	return true;
+}
+
+/* A RELATION message: what is known of the table is looked up anew. */
+static void
+take_relation(Applied *sub, const ShardChange *change)
+{
+	Table	   *table = find_table(sub, change->relid);
+	Oid			schema;
+	char	   *from = NULL;
+
+	/* changes under the old definition */
+	if (count_changes(sub) > 0)
+		write_batches(sub);
+	ensure_transaction(sub);
+	if (table == NULL)
+	{
+		table = MemoryContextAllocZero(sub->cxt, sizeof(Table));
+		MemoryContextSwitchTo(sub->cxt);
+		sub->tables = lappend(sub->tables, table);
+	}
+	else
+		MemoryContextDelete(table->cxt);
+	memset(table, 0, sizeof(*table));
+	table->cxt = AllocSetContextCreate(sub->cxt, "shardfdw table of a subscription", ALLOCSET_DEFAULT_SIZES);
+	table->source_oid = change->relid;
+	schema = get_namespace_oid(change->schema, true);
+	table->relid = OidIsValid(schema) ? get_relname_relid(change->table, schema) : InvalidOid;
+	if (OidIsValid(table->relid))
+		from = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_position(%u, %u)", sub->oid, table->relid));
+	if (from == NULL)
+	{
+		table->relid = InvalidOid;
+		return;
+	}
+	table->from = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(from)));
+	MemoryContextSwitchTo(table->cxt);
+	table->columns.relid = table->relid;
+	table->columns.source_oid = change->relid;
+	table->columns.nsent = change->ncolumns;
+	describe(sub, &table->columns, change);
+	shard_import_target_init(&table->target, table->cxt, &table->columns);
+	if (!shard_import_target_relation(&table->target, table->cxt, change) || !has_columns(table->relid, change))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the columns of table %s are not those that the publisher sends", table->columns.relation),
+				 errhint("Both tables have to have the same columns, and the publication all of them.")));
+	MemoryContextSwitchTo(sub->change_cxt);
+}
+
+static Size
+count_bytes(const Applied *sub)
+{
+	Size		nbytes = 0;
+	ListCell   *lc;
+
+	foreach(lc, sub->tables)
+	{
+		const Table *table = lfirst(lc);
+
+		nbytes += OidIsValid(table->relid) ? shard_import_batch_bytes(table->target.batch) : 0;
+	}
+	return nbytes;
+}
+
+static void
+take_change(Applied *sub, ShardChange *change)
+{
+	Table	   *table;
+
+	switch (change->kind)
+	{
+		case SHARD_CHANGE_BEGIN:
+			sub->in_transaction = true;
+			sub->final = change->lsn;
+			break;
+		case SHARD_CHANGE_COMMIT:
+			sub->in_transaction = false;
+			sub->end = change->end;
+			sub->time = change->time;
+			sub->ntransactions++;
+			if (count_changes(sub) >= BATCH_CHANGES || sub->nchanges > 0)
+				write_all(sub);
+			break;
+		case SHARD_CHANGE_RELATION:
+			take_relation(sub, change);
+			break;
+		case SHARD_CHANGE_INSERT:
+		case SHARD_CHANGE_UPDATE:
+		case SHARD_CHANGE_DELETE:
+			table = table_of_change(sub, change->relid);
+			if (table)
+			{
+				shard_import_target_row(&table->target, sub->slot->link, change);
+				if (count_bytes(sub) > BATCH_BYTES)
+					write_batches(sub);
+			}
+			break;
+		case SHARD_CHANGE_TRUNCATE:
+			for (int i = 0; i < change->nrelids; i++)
+			{
+				table = table_of_change(sub, change->relids[i]);
+				if (table)
+					shard_import_batch_truncate(table->target.batch);
+			}
+			break;
+		case SHARD_CHANGE_MESSAGE:
+		case SHARD_CHANGE_OTHER:
+			break;
+	}
+}
+
+/* Reads one message, if one is here.  Returns false when none is. */
+static bool
+take_message(Applied *sub)
+{
+	const char *data;
+	int			len;
+	ShardChange change;
+
+	if (!shard_slot_next(sub->slot, &data, &len))
+		return false;
+	MemoryContextSwitchTo(sub->change_cxt);
+	if (!shard_change_read(data, len, &change))
+		shard_error_protocol(sub->slot->link, NULL, "a change that is none");
+	take_change(sub, &change);
+	MemoryContextSwitchTo(sub->cxt);
+	MemoryContextReset(sub->change_cxt);
+	CHECK_FOR_INTERRUPTS();
+	return true;
+}
+
+static void
+keep_alive(void *arg)
+{
+	Applied    *sub = arg;
+
+	if (sub->slot && sub->slot->streams)
+		shard_slot_tell(sub->slot, false);
+}
+
+/* The position up to which changes are here. */
+static XLogRecPtr
+begin_origin(Applied *sub)
+{
+	char	   *lsn;
+
+	shard_move_begin(BOOTSTRAP_SUPERUSERID);
+	shard_move_call(psprintf("SELECT pg_catalog.pg_replication_origin_session_setup('pg_%u')", sub->oid));
+	lsn = shard_move_value("SELECT coalesce(pg_catalog.pg_replication_origin_session_progress(true), '0/0')");
+	sub->end = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
+	shard_move_commit();
+	MemoryContextSwitchTo(sub->cxt);
+	return sub->end;
+}
+
+static void
+apply(Applied *sub)
+{
+	/* what an earlier process has left prepared on nodes may be what the next change is about */
+	ensure_transaction(sub);
+	shard_move_call("SELECT shardfdw.recover_prepared_transactions()");
+	shard_move_commit();
+	MemoryContextSwitchTo(sub->cxt);
+	sub->source = open_link(sub, false);
+	copy_tables(sub);
+	shard_link_close(&sub->source);
+	sub->slot = shard_slot_use(sub->cxt, open_link(sub, true), sub->slot_name, begin_origin(sub));
+	shard_slot_stream(sub->slot, sub->publications,
+					  strcmp(sub->origin, "none") == 0 && sub->slot->link->server_version >= ORIGIN_VERSION ? ", origin 'none'" : "");
+	shard_link_set_idle(keep_alive, sub);
+	for (;;)
+	{
+		while (take_message(sub))
+			;
+		if (!sub->in_transaction)
+		{
+			write_all(sub);
+			/* nothing is under way: what the publisher has looked at needs not be sent again */
+			sub->slot->done = Max(sub->slot->done, sub->slot->received);
+			/* at once: commits there may wait for it, with synchronous replication */
+			shard_slot_tell(sub->slot, sub->slot->done != sub->told);
+			sub->told = sub->slot->done;
+			if (TimestampDifferenceExceeds(sub->checked_at, GetCurrentTimestamp(), CHECK_MS))
+			{
+				ensure_transaction(sub);
+				shard_move_commit();
+				MemoryContextSwitchTo(sub->cxt);
+			}
+		}
+		shard_link_wait(&sub->slot->link, 1);
+	}
+}
+
+/* ---------- the process ---------- */
+
+static void
+note_error(const Applied *sub, const ErrorData *error)
+{
+	StartTransactionCommand();
+	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_error(%u, %s, %s)", sub->oid, quote_literal_cstr(error->message),
+									  sub->disable_on_error ? "true" : "false"));
+	CommitTransactionCommand();
+}
+
+void
+shard_subscription_main(Datum arg)
+{
+	Applied    *sub;
+	Oid			database;
+
+	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
+	pqsignal(SIGINT, StatementCancelHandler);
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	shard_worker_settings_apply();
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw subscription", ALLOCSET_DEFAULT_SIZES));
+	sub = palloc0(sizeof(Applied));
+	sub->cxt = CurrentMemoryContext;
+	sub->change_cxt = AllocSetContextCreate(sub->cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
+	sub->oid = DatumGetObjectId(arg);
+	if (!begin(sub))
+		proc_exit(0);
+	pgstat_report_activity(STATE_RUNNING, psprintf("subscription %s", sub->name));
+	shard_import_set_settings();
+	PG_TRY();
+	{
+		apply(sub);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(sub->cxt);
+		HOLD_INTERRUPTS();
+		error = CopyErrorData();
+		EmitErrorReport();
+		AbortOutOfAnyTransaction();
+		FlushErrorState();
+		/* the position of what could not be committed must not come into the record of another commit */
+		if (sub->slot)
+			(void) DirectFunctionCall1(pg_replication_origin_session_reset, (Datum) 0);
+		RESUME_INTERRUPTS();
+		note_error(sub, error);
+		proc_exit(1);
+	}
+	PG_END_TRY();
+}

@@ -1,0 +1,132 @@
+/*
+ * subscription_statement.c
+ *	  CREATE, ALTER and DROP SUBSCRIPTION: who applies it, PostgreSQL or this library.
+ *
+ * PostgreSQL's apply worker writes to tables, not to foreign tables.  A subscription that has sharded tables is PostgreSQL's
+ * in all else (slot, origin, tables, connection string, rights), but its catalog says that it is disabled, so that no such
+ * worker is started; and a row of shardfdw_internal.subscription says that it is enabled, and applied by subscription.c.
+ *
+ * Who changes one waits until no transaction is being applied: the process holds a lock of it as long as that takes, and
+ * ends when somebody waits for that lock, or has changed it.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/moving.h"
+#include "catalog/option.h"
+#include "catalog/pg_subscription.h"
+#include "miscadmin.h"
+#include "move/job/table.h"
+#include "move/subscription.h"
+#include "nodes/parsenodes.h"
+#include "own_schema.h"
+#include "own_sql.h"
+#include "postmaster/bgworker.h"
+#include "storage/lmgr.h"
+
+#define RESTART_S 2				/* after an error, or a change of the subscription */
+
+bool
+shard_subscription_concerns(const Node *stmt)
+{
+	return (IsA(stmt, CreateSubscriptionStmt) || IsA(stmt, AlterSubscriptionStmt) || IsA(stmt, DropSubscriptionStmt)) &&
+		!RecoveryInProgress() && OidIsValid(shard_option_cluster_server());
+}
+
+/* Registers the process; false: none is free. */
+static bool
+start(Oid subid)
+{
+	BackgroundWorker worker = {0};
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = RESTART_S;
+	worker.bgw_main_arg = ObjectIdGetDatum(subid);
+	strlcpy(worker.bgw_library_name, "shardfdw", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "shard_subscription_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "shardfdw subscription worker", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "shardfdw subscription worker", sizeof(worker.bgw_type));
+	memcpy(worker.bgw_extra, &MyDatabaseId, sizeof(MyDatabaseId));
+	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}
+
+static void
+warn_not_started(const char *name)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+			 errmsg("no background worker is free for subscription \"%s\"", name),
+			 errhint("Increase max_worker_processes.")));
+}
+
+/* Does a function of the extension say yes? */
+static bool
+says(const char *function, Oid subid)
+{
+	bool		result = shard_own_sql_run(psprintf("SELECT FROM " SHARD_INTERNAL_SCHEMA ".%s(%u) t WHERE t", function, subid)) > 0;
+
+	CommandCounterIncrement();
+	return result;
+}
+
+void
+shard_subscription_before(const Node *stmt)
+{
+	const AlterSubscriptionStmt *alter = (const AlterSubscriptionStmt *) stmt;
+	Oid			subid;
+
+	if (!IsA(stmt, AlterSubscriptionStmt) || alter->kind == ALTER_SUBSCRIPTION_ENABLED)
+		return;
+	subid = get_subscription_oid(alter->subname, true);
+	if (!OidIsValid(subid))
+		return;
+	/* as PostgreSQL does, and holds until the end of the transaction */
+	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
+	if (says("release_subscription", subid) && alter->kind == ALTER_SUBSCRIPTION_SKIP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("transactions of subscription \"%s\" cannot be skipped", alter->subname),
+				 errdetail("It writes to sharded tables, and several transactions are applied as one."),
+				 errhint("Remove what is in the way of the change.")));
+}
+
+void
+shard_subscription_after(const Node *stmt)
+{
+	const char *name;
+	Oid			subid;
+
+	if (IsA(stmt, DropSubscriptionStmt))
+	{
+		(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".forget_subscriptions()");
+		return;
+	}
+	name = IsA(stmt, CreateSubscriptionStmt) ? ((const CreateSubscriptionStmt *) stmt)->subname : ((const AlterSubscriptionStmt *) stmt)->subname;
+	CommandCounterIncrement();
+	subid = get_subscription_oid(name, true);
+	if (!OidIsValid(subid))
+		return;
+	/* the process begins when this transaction has ended */
+	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
+	if (!says("take_subscription", subid))
+		return;
+	if (IsA(stmt, CreateSubscriptionStmt) || ((const AlterSubscriptionStmt *) stmt)->kind == ALTER_SUBSCRIPTION_ENABLED)
+		ereport(NOTICE,
+				(errmsg("subscription \"%s\" is applied by shardfdw", name),
+				 errdetail("It writes to sharded tables. PostgreSQL's own apply worker cannot do that, and shows it as disabled; the view shardfdw.subscriptions shows how far it is.")));
+	if (!start(subid))
+		warn_not_started(name);
+}
+
+void
+shard_subscription_start_missing(void)
+{
+	char	   *subids = shard_move_value("SELECT " SHARD_INTERNAL_SCHEMA ".missing_subscriptions()");
+
+	for (char *subid = strtok(subids, " "); subid; subid = strtok(NULL, " "))
+	{
+		if (!start(atooid(subid)))
+			warn_not_started(get_subscription_name(atooid(subid), false));
+	}
+}

@@ -1,0 +1,187 @@
+# Subscriptions with sharded tables: copies, changes, the publisher's transactions, statements on them, errors, and crashes of all servers
+# while clients write to the publisher. MOVE_SECONDS: how long these write, by default 12.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use ShardServer;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "max_worker_processes = 16\nshardfdw.recovery_interval = 1s\n");
+my $publisher = ShardServer->new('publisher');
+$publisher->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
+$publisher->append_conf('postgresql.conf', "wal_level = logical\nfsync = off\nautovacuum = off\nmax_wal_senders = 10\nmax_replication_slots = 10\nmax_connections = 50\n");
+$publisher->start;
+my $conninfo = $publisher->connstr('postgres') =~ s/'/''/gr;
+
+sub there { return $publisher->safe_psql('postgres', $_[0]); }
+
+sub error_of { my (undef, undef, $err) = $c->psql($_[0]); return join "\n", grep { /ERROR|NOTICE|WARNING|DETAIL|HINT/ } map { s/^psql:\S+\s+//r } split /\n/, $err; }
+
+# Waits until all that has been committed there is here.
+sub caught_up
+{
+	my ($slot) = @_;
+	my $lsn = there('SELECT pg_current_wal_insert_lsn()');
+	there('SELECT pg_logical_emit_message(true, \'\', \'\')');
+	$publisher->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_replication_slots WHERE slot_name = '$slot' AND active AND confirmed_flush_lsn >= '$lsn'") or die "$slot does not catch up";
+	return;
+}
+
+sub same
+{
+	my ($table, $what) = @_;
+	my $sql = "SELECT count(*), md5(string_agg(x.t, '|' ORDER BY x.t)) FROM (SELECT t::text AS t FROM $table t) x";
+	is($c->safe_psql($sql), there($sql), $what);
+	return;
+}
+
+my %tables = (
+	orders => 'id bigint PRIMARY KEY, v text, big text, n numeric, at timestamptz',
+	items => 'o bigint, i int, w int, PRIMARY KEY (o, i)',
+	kinds => 'id int PRIMARY KEY, v text',
+	plain => 'id int PRIMARY KEY, v text',
+	whole => 'id int PRIMARY KEY, v text',
+	events => 'at timestamptz, v text',
+	part => 'id int PRIMARY KEY, v text');
+there(join ';', map { "CREATE TABLE $_ ($tables{$_})" } sort keys %tables);
+$c->safe_psql(join ';', map { "CREATE TABLE $_ ($tables{$_})" } sort keys %tables);
+$c->safe_psql(q{SELECT shardfdw.shard_table('orders', shards => 4); SELECT shardfdw.shard_table('items', 'o', 4); SELECT shardfdw.shard_table('whole', shards => 2); SELECT shardfdw.shard_table('part', shards => 2);
+	SELECT shardfdw.shard_table('events', 'at', 2); SELECT shardfdw.replicate_table('kinds')});
+there(q{ALTER TABLE orders ALTER big SET STORAGE EXTERNAL; ALTER TABLE whole REPLICA IDENTITY FULL; ALTER TABLE events REPLICA IDENTITY NOTHING;
+	INSERT INTO orders SELECT i, E'a\t\\\\\n' || i, repeat(md5(i::text), 100), i / 7.0, now() FROM generate_series(1, 2000) i; INSERT INTO items SELECT i, j, 0 FROM generate_series(1, 2000) i, generate_series(1, 2) j;
+	INSERT INTO kinds SELECT i, 'k' FROM generate_series(1, 10) i; INSERT INTO plain SELECT i FROM generate_series(1, 10) i; INSERT INTO whole SELECT i, 'w' FROM generate_series(1, 10) i;
+	INSERT INTO events SELECT now(), 'e' FROM generate_series(1, 5); INSERT INTO part SELECT i FROM generate_series(1, 100) i;
+	CREATE PUBLICATION shop FOR TABLE orders, items, kinds, plain, whole, events WITH (publish = 'insert, update, delete, truncate')});
+there('ALTER PUBLICATION shop DROP TABLE events; CREATE PUBLICATION log FOR TABLE events WITH (publish = \'insert\'); CREATE PUBLICATION partly FOR TABLE part WHERE (id > 50)');
+
+# ---------- the copy, changes ----------
+my $said = error_of("CREATE SUBSCRIPTION shop CONNECTION '$conninfo' PUBLICATION shop, log, partly");
+like($said, qr/NOTICE:  subscription "shop" is applied by shardfdw/, 'CREATE SUBSCRIPTION says who applies it');
+$c->wait_for("SELECT copied = 7 FROM shardfdw.subscriptions WHERE name = 'shop'");
+caught_up('shop');
+same($_, "$_: copied") for grep { $_ ne 'part' } sort keys %tables;
+is($c->safe_psql('SELECT count(*), min(id) FROM part'), '50|51', 'a row filter holds for the copy');
+is($c->safe_psql("SELECT subenabled FROM pg_subscription"), 'f', 'PostgreSQL does not apply it');
+there(q{UPDATE orders SET v = v || 'x' WHERE id % 3 = 0; UPDATE orders SET id = id + 100000 WHERE id % 10 = 0; DELETE FROM orders WHERE id % 11 = 0; INSERT INTO orders SELECT -i FROM generate_series(1, 100) i;
+	BEGIN; DELETE FROM orders WHERE id = 1; INSERT INTO orders VALUES (1, 'again'); UPDATE items SET w = w + 1 WHERE o = 1; UPDATE kinds SET v = 'new' WHERE id < 3; UPDATE plain SET id = -id; COMMIT;
+	UPDATE whole SET v = 'x', id = id + 100 WHERE id < 5; DELETE FROM whole WHERE id = 7; INSERT INTO events VALUES (now(), 'f'), (now(), 'f'); DELETE FROM kinds WHERE id = 9;
+	UPDATE part SET id = -id WHERE id > 90; INSERT INTO part VALUES (1000), (-1); UPDATE part SET id = id + 1000 WHERE id = 5;
+	BEGIN; DELETE FROM items; ROLLBACK; BEGIN; SAVEPOINT a; DELETE FROM items WHERE o = 2; ROLLBACK TO a; DELETE FROM items WHERE o = 3; COMMIT});
+caught_up('shop');
+same($_, "$_: changes") for grep { $_ ne 'part' } sort keys %tables;
+is($c->safe_psql('SELECT count(*), sum(id) FROM part'), there('SELECT count(*), sum(id) FROM part WHERE id > 50'), 'a row filter holds for changes');
+is($c->node_safe_psql(2, 'SELECT count(*) FROM kinds WHERE v = \'new\''), 2, 'copies of reference tables are changed, too');
+there(q{TRUNCATE items, plain; INSERT INTO items SELECT i, 1, 0 FROM generate_series(1, 1000) i});
+caught_up('shop');
+same($_, "$_: truncated") for qw(items plain);
+# more than fits into memory at once
+there(q{BEGIN; INSERT INTO items SELECT i, 2, 0 FROM generate_series(1, 5000) i; INSERT INTO orders SELECT i, NULL, repeat('x', 2000) FROM generate_series(1000000, 1040000) i; UPDATE orders SET v = 'u' WHERE id > 1039000; COMMIT});
+caught_up('shop');
+same($_, "$_: a large transaction") for qw(items orders);
+there(q{DELETE FROM items WHERE i = 2; DELETE FROM orders WHERE id >= 1000000});
+
+# ---------- statements ----------
+there('CREATE TABLE more (id int PRIMARY KEY, v text); INSERT INTO more SELECT i FROM generate_series(1, 50) i; ALTER PUBLICATION shop ADD TABLE more');
+$c->safe_psql("CREATE TABLE more (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('more', shards => 2)");
+is(error_of('ALTER SUBSCRIPTION shop REFRESH PUBLICATION'), '', 'a table is added');
+$c->wait_for("SELECT copied = 8 FROM shardfdw.subscriptions WHERE name = 'shop'");
+there("UPDATE more SET v = 'x'");
+caught_up('shop');
+same('more', 'more: copied and followed');
+is(error_of('ALTER SUBSCRIPTION shop DISABLE'), '', 'it is disabled');
+is($c->safe_psql('SELECT count(*) FROM shardfdw.subscriptions'), 0, 'and not applied any more');
+there("UPDATE more SET v = 'y'");
+like(error_of('ALTER SUBSCRIPTION shop ENABLE'), qr/is applied by shardfdw/, 'it is enabled');
+caught_up('shop');
+same('more', 'more: what came meanwhile');
+like(error_of("ALTER SUBSCRIPTION shop SKIP (lsn = '0/1')"), qr/cannot be skipped/, 'nothing is skipped');
+is($c->safe_psql("SELECT running FROM shardfdw.subscriptions"), 't', 'it goes on');
+
+# ---------- errors ----------
+$c->safe_psql('DELETE FROM more WHERE id = 5');
+there("UPDATE more SET v = 'z' WHERE id = 5");
+$c->wait_for(q{SELECT error LIKE 'a change made on the source does not find its row in table public.more' FROM shardfdw.subscriptions});
+pass('a row that is not there is an error');
+$c->safe_psql("INSERT INTO more VALUES (5, 'y')");
+caught_up('shop');
+same('more', 'which ends when it is there');
+is($c->safe_psql('SELECT error IS NULL FROM shardfdw.subscriptions'), 't', 'and is not shown any more');
+there('ALTER TABLE more ADD COLUMN extra int DEFAULT 5; UPDATE more SET v = \'extra\' WHERE id < 3');
+$c->wait_for(q{SELECT error LIKE 'the columns of table public.more are not those that the publisher sends' FROM shardfdw.subscriptions});
+$c->safe_psql('ALTER TABLE more ADD COLUMN extra int DEFAULT 5');
+caught_up('shop');
+same('more', 'columns are added on both sides');
+
+# ---------- crashes, while clients write ----------
+my $seconds = $ENV{MOVE_SECONDS} // 12;
+my $script = PostgreSQL::Test::Utils::tempdir() . '/script.sql';
+append_to_file($script, q{\set i random(1, 1000)
+\set j random(1, 1000)
+\set k :client_id * 100000000 + random(100000, 99999999)
+BEGIN;
+UPDATE items SET w = w + 1 WHERE o = :i;
+UPDATE items SET w = w - 1 WHERE o = :j;
+INSERT INTO orders VALUES (:k, 'new') ON CONFLICT (id) DO UPDATE SET v = 'again';
+UPDATE orders SET id = -id, v = 'moved' WHERE id = :k AND :i % 3 = 0;
+DELETE FROM orders WHERE id = -:k AND :i % 9 = 0;
+COMMIT;
+});
+my ($out, $errors) = ('', '');
+my $clients = sub { return IPC::Run::start([ 'pgbench', '-n', '-c', '4', '-T', $seconds, '-f', $script, '-h', $publisher->host, '-p', $publisher->port, 'postgres' ], '>', \$out, '2>', \$errors); };
+my $writing = $clients->();
+my $applied = 'SELECT coalesce(sum(transactions), 0) FROM shardfdw.subscriptions';
+my $goes_on = sub { my $before = $c->safe_psql($applied); $c->wait_for("SELECT transactions > $before + 20 FROM shardfdw.subscriptions"); return; };
+$goes_on->();
+my %sums = map { $_ => 1 } map { $c->safe_psql("SET shardfdw.snapshot = 'cluster'; SELECT sum(w) FROM items") } 1 .. 10;
+is(join(' ', keys %sums), '0', "each snapshot shows whole transactions of the publisher");
+$c->kill9_node(1);
+$c->start_node(1);
+$goes_on->();
+pass('a node has crashed');
+$c->kill9_coordinator;
+$c->coordinator->start;
+$goes_on->();
+pass('the coordinator has crashed');
+$writing->finish;
+$publisher->stop('immediate');
+$publisher->start;
+$writing = $clients->();
+$goes_on->();
+pass('the publisher has crashed');
+$writing->finish;
+caught_up('shop');
+same($_, "$_: nothing is lost, doubled or stale") for qw(orders items);
+is($c->safe_psql("SELECT count(*) FROM pg_subscription_rel WHERE srsubstate = 'i'"), 0, 'nothing was copied again');
+
+SKIP: {
+	skip('needs a build with FAULT_POINTS=1', 4) unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+	for my $point (qw(subscription_written subscription_committed prepared subscription_copied))
+	{
+		if ($point eq 'subscription_copied')
+		{
+			there('CREATE TABLE late (id int PRIMARY KEY); INSERT INTO late SELECT i FROM generate_series(1, 50) i; ALTER PUBLICATION shop ADD TABLE late');
+			$c->safe_psql("CREATE TABLE late (id int PRIMARY KEY); SELECT shardfdw.shard_table('late', shards => 2)");
+		}
+		$c->set_faults("$point=abort");
+		my $log = $c->log_position;
+		if ($point eq 'subscription_copied') { error_of('ALTER SUBSCRIPTION shop REFRESH PUBLICATION'); }
+		else { there("UPDATE items SET w = w + 1000 WHERE o < 100"); }
+		$c->wait_for_log(qr/all server processes terminated; reinitializing/, $log);
+		$c->coordinator->poll_query_until('postgres', 'SELECT true');
+		$c->set_faults('');
+		caught_up('shop');
+		$c->wait_for('SELECT copied = tables FROM shardfdw.subscriptions');
+		same($point eq 'subscription_copied' ? 'late' : 'items', "killed at $point");
+	}
+}
+
+# ---------- its end ----------
+is(error_of('DROP SUBSCRIPTION shop'), 'NOTICE:  dropped replication slot "shop" on publisher', 'it is dropped');
+is($c->safe_psql('SELECT (SELECT count(*) FROM shardfdw_internal.subscription), (SELECT count(*) FROM pg_replication_origin)') . ' ' . there('SELECT count(*) FROM pg_replication_slots'), '0|0 0', 'and leaves nothing');
+$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw subscription worker'});
+is(error_of("CREATE SUBSCRIPTION plain CONNECTION '$conninfo' PUBLICATION partly WITH (enabled = false)") . $c->safe_psql('SELECT count(*) FROM shardfdw_internal.subscription'), qq{NOTICE:  created replication slot "plain" on publisher0}, 'one that is not enabled is not applied');
+$c->safe_psql('DROP SUBSCRIPTION plain');
+done_testing();
