@@ -97,11 +97,15 @@ for my $settings ('', q{SET DateStyle = 'SQL, DMY'; SET IntervalStyle = sql_stan
 {
 	my $n = $settings ? 20 : 10;
 	writes($settings . $insert->($n + $_) . ";", "INSERT of all kinds of types $_", $odd) for 1 .. 2;
+	(my $row = $odd_values) =~ s/^\(/'(' . ($n + 4) . ', '/e;
+	writes($settings . $insert->($n + 3) . ", $row;", 'INSERT of two rows of all kinds of types', $odd);
 	writes(qq{${settings}UPDATE $odd SET ($odd_columns) = (SELECT $odd_columns FROM $odd WHERE "odd ""id" = 1) WHERE "odd ""id" = 2}, 'UPDATE of all kinds of types', $odd);
 	writes(qq{${settings}UPDATE $odd SET n = 600, vc = vc || "odd ""id" WHERE "odd ""id" > 10}, 'row by row, because of a partial unique index', $odd);
 	writes(qq{${settings}UPDATE $odd SET p = ROW("odd ""id", '(,"'), ps = ARRAY[p, NULL] WHERE "odd ""id" < 12}, 'composite columns, in one command', $odd);
+	writes(qq{${settings}UPDATE $odd SET m = 'sad', p = ROW(3, '\\\\'), ds = '{}', t = E'\\\\x''', ta = '{""}', c = 'b', ch = '\\\\', bit3 = '011', d = NULL WHERE "odd ""id" = $n + 3}, 'UPDATE of one row', $odd);
 	writes(qq{${settings}UPDATE $odd SET ps = NULL, ts = NULL, t = NULL, d = NULL, bx = NULL WHERE "odd ""id" > 2}, 'UPDATE to NULL', $odd);
 	writes(qq{${settings}UPDATE $odd SET dflt = DEFAULT, seq = DEFAULT, c = 'zz', bit3 = '010', n = 3.14159, ch = '"'}, 'defaults come from the coordinator', $odd);
+	writes(qq{${settings}DELETE FROM $odd WHERE "odd ""id" = $n + 3}, 'DELETE of one row', $odd);
 	writes(qq{${settings}DELETE FROM $odd WHERE "odd ""id" > 2}, 'DELETE', $odd);
 }
 

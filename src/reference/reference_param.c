@@ -279,3 +279,21 @@ shard_reference_param_match(StringInfo sql, Relation rel, const ShardReferencePa
 		shard_reference_param_value(sql, keys, i, "k");
 	}
 }
+
+void
+shard_reference_param_row_value(StringInfo sql, const ShardReferenceParams *columns, int i, int before)
+{
+	appendStringInfo(sql, "$%d::%s", before + i + 1, columns->types[i]);
+}
+
+void
+shard_reference_param_row_match(StringInfo sql, Relation rel, const ShardReferenceParams *keys,
+								const ShardReferenceIdentity *identity)
+{
+	for (int i = 0; i < keys->ncolumns; i++)
+	{
+		appendStringInfo(sql, "%sr.%s %s ", i > 0 ? " AND " : "",
+						 shard_reference_param_column(rel, keys->attnos[i]), identity->operators[i]);
+		shard_reference_param_row_value(sql, keys, i, 0);
+	}
+}

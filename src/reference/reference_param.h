@@ -69,4 +69,12 @@ extern void shard_reference_param_value(StringInfo sql, const ShardReferencePara
 extern void shard_reference_param_match(StringInfo sql, Relation rel, const ShardReferenceParams *keys,
 										const ShardReferenceIdentity *identity);
 
+/*
+ * For commands about a single row, whose values are parameters themselves: "$1::type" of column i, where before
+ * parameters come first; "r.a OPERATOR(pg_catalog.=) $1::type AND ...", where keys are the first parameters.
+ */
+extern void shard_reference_param_row_value(StringInfo sql, const ShardReferenceParams *columns, int i, int before);
+extern void shard_reference_param_row_match(StringInfo sql, Relation rel, const ShardReferenceParams *keys,
+											const ShardReferenceIdentity *identity);
+
 #endif

@@ -279,3 +279,20 @@ shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql, ShardRef
 	if (values)
 		empty_arrays(values);
 }
+
+void
+shard_reference_run_row(ShardReferenceWrite *write, const char *sql, const ShardReferenceParams *keys,
+						const ShardReferenceParams *values, ShardReferenceCount count)
+{
+	int			nvalues = values ? values->ncolumns : 0;
+	const char **params = palloc(sizeof(char *) * (keys->ncolumns + nvalues));
+	ShardCommand *commands;
+
+	memcpy(params, keys->values, sizeof(char *) * keys->ncolumns);
+	if (values)
+		memcpy(params + keys->ncolumns, values->values, sizeof(char *) * nvalues);
+	commands = make_commands(write, write->nodes, sql, keys->ncolumns + nvalues, params);
+	shard_reference_run_commands(write, commands, list_length(write->nodes), 1, count);
+	pfree(commands);
+	pfree(params);
+}

@@ -55,4 +55,9 @@ extern void shard_reference_run_arrays(ShardReferenceWrite *write, const char *s
 									   ShardReferenceParams *keys, ShardReferenceParams *values,
 									   int64 nrows, ShardReferenceCount count);
 
+/* A single row: the keys' values at hand, then those of values (NULL: none), are parameters. */
+extern void shard_reference_run_row(ShardReferenceWrite *write, const char *sql,
+									const ShardReferenceParams *keys, const ShardReferenceParams *values,
+									ShardReferenceCount count);
+
 #endif

@@ -4,7 +4,9 @@
  *
  *	 INSERT    new rows --> COPY, every node the same bytes
  *			   few of them --> INSERT ... SELECT FROM unnest(values), which is a round trip less
+ *			   one --> INSERT ... VALUES, which nodes plan in half the time
  *	 DELETE    old keys --> DELETE ... USING unnest(keys), a chunk of rows at a time
+ *			   one --> DELETE ... WHERE
  *	 UPDATE    see reference_update.c
  *	 TRUNCATE  --> TRUNCATE, with shards that refer to the table
  *
@@ -116,9 +118,9 @@ copy_rows(ShardReferenceWrite *write, Tuplestorestate *new_rows, TupleTableSlot 
 	shard_copy_set_finish(copy.set);
 }
 
-/* "INSERT INTO ...", of rows whose values are arrays. */
+/* "INSERT INTO ...", of rows whose values are arrays, or of one whose values are parameters. */
 static const char *
-insert_sql(ShardReferenceWrite *write, const ShardReferenceParams *values)
+insert_sql(ShardReferenceWrite *write, const ShardReferenceParams *values, bool one_row)
 {
 	StringInfoData sql;
 
@@ -126,11 +128,19 @@ insert_sql(ShardReferenceWrite *write, const ShardReferenceParams *values)
 	appendStringInfo(&sql, "INSERT INTO %s (", write->relation);
 	for (int i = 0; i < values->ncolumns; i++)
 		appendStringInfo(&sql, "%s%s", i == 0 ? "" : ", ", shard_reference_param_column(write->rel, values->attnos[i]));
-	appendStringInfoString(&sql, ") OVERRIDING SYSTEM VALUE SELECT ");
+	appendStringInfo(&sql, ") OVERRIDING SYSTEM VALUE %s", one_row ? "VALUES (" : "SELECT ");
 	for (int i = 0; i < values->ncolumns; i++)
 	{
 		appendStringInfoString(&sql, i == 0 ? "" : ", ");
-		shard_reference_param_value(&sql, values, i, "c");
+		if (one_row)
+			shard_reference_param_row_value(&sql, values, i, 0);
+		else
+			shard_reference_param_value(&sql, values, i, "c");
+	}
+	if (one_row)
+	{
+		appendStringInfoChar(&sql, ')');
+		return sql.data;
 	}
 	appendStringInfoString(&sql, " FROM ROWS FROM (");
 	shard_reference_param_unnest(&sql, values, 0);
@@ -144,15 +154,21 @@ static void
 insert_rows(ShardReferenceWrite *write, AttrNumber *attnos, int ncolumns, Tuplestorestate *new_rows, TupleTableSlot *slot)
 {
 	ShardReferenceParams values;
+	bool		one_row = tuplestore_tuple_count(new_rows) == 1;
 	const char *sql;
 	Size		nbytes = 0;
 	int64		nrows = 0;
 
 	shard_reference_param_init(&values, write->rel, attnos, ncolumns);
-	sql = insert_sql(write, &values);
+	sql = insert_sql(write, &values, one_row);
 	while (tuplestore_gettupleslot(new_rows, true, false, slot))
 	{
 		shard_reference_param_read(&values, slot, write->row_cxt);
+		if (one_row)
+		{
+			shard_reference_run_row(write, sql, &values, NULL, SHARD_REFERENCE_COUNT_ONCE);
+			return;
+		}
 		nbytes += shard_reference_param_append(&values);
 		nrows++;
 		MemoryContextReset(write->row_cxt);
@@ -247,48 +263,71 @@ shard_reference_send_truncate(Relation rel)
 
 /* ---------- DELETE ---------- */
 
+/* "DELETE FROM ...", of rows whose keys are arrays, or of one whose keys are parameters. */
+static const char *
+delete_sql(ShardReferenceWrite *write, const ShardReferenceParams *keys, const ShardReferenceIdentity *identity,
+		   bool one_row)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "DELETE FROM ONLY %s AS r ", write->relation);
+	if (one_row)
+	{
+		appendStringInfoString(&sql, "WHERE ");
+		shard_reference_param_row_match(&sql, write->rel, keys, identity);
+		return sql.data;
+	}
+	appendStringInfoString(&sql, "USING ROWS FROM (");
+	shard_reference_param_unnest(&sql, keys, 0);
+	appendStringInfoString(&sql, ") AS v (");
+	shard_reference_param_aliases(&sql, keys, "k", true);
+	appendStringInfoString(&sql, ") WHERE ");
+	shard_reference_param_match(&sql, write->rel, keys, identity);
+	return sql.data;
+}
+
 void
 shard_reference_send_delete(Relation rel, Tuplestorestate *old_rows)
 {
 	MemoryContext caller_cxt = CurrentMemoryContext;
 	ShardReferenceWrite write;
-	ShardReferenceIdentity	identity;
+	ShardReferenceIdentity identity;
 	ShardReferenceParams keys;
-	StringInfoData sql;
 	TupleTableSlot *slot;
+	bool		one_row = tuplestore_tuple_count(old_rows) == 1;
+	const char *sql;
 	Size		nbytes = 0;
 	int64		nrows = 0;
 
 	shard_reference_run_begin(&write, rel);
 	shard_reference_param_identity(rel, "delete from", &identity);
 	shard_reference_param_init(&keys, rel, identity.attnos, identity.ncolumns);
-
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "DELETE FROM ONLY %s AS r USING ROWS FROM (", write.relation);
-	shard_reference_param_unnest(&sql, &keys, 0);
-	appendStringInfoString(&sql, ") AS v (");
-	shard_reference_param_aliases(&sql, &keys, "k", true);
-	appendStringInfoString(&sql, ") WHERE ");
-	shard_reference_param_match(&sql, rel, &keys, &identity);
+	sql = delete_sql(&write, &keys, &identity, one_row);
 
 	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
 	shard_reference_send_rewind(old_rows);
 	while (tuplestore_gettupleslot(old_rows, true, false, slot))
 	{
 		shard_reference_param_read(&keys, slot, write.row_cxt);
+		if (one_row)
+		{
+			shard_reference_run_row(&write, sql, &keys, NULL, SHARD_REFERENCE_COUNT_REST);
+			break;
+		}
 		nbytes += shard_reference_param_append(&keys);
 		nrows++;
 		MemoryContextReset(write.row_cxt);
 		if (nrows >= SHARD_REFERENCE_CHUNK_ROWS || nbytes >= SHARD_REFERENCE_CHUNK_BYTES)
 		{
-			shard_reference_run_arrays(&write, sql.data, &keys, NULL, nrows,
+			shard_reference_run_arrays(&write, sql, &keys, NULL, nrows,
 								   SHARD_REFERENCE_COUNT_REST);
 			nrows = nbytes = 0;
 		}
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	if (nrows > 0)
-		shard_reference_run_arrays(&write, sql.data, &keys, NULL, nrows,
+		shard_reference_run_arrays(&write, sql, &keys, NULL, nrows,
 								   SHARD_REFERENCE_COUNT_REST);
 	shard_reference_run_end(&write, caller_cxt);
 }

@@ -4,7 +4,7 @@
  *
  *	 pairs of old and new rows --> which columns have changed?
  *		no unique ones	UPDATE ... FROM unnest(old keys, new values), a chunk at a time
- *		unique ones		UPDATE of a row at a time, in order
+ *		unique ones		UPDATE of a row at a time, in order; so is a single row
  *
  * Where a unique column changes, rows have to be changed in the coordinator's order: a new
  * key may be that of a row that was changed before.
@@ -30,7 +30,7 @@
 typedef struct UpdateSummary
 {
 	bool		any;			/* some value has changed */
-	bool		ordered;		/* a unique column has */
+	bool		ordered;		/* a unique column has, or it is a single row: row by row */
 	int			npairs;			/* that differ at all; 2: or more */
 	Bitmapset  *changed;		/* attribute numbers */
 } UpdateSummary;
@@ -124,6 +124,7 @@ summarize(UpdateState *state)
 		}
 	}
 	rewind_pairs(state);
+	summary->ordered |= summary->npairs == 1;
 
 	/* a generated column in a unique index counts, too, though it is not sent */
 	for (int i = 0; summary->any && i < RelationGetDescr(state->write->rel)->natts; i++)
@@ -147,7 +148,7 @@ append_set(StringInfo sql, UpdateState *state)
 		appendStringInfo(sql, "%s%s = ", i > 0 ? ", " : "",
 						 shard_reference_param_column(state->write->rel, values->attnos[i]));
 		if (state->summary.ordered)
-			appendStringInfo(sql, "$%d::%s", state->keys.ncolumns + i + 1, values->types[i]);
+			shard_reference_param_row_value(sql, values, i, state->keys.ncolumns);
 		else
 			shard_reference_param_value(sql, values, i, "c");
 	}
@@ -165,10 +166,7 @@ update_sql(UpdateState *state)
 	if (state->summary.ordered)
 	{
 		appendStringInfoString(&sql, " WHERE ");
-		for (int i = 0; i < keys->ncolumns; i++)
-			appendStringInfo(&sql, "%sr.%s %s $%d::%s", i > 0 ? " AND " : "",
-							 shard_reference_param_column(state->write->rel, keys->attnos[i]),
-							 state->identity.operators[i], i + 1, keys->types[i]);
+		shard_reference_param_row_match(&sql, state->write->rel, keys, &state->identity);
 		return sql.data;
 	}
 	appendStringInfoString(&sql, " FROM ROWS FROM (");
@@ -254,7 +252,8 @@ update_in_order(UpdateState *state, const char *sql)
 	ShardReferenceWrite *write = state->write;
 	int			nparams = state->keys.ncolumns + state->values.ncolumns;
 	int			nnodes = list_length(write->nodes);
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * ORDERED_ROWS * Max(nnodes, 1));
+	int			nrows = Min(tuplestore_tuple_count(state->rows[0]), ORDERED_ROWS);
+	ShardCommand *commands = palloc(sizeof(ShardCommand) * nrows * Max(nnodes, 1));
 	bool		more = true;
 
 	/* of a single row that is not found nothing has been changed */
