@@ -23,6 +23,9 @@ my $nbefore = 1000;
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int, w text)');
 $c->shard_table('t', 'id', shards => 8);
 $c->safe_psql("INSERT INTO t SELECT g, g, 'before' FROM generate_series(1, $nbefore) g");
+# Some loads drop it on the way. Nodes have indexes of their own.
+$c->safe_psql('CREATE INDEX t_v ON t (v)');
+$c->safe_psql(q{SELECT * FROM shardfdw.run_on_shards('t', 'CREATE INDEX ON %s (lower(w), v) WITH (fillfactor = 60) WHERE v > 3')});
 
 # What there is on the nodes.
 sub relations
@@ -30,6 +33,16 @@ sub relations
 	return join ' ', map { $c->node_safe_psql($_, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") } 1 .. 2;
 }
 my $relations = relations();
+
+# The indexes there: who ends a load that drops some leaves the very same.
+sub indexes
+{
+	return join "\n", map {
+		$c->node_safe_psql($_, 'SELECT i.indexrelid::int, indisvalid, indisready, indislive, pg_get_indexdef(i.indexrelid)'
+			. " FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid WHERE c.relnamespace = 'public'::regnamespace ORDER BY 1")
+	} 1 .. 2;
+}
+my $indexes = indexes();
 
 # Rows for a load: many at once, then a trickle, for a minute or until nobody reads them. On request one
 # in a thousand is bad, and another one comes again and again.
@@ -125,8 +138,8 @@ sub backend
 	return $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = '$load->{name}'");
 }
 
-# A node's sessions that are in the middle of a load.
-my $writing = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND xact_start IS NOT NULL AND query LIKE '%COPY%FROM STDIN%'";
+# A node's sessions that are in the middle of a load (what drops indexes ahead of a COPY is longer than pg_stat_activity shows).
+my $writing = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND xact_start IS NOT NULL AND (query LIKE '%COPY%FROM STDIN%' OR query LIKE '%IN ACCESS EXCLUSIVE MODE%')";
 
 sub wait_until_in_the_middle
 {
@@ -170,6 +183,7 @@ sub nothing_is_left
 	is("@prepared", ' ', "$name: no prepared transaction");
 	is($c->safe_psql('SELECT count(*), count(*) FILTER (WHERE id > 1000) FROM t'), ($opt{nrows} // $nbefore) . '|' . ($opt{nnew} // 0), "$name: rows");
 	is(relations(), $relations, "$name: no table on a node");
+	is(indexes(), $indexes, "$name: all indexes") if $opt{same_indexes};
 	my @temporary = map { glob $_->data_dir . '/base/pgsql_tmp/*' } $c->coordinator, $c->nodes;
 	is("@temporary", '', "$name: no temporary file");
 	return;
@@ -232,7 +246,8 @@ for my $name (sort keys %ends)
 		# each way of ending and each input with both formats, with one connection per node and with several
 		my $format = $nruns % 2 ? 'csv' : 'text';
 		my $nconns = int($nruns / 2) % 2 ? 1 : 4;
-		my $what = "$name, $source, $format, $nconns connections";
+		my $deferred = int($nruns / 4) % 2 ? ", INDEXES 'deferred'" : '';
+		my $what = "$name, $source, $format, $nconns connections$deferred";
 		my $blocker;
 		$nruns++;
 
@@ -243,6 +258,7 @@ for my $name (sort keys %ends)
 		}
 		# rows set aside on the way
 		my $options = $source eq 'STDIN' ? ", ON_ERROR 'ignore', ON_DUPLICATE 'keep_old', REJECT_FILE '$dir/rejected'" : '';
+		$options .= $deferred;
 		my $load = start_load(
 			$source, $format, $options,
 			[
@@ -270,13 +286,42 @@ for my $name (sort keys %ends)
 		cmp_ok($elapsed, '<', $name eq 'statement_timeout' ? 20 : 15, "$what: soon");
 		is($out, "1\n", "$what: the session goes on") || diag $err
 		  unless $end->{session_is_gone} || $name =~ /of a node/;
-		nothing_is_left($what);
+		nothing_is_left($what, same_indexes => 1);
 		my @files = glob "$dir/rejected*";
 		is("@files", '', "$what: no file of rejected rows") unless $file_has_name && $name =~ /^kill.*backend$/;
 		unlink @files;
 	}
 }
 
+
+# The same while indexes are built again: one is built by a function that waits.
+sub start_building
+{
+	my $blocker = $c->node(2)->background_psql('postgres');
+	$blocker->query_safe('SELECT pg_advisory_lock(7)');
+	my $load = start_load('FILE', 'text', ", INDEXES 'deferred'", ['SET shardfdw.max_connections_per_node = 4', @_]);
+	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'advisory'", 2);
+	return ($load, $blocker);
+}
+$c->node_safe_psql(2, q{CREATE FUNCTION slowly(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+	'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN $1; END'});
+$c->node_safe_psql(2, "CREATE INDEX slow ON $locked_shard (slowly(v))");
+($relations, $indexes) = (relations(), indexes());
+
+for my $name ('pg_cancel_backend', 'kill -9 of the client', "kill -9 of the coordinator's backend", 'kill -9 of a node')
+{
+	my ($load, $blocker) = start_building($ends{$name}{before} // ());
+	my $pid = backend($load);
+	$ends{$name}{do}->($load, $pid);
+	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid AND query LIKE 'COPY%'");
+	$blocker->{run}->kill_kill;
+	$ends{$name}{afterwards}->() if $ends{$name}{afterwards};
+	my ($status, $out, $err) = finish_load($load);
+	like($err, $ends{$name}{error}, "$name while indexes are built: error") if $ends{$name}{error};
+	nothing_is_left("$name while indexes are built", same_indexes => 1);
+}
+$c->node_safe_psql(2, 'DROP INDEX slow; DROP FUNCTION slowly');
+$relations = relations();
 
 # A node that freezes in mid-load: what was read and cannot be sent stays bounded, a cancel is answered,
 # and the load ends well when the node goes on.

@@ -108,7 +108,7 @@ raise_missing(const ShardMap *map, int nodeno, const PGresult *res)
 				 errdetail("Table %s on node \"%s\" has some. No index is built before rows that wait for their check are committed.",
 						   map->shards[shardno].relation, map->nodes[nodeno].name)));
 	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("INDEXES DEFERRED lacks %s on node \"%s\"", missing, map->nodes[nodeno].name),
 			 errdetail("The indexes of its shards are dropped, and built again when all rows are there.")));
 }
