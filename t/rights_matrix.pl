@@ -135,6 +135,7 @@ my %calls = (
 	'key_beside_others' => q{shardfdw_internal.key_beside_others('loose', '{loose}', 'id')},
 	'key_default_reason' => q{shardfdw_internal.key_default_reason('t', 1::smallint)},
 	'set_key_defaults' => q{shardfdw_internal.set_key_defaults('t', '{t_00}')},
+	'set_shard_schema' => q{shardfdw.set_shard_schema('t', 'public')},
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
 	'replicate_table' => q{shardfdw.replicate_table('loose')},
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
@@ -276,7 +277,7 @@ my %outcomes = (
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		missing_subscriptions subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shard_schema key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
@@ -309,7 +310,7 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		referring_table subscription_referring
 		add_users_to database_mark grant_on_nodes make_user run_beside
-		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults inspect_nodes
+		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shard_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table shard_tables unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table

@@ -12,11 +12,11 @@ AS $$
 BEGIN
 	RETURN QUERY
 	WITH placed AS (
-		SELECT r.relation, s.node, s.remote_name
+		SELECT r.relation, s.shard, s.node, s.remote_name
 		FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_tree(r.relation) t CROSS JOIN LATERAL shardfdw_internal.shards_of(t.relid) s
 		WHERE NOT t.isleaf
 		UNION ALL
-		SELECT r.relation, n.name, format('%I.%I', s.nspname, c.relname)
+		SELECT r.relation, NULL::regclass, n.name, format('%I.%I', s.nspname, c.relname)
 		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
 		WHERE n.in_cluster AND shardfdw_internal.is_reference(r.relation)
 	), named AS (
@@ -44,7 +44,7 @@ BEGIN
 	SELECT DISTINCT p.node, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END,
 		format('IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') FROM pg_catalog.pg_namespace n WHERE n.nspname = %L) THEN GRANT %s ON SCHEMA %I TO %s; END IF',
 			s.nspname, x.privilege_type, s.nspname, CASE WHEN x.grantee <> 0 THEN quote_ident(pg_get_userbyid(x.grantee)) ELSE 'PUBLIC' END)
-	FROM placed p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace s ON s.oid = c.relnamespace
+	FROM placed p CROSS JOIN LATERAL unnest(ARRAY[p.relation, p.shard]) u(oid) JOIN pg_class c ON c.oid = u.oid JOIN pg_namespace s ON s.oid = c.relnamespace
 	-- nobody needs everybody to make things on nodes
 	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x WHERE x.grantee <> 0 OR x.privilege_type = 'USAGE';
 END

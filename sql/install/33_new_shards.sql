@@ -89,8 +89,8 @@ DECLARE
 	suffixes text[];
 	i integer;
 BEGIN
-	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
-	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
+	schema_name := shardfdw_internal.shard_schema(parent);
+	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = parent;
 
 	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
 	SELECT array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END), array_agg(c.suffix) INTO prefixes, suffixes
@@ -125,7 +125,7 @@ BEGIN
 	SELECT array_agg(i.prefix) AS prefixes, array_agg(i.suffix) AS suffixes, array_agg(i.object_name) AS names, array_agg(i.object_kind) AS kinds INTO made
 	FROM shardfdw_internal.shard_index_commands(parent) i;
 	PERFORM shardfdw_internal.run_on_new_shards(
-		(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent),
+		shardfdw_internal.shard_schema(parent),
 		shard_names, nodes, made.prefixes, made.suffixes, made.names, made.kinds,
 		ARRAY(SELECT s.relname FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = parent));
 END

@@ -225,7 +225,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_names(name, integer) IS
 	'Names the shards of a new table. Returns their names, in the order of hash_bounds().';
 
-CREATE FUNCTION shardfdw_internal.free_shard_names(relation regclass, shards integer) RETURNS name[]
+CREATE FUNCTION shardfdw_internal.free_shard_names(relation regclass, shards integer, shard_schema name DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -242,13 +242,14 @@ BEGIN
 			base := left(base, -1);
 		END LOOP;
 		names := shardfdw_internal.shard_names(CASE n WHEN 0 THEN base ELSE base || '_' || n END, shards);
-		EXIT WHEN NOT EXISTS (SELECT FROM pg_class t JOIN pg_foreign_table f ON f.ftrelid = t.oid WHERE t.relnamespace = c.relnamespace AND t.relname = ANY (names));
+		EXIT WHEN NOT EXISTS (SELECT FROM pg_class t JOIN pg_foreign_table f ON f.ftrelid = t.oid
+			WHERE (t.relnamespace = c.relnamespace OR t.relnamespace = to_regnamespace(quote_ident(shard_schema))) AND t.relname = ANY (names));
 	END LOOP;
 	RETURN names;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.free_shard_names(regclass, integer) IS
-	'Names the shards of a table: as shard_names(), with a number more where shards of a table that was renamed have these. Returns the names in the order of hash_bounds().';
+COMMENT ON FUNCTION shardfdw_internal.free_shard_names(regclass, integer, name) IS
+	'Names the shards of a table: as shard_names(), with a number more where shards of a table that was renamed have these, in its schema or in the one to which they are to go. Returns the names in the order of hash_bounds().';
 
 CREATE FUNCTION shardfdw_internal.hash_bounds(shards integer) RETURNS text[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -327,7 +328,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, bool
 	'Checks the arguments that shard_table() and unshard_table() share. Returns nothing; raises null_value_not_allowed and invalid_parameter_value.';
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
-									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
+									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shard_schema name DEFAULT NULL) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -343,6 +344,10 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
 	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
 	IF mode = 'online' THEN
+		IF shard_schema IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shard_schema cannot be given together with mode "online"',
+				HINT = 'Call shardfdw.set_shard_schema() when the table is sharded.';
+		END IF;
 		PERFORM shardfdw_internal.check_no_peers(format('table %s online', relation), 'shard');
 		RETURN shardfdw_internal.shard_online(relation, key, shards, nodes, colocate_with, wait);
 	END IF;
@@ -365,7 +370,7 @@ BEGIN
 	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
 	-- no lock of the table keeps constraints of its domains from being added
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
-	shard_names := shardfdw_internal.free_shard_names(relation, cardinality(placement));
+	shard_names := shardfdw_internal.free_shard_names(relation, cardinality(placement), shard_schema);
 	bounds := shardfdw_internal.hash_bounds(cardinality(placement));
 
 	IF is_partitioned THEN
@@ -376,10 +381,14 @@ BEGIN
 		PERFORM shardfdw_internal.follow_siblings(relation, ARRAY(SELECT i.inhrelid::regclass FROM pg_inherits i WHERE i.inhparent = relation));
 	ELSE
 		PERFORM shardfdw_internal.replace_by_shards(relation, key, shard_names, bounds, placement, colocate_with, table_options);
-		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[shardfdw_internal.successor_of(relation)]);
+		relation := shardfdw_internal.successor_of(relation);
+		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
+	END IF;
+	IF shard_schema IS NOT NULL THEN
+		PERFORM shardfdw.set_shard_schema(relation, shard_schema);
 	END IF;
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean) IS
-	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
+COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean, name) IS
+	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. shard_schema: the schema of the shards, see set_shard_schema(); by default that of the table. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';

@@ -145,11 +145,11 @@ AS $$
 DECLARE
 	c record;
 	k record;
+	schema_name name;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('create_shard');
 	PERFORM shardfdw_internal.check_not_at_home(parent, 'add a shard to');
-	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
-	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
+	SELECT t.relkind, t.relname, t.relowner, t.relpersistence INTO c FROM pg_class t WHERE t.oid = parent;
 	IF c.relkind IS DISTINCT FROM 'p' THEN
 		PERFORM shardfdw_internal.raise_other_kind(parent, 'partitioned table');
 	END IF;
@@ -164,6 +164,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.lock_schemas(parent);
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
+	schema_name := shardfdw_internal.shard_schema(parent);
 	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
 	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
 	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
@@ -184,8 +185,11 @@ BEGIN
 	PERFORM shardfdw_internal.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node], unlogged => shardfdw_internal.is_unlogged(parent));
 	PERFORM shardfdw_internal.check_default_shard(parent);
 	PERFORM shardfdw_internal.index_shards(parent, ARRAY[name], ARRAY[node]);
-	PERFORM shardfdw_internal.follow_siblings(parent, ARRAY[format('%I.%I', c.nspname, name)::regclass]);
-	RETURN format('%I.%I', c.nspname, name)::regclass;
+	PERFORM shardfdw_internal.follow_siblings(parent, ARRAY[format('%I.%I', schema_name, name)::regclass]);
+	IF format('%I', schema_name)::regnamespace <> (SELECT t.relnamespace FROM pg_class t WHERE t.oid = parent) THEN
+		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[parent], ARRAY[node]);
+	END IF;
+	RETURN format('%I.%I', schema_name, name)::regclass;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_shard(regclass, name, text, name) IS

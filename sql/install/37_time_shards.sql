@@ -48,6 +48,7 @@ DECLARE
 	zone text := current_setting('TimeZone');
 	parent_name name;
 	parent_schema name;
+	shard_schema name;
 	last record;
 	today timestamp;
 	starts timestamp;
@@ -97,6 +98,10 @@ BEGIN
 	IF key IS NULL AND shards IS NULL AND shardfdw_internal.hash_placement(last.partition) IS NULL THEN
 		SELECT nullif(count(*), 0), array_agg(DISTINCT s.node) INTO shards, nodes FROM shardfdw_internal.shards_of(last.partition) s;
 	END IF;
+	-- shards that are in a schema of their own
+	IF last.is_partitioned THEN
+		shard_schema := nullif(shardfdw_internal.shard_schema(last.partition), (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = last.partition));
+	END IF;
 	WHILE starts < upto AT TIME ZONE zone LOOP
 		ends := starts + width;
 		name := parent_name || to_char(starts, CASE WHEN months > 0 THEN '_YYYY_MM' WHEN days > 0 THEN '_YYYY_MM_DD' ELSE '_YYYY_MM_DD_HH24MI' END);
@@ -108,9 +113,9 @@ BEGIN
 			parent_schema, name, parent, CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
 		made := format('%I.%I', parent_schema, name)::regclass;
 		IF key IS NULL AND shards IS NULL THEN
-			PERFORM shardfdw.shard_table(made, colocate_with => last.partition);
+			PERFORM shardfdw.shard_table(made, colocate_with => last.partition, shard_schema => shard_schema);
 		ELSE
-			PERFORM shardfdw.shard_table(made, shards => shards, nodes => nodes);
+			PERFORM shardfdw.shard_table(made, shards => shards, nodes => nodes, shard_schema => shard_schema);
 		END IF;
 		EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', parent, made,
 			CASE WHEN has_zone THEN (starts AT TIME ZONE zone)::text ELSE starts::text END, CASE WHEN has_zone THEN (ends AT TIME ZONE zone)::text ELSE ends::text END);

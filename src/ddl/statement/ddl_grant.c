@@ -13,6 +13,7 @@
 #include "compat.h"
 #include "ddl/ddl_send.h"
 #include "ddl/statement/ddl_statement.h"
+#include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -140,9 +141,14 @@ schema_rest(void *arg)
 		foreach(lc2, shard_ddl_table_of_schema(get_namespace_oid(schema, true)))
 		{
 			Oid			relid = lfirst_oid(lc2);
-			ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
+			ShardDdlTable *table;
 			ShardDdlBatch *batch;
 
+			/* shards may be in another schema than their table */
+			if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE &&
+				(!get_rel_relispartition(relid) || list_member_oid(servers, GetForeignTable(relid)->serverid)))
+				continue;
+			table = shard_ddl_table(relid);
 			if (table == NULL)
 				continue;
 			batch = shard_ddl_batch_create(table);
