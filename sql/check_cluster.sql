@@ -52,13 +52,15 @@ SELECT ok, tag FROM shardfdw.query_nodes('{node1,node2}', ARRAY['ALTER TABLE cd.
 SELECT * FROM different WHERE "check" LIKE '%ref';
 SELECT ok, tag FROM shardfdw.query_nodes('{node2}', ARRAY['DROP OWNED BY cd_owner; DROP ROLE cd_owner'], 'write');
 
--- a table that is moved without its shards: what is made next to them makes its schema
+-- a table that is moved without its shards, next to which others are made, and one whose schema a node has lost
 CREATE SCHEMA cd_moved;
 CREATE TABLE moved (k int, v text) PARTITION BY LIST (k);
 SELECT shardfdw.create_shard('moved', 'moved_1', 'IN (1)', 'node1');
 ALTER TABLE moved SET SCHEMA cd_moved;
 SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" ~ 'moved';
 SELECT shardfdw.create_shard('cd_moved.moved', 'moved_2', 'IN (2)', 'node2');
+CREATE TABLE cd_moved.other (k int, v text) PARTITION BY LIST (k);
+SELECT shardfdw.create_shard('cd_moved.other', 'other_2', 'IN (2)', 'node2');
 SELECT ok FROM shardfdw.query_nodes('{node2}', ARRAY['DROP SCHEMA cd_moved CASCADE']);
 SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" ~ 'moved' ORDER BY "check" COLLATE "C";
 DROP SCHEMA cd_moved CASCADE;
