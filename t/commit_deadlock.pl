@@ -71,6 +71,20 @@ is($errors, '40P01 none', 'a lock of the coordinator and one of a node');
 ($errors) = run_all([ [ row_here(), row($b) ], row($a) ], [ row($a), row_here() ]);
 is($errors, '40P01 none', 'whoever waits for the node finds it');
 
+# a statement that its node commits by itself: what it holds is the lock of the table here
+{
+	my $holder = $c->coordinator->background_psql('postgres');
+
+	$holder->query_safe('BEGIN');
+	$holder->query_safe(row($a));
+	my $single = $c->start_sql(row($a));
+	$c->wait_for('SELECT count(*) > 0 FROM pg_locks WHERE NOT granted', 1);
+	$holder->query_safe('LOCK TABLE t');
+	like(($c->wait_sql($single))[2], qr/deadlock detected over nodes/, 'a single statement on one node finds it, too');
+	$holder->query_safe('COMMIT');
+	$holder->quit;
+}
+
 # a session that waits for itself, over the connection of another user
 $c->safe_psql(q{CREATE ROLE teller SUPERUSER; CREATE USER MAPPING FOR teller SERVER node1 OPTIONS (user 'postgres');
 	CREATE USER MAPPING FOR teller SERVER node2 OPTIONS (user 'postgres')});

@@ -12,7 +12,8 @@
  *
  * The local transaction has nothing of its own to commit.  Only an error on the
  * coordinator after the node's answer could make the two end differently, so
- * interrupts are held from the sending of the statement on.
+ * interrupts are held from the sending of the statement on.  A deadlock over
+ * nodes is a reason to cancel, too.
  */
 #include "postgres.h"
 
@@ -28,9 +29,11 @@
 #include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/txn_private.h"
+#include "storage/proc.h"
 #include "utils/timestamp.h"
 
 #define CANCEL_TIMEOUT_MS 600	/* for the answer of a node that was asked to cancel */
+#define MAX_LOOK_MS 60000		/* longest time between two looks for a deadlock */
 
 bool
 shard_autocommit_possible(void)
@@ -88,28 +91,64 @@ clear_rows(ShardAutocommitRows *rows)
 		rows->results = NIL;
 }
 
+/* Looks whether this session waits for itself.  Returns the error, or NULL; interrupts are held as before. */
+static ErrorData *
+look_for_deadlock(void)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+	uint32		cancel_holdoff = QueryCancelHoldoffCount;
+	ErrorData  *volatile error = NULL;
+
+	PG_TRY();
+	{
+		shard_wait_call_stalled();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		InterruptHoldoffCount = holdoff;	/* the error has set them to 0 */
+		QueryCancelHoldoffCount = cancel_holdoff;
+	}
+	PG_END_TRY();
+	/* whoever cannot look goes on waiting */
+	return error && error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ? error : NULL;
+}
+
 /*
  * The statement's result, or what went wrong at its commit; NULL when the
  * connection was lost before either.  Interrupts are held.  rows: NULL, or
- * what it returns is put there.
+ * what it returns is put there.  *deadlock: why the node was asked to cancel; NULL: it was
+ * not, or for an interrupt.
  */
 static PGresult *
-read_result(ShardConn *conn, ShardAutocommitRows *rows)
+read_result(ShardConn *conn, ShardAutocommitRows *rows, ErrorData **deadlock)
 {
 	TimestampTz deadline = 0;
+	long		look_ms = DeadlockTimeout;
+	TimestampTz next_look = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), look_ms);
 	PGresult   *result = NULL;
 	PGresult   *res;
 
+	*deadlock = NULL;
 	for (;;)
 	{
 		while (!shard_connection_result_is_here(conn))
 		{
-			if (deadline == 0 && shard_wait_is_urged())
+			if (deadline == 0 && GetCurrentTimestamp() >= next_look)
+			{
+				*deadlock = look_for_deadlock();
+				look_ms = Min(look_ms * 2, MAX_LOOK_MS);
+				next_look = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), look_ms);
+			}
+			if (deadline == 0 && (*deadlock != NULL || shard_wait_is_urged()))
 			{
 				deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), CANCEL_TIMEOUT_MS);
 				shard_connection_request_cancel(conn, CANCEL_TIMEOUT_MS / 2);
 			}
-			if (!shard_connection_wait_input(conn, deadline, true))
+			if (!shard_connection_wait_input(conn, deadline != 0 ? deadline : next_look, true) && deadline != 0)
 			{
 				conn->state = SHARD_CONN_BROKEN;
 				PQclear(result);
@@ -164,9 +203,9 @@ report_unknown(ShardConn *conn)
 			 errdetail("%s\nWhether the statement has committed there is not known.", reason ? reason : "")));
 }
 
-/* Sends the statement and takes its result; true when it was carried out.  rows: as in read_result(). */
+/* Sends the statement and takes its result; true when it was carried out.  rows, deadlock: as in read_result(). */
 static bool
-run_once(ShardConn *conn, const ShardCommand *command, ShardAutocommitRows *rows, PGresult **result)
+run_once(ShardConn *conn, const ShardCommand *command, ShardAutocommitRows *rows, ErrorData **deadlock, PGresult **result)
 {
 	ExecStatusType good = rows != NULL ? PGRES_TUPLES_OK : PGRES_COMMAND_OK;
 
@@ -176,7 +215,7 @@ run_once(ShardConn *conn, const ShardCommand *command, ShardAutocommitRows *rows
 		shard_connection_send_params(conn, command->sql, command->nparams, command->params, rows != NULL);
 	else
 		shard_connection_send_statement(conn, command->sql);
-	*result = read_result(conn, rows);
+	*result = read_result(conn, rows, deadlock);
 	if (PQstatus(conn->pg) != CONNECTION_OK)
 		conn->state = SHARD_CONN_BROKEN;
 	return *result != NULL && PQresultStatus(*result) == good && conn->state == SHARD_CONN_READY;
@@ -190,6 +229,7 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 {
 	ShardConn  *conn = shard_pool_acquire_free(shard_pool_get(command->serverid, command->userid));
 	PGresult   *result;
+	ErrorData  *deadlock = NULL;
 	bool		again = true;
 
 	Assert(rows == NULL || command->nparams > 0);	/* others return text */
@@ -201,7 +241,7 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 	}
 	get_ready(conn, command);
 	shard_fence_pass();
-	while (!run_once(conn, command, rows, &result))
+	while (!run_once(conn, command, rows, &deadlock, &result))
 	{
 		bool		stale = result != NULL && command->nparams > 0 && shard_connection_is_stale(result);
 
@@ -223,11 +263,13 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 			PQclear(result);
 			report_unknown(conn);
 		}
-		if (shard_wait_is_urged())
+		if (shard_wait_is_urged() || deadlock != NULL)
 		{
 			PQclear(result);
 			result = NULL;
 			CHECK_FOR_INTERRUPTS();
+			if (deadlock != NULL)
+				ReThrowError(deadlock);
 		}
 		shard_error_report(ERROR, result, conn, command->label, command->sql);
 	}

@@ -392,6 +392,21 @@ check_interrupts(void)
 	CHECK_FOR_INTERRUPTS();
 }
 
+void
+shard_wait_call_stalled(void)
+{
+	in_stalled = true;
+	PG_TRY();
+	{
+		shard_wait_stalled();
+	}
+	PG_FINALLY();
+	{
+		in_stalled = false;
+	}
+	PG_END_TRY();
+}
+
 /*
  * Nothing has come for waited_ms.  Counts that, and calls shard_wait_stalled when
  * it has been long enough.
@@ -404,16 +419,7 @@ note_silence(long waited_ms)
 		return;
 	silent_ms = 0;
 	stall_ms = Min(stall_ms * 2, MAX_STALL_MS);
-	in_stalled = true;
-	PG_TRY();
-	{
-		shard_wait_stalled();
-	}
-	PG_FINALLY();
-	{
-		in_stalled = false;
-	}
-	PG_END_TRY();
+	shard_wait_call_stalled();
 }
 
 /* ---------- waits that must not raise ---------- */
