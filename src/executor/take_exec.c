@@ -71,7 +71,7 @@
 #define MAX_IN_ORDER 100
 
 /* So often candidates are read anew before a shard has to lock its first ones by itself. */
-#define MAX_READ_ANEW 100
+#define MAX_READ_ANEW 20
 
 /* Columns of candidates before those that they are sorted by. */
 #define CANDIDATE_COLUMNS 4
@@ -1029,6 +1029,9 @@ next_candidates(ShardTakeState *state, const List *sorted, int *next)
 		Candidate  *candidate = &state->candidates[*next];
 		Candidate  *own = find_candidate(sorted, candidate);
 
+		/* a lock of keys lets others write another version, and later another row there */
+		if (own != NULL && (own->xmin != candidate->xmin || own->file != candidate->file))
+			own = NULL;
 		if (step != NIL && (own != NULL ||
 							(state->nwanted <= MAX_IN_ORDER && ((Candidate *) linitial(step))->shardno != candidate->shardno)))
 			break;
