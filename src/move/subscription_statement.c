@@ -23,6 +23,7 @@
 #include "own_sql.h"
 #include "postmaster/bgworker.h"
 #include "storage/lmgr.h"
+#include "utils/lsyscache.h"
 
 #define RESTART_S 2				/* after an error, or a change of the subscription */
 
