@@ -233,7 +233,7 @@ else
 		cmp_ok($after, '>', $before, "@$what: some of it stays") unless $what->[1] eq 'at prepared';
 		$nkills++;
 	}
-	like($c->safe_psql('SELECT error FROM shardfdw.resumable_loads'), qr/^canceling statement due to user request(?: \(COPY t, line \d+\))?$/,
+	like($c->safe_psql('SELECT error FROM shardfdw.resumable_loads'), qr/^canceling statement due to user request(?: \((?:COPY t, line \d+|waiting for nodes? .*)\))?$/,
 		'the view shows the error');
 }
 
