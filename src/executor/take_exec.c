@@ -1089,8 +1089,8 @@ wait_for_candidates(ShardTakeState *state, List **held, const Candidate **change
 	return WAITING_DONE;
 }
 
-/* Takes rows of nodes, those that others have locked, too, when they let go of them. */
-static void
+/* Takes rows of nodes, those that others have locked, too, when they let go of them.  Returns as take_from(). */
+static bool
 take_waiting(ShardTakeState *state, int first, int nnodes)
 {
 	NodeCandidates *nodes = make_nodes(first, nnodes);
@@ -1113,13 +1113,14 @@ take_waiting(ShardTakeState *state, int first, int nnodes)
 					  CANDIDATE_COLUMNS + state->plan->nsort, ignore_row);
 	} while (result == WAITING_CHANGED);
 	if (result == WAITING_MOVED)
-		take_waiting(state, 0, state->map->nnodes);
+		(void) take_waiting(state, 0, state->map->nnodes);
+	return result != WAITING_MOVED;
 }
 
 /* ---------- leaving out what others have locked ---------- */
 
-/* Takes rows of nodes until there are enough, or no more. */
-static void
+/* Takes rows of nodes until there are enough, or no more.  Returns as take_from(). */
+static bool
 take_skipping(ShardTakeState *state, int first, int nnodes)
 {
 	NodeCandidates *nodes = make_nodes(first, nnodes);
@@ -1136,20 +1137,19 @@ take_skipping(ShardTakeState *state, int first, int nnodes)
 		more = may_share(state) ? share_candidates(state, nodes, nnodes, limit) : read_candidates(state, nodes, nnodes, limit);
 		if (!try_candidates(state))
 		{
-			take_skipping(state, 0, state->map->nnodes);
-			return;
+			(void) take_skipping(state, 0, state->map->nnodes);
+			return false;
 		}
 		limit = Min(limit * MORE_CANDIDATES, PG_INT64_MAX / MORE_CANDIDATES);
 	}
+	return true;
 }
 
-static void
+/* Takes rows of some nodes.  False: the table's map has become another one, and rows of all nodes were taken instead. */
+static bool
 take_from(ShardTakeState *state, int first, int nnodes)
 {
-	if (state->plan->skips)
-		take_skipping(state, first, nnodes);
-	else if (!has_enough(state))
-		take_waiting(state, first, nnodes);
+	return state->plan->skips ? take_skipping(state, first, nnodes) : take_waiting(state, first, nnodes);
 }
 
 /* Values of the parameters, each evaluated once. */
@@ -1193,14 +1193,16 @@ run(ShardTakeState *state)
 	if (IsolationUsesXactSnapshot())
 		shard_map_check_unmoved(state->map, NULL);
 	if (state->plan->nsort > 0)
-		take_from(state, 0, state->map->nnodes);
+		(void) take_from(state, 0, state->map->nnodes);
 	else
 	{
 		/* any rows will do: each session begins with another node, and goes on with the next one */
 		turn = (turn < 0 ? MyProcPid : turn + 1) % state->map->nnodes;
-		/* while it runs shards may move, and the last one from a node */
 		for (int i = 0; i < state->map->nnodes && !has_enough(state); i++)
-			take_from(state, (turn + i) % state->map->nnodes, 1);
+		{
+			if (!take_from(state, (turn + i) % state->map->nnodes, 1))
+				break;
+		}
 	}
 	if (state->plan->operation == CMD_SELECT)
 	{

@@ -392,6 +392,19 @@ shard_resume_end(ShardResume *resume, uint64 nrows, const ShardRejects *rejects)
 
 /* ---------- the statement ---------- */
 
+/* The line of an error's context that says where in the input it was; else the first one. */
+static const char *
+place_of(const char *context)
+{
+	for (const char *line = context; line != NULL; line = strchr(line, '\n'))
+	{
+		line += *line == '\n';
+		if (strncmp(line, "COPY ", strlen("COPY ")) == 0)
+			return line;
+	}
+	return context;
+}
+
 /*
  * Notes in the row, in a transaction of its own, why the load has ended.  If that fails, the
  * client is told of the load's error all the same.
@@ -400,7 +413,7 @@ static void
 note_error(const ShardResumeRow *row, const ErrorData *edata)
 {
 	MemoryContext cxt = CurrentMemoryContext;
-	const char *context = edata->context ? edata->context : "";
+	const char *context = edata->context ? place_of(edata->context) : "";
 	char	   *text = psprintf("%s%s%.*s%s", edata->message, context[0] ? " (" : "",
 								(int) strcspn(context, "\n"), context, context[0] ? ")" : "");
 
