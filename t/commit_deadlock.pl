@@ -85,6 +85,40 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 	$holder->quit;
 }
 
+# a COMMIT in one phase whose deferred constraint waits
+{
+	$c->safe_psql('CREATE TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)');
+	$c->shard_table('late', 'id', shards => 4);
+	my ($holder, $waiter) = map { $c->coordinator->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
+	my $insert = "INSERT INTO late VALUES ($a)";
+	my $commit_waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query = 'COMMIT'};
+
+	$_->query_safe('BEGIN'), $_->query_safe($insert) for $holder, $waiter;
+	$waiter->{stdin} .= "COMMIT;\n\\echo finished\n";
+	$waiter->{run}->pump_nb;
+	$c->node(1)->poll_query_until('postgres', $commit_waits);
+	$holder->query_safe('LOCK TABLE late');
+	IPC::Run::pump($waiter->{run}) until $waiter->{stdout} =~ /finished/;
+	like($waiter->{stderr}, qr/deadlock detected over nodes/, 'a COMMIT in one phase finds it, too');
+	$waiter->{$_} = '' for 'stdout', 'stderr';
+	$holder->query_safe('COMMIT');
+	is($waiter->query_safe('SELECT count(*) FROM late'), 1, 'and its transaction is rolled back');
+
+	# whoever cancels it is told what became of it
+	$holder->query_safe('DELETE FROM late');
+	$_->query_safe('BEGIN'), $_->query_safe($insert) for $holder, $waiter;
+	$waiter->{stdin} .= "COMMIT;\n\\echo finished\n";
+	$waiter->{run}->pump_nb;
+	$c->node(1)->poll_query_until('postgres', $commit_waits);
+	$c->safe_psql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT;' AND state = 'active'});
+	IPC::Run::pump($waiter->{run}) until $waiter->{stdout} =~ /finished/;
+	like($waiter->{stderr}, qr/canceling statement due to user request/, 'a COMMIT in one phase that waits is canceled');
+	$waiter->{$_} = '' for 'stdout', 'stderr';
+	$holder->query_safe('COMMIT');
+	is($waiter->query_safe('SELECT count(*) FROM late'), 1, 'and its transaction is rolled back');
+	$_->quit for $holder, $waiter;
+}
+
 # a session that waits for itself, over the connection of another user
 $c->safe_psql(q{CREATE ROLE teller SUPERUSER; CREATE USER MAPPING FOR teller SERVER node1 OPTIONS (user 'postgres');
 	CREATE USER MAPPING FOR teller SERVER node2 OPTIONS (user 'postgres')});

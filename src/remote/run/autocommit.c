@@ -33,7 +33,6 @@
 #include "utils/timestamp.h"
 
 #define CANCEL_TIMEOUT_MS 600	/* for the answer of a node that was asked to cancel */
-#define MAX_LOOK_MS 60000		/* longest time between two looks for a deadlock */
 
 bool
 shard_autocommit_possible(void)
@@ -91,32 +90,6 @@ clear_rows(ShardAutocommitRows *rows)
 		rows->results = NIL;
 }
 
-/* Looks whether this session waits for itself.  Returns the error, or NULL; interrupts are held as before. */
-static ErrorData *
-look_for_deadlock(void)
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	uint32		holdoff = InterruptHoldoffCount;
-	uint32		cancel_holdoff = QueryCancelHoldoffCount;
-	ErrorData  *volatile error = NULL;
-
-	PG_TRY();
-	{
-		shard_wait_call_stalled();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		InterruptHoldoffCount = holdoff;	/* the error has set them to 0 */
-		QueryCancelHoldoffCount = cancel_holdoff;
-	}
-	PG_END_TRY();
-	/* whoever cannot look goes on waiting */
-	return error && error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ? error : NULL;
-}
-
 /*
  * The statement's result, or what went wrong at its commit; NULL when the
  * connection was lost before either.  Interrupts are held.  rows: NULL, or
@@ -139,8 +112,8 @@ read_result(ShardConn *conn, ShardAutocommitRows *rows, ErrorData **deadlock)
 		{
 			if (deadline == 0 && GetCurrentTimestamp() >= next_look)
 			{
-				*deadlock = look_for_deadlock();
-				look_ms = Min(look_ms * 2, MAX_LOOK_MS);
+				*deadlock = shard_wait_find_deadlock();
+				look_ms = Min(look_ms * 2, SHARD_WAIT_MAX_STALL_MS);
 				next_look = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), look_ms);
 			}
 			if (deadline == 0 && (*deadlock != NULL || shard_wait_is_urged()))

@@ -48,7 +48,6 @@
 
 #define FIRST_SOCKET 2			/* position of the first socket in a set */
 #define MAX_OCCURRED 64			/* ready events fetched by one call */
-#define MAX_STALL_MS 60000		/* longest time between two calls of shard_wait_stalled */
 #define FEW_SOCKETS 64			/* for which there is always room in a wait without errors */
 #define POLL_MS 1000			/* longest poll() in place of a WaitEventSet: core's latch is not part of it */
 #define RESERVED_HANDLES 4		/* left to core, whose asynchronous Append fails without one, nested ones included */
@@ -392,8 +391,8 @@ check_interrupts(void)
 	CHECK_FOR_INTERRUPTS();
 }
 
-void
-shard_wait_call_stalled(void)
+static void
+call_stalled(void)
 {
 	in_stalled = true;
 	PG_TRY();
@@ -418,8 +417,33 @@ note_silence(long waited_ms)
 	if (silent_ms < stall_ms)
 		return;
 	silent_ms = 0;
-	stall_ms = Min(stall_ms * 2, MAX_STALL_MS);
-	shard_wait_call_stalled();
+	stall_ms = Min(stall_ms * 2, SHARD_WAIT_MAX_STALL_MS);
+	call_stalled();
+}
+
+ErrorData *
+shard_wait_find_deadlock(void)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+	uint32		cancel_holdoff = QueryCancelHoldoffCount;
+	ErrorData  *volatile error = NULL;
+
+	PG_TRY();
+	{
+		call_stalled();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		InterruptHoldoffCount = holdoff;	/* the error has set them to 0 */
+		QueryCancelHoldoffCount = cancel_holdoff;
+	}
+	PG_END_TRY();
+	/* whoever cannot look goes on waiting */
+	return error && error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ? error : NULL;
 }
 
 /* ---------- waits that must not raise ---------- */

@@ -19,7 +19,7 @@
  * ProcSignalBarrier			 answered		answered
  * pg_log_backend_memory_contexts answered		answered
  * messages of parallel workers	 answered		behind the moment: none are under way
- * search for deadlocks			 see shard_wait_stalled	 none, but autocommit.c calls it itself
+ * search for deadlocks			 see shard_wait_stalled	 shard_wait_find_deadlock()
  *
  * Reload of the configuration, catch-up of invalidations and NOTIFY are not answered
  * by any wait here.  Core's waits do not either: a backend answers them when it waits
@@ -119,8 +119,14 @@ extern bool shard_wait_run_noerror(void (*run) (void));
 typedef void (*shard_wait_stalled_type) (void);
 extern shard_wait_stalled_type shard_wait_stalled;
 
-/* Calls it now, for who waits without errors and can do with one here. */
-extern void shard_wait_call_stalled(void);
+/* Longest time between two calls, in ms. */
+#define SHARD_WAIT_MAX_STALL_MS 60000
+
+/*
+ * Calls it now, for who waits without errors.  Returns the error when it has found a deadlock, in the current
+ * memory context; else NULL.  Interrupts are held as before.
+ */
+extern ErrorData *shard_wait_find_deadlock(void);
 
 /*
  * The name of the node to which a socket leads, for messages; NULL: none that is known.  Valid until the connection is

@@ -56,6 +56,7 @@
 #include "remote/xact/twophase.h"
 #include "remote/xact/txn_level.h"
 #include "remote/xact/txn_private.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
@@ -72,6 +73,8 @@
 #define ABORT_HURRY_MS 500
 #define ABORT_LEAST_MS 1000
 #define ABORT_LEAST_HURRY_MS 100	/* also for COMMITs of readers */
+
+#define CANCEL_TIMEOUT_MS 600	/* for the answer of a node that was asked to cancel its COMMIT */
 
 /* Nodes have committed: interrupts are held until the local transaction has ended. */
 static bool holding_interrupts = false;
@@ -137,9 +140,38 @@ shard_txn_drop_cancel(void)
 	(void) get_timeout_indicator(STATEMENT_TIMEOUT, true);
 }
 
-/* Raises what went wrong with a COMMIT on one of items, after all have ended. */
+/*
+ * Waits for COMMITs.  Deferred constraints may have them wait for locks: when the user
+ * cancels, or the session waits for itself, nodes are asked to cancel them, and their
+ * answers tell what became of them.  Returns the deadlock, or NULL.
+ */
+static ErrorData *
+wait_for_commits(ShardBroadcast *items, int nitems)
+{
+	ErrorData  *deadlock = NULL;
+
+	for (long look_ms = DeadlockTimeout; !shard_broadcast_wait(items, nitems, look_ms, SHARD_BROADCAST_HURRY);
+		 look_ms = Min(look_ms * 2, SHARD_WAIT_MAX_STALL_MS))
+	{
+		if (!shard_wait_is_urged())
+			deadlock = shard_wait_find_deadlock();
+		if (deadlock == NULL && !shard_wait_is_urged())
+			continue;
+		for (int i = 0; i < nitems; i++)
+			if (items[i].sent && !items[i].done && items[i].conn->state == SHARD_CONN_READY)
+				shard_connection_request_cancel(items[i].conn, CANCEL_TIMEOUT_MS / 2);
+		(void) shard_broadcast_wait(items, nitems, CANCEL_TIMEOUT_MS, SHARD_BROADCAST_IGNORE);
+		break;
+	}
+	return deadlock;
+}
+
+/*
+ * Raises what went wrong with a COMMIT on one of items, after all have ended; deadlock:
+ * why some were canceled, or NULL.
+ */
 static void
-check_committed(ShardBroadcast *items, int nitems, bool wrote)
+check_committed(ShardBroadcast *items, int nitems, bool wrote, ErrorData *deadlock)
 {
 	int			ncommitted = 0;
 
@@ -156,6 +188,7 @@ check_committed(ShardBroadcast *items, int nitems, bool wrote)
 	{
 		ShardBroadcast *item = &items[i];
 		PGresult   *res = item->result;
+		bool		canceled = shard_broadcast_sqlstate(item) == ERRCODE_QUERY_CANCELED;
 
 		if (item->done && shard_broadcast_ok(item, "COMMIT"))
 			continue;
@@ -163,7 +196,13 @@ check_committed(ShardBroadcast *items, int nitems, bool wrote)
 		for (int j = i + 1; j < nitems; j++)
 			PQclear(items[j].result);
 		if (item->done && res && PQresultStatus(res) == PGRES_FATAL_ERROR)
+		{
+			if (canceled)
+				CHECK_FOR_INTERRUPTS();
+			if (canceled && deadlock != NULL)
+				ReThrowError(deadlock);
 			shard_error_report(ERROR, res, item->conn, NULL, NULL);
+		}
 		PQclear(res);
 		if (!item->sent)
 			ereport(ERROR,
@@ -186,6 +225,7 @@ static void
 commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+	ErrorData  *deadlock = NULL;
 
 	/* on a standby nothing was written: a conflict with recovery may end the wait with an error */
 	ShardBroadcastInterrupt interrupt = RecoveryInProgress() ? SHARD_BROADCAST_RAISE : SHARD_BROADCAST_HURRY;
@@ -201,7 +241,9 @@ commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 		(void) shard_broadcast_wait(items, nconns, SHARD_FENCE_HOLD_MS, interrupt);
 		shard_fence_let_go();
 	}
-	shard_broadcast_finish(items, nconns, -1, interrupt);
+	if (interrupt == SHARD_BROADCAST_HURRY)
+		deadlock = wait_for_commits(items, nconns);
+	shard_broadcast_finish(items, nconns, interrupt == SHARD_BROADCAST_HURRY ? 0 : -1, interrupt);
 	for (int i = 0; i < nconns; i++)
 	{
 		if (items[i].done)
@@ -214,7 +256,7 @@ commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 		else if (wrote && items[i].sent && !items[i].done)
 			shard_committed_doubt();
 	}
-	check_committed(items, nconns, wrote);
+	check_committed(items, nconns, wrote, deadlock);
 	shard_broadcast_clear(items, nconns);
 	pfree(items);
 }
