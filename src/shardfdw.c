@@ -8,6 +8,7 @@
 #include "catalog/option.h"
 #include "catalog/partial_aggregate.h"
 #include "catalog/shard_map.h"
+#include "copies/copies.h"
 #include "ddl/statement/ddl_drop.h"
 #include "executor/modify/cte_order.h"
 #include "executor/modify/nested_write.h"
@@ -33,6 +34,7 @@
 #include "remote/run/cut.h"
 #include "remote/run/read_role.h"
 #include "remote/run/stream.h"
+#include "remote/wire/connection.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/quota.h"
 #include "remote/xact/peer_fence.h"
@@ -52,6 +54,8 @@ extern Datum shardfdw_handler(PG_FUNCTION_ARGS);
 static const ShardTxnUpcalls txn_upcalls = {
 	.take_cut = shard_cut_take,
 	.drain_queue = shard_stream_drain_queue,
+	.apply_copies = shard_copies_apply,
+	.may_have_copies = shard_map_seen_copies,
 };
 
 /* Fences are closed by the mappings of the servers' owners, whoever takes a snapshot: nobody else may do so. */
@@ -81,6 +85,7 @@ _PG_init(void)
 	shard_guc_init();
 	shard_option_init(shardfdw_handler);
 	shard_map_init();
+	shard_connection_set_hint(shard_copies_hint);
 	shard_partial_aggregate_init();
 	shard_quota_init();
 	shard_node_stat_init();

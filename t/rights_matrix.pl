@@ -263,6 +263,9 @@ my %by_type = (
 # One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
 # an error that is no 42501 is one of the arguments, which come after the rights.
 my %outcomes = (
+	# copies of shards: owners of the table with USAGE on the nodes
+	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_copies make_placements},
+	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{note_placements own_notes},
 	'42601 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		start_import},
 	'42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' => q{
@@ -277,6 +280,7 @@ my %outcomes = (
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		missing_subscriptions subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences
+		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_commands has_copies inspect_copies nodes_in_option note_copies_commands notes_name shard_placements tables_with_copies
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shard_schema key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
@@ -309,6 +313,7 @@ my %outcomes = (
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		referring_table subscription_referring
+		compare_copies lock_copies settle_node
 		add_users_to database_mark grant_on_nodes make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shard_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
@@ -324,6 +329,7 @@ my %outcomes = (
 		lock_schemas make_objects_on_nodes},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		disable_node enable_node
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
 		add_user map_user
@@ -352,6 +358,7 @@ my %outcomes = (
 		create_restore_point set_restore_point
 		move_schema undistribute_schema},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
+		copy_shard_rows
 		drop_time_shards time_partitions
 		start_job run_job start_conversion unshard_online
 		raise_other_kind},
@@ -381,6 +388,7 @@ my %outcomes = (
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw declare_commits_received take_over_coordinator},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
+		check_copies
 		set_import_sequences
 		comparable_keys sharding_step},
 	'08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01' => q{
@@ -402,6 +410,7 @@ my %outcomes = (
 	'42809 42809 42501 42501 42809 42501 42809 42501 2F003 42704' => q{
 		create_time_shards},
 	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{
+		set_copies set_shard_node
 		check_replicable},
 	'42P07 42P07 42501 42501 42501 42501 42P07 42501 42501 42501' => q{
 		copy_all_references},

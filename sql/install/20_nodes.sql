@@ -398,6 +398,11 @@ BEGIN
 							 CASE held WHEN 1 THEN '1 shard' ELSE format('%s shards', held) END),
 			HINT = 'The view shardfdw.shards lists them.';
 	END IF;
+	IF EXISTS (SELECT FROM shardfdw_internal.tables_with_copies(remove_node.name, '{copy,stale}')) THEN
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+			MESSAGE = format('cannot remove node "%s" because it holds copies of shards', remove_node.name),
+			DETAIL = format('Of table %s.', (SELECT t FROM shardfdw_internal.tables_with_copies(remove_node.name, '{copy,stale}') t LIMIT 1));
+	END IF;
 
 	FOR mapped IN
 		SELECT CASE u.umuser WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(u.umuser)) END

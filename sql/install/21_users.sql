@@ -16,6 +16,10 @@ BEGIN
 		FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_tree(r.relation) t CROSS JOIN LATERAL shardfdw_internal.shards_of(t.relid) s
 		WHERE NOT t.isleaf
 		UNION ALL
+		SELECT r.relation, p.shard, p.node, format('%I.%I', p.schema_name, p.shard_name)
+		FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_tree(r.relation) t CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relid) p
+		WHERE NOT t.isleaf AND p.role = 'copy'
+		UNION ALL
 		SELECT r.relation, NULL::regclass, n.name, format('%I.%I', s.nspname, c.relname)
 		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
 		WHERE n.in_cluster AND shardfdw_internal.is_reference(r.relation)

@@ -328,7 +328,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, bool
 	'Checks the arguments that shard_table() and unshard_table() share. Returns nothing; raises null_value_not_allowed and invalid_parameter_value.';
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
-									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shard_schema name DEFAULT NULL) RETURNS bigint
+									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shard_schema name DEFAULT NULL, copies integer DEFAULT NULL) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -340,9 +340,12 @@ DECLARE
 	placement name[];
 	shard_names name[];
 	bounds text[];
+	-- of each shard, the nodes that get copies
+	placed text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
 	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
+	copies := shardfdw_internal.check_copies(copies, relation, colocate_with, mode);
 	IF mode = 'online' THEN
 		IF shard_schema IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shard_schema cannot be given together with mode "online"',
@@ -367,6 +370,10 @@ BEGIN
 	colocate_with := shardfdw_internal.successor_of(colocate_with);
 	PERFORM shardfdw_internal.hold_shards(colocate_with);
 	placement := shardfdw_internal.choose_placement(shards, nodes, colocate_with);
+	IF copies > 1 THEN
+		PERFORM shardfdw_internal.check_copyable(relation);
+		placed := shardfdw_internal.choose_copies(placement, nodes, copies, colocate_with);
+	END IF;
 	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
 	-- no lock of the table keeps constraints of its domains from being added
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
@@ -387,8 +394,11 @@ BEGIN
 	IF shard_schema IS NOT NULL THEN
 		PERFORM shardfdw.set_shard_schema(relation, shard_schema);
 	END IF;
+	IF placed IS NOT NULL THEN
+		PERFORM shardfdw_internal.make_copies(relation, placed);
+	END IF;
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean, name) IS
-	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. shard_schema: the schema of the shards, see set_shard_schema(); by default that of the table. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
+COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean, name, integer) IS
+	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. shard_schema: the schema of the shards, see set_shard_schema(); by default that of the table. copies: on how many nodes each shard is, by default as colocate_with, or on one. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';

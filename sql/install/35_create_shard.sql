@@ -149,6 +149,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('create_shard');
 	PERFORM shardfdw_internal.check_not_at_home(parent, 'add a shard to');
+	PERFORM shardfdw_internal.check_no_copies(parent, 'add a shard to');
 	SELECT t.relkind, t.relname, t.relowner, t.relpersistence INTO c FROM pg_class t WHERE t.oid = parent;
 	IF c.relkind IS DISTINCT FROM 'p' THEN
 		PERFORM shardfdw_internal.raise_other_kind(parent, 'partitioned table');

@@ -87,6 +87,7 @@ DECLARE
 	foreign_keys text[];
 	cluster_command text;
 BEGIN
+	PERFORM shardfdw_internal.apply_copies();
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
@@ -96,6 +97,10 @@ BEGIN
 	column_list := shardfdw_internal.insertable_columns(relation);
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
+	IF shardfdw_internal.has_copies(relation) THEN
+		SELECT array_agg(p.node), array_agg(shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)), array_agg(p.shard::text)
+		INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale';
+	END IF;
 
 	table_options := shardfdw_internal.shard_storage_options(relation);
 	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, k.name, k.definition), k.referenced) FROM shardfdw_internal.shard_foreign_keys(relation) k);

@@ -309,6 +309,9 @@ BEGIN
 	END IF;
 	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)
 	LOOP
+		IF shardfdw_internal.has_copies(m.relation) THEN
+			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be %s: shard %s has copies', shard, done, m.relation);
+		END IF;
 		IF NOT pg_has_role(m.owner, 'USAGE') THEN
 			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = m.parent)),
 				DETAIL = CASE WHEN m.relation <> shard THEN format('Its shard %s is %s together with %s.', m.relation, done, shard) ELSE format('Shard %s is a part of it.', shard) END;

@@ -60,7 +60,8 @@ BEGIN
 	SELECT (array_agg(g.shard ORDER BY g.shard::oid))[1], array_agg(g.shard ORDER BY g.shard::oid), min(array_position(nodes, s.srvname)),
 		-- as move_shard() wants it
 		bool_and(pg_has_role(c.relowner, 'USAGE')
-			AND NOT coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'pinned')::boolean, false))
+			AND NOT coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'pinned')::boolean, false)
+			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies')))
 	FROM shardfdw_internal.shard_groups() g
 	JOIN pg_foreign_table f ON f.ftrelid = g.shard
 	JOIN pg_foreign_server s ON s.oid = f.ftserver
@@ -71,7 +72,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.movable_groups(name[]) IS
-	'Lists the groups of shards that are on nodes. Returns for each its first shard, all of them, the number of its node among these, and whether the caller may move it: owns its tables, and none of the shards is pinned (option of the foreign table).';
+	'Lists the groups of shards that are on nodes. Returns for each its first shard, all of them, the number of its node among these, and whether the caller may move it: owns its tables, and none of the shards is pinned (option of the foreign table) or has copies.';
 
 CREATE FUNCTION shardfdw.rebalance_plan(strategy text DEFAULT 'bytes', threshold double precision DEFAULT 0.1, drain name DEFAULT NULL)
 	RETURNS TABLE (step integer, shard regclass, shards regclass[], size_bytes bigint, source name, target name, imbalance_before double precision, imbalance_after double precision)
@@ -193,7 +194,7 @@ BEGIN
 	SELECT count(*), min(v.shard COLLATE "C") INTO held, example FROM shardfdw.shards v WHERE v.node = check_drained.node;
 	IF held > 0 THEN
 		RAISE WARNING USING MESSAGE = format('%s shards stay on node "%s"', held, node),
-			DETAIL = format('One of them is %s.', example), HINT = 'They are pinned, or not the caller''s, or were made meanwhile.';
+			DETAIL = format('One of them is %s.', example), HINT = 'They are pinned, or have copies, or are not the caller''s, or were made meanwhile.';
 	END IF;
 END
 $$;

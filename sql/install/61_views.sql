@@ -60,10 +60,13 @@ COMMENT ON COLUMN shardfdw_internal.placed_shards.bounds IS 'Which keys it takes
 GRANT SELECT ON shardfdw_internal.placed_shards TO PUBLIC;
 
 CREATE VIEW shardfdw.shards AS
-SELECT s.relation::text AS table_name, s.shard::text AS shard, s.node, s.bounds
-FROM shardfdw_internal.placed_shards s;
+SELECT s.relation::text AS table_name, s.shard::text AS shard, s.node, s.bounds,
+	shardfdw_internal.nodes_in_option(f.ftoptions, 'copies') AS copies, shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_copies') AS stale_copies
+FROM shardfdw_internal.placed_shards s JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = s.shard;
 COMMENT ON VIEW shardfdw.shards IS
-	'Lists the shards: table, node and bounds. Asks no node; shard_sizes() does.';
+	'Lists the shards: table, node, bounds and copies. Asks no node; shard_sizes() does.';
+COMMENT ON COLUMN shardfdw.shards.copies IS 'Nodes that have the same rows.';
+COMMENT ON COLUMN shardfdw.shards.stale_copies IS 'Nodes that had the same rows until they were disabled.';
 COMMENT ON COLUMN shardfdw.shards.table_name IS 'Sharded table, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that stands for the shard, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.shards.node IS 'Node that has it.';

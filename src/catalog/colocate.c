@@ -88,7 +88,12 @@ same_nodes(const ShardMap *map1, const ShardMap *map2)
 		return false;
 	for (int i = 0; i < map1->nshards; i++)
 	{
-		if (map1->shards[i].serverid != map2->shards[i].serverid)
+		const Shard *shard1 = &map1->shards[i];
+		const Shard *shard2 = &map2->shards[i];
+
+		/* copies, too: what is asked of both may have to be asked of a copy's node */
+		if (shard1->serverid != shard2->serverid || shard1->ncopies != shard2->ncopies ||
+			(shard1->ncopies > 0 && memcmp(shard1->copies, shard2->copies, sizeof(Oid) * shard1->ncopies) != 0))
 			return false;
 	}
 	return true;

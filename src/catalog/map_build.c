@@ -28,6 +28,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+bool		shard_map_build_seen_copies = false;
+
 static int
 compare_sources(const void *a, const void *b)
 {
@@ -244,6 +246,19 @@ placed_by(Oid relid)
 	return xid;
 }
 
+/* Servers of option `copies`.  Memory: current context. */
+static void
+fill_copies(Shard *shard, const char *value)
+{
+	List	   *names = shard_option_list(value);
+	Oid		   *copies = palloc(sizeof(Oid) * Max(list_length(names), 1));
+	ListCell   *lc;
+
+	foreach(lc, names)
+		copies[shard->ncopies++] = get_foreign_server_oid(lfirst(lc), false);
+	shard->copies = copies;
+}
+
 /* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's; what is needed on the way, scratch. */
 static void
 fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch)
@@ -257,6 +272,7 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	const char *schema = local_schema;
 	const char *name = local_name;
 	const char *from_item;
+	const char *copies = NULL;
 	ListCell   *lc;
 
 	if (local_schema == NULL || local_name == NULL)
@@ -270,6 +286,8 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 			schema = defGetString(elem);
 		else if (strcmp(elem->defname, "table_name") == 0)
 			name = defGetString(elem);
+		else if (strcmp(elem->defname, "copies") == 0)
+			copies = defGetString(elem);
 	}
 
 	shard->relid = relid;
@@ -286,6 +304,10 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	MemoryContextSwitchTo(oldcxt);
 	shard->nodeno = shard_map_build_node(map, table->serverid);
 	map->nodes[shard->nodeno].nshards++;
+	if (copies != NULL)
+		fill_copies(shard, copies);
+	if (shard->ncopies > 0)
+		shard_map_build_seen_copies = map->has_copies = true;
 	shard->name = pstrdup(local_name);
 	shard->relation = pstrdup(name);
 	shard->from_item = from_item == name ? shard->relation : pstrdup(from_item);

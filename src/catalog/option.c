@@ -89,6 +89,8 @@ static const OptionDef option_defs[] = {
 	{"standbys", ON_SERVER, OPTION_STANDBYS},
 	{"pinned", ON_TABLE, OPTION_BOOL},
 	{"unlogged", ON_TABLE, OPTION_BOOL},
+	{"copies", ON_TABLE, OPTION_LIST},
+	{"stale_copies", ON_TABLE, OPTION_LIST},
 	{"propagate_ddl", ON_SERVER, OPTION_BOOL},
 	{"partial_aggregates", ON_SERVER, OPTION_BOOL},
 	{"missing_partial_aggregates", ON_SERVER, OPTION_LIST},
@@ -478,6 +480,12 @@ shard_option_server_list(Oid serverid, const char *name)
 	const char *value = shard_option_server(serverid, name);
 
 	return value ? parse_list(value) : NIL;
+}
+
+List *
+shard_option_list(const char *value)
+{
+	return parse_list(value);
 }
 
 List *

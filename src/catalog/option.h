@@ -26,6 +26,9 @@ extern bool shard_option_server_bool(Oid serverid, const char *name, bool dflt);
 /* Elements (char *) of an option that is a list.  Memory: current context. */
 extern List *shard_option_server_list(Oid serverid, const char *name);
 
+/* Elements (char *) of the value of such an option.  Memory: current context. */
+extern List *shard_option_list(const char *value);
+
 /* Names (char *) in the option `extensions`.  Memory: current context. */
 extern List *shard_option_server_extensions(Oid serverid);
 

@@ -36,6 +36,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
 #include "foreign/fdwapi.h"
+#include "foreign/foreign.h"
 #include "identity.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
@@ -66,6 +67,7 @@ static HTAB *map_hash = NULL;
 static ShardCachedMap *retired_maps = NULL;
 static bool xact_ended = false; /* since the last look-up */
 static uint64 last_serial = 0;
+static List *redirected = NIL;	/* servers whose shards the transaction has read elsewhere; in TopTransactionContext */
 
 static void free_stale_maps(void);
 
@@ -191,6 +193,12 @@ shard_map_in_cluster(const ShardMap *map)
 	return true;
 }
 
+bool
+shard_map_seen_copies(void)
+{
+	return shard_map_build_seen_copies;
+}
+
 int
 shard_map_find(const ShardMap *map, Oid shard_relid)
 {
@@ -234,8 +242,28 @@ shard_map_get_levels_now(Oid relid)
 }
 
 bool
+shard_map_is_redirected(Oid serverid)
+{
+	return list_member_oid(redirected, serverid);
+}
+
+/* Raises where the transaction has read shards of a server elsewhere. */
+static Oid
+check_not_redirected(Oid serverid)
+{
+	if (list_member_oid(redirected, serverid))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("cannot write to node \"%s\" in this transaction", GetForeignServer(serverid)->servername),
+				 errdetail("It could not be connected to when the transaction read copies of its shards."),
+				 errhint("The transaction might succeed if retried.")));
+	return serverid;
+}
+
+bool
 shard_map_lock(const ShardMap *map, int shardno, int lockmode)
 {
+	(void) check_not_redirected(map->shards[shardno].serverid);
 	/* looks at what others have committed if it is a new lock; if not, nobody can have moved the shard */
 	LockRelationOid(map->shards[shardno].relid, lockmode);
 	return shard_map_get_levels(map->relid, true) == map;
@@ -360,6 +388,38 @@ copy_map(const ShardMap *map)
 	return copy;
 }
 
+/* Has a map, made by copy_map(), say that a shard is on a server. */
+static void
+put_shard(ShardMap *map, int shardno, Oid serverid)
+{
+	Shard	   *shard = &map->shards[shardno];
+
+	map->nodes[shard->nodeno].nshards--;
+	shard->serverid = serverid;
+	shard->nodeno = shard_map_build_node(map, serverid);
+	map->nodes[shard->nodeno].nshards++;
+}
+
+const ShardMap *
+shard_map_redirect(const ShardMap *map, const Oid *servers)
+{
+	ShardCachedMap *copy = copy_map(map);
+
+	for (int i = 0; i < map->nshards; i++)
+	{
+		MemoryContext oldcxt;
+
+		if (!OidIsValid(servers[i]))
+			continue;
+		oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+		redirected = list_append_unique_oid(redirected, map->shards[i].serverid);
+		MemoryContextSwitchTo(oldcxt);
+		put_shard(&copy->map, i, servers[i]);
+	}
+	shard_map_build_hosts(&copy->map);
+	return &copy->map;
+}
+
 const ShardMap *
 shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 {
@@ -382,10 +442,7 @@ shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 			continue;
 		if (copy == NULL)
 			copy = copy_map(map);
-		copy->map.nodes[copy->map.shards[i].nodeno].nshards--;
-		copy->map.shards[i].serverid = serverid;
-		copy->map.shards[i].nodeno = shard_map_build_node(&copy->map, serverid);
-		copy->map.nodes[copy->map.shards[i].nodeno].nshards++;
+		put_shard(&copy->map, i, serverid);
 	}
 	UnregisterSnapshot(then);
 	if (copy == NULL)
@@ -438,7 +495,7 @@ shard_map_server(Oid relid)
 		if (map)
 			shard_map_check_unmoved(map, NULL);
 	}
-	return GetForeignServerIdByRelId(relid);
+	return check_not_redirected(GetForeignServerIdByRelId(relid));
 }
 
 Oid
@@ -526,6 +583,7 @@ note_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			xact_ended = true;
+			redirected = NIL;	/* the memory is the transaction's */
 			break;
 		default:
 			break;

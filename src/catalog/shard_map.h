@@ -45,6 +45,10 @@ typedef struct Shard
 	 * "(SELECT remote AS local, ... FROM relation)".  An alias always follows.
 	 */
 	const char *from_item;
+
+	/* Servers that have the same rows, in the order of option `copies`: what is written goes there, too. */
+	int			ncopies;
+	const Oid  *copies;
 } Shard;
 
 /* The partition key by which the partitions of a table of two levels are sharded: by hash, over plain columns. */
@@ -90,6 +94,7 @@ typedef struct ShardMap
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
 	bool		has_triggers;	/* some shard has triggers here */
 	bool		foreign_definition; /* some shard's table is defined on its node alone, maybe in another way */
+	bool		has_copies;		/* some shard has copies */
 	bool		takes_all;		/* one shard, a partition that takes every key */
 	Oid			home;			/* takes_all: the schema, if all of its tables are on one node (home.h); else InvalidOid */
 	TransactionId newest_place; /* the youngest placed_by of all shards; invalid: all are frozen */
@@ -159,6 +164,16 @@ extern Oid	shard_map_server(Oid relid);
 extern const ShardMap *shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin);
 
 /*
+ * A copy of map, in the current context, that has its shards on servers (one for each shard; InvalidOid: where it is),
+ * for reading copies of them.  Until the transaction ends it must not write to what it reads elsewhere, since it would
+ * not see that: shard_map_lock() and its kind raise ERRCODE_CONNECTION_FAILURE then.
+ */
+extern const ShardMap *shard_map_redirect(const ShardMap *map, const Oid *servers);
+
+/* Has this transaction read shards of a server elsewhere? */
+extern bool shard_map_is_redirected(Oid serverid);
+
+/*
  * At REPEATABLE READ and above, raises ERRCODE_T_R_SERIALIZATION_FAILURE when a shard of map among
  * shards (shardnos; NULL: all) has moved since the transaction's snapshot.
  */
@@ -178,6 +193,9 @@ extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
  * or is being detached concurrently, where core names no ancestors any more.
  */
 extern Oid	shard_map_top(Oid relid);
+
+/* Has this session ever looked at a table that has copies?  Before, it has written to none. */
+extern bool shard_map_seen_copies(void);
 
 extern void shard_map_init(void);	/* registers invalidation callbacks */
 

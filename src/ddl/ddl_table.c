@@ -28,6 +28,7 @@
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
+#include "copies/copies.h"
 #include "ddl/ddl_name.h"
 #include "ddl/ddl_table.h"
 #include "foreign/foreign.h"
@@ -47,6 +48,46 @@ typedef enum ShardSide
 	SIDE_HERE,					/* its definition is changed on the coordinator only */
 	SIDE_BOTH
 } ShardSide;
+
+/* See shard_ddl_table_refuse_copies(). */
+static const char *refused_copies = NULL;
+
+const char *
+shard_ddl_table_refuse_copies(const char *what)
+{
+	const char *before = refused_copies;
+
+	refused_copies = what;
+	return before;
+}
+
+/* Notes the copies of a shard.  Errors: what is being done is not done to shards that have some. */
+static void
+fill_copies(ShardDdlShard *shard, const ForeignTable *table)
+{
+	List	   *names = NIL;
+	bool		has_copies = false;
+	Oid		   *copies;
+	ListCell   *lc;
+
+	foreach(lc, table->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "copies") == 0)
+			names = shard_option_list(defGetString(option));
+		has_copies |= strcmp(option->defname, "copies") == 0 || strcmp(option->defname, "stale_copies") == 0;
+	}
+	if (has_copies && refused_copies != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s is not supported for table \"%s\", whose shards have copies", refused_copies,
+						get_rel_name(shard_map_top(shard->relid)))));
+	copies = palloc(sizeof(Oid) * Max(list_length(names), 1));
+	foreach(lc, names)
+		copies[shard->ncopies++] = get_foreign_server_oid(lfirst(lc), false);
+	shard->copies = copies;
+}
 
 static void
 fill_shard(ShardDdlShard *shard, Oid relid, Oid serverid)
@@ -106,6 +147,7 @@ side_of(Oid relid, ShardDdlShard *shard)
 	{
 		side = SIDE_BOTH;
 		fill_shard(shard, relid, table->serverid);
+		fill_copies(shard, table);
 	}
 	table_close(rel, AccessShareLock);
 	return side;
@@ -158,6 +200,52 @@ note_whole_names(ShardDdlTable *table)
 	pfree(numbered);
 }
 
+void
+shard_ddl_table_check_copies(Oid relid)
+{
+	ListCell   *lc;
+
+	if (refused_copies == NULL || !shard_ddl_table_maybe(relid))
+		return;
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		ShardDdlShard shard = {lfirst_oid(lc)};
+
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
+			fill_copies(&shard, GetForeignTable(lfirst_oid(lc)));
+	}
+}
+
+/* Adds the copies of shards behind these. */
+static void
+add_copies(ShardDdlTable *table)
+{
+	int			nshards = table->nshards;
+	int			ncopies = 0;
+
+	for (int i = 0; i < nshards; i++)
+		ncopies += table->shards[i].ncopies;
+	if (ncopies == 0)
+		return;
+	/* what was changed before is changed in copies that have the same definition */
+	(void) shard_copies_apply();
+	shard_copies_note_sent();
+	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (nshards + ncopies));
+	for (int i = 0; i < nshards; i++)
+	{
+		for (int j = 0; j < table->shards[i].ncopies; j++)
+		{
+			ShardDdlShard *copy = &table->shards[table->nshards++];
+
+			*copy = table->shards[i];
+			copy->serverid = table->shards[i].copies[j];
+			copy->node = GetForeignServer(copy->serverid)->servername;
+			copy->ncopies = 0;
+			copy->is_copy = true;
+		}
+	}
+}
+
 static ShardDdlTable *
 make_table(Oid relid, int maxshards, bool is_reference)
 {
@@ -191,7 +279,10 @@ shard_ddl_table_by_itself(Oid relid)
 	ShardDdlTable *table = make_table(relid, 1, false);
 
 	table->nshards = 1;
-	return shard_guc_enable_ddl_propagation && shard_ddl_table_shard(relid, &table->shards[0]) ? table : NULL;
+	if (!shard_guc_enable_ddl_propagation || !shard_ddl_table_shard(relid, &table->shards[0]))
+		return NULL;
+	add_copies(table);
+	return table;
 }
 
 bool
@@ -247,6 +338,7 @@ shard_ddl_table(Oid relid)
 				 errdetail("Shard \"%s\" has other names on its node, or its server's option propagate_ddl is off, but other shards follow the table.",
 						   get_rel_name(here)),
 				 errhint("Set propagate_ddl to off for all of its servers, and change the shards with shardfdw.run_on_shards().")));
+	add_copies(table);
 	shard_ddl_table_sort(table);
 	note_whole_names(table);
 	return table;

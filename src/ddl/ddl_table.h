@@ -20,6 +20,9 @@ typedef struct ShardDdlShard
 	const char *schema;
 	const char *name;			/* the same there as here */
 	const char *relation;		/* quoted, qualified */
+	int			ncopies;		/* a shard with copies: how many, and on which servers */
+	const Oid  *copies;
+	bool		is_copy;		/* of the shard with the same relid */
 	bool		whole_name;		/* another shard ends in the same number, or it has none, see ddl_name.c */
 } ShardDdlShard;
 
@@ -28,7 +31,7 @@ typedef struct ShardDdlTable
 	Oid			relid;			/* the partitioned or reference table; a shard by itself */
 	const char *name;			/* for messages */
 	bool		is_reference;
-	int			nshards;		/* at least one */
+	int			nshards;		/* at least one; copies of shards count, too */
 	ShardDdlShard *shards;
 } ShardDdlTable;
 
@@ -70,6 +73,15 @@ extern Oid	shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE loc
 
 /* A find for the above: the table of the index that a RangeVar names, if the user owns it. */
 extern Oid	shard_ddl_table_of_index(void *index);
+
+/*
+ * What is being done, if it is not done to tables whose shards have copies: the functions above raise feature_not_supported for
+ * these then.  NULL: it is done.  Returns what was set before.
+ */
+extern const char *shard_ddl_table_refuse_copies(const char *what);
+
+/* Raises the same error for a table that is not looked up by these functions, its lock held or not. */
+extern void shard_ddl_table_check_copies(Oid relid);
 
 /* Foreign table relid, a shard that has its own name on its node: fills *shard.  False when it is none. */
 extern bool shard_ddl_table_shard(Oid relid, ShardDdlShard *shard);

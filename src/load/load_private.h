@@ -18,6 +18,7 @@
 #include "load/raw/fixed_width.h"
 #include "load/raw/key_reader.h"
 #include "load/raw/line_check.h"
+#include "load/raw/line_clock.h"
 #include "load/raw/line_probe.h"
 #include "load/raw/raw_mode.h"
 #include "load/resume.h"
@@ -77,6 +78,7 @@ typedef struct ShardLoad
 	ShardRawPlan plan;
 	ShardKeyReader *keys;
 	ShardLineCheck *check;		/* NULL: lines are sent without this check */
+	ShardLineClock *clock;		/* lines go to copies of shards, too; NULL: they do not, or triggers see to it */
 	ShardCopySet *set;
 	int			nconns;			/* that it may have to a node */
 	bool		spread;			/* over several connections of a node */

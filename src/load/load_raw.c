@@ -10,6 +10,7 @@
 #include "catalog/route.h"
 #include "commands/progress.h"
 #include "compat.h"
+#include "copies/copies.h"
 #include "load/load_private.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -266,6 +267,8 @@ open_target(ShardLoad *load, int shardno)
 		append_eol(&header, shard_load_row_eol(load));
 		shard_copy_target_set_header(target, header.data);
 	}
+	if (load->clock != NULL)
+		shard_copies_mirror(target, shard.relid);
 	if (load->duplicates)
 		shard_copy_target_set_staging(target,
 									  shard_duplicate_staging(load->duplicates, shardno, sql));
@@ -461,6 +464,11 @@ send_rows(ShardLoad *load)
 			return false;
 		if (load->check && !check_row(load))
 			continue;
+		if (load->clock != NULL && !shard_line_clock_passes(load->clock, load->row, load->row_line->content_bytes))
+		{
+			load->must_parse = true;
+			return false;
+		}
 		if (load->plan.binary)
 			(void) send_record(load);
 		else if (load->may_run && is_plain(load, load->row_line) && load->row_line->nbreaks == 0)
@@ -477,6 +485,12 @@ shard_load_raw(ShardLoad *load, int nconns)
 	bool		done;
 
 	open_set(load, nconns);
+	/* rows that are set aside, or are made here of records, are noted by the shards' triggers */
+	if (load->map->has_copies && load->rejects == NULL && load->duplicates == NULL && load->fixed == NULL && !load->plan.binary)
+	{
+		load->clock = shard_line_clock_create(load->cxt, load->cstate);
+		load->may_run = false;
+	}
 	if (load->options->ignore_errors && load->filter == NULL && !load->plan.binary)
 		load->check = shard_line_check_create(load->cxt, load->cstate);
 	load->by_position = load->fixed != NULL && load->filter == NULL && load->check == NULL;

@@ -18,6 +18,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_type.h"
+#include "catalog/shard_server.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
@@ -45,29 +46,6 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_placements);
 PG_FUNCTION_INFO_V1(shardfdw_set_placements);
-
-/* ---------- here ---------- */
-
-/* The catalog says that the shard is on the target.  Plans of it, and of its table, are made anew. */
-static void
-set_server(Oid relid, Oid parent, Oid source, Oid target)
-{
-	Relation	rel = table_open(ForeignTableRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for foreign table %u", relid);
-	PushActiveSnapshot(GetTransactionSnapshot());
-	((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver = target;
-	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
-	if (changeDependencyFor(RelationRelationId, relid, ForeignServerRelationId, source, target) != 1)
-		elog(ERROR, "unexpected dependencies of foreign table %u", relid);
-	PopActiveSnapshot();
-	heap_freetuple(tuple);
-	table_close(rel, RowExclusiveLock);
-	CacheInvalidateRelcacheByRelid(relid);
-	CacheInvalidateRelcacheByRelid(parent);
-}
 
 /* ---------- asked by another coordinator ---------- */
 
@@ -172,7 +150,7 @@ shardfdw_set_placements(PG_FUNCTION_ARGS)
 
 	lock_shards(shards, source);
 	foreach(lc, shards)
-		set_server(lfirst_oid(lc), get_partition_parent(lfirst_oid(lc), true), source, target);
+		shard_server_set(lfirst_oid(lc), get_partition_parent(lfirst_oid(lc), true), source, target);
 	PG_RETURN_VOID();
 }
 
@@ -227,7 +205,7 @@ shard_placement_switch(const ShardMove *move)
 	int			nbefore;
 
 	for (int i = 0; i < move->ntables; i++)
-		set_server(move->tables[i].relid, move->tables[i].parent, move->source, move->target);
+		shard_server_set(move->tables[i].relid, move->tables[i].parent, move->source, move->target);
 	run_on_peers(move, shard_node_peers(&nbefore), psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_placements(%s, %s, %s)", name_array(move),
 								quote_literal_cstr(move->source_name), quote_literal_cstr(move->target_name)));
 }

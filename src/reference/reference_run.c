@@ -24,17 +24,10 @@
 #include "miscadmin.h"
 #include "own_schema.h"
 #include "reference/reference_run.h"
-#include "remote/wire/wait.h"
-#include "remote/xact/twophase.h"
+#include "remote/run/settle.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-
-/* Prepared transactions that are older are not waited for: no session is about to commit them. */
-#define SETTLE_LIMIT_MS 5000
-
-/* Longest pause between two looks at them. */
-#define SETTLE_PAUSE_MS 20
 
 /* Commands with the same text for some nodes. */
 static ShardCommand *
@@ -105,58 +98,10 @@ shard_reference_run_end(ShardReferenceWrite *write, MemoryContext caller_cxt)
 	MemoryContextDelete(write->cxt);
 }
 
-/* ---------- settling ---------- */
-
-/*
- * Asks nodes for prepared transactions that are not older than *since (text of
- * seconds; NULL: all), which is set to the node's time.  Returns the nodes that have some; times[i] belongs to the
- * i-th of nodes.
- */
-static List *
-ask_prepared(ShardReferenceWrite *write, List *nodes, const char **times)
-{
-	const char *sql = psprintf("SELECT count(*), extract(epoch FROM clock_timestamp()) FROM pg_catalog.pg_prepared_xacts"
-							   " WHERE database = current_database() AND pg_catalog.starts_with(gid, %s)"
-							   " AND prepared > clock_timestamp() - interval '%d ms'"
-							   " AND extract(epoch FROM prepared) <= coalesce($1::numeric, 'infinity')",
-							   quote_literal_cstr(shard_twophase_gid_prefix()), SETTLE_LIMIT_MS);
-	int			ncommands = list_length(nodes);
-	ShardCommand *commands = make_commands(write, nodes, sql, 1, NULL);
-	List	   *busy = NIL;
-	int			nbusy = 0;
-
-	for (int i = 0; i < ncommands; i++)
-		commands[i].params = &times[i];
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < ncommands; i++)
-	{
-		PGresult   *res = commands[i].result;
-
-		if (PQntuples(res) != 1 || PQnfields(res) != 2 || strcmp(PQgetvalue(res, 0, 0), "0") == 0)
-			continue;
-		busy = lappend_oid(busy, commands[i].serverid);
-		times[nbusy++] = times[i] ? times[i] : pstrdup(PQgetvalue(res, 0, 1));
-	}
-	shard_command_free(commands, ncommands);
-	return busy;
-}
-
 void
 shard_reference_run_settle(ShardReferenceWrite *write)
 {
-	const char **times = palloc0(sizeof(char *) * Max(list_length(write->nodes), 1));
-	List	   *busy = write->nodes;
-	long		pause_ms = 1;
-
-	while (busy != NIL)
-	{
-		busy = ask_prepared(write, busy, times);
-		if (busy == NIL)
-			break;
-		(void) shard_wait_socket(-1, 0, pause_ms, false);
-		pause_ms = Min(pause_ms * 2, SETTLE_PAUSE_MS);
-	}
-	pfree(times);
+	list_free(shard_settle_wait(write->nodes, write->userid, SHARD_COMMAND_WRITE));
 }
 
 /* ---------- counts ---------- */

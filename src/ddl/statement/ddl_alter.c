@@ -12,12 +12,14 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
+#include "copies/copies_sql.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/alter/ddl_key_default.h"
 #include "ddl/alter/ddl_refer.h"
@@ -52,6 +54,24 @@ shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt)
 			return true;
 	}
 	return false;
+}
+
+/* Triggers of shards with copies refer to the columns of the primary key. */
+static void
+check_key_stays(ShardAlterState *state)
+{
+	bool		has_copies = false;
+	ListCell   *lc;
+
+	for (int i = 0; i < state->table->nshards; i++)
+		has_copies |= state->table->shards[i].is_copy;
+	foreach(lc, has_copies ? state->stmt->cmds : NIL)
+	{
+		const AlterTableCmd *cmd = lfirst(lc);
+
+		if (cmd->subtype == AT_DropColumn && shard_copies_is_key(state->table->relid, cmd->name))
+			shard_ddl_table_refuse(state->table, "DROP COLUMN of the primary key, where shards have copies,", NULL);
+	}
 }
 
 static void
@@ -386,6 +406,32 @@ alter_only(ShardDdlCall *call, ShardAlterState *state, AlterTableStmt *stmt)
 	return true;
 }
 
+/* Where copies are is said by functions that make them; a foreign table that a dump makes has had them. */
+static void
+check_options(const AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		ListCell   *option;
+
+		if (cmd->subtype != AT_GenericOptions)
+			continue;
+		foreach(option, (List *) cmd->def)
+		{
+			const char *name = lfirst_node(DefElem, option)->defname;
+
+			if (strcmp(name, "copies") == 0 || strcmp(name, "stale_copies") == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("option \"%s\" of foreign table \"%s\" cannot be changed by itself", name, stmt->relation->relname),
+						 errhint("shardfdw.shard_table(copies => ...), shardfdw.disable_node() and shardfdw.enable_node() do.")));
+		}
+	}
+}
+
 bool
 shard_ddl_alter_table(ShardDdlCall *call)
 {
@@ -393,6 +439,8 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	ShardAlterState state = {0};
 	bool		only = !stmt->relation->inh;
 
+	shard_ddl_table_check_copies(RangeVarGetRelid(stmt->relation, NoLock, true));
+	check_options(stmt);
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_ddl_attach(call);
 	if (shard_ddl_alter_table_is_cores(stmt))
@@ -411,6 +459,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	state.call = call;
 	state.stmt = copyObject(stmt);
 	state.stmt->relation->inh |= state.only_at_home;
+	check_key_stays(&state);
 	classify_all(&state);
 	if (!state.table->is_reference)
 	{

@@ -22,10 +22,13 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
 #include "compat.h"
+#include "copies/copies.h"
+#include "copies/copies_sql.h"
 #include "ddl/ddl_extension.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_late.h"
@@ -202,6 +205,8 @@ collect_extension(void)
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
 {
+	if (access == OAT_DROP && class == ForeignServerRelationId)
+		shard_ddl_copies_check_server(object, "drop");
 	if (access == OAT_DROP && collector != NULL && shard_guc_enable_ddl_propagation)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(collector->cxt);
@@ -228,6 +233,22 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
  * Dropping on the nodes
  */
 
+/* Adds a shard and its copies. */
+static void
+add_placements(ShardDdlTable *all, const ShardDdlShard *shard)
+{
+	all->shards[all->nshards++] = *shard;
+	for (int i = 0; i < shard->ncopies; i++)
+	{
+		ShardDdlShard *copy = &all->shards[all->nshards++];
+
+		*copy = *shard;
+		copy->serverid = shard->copies[i];
+		copy->ncopies = 0;
+		copy->is_copy = true;
+	}
+}
+
 /* One DROP TABLE per node, since its tables may depend on each other. */
 static void
 drop_tables(Collector *dropped, const char *cascade)
@@ -240,13 +261,19 @@ drop_tables(Collector *dropped, const char *cascade)
 
 	foreach(lc, dropped->copies)
 		nmax += ((ShardDdlTable *) lfirst(lc))->nshards;
+	foreach(lc, dropped->shards)
+		nmax += ((DroppedShard *) lfirst(lc))->shard.ncopies;
 	all.shards = palloc0(sizeof(ShardDdlShard) * Max(nmax, 1));
 	foreach(lc, dropped->shards)
 	{
 		DroppedShard *shard = lfirst(lc);
 
 		if (list_member_oid(dropped->tables, shard->parent))
-			all.shards[all.nshards++] = shard->shard;
+			add_placements(&all, &shard->shard);
+		else if (shard->shard.ncopies > 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot drop shard %s alone because it has copies", shard->shard.relation)));
 	}
 	foreach(lc, dropped->copies)
 	{
@@ -276,6 +303,13 @@ drop_tables(Collector *dropped, const char *cascade)
 			}
 		/* a table that is gone already is not an error */
 		shard_ddl_batch_add(batch, i, "DROP TABLE IF EXISTS %s%s", names.data, cascade);
+		for (int j = i; j < all.nshards; j++)
+			if ((all.shards[j].ncopies > 0 || all.shards[j].is_copy) && all.shards[j].serverid == all.shards[i].serverid)
+			{
+				const char *notes = shard_copies_notes(all.shards[j].schema, all.shards[j].name);
+
+				shard_ddl_batch_add(batch, i, "DROP TABLE IF EXISTS %s; DROP FUNCTION IF EXISTS %s()", notes, notes);
+			}
 	}
 	shard_ddl_batch_run(batch);
 }
@@ -345,6 +379,8 @@ run_collected(ShardDdlCall *call, bool cascade)
 {
 	Collector	mine = {CurrentMemoryContext};
 
+	/* what notes changes of shards with copies goes with them, and must be empty */
+	(void) shard_copies_apply();
 	mine.cascade = cascade;
 	mine.outer = collector;
 	collector = &mine;

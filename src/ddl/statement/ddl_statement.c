@@ -33,6 +33,7 @@
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
+#include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "utils/inval.h"
@@ -98,6 +99,8 @@ shard_ddl_prepare(Node *stmt)
 	 */
 	AcceptInvalidationMessages();
 	shard_ddl_check_own_schema(stmt);
+	if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->renameType == OBJECT_FOREIGN_SERVER)
+		shard_ddl_copies_check_server(get_foreign_server_oid(strVal(castNode(RenameStmt, stmt)->object), true), "rename");
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
 	{
 		shard_schema_lock_statement(stmt);
@@ -113,6 +116,7 @@ run(ShardDdlCall *call)
 {
 	ShardDdlRestOuter outer;
 	ShardPeerStatement sent;
+	const char *refused = shard_ddl_table_refuse_copies(shard_ddl_copies_refusal(call->pstmt->utilityStmt));
 
 	shard_peer_begin(&sent, call);
 	outer = shard_ddl_rest_suspend(shard_peer_before_nodes, &sent);
@@ -130,6 +134,7 @@ run(ShardDdlCall *call)
 		shard_ddl_late_end_seen();
 		shard_ddl_rest_resume(outer);
 		shard_peer_end(&sent);
+		(void) shard_ddl_table_refuse_copies(refused);
 	}
 	PG_END_TRY();
 }

@@ -55,6 +55,12 @@ extern bool shard_ddl_vacuum(ShardDdlCall *call);
 extern bool shard_ddl_reindex(ShardDdlCall *call);
 extern bool shard_ddl_cluster(ShardDdlCall *call);
 
+/* Raises dependent_objects_still_exist where foreign tables name a server as one that has copies of their shards; action: a verb. */
+extern void shard_ddl_copies_check_server(Oid serverid, const char *action);
+
+/* What it is that a statement does which is not done to tables whose shards have copies; NULL: it is done to them, too. */
+extern const char *shard_ddl_copies_refusal(Node *stmt);
+
 /* The commands that make a schema on a node, with a mark by which it is known as made by us. */
 extern char *shard_ddl_schema_command(const char *name);
 

@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
+#include "copies/copies.h"
 #include "commands/copy.h"
 #include "commands/copyfrom_internal.h"
 #include "deparse/dml.h"
@@ -261,6 +262,8 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 									  sink->load->staging(sink->load->arg, relid, copy_sql));
 	if (sink->load && sink->load->frame)
 		shard_copy_target_set_frame(target->stream, sink->load->frame(sink->load->arg, relid));
+	if (sink->load == NULL || (sink->load->refuse == NULL && sink->load->staging == NULL))
+		shard_copies_mirror(target->stream, relid);
 	target->lineno = sink->cstate ? &sink->cstate->cur_lineno : &no_lineno;
 
 	MemoryContextSwitchTo(oldcxt);

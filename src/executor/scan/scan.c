@@ -46,6 +46,7 @@
 #include "access/xact.h"
 #include "catalog/reference.h"
 #include "catalog/route.h"
+#include "copies/copies_read.h"
 #include "executor/executor.h"
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/scan.h"
@@ -600,6 +601,17 @@ choose_servers(ForeignScanState *node)
 	shard_read_role_choose(state->snapshot, serverids, state->userid);
 }
 
+/* May the scan read copies of shards whose primary is away? */
+static bool
+reads_copies(ForeignScanState *node)
+{
+	const ShardScanState *state = node->fdw_state;
+
+	/* a snapshot over all nodes is that of the primaries */
+	return !state->plan->locks_rows && !(state->snapshot && state->snapshot->local) &&
+		shard_statement_view_only_reads(node->ss.ps.state);
+}
+
 void
 shard_scan_start(ForeignScanState *node)
 {
@@ -614,6 +626,8 @@ shard_scan_start(ForeignScanState *node)
 	state->may_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows;
 	state->wait_set = shard_wait_set_create(state->run_cxt);
 	state->running = true;
+	if (state->maps[0]->has_copies && reads_copies(node))
+		state->maps[0] = shard_copies_read_map(state->maps[0], state->live, state->snapshot, state->userid);
 	choose_servers(node);
 	shard_scan_turn_first(state, reads_in_turns(node));
 	open_turn(node);

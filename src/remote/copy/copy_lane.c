@@ -37,6 +37,7 @@
  */
 #define PIECE_BYTES (32 * 1024 - 5)
 #define MAX_COPY_BYTES (32 * 1024 * 1024)	/* of one COPY, bounds the memory for lines */
+#define MAX_MIRRORED_BYTES (4 * 1024 * 1024)	/* the same where the rows are kept for mirrors until it is confirmed */
 
 static const char binary_header[] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
 static const char binary_trailer[] = "\377\377";
@@ -125,6 +126,11 @@ take_chunk(ShardCopyLane *lane)
 		lane->chunk.base_line = target->rows.base_line;
 	lane->chunk.nrows += target->rows.nrows;
 	appendBinaryStringInfo(&lane->chunk.lines, target->rows.lines.data, target->rows.lines.len);
+	if (target->mirrors != NIL)
+	{
+		appendBinaryStringInfo(&lane->mirrored, lane->chunk.data.data, ncomplete);
+		lane->mirrored_line = target->last_line;
+	}
 	target->stat.nrows_sent += target->rows.nrows;
 	target->stat.nbytes_sent += ncomplete;
 	shard_copy_rows_reset_target(target);
@@ -175,7 +181,7 @@ choose_next_span(ShardCopyLane *lane)
 	{
 		ShardCopyTarget *other = fullest_target(lane, target);
 
-		end = lane->end_soon || lane->copy_bytes >= MAX_COPY_BYTES ||
+		end = lane->end_soon || lane->copy_bytes >= (target->mirrors != NIL ? MAX_MIRRORED_BYTES : MAX_COPY_BYTES) ||
 			(other && other->put_pos > own_bytes) ||
 			(lane->flushing && own_bytes == 0);
 		if (!end && own_bytes < Min(worth_bytes(lane), PIECE_BYTES))
@@ -269,6 +275,8 @@ start_copy(ShardCopyLane *lane)
 	}
 	if (lane->set->guarded)
 		shard_copy_guard_append(lane, &sql, rolled_back, sql.len > nbytes);
+	else if (lane->target->before != NULL)
+		appendStringInfo(&sql, "%s; %s; %s", lane->target->before, lane->target->copy_sql, lane->target->after);
 	else
 		appendStringInfoString(&sql, lane->target->copy_sql);
 	lane->state = COPY_STARTING;
@@ -326,7 +334,31 @@ end_chunk(ShardCopyLane *lane)
 	if (lane->set->guarded)
 		shard_copy_guard_drop(lane);
 	shard_copy_rows_reset(&lane->chunk, 0, 2 * lane->set->chunk_bytes);
+	resetStringInfo(&lane->mirrored);
 	lane->target = NULL;
+}
+
+/* Hands the rows of the COPY, which the node has stored, to the target's mirrors. */
+static void
+mirror_rows(ShardCopyLane *lane)
+{
+	ListCell   *lc;
+
+	foreach(lc, lane->target->mirrors)
+	{
+		ShardCopyTarget *mirror = lfirst(lc);
+		ShardCopyRows *rows = &mirror->rows;
+
+		if (rows->nrows == 0)
+			rows->base_line = lane->chunk.base_line;
+		appendBinaryStringInfo(&rows->data, lane->mirrored.data, lane->mirrored.len);
+		appendBinaryStringInfo(&rows->lines, lane->chunk.lines.data, lane->chunk.lines.len);
+		rows->nrows += lane->chunk.nrows;
+		mirror->last_line = lane->mirrored_line;
+		mirror->put_pos = rows->data.len;
+		mirror->charged_bytes += lane->mirrored.len;
+		lane->set->nbytes += lane->mirrored.len;
+	}
 }
 
 /* The node has confirmed the rows of the COPY. */
@@ -346,6 +378,7 @@ confirm_rows(ShardCopyLane *lane)
 				 errhint("A trigger on the node may have skipped rows.")));
 	if (lane->set->guarded && !shard_copy_guard_confirm(lane))
 		return;
+	mirror_rows(lane);
 	end_chunk(lane);
 }
 

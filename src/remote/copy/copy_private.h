@@ -129,6 +129,8 @@ typedef struct ShardCopyLane
 	/* the COPY under way */
 	ShardCopyTarget *target;
 	ShardCopyRows chunk;		/* data: of the chunk; lines, nrows: of the whole COPY */
+	StringInfoData mirrored;	/* data of the whole COPY, of a target with mirrors */
+	uint64		mirrored_line;	/* input line of its last row */
 	const char *span;			/* bytes that are being sent: rows, header, trailer */
 	int			span_bytes;
 	int			nsent;			/* of them, that libpq has */
@@ -171,6 +173,9 @@ struct ShardCopyTarget
 	ShardCopyDetour *detour;	/* NULL: none */
 	const ShardCopyFrame *frame;	/* NULL: none */
 	bool		framed;			/* first_sql was sent, and last_sql was not */
+	List	   *mirrors;		/* targets that get the rows which this one has stored */
+	const char *before;			/* commands around each COPY; NULL: none */
+	const char *after;
 	ShardCopyTargetStat stat;	/* what is counted here: all but nbytes_buffered */
 };
 
@@ -281,6 +286,7 @@ struct ShardCopySet
 	bool		judging;		/* an error is known; those of earlier lines are looked for */
 	ShardCopyError first;
 	bool		user_lines;
+	bool		has_mirrors;	/* of some target */
 	bool		guarded;
 	bool		on_error;		/* refused rows are handed over whatever the reason */
 	ShardCopyRefuseHook refuse;

@@ -104,6 +104,13 @@ tick(ShardCopySet *set)
 	watch_sockets(set, 0);
 }
 
+/* Has a lane rows, for mirrors, and has given its connection to others? */
+static bool
+needs_connection(const ShardCopyLane *lane)
+{
+	return lane->set->has_mirrors && lane->conn == NULL && shard_copy_lane_has_rows(lane);
+}
+
 static bool
 has_work(const ShardCopyLane *lane)
 {
@@ -120,11 +127,13 @@ advance_all(ShardCopySet *set)
 
 	set->npumped = 0;
 	foreach(lc, set->lanes)
+		shard_copy_lane_advance(lfirst(lc));
+	/* each may have given rows to another one, for mirrors */
+	foreach(lc, set->lanes)
 	{
 		ShardCopyLane *lane = lfirst(lc);
 
-		shard_copy_lane_advance(lane);
-		if (lane->flushing && has_work(lane))
+		if (lane->flushing && (has_work(lane) || (needs_connection(lane) && !set->judging)))
 			busy = true;
 	}
 	return busy;
@@ -164,6 +173,8 @@ wait_for_nodes(ShardCopySet *set)
 	watch_sockets(set, set->progress ? TICK_MS : WAIT_MS);
 }
 
+static void hold_mirrors(ShardCopySet *set);
+
 /* Waits until an eighth of the buffers is free. */
 static void
 make_room(ShardCopySet *set)
@@ -171,6 +182,7 @@ make_room(ShardCopySet *set)
 	set->full = true;
 	for (;;)
 	{
+		hold_mirrors(set);
 		(void) pump(set);
 		if (set->nbytes <= set->limit_bytes - set->limit_bytes / 8)
 			break;
@@ -254,12 +266,32 @@ static void
 hold_lane(ShardCopyTarget *target)
 {
 	ShardCopySet *set = target->set;
+	ListCell   *lc;
 
 	check_not_lost(set);
 	/* stays set if the following fails: the row that is to be sent is in the buffer already */
 	set->lost = true;
 	take_connection(target);
+	foreach(lc, target->mirrors)
+		take_connection(lfirst(lc));
 	set->lost = false;
+}
+
+/* Gives lanes that have rows for mirrors their connections back. */
+static void
+hold_mirrors(ShardCopySet *set)
+{
+	ListCell   *lc;
+
+	if (!set->has_mirrors)
+		return;
+	foreach(lc, set->lanes)
+	{
+		ShardCopyLane *lane = lfirst(lc);
+
+		if (needs_connection(lane))
+			hold_lane(linitial(lane->targets));
+	}
 }
 
 /* Sends all rows of lane (NULL: of all lanes). */
@@ -274,10 +306,16 @@ send_all(ShardCopySet *set, ShardCopyLane *only)
 		ShardCopyLane *lane = lfirst(lc);
 
 		lane->flushing = only == NULL || lane == only;
-		Assert(lane->conn || !shard_copy_lane_has_rows(lane));
+		Assert(lane->conn || !shard_copy_lane_has_rows(lane) || set->has_mirrors);
 	}
+	if (only == NULL)
+		hold_mirrors(set);
 	while (pump(set))
+	{
 		wait_for_nodes(set);
+		if (only == NULL)
+			hold_mirrors(set);
+	}
 	foreach(lc, set->lanes)
 		((ShardCopyLane *) lfirst(lc))->flushing = false;
 }
@@ -431,6 +469,7 @@ add_lane(ShardCopySet *set, Oid serverid, Oid userid, ShardCopyLane *main, int l
 	lane->holder.lost = lose_connection;
 	lane->state = COPY_IDLE;
 	shard_copy_rows_init(&lane->chunk);
+	initStringInfo(&lane->mirrored);
 	set->lanes = lappend(set->lanes, lane);
 	return lane;
 }
@@ -528,6 +567,28 @@ shard_copy_target_set_frame(ShardCopyTarget *target, const ShardCopyFrame *frame
 	MemoryContextSwitchTo(oldcxt);
 }
 
+void
+shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nservers, const char *before, const char *after)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(target->set->cxt);
+
+	Assert(!target->set->guarded);
+	target->before = pstrdup(before);
+	target->after = pstrdup(after);
+	for (int i = 0; i < nservers; i++)
+	{
+		ShardCopyTarget *mirror = shard_copy_target_open(target->set, servers[i], target->lane->userid, target->copy_sql,
+														 target->binary, target->label);
+
+		mirror->header = target->header;
+		mirror->before = target->before;
+		mirror->after = target->after;
+		target->mirrors = lappend(target->mirrors, mirror);
+		target->set->has_mirrors = true;
+	}
+	MemoryContextSwitchTo(oldcxt);
+}
+
 StringInfo
 shard_copy_target_buffer(ShardCopyTarget *target)
 {
@@ -552,7 +613,10 @@ charge(ShardCopyTarget *target, int nbytes)
 	if (set->nbytes > set->limit_bytes)
 		make_room(set);
 	else
+	{
+		hold_mirrors(set);
 		(void) pump(set);
+	}
 }
 
 void

@@ -120,6 +120,13 @@ extern ShardCopyTarget *shard_copy_target_open(ShardCopySet *set, Oid serverid, 
 extern void shard_copy_target_set_header(ShardCopyTarget *target, const char *header);
 
 /*
+ * Before the first row, after the header: the rows that the node has stored go on to tables of the same name on further servers, by
+ * the same mapping, chunk by chunk.  So errors are those of this node, and those who wait for each other do so there.
+ * before, after: commands around each COPY, on all of them.  Not for guarded sets.
+ */
+extern void shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nservers, const char *before, const char *after);
+
+/*
  * The buffer to append one encoded row to; after appending call
  * shard_copy_target_put, which may send (and waits only when the set's memory
  * is full).

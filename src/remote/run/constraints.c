@@ -39,7 +39,18 @@ set_mode(const char *name, const char *sql)
 void
 shard_constraints_set_all(bool deferred)
 {
-	set_mode(NULL, deferred ? "SET CONSTRAINTS ALL DEFERRED" : "SET CONSTRAINTS ALL IMMEDIATE");
+	const char *sql = deferred ? "SET CONSTRAINTS ALL DEFERRED" : "SET CONSTRAINTS ALL IMMEDIATE";
+
+	/* what keeps shards from committing without their copies has to wait for these: they are changed at the end */
+	if (!deferred && shard_txn_upcalls->may_have_copies())
+	{
+		(void) shard_txn_upcalls->apply_copies();
+		sql = psprintf("%s; DO %s", sql,
+					   quote_literal_cstr("DECLARE name text; BEGIN FOR name IN SELECT DISTINCT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_constraint c"
+										  " JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.conname = 'shardfdw_copied' AND c.contype = 't'"
+										  " LOOP EXECUTE 'SET CONSTRAINTS ' || name || '.shardfdw_copied DEFERRED'; END LOOP; END"));
+	}
+	set_mode(NULL, sql);
 }
 
 /*

@@ -29,4 +29,10 @@ extern void shard_read_role_run_writing(void (*run) (void *arg), void *arg);
 
 extern void shard_read_role_init(void);
 
+/*
+ * Can the primary of a node be read?  Connects to it where the session has no connection that works; if that fails, it is
+ * not tried again for five seconds.
+ */
+extern bool shard_read_role_primary_is_there(Oid serverid, Oid userid);
+
 #endif

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "foreign/foreign.h"
+#include "remote/run/read_role.h"
 #include "remote/run/read_role_private.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/node_stat.h"
@@ -124,6 +125,18 @@ shard_read_primary_answers(ShardReadNode *node)
 	if (!TimestampDifferenceExceeds(Max(node->position->asked_at, node->primary->asked_at), GetCurrentTimestamp(), ASK_PRIMARY_MS))
 		return shard_read_has_connection(node->primary) || ask_primary(node, NULL, &none);
 	return shard_read_ask_position(node) || !shard_read_primary_is_lost(node);
+}
+
+bool
+shard_read_role_primary_is_there(Oid serverid, Oid userid)
+{
+	ShardReadNode node = {0};
+	PGresult   *none;
+
+	node.serverid = serverid;
+	node.userid = userid;
+	node.primary = shard_pool_get(serverid, userid);
+	return shard_read_has_connection(node.primary) || ask_primary(&node, NULL, &none);
 }
 
 /* Takes the answers that connections to the primary still owe about its position. */

@@ -438,4 +438,7 @@ shard_connection_is_aborted(const ShardConn *conn)
 	return shard_connection_in_xact(conn) && PQtransactionStatus(conn->pg) == PQTRANS_INERROR;
 }
 
+/* To be called once: hint tells what can be done about a node that cannot be connected to, for messages; it may return NULL. */
+extern void shard_connection_set_hint(const char *(*hint) (const char *node));
+
 #endif

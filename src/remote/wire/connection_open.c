@@ -131,11 +131,27 @@ was_refused(const ShardConn *conn)
 	return refused;
 }
 
+static const char *(*connect_hint) (const char *node) = NULL;
+
+void
+shard_connection_set_hint(const char *(*hint) (const char *node))
+{
+	connect_hint = hint;
+}
+
+/* What to do about a node that cannot be connected to; NULL: nothing is known. */
+static const char *
+hint_for(const char *node)
+{
+	return connect_hint ? connect_hint(node) : NULL;
+}
+
 /* Raises why conn could not be opened; it is broken afterwards. */
 static void
 fail_connecting(ShardConn *conn, const char *reason)
 {
 	bool		refused = reason && conn->opening.nrefused > 0;
+	const char *hint = refused ? NULL : hint_for(conn->node);
 	char	   *detail;
 
 	/* the time was spent on retries: the node's reason to refuse is reported, if it is still known */
@@ -149,7 +165,8 @@ fail_connecting(ShardConn *conn, const char *reason)
 	ereport(ERROR,
 			(errcode(refused ? ERRCODE_TOO_MANY_CONNECTIONS : ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 			 errmsg("could not connect to node \"%s\"", conn->node),
-			 errdetail_internal("%s", detail)));
+			 errdetail_internal("%s", detail),
+			 hint ? errhint("%s", hint) : 0));
 }
 
 /*
@@ -405,6 +422,7 @@ begin_connection(ShardConn *conn, const char *const *keywords, const char *const
 	{
 		char	   *reason = shard_error_clean_text(conn->pg ? PQerrorMessage(conn->pg) : _("out of memory"));
 		char	   *name = pstrdup(conn->node);
+		const char *hint = hint_for(name);
 
 		shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
 		PQfinish(conn->pg);
@@ -413,7 +431,8 @@ begin_connection(ShardConn *conn, const char *const *keywords, const char *const
 		ereport(ERROR,
 				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 				 errmsg("could not connect to node \"%s\"", name),
-				 errdetail_internal("%s", reason)));
+				 errdetail_internal("%s", reason),
+				 hint ? errhint("%s", hint) : 0));
 	}
 	PQsetNoticeReceiver(conn->pg, shard_connection_keep_notice, conn);
 	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);

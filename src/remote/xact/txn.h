@@ -129,6 +129,15 @@ typedef struct ShardTxnUpcalls
 	 * first.  Once per statement for the writer: shard_stream_drain_queue().
 	 */
 	void		(*drain_queue) (ShardPool *pool);
+
+	/*
+	 * Before the commit: sends to copies of shards what was written to these: shard_copies_apply().  True: something was
+	 * sent, so the commit must have two phases.
+	 */
+	bool		(*apply_copies) (void);
+
+	/* May what this session writes have copies?  Then a node must not commit by itself: shard_map_seen_copies(). */
+	bool		(*may_have_copies) (void);
 } ShardTxnUpcalls;
 
 /* Also registers the (sub)transaction callbacks. */

@@ -10,7 +10,7 @@
  *	 several wrote, or one and the
  *	   coordinator --------------------> twophase.c
  *	 the same with commit_protocol
- *	   = '1pc', or in recovery --------> COMMIT on all at once, waited for
+ *	   = '1pc', or in recovery --------> COMMIT on all at once, waited for (not where shards have copies)
  *
  * Several are the connections to several nodes, or the writer and the extra writers
  * of one node: what counts is how many remote transactions have to end alike.
@@ -371,8 +371,12 @@ pre_commit(void)
 	ShardConnList all;
 	ShardConnList readers = {NULL, 0, 0};
 	ShardConnList written = {NULL, 0, 0};
+	bool		has_copies;
 
 	settle_writers();
+	has_copies = shard_txn_upcalls->apply_copies();
+	if (has_copies)
+		settle_writers();
 	all = all_conns();
 	for (int i = 0; i < all.nconns; i++)
 	{
@@ -393,7 +397,7 @@ pre_commit(void)
 		return;
 
 	/* in recovery the local transaction cannot write a log row; those on nodes are READ ONLY */
-	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC || RecoveryInProgress() ||
+	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_copies) || RecoveryInProgress() ||
 		(written.nconns == 1 && shard_txn_is_remote_only()))
 		commit_in_one_phase(written.conns, written.nconns);
 	else

@@ -1,0 +1,567 @@
+-- Copies of shards on further nodes.
+--
+-- Options of the foreign table say where they are: copies, a text[] of the nodes that have the same rows, and stale_copies, of those that
+-- were disabled and have missed changes. Beside each placement of such a shard stands a table of notes, and triggers of the
+-- shard note there which keys a transaction has changed; src/copies/ takes the notes when the transaction commits.
+
+CREATE FUNCTION shardfdw_internal.nodes_in_option(options text[], name text) RETURNS name[]
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce((SELECT o.option_value::name[] FROM pg_options_to_table(options) o WHERE o.option_name = nodes_in_option.name), '{}')
+$$;
+COMMENT ON FUNCTION shardfdw_internal.nodes_in_option(text[], text) IS
+	'Reads a foreign table''s option copies or stale_copies. Returns the nodes; an empty array where the option is not set.';
+
+CREATE FUNCTION shardfdw_internal.has_copies(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT EXISTS (SELECT FROM pg_partition_tree(relation) t JOIN pg_foreign_table f ON f.ftrelid = t.relid
+		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies'))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.has_copies(regclass) IS
+	'Tells whether a shard, or some shard of a table, has copies, or had them until their node was disabled.';
+
+CREATE FUNCTION shardfdw_internal.check_no_copies(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF shardfdw_internal.has_copies(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot %s table "%s" because its shards have copies', action, (SELECT relname FROM pg_class WHERE oid = relation)),
+			HINT = format('SELECT shardfdw.unshard_table(%1$L), and SELECT shardfdw.shard_table(%1$L, ...) without copies, make it one that has none.',
+				(SELECT coalesce(a.relid, relation) FROM pg_partition_ancestors(relation) WITH ORDINALITY a(relid, n) ORDER BY a.n DESC LIMIT 1));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_no_copies(regclass, text) IS
+	'Checks that the shards of a table have no copies; action: what is asked for, as a verb. Returns nothing; raises feature_not_supported.';
+
+CREATE FUNCTION shardfdw_internal.shard_placements(relation regclass)
+	RETURNS TABLE (shard regclass, schema_name name, shard_name name, node name, role text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT f.ftrelid::regclass, n.nspname, c.relname, p.node, p.role
+	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+	CROSS JOIN LATERAL (
+		SELECT 0 AS ord, s.srvname AS node, 'primary' AS role
+		UNION ALL SELECT u.ord, u.node, 'copy' FROM unnest(shardfdw_internal.nodes_in_option(f.ftoptions, 'copies')) WITH ORDINALITY u(node, ord)
+		UNION ALL SELECT 1000 + u.ord, u.node, 'stale' FROM unnest(shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_copies')) WITH ORDINALITY u(node, ord)) p
+	WHERE i.inhparent = relation
+	ORDER BY c.relname::text COLLATE "C", p.ord
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_placements(regclass) IS
+	'Lists where the shards of a table are. Returns for each its name, and the nodes that have it: role primary, copy, or stale for a copy that has missed changes.';
+
+CREATE FUNCTION shardfdw_internal.notes_name(shard_name name) RETURNS name
+	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT 'shardfdw_notes_' || md5(shard_name::text)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.notes_name(name) IS
+	'Names the table beside a shard, and the function of its triggers, that note which keys were changed. Returns the name.';
+
+CREATE FUNCTION shardfdw_internal.note_copies_commands(schema_name name, shard_name name, key name[]) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; GRANT SELECT, DELETE ON %2$s TO PUBLIC; '
+		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
+		'CREATE TRIGGER shardfdw_copy_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_copy_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_copy_delete AFTER DELETE ON %1$s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_copy_truncate BEFORE TRUNCATE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		-- in sessions that play a replica, too
+		'ALTER TABLE %1$s ENABLE ALWAYS TRIGGER shardfdw_copy_insert, ENABLE ALWAYS TRIGGER shardfdw_copy_update, ENABLE ALWAYS TRIGGER shardfdw_copy_delete, ENABLE ALWAYS TRIGGER shardfdw_copy_truncate; '
+		'CREATE CONSTRAINT TRIGGER shardfdw_copied AFTER INSERT ON %2$s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION %2$s(); '
+		'ALTER TABLE %2$s ENABLE ALWAYS TRIGGER shardfdw_copied',
+		n.shard, n.notes,
+		(SELECT string_agg(format('array_agg(%1$I) AS %3$s%2$s', k.name, k.ord, x.prefix), ', ' ORDER BY x.prefix DESC, k.ord) FROM (VALUES ('o'), ('n')) x(prefix), unnest(key) WITH ORDINALITY k(name, ord)),
+		format($body$
+#variable_conflict use_column
+DECLARE
+	shard CONSTANT text := %4$L;
+	noted text[];
+BEGIN
+	IF TG_NAME = 'shardfdw_copied' THEN
+		IF EXISTS (SELECT FROM %1$s) THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s was changed, and its copies were not', shard),
+				HINT = 'Change the rows of the sharded table on its coordinator.';
+		END IF;
+		RETURN NULL;
+	END IF;
+	IF TG_OP = 'TRUNCATE' THEN
+		IF current_setting('shardfdw_copies.applied', true) IS DISTINCT FROM 'on' THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s cannot be truncated without its copies', shard),
+				HINT = 'Truncate the sharded table on its coordinator.';
+		END IF;
+		DELETE FROM %1$s;
+		RETURN NULL;
+	END IF;
+	IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = TG_RELID AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND NOT starts_with(t.tgname::text, 'shardfdw_copy_'))
+		OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = TG_RELID) THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has copies, and triggers or rules of its own', shard),
+			DETAIL = 'What they do would not be done to the copies.', HINT = 'Drop them, and make triggers of the sharded table on its coordinator.';
+	END IF;
+	IF current_setting('shardfdw_copies.applied', true) = 'on' THEN
+		RETURN NULL;
+	END IF;
+	IF TG_OP = 'INSERT' THEN
+		INSERT INTO %1$s SELECT %2$s, %3$s FROM shardfdw_new HAVING count(*) > 0;
+	ELSIF TG_OP = 'DELETE' THEN
+		INSERT INTO %1$s SELECT %3$s, %2$s FROM shardfdw_old HAVING count(*) > 0;
+	ELSE
+		INSERT INTO %1$s SELECT o.*, n.* FROM (SELECT %3$s FROM shardfdw_old HAVING count(*) > 0) o, (SELECT %3$s FROM shardfdw_new) n;
+	END IF;
+	IF FOUND THEN
+		noted := coalesce(nullif(current_setting('shardfdw_copies.noted', true), ''), '{}');
+		IF shard <> ALL (noted) THEN
+			PERFORM set_config('shardfdw_copies.noted', (noted || shard)::text, true);
+		END IF;
+	END IF;
+	RETURN NULL;
+END
+$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard))
+	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_copies_commands(name, name, name[]) IS
+	'Writes the commands that make, beside a placement of a shard with copies, what notes the keys of changed rows and keeps transactions from committing as long as copies lack the changes. key: columns of the primary key. Returns the commands in one text.';
+
+CREATE FUNCTION shardfdw_internal.drop_copy_commands(schema_name name, shard_name name) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('DROP TABLE IF EXISTS %I.%I, %I.%I; DROP FUNCTION IF EXISTS %I.%I()', schema_name, shard_name, schema_name, n, schema_name, n)
+	FROM shardfdw_internal.notes_name(shard_name) n
+$$;
+COMMENT ON FUNCTION shardfdw_internal.drop_copy_commands(name, name) IS
+	'Writes the commands that drop a placement of a shard with copies, if it is there, and what stands beside it. Returns them in one text.';
+
+CREATE FUNCTION shardfdw_internal.copy_shard_rows(shard regclass, node name) RETURNS bigint
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_shard_rows';
+COMMENT ON FUNCTION shardfdw_internal.copy_shard_rows(regclass, name) IS
+	'Copies the rows of a shard from its node into the table of its name on another node, as part of this transaction. Returns their number; raises insufficient_privilege for who does not own it, and the nodes'' errors.';
+
+CREATE FUNCTION shardfdw_internal.set_shard_node(shard regclass, node name) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_set_shard_node';
+COMMENT ON FUNCTION shardfdw_internal.set_shard_node(regclass, name) IS
+	'Has the catalog say that a shard, which is locked, is on another node. Returns nothing; raises insufficient_privilege for who does not own it.';
+
+CREATE FUNCTION shardfdw_internal.settle_node(node name) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_settle_node';
+COMMENT ON FUNCTION shardfdw_internal.settle_node(name) IS
+	'Waits until what transactions of this server have prepared on a node by now is committed or rolled back there. Returns nothing; raises object_in_use where that does not come to an end by itself, and the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.set_copies(shard regclass, copies name[], stale_copies name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	options CONSTANT text[] := (SELECT f.ftoptions FROM pg_foreign_table f WHERE f.ftrelid = shard);
+	command text;
+BEGIN
+	SELECT string_agg(CASE WHEN x.value <> '{}' THEN format('%s %s %L', CASE WHEN x.is_set THEN 'SET' ELSE 'ADD' END, x.name, x.value::text) ELSE 'DROP ' || x.name END, ', ') INTO command
+	FROM (SELECT v.name, v.value, EXISTS (SELECT FROM pg_options_to_table(options) o WHERE o.option_name = v.name) AS is_set
+		  FROM (VALUES ('copies', copies), ('stale_copies', stale_copies)) v(name, value)) x
+	WHERE x.value <> '{}' OR x.is_set;
+	IF command IS NOT NULL THEN
+		EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (%s)', shard, command);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.set_copies(regclass, name[], name[]) IS
+	'Notes which nodes have copies of a shard. Returns nothing; raises insufficient_privilege for who does not own it.';
+
+CREATE FUNCTION shardfdw_internal.check_copyable(relation regclass) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	refusal CONSTANT text := format('cannot make copies of the shards of table "%s"', (SELECT relname FROM pg_class WHERE oid = relation));
+	r record;
+BEGIN
+	PERFORM shardfdw_internal.check_no_peers('copies of shards', 'make');
+	IF (SELECT c.relispartition FROM pg_class c WHERE c.oid = relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is a partition';
+	END IF;
+	IF shardfdw_internal.is_unlogged(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged',
+			DETAIL = 'A node that crashes would lose the rows that the others have.';
+	END IF;
+	SELECT i.indexrelid INTO r FROM pg_index i WHERE i.indrelid = relation AND i.indisprimary;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
+			DETAIL = 'Changed rows are known by it.';
+	END IF;
+	SELECT a.attname INTO r FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::smallint[], i.indclass::oid[]) k(attnum, class)
+	JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum JOIN pg_type t ON t.oid = a.atttypid JOIN pg_opclass c ON c.oid = k.class
+	WHERE i.indrelid = relation AND i.indisprimary AND (t.typarray = 0 OR NOT c.opcdefault) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because of column "%s" of its primary key', refusal, r.attname),
+			DETAIL = 'It is an array, or has another operator class than the default one of its type.';
+	END IF;
+	SELECT k.conname INTO r FROM pg_constraint k WHERE k.contype = 'f' AND (k.conrelid = relation OR k.confrelid = relation) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because of foreign key "%s"', refusal, r.conname),
+			HINT = 'Drop it first.';
+	END IF;
+	SELECT a.attname INTO r FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = 'money'::regtype LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because column "%s" has type money', refusal, r.attname),
+			DETAIL = 'Servers write its values by their own settings.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_copyable(regclass) IS
+	'Checks that the shards of a table can have copies. Returns nothing; raises feature_not_supported, naming what is in the way.';
+
+CREATE FUNCTION shardfdw_internal.check_copies(copies integer, relation regclass, colocate_with regclass, mode text) RETURNS integer
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	had CONSTANT bigint := (SELECT 1 + max(x.n) FROM (SELECT count(*) FILTER (WHERE p.role <> 'primary') AS n FROM shardfdw_internal.shard_placements(colocate_with) p GROUP BY p.shard) x);
+BEGIN
+	IF copies NOT BETWEEN 1 AND 16 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'the number of copies must be between 1 and 16';
+	END IF;
+	IF copies <> had THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s, with which it is to be colocated, has its shards on %s nodes each', colocate_with, had),
+			HINT = 'Leave copies out.';
+	END IF;
+	copies := coalesce(copies, had, 1);
+	IF copies > 1 AND mode = 'online' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard table "%s" online with copies', (SELECT relname FROM pg_class WHERE oid = relation)),
+			HINT = 'Leave the mode out: others wait, then, until all rows are on the nodes.';
+	END IF;
+	RETURN copies;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_copies(integer, regclass, regclass, text) IS
+	'Checks how many nodes are to have each shard; null stands for as many as have those of colocate_with, or 1. Returns the number; raises invalid_parameter_value and feature_not_supported.';
+
+CREATE FUNCTION shardfdw_internal.choose_copies(placement name[], nodes name[], copies integer, colocate_with regclass) RETURNS text[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	candidates name[];
+	n integer;
+BEGIN
+	IF colocate_with IS NOT NULL THEN
+		IF EXISTS (SELECT FROM shardfdw_internal.shard_placements(colocate_with) p WHERE p.role = 'stale') THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+				MESSAGE = format('cannot colocate with "%s" because copies of it are stale', colocate_with), HINT = 'Enable the node first, with shardfdw.enable_node().';
+		END IF;
+		-- in the order of the remainders, as hash_placement() has them
+		RETURN ARRAY(SELECT shardfdw_internal.nodes_in_option(f.ftoptions, 'copies')::text
+			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_foreign_table f ON f.ftrelid = c.oid
+			CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
+			WHERE i.inhparent = colocate_with ORDER BY b.bound[2]::integer);
+	END IF;
+	candidates := ARRAY(SELECT x.node FROM unnest(coalesce(nodes, shardfdw_internal.accepting_nodes())) WITH ORDINALITY x(node, ord) GROUP BY x.node ORDER BY min(x.ord));
+	n := cardinality(candidates);
+	IF copies > n THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('cannot have %s copies of each shard on %s nodes', copies, n);
+	END IF;
+	-- those of the shards of one node are on all the others, so that these share its work when it fails
+	RETURN ARRAY(SELECT ARRAY(SELECT candidates[1 + (array_position(candidates, p.node) - 1 + 1 + ((p.ord - 1) / n + k) % (n - 1)) % n] FROM generate_series(0, copies - 2) k)::text
+		FROM unnest(placement) WITH ORDINALITY p(node, ord) ORDER BY p.ord);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.choose_copies(name[], name[], integer, regclass) IS
+	'Chooses the nodes of copies. placement: the node of each shard; copies: how many nodes are to have it, that one included. Returns for each shard the other nodes, as an array in text form; raises invalid_parameter_value or object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.make_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	schema_name CONSTANT name := shardfdw_internal.shard_schema(relation);
+	names CONSTANT name[] := ARRAY(SELECT c.relname FROM unnest(shards) WITH ORDINALITY s(oid, ord) JOIN pg_class c ON c.oid = s.oid ORDER BY s.ord);
+	distinct_nodes CONSTANT name[] := ARRAY(SELECT DISTINCT n FROM unnest(nodes) n);
+	table_options text;
+	made record;
+BEGIN
+	PERFORM shardfdw_internal.make_objects_on_nodes(relation, distinct_nodes);
+	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
+	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes INTO made FROM shardfdw_internal.shard_table_commands(relation) c;
+	PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, made.prefixes, made.suffixes);
+	table_options := shardfdw_internal.shard_storage_options(relation);
+	IF table_options IS NOT NULL THEN
+		PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, ARRAY['ALTER TABLE '], ARRAY[format(' SET (%s)', table_options)]);
+	END IF;
+	FOR i IN 1 .. cardinality(shards)
+	LOOP
+		PERFORM shardfdw_internal.copy_shard_rows(shards[i], nodes[i]);
+	END LOOP;
+	PERFORM shardfdw_internal.index_shards(relation, names, nodes);
+	PERFORM shardfdw_internal.note_placements(relation, shards, nodes);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_placements(regclass, regclass[], name[]) IS
+	'Makes copies of some shards of a table, which is locked, on a node each. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.note_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT count(q) FROM (
+		SELECT array_agg(s.node ORDER BY s.ord) AS nodes, array_agg(s.shard::regclass::text ORDER BY s.ord) AS labels,
+			array_agg(shardfdw_internal.note_copies_commands(n.nspname, c.relname, k.columns) ORDER BY s.ord) AS commands
+		FROM unnest(shards, nodes) WITH ORDINALITY s(shard, node, ord) JOIN pg_class c ON c.oid = s.shard JOIN pg_namespace n ON n.oid = c.relnamespace,
+			(SELECT array_agg(a.attname ORDER BY k.ord) AS columns FROM pg_index i CROSS JOIN LATERAL unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) WITH ORDINALITY k(attnum, ord)
+			 JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum WHERE i.indrelid = relation AND i.indisprimary) k) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_placements(regclass, regclass[], name[]) IS
+	'Makes what note_copies_commands() writes for some placements of shards of a table. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.own_notes(relation regclass) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT count(q) FROM (
+		SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS labels, array_agg(format('DO %L', format(
+			'DECLARE owner text := (SELECT pg_catalog.pg_get_userbyid(n.relowner) FROM pg_catalog.pg_class c, pg_catalog.pg_class n WHERE c.oid = %1$L::pg_catalog.regclass AND n.oid = %2$L::pg_catalog.regclass AND c.relowner <> n.relowner); '
+			'BEGIN IF owner IS NOT NULL THEN owner := (SELECT pg_catalog.pg_get_userbyid(c.relowner) FROM pg_catalog.pg_class c WHERE c.oid = %1$L::pg_catalog.regclass); '
+			'EXECUTE pg_catalog.format(''ALTER TABLE %2$s OWNER TO %%1$I; ALTER FUNCTION %2$s() OWNER TO %%1$I'', owner); END IF; END',
+			format('%I.%I', p.schema_name, p.shard_name), format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name))))) AS commands
+		FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale') x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
+$$;
+COMMENT ON FUNCTION shardfdw_internal.own_notes(regclass) IS
+	'Gives what stands beside the placements of a table''s shards to those who own these on the nodes. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.make_copies(relation regclass, placed text[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	primaries record;
+	copies record;
+	one record;
+BEGIN
+	PERFORM shardfdw_internal.check_copyable(relation);
+	SELECT array_agg(x.shard) AS shards, array_agg(x.node) AS nodes INTO primaries
+	FROM (SELECT f.ftrelid::regclass AS shard, s.srvname AS node, 1 + b.bound[2]::integer AS number
+		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+		CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
+		WHERE i.inhparent = relation ORDER BY b.bound[2]::integer) x;
+	SELECT array_agg(u.shard) AS shards, array_agg(c.node) AS nodes INTO copies
+	FROM unnest(primaries.shards) WITH ORDINALITY u(shard, number) CROSS JOIN LATERAL unnest(placed[u.number]::name[]) c(node);
+	PERFORM shardfdw_internal.make_placements(relation, copies.shards, copies.nodes);
+	PERFORM shardfdw_internal.note_placements(relation, primaries.shards, primaries.nodes);
+	FOR one IN SELECT u.shard, placed[u.number]::name[] AS copies FROM unnest(primaries.shards) WITH ORDINALITY u(shard, number)
+	LOOP
+		PERFORM shardfdw_internal.set_copies(one.shard, one.copies, '{}');
+	END LOOP;
+	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
+	PERFORM shardfdw_internal.own_notes(relation);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_copies(regclass, text[]) IS
+	'Gives the shards of a table, which is locked, copies on further nodes: placed has for each remainder an array of nodes in text form. Returns nothing; raises what is in the way, and nodes'' errors.';
+
+CREATE FUNCTION shardfdw_internal.apply_copies() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_apply_copies';
+COMMENT ON FUNCTION shardfdw_internal.apply_copies() IS
+	'Sends what this transaction has changed in shards with copies to these, as its commit would. Returns nothing; raises the nodes'' errors.';
+
+CREATE FUNCTION shardfdw_internal.tables_with_copies(node name, roles text[]) RETURNS SETOF regclass
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT x.relation FROM (
+		SELECT DISTINCT i.inhparent::regclass AS relation FROM pg_foreign_table f JOIN pg_inherits i ON i.inhrelid = f.ftrelid
+		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies')) x
+	WHERE EXISTS (SELECT FROM shardfdw_internal.shard_placements(x.relation) p WHERE p.node = tables_with_copies.node AND p.role = ANY (roles))
+	ORDER BY x.relation::oid
+$$;
+COMMENT ON FUNCTION shardfdw_internal.tables_with_copies(name, text[]) IS
+	'Lists the tables whose shards have copies, and of which a node has placements in some role (see shard_placements()). Returns them by OID.';
+
+CREATE FUNCTION shardfdw_internal.lock_copies(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+BEGIN
+	IF NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
+	END IF;
+	EXECUTE format('LOCK TABLE %s IN EXCLUSIVE MODE', relation);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_copies(regclass) IS
+	'Keeps all others from writing to a table until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
+
+CREATE FUNCTION shardfdw_internal.check_node_name(node name) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF node IS NULL OR NOT EXISTS (SELECT FROM shardfdw.nodes n WHERE n.name = node) THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('node "%s" does not exist', node), HINT = 'The view shardfdw.nodes lists the nodes.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_node_name(name) IS
+	'Checks that a node exists. Returns nothing; raises undefined_object.';
+
+CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relation regclass;
+	p record;
+	promoted name[] := '{}';
+	chosen name;
+	n bigint := 0;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('disable_node');
+	PERFORM shardfdw_internal.check_node_name(name);
+	PERFORM shardfdw_internal.apply_copies();
+	FOR relation IN SELECT t FROM shardfdw_internal.tables_with_copies(name, '{primary,copy}') t
+	LOOP
+		PERFORM shardfdw_internal.lock_copies(relation);
+		FOR p IN SELECT x.shard, max(x.node) FILTER (WHERE x.role = 'primary') AS home,
+				coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
+			FROM shardfdw_internal.shard_placements(relation) x GROUP BY x.shard
+			HAVING bool_or(x.node = name AND x.role <> 'stale') ORDER BY x.shard::oid
+		LOOP
+			IF p.home = name THEN
+				chosen := p.copies[1];
+				IF chosen IS NULL THEN
+					RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot disable node "%s" because no other node has the rows of shard %s', name, p.shard),
+						HINT = 'Enable another node that has a copy of it first.';
+				END IF;
+				PERFORM shardfdw_internal.set_shard_node(p.shard, chosen);
+				promoted := promoted || chosen;
+			ELSE
+				chosen := name;
+			END IF;
+			PERFORM shardfdw_internal.set_copies(p.shard, array_remove(p.copies, chosen), p.stale || name);
+			n := n + 1;
+		END LOOP;
+	END LOOP;
+	-- what the node had committed, and they have only prepared yet
+	IF promoted <> '{}' THEN
+		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
+		FOR chosen IN SELECT DISTINCT u FROM unnest(promoted) u
+		LOOP
+			PERFORM shardfdw_internal.settle_node(chosen);
+		END LOOP;
+	END IF;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.disable_node(name) IS
+	'Goes on without a node: of shards that have copies, what the node has is marked as stale, and where it was the primary, a copy takes its place. The node is not asked. Waits for all who write to the tables. Returns the number of shards; raises object_not_in_prerequisite_state where no other node has the rows, insufficient_privilege for who does not own the tables.';
+REVOKE ALL ON FUNCTION shardfdw.disable_node(name) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.enable_node(name name) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relation regclass;
+	shards regclass[];
+	homes name[];
+	home name;
+	commands text[];
+	p record;
+	n bigint := 0;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('enable_node');
+	PERFORM shardfdw_internal.check_node_name(name);
+	PERFORM shardfdw_internal.apply_copies();
+	FOR relation IN SELECT t FROM shardfdw_internal.tables_with_copies(name, '{stale}') t
+	LOOP
+		PERFORM shardfdw_internal.lock_copies(relation);
+		SELECT array_agg(x.shard ORDER BY x.shard::oid), array_agg(shardfdw_internal.drop_copy_commands(x.schema_name, x.shard_name) ORDER BY x.shard::oid) INTO shards, commands
+		FROM shardfdw_internal.shard_placements(relation) x WHERE x.node = name AND x.role = 'stale';
+		CONTINUE WHEN shards IS NULL;
+		homes := ARRAY(SELECT DISTINCT x.node FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = ANY (shards) AND x.role = 'primary');
+		-- what is committed and still prepared there is copied, too; what is prepared on the node keeps its old tables
+		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
+		FOREACH home IN ARRAY homes || name
+		LOOP
+			PERFORM shardfdw_internal.settle_node(home);
+		END LOOP;
+		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(shards)]), commands, 'write');
+		PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(name, ARRAY[cardinality(shards)]));
+		FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
+			FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = ANY (shards) GROUP BY x.shard
+		LOOP
+			PERFORM shardfdw_internal.set_copies(p.shard, p.copies || name, array_remove(p.stale, name));
+			n := n + 1;
+		END LOOP;
+		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[name]);
+		PERFORM shardfdw_internal.own_notes(relation);
+	END LOOP;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.enable_node(name) IS
+	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, and nodes'' errors.';
+REVOKE ALL ON FUNCTION shardfdw.enable_node(name) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.compare_copies(relation regclass) RETURNS TABLE (shard regclass, node name, role text, row_count bigint, checksum numeric, is_equal boolean)
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	place name;
+BEGIN
+	IF compare_copies.relation IS NULL OR NOT shardfdw_internal.is_sharded(compare_copies.relation) THEN
+		PERFORM shardfdw_internal.raise_other_kind(compare_copies.relation, 'sharded table');
+	END IF;
+	PERFORM shardfdw_internal.apply_copies();
+	PERFORM shardfdw_internal.lock_copies(compare_copies.relation);
+	FOR place IN SELECT DISTINCT p.node FROM shardfdw_internal.shard_placements(compare_copies.relation) p WHERE p.role <> 'stale'
+	LOOP
+		PERFORM shardfdw_internal.settle_node(place);
+	END LOOP;
+	RETURN QUERY
+	WITH placed AS MATERIALIZED (
+		SELECT p.*, row_number() OVER () AS number FROM shardfdw_internal.shard_placements(compare_copies.relation) p WHERE p.role <> 'stale'
+	), answers AS MATERIALIZED (
+		SELECT q.command, (q.fields)[1]::bigint AS n, (q.fields)[2]::numeric AS hash
+		FROM (SELECT array_agg(p.node ORDER BY p.number) AS nodes, array_agg(p.shard::text ORDER BY p.number) AS labels,
+				array_agg(format('SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM ONLY %I.%I t', p.schema_name, p.shard_name) ORDER BY p.number) AS commands
+			  FROM placed p) x
+		CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', labels => x.labels) q
+	)
+	SELECT p.shard, p.node, p.role, a.n, a.hash, (a.n, a.hash) = (h.n, h.hash)
+	FROM placed p JOIN answers a ON a.command = p.number
+	JOIN placed o ON o.shard = p.shard AND o.role = 'primary' JOIN answers h ON h.command = o.number
+	ORDER BY p.number;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.compare_copies(regclass) IS
+	'Compares the copies of a table''s shards with their primaries, row by row; writers wait meanwhile. Returns for each shard and node that is in step the number of rows, a sum of hashes of them, and whether both are those of the primary; raises insufficient_privilege for who does not own the table, and nodes'' errors.';
+
+CREATE FUNCTION shardfdw_internal.inspect_copies(nodes name[], compare_rows boolean) RETURNS TABLE (node name, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	tables CONSTANT regclass[] := ARRAY(SELECT DISTINCT i.inhparent::regclass FROM pg_foreign_table f JOIN pg_inherits i ON i.inhrelid = f.ftrelid
+		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies'));
+	relation regclass;
+BEGIN
+	RETURN QUERY SELECT p.node, 'warning', format('copies of %s shards are stale, %s among them', count(*), (array_agg(p.shard::text ORDER BY p.shard::text))[1])
+	FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role = 'stale' GROUP BY p.node ORDER BY p.node::text COLLATE "C";
+	-- what notes changes, see note_copies_commands()
+	RETURN QUERY SELECT q.node, 'error', CASE WHEN q.ok THEN format('what notes changes of shard %s is missing or disabled', x.shards[q.command]) ELSE q.message END
+	FROM (SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS shards, array_agg(format(
+			'SELECT count(*) FROM pg_trigger g WHERE g.tgenabled = ''A'' AND (g.tgrelid = to_regclass(%1$L) AND starts_with(g.tgname::text, ''shardfdw_copy_'') OR g.tgrelid = to_regclass(%2$L) AND g.tgname = ''shardfdw_copied'') AND g.tgfoid = to_regproc(%2$L)',
+			format('%I.%I', p.schema_name, p.shard_name), format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name)))) AS commands
+		  FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role <> 'stale' AND p.node = ANY (nodes)) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', false) q
+	WHERE x.nodes IS NOT NULL AND (NOT q.ok OR (q.fields)[1] <> '5') ORDER BY q.command;
+	IF compare_rows THEN
+		FOREACH relation IN ARRAY tables
+		LOOP
+			CONTINUE WHEN NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation)
+				OR EXISTS (SELECT FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale' AND p.node <> ALL (nodes));
+			RETURN QUERY SELECT c.node, 'error', format('the copy of shard %s has other rows than its primary', c.shard) FROM shardfdw.compare_copies(relation) c WHERE NOT c.is_equal;
+		END LOOP;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.inspect_copies(name[], boolean) IS
+	'Looks for copies of shards that are stale, and for placements on nodes, which answer, of which changes would not be noted; with compare_rows also for copies that differ. Returns a row for each, with status warning or error.';

@@ -1,0 +1,38 @@
+/*
+ * copies.h
+ *	  What a transaction has changed in shards that have copies, on its way to these.
+ */
+#ifndef SHARDFDW_COPIES_H
+#define SHARDFDW_COPIES_H
+
+#include "postgres.h"
+
+#include "remote/copy/copy_stream.h"
+
+/*
+ * Brings the copies of all shards in line with what this transaction has written to these so far, in this transaction.
+ * To be called before it commits, and before the definition of such a table changes.  Returns whether anything was sent to
+ * copies, by this or otherwise: then the transaction must commit in two phases.
+ * Errors: nodes'; 55000 where a copy differs; 40001 where that may be a matter of snapshots.
+ */
+extern bool shard_copies_apply(void);
+
+/* To be called by who changes copies by itself: this transaction must commit in two phases. */
+extern void shard_copies_note_sent(void);
+
+/*
+ * Has what a load or INSERT sends to a shard's target go to the copies as well, after the primary has stored it; triggers do not note
+ * it then.  Before the first row.  Only for rows that mean the same on every server, whatever its clock; not for guarded sets.
+ */
+extern void shard_copies_mirror(ShardCopyTarget *target, Oid shard);
+
+/* Hint for messages about a node that cannot be connected to; NULL where that does not concern copies. */
+extern const char *shard_copies_hint(const char *node);
+
+/*
+ * Commands that open and close what is not noted, since it is done to all placements alike.
+ */
+#define SHARD_COPIES_APPLY_ON "SET LOCAL shardfdw_copies.applied = 'on'"
+#define SHARD_COPIES_APPLY_OFF "SET LOCAL shardfdw_copies.applied = 'off'"
+
+#endif

@@ -1,0 +1,422 @@
+/*
+ * copies_apply.c
+ *	  What a transaction has changed in shards that have copies, on its way to these.
+ *
+ * Whatever way a write takes to a shard, triggers there note the keys of the rows that it changes, and refuse to let the
+ * transaction commit as long as there are notes (41_copies.sql).  So nothing in the executor has to know of copies:
+ *
+ *	 each connection that has written --> which shards have notes?
+ *	 primary --> keys whose rows were there before --> DELETE on the copies, counts compared
+ *			`--> rows of all noted keys, as they are now --> COPY into the copies
+ *	 primary: notes are deleted
+ *
+ * All of it belongs to the transaction, which then commits in two phases.  The primary has locked the rows and checked
+ * unique keys, so transactions wait for each other there, and copies decide nothing.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/option.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "copies/copies.h"
+#include "copies/copies_rows.h"
+#include "copies/copies_sql.h"
+#include "foreign/foreign.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "remote/run/command.h"
+#include "remote/run/settle.h"
+#include "remote/xact/txn_private.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/varlena.h"
+
+/* The setting by which triggers say which shards have notes: a text[] of qualified names. */
+#define NOTED "shardfdw_copies.noted"
+
+/* Most bytes of keys that one shard may answer with. */
+#define MAX_KEY_BYTES ((size_t) 1024 * 1024 * 1024)
+
+/* A shard with notes, on a connection that has written. */
+typedef struct NotedShard
+{
+	Oid			userid;			/* by whose mapping it was written to */
+	const ShardMap *map;
+	const Shard *shard;
+	ShardCopiesSql sql;
+	ShardCommand *answer;		/* to sql.keys */
+	int64		nrows;			/* rows that are there now */
+} NotedShard;
+
+/* When the transaction began that was the last one to change copies otherwise than by notes. */
+static TimestampTz sent_by = 0;
+
+/* ---------- which shards ---------- */
+
+static NotedShard *
+make_noted(const char *name, const ShardWriter *writer)
+{
+	NotedShard *noted = palloc0(sizeof(NotedShard));
+	Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name))), NoLock, true);
+	int			shardno = -1;
+
+	noted->userid = writer->userid;
+	if (OidIsValid(relid) && get_rel_relispartition(relid))
+	{
+		noted->map = shard_map_get(get_partition_parent(relid, false));
+		shardno = noted->map ? shard_map_find(noted->map, relid) : -1;
+	}
+	if (shardno < 0 || noted->map->shards[shardno].serverid != writer->serverid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s on node \"%s\" has copies, but is no shard of this coordinator there", name, writer->node),
+				 errdetail("Triggers on the node note what has to be sent to copies.")));
+	noted->shard = &noted->map->shards[shardno];
+	shard_copies_sql(noted->map, shardno, &noted->sql);
+	return noted;
+}
+
+/* Asks all connections that have written which shards have notes: List of NotedShard. */
+static List *
+find_noted(void)
+{
+	int			nwriters = list_length(shard_txn_writers);
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(nwriters, 1));
+	List	   *noted = NIL;
+	ListCell   *lc;
+
+	foreach(lc, shard_txn_writers)
+	{
+		const ShardWriter *writer = lfirst(lc);
+		ShardCommand *command = &commands[foreach_current_index(lc)];
+
+		command->serverid = writer->serverid;
+		command->userid = writer->userid;
+		command->sql = "SELECT pg_catalog.current_setting('" NOTED "', true)";
+		command->only_reads = true;
+		command->nfields = 1;
+	}
+	shard_command_run(commands, nwriters, SHARD_COMMAND_WRITE, false);
+	foreach(lc, shard_txn_writers)
+	{
+		const PGresult *res = commands[foreach_current_index(lc)].result;
+		ListCell   *name;
+
+		if (PQntuples(res) != 1 || PQgetisnull(res, 0, 0) || PQgetvalue(res, 0, 0)[0] == '\0')
+			continue;
+		foreach(name, shard_option_list(PQgetvalue(res, 0, 0)))
+			noted = lappend(noted, make_noted(lfirst(name), lfirst(lc)));
+	}
+	shard_command_free(commands, nwriters);
+	return noted;
+}
+
+/* ---------- keys ---------- */
+
+/* Asks the primaries for the keys. */
+static ShardCommand *
+ask_keys(List *noted)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(noted));
+	ListCell   *lc;
+
+	foreach(lc, noted)
+	{
+		NotedShard *one = lfirst(lc);
+		ShardCommand *command = &commands[foreach_current_index(lc)];
+
+		command->serverid = one->shard->serverid;
+		command->userid = one->userid;
+		command->sql = one->sql.keys;
+		command->label = one->shard->name;
+		command->portable_text = true;
+		command->nfields = 3 + one->sql.nkeys;
+		command->max_bytes = MAX_KEY_BYTES;
+		one->answer = command;
+	}
+	shard_command_run(commands, list_length(noted), SHARD_COMMAND_WRITE, false);
+	return commands;
+}
+
+static int64
+number_of(const PGresult *res, int row, int field)
+{
+	return PQgetisnull(res, row, field) ? 0 : strtoi64(PQgetvalue(res, row, field), NULL, 10);
+}
+
+/* A row of the answer: keys of which some rows were there before. */
+typedef struct KeyChunk
+{
+	const NotedShard *noted;
+	int64		nbefore;
+	const char **arrays;
+} KeyChunk;
+
+/* List of KeyChunk of which something has to be deleted on copies; counts the rows that are there now. */
+static List *
+read_keys(List *noted)
+{
+	List	   *chunks = NIL;
+	ListCell   *lc;
+
+	foreach(lc, noted)
+	{
+		NotedShard *one = lfirst(lc);
+		const PGresult *res = one->answer->result;
+
+		for (int row = 0; row < PQntuples(res); row++)
+		{
+			KeyChunk   *chunk;
+
+			one->nrows += number_of(res, row, 0);
+			if (number_of(res, row, 2) != 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("what was changed in shard %s cannot be told from its notes", one->shard->name),
+						 errhint("Its triggers on node \"%s\" may have been disabled, or its primary key may not hold there.",
+								 GetForeignServer(one->shard->serverid)->servername)));
+			if (number_of(res, row, 1) == 0)
+				continue;
+			chunk = palloc0(sizeof(KeyChunk));
+			chunk->noted = one;
+			chunk->nbefore = number_of(res, row, 1);
+			chunk->arrays = palloc(sizeof(char *) * one->sql.nkeys);
+			for (int i = 0; i < one->sql.nkeys; i++)
+				chunk->arrays[i] = PQgetvalue(res, row, 3 + i);
+			chunks = lappend(chunks, chunk);
+		}
+	}
+	return chunks;
+}
+
+/* ---------- deleting ---------- */
+
+static void
+report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwanted)
+{
+	const char *node = GetForeignServer(serverid)->servername;
+
+	/* the node's snapshot may be older than a commit that the primary's snapshot shows */
+	if (IsolationUsesXactSnapshot() && nfound < nwanted)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access to the copy of shard %s on node \"%s\"", noted->shard->name, node),
+				 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
+				 errhint("The transaction might succeed if retried; shardfdw.compare_copies() shows whether the copy differs.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the copy of shard %s on node \"%s\" differs", noted->shard->name, node),
+			 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
+			 errhint("Have it made again: SELECT shardfdw.disable_node(%s); SELECT shardfdw.enable_node(%s).",
+					 quote_literal_cstr(node), quote_literal_cstr(node))));
+}
+
+/* A command for a copy has found fewer rows than it should: they may be prepared there. */
+static void
+delete_again(const ShardCommand *command, const KeyChunk *chunk, int64 nfound)
+{
+	if (nfound < chunk->nbefore && !IsolationUsesXactSnapshot())
+	{
+		ShardCommand again = *command;
+
+		list_free(shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE));
+		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
+		nfound += strtoi64(PQcmdTuples(again.result), NULL, 10);
+		shard_command_free(&again, 1);
+	}
+	if (nfound != chunk->nbefore)
+		report_difference(chunk->noted, command->serverid, nfound, chunk->nbefore);
+}
+
+/* Runs sql on all copies of the shards, once for each connection. */
+static void
+run_on_copies(List *noted, const char *sql)
+{
+	ShardCommand *commands;
+	int			ncommands = 0;
+	int			nmax = 0;
+	ListCell   *lc;
+
+	foreach(lc, noted)
+		nmax += ((NotedShard *) lfirst(lc))->shard->ncopies;
+	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
+	foreach(lc, noted)
+	{
+		const NotedShard *one = lfirst(lc);
+
+		for (int i = 0; i < one->shard->ncopies; i++)
+		{
+			bool		found = false;
+
+			for (int j = 0; j < ncommands && !found; j++)
+				found = commands[j].serverid == one->shard->copies[i] && commands[j].userid == one->userid;
+			if (found)
+				continue;
+			commands[ncommands].serverid = one->shard->copies[i];
+			commands[ncommands].userid = one->userid;
+			commands[ncommands++].sql = sql;
+		}
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, ncommands);
+}
+
+static void
+delete_rows(List *chunks)
+{
+	ShardCommand *commands;
+	const KeyChunk **of;
+	int			ncommands = 0;
+	int			nmax = 0;
+	ListCell   *lc;
+
+	foreach(lc, chunks)
+		nmax += ((KeyChunk *) lfirst(lc))->noted->shard->ncopies;
+	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
+	of = palloc(sizeof(KeyChunk *) * Max(nmax, 1));
+	foreach(lc, chunks)
+	{
+		const KeyChunk *chunk = lfirst(lc);
+		const Shard *shard = chunk->noted->shard;
+
+		for (int i = 0; i < shard->ncopies; i++)
+		{
+			ShardCommand *command = &commands[ncommands];
+
+			command->serverid = shard->copies[i];
+			command->userid = chunk->noted->userid;
+			command->sql = chunk->noted->sql.delete;
+			command->label = shard->name;
+			command->nparams = chunk->noted->sql.nkeys;
+			command->params = chunk->arrays;
+			command->inlines = true;
+			of[ncommands++] = chunk;
+		}
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+	{
+		int64		nfound = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
+
+		if (nfound != of[i]->nbefore)
+			delete_again(&commands[i], of[i], nfound);
+	}
+	shard_command_free(commands, ncommands);
+}
+
+/* ---------- rows ---------- */
+
+static void
+send_rows(const NotedShard *noted, ShardCopySet *set, MemoryContext cxt)
+{
+	const Shard *shard = noted->shard;
+	int64		nrows = shard_copies_rows_send(shard, noted->userid, noted->sql.rows, noted->sql.insert, shard->copies, shard->ncopies, set, cxt);
+
+	if (nrows != noted->nrows)
+		elog(ERROR, "shard %s has " INT64_FORMAT " rows to be copied instead of " INT64_FORMAT, shard->name, nrows, noted->nrows);
+}
+
+static void
+insert_rows(List *noted, MemoryContext cxt)
+{
+	ShardCopySet *set = shard_copy_set_create(cxt, NULL, NULL);
+	ListCell   *lc;
+
+	foreach(lc, noted)
+		if (((NotedShard *) lfirst(lc))->nrows > 0)
+			send_rows(lfirst(lc), set, cxt);
+	shard_copy_set_finish(set);
+}
+
+/* ---------- notes ---------- */
+
+/* Deletes the notes; what the triggers that look for them are to find, they have found then. */
+static void
+forget_notes(List *noted)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(noted));
+	ListCell   *lc;
+
+	foreach(lc, noted)
+	{
+		const NotedShard *one = lfirst(lc);
+		ShardCommand *command = &commands[foreach_current_index(lc)];
+
+		command->serverid = one->shard->serverid;
+		command->userid = one->userid;
+		command->sql = one->sql.forget;
+		command->label = one->shard->name;
+	}
+	shard_command_run(commands, list_length(noted), SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, list_length(noted));
+	foreach(lc, noted)
+	{
+		const NotedShard *one = lfirst(lc);
+
+		commands[foreach_current_index(lc)].sql =
+			psprintf("SET CONSTRAINTS %s.shardfdw_copied IMMEDIATE; SET CONSTRAINTS %s.shardfdw_copied DEFERRED; SET LOCAL " NOTED " = ''",
+					 one->sql.schema, one->sql.schema);
+	}
+	shard_command_run(commands, list_length(noted), SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, list_length(noted));
+}
+
+void
+shard_copies_note_sent(void)
+{
+	sent_by = GetCurrentTransactionStartTimestamp();
+}
+
+void
+shard_copies_mirror(ShardCopyTarget *target, Oid relid)
+{
+	const ShardMap *map = shard_map_get(relid);
+
+	if (map == NULL || map->shards[0].ncopies == 0)
+		return;
+	shard_copies_note_sent();
+	shard_copy_target_mirror(target, map->shards[0].copies, map->shards[0].ncopies, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_OFF);
+}
+
+const char *
+shard_copies_hint(const char *node)
+{
+	if (!shard_map_seen_copies())
+		return NULL;
+	return psprintf(_("Shards that have copies go on without the node after SELECT shardfdw.disable_node(%s)."), quote_literal_cstr(node));
+}
+
+bool
+shard_copies_apply(void)
+{
+	MemoryContext cxt;
+	MemoryContext oldcxt;
+	List	   *noted;
+	bool		found;
+
+	if (shard_txn_writers == NIL || !shard_map_seen_copies())
+		return false;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copies", ALLOCSET_DEFAULT_SIZES);
+	oldcxt = MemoryContextSwitchTo(cxt);
+	noted = find_noted();
+	found = noted != NIL;
+	if (found)
+	{
+		ShardCommand *commands = ask_keys(noted);
+
+		run_on_copies(noted, SHARD_COPIES_APPLY_ON);
+		delete_rows(read_keys(noted));
+		insert_rows(noted, cxt);
+		run_on_copies(noted, SHARD_COPIES_APPLY_OFF);
+		forget_notes(noted);
+		shard_command_free(commands, list_length(noted));
+	}
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
+	return found || sent_by == GetCurrentTransactionStartTimestamp();
+}

@@ -1,0 +1,122 @@
+/*
+ * copies_place.c
+ *	  SQL functions that make copies of shards, and exchange them with the primary.
+ */
+#include "postgres.h"
+
+#include "catalog/node_list.h"
+#include "catalog/option.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "catalog/shard_server.h"
+#include "compat.h"
+#include "copies/copies.h"
+#include "copies/copies_rows.h"
+#include "copies/copies_sql.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "remote/run/settle.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_copy_shard_rows);
+PG_FUNCTION_INFO_V1(shardfdw_set_shard_node);
+PG_FUNCTION_INFO_V1(shardfdw_settle_node);
+PG_FUNCTION_INFO_V1(shardfdw_apply_copies);
+
+/* A node by its name, which the user may use. */
+static Oid
+find_node(Name name)
+{
+	Oid			serverid = get_foreign_server_oid(NameStr(*name), false);
+
+	if (!shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid) || serverid == shard_option_cluster_server())
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("node \"%s\" does not exist", NameStr(*name))));
+	shard_node_check_usage(serverid);
+	return serverid;
+}
+
+/* The map of a shard's table, and the shard's number in it; the user must own the shard. */
+static const ShardMap *
+find_shard(Oid relid, int *shardno)
+{
+	const ShardMap *map = NULL;
+
+	if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && get_rel_relispartition(relid))
+		map = shard_map_get(get_partition_parent(relid, false));
+	*shardno = map ? shard_map_find(map, relid) : -1;
+	if (*shardno < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation with OID %u is no shard", relid)));
+	if (!shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
+	return map;
+}
+
+/* (shard regclass, node name) -> bigint */
+Datum
+shardfdw_copy_shard_rows(PG_FUNCTION_ARGS)
+{
+	int			shardno;
+	const ShardMap *map = find_shard(PG_GETARG_OID(0), &shardno);
+	const Shard *shard = &map->shards[shardno];
+	Oid			target = find_node(PG_GETARG_NAME(1));
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copy", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	ShardCopySet *set = shard_copy_set_create(cxt, NULL, NULL);
+	ShardCopiesSql sql;
+	int64		nrows;
+
+	shard_copies_sql(map, shardno, &sql);
+	nrows = shard_copies_rows_send(shard, GetUserId(), sql.all, sql.insert, &target, 1, set, cxt);
+	shard_copy_set_finish(set);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
+	PG_RETURN_INT64(nrows);
+}
+
+/* (shard regclass, node name) -> void */
+Datum
+shardfdw_set_shard_node(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	int			shardno;
+	const ShardMap *map;
+	Oid			target = find_node(PG_GETARG_NAME(1));
+
+	LockRelationOid(relid, ExclusiveLock);
+	map = find_shard(relid, &shardno);
+	shard_server_set(relid, map->relid, map->shards[shardno].serverid, target);
+	PG_RETURN_VOID();
+}
+
+/* (node name) -> void */
+Datum
+shardfdw_settle_node(PG_FUNCTION_ARGS)
+{
+	Name		name = PG_GETARG_NAME(0);
+	Oid			serverid = find_node(name);
+
+	if (shard_settle_wait(list_make1_oid(serverid), GetUserId(), SHARD_COMMAND_AUTOCOMMIT) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("node \"%s\" has prepared transactions that no session is about to end", NameStr(*name)),
+				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles those that are this coordinator's, or says why not.")));
+	PG_RETURN_VOID();
+}
+
+/* () -> void */
+Datum
+shardfdw_apply_copies(PG_FUNCTION_ARGS)
+{
+	(void) shard_copies_apply();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,96 @@
+/*
+ * copies_read.c
+ *	  Reading copies of shards whose primary is away.
+ *
+ * A commit is told to the primary and to the copies at the same time, so when it was reported to a client, each node that answers
+ * has it.  Where a session ended before it had told all, or a node did not answer then, recovery tells later: what a copy
+ * has prepared is waited for before it is read.
+ */
+#include "postgres.h"
+
+#include "copies/copies_read.h"
+#include "foreign/foreign.h"
+#include "nodes/pg_list.h"
+#include "remote/pool/pool.h"
+#include "remote/run/read_role.h"
+#include "remote/run/settle.h"
+#include "remote/xact/txn.h"
+
+/* A server that was looked at for this statement. */
+typedef struct SeenServer
+{
+	Oid			serverid;
+	bool		is_there;
+} SeenServer;
+
+/* Must a server be read, whether it is there or not?  What the transaction has written, or the statement seen there, is nowhere else. */
+static bool
+is_bound(ShardSnapshot *snapshot, Oid serverid, Oid userid)
+{
+	return shard_pool_get(serverid, userid)->writer != NULL || shard_txn_is_fixed(serverid, userid) ||
+		shard_snapshot_node(snapshot, serverid, userid)->shown;
+}
+
+static bool
+is_there(List **seen, ShardSnapshot *snapshot, Oid serverid, Oid userid)
+{
+	SeenServer *server;
+	ListCell   *lc;
+
+	foreach(lc, *seen)
+	{
+		server = lfirst(lc);
+		if (server->serverid == serverid)
+			return server->is_there;
+	}
+	server = palloc(sizeof(SeenServer));
+	server->serverid = serverid;
+	server->is_there = is_bound(snapshot, serverid, userid) ||
+		(!shard_map_is_redirected(serverid) && shard_read_role_primary_is_there(serverid, userid));
+	*seen = lappend(*seen, server);
+	return server->is_there;
+}
+
+/* The first server with a copy that is there; InvalidOid: none is. */
+static Oid
+choose_copy(List **seen, ShardSnapshot *snapshot, const Shard *shard, Oid userid)
+{
+	for (int i = 0; i < shard->ncopies; i++)
+		if (shard->copies[i] != shard->serverid && is_there(seen, snapshot, shard->copies[i], userid))
+			return shard->copies[i];
+	return InvalidOid;
+}
+
+const ShardMap *
+shard_copies_read_map(const ShardMap *map, const Bitmapset *shards, ShardSnapshot *snapshot, Oid userid)
+{
+	Oid		   *servers;
+	List	   *seen = NIL;
+	List	   *chosen = NIL;
+	List	   *old;
+
+	if (!map->has_copies)
+		return map;
+	servers = palloc0(sizeof(Oid) * map->nshards);
+	for (int i = 0; i < map->nshards; i++)
+	{
+		const Shard *shard = &map->shards[i];
+
+		if (shard->ncopies == 0 || (shards != NULL && !bms_is_member(i, shards)) || is_there(&seen, snapshot, shard->serverid, userid))
+			continue;
+		servers[i] = choose_copy(&seen, snapshot, shard, userid);
+		if (OidIsValid(servers[i]))
+			chosen = list_append_unique_oid(chosen, servers[i]);
+	}
+	/* where no copy is there either, the statement gets the error of its connection to the primary */
+	if (chosen == NIL)
+		return map;
+	old = shard_settle_wait(chosen, userid, SHARD_COMMAND_AUTOCOMMIT);
+	if (old != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("copies of shards on node \"%s\" cannot be read yet", GetForeignServer(linitial_oid(old))->servername),
+				 errdetail("Their primary cannot be connected to, and transactions are prepared there of which the node does not know yet whether they are committed."),
+				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles them.")));
+	return shard_map_redirect(map, servers);
+}

@@ -1,0 +1,59 @@
+/*
+ * copies_rows.c
+ *	  Rows of a shard on their way from its primary to copies.
+ *
+ * The bytes of COPY go on as they come: the sessions of both nodes have the same encoding, and text is written so that
+ * every session reads it alike.
+ */
+#include "postgres.h"
+
+#include "copies/copies_rows.h"
+#include "miscadmin.h"
+#include "remote/run/stream.h"
+
+int64
+shard_copies_rows_send(const Shard *shard, Oid userid, const char *copy_to, const char *copy_from, const Oid *targets,
+					   int ntargets, ShardCopySet *set, MemoryContext cxt)
+{
+	ShardCopyTarget **opened = palloc(sizeof(ShardCopyTarget *) * Max(ntargets, 1));
+	ShardStreamSpec spec = {0};
+	ShardStream *stream;
+	int64		nrows = 0;
+
+	for (int i = 0; i < ntargets; i++)
+		opened[i] = shard_copy_target_open(set, targets[i], userid, copy_from, false, shard->name);
+	spec.serverid = shard->serverid;
+	spec.userid = userid;
+	spec.sql = copy_to;
+	spec.label = shard->name;
+	spec.ncolumns = 1;
+	spec.use_copy = true;
+	spec.raw_copy = true;
+	spec.as_writer = true;
+	spec.portable_text = true;
+	spec.workers = -1;
+	stream = shard_stream_open(cxt, NULL, &spec);
+	for (;;)
+	{
+		ShardRow	row;
+		ShardStreamStatus status = shard_stream_next(stream, &row);
+
+		if (status == SHARD_STREAM_DONE)
+			break;
+		if (status == SHARD_STREAM_WAIT)
+		{
+			shard_stream_wait(&stream, 1, NULL);
+			continue;
+		}
+		nrows++;
+		for (int i = 0; i < ntargets; i++)
+		{
+			appendBinaryStringInfo(shard_copy_target_buffer(opened[i]), row.values[0], row.lens[0]);
+			shard_copy_target_put(opened[i], 0);
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+	shard_stream_close(stream);
+	pfree(opened);
+	return nrows;
+}

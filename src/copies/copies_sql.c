@@ -1,0 +1,267 @@
+/*
+ * copies_sql.c
+ *	  The commands by which changes of a shard get to its copies.
+ *
+ * Triggers of a shard note the keys of changed rows (41_copies.sql): a row of the table of notes for each statement, with
+ * arrays of the keys that its rows had before (o1, o2, ...: one for each column of the primary key) and that they have
+ * after it (n1, n2, ...).  A key is in a shard once at the most, so
+ *
+ *	 was there before the transaction = is there now - times that it is noted as new + times that it is noted as old
+ *
+ * in whatever order statements and savepoints came.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_operator.h"
+#include "common/md5.h"
+#include "compat.h"
+#include "copies/copies_sql.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* So many keys are in one row of the answer: they are deleted from copies by one command. */
+#define CHUNK_KEYS 10000
+
+#define NOTES_PREFIX "shardfdw_notes_"
+
+/* A column of the primary key. */
+typedef struct KeyColumn
+{
+	const char *name;			/* quoted */
+	const char *equals;			/* OPERATOR(schema.=) */
+	const char *array_type;		/* qualified */
+	const char *collate;		/* " COLLATE ...", or "" */
+} KeyColumn;
+
+/* ---------- the key ---------- */
+
+static const char *
+equality(Oid opclass)
+{
+	Oid			family = get_opclass_family(opclass);
+	Oid			type = get_opclass_input_type(opclass);
+	Oid			operator = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	Form_pg_operator form;
+	const char *result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "operator class %u has no equality", opclass);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	result = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+static const char *
+collate(Oid collation)
+{
+	HeapTuple	tuple;
+	Form_pg_collation form;
+	const char *result;
+
+	if (!OidIsValid(collation) || collation == DEFAULT_COLLATION_OID)
+		return "";
+	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+	form = (Form_pg_collation) GETSTRUCT(tuple);
+	result = psprintf(" COLLATE %s", quote_qualified_identifier(get_namespace_name(form->collnamespace), NameStr(form->collname)));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+static void
+fill_column(KeyColumn *column, Relation rel, AttrNumber attno, Oid opclass)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+	Oid			array_type = get_array_type(att->atttypid);
+
+	if (!OidIsValid(array_type))
+		elog(ERROR, "there are no arrays of the type of column \"%s\"", NameStr(att->attname));
+	column->name = pstrdup(quote_identifier(NameStr(att->attname)));
+	column->equals = equality(opclass);
+	column->array_type = format_type_extended(array_type, -1, FORMAT_TYPE_FORCE_QUALIFY);
+	column->collate = collate(att->attcollation);
+}
+
+/* Columns of the primary key of rel, a sharded table, whose index is not valid here: the shards enforce it. */
+static KeyColumn *
+find_key(Relation rel, int *nkeys)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	KeyColumn  *key = NULL;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		Form_pg_index form;
+		const oidvector *classes;
+
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for index %u", lfirst_oid(lc));
+		form = (Form_pg_index) GETSTRUCT(tuple);
+		if (form->indisprimary)
+		{
+			classes = (const oidvector *) DatumGetPointer(SysCacheGetAttrNotNull(INDEXRELID, tuple, Anum_pg_index_indclass));
+			*nkeys = form->indnkeyatts;
+			key = palloc0(sizeof(KeyColumn) * *nkeys);
+			for (int i = 0; i < *nkeys; i++)
+				fill_column(&key[i], rel, form->indkey.values[i], classes->values[i]);
+		}
+		ReleaseSysCache(tuple);
+	}
+	if (key == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\", whose shards have copies, has no primary key", RelationGetRelationName(rel))));
+	return key;
+}
+
+bool
+shard_copies_is_key(Oid relid, const char *column)
+{
+	Relation	rel = table_open(relid, NoLock);
+	int			nkeys;
+	KeyColumn  *key = find_key(rel, &nkeys);
+	bool		found = false;
+
+	for (int i = 0; i < nkeys; i++)
+		found |= strcmp(key[i].name, quote_identifier(column)) == 0;
+	table_close(rel, NoLock);
+	return found;
+}
+
+/* ---------- texts ---------- */
+
+/* "k1, k2, ...": format has one %d. */
+static char *
+numbered(int n, const char *format)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 1; i <= n; i++)
+	{
+		char		part[128];
+
+		snprintf(part, sizeof(part), format, i, i, i);
+		appendStringInfo(&buf, "%s%s", i == 1 ? "" : ", ", part);
+	}
+	return buf.data;
+}
+
+/* The condition that t has a key of x. */
+static char *
+match(const KeyColumn *key, int nkeys)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < nkeys; i++)
+		appendStringInfo(&buf, "%st.%s %s x.k%d%s", i == 0 ? "" : " AND ", key[i].name, key[i].equals, i + 1, key[i].collate);
+	return buf.data;
+}
+
+/* FROM item: all keys that are noted, as many times as they are, with d = 1 for new ones and -1 for old ones. */
+static char *
+noted_keys(const char *notes, int nkeys)
+{
+	const char *columns = numbered(nkeys, "k%d");
+
+	return psprintf("(SELECT u.*, -1 AS d FROM %s n, ROWS FROM (%s) AS u (%s)"
+					" UNION ALL SELECT u.*, 1 FROM %s n, ROWS FROM (%s) AS u (%s))",
+					notes, numbered(nkeys, "pg_catalog.unnest(n.o%d)"), columns,
+					notes, numbered(nkeys, "pg_catalog.unnest(n.n%d)"), columns);
+}
+
+static char *
+keys_query(const KeyColumn *key, int nkeys, const char *relation, const char *notes)
+{
+	const char *columns = numbered(nkeys, "k%d");
+
+	return psprintf("SELECT pg_catalog.sum(z.now), pg_catalog.sum(z.before), pg_catalog.count(*) FILTER (WHERE z.before NOT IN (0, 1)), %s"
+					" FROM (SELECT y.*, (pg_catalog.row_number() OVER () - 1) / %d AS chunk"
+					" FROM (SELECT x.*, CASE WHEN t.%s IS NULL THEN 0 ELSE 1 END AS now,"
+					" CASE WHEN t.%s IS NULL THEN 0 ELSE 1 END - x.net AS before"
+					" FROM (SELECT %s, pg_catalog.sum(d) AS net FROM %s k GROUP BY %s) x LEFT JOIN ONLY %s t ON %s) y) z"
+					" GROUP BY z.chunk",
+					numbered(nkeys, "pg_catalog.array_agg(z.k%d) FILTER (WHERE z.before = 1)"),
+					CHUNK_KEYS, key[0].name, key[0].name,
+					columns, noted_keys(notes, nkeys), columns, relation, match(key, nkeys));
+}
+
+static char *
+delete_command(const KeyColumn *key, int nkeys, const char *relation)
+{
+	StringInfoData arrays;
+
+	initStringInfo(&arrays);
+	for (int i = 0; i < nkeys; i++)
+		appendStringInfo(&arrays, "%spg_catalog.unnest($%d::%s)", i == 0 ? "" : ", ", i + 1, key[i].array_type);
+	return psprintf("DELETE FROM ONLY %s AS t USING ROWS FROM (%s) AS x (%s) WHERE %s",
+					relation, arrays.data, numbered(nkeys, "k%d"), match(key, nkeys));
+}
+
+/* Columns that INSERT sets, qualified with prefix. */
+static char *
+columns_of(Relation rel, const char *prefix)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+
+		if (!att->attisdropped && !att->attgenerated)
+			appendStringInfo(&buf, "%s%s%s", buf.len > 0 ? ", " : "", prefix, quote_identifier(NameStr(att->attname)));
+	}
+	return buf.data;
+}
+
+char *
+shard_copies_notes(const char *schema, const char *shard_name)
+{
+	char		hash[33];
+	const char *error = NULL;
+
+	if (!pg_md5_hash(shard_name, strlen(shard_name), hash, &error))
+		elog(ERROR, "could not compute a hash: %s", error);
+	return quote_qualified_identifier(schema, psprintf("%s%s", NOTES_PREFIX, hash));
+}
+
+void
+shard_copies_sql(const ShardMap *map, int shardno, ShardCopiesSql *sql)
+{
+	const Shard *shard = &map->shards[shardno];
+	Relation	rel = table_open(map->relid, AccessShareLock);
+	Relation	shard_rel = table_open(shard->relid, AccessShareLock);
+	KeyColumn  *key = find_key(rel, &sql->nkeys);
+	const char *notes;
+
+	/* shards with copies have their own names on nodes */
+	sql->schema = pstrdup(quote_identifier(get_namespace_name(RelationGetNamespace(shard_rel))));
+	notes = shard_copies_notes(get_namespace_name(RelationGetNamespace(shard_rel)), RelationGetRelationName(shard_rel));
+	sql->keys = keys_query(key, sql->nkeys, shard->relation, notes);
+	sql->rows = psprintf("COPY (SELECT %s FROM (SELECT DISTINCT %s FROM %s k) x JOIN ONLY %s t ON %s) TO STDOUT",
+						 columns_of(shard_rel, "t."), numbered(sql->nkeys, "k%d"), noted_keys(notes, sql->nkeys),
+						 shard->relation, match(key, sql->nkeys));
+	sql->all = psprintf("COPY %s (%s) TO STDOUT", shard->relation, columns_of(shard_rel, ""));
+	sql->forget = psprintf("DELETE FROM %s", notes);
+	sql->delete = delete_command(key, sql->nkeys, shard->relation);
+	sql->insert = psprintf("COPY %s (%s) FROM STDIN", shard->relation, columns_of(shard_rel, ""));
+	table_close(shard_rel, AccessShareLock);
+	table_close(rel, AccessShareLock);
+}

@@ -1,0 +1,162 @@
+/*
+ * ddl_copies.c
+ *	  Which statements may change tables whose shards have copies.
+ *
+ * What is done to all placements alike, with the same result, and does not touch the primary key, to whose columns the triggers
+ * refer that note changed rows.  All else is refused.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "access/table.h"
+#include "catalog/option.h"
+#include "catalog/pg_foreign_table.h"
+#include "commands/defrem.h"
+#include "ddl/statement/ddl_statement.h"
+#include "foreign/foreign.h"
+#include "nodes/parsenodes.h"
+#include "tcop/utility.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+void
+shard_ddl_copies_check_server(Oid serverid, const char *action)
+{
+	Relation	rel;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	const char *name;
+
+	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid))
+		return;
+	name = GetForeignServer(serverid)->servername;
+	rel = table_open(ForeignTableRelationId, AccessShareLock);
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool		isnull;
+		Datum		options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, RelationGetDescr(rel), &isnull);
+		ListCell   *lc;
+
+		if (isnull)
+			continue;
+		foreach(lc, untransformRelOptions(options))
+		{
+			DefElem    *option = lfirst_node(DefElem, lc);
+			ListCell   *node;
+
+			if (strcmp(option->defname, "copies") != 0 && strcmp(option->defname, "stale_copies") != 0)
+				continue;
+			foreach(node, shard_option_list(defGetString(option)))
+				if (strcmp(lfirst(node), name) == 0)
+					ereport(ERROR,
+							(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+							 errmsg("cannot %s server \"%s\" because it has a copy of shard \"%s\"", action, name,
+									get_rel_name(((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid)),
+							 errdetail("The foreign table names it in its options.")));
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/* Is it a value that is the same on every server? */
+static bool
+is_constant(const Node *expr)
+{
+	while (IsA(expr, TypeCast))
+		expr = ((const TypeCast *) expr)->arg;
+	return IsA(expr, A_Const);
+}
+
+/* Do rows that are there get the same value of a new column on every server? */
+static bool
+adds_alike(const ColumnDef *column)
+{
+	const char *type = column->typeName && column->typeName->names != NIL ? strVal(llast(column->typeName->names)) : "";
+	ListCell   *lc;
+
+	if (strstr(type, "serial") != NULL)
+		return false;
+	foreach(lc, column->constraints)
+	{
+		const Constraint *constraint = lfirst(lc);
+
+		switch (constraint->contype)
+		{
+			case CONSTR_NULL:
+			case CONSTR_NOTNULL:
+			case CONSTR_CHECK:
+			case CONSTR_GENERATED:
+				break;
+			case CONSTR_DEFAULT:
+				if (!is_constant(constraint->raw_expr))
+					return false;
+				break;
+			default:
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool
+is_allowed_command(const AlterTableCmd *cmd)
+{
+	switch (cmd->subtype)
+	{
+		case AT_AddColumn:
+			return adds_alike(castNode(ColumnDef, cmd->def));
+		case AT_AddConstraint:
+			return castNode(Constraint, cmd->def)->contype == CONSTR_CHECK;
+		case AT_DropColumn:
+		case AT_ColumnDefault:
+		case AT_SetNotNull:
+		case AT_DropNotNull:
+		case AT_SetStatistics:
+		case AT_EnableRowSecurity:
+		case AT_DisableRowSecurity:
+		case AT_ForceRowSecurity:
+		case AT_NoForceRowSecurity:
+			return true;
+		default:
+			return false;
+	}
+}
+
+const char *
+shard_ddl_copies_refusal(Node *stmt)
+{
+	ListCell   *lc;
+
+	switch (nodeTag(stmt))
+	{
+		case T_TruncateStmt:
+		case T_CommentStmt:
+		case T_LockStmt:
+		case T_GrantStmt:
+		case T_VacuumStmt:
+		case T_ConstraintsSetStmt:
+		case T_CreateTrigStmt:
+		case T_DropOwnedStmt:
+			return NULL;
+		case T_IndexStmt:
+			if (castNode(IndexStmt, stmt)->primary)
+				return "ALTER TABLE ... ADD PRIMARY KEY";
+			return castNode(IndexStmt, stmt)->concurrent ? "CREATE INDEX CONCURRENTLY" : NULL;
+		case T_DropStmt:
+			return castNode(DropStmt, stmt)->concurrent ? "DROP INDEX CONCURRENTLY" : NULL;
+		case T_AlterTableStmt:
+			/* as dumps write it: the shards are not changed */
+			if (!castNode(AlterTableStmt, stmt)->relation->inh)
+				return NULL;
+			foreach(lc, castNode(AlterTableStmt, stmt)->cmds)
+				if (!is_allowed_command(lfirst(lc)))
+					return "this form of ALTER TABLE";
+			return NULL;
+		default:
+			return CreateCommandName(stmt);
+	}
+}

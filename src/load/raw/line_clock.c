@@ -1,0 +1,155 @@
+/*
+ * line_clock.c
+ *	  Whether a line means the same on servers whose clocks differ.
+ *
+ * Lines for a shard with copies are read by several servers.  The words by which the input functions of dates and times ask the
+ * clock (now, today, tomorrow, yesterday) have a "w" or a "y" in them, so a field of such a type that has neither is the same
+ * everywhere.  Types that are not known here may do anything.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "load/raw/line_clock.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+typedef enum ClockKind
+{
+	CLOCK_NEVER,
+	CLOCK_BY_WORD,
+	CLOCK_MAYBE
+} ClockKind;
+
+struct ShardLineClock
+{
+	char		delim;
+	char		quote;			/* CSV; '\0': text format, which has backslashes */
+	char		escape;
+	int			ncolumns;
+	bool		any;			/* of columns whose kind is not CLOCK_NEVER */
+	ClockKind  *columns;
+};
+
+static ClockKind
+kind_of(Oid type)
+{
+	Oid			element;
+
+	type = getBaseType(type);
+	element = get_element_type(type);
+	if (OidIsValid(element))
+		type = getBaseType(element);
+	if (get_typtype(type) == TYPTYPE_ENUM)
+		return CLOCK_NEVER;
+	switch (type)
+	{
+		case BOOLOID:
+		case BYTEAOID:
+		case CHAROID:
+		case NAMEOID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case TEXTOID:
+		case OIDOID:
+		case FLOAT4OID:
+		case FLOAT8OID:
+		case NUMERICOID:
+		case BPCHAROID:
+		case VARCHAROID:
+		case UUIDOID:
+		case JSONOID:
+		case JSONBOID:
+		case INETOID:
+		case CIDROID:
+		case MACADDROID:
+		case MACADDR8OID:
+		case BITOID:
+		case VARBITOID:
+		case INTERVALOID:
+		case POINTOID:
+		case TSVECTOROID:
+			return CLOCK_NEVER;
+		case DATEOID:
+		case TIMEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			return CLOCK_BY_WORD;
+		default:
+			return CLOCK_MAYBE;
+	}
+}
+
+ShardLineClock *
+shard_line_clock_create(MemoryContext cxt, CopyFromState cstate)
+{
+	ShardLineClock *clock = MemoryContextAllocZero(cxt, sizeof(ShardLineClock));
+	ListCell   *lc;
+
+	clock->delim = cstate->opts.delim[0];
+	if (shard_copy_is_csv(&cstate->opts))
+	{
+		clock->quote = cstate->opts.quote[0];
+		clock->escape = cstate->opts.escape[0];
+	}
+	clock->columns = MemoryContextAllocZero(cxt, (list_length(cstate->attnumlist) + 1) * sizeof(ClockKind));
+	foreach(lc, cstate->attnumlist)
+	{
+		ClockKind	kind = kind_of(TupleDescAttr(RelationGetDescr(cstate->rel), lfirst_int(lc) - 1)->atttypid);
+
+		clock->columns[clock->ncolumns++] = kind;
+		clock->any |= kind != CLOCK_NEVER;
+	}
+	return clock;
+}
+
+static inline bool
+is_of_clock_word(char c)
+{
+	c |= 0x20;
+	return c == 'w' || c == 'y';
+}
+
+bool
+shard_line_clock_passes(const ShardLineClock *clock, const char *bytes, size_t nbytes)
+{
+	ClockKind	kind = clock->ncolumns > 0 ? clock->columns[0] : CLOCK_NEVER;
+	bool		quoted = false;
+	int			column = 0;
+
+	if (!clock->any)
+		return true;
+	for (size_t i = 0; i < nbytes; i++)
+	{
+		char		c = bytes[i];
+
+		if (kind == CLOCK_MAYBE)
+			return false;
+		if (c == clock->delim && !quoted)
+		{
+			column++;
+			kind = column < clock->ncolumns ? clock->columns[column] : CLOCK_NEVER;
+		}
+		else if (clock->quote != '\0')
+		{
+			/* a doubled quote toggles twice; what an escape of another kind stands for is not looked at */
+			if (c == clock->escape && clock->escape != clock->quote)
+				return false;
+			if (c == clock->quote)
+				quoted = !quoted;
+			else if (kind == CLOCK_BY_WORD && is_of_clock_word(c))
+				return false;
+		}
+		else if (c == '\\')
+		{
+			/* what follows stands for itself, but for \N and characters by their numbers: n\157w is now */
+			i++;
+			if (kind == CLOCK_BY_WORD && !(i < nbytes && bytes[i] == 'N'))
+				return false;
+		}
+		else if (kind == CLOCK_BY_WORD && is_of_clock_word(c))
+			return false;
+	}
+	return kind != CLOCK_MAYBE;
+}

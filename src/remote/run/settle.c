@@ -1,0 +1,97 @@
+/*
+ * settle.c
+ *	  Waiting for what is prepared on nodes.
+ *
+ * A transaction is committed on one server first, and on the others a moment later.  All of its nodes have prepared
+ * it before the first one shows its rows.  So who has seen such rows somewhere, and waits until what is prepared on
+ * another node at this moment is settled, sees there what belongs to them.
+ */
+#include "postgres.h"
+
+#include "libpq-fe.h"
+#include "remote/run/settle.h"
+#include "remote/wire/wait.h"
+#include "remote/xact/twophase.h"
+#include "utils/builtins.h"
+
+/* Prepared transactions that are older are not waited for: no session is about to commit them. */
+#define SETTLE_LIMIT_MS 5000
+
+/* Longest pause between two looks at them. */
+#define SETTLE_PAUSE_MS 20
+
+/* A node with something that is prepared. */
+typedef struct SettleNode
+{
+	Oid			serverid;
+	const char *since;			/* text of seconds, of the node's clock, when it was first asked; NULL: it has not been */
+} SettleNode;
+
+/*
+ * Asks nodes for prepared transactions that are not younger than the first question.  Returns the nodes that have some
+ * that are to be waited for, which are moved to the front of nodes; adds those that have older ones to *old.
+ */
+static int
+ask_prepared(SettleNode *nodes, int nnodes, Oid userid, ShardCommandMode mode, List **old)
+{
+	const char *sql = psprintf("SELECT count(*) FILTER (WHERE prepared > clock_timestamp() - interval '%d ms'),"
+							   " extract(epoch FROM clock_timestamp()), count(*) FROM pg_catalog.pg_prepared_xacts"
+							   " WHERE database = current_database() AND pg_catalog.starts_with(gid, %s)"
+							   " AND extract(epoch FROM prepared) <= coalesce($1::numeric, 'infinity')",
+							   SETTLE_LIMIT_MS, quote_literal_cstr(shard_twophase_gid_prefix()));
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * nnodes);
+	int			nbusy = 0;
+
+	for (int i = 0; i < nnodes; i++)
+	{
+		commands[i].serverid = nodes[i].serverid;
+		commands[i].userid = userid;
+		commands[i].sql = sql;
+		commands[i].nparams = 1;
+		commands[i].params = &nodes[i].since;
+		commands[i].inlines = true;
+		commands[i].nfields = 3;
+	}
+	shard_command_run(commands, nnodes, mode, false);
+	for (int i = 0; i < nnodes; i++)
+	{
+		PGresult   *res = commands[i].result;
+
+		if (PQntuples(res) != 1)
+			continue;
+		if (strcmp(PQgetvalue(res, 0, 0), "0") == 0)
+		{
+			if (strcmp(PQgetvalue(res, 0, 2), "0") != 0)
+				*old = lappend_oid(*old, nodes[i].serverid);
+			continue;
+		}
+		if (nodes[i].since == NULL)
+			nodes[i].since = pstrdup(PQgetvalue(res, 0, 1));
+		nodes[nbusy++] = nodes[i];
+	}
+	shard_command_free(commands, nnodes);
+	pfree(commands);
+	return nbusy;
+}
+
+List *
+shard_settle_wait(const List *servers, Oid userid, ShardCommandMode mode)
+{
+	int			nnodes = list_length(servers);
+	SettleNode *nodes = palloc0(sizeof(SettleNode) * Max(nnodes, 1));
+	long		pause_ms = 1;
+	List	   *old = NIL;
+
+	for (int i = 0; i < nnodes; i++)
+		nodes[i].serverid = list_nth_oid(servers, i);
+	while (nnodes > 0)
+	{
+		nnodes = ask_prepared(nodes, nnodes, userid, mode, &old);
+		if (nnodes == 0)
+			break;
+		(void) shard_wait_socket(-1, 0, pause_ms, false);
+		pause_ms = Min(pause_ms * 2, SETTLE_PAUSE_MS);
+	}
+	pfree(nodes);
+	return old;
+}

@@ -1,0 +1,249 @@
+# Copies of shards: whatever is written, whoever dies, all placements that are in step have the same rows.
+
+use strict;
+use warnings;
+
+use IPC::Run ();
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+# ROUNDS of random DML by eight clients; KILLS of a node at work.
+my $rounds = $ENV{COPIES_ROUNDS} // 3;
+my $kills = $ENV{COPIES_KILLS} // 3;
+
+my $c = ShardCluster->new(nodes => 3, coordinator_conf => "deadlock_timeout = '200ms'\n", node_conf => "deadlock_timeout = '200ms'\n");
+
+# What keeps placements from being equal; empty: they are.
+sub differences
+{
+	my ($table) = @_;
+	return $c->safe_psql("SELECT shard, node, role, row_count FROM shardfdw.compare_copies('$table') WHERE shard IN (SELECT shard FROM shardfdw.compare_copies('$table') WHERE NOT is_equal)");
+}
+
+sub fails
+{
+	my ($sql, $error, $name) = @_;
+	my ($rc, $out, $err) = $c->psql($sql);
+	like($err, $error, $name);
+	return;
+}
+
+# ---------- all ways to write ----------
+
+$c->safe_psql(q{
+	CREATE TABLE t (id int, part text COLLATE "C", v text, n bigint DEFAULT 0, ts timestamptz DEFAULT clock_timestamp(), twice bigint GENERATED ALWAYS AS (n * 2) STORED, PRIMARY KEY (id, part));
+	INSERT INTO t (id, part, v) SELECT g, 'p' || g % 3, 'row ' || g FROM generate_series(1, 500) g;
+	CREATE INDEX ON t (n);
+	SELECT shardfdw.shard_table('t', key => 'id', shards => 6, copies => 2)});
+is($c->safe_psql(q{SELECT count(*), count(*) FILTER (WHERE cardinality(copies) = 1 AND copies[1] <> node) FROM shardfdw.shards WHERE table_name = 't'}), '6|6', 'each shard is on two nodes');
+is($c->safe_psql(q{SELECT count(DISTINCT node), count(DISTINCT copies) FROM shardfdw.shards WHERE table_name = 't'}), '3|3', 'of three');
+is(differences('t'), '', 'a table with rows gets copies');
+my @writes = (
+	q{UPDATE t SET v = 'one' WHERE id = 5},
+	q{UPDATE t SET ts = clock_timestamp(), n = id WHERE id < 100},
+	q{UPDATE t SET id = id + 10000 WHERE id BETWEEN 100 AND 120},
+	q{UPDATE t SET part = part || 'x' WHERE id BETWEEN 130 AND 140},
+	q{DELETE FROM t WHERE id BETWEEN 200 AND 250},
+	q{INSERT INTO t (id, part) VALUES (5000, 'a'), (5001, 'b')},
+	q{INSERT INTO t (id, part, v) SELECT g, 's', clock_timestamp()::text FROM generate_series(6000, 6500) g},
+	q{INSERT INTO t (id, part, v) VALUES (5000, 'a', 'upsert'), (5002, 'c', 'new') ON CONFLICT (id, part) DO UPDATE SET v = excluded.v || random()},
+	q{INSERT INTO t (id, part) SELECT g, 'a' FROM generate_series(4995, 5005) g ON CONFLICT DO NOTHING},
+	q{MERGE INTO t USING (VALUES (5001, 'b'), (7000, 'm')) s(i, p) ON t.id = s.i AND t.part = s.p WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, part) VALUES (s.i, s.p)},
+	q{BEGIN; UPDATE t SET n = n + 1; SAVEPOINT a; DELETE FROM t; ROLLBACK TO a; DELETE FROM t WHERE id < 10; INSERT INTO t (id, part) VALUES (5, 'again'); COMMIT},
+	q{BEGIN; DELETE FROM t WHERE id = 20; INSERT INTO t (id, part, v) VALUES (20, 'p2', 'back'); UPDATE t SET id = 21 WHERE id = 20; DELETE FROM t WHERE id = 21; ROLLBACK},
+	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; UPDATE t SET n = n - 1 WHERE id > 6000; COMMIT},
+	q{DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY n LIMIT 3 FOR UPDATE SKIP LOCKED)},
+	q{WITH d AS (DELETE FROM t WHERE id = 30 RETURNING *) INSERT INTO t (id, part, v) SELECT id + 20000, part, v FROM d},
+	q{BEGIN; INSERT INTO t (id, part) VALUES (9001, 'd'); SET CONSTRAINTS ALL IMMEDIATE; INSERT INTO t (id, part) VALUES (9002, 'd'); COMMIT},
+	q{BEGIN; INSERT INTO t (id, part) VALUES (9003, 'd'); ALTER TABLE t ADD COLUMN extra int DEFAULT 7; UPDATE t SET extra = id WHERE id > 9000; CREATE INDEX ON t (extra); ALTER TABLE t ADD CHECK (id > 0); COMMIT},
+	q{SET shardfdw.commit_protocol = '1pc'; UPDATE t SET n = 1},
+	q{BEGIN; TRUNCATE t; INSERT INTO t (id, part) SELECT g, 'n' FROM generate_series(1, 300) g; SAVEPOINT a; TRUNCATE t; ROLLBACK TO a; INSERT INTO t (id, part) VALUES (301, 'n'); COMMIT},
+	q{BEGIN; UPDATE t SET n = 3; ALTER TABLE t DROP COLUMN extra; COMMIT},
+);
+for my $sql (@writes)
+{
+	$c->safe_psql($sql);
+	is(differences('t'), '', $sql);
+}
+is($c->safe_psql('SELECT count(*), count(*) FILTER (WHERE twice = 6) FROM t'), '301|301', 'the rows that were to be there');
+
+# ---------- loads ----------
+
+my $load = join '', map { "$_,l,load $_\n" } 1000 .. 3000;
+my $clock = "4000,c,now,now\n4001,c,x,2020-01-01\n4002,c,x,\"to\"\"day\"\n";
+my $file = PostgreSQL::Test::Utils::tempdir() . '/load.csv';
+PostgreSQL::Test::Utils::append_to_file($file, $load);
+$c->safe_psql("COPY t (id, part, v) FROM '$file' CSV");
+is(differences('t'), '', 'a load');
+fails("COPY t (id, part, v) FROM '$file' CSV", qr/duplicate key .*\n.*\n.*\n?CONTEXT:  COPY t, line 1/s, 'its error has the line');
+$c->safe_psql("COPY t (id, part, v) FROM '$file' CSV WHERE id > 5000");
+$c->safe_psql("DELETE FROM t WHERE id BETWEEN 1000 AND 2500; COPY t (id, part, v) FROM '$file' (FORMAT csv, ON_ERROR 'ignore')");
+is($c->safe_psql('SELECT count(*) FROM t'), 301 + 2001, 'a load that leaves out what is there');
+is(differences('t'), '', 'on copies, too');
+PostgreSQL::Test::Utils::append_to_file($file . '2', "4000,c,w,now\n4001,c,x,2020-01-01\n4002,c,x,\"n\"o\"w\"\n");
+$c->safe_psql("COPY t (id, part, v, ts) FROM '${file}2' CSV");
+is($c->safe_psql('SELECT count(*) FROM t WHERE id BETWEEN 4000 AND 4002 AND ts > now() - interval $$1 minute$$'), 2, 'words that ask the clock');
+is(differences('t'), '', 'are read once');
+$c->safe_psql("BEGIN; COPY t (id, part, v) FROM PROGRAM 'seq 100000 120000 | sed s/\$/,q,r/' CSV; UPDATE t SET v = 'u' WHERE id > 119000; SAVEPOINT s; COPY t (id, part, v) FROM PROGRAM 'seq 200000 220000 | sed s/\$/,q,r/' CSV; ROLLBACK TO s; DELETE FROM t WHERE id = 100000; COMMIT");
+is(differences('t'), '', 'loads within a transaction');
+
+# ---------- what nodes refuse, and what is refused here ----------
+
+my ($shard, $home) = split /\|/, $c->safe_psql(q{SELECT shard, right(node, 1) FROM shardfdw.shards WHERE table_name = 't' LIMIT 1});
+for my $sql ("UPDATE $shard SET v = 'by hand'", "INSERT INTO $shard (id, part, v) VALUES (-1, 'x', 'by hand')", "DELETE FROM $shard")
+{
+	my ($rc, $out, $err) = $c->node_psql($home, $sql);
+	like($err, qr/shard public\.$shard was changed, and its copies were not|violates check constraint/, "a client of a node: $sql");
+}
+my ($rc, $out, $err) = $c->node_psql($home, "TRUNCATE $shard");
+like($err, qr/cannot be truncated without its copies/, 'TRUNCATE by a client of a node');
+$c->node_safe_psql($home, "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.v := ''other''; RETURN NEW; END'; CREATE TRIGGER own BEFORE INSERT OR UPDATE ON $shard FOR EACH ROW EXECUTE FUNCTION own()");
+fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has copies, and triggers or rules of its own/, 'a trigger of the node');
+$c->node_safe_psql($home, "DROP FUNCTION own CASCADE");
+$c->node_safe_psql($home, "ALTER TABLE $shard DISABLE TRIGGER shardfdw_copy_update");
+like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/what notes changes of shard public\.$shard is missing or disabled/, 'check_cluster() sees that a trigger is disabled');
+$c->node_safe_psql($home, "ALTER TABLE $shard ENABLE ALWAYS TRIGGER shardfdw_copy_update");
+is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}), '', 'and nothing else');
+fails($_->[0], $_->[1], $_->[0]) for
+	[ 'ALTER TABLE t DROP COLUMN part', qr/DROP COLUMN of the primary key, where shards have copies/ ],
+	[ 'ALTER TABLE t RENAME v TO w', qr/is not supported for table "t", whose shards have copies/ ],
+	[ 'ALTER TABLE t ALTER n TYPE numeric', qr/this form of ALTER TABLE is not supported for table "t", whose shards have copies/ ],
+	[ 'ALTER TABLE t ADD COLUMN s serial', qr/this form of ALTER TABLE is not supported/ ],
+	[ 'ALTER TABLE t ADD COLUMN r float DEFAULT random()', qr/this form of ALTER TABLE is not supported/ ],
+	[ 'ALTER TABLE t DROP CONSTRAINT t_pkey', qr/this form of ALTER TABLE is not supported/ ],
+	[ "ALTER TABLE t DETACH PARTITION $shard", qr/this form of ALTER TABLE is not supported/ ],
+	[ "DROP FOREIGN TABLE $shard", qr/cannot drop shard public\.$shard alone because it has copies/ ],
+	[ "ALTER FOREIGN TABLE $shard OPTIONS (DROP copies)", qr/this form of ALTER TABLE is not supported/ ],
+	[ 'CREATE INDEX CONCURRENTLY ON t (v)', qr/CREATE INDEX CONCURRENTLY is not supported/ ],
+	[ 'ALTER SCHEMA public RENAME TO other', qr/ALTER SCHEMA is not supported for table "t", whose shards have copies/ ],
+	[ 'CLUSTER t USING t_pkey', qr/CLUSTER is not supported/ ],
+	[ "SELECT shardfdw.move_shard('$shard', 'node3', mode => 'block')", qr/shard public\.$shard cannot be moved: shard public\.$shard has copies/ ],
+	[ "SELECT shardfdw.split_shard('$shard', mode => 'block')", qr/cannot be split: shard public\.$shard has copies/ ],
+	[ q{SELECT shardfdw.create_shard('t', 'more', 'FOR VALUES WITH (MODULUS 12, REMAINDER 1)', 'node1')}, qr/cannot add a shard to table "t" because its shards have copies/ ],
+	[ q{SELECT shardfdw.unshard_table('t', mode => 'online')}, qr/cannot unshard table "t" online because its shards have copies/ ],
+	[ q{SELECT shardfdw.import_table('t', 'host=nowhere')}, qr/cannot import rows into table "t" because its shards have copies/ ],
+	[ q{SELECT shardfdw.add_coordinator('one', 'nowhere')}, qr/cannot have several coordinators of table "t" because its shards have copies/ ],
+	[ q{SELECT shardfdw.set_shard_schema('t', 'elsewhere')}, qr/cannot move the shards of table "t" because its shards have copies/ ],
+	[ q{ALTER SERVER node2 RENAME TO other}, qr/cannot rename server "node2" because it has a copy of shard/ ],
+	[ q{CREATE TABLE u (a int); SELECT shardfdw.shard_table('u', 'a', copies => 2)}, qr/cannot make copies of the shards of table "u" because it has no primary key/ ],
+	[ q{CREATE UNLOGGED TABLE u2 (a int PRIMARY KEY); SELECT shardfdw.shard_table('u2', copies => 2)}, qr/because it is unlogged/ ],
+	[ q{CREATE TABLE u3 (a int[] PRIMARY KEY); SELECT shardfdw.shard_table('u3', copies => 2)}, qr/because of column "a" of its primary key/ ],
+	[ q{CREATE TABLE x (a int PRIMARY KEY); SELECT shardfdw.shard_table('x', copies => 4)}, qr/cannot have 4 copies of each shard on 3 nodes/ ],
+	[ q{SELECT shardfdw.shard_table('x', copies => 2, mode => 'online')}, qr/cannot shard table "x" online with copies/ ],
+	[ q{SELECT shardfdw.shard_table('x', colocate_with => 't', copies => 3)}, qr/has its shards on 2 nodes each/ ];
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan()}), 0, 'shards with copies stay where they are');
+$c->safe_psql(q{SELECT shardfdw.shard_table('x', colocate_with => 't'); INSERT INTO x SELECT id FROM t});
+is(differences('x'), '', 'a colocated table has copies, too');
+$c->safe_psql(q{CREATE SCHEMA app; CREATE TABLE app.y (a int PRIMARY KEY, b text); SELECT shardfdw.shard_table('app.y', shards => 4, shard_schema => 'app_shards', copies => 3); INSERT INTO app.y SELECT g, 'y' FROM generate_series(1, 100) g; UPDATE app.y SET b = 'z' WHERE a < 50; DELETE FROM app.y WHERE a > 90});
+is(differences('app.y'), '', 'shards in a schema of their own have copies');
+$c->safe_psql('DROP TABLE app.y');
+like($c->safe_psql('EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM t JOIN x ON t.id = x.a'), qr/Remote SQL: .*JOIN/, 'and is joined on the nodes');
+
+# ---------- eight clients ----------
+
+my $script = PostgreSQL::Test::Utils::tempdir() . '/random.sql';
+PostgreSQL::Test::Utils::append_to_file($script, <<'EOF');
+\set id random(1, 200)
+\set other random(1, 200)
+\set op random(1, 12)
+\if :op = 1
+INSERT INTO r VALUES (:id, random()::text, :other) ON CONFLICT (id) DO UPDATE SET v = excluded.v, n = r.n + 1;
+\elif :op = 2
+DELETE FROM r WHERE id = :id;
+\elif :op = 3
+UPDATE r SET v = clock_timestamp()::text WHERE id BETWEEN :id AND :id + 3;
+\elif :op = 4
+UPDATE r SET n = n + 1 WHERE id = :id;
+\elif :op = 5
+BEGIN; SELECT * FROM r WHERE id = :id FOR UPDATE; UPDATE r SET n = n * 2 % 1000 WHERE id = :id; COMMIT;
+\elif :op = 6
+INSERT INTO r SELECT g, 'i', 0 FROM generate_series(:id, :id + 3) g ON CONFLICT DO NOTHING;
+\elif :op = 7
+BEGIN; INSERT INTO r VALUES (:id + 1000, 'x', 1) ON CONFLICT DO NOTHING; SAVEPOINT a; UPDATE r SET v = 'sp' WHERE id < :id % 20; ROLLBACK TO a; DELETE FROM r WHERE id = :id + 1000; COMMIT;
+\elif :op = 8
+MERGE INTO r USING (VALUES (:id, :other)) s(i, m) ON r.id = s.i WHEN MATCHED AND r.n > 50 THEN DELETE WHEN MATCHED THEN UPDATE SET n = r.n + s.m WHEN NOT MATCHED THEN INSERT VALUES (s.i, 'm', 1);
+\elif :op = 9
+BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM r; UPDATE r SET n = n + 1 WHERE id = :id; COMMIT;
+\elif :op = 10
+DELETE FROM r WHERE id IN (SELECT id FROM r WHERE n > 100 ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED);
+\elif :op = 11
+WITH d AS (DELETE FROM r WHERE id = :id RETURNING *) INSERT INTO r SELECT id + 700, v, n FROM d ON CONFLICT DO NOTHING;
+\else
+COPY r FROM PROGRAM 'echo $((RANDOM % 200 + 2000))' (ON_ERROR 'ignore');
+\endif
+EOF
+$c->safe_psql(q{CREATE TABLE r (id int PRIMARY KEY, v text DEFAULT 'd', n bigint DEFAULT 0); SELECT shardfdw.shard_table('r', shards => 6, copies => 2); INSERT INTO r SELECT g, 'v', g FROM generate_series(1, 100) g});
+
+# Starts clients that write until $seconds are over; errors of single transactions do not end them.
+sub start_clients
+{
+	my ($seconds, $out) = @_;
+	return IPC::Run::start([ 'pgbench', '-n', '-h', $c->coordinator->host, '-p', $c->coordinator->port, '-c', 8, '-j', 2, '-T', $seconds, '--max-tries=1', '-f', $script, 'postgres' ], '>', $out, '2>', $out);
+}
+
+for my $round (1 .. $rounds)
+{
+	my $log = '';
+	my $clients = start_clients(2, \$log);
+	$clients->finish;
+	like($log, qr/number of transactions actually processed: [1-9]/, "clients have written in round $round");
+	is(differences('r'), '', "all placements are equal after round $round");
+}
+
+# ---------- a node dies ----------
+
+# Each client writes rows of its own and notes what it was told: the ledger.
+$c->safe_psql(q{CREATE TABLE l (id bigint PRIMARY KEY, v int); SELECT shardfdw.shard_table('l', shards => 6, copies => 2)});
+for my $kill (1 .. $kills)
+{
+	my $victim = 1 + $kill % 3;
+	my @told;
+	my $base = $kill * 1_000_000;
+	my $log = '';
+	my $clients = start_clients(600, \$log);
+	my $n = 0;
+
+	# a load, rows one by one and an UPDATE at the moment of the kill
+	my $copy = IPC::Run::start([ 'psql', '-X', '-q', '-h', $c->coordinator->host, '-p', $c->coordinator->port, '-d', 'postgres', '-v', 'ON_ERROR_STOP=1', '-c', "COPY l FROM PROGRAM 'for i in 1 2 3 4 5 6 7 8; do seq $base 1 \$(($base + 200000)) | sed \"s/\$/\\t1/\"; break; done'" ], '>', \my $copied, '2>', \my $copy_error);
+	for my $i (1 .. 40)
+	{
+		$c->kill9_node($victim) if $i == 20;
+		my ($rc, $out, $err) = $c->psql("INSERT INTO l VALUES ($base + 500000 + $i, $i); UPDATE l SET v = v + 1 WHERE id BETWEEN $base + 500001 AND $base + 500000 + $i", on_error_stop => 1);
+		push @told, $base + 500000 + $i if $rc == 0;
+	}
+	$copy->finish;
+	my $loaded = $copy->full_result(0) == 0;
+	$clients->signal('TERM');
+	eval { $clients->finish };
+	my $there = $c->safe_psql("SELECT count(*) FROM l WHERE id IN (" . join(',', 0, @told) . ")");
+	is($there, scalar @told, "kill $kill: reads go on, and find what clients were told of");
+	like($c->safe_psql("SELECT count(*) FROM l WHERE id BETWEEN $base AND $base + 200000"), $loaded ? qr/^200001$/ : qr/^(0|200001)$/, "the load of kill $kill is there as a whole or not at all");
+	fails("INSERT INTO l SELECT $base + 600000 + g, 0 FROM generate_series(1, 50) g", qr/could not connect to node "node$victim".*disable_node\('node$victim'\)/s, 'writes say what to do');
+	cmp_ok($c->safe_psql("SELECT shardfdw.disable_node('node$victim')"), '>', 0, "node $victim is disabled");
+	$c->safe_psql("INSERT INTO l SELECT $base + 600000 + g, 0 FROM generate_series(1, 50) g; UPDATE r SET n = n + 1; UPDATE t SET n = n + 1; DELETE FROM l WHERE id = $base + 600001");
+	is($c->safe_psql("SELECT count(*) FROM l WHERE id IN (" . join(',', 0, @told) . ")"), scalar @told, 'nothing is lost');
+	like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), qr/copies of \d+ shards are stale/, 'check_cluster() lists what is stale');
+	$c->node($victim)->start;
+	cmp_ok($c->safe_psql("SELECT shardfdw.enable_node('node$victim')"), '>', 0, "node $victim is enabled again");
+	is(differences($_), '', "all placements of $_ are equal") for qw(t r l x);
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_copies <> '{}' OR cardinality(copies) <> 1 AND table_name IN ('t', 'r', 'l', 'x')}), 0, 'none is stale');
+	$c->safe_psql('UPDATE r SET n = n - 1; DELETE FROM l');
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.recover_prepared_transactions() WHERE gid IS NOT NULL}), 0, 'nothing is left prepared');
+}
+
+# ---------- two copies are not disabled both ----------
+
+$c->safe_psql(q{SELECT shardfdw.disable_node('node1')});
+fails(q{SELECT shardfdw.disable_node('node2')}, qr/cannot disable node "node2" because no other node has the rows of shard/, 'the last copy stays');
+fails(q{SELECT shardfdw.remove_node('node1')}, qr/cannot remove node "node1" because it holds copies of shards/, 'a node with stale copies stays');
+$c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+
+# ---------- the end ----------
+
+$c->safe_psql(q{BEGIN; UPDATE t SET n = 0; SELECT shardfdw.unshard_table('t'); COMMIT; DROP TABLE x; BEGIN; DELETE FROM r; DROP TABLE r; COMMIT; DROP TABLE l});
+is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind = 'r'}), 0, "no table is left on node $_") for 1 .. 3;
+is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_proc p WHERE p.proname ~ '^shardfdw_notes_'}), 0, "no function is left on node $_") for 1 .. 3;
+
+done_testing();
