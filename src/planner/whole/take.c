@@ -19,7 +19,7 @@
  * A node with a partial index (WHERE state = 'new') can use it only where it sees the constant.  So constants
  * stay in the text of candidates, and a plan that the node keeps is for them.
  *
- * The executor (executor/take_exec.c) says why the result is that of a plain table.
+ * The executor (executor/take/take_exec.c) says why the result is that of a plain table.
  */
 #include "postgres.h"
 

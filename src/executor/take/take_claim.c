@@ -20,7 +20,7 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "compat.h"
-#include "executor/take_claim.h"
+#include "executor/take/take_claim.h"
 #include "miscadmin.h"
 #include "shared_memory.h"
 #include "storage/lwlock.h"

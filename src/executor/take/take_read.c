@@ -17,7 +17,7 @@
 
 #include "common/hashfn.h"
 #include "compat.h"
-#include "executor/take_read.h"
+#include "executor/take/take_read.h"
 #include "fault.h"
 #include "miscadmin.h"
 #include "shared_memory.h"

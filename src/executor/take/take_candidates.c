@@ -1,0 +1,361 @@
+/*
+ * take_candidates.c
+ *	  The first rows of nodes, which a statement may take: see take_exec.c.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "executor/take/take_private.h"
+#include "executor/take/take_read.h"
+#include "guc.h"
+#include "nodes/value.h"
+#include "remote/run/autocommit.h"
+#include "remote/wire/connection.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+void
+shard_take_resolve_map(ShardTakeState *state)
+{
+	state->map = shard_map_get_now(state->plan->relid);
+	if (state->map == NULL)
+		elog(ERROR, "relation %u is not sharded", state->plan->relid);
+}
+
+void
+shard_take_read_streams(ShardTakeState *state, ShardStream **streams, int nstreams, ShardTakeRowTaker take, void *arg)
+{
+	ShardWaitSet *set = NULL;
+	int			nopen = nstreams;
+
+	while (nopen > 0)
+	{
+		bool		idle = true;
+
+		for (int i = 0; i < nstreams; i++)
+		{
+			ShardStreamStatus status = SHARD_STREAM_WAIT;
+			ShardRow	row;
+
+			while (streams[i] != NULL && (status = shard_stream_next(streams[i], &row)) == SHARD_STREAM_ROW)
+				take(state, i, &row, arg);
+			if (streams[i] == NULL || status != SHARD_STREAM_DONE)
+				continue;
+			state->nrows += shard_stream_rows(streams[i]);
+			state->nbytes += shard_stream_bytes(streams[i]);
+			shard_stream_close(streams[i]);
+			streams[i] = NULL;
+			nopen--;
+			idle = false;
+		}
+		if (nopen == 0 || !idle)
+			continue;
+		if (set == NULL)
+			set = shard_wait_set_create(CurrentMemoryContext);
+		shard_stream_wait(streams, nstreams, set);
+	}
+}
+
+void
+shard_take_candidates_init(ShardTakeState *state)
+{
+	const ShardTakePlan *plan = state->plan;
+	int			ncolumns = SHARD_TAKE_CANDIDATE_COLUMNS + plan->nsort;
+	TupleDesc	desc = CreateTemplateTupleDesc(3 + plan->nsort);
+	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * ncolumns);
+
+	columns[0].type = INT4OID;
+	columns[1].kind = SHARD_DECODE_CTID;
+	columns[1].type = TIDOID;
+	columns[2].type = XIDOID;
+	columns[2].target = 1;
+	columns[3].type = OIDOID;
+	columns[3].target = 2;
+	TupleDescInitEntry(desc, 1, "shard", INT4OID, -1, 0);
+	TupleDescInitEntry(desc, 2, "xmin", XIDOID, -1, 0);
+	TupleDescInitEntry(desc, 3, "file", OIDOID, -1, 0);
+	state->sort_keys = palloc0(sizeof(SortSupportData) * Max(plan->nsort, 1));
+	for (int i = 0; i < plan->nsort; i++)
+	{
+		SortSupport key = &state->sort_keys[i];
+		ShardDecodeColumn *column = &columns[SHARD_TAKE_CANDIDATE_COLUMNS + i];
+
+		column->type = plan->sort_outputs[i].type;
+		column->typmod = plan->sort_outputs[i].typmod;
+		column->target = 3 + i;
+		TupleDescInitEntry(desc, 4 + i, NULL, column->type, column->typmod, 0);
+		key->ssup_cxt = CurrentMemoryContext;
+		key->ssup_collation = list_nth_oid(plan->sort_collations, i);
+		key->ssup_nulls_first = list_nth_int(plan->sort_nulls_first, i) != 0;
+		PrepareSortSupportFromOrderingOp(list_nth_oid(plan->sort_operators, i), key);
+	}
+	state->sort_decoder = shard_decode_create(desc, columns, ncolumns);
+	state->sort_slot = shard_make_tuple_slot(desc, &TTSOpsVirtual);
+}
+
+static int
+compare_candidates(const void *a, const void *b, void *arg)
+{
+	const ShardTakeCandidate *left = *(ShardTakeCandidate *const *) a;
+	const ShardTakeCandidate *right = *(ShardTakeCandidate *const *) b;
+	const ShardTakeState *state = arg;
+
+	for (int i = 0; i < state->plan->nsort; i++)
+	{
+		int			order = ApplySortComparator(left->values[i], left->isnull[i], right->values[i], right->isnull[i], &state->sort_keys[i]);
+
+		if (order != 0)
+			return order;
+	}
+	return 0;
+}
+
+static void
+take_candidate(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+{
+	ShardTakeNode *node = (ShardTakeNode *) arg + i;
+	ShardTakeCandidate  *candidate = palloc0(sizeof(ShardTakeCandidate));
+	TupleTableSlot *slot = state->sort_slot;
+
+	/* values lie where the candidates do */
+	shard_decode_row(state->sort_decoder, row, slot, CurrentMemoryContext);
+	candidate->shardno = DatumGetInt32(slot->tts_values[0]);
+	candidate->xmin = DatumGetTransactionId(slot->tts_values[1]);
+	candidate->file = DatumGetObjectId(slot->tts_values[2]);
+	candidate->ctid = slot->tts_tid;
+	candidate->values = palloc(sizeof(Datum) * Max(state->plan->nsort, 1));
+	candidate->isnull = palloc(sizeof(bool) * Max(state->plan->nsort, 1));
+	memcpy(candidate->values, slot->tts_values + 3, sizeof(Datum) * state->plan->nsort);
+	memcpy(candidate->isnull, slot->tts_isnull + 3, sizeof(bool) * state->plan->nsort);
+	node->rows = lappend(node->rows, candidate);
+}
+
+/* A union of the node's shards.  A row of a child table of a shard makes the query fail, as its ctid says nothing about the shard's own rows. */
+static char *
+union_of_shards(const ShardMap *map, int nodeno, const char *columns)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < map->nshards; i++)
+	{
+		const Shard *shard = &map->shards[i];
+		char	   *name;
+
+		if (shard->nodeno != nodeno)
+			continue;
+		name = quote_literal_cstr(shard->relation);
+		appendStringInfo(&buf, "%sSELECT %d AS tableoid, CASE tableoid WHEN %s::pg_catalog.regclass THEN ctid"
+						 " ELSE ('row of child table ' || tableoid::pg_catalog.regclass::pg_catalog.text)::pg_catalog.tid END AS ctid, xmin,"
+						 " (SELECT pg_catalog.pg_relation_filenode(%s::pg_catalog.regclass)) AS xmax%s FROM %s",
+						 buf.len > 0 ? " UNION ALL " : "(", i, name, name, columns, shard->relation);
+		pfree(name);
+	}
+	appendStringInfoChar(&buf, ')');
+	return buf.data;
+}
+
+char *
+shard_take_candidates_sql(const ShardTakeState *state, int nodeno, uint64 limit)
+{
+	const char *relations[1];
+	StringInfoData sql;
+
+	relations[0] = union_of_shards(state->map, nodeno, state->plan->columns);
+	initStringInfo(&sql);
+	shard_param_render(&sql, state->plan->candidates, relations, NULL, false, NULL);
+	if (limit > 0)
+		appendStringInfo(&sql, " LIMIT " UINT64_FORMAT, limit);
+	return sql.data;
+}
+
+/* Asks these nodes for limit candidates each. */
+static void
+read_nodes(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
+{
+	MemoryContext cxt = AllocSetContextCreate(state->run_cxt, "shard candidates", ALLOCSET_SMALL_SIZES);
+	bool		as_writer = IsolationUsesXactSnapshot() || shard_guc_snapshot == SHARD_SNAPSHOT_CLUSTER;
+	ShardSnapshot *snapshot = shard_txn_snapshot(cxt);
+	ShardStream **streams = palloc(sizeof(ShardStream *) * nnodes);
+	int			nparams = shard_param_count(state->plan->candidates, NIL);
+
+	for (int i = 0; i < nnodes && !as_writer; i++)
+		shard_snapshot_expect(snapshot, state->map->nodes[nodes[i].nodeno].serverid, state->userid, 1);
+	for (int i = 0; i < nnodes; i++)
+	{
+		const ShardNode *node = &state->map->nodes[nodes[i].nodeno];
+		ShardStreamSpec spec = {0};
+
+		nodes[i].limit = limit;
+		spec.serverid = node->serverid;
+		spec.userid = state->userid;
+		spec.sql = shard_take_candidates_sql(state, nodes[i].nodeno, limit);
+		spec.label = get_rel_name(state->plan->relid);
+		spec.ncolumns = SHARD_TAKE_CANDIDATE_COLUMNS + state->plan->nsort;
+		spec.as_writer = spec.only_reads = as_writer;
+		spec.level = as_writer && state->plan->operation == CMD_SELECT ? NULL : state->level;
+		spec.workers = -1;
+		spec.is_prepared = true;
+		spec.nparams = nparams;
+		spec.params = state->values;
+		streams[i] = shard_stream_open(cxt, snapshot, &spec);
+	}
+	shard_take_read_streams(state, streams, nnodes, take_candidate, nodes);
+	pfree(streams);
+	/* ends what reads, before anything is locked */
+	MemoryContextDelete(cxt);
+}
+
+int
+shard_take_compare_places(const ListCell *a, const ListCell *b)
+{
+	ShardTakeCandidate  *left = lfirst(a);
+	ShardTakeCandidate  *right = lfirst(b);
+
+	if (left->shardno != right->shardno)
+		return left->shardno < right->shardno ? -1 : 1;
+	return ItemPointerCompare(&left->ctid, &right->ctid);
+}
+
+static int
+compare_cells(const void *a, const void *b)
+{
+	return shard_take_compare_places(a, b);
+}
+
+ShardTakeCandidate *
+shard_take_candidates_find(const List *sorted, ShardTakeCandidate *key)
+{
+	ListCell	cell = {.ptr_value = key};
+	ListCell   *found = sorted == NIL ? NULL : bsearch(&cell, sorted->elements, list_length(sorted), sizeof(ListCell), compare_cells);
+
+	return found ? lfirst(found) : NULL;
+}
+
+bool
+shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
+{
+	ShardTakeCandidate **all;
+	List	   *locked = state->plan->skips ? list_copy(state->locked) : NIL;
+	int			nall = 0;
+	int			n = 0;
+
+	/* in a transaction with one snapshot, a row that is gone fails the statement */
+	state->since = IsolationUsesXactSnapshot() ? PG_UINT64_MAX : shard_claim_now();
+	read_nodes(state, nodes, nnodes, limit);
+	for (int i = 0; i < nnodes; i++)
+		nall += list_length(nodes[i].rows);
+	all = palloc(sizeof(ShardTakeCandidate *) * Max(nall, 1));
+	for (int i = 0; i < nnodes; i++)
+	{
+		ListCell   *lc;
+
+		foreach(lc, nodes[i].rows)
+			all[n++] = lfirst(lc);
+		if (list_length(nodes[i].rows) >= nodes[i].limit)
+			all[n - 1]->is_last = true;
+	}
+	if (nnodes > 1)
+		qsort_arg(all, nall, sizeof(ShardTakeCandidate *), compare_candidates, state);
+
+	list_sort(locked, shard_take_compare_places);
+	state->candidates = palloc(sizeof(ShardTakeCandidate) * Max(nall, 1));
+	state->ncandidates = 0;
+	for (int i = 0; i < nall; i++)
+	{
+		/* before those that were tried there may be new ones, and among them those that are this transaction's already */
+		if ((state->tried == NULL || compare_candidates(&all[i], &state->tried, state) >= 0) && shard_take_candidates_find(locked, all[i]) == NULL)
+			state->candidates[state->ncandidates++] = *all[i];
+		if (all[i]->is_last)
+			return true;
+	}
+	return false;
+}
+
+/* ---------- together with other sessions ---------- */
+
+bool
+shard_take_candidates_may_share(const ShardTakeState *state)
+{
+	return state->nwanted == 1 && state->plan->skips && state->plan->nsort > 0 && shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER && shard_autocommit_possible();
+}
+
+/* What candidates depend on beside table and user: the query and its values, where shards are, the session's settings. */
+static StringInfo
+share_key(const ShardTakeState *state, uint64 limit)
+{
+	StringInfo	key = makeStringInfo();
+	int			nparams = shard_param_count(state->plan->candidates, NIL);
+	ListCell   *lc;
+
+	appendStringInfo(key, UINT64_FORMAT " ", limit);
+	for (int i = 0; i < state->map->nshards; i++)
+	{
+		const Shard *shard = &state->map->shards[i];
+
+		appendBinaryStringInfo(key, (const char *) &shard->relid, sizeof(Oid));
+		appendBinaryStringInfo(key, (const char *) &shard->serverid, sizeof(Oid));
+	}
+	foreach(lc, state->plan->candidates)
+	{
+		if (IsA(lfirst(lc), String))
+			appendStringInfoString(key, strVal(lfirst(lc)));
+		else
+			appendStringInfo(key, "$%d", intVal(lfirst(lc)));
+		appendStringInfoChar(key, '\0');
+	}
+	for (int i = 0; i < nparams; i++)
+	{
+		/* null is not an empty value, nor any other */
+		appendStringInfoChar(key, state->values[i] ? 'v' : 'n');
+		appendStringInfoString(key, state->values[i] ? state->values[i] : "");
+		appendStringInfoChar(key, '\0');
+	}
+	shard_connection_append_settings(key);
+	return key;
+}
+
+bool
+shard_take_candidates_share(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
+{
+	ShardTakeRows *rows = palloc(sizeof(ShardTakeRows));
+	StringInfo	key = share_key(state, limit);
+
+	if (shard_take_read_join(state->plan->relid, state->userid, key->data, key->len, rows))
+	{
+		state->since = rows->since;
+		state->ncandidates = rows->nrows;
+		state->candidates = palloc0(sizeof(ShardTakeCandidate) * Max(rows->nrows, 1));
+		for (int i = 0; i < rows->nrows; i++)
+		{
+			state->candidates[i].shardno = rows->rows[i].shardno;
+			state->candidates[i].xmin = rows->rows[i].xmin;
+			state->candidates[i].file = rows->rows[i].file;
+			state->candidates[i].ctid = rows->rows[i].ctid;
+		}
+		return rows->more;
+	}
+	PG_TRY();
+	{
+		rows->more = shard_take_candidates_read(state, nodes, nnodes, limit);
+	}
+	PG_CATCH();
+	{
+		shard_take_read_end(NULL);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	rows->since = state->since;
+	rows->nrows = state->ncandidates;
+	for (int i = 0; i < Min(state->ncandidates, SHARD_TAKE_MAX_ROWS); i++)
+	{
+		const ShardTakeCandidate *candidate = &state->candidates[i];
+
+		rows->rows[i] = (ShardTakeRow) {candidate->shardno, candidate->xmin, candidate->file, candidate->ctid};
+	}
+	shard_take_read_end(state->ncandidates <= SHARD_TAKE_MAX_ROWS ? rows : NULL);
+	return rows->more;
+}

@@ -1,0 +1,398 @@
+/*
+ * take_work.c
+ *	  Has shards lock and change candidates: see take_exec.c.
+ */
+#include "postgres.h"
+
+#include "executor/scan/statement_view.h"
+#include "executor/take/take_private.h"
+#include "port/pg_bswap.h"
+#include "remote/run/autocommit.h"
+#include "remote/run/command.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* The array of the candidates' ctids, as text. */
+static char *
+ctids_of(List *candidates)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, candidates)
+	{
+		const ShardTakeCandidate *candidate = lfirst(lc);
+
+		appendStringInfo(&buf, "%c\"(%u,%u)\"", buf.len == 0 ? '{' : ',', ItemPointerGetBlockNumber(&candidate->ctid),
+						 ItemPointerGetOffsetNumber(&candidate->ctid));
+	}
+	appendStringInfoChar(&buf, '}');
+	return buf.data;
+}
+
+/* The same of their xmins, each once: a node compares every row with all of them. */
+static char *
+xmins_of(List *candidates)
+{
+	List	   *xids = NIL;
+	TransactionId last = InvalidTransactionId;
+	StringInfoData buf;
+	ListCell   *lc;
+
+	foreach(lc, candidates)
+		xids = lappend_oid(xids, ((const ShardTakeCandidate *) lfirst(lc))->xmin);
+	list_sort(xids, list_oid_cmp);
+	initStringInfo(&buf);
+	foreach(lc, xids)
+	{
+		if (lfirst_oid(lc) != last)
+			appendStringInfo(&buf, "%c%u", buf.len == 0 ? '{' : ',', lfirst_oid(lc));
+		last = lfirst_oid(lc);
+	}
+	appendStringInfoChar(&buf, '}');
+	list_free(xids);
+	return buf.data;
+}
+
+List *
+shard_take_works_make(List *candidates)
+{
+	List	   *works = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, candidates)
+	{
+		ShardTakeCandidate  *candidate = lfirst(lc);
+		ShardTakeWork  *work = NULL;
+
+		foreach(lc2, works)
+		{
+			work = lfirst(lc2);
+			if (work->shardno == candidate->shardno)
+				break;
+			work = NULL;
+		}
+		if (work == NULL)
+		{
+			work = palloc0(sizeof(ShardTakeWork));
+			work->shardno = candidate->shardno;
+			works = lappend(works, work);
+		}
+		work->candidates = lappend(work->candidates, candidate);
+	}
+	return works;
+}
+
+char *
+shard_take_work_sql(const ShardMap *map, const ShardTemplate *template, int shardno)
+{
+	const char *relations[1];
+	StringInfoData sql;
+
+	relations[0] = psprintf("ONLY %s", map->shards[shardno].relation);
+	initStringInfo(&sql);
+	shard_param_render(&sql, template, relations, NULL, false, NULL);
+	return sql.data;
+}
+
+/* Text and parameters of what template says is to be done with the candidates of works. */
+static void
+prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
+{
+	const ShardTakePlan *plan = state->plan;
+	bool		by_rows_only = template == plan->lock && plan->operation != CMD_SELECT;
+	int			nothers = by_rows_only ? 0 : state->nparams - plan->limit_param;
+	ListCell   *lc;
+
+	foreach(lc, works)
+	{
+		ShardTakeWork  *work = lfirst(lc);
+
+		work->sql = shard_take_work_sql(state->map, template, work->shardno);
+		work->nparams = shard_param_count(template, NIL);
+		work->params = palloc0(sizeof(char *) * (nothers + 3));
+		memcpy(work->params, state->values + plan->limit_param, sizeof(char *) * nothers);
+		work->params[by_rows_only ? 0 : plan->ctids_param - 1] = ctids_of(work->candidates);
+		work->params[by_rows_only ? 1 : nothers] = xmins_of(work->candidates);
+		work->params[by_rows_only ? 2 : nothers + 1] = psprintf("%u", ((ShardTakeCandidate *) linitial(work->candidates))->file);
+	}
+}
+
+/* Locks shards against moves.  False: the table's map is another one now. */
+static bool
+lock_shards(ShardTakeState *state, List *works)
+{
+	bool		current = true;
+	ListCell   *lc;
+
+	foreach(lc, works)
+		current &= shard_map_lock(state->map, ((ShardTakeWork *) lfirst(lc))->shardno,
+								  state->plan->operation == CMD_SELECT ? RowShareLock : RowExclusiveLock);
+	return current;
+}
+
+/* Runs works on their shards, at the same time where these are on different nodes; take gets the number of the work with each row. */
+static void
+run_works(ShardTakeState *state, List *works, int ncolumns, ShardTakeRowTaker take)
+{
+	MemoryContext cxt = AllocSetContextCreate(state->run_cxt, "shard works", ALLOCSET_SMALL_SIZES);
+	bool		only_locks = state->plan->operation == CMD_SELECT;
+	ShardSnapshot *snapshot = shard_txn_snapshot(cxt);
+	ShardStream **streams = palloc(sizeof(ShardStream *) * list_length(works));
+	ListCell   *lc;
+
+	foreach(lc, works)
+	{
+		const ShardTakeWork *work = lfirst(lc);
+		const Shard *shard = &state->map->shards[work->shardno];
+		ShardStreamSpec spec = {0};
+
+		spec.serverid = shard->serverid;
+		spec.userid = state->userid;
+		spec.sql = work->sql;
+		spec.label = shard->name;
+		spec.ncolumns = ncolumns;
+		spec.portable_text = state->decoder && shard_decode_has_styled_text(state->decoder);
+		spec.as_writer = true;
+		spec.only_locks = only_locks;
+		spec.level = only_locks ? NULL : state->level;
+		spec.workers = -1;
+		spec.nparams = work->nparams;
+		spec.params = work->params;
+		streams[foreach_current_index(lc)] = shard_stream_open(cxt, snapshot, &spec);
+	}
+	shard_take_read_streams(state, streams, list_length(works), take, works);
+	pfree(streams);
+	MemoryContextDelete(cxt);
+}
+
+/* The columns of row from first on, as one of the statement's rows. */
+static TupleTableSlot *
+decode_output(ShardTakeState *state, const ShardRow *row, int first)
+{
+	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
+	ShardRow	rest = {row->ncols - first, row->values + first, row->lens + first};
+
+	MemoryContextReset(state->row_cxt);
+	shard_decode_row(state->decoder, &rest, slot, state->row_cxt);
+	return slot;
+}
+
+static void
+add_output(ShardTakeState *state, const ShardRow *row, int first)
+{
+	tuplestore_puttupleslot(state->rows, decode_output(state, row, first));
+}
+
+static void
+count_changed(ShardTakeState *state, int64 nchanged)
+{
+	state->nchanged += nchanged;
+	if (state->plan->set_processed)
+		state->css.ss.ps.state->es_processed += nchanged;
+	if (state->css.ss.ps.instrument && !state->plan->returns_rows)
+		state->css.ss.ps.instrument->tuplecount += nchanged;
+}
+
+static int64
+int8_of(const ShardRow *row, int colno)
+{
+	uint64		value;
+
+	if (row->lens[colno] != sizeof(value))
+		elog(ERROR, "a node has returned a count of %d bytes", row->lens[colno]);
+	memcpy(&value, row->values[colno], sizeof(value));
+	return (int64) pg_ntoh64(value);
+}
+
+ShardClaimRow
+shard_take_claim_row(const ShardTakeState *state, const ShardTakeCandidate *candidate)
+{
+	ShardClaimRow row = {state->map->shards[candidate->shardno].relid, candidate->xmin, candidate->ctid};
+
+	return row;
+}
+
+/* ---------- one row ---------- */
+
+/* A row of the command that locks and changes one row: whether it was free, and what became of it. */
+static void
+take_one_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+{
+	ShardTakeWork  *work = linitial((List *) arg);
+	ShardTakeCandidate  *candidate = linitial(work->candidates);
+
+	if (int8_of(row, 0) == 0)
+		return;
+	candidate->locked = true;
+	if (!state->plan->returns_rows)
+	{
+		candidate->changed = int8_of(row, 1) > 0;
+		count_changed(state, int8_of(row, 1));
+	}
+	else if (row->lens[1] >= 0)
+	{
+		candidate->changed = true;
+		add_output(state, row, 2);
+	}
+}
+
+/* Locks and changes the row of work, if it is free. */
+static void
+take_one(ShardTakeState *state, ShardTakeWork *work)
+{
+	const Shard *shard = &state->map->shards[work->shardno];
+	ShardTakeCandidate  *candidate = linitial(work->candidates);
+	ShardCommand command = {0};
+	int64		nlocked;
+	int64		nchanged;
+
+	prepare_works(state, list_make1(work), state->plan->take);
+	command.serverid = shard->serverid;
+	command.userid = state->userid;
+	command.label = shard->name;
+	command.sql = work->sql;
+	command.nparams = work->nparams;
+	command.params = work->params;
+	if (!state->plan->returns_rows && shard_autocommit_possible() &&
+		shard_statement_view_is_alone(state->css.ss.ps.state) && shard_autocommit_take(&command, &nlocked, &nchanged))
+	{
+		candidate->locked = nlocked > 0;
+		candidate->changed = nchanged > 0;
+		count_changed(state, nchanged);
+		return;
+	}
+	run_works(state, list_make1(work), 2 + (state->plan->returns_rows ? state->plan->noutputs : 0), take_one_row);
+}
+
+/* ---------- several rows ---------- */
+
+/* A row that has been locked: its ctid, and what SELECT returns of it. */
+static void
+take_locked_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+{
+	ShardTakeWork  *work = list_nth((List *) arg, i);
+	uint32		block;
+	uint16		offset;
+	ShardTakeCandidate	key = {.shardno = work->shardno};
+	ShardTakeCandidate  *candidate;
+
+	if (row->lens[0] != sizeof(block) + sizeof(offset))
+		elog(ERROR, "a node has returned a ctid of %d bytes", row->lens[0]);
+	memcpy(&block, row->values[0], sizeof(block));
+	memcpy(&offset, row->values[0] + sizeof(block), sizeof(offset));
+	ItemPointerSet(&key.ctid, pg_ntoh32(block), pg_ntoh16(offset));
+	candidate = shard_take_candidates_find(work->candidates, &key);
+	if (candidate == NULL)
+		elog(ERROR, "a node has locked a row that was not asked for");
+	candidate->locked = true;
+	if (state->plan->operation == CMD_SELECT)
+		candidate->row = ExecCopySlotMinimalTuple(decode_output(state, row, 1));
+}
+
+static void
+lock_several(ShardTakeState *state, List *works)
+{
+	ListCell   *lc;
+
+	foreach(lc, works)
+		list_sort(((ShardTakeWork *) lfirst(lc))->candidates, shard_take_compare_places);
+	prepare_works(state, works, state->plan->lock);
+	run_works(state, works, 1 + (state->plan->operation == CMD_SELECT ? state->plan->noutputs : 0), take_locked_row);
+}
+
+/* A row of UPDATE or DELETE ... RETURNING. */
+static void
+take_changed_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+{
+	add_output(state, row, 1);
+	state->nchanged++;
+}
+
+static void
+run_changes(ShardTakeState *state, List *works)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(works));
+	ListCell   *lc;
+
+	foreach(lc, works)
+	{
+		const ShardTakeWork *work = lfirst(lc);
+		const Shard *shard = &state->map->shards[work->shardno];
+		ShardCommand *command = &commands[foreach_current_index(lc)];
+
+		command->serverid = shard->serverid;
+		command->userid = state->userid;
+		command->label = shard->name;
+		command->sql = work->sql;
+		command->nparams = work->nparams;
+		command->params = work->params;
+		command->inlines = true;
+	}
+	shard_command_run(commands, list_length(works), SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < list_length(works); i++)
+		count_changed(state, strtoi64(PQcmdTuples(commands[i].result), NULL, 10));
+	shard_command_free(commands, list_length(works));
+}
+
+void
+shard_take_works_change(ShardTakeState *state)
+{
+	List	   *works = shard_take_works_make(state->locked);
+	ListCell   *lc;
+
+	prepare_works(state, works, state->plan->change);
+	if (state->plan->returns_rows)
+		run_works(state, works, 1 + state->plan->noutputs, take_changed_row);
+	else
+		run_changes(state, works);
+	foreach(lc, state->nchanged == list_length(state->locked) ? state->locked : NIL)
+	{
+		ShardClaimRow row = shard_take_claim_row(state, lfirst(lc));
+
+		shard_claim_end(&row, true);
+	}
+}
+
+/* ---------- the first rows of a shard ---------- */
+
+static void
+ignore_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+{
+}
+
+void
+shard_take_works_lock_first(ShardTakeState *state, int shardno, int n)
+{
+	ShardTakeWork *work = palloc0(sizeof(ShardTakeWork));
+
+	work->shardno = shardno;
+	work->sql = psprintf("%s LIMIT %d %s", shard_take_work_sql(state->map, state->plan->candidates, shardno), n, state->plan->locking);
+	work->nparams = shard_param_count(state->plan->candidates, NIL);
+	work->params = state->values;
+	run_works(state, list_make1(work), SHARD_TAKE_CANDIDATE_COLUMNS + state->plan->nsort, ignore_row);
+}
+
+/* ---------- all ---------- */
+
+bool
+shard_take_works_try(ShardTakeState *state, List *works, bool has_locks)
+{
+	if (!lock_shards(state, works))
+	{
+		shard_take_resolve_map(state);
+		if (!has_locks)
+			return false;
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("shards of \"%s\" have moved while the statement ran", get_rel_name(state->plan->relid)),
+				 errhint("The transaction might succeed if retried.")));
+	}
+	if (state->nwanted == 1 && state->plan->operation != CMD_SELECT)
+		take_one(state, linitial(works));
+	else
+		lock_several(state, works);
+	return true;
+}
