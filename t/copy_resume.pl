@@ -201,7 +201,9 @@ if ($long)
 		my $source = $end =~ /client/ ? 'STDIN' : $end =~ /^at/ ? $sources[ rand 3 ] : $sources[ rand 2 ];
 		my $left = 2 * $total - $lines;
 		last if $left < 6 * $commit_rows;
-		my $until = $lines + 4500 + int rand($left / ($long - $nkills + 10));
+		# within a part: between two, a node may go and come back unnoticed
+		my $until = $lines + 4 * $commit_rows + 500 + int rand 1000;
+		$until += 2 * $commit_rows * int rand($left / ($long - $nkills + 10) / 2 / $commit_rows);
 		my $ok = end_run($source, $end, $until);
 		if ($ok)
 		{
