@@ -233,6 +233,68 @@ for my $kill (1 .. $kills)
 	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.recover_prepared_transactions() WHERE gid IS NOT NULL}), 0, 'nothing is left prepared');
 }
 
+# ---------- placements move ----------
+
+sub placements
+{
+	my ($table) = @_;
+	return $c->safe_psql(qq{SELECT string_agg(node || copies::text, ' ' ORDER BY shard) FROM shardfdw.shards WHERE table_name = '$table'});
+}
+
+# A placement of each shard of a table, to the node that has none, while clients write; $column: node (the primary), or copies[1].
+sub move_all
+{
+	my ($table, $column) = @_;
+	my @moves = split /\n/, $c->safe_psql(qq{SELECT format('SELECT shardfdw.move_copy(%L, %L, %L)', shard, $column, (SELECT 'node' || i FROM generate_series(1, 3) i WHERE 'node' || i <> ALL (copies || node)))
+		FROM shardfdw.shards WHERE table_name = '$table' ORDER BY shard});
+	$c->safe_psql($_) for @moves;
+	return scalar @moves;
+}
+
+{
+	my $log = '';
+	my $clients = start_clients(600, \$log);
+	my $before = placements('r');
+
+	$c->safe_psql('INSERT INTO x SELECT id FROM t ON CONFLICT DO NOTHING');
+	for my $column ('copies[1]', 'node')
+	{
+		is(move_all('r', $column), 6, "$column of a table moves while clients write");
+		is(differences('r'), '', 'the placements are equal');
+		isnt(placements('r'), $before, 'and elsewhere');
+		$before = placements('r');
+	}
+	is(move_all('t', 'node'), 6, 'primaries move');
+	is(placements('x'), placements('t'), 'those of colocated tables, too');
+	is(differences($_), '', "the placements of $_ are equal") for 't', 'x';
+	$clients->signal('TERM');
+	eval { $clients->finish };
+	like($c->safe_psql('EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM t JOIN x ON t.id = x.a'), qr/Remote SQL: .*JOIN/, 'which are joined on the nodes as before');
+	$c->safe_psql('UPDATE t SET n = n + 1; DELETE FROM x WHERE a % 3 = 0; UPDATE r SET n = n + 1');
+	is(differences($_), '', "and so are those of $_ after a change") for qw(t x r);
+	for my $node (1 .. 3)
+	{
+		is($c->node_safe_psql($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname !~ '^shardfdw_notes_'}),
+			$c->safe_psql("SELECT string_agg(shard, ' ' ORDER BY shard) FROM shardfdw.shards WHERE 'node$node' = ANY (copies || node)"), "node $node has what the coordinator says");
+	}
+}
+my ($moved, $from, $copy) = split /\|/, $c->safe_psql(q{SELECT shard, node, copies[1] FROM shardfdw.shards WHERE table_name = 'r' LIMIT 1});
+my ($third) = grep { $_ ne $from && $_ ne $copy } 'node1', 'node2', 'node3';
+fails($_->[0], $_->[1], $_->[0]) for
+	[ "SELECT shardfdw.move_copy('$moved', '$from', '$copy')", qr/shard public\.\w+ is already on node "$copy"/ ],
+	[ "SELECT shardfdw.move_copy('$moved', '$third', '$from')", qr/shard public\.\w+ is not on node "$third"/ ],
+	[ "SELECT shardfdw.move_copy('$moved', '$from', 'nowhere')", qr/node "nowhere" does not exist/ ],
+	[ "SELECT shardfdw.move_copy('r', '$from', '$third')", qr/r is no shard with copies/ ];
+$c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_copy('$moved', '$from', '$third'); UPDATE r SET n = n + 1; ROLLBACK");
+$c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_copy('$moved', '$from', '$third'); UPDATE r SET n = n + 1; COMMIT");
+is(differences('r'), '', 'a move in the middle of a transaction');
+# a node that is lost for ever
+$c->safe_psql("SELECT shardfdw.disable_node('$copy'); SELECT shardfdw.move_copy('$moved', '$copy', '$from')");
+is($c->safe_psql("SELECT node || copies::text || stale_copies::text FROM shardfdw.shards WHERE shard = '$moved'"), "$third\{$from}{}", 'what is stale is made again elsewhere');
+$c->safe_psql("SELECT shardfdw.enable_node('$copy')");
+$c->node_safe_psql(substr($copy, -1), $c->safe_psql("SELECT string_agg(shardfdw_internal.drop_copy_commands('public', g::text), ';') FROM shardfdw_internal.shard_group('$moved') g"));
+is(differences('r'), '', 'and equal');
+
 # ---------- two copies are not disabled both ----------
 
 $c->safe_psql(q{SELECT shardfdw.disable_node('node1')});

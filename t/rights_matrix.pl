@@ -327,6 +327,7 @@ my %outcomes = (
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		mark_import
 		lock_schemas make_objects_on_nodes},
+	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		disable_node enable_node

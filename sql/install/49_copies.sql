@@ -499,6 +499,71 @@ COMMENT ON FUNCTION shardfdw.enable_node(name) IS
 	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, and nodes'' errors.';
 REVOKE ALL ON FUNCTION shardfdw.enable_node(name) FROM PUBLIC;
 
+CREATE FUNCTION shardfdw.move_copy(shard regclass, source name, target name) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	shards CONSTANT regclass[] := ARRAY(SELECT g FROM shardfdw_internal.shard_group(shard) g ORDER BY g::oid);
+	one regclass;
+	relation regclass;
+	node name;
+	p record;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('move_copy');
+	PERFORM shardfdw_internal.check_node_name(source);
+	PERFORM shardfdw_internal.check_node_name(target);
+	IF NOT EXISTS (SELECT FROM unnest(shards) s WHERE shardfdw_internal.has_copies(s)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s is no shard with copies', coalesce(shard::text, 'null')),
+			HINT = 'shardfdw.move_shard() moves shards that have none.';
+	END IF;
+	PERFORM shardfdw_internal.apply_copies();
+	FOREACH one IN ARRAY shards
+	LOOP
+		relation := (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = one);
+		PERFORM shardfdw_internal.lock_copies(relation);
+		SELECT max(x.node) FILTER (WHERE x.role = 'primary') AS home, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies,
+			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale, max(x.role) FILTER (WHERE x.node = source) AS role,
+			bool_or(x.node = target) AS is_there, max(x.schema_name) AS schema_name, max(x.shard_name) AS shard_name INTO p
+		FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = one;
+		IF p.role IS NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s is not on node "%s"', one, source),
+				HINT = 'The view shardfdw.shards lists where it is.';
+		END IF;
+		IF p.is_there THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s is already on node "%s"', one, target);
+		END IF;
+		IF p.role = 'primary' AND p.copies = '{}' THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('no other node has the rows of shard %s', one),
+				HINT = 'Enable another node that has a copy of it first.';
+		END IF;
+		IF p.role = 'primary' THEN
+			-- who reads it there
+			EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+		END IF;
+		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
+		FOR node IN SELECT DISTINCT n FROM unnest(p.home || p.copies || target) n
+		LOOP
+			PERFORM shardfdw_internal.settle_node(node);
+		END LOOP;
+		PERFORM shardfdw_internal.make_placements(relation, ARRAY[one], ARRAY[target]);
+		IF p.role = 'primary' THEN
+			-- the new one is read where no node that had it answers, and then what is prepared there is waited for
+			PERFORM shardfdw_internal.set_shard_node(one, p.copies[1]);
+		END IF;
+		PERFORM shardfdw_internal.set_copies(one, array_remove(CASE WHEN p.role = 'primary' THEN p.copies[2:] ELSE p.copies END, source) || target, array_remove(p.stale, source));
+		IF p.role <> 'stale' THEN
+			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)], 'write');
+		END IF;
+		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[target]);
+		PERFORM shardfdw_internal.own_notes(relation);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.move_copy(regclass, name, name) IS
+	'Moves what a node has of a shard with copies, and of the shards of colocated tables with the same keys, to another node, in this transaction. source: a node that has it as primary, whose place a copy takes then, as copy, or stale; what is stale is left there. Waits for all who write to the tables, and for who reads them where source has the primary, and keeps them waiting. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege for who does not own the tables, and nodes'' errors.';
+REVOKE ALL ON FUNCTION shardfdw.move_copy(regclass, name, name) FROM PUBLIC;
+
 CREATE FUNCTION shardfdw.compare_copies(relation regclass) RETURNS TABLE (shard regclass, node name, role text, row_count bigint, checksum numeric, is_equal boolean)
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
