@@ -302,6 +302,16 @@ fails(q{SELECT shardfdw.disable_node('node2')}, qr/cannot disable node "node2" b
 fails(q{SELECT shardfdw.remove_node('node1')}, qr/cannot remove node "node1" because it holds copies of shards/, 'a node with stale copies stays');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 
+# ---------- a node that is to go ----------
+$c->safe_psql(q{CREATE TABLE w (id int PRIMARY KEY); SELECT shardfdw.shard_table('w', shards => 5, nodes => '{node1,node2}', copies => 2); INSERT INTO w SELECT generate_series(1, 100)});
+(undef, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node2')});
+like($err, qr/WARNING:  \d+ shards stay on node "node2".*mode 'block'/s, 'drain_node() says what moves copies');
+(undef, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});
+unlike($err, qr/WARNING/, 'which then leaves none');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE 'node2' = ANY (copies || stale_copies || node)}), 0, 'on the node');
+is(differences($_), '', "the placements of $_ are equal") for qw(t r l x w);
+$c->safe_psql(q{DROP TABLE w; ALTER SERVER node2 OPTIONS (DROP accepts_shards)});
+
 # ---------- the end ----------
 
 $c->safe_psql(q{BEGIN; UPDATE t SET n = 0; SELECT shardfdw.unshard_table('t'); COMMIT; DROP TABLE x; BEGIN; DELETE FROM r; DROP TABLE r; COMMIT; DROP TABLE l});

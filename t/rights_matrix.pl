@@ -305,7 +305,7 @@ my %outcomes = (
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home distributed_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# where no node is usable for the caller
-	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes home_node},
+	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_copy rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for who may write to it
