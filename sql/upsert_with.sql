@@ -69,6 +69,11 @@ SELECT pair.same($$WITH w AS (INSERT INTO o VALUES (1, 'a'), (2001, 'b') ON CONF
 	INSERT INTO t (k, a) SELECT id, 'both' FROM w ON CONFLICT (k) DO UPDATE SET a = excluded.a RETURNING k, a$$);
 SELECT pair.same($$WITH w AS (INSERT INTO t (k, v) VALUES (1, 2), (1, 3) ON CONFLICT (k) DO UPDATE SET v = 1) SELECT 1$$);
 SELECT pair.same($$WITH w AS (INSERT INTO t (k, v) VALUES (1, 2), (80, 3) ON CONFLICT (a) DO UPDATE SET v = 1) SELECT 1$$);
+-- rows of a WITH query that one shard computes
+SELECT pair.same($$WITH w AS (SELECT k, a FROM t WHERE k = 2) INSERT INTO t (k, a, s) SELECT k + 7, a || 'one', 0 FROM w ON CONFLICT (k) DO UPDATE SET a = excluded.a RETURNING k, a$$);
+SELECT pair.same($$WITH w AS (DELETE FROM t WHERE k = 2 RETURNING k, a) INSERT INTO t (k, a, s) SELECT k + 7000, a || 'two', 0 FROM w ON CONFLICT (k) DO NOTHING RETURNING k, a$$);
+SELECT pair.same($$WITH w AS (UPDATE t SET v = 7 WHERE k = 9 RETURNING k, v) INSERT INTO o (id, w) VALUES ((SELECT k FROM w), 'u'), (2001, 'w') ON CONFLICT (id) DO UPDATE SET w = excluded.w RETURNING *$$);
+SELECT pair.same($$WITH w AS (SELECT k FROM t WHERE k = 9) MERGE INTO o USING (SELECT k + 1 AS k FROM w) s ON o.id = s.k WHEN MATCHED THEN UPDATE SET w = 'm' WHEN NOT MATCHED THEN INSERT VALUES (s.k, 'new')$$);
 -- keys of other widths
 SELECT pair.same($$MERGE INTO t USING (VALUES (10::bigint, 1), (908, 2)) s (k, v) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v
 	WHEN NOT MATCHED THEN INSERT (k, a, v, s) VALUES (s.k, 'merged', s.v, 0)$$);

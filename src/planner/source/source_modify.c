@@ -179,7 +179,12 @@ Query *
 shard_source_child(const ShardSourceInfo *info)
 {
 	Query	   *child = copyObject(info->query);
+	ListCell   *lc;
 
+	/* core leaves the rows of an INSERT out of its FROM clause */
+	foreach(lc, child->jointree->fromlist)
+		if (IsA(lfirst(lc), RangeTblRef))
+			rt_fetch(lfirst_node(RangeTblRef, lc)->rtindex, child->rtable)->inFromCl = true;
 	child->commandType = CMD_SELECT;
 	child->queryId = 0;
 	child->resultRelation = 0;
