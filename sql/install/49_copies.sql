@@ -375,18 +375,18 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_with_copies(name, text[]) IS
 	'Lists the tables whose shards have copies, and of which a node has placements in some role (see shard_placements()). Returns them by OID.';
 
-CREATE FUNCTION shardfdw_internal.lock_copies(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_copies(relation regclass, readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 BEGIN
 	IF NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
 	END IF;
-	EXECUTE format('LOCK TABLE %s IN EXCLUSIVE MODE', relation);
+	EXECUTE format('LOCK TABLE %s IN %s MODE', relation, CASE WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END);
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.lock_copies(regclass) IS
-	'Keeps all others from writing to a table until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
+COMMENT ON FUNCTION shardfdw_internal.lock_copies(regclass, boolean) IS
+	'Keeps all others from writing to a table, or (readers) from using it, until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_node_name(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -508,6 +508,7 @@ DECLARE
 	one regclass;
 	relation regclass;
 	node name;
+	reads boolean;				-- may others read it on source?
 	p record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('move_copy');
@@ -521,7 +522,9 @@ BEGIN
 	FOREACH one IN ARRAY shards
 	LOOP
 		relation := (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = one);
-		PERFORM shardfdw_internal.lock_copies(relation);
+		-- all at once: who waits for a stronger lock than he has may wait for himself
+		reads := EXISTS (SELECT FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = one AND x.node = source AND x.role = 'primary');
+		PERFORM shardfdw_internal.lock_copies(relation, reads);
 		SELECT max(x.node) FILTER (WHERE x.role = 'primary') AS home, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies,
 			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale, max(x.role) FILTER (WHERE x.node = source) AS role,
 			bool_or(x.node = target) AS is_there, max(x.schema_name) AS schema_name, max(x.shard_name) AS shard_name INTO p
@@ -537,9 +540,9 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('no other node has the rows of shard %s', one),
 				HINT = 'Enable another node that has a copy of it first.';
 		END IF;
-		IF p.role = 'primary' THEN
-			-- who reads it there
-			EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+		IF p.role = 'primary' AND NOT reads THEN
+			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('node "%s" has become the primary of shard %s meanwhile', source, one),
+				HINT = 'Try again.';
 		END IF;
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
 		FOR node IN SELECT DISTINCT n FROM unnest(p.home || p.copies || target) n
