@@ -189,8 +189,8 @@ for my $round (1 .. $rounds)
 	my $clients = start_clients(2, \$log);
 	$clients->finish;
 	like($log, qr/number of transactions actually processed: [1-9]/, "clients have written in round $round");
-	# of MERGE, as on a plain table
-	is(join(' ', grep { !/duplicate key/ } $log =~ /^.*client \d+ .*aborted.*$/mg), '', 'and none has got another error than for deadlocks and snapshots');
+	# duplicate keys are those of MERGE, as on a plain table; a machine that stands still for long makes connections time out
+	is(join(' ', grep { !/duplicate key|could not connect/ } $log =~ /^.*client \d+ .*aborted.*$/mg), '', 'and none has got another error than for deadlocks and snapshots');
 	is(differences('r'), '', "all placements are equal after round $round");
 }
 
