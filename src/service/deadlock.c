@@ -61,9 +61,17 @@
 #define OTHERS_LOOK_FACTOR 2	/* plus this many times the duration of the own look */
 #define MAX_LOOKS 4
 
+/*
+ * Who waits for a lock.  Those by which a table becomes longer, and GIN's of a page, are held for a moment and
+ * never while their holder waits for another lock: core's detector leaves them out, too.  In many loads at once
+ * each is likely to wait for one on some node whenever it is looked at.
+ */
+#define WAITERS \
+	"(SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL AND locktype NOT IN ('extend', 'page'))"
+
 static const char edges_query[] =
 "SELECT w.pid, wa.application_name, b.pid, ba.application_name"
-" FROM (SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL) w"
+" FROM " WAITERS " w"
 " JOIN pg_stat_activity wa ON wa.pid = w.pid"
 " CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
 " JOIN pg_stat_activity ba ON ba.pid = b.pid";
@@ -73,7 +81,7 @@ static const char peer_edges_query[] =
 "SELECT e.waiter, CASE WHEN starts_with(e.waiter_name, 'shardfdw:') THEN e.waiter_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.waiter) END,"
 " e.blocker, CASE WHEN starts_with(e.blocker_name, 'shardfdw:') THEN e.blocker_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.blocker) END"
 " FROM pg_control_system() s, (SELECT w.pid AS waiter, wa.application_name AS waiter_name, b.pid AS blocker, ba.application_name AS blocker_name"
-" FROM (SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL) w"
+" FROM " WAITERS " w"
 " JOIN pg_stat_activity wa ON wa.pid = w.pid"
 " CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
 " JOIN pg_stat_activity ba ON ba.pid = b.pid) e";
@@ -186,6 +194,8 @@ ask_here(List *edges)
 		int			nblockers;
 
 		if (lock->waitLockMode == NoLock || lock->pid == 0)
+			continue;
+		if (lock->locktag.locktag_type == LOCKTAG_RELATION_EXTEND || lock->locktag.locktag_type == LOCKTAG_PAGE)
 			continue;
 		deconstruct_array(DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids,
 																 Int32GetDatum(lock->pid))),
