@@ -56,6 +56,10 @@ my @writes = (
 	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; UPDATE t SET n = n - 1 WHERE id > 6000; COMMIT},
 	q{DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY n LIMIT 3 FOR UPDATE SKIP LOCKED)},
 	q{WITH d AS (DELETE FROM t WHERE id = 30 RETURNING *) INSERT INTO t (id, part, v) SELECT id + 20000, part, v FROM d},
+	q{BEGIN; DELETE FROM t WHERE id BETWEEN 40 AND 49; INSERT INTO t (id, part, v) SELECT g, 'p' || g % 3, 'replaced' FROM generate_series(40, 49) g; COMMIT},
+	q{WITH d AS (DELETE FROM t WHERE id BETWEEN 50 AND 59 RETURNING *) INSERT INTO t (id, part, v) SELECT id, part, 'replaced' FROM d},
+	q{BEGIN; DELETE FROM t WHERE id = 60; UPDATE t SET id = 60, part = 'p0' WHERE id = 61; COMMIT},
+	q{BEGIN; DELETE FROM t WHERE id = 62; COPY t (id, part, v) FROM PROGRAM 'echo 62,p2,replaced' CSV; COMMIT},
 	q{BEGIN; INSERT INTO t (id, part) VALUES (9001, 'd'); SET CONSTRAINTS ALL IMMEDIATE; INSERT INTO t (id, part) VALUES (9002, 'd'); COMMIT},
 	q{BEGIN; INSERT INTO t (id, part) VALUES (9003, 'd'); ALTER TABLE t ADD COLUMN extra int DEFAULT 7; UPDATE t SET extra = id WHERE id > 9000; CREATE INDEX ON t (extra); ALTER TABLE t ADD CHECK (id > 0); COMMIT},
 	q{SET shardfdw.commit_protocol = '1pc'; UPDATE t SET n = 1},
@@ -138,6 +142,8 @@ $c->safe_psql(q{SELECT shardfdw.shard_table('x', colocate_with => 't'); INSERT I
 is(differences('x'), '', 'a colocated table has copies, too');
 $c->safe_psql(q{CREATE SCHEMA app; CREATE TABLE app.y (a int PRIMARY KEY, b text); SELECT shardfdw.shard_table('app.y', shards => 4, shard_schema => 'app_shards', copies => 3); INSERT INTO app.y SELECT g, 'y' FROM generate_series(1, 100) g; UPDATE app.y SET b = 'z' WHERE a < 50; DELETE FROM app.y WHERE a > 90});
 is(differences('app.y'), '', 'shards in a schema of their own have copies');
+$c->safe_psql(q{CREATE ROLE caller; CREATE FUNCTION write_y() RETURNS void LANGUAGE sql SECURITY DEFINER AS 'UPDATE app.y SET b = b || 1'; SET ROLE caller; SELECT write_y(); RESET ROLE; DROP ROLE caller});
+is(differences('app.y'), '', 'a function writes to a schema which its caller may not use');
 $c->safe_psql('DROP TABLE app.y');
 like($c->safe_psql('EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM t JOIN x ON t.id = x.a'), qr/Remote SQL: .*JOIN/, 'and is joined on the nodes');
 

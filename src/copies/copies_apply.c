@@ -38,6 +38,7 @@
 
 /* The setting by which triggers say which shards have notes: a text[] of qualified names. */
 #define NOTED "shardfdw_copies.noted"
+#define APPLIED "shardfdw_copies.applied"
 
 /* Most bytes of keys that one shard may answer with. */
 #define MAX_KEY_BYTES ((size_t) 1024 * 1024 * 1024)
@@ -62,9 +63,12 @@ static NotedShard *
 make_noted(const char *name, const ShardWriter *writer)
 {
 	NotedShard *noted = palloc0(sizeof(NotedShard));
-	Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name))), NoLock, true);
+	const RangeVar *shard = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(name)));
+	Oid			relid;
 	int			shardno = -1;
 
+	/* a function may have written to a schema that the user of the moment has no rights on */
+	relid = get_relname_relid(shard->relname, get_namespace_oid(shard->schemaname, true));
 	noted->userid = writer->userid;
 	if (OidIsValid(relid) && get_rel_relispartition(relid))
 	{
@@ -376,11 +380,16 @@ void
 shard_copies_mirror(ShardCopyTarget *target, Oid relid)
 {
 	const ShardMap *map = shard_map_get(relid);
+	char	   *ask;
 
 	if (map == NULL || map->shards[0].ncopies == 0)
 		return;
+	/* where the shard has notes, copies have other rows than it, until these are applied: then rows are noted, too */
 	shard_copies_note_sent();
-	shard_copy_target_mirror(target, map->shards[0].copies, map->shards[0].ncopies, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_OFF);
+	ask = psprintf("SELECT pg_catalog.set_config('" APPLIED "', CASE WHEN %s = ANY (nullif(pg_catalog.current_setting('" NOTED "', true), '')::pg_catalog.text[])"
+				   " THEN 'off' ELSE 'on' END, true)", quote_literal_cstr(map->shards[0].relation));
+	shard_copy_target_mirror(target, map->shards[0].copies, map->shards[0].ncopies, ask, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_OFF);
+	pfree(ask);
 }
 
 const char *

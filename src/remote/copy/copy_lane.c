@@ -259,6 +259,7 @@ start_copy(ShardCopyLane *lane)
 	int			nbytes;
 
 	reset_copy(lane);
+	lane->mirroring = false;
 	initStringInfo(&sql);
 	if (lane->aborted)
 		append_rollback(lane, &sql);
@@ -338,12 +339,14 @@ end_chunk(ShardCopyLane *lane)
 	lane->target = NULL;
 }
 
-/* Hands the rows of the COPY, which the node has stored, to the target's mirrors. */
+/* Hands the rows of the COPY, which the node has stored, to the target's mirrors, if the node said so. */
 static void
 mirror_rows(ShardCopyLane *lane)
 {
 	ListCell   *lc;
 
+	if (!lane->mirroring)
+		return;
 	foreach(lc, lane->target->mirrors)
 	{
 		ShardCopyTarget *mirror = lfirst(lc);
@@ -451,6 +454,9 @@ take_result(ShardCopyLane *lane, PGresult *res)
 	if (lane->state == COPY_ENDING && status == PGRES_COMMAND_OK &&
 		strncmp(PQcmdStatus(res), "COPY ", 5) == 0)
 		lane->nconfirmed = strtoull(PQcmdTuples(res), NULL, 10);
+	/* the last one is the answer to what precedes the COPY, see shard_copy_target_mirror() */
+	if (lane->state == COPY_STARTING && status == PGRES_TUPLES_OK && PQntuples(res) == 1)
+		lane->mirroring = strcmp(PQgetvalue(res, 0, 0), "on") == 0;
 
 	if (status == PGRES_FATAL_ERROR && !lane->error)
 		lane->error = res;

@@ -131,6 +131,7 @@ typedef struct ShardCopyLane
 	ShardCopyRows chunk;		/* data: of the chunk; lines, nrows: of the whole COPY */
 	StringInfoData mirrored;	/* data of the whole COPY, of a target with mirrors */
 	uint64		mirrored_line;	/* input line of its last row */
+	bool		mirroring;		/* the node said that the rows are to go to mirrors */
 	const char *span;			/* bytes that are being sent: rows, header, trailer */
 	int			span_bytes;
 	int			nsent;			/* of them, that libpq has */

@@ -568,12 +568,12 @@ shard_copy_target_set_frame(ShardCopyTarget *target, const ShardCopyFrame *frame
 }
 
 void
-shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nservers, const char *before, const char *after)
+shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nservers, const char *ask, const char *before, const char *after)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(target->set->cxt);
 
 	Assert(!target->set->guarded);
-	target->before = pstrdup(before);
+	target->before = pstrdup(ask);
 	target->after = pstrdup(after);
 	for (int i = 0; i < nservers; i++)
 	{
@@ -581,7 +581,7 @@ shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nserve
 														 target->binary, target->label);
 
 		mirror->header = target->header;
-		mirror->before = target->before;
+		mirror->before = pstrdup(before);
 		mirror->after = target->after;
 		target->mirrors = lappend(target->mirrors, mirror);
 		target->set->has_mirrors = true;

@@ -122,9 +122,11 @@ extern void shard_copy_target_set_header(ShardCopyTarget *target, const char *he
 /*
  * Before the first row, after the header: the rows that the node has stored go on to tables of the same name on further servers, by
  * the same mapping, chunk by chunk.  So errors are those of this node, and those who wait for each other do so there.
- * before, after: commands around each COPY, on all of them.  Not for guarded sets.
+ * before, after: commands around each COPY there, and here ask, after: ask answers 'on' if the rows of this COPY are to go on.
+ * Not for guarded sets.
  */
-extern void shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nservers, const char *before, const char *after);
+extern void shard_copy_target_mirror(ShardCopyTarget *target, const Oid *servers, int nservers, const char *ask, const char *before,
+									 const char *after);
 
 /*
  * The buffer to append one encoded row to; after appending call
