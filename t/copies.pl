@@ -73,6 +73,35 @@ for my $sql (@writes)
 }
 is($c->safe_psql('SELECT count(*), count(*) FILTER (WHERE twice = 6) FROM t'), '301|301', 'the rows that were to be there');
 
+# ---------- few rows, and many ----------
+
+# Values of all kinds on their way as literals, long ones by COPY; keys whose type has a length.
+$c->safe_psql(q{
+	CREATE DOMAIN word AS text CHECK (value <> 'no');
+	CREATE TYPE pair AS (x int, y text);
+	CREATE TABLE few (c char(5), b bit(3), v word, a text[], p pair, f float8, j jsonb, x bytea, i interval, r int4range, d date, e "char", n numeric(10, 3), PRIMARY KEY (c, b));
+	SELECT shardfdw.shard_table('few', key => 'c', shards => 6, copies => 2);
+	INSERT INTO few SELECT 'k' || g, (g % 8)::bit(3) FROM generate_series(1, 20) g});
+my @few = (
+	q{INSERT INTO few VALUES ('it''s', '101', E'back\\slash ''quote'' "double" $1 $do$\n\ttab', ARRAY['', NULL, 'NULL', 'a,b"c\d'], (1, 'x"y\z'), 'NaN', '{"a": "\\u00e9"}', '\x00ff27', '1 mon -2 days 3.5 s', '[1,5)', '2024-02-29', 'z', 1.5)},
+	q{INSERT INTO few (c, b, v, f, e) VALUES ('', '000', '', 0.1::float8 + 0.2, ''), ('é', '111', NULL, '-0', '\377')},
+	q{UPDATE few SET v = '', d = 'infinity', i = '-1 year' WHERE c = 'it''s'},
+	q{UPDATE few SET c = 'new' WHERE c = 'é'},
+	q{UPDATE few SET v = repeat('long ', 4000) WHERE c = 'k1'},
+	q{UPDATE few SET v = v || 'er', f = 2 WHERE c IN ('k1', 'k2', 'new')},
+	q{DELETE FROM few WHERE c IN ('k1', 'k3', '')},
+	q{BEGIN; SET LOCAL DateStyle = 'SQL, DMY'; SET LOCAL IntervalStyle = 'sql_standard'; SET LOCAL bytea_output = 'escape'; SET LOCAL extra_float_digits = -5; UPDATE few SET d = '2024-02-01', f = 1.0::float8 / 3, x = '\x5c', i = '1-2 3 4:05:06' WHERE c = 'k4'; COMMIT},
+	q{BEGIN; INSERT INTO few SELECT 'm' || g, '010' FROM generate_series(1, 150) g; UPDATE few SET v = 'many' WHERE c = 'k5'; COMMIT},
+	q{DO $$ BEGIN FOR g IN 1 .. 150 LOOP UPDATE few SET n = g WHERE c = 'm' || g; END LOOP; END $$},
+	q{BEGIN; UPDATE few SET v = 'gone' WHERE c = 'k6'; SAVEPOINT a; UPDATE few SET n = 7; ROLLBACK TO a; UPDATE few SET v = 'here' WHERE c = 'k7'; COMMIT});
+for my $sql (@few)
+{
+	$c->safe_psql($sql);
+	is(differences('few'), '', $sql);
+}
+is($c->safe_psql(q{SELECT count(*), count(v), sum(n) FROM few}), '170|4|11326.500', 'the rows that were to be there');
+$c->safe_psql('DROP TABLE few; DROP TYPE word, pair');
+
 # ---------- loads ----------
 
 my $load = join '', map { "$_,l,load $_\n" } 1000 .. 3000;

@@ -81,6 +81,7 @@ AS $$
 DECLARE
 	shard CONSTANT text := %4$L;
 	noted text[];
+	n bigint;
 BEGIN
 	IF TG_NAME = 'shardfdw_copied' THEN
 		IF EXISTS (SELECT FROM %1$s) THEN
@@ -106,13 +107,14 @@ BEGIN
 		RETURN NULL;
 	END IF;
 	IF TG_OP = 'INSERT' THEN
-		INSERT INTO %1$s SELECT %2$s, %3$s FROM shardfdw_new HAVING count(*) > 0;
+		INSERT INTO %1$s SELECT %2$s, %3$s FROM shardfdw_new HAVING count(*) > 0 RETURNING cardinality(n1) INTO n;
 	ELSIF TG_OP = 'DELETE' THEN
-		INSERT INTO %1$s SELECT %3$s, %2$s FROM shardfdw_old HAVING count(*) > 0;
+		INSERT INTO %1$s SELECT %3$s, %2$s FROM shardfdw_old HAVING count(*) > 0 RETURNING cardinality(o1) INTO n;
 	ELSE
-		INSERT INTO %1$s SELECT o.*, n.* FROM (SELECT %3$s FROM shardfdw_old HAVING count(*) > 0) o, (SELECT %3$s FROM shardfdw_new) n;
+		INSERT INTO %1$s SELECT o.*, n.* FROM (SELECT %3$s FROM shardfdw_old HAVING count(*) > 0) o, (SELECT %3$s FROM shardfdw_new) n RETURNING 2 * cardinality(n1) INTO n;
 	END IF;
-	IF FOUND THEN
+	IF n > 0 THEN
+		PERFORM set_config('shardfdw_copies.noted_keys', (coalesce(nullif(current_setting('shardfdw_copies.noted_keys', true), '')::bigint, 0) + n)::text, true);
 		noted := coalesce(nullif(current_setting('shardfdw_copies.noted', true), ''), '{}');
 		IF shard <> ALL (noted) THEN
 			PERFORM set_config('shardfdw_copies.noted', (noted || shard)::text, true);

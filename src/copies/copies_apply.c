@@ -10,6 +10,8 @@
  *			`--> rows of all noted keys, as they are now --> COPY into the copies
  *	 primary: notes are deleted
  *
+ * Where few keys are noted, the rows come with them, and a copy gets all in one message, while the notes are deleted (copies_few.c).
+ *
  * All of it belongs to the transaction, which then commits in two phases.  The primary has locked the rows and checked
  * unique keys, so transactions wait for each other there, and copies decide nothing.
  */
@@ -22,12 +24,14 @@
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
 #include "copies/copies.h"
+#include "copies/copies_few.h"
 #include "copies/copies_rows.h"
 #include "copies/copies_sql.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "nodes/value.h"
 #include "remote/run/command.h"
 #include "remote/run/settle.h"
 #include "remote/xact/txn_private.h"
@@ -40,6 +44,9 @@
 #define NOTED "shardfdw_copies.noted"
 #define APPLIED "shardfdw_copies.applied"
 
+/* The one by which they say how many keys they have noted, of all shards together. */
+#define NOTED_KEYS "shardfdw_copies.noted_keys"
+
 /* Most bytes of keys that one shard may answer with. */
 #define MAX_KEY_BYTES ((size_t) 1024 * 1024 * 1024)
 
@@ -50,6 +57,8 @@ typedef struct NotedShard
 	const ShardMap *map;
 	const Shard *shard;
 	ShardCopiesSql sql;
+	bool		is_few;			/* by sql.few, else by sql.keys and COPY */
+	ShardCopiesFew few;
 	ShardCommand *answer;		/* to sql.keys */
 	int64		nrows;			/* rows that are there now */
 } NotedShard;
@@ -101,9 +110,9 @@ find_noted(void)
 
 		command->serverid = writer->serverid;
 		command->userid = writer->userid;
-		command->sql = "SELECT pg_catalog.current_setting('" NOTED "', true)";
+		command->sql = "SELECT pg_catalog.current_setting('" NOTED "', true), pg_catalog.current_setting('" NOTED_KEYS "', true)";
 		command->only_reads = true;
-		command->nfields = 1;
+		command->nfields = 2;
 	}
 	shard_command_run(commands, nwriters, SHARD_COMMAND_WRITE, false);
 	foreach(lc, shard_txn_writers)
@@ -114,13 +123,63 @@ find_noted(void)
 		if (PQntuples(res) != 1 || PQgetisnull(res, 0, 0) || PQgetvalue(res, 0, 0)[0] == '\0')
 			continue;
 		foreach(name, shard_option_list(PQgetvalue(res, 0, 0)))
-			noted = lappend(noted, make_noted(lfirst(name), lfirst(lc)));
+		{
+			NotedShard *one = make_noted(lfirst(name), lfirst(lc));
+
+			one->is_few = strtoi64(PQgetvalue(res, 0, 1), NULL, 10) <= SHARD_COPIES_FEW_KEYS;
+			noted = lappend(noted, one);
+		}
 	}
 	shard_command_free(commands, nwriters);
 	return noted;
 }
 
 /* ---------- keys ---------- */
+
+static void
+report_not_told(const NotedShard *noted)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("what was changed in shard %s cannot be told from its notes", noted->shard->name),
+			 errhint("Its triggers on node \"%s\" may have been disabled, or its primary key may not hold there.",
+					 GetForeignServer(noted->shard->serverid)->servername)));
+}
+
+/* Asks the primaries of those with few keys for these and the rows.  Where a row is long, they have no few ones from then on. */
+static void
+ask_few(List *noted)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(noted), 1));
+	NotedShard **of = palloc(sizeof(NotedShard *) * Max(list_length(noted), 1));
+	int			ncommands = 0;
+	ListCell   *lc;
+
+	foreach(lc, noted)
+	{
+		NotedShard *one = lfirst(lc);
+
+		if (!one->is_few)
+			continue;
+		commands[ncommands].serverid = one->shard->serverid;
+		commands[ncommands].userid = one->userid;
+		commands[ncommands].sql = one->sql.few;
+		commands[ncommands].label = one->shard->name;
+		commands[ncommands].portable_text = true;
+		commands[ncommands].nfields = 3 + one->sql.nkeys + one->sql.ncolumns;
+		commands[ncommands].max_bytes = MAX_KEY_BYTES;
+		of[ncommands++] = one;
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+	{
+		shard_copies_few_read(commands[i].result, &of[i]->sql, &of[i]->few);
+		if (!of[i]->few.is_told)
+			report_not_told(of[i]);
+		of[i]->is_few = of[i]->few.is_short;
+	}
+	shard_command_free(commands, ncommands);
+}
 
 /* Asks the primaries for the keys. */
 static ShardCommand *
@@ -179,11 +238,7 @@ read_keys(List *noted)
 
 			one->nrows += number_of(res, row, 0);
 			if (number_of(res, row, 2) != 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("what was changed in shard %s cannot be told from its notes", one->shard->name),
-						 errhint("Its triggers on node \"%s\" may have been disabled, or its primary key may not hold there.",
-								 GetForeignServer(one->shard->serverid)->servername)));
+				report_not_told(one);
 			if (number_of(res, row, 1) == 0)
 				continue;
 			chunk = palloc0(sizeof(KeyChunk));
@@ -337,37 +392,126 @@ insert_rows(List *noted, MemoryContext cxt)
 	shard_copy_set_finish(set);
 }
 
-/* ---------- notes ---------- */
-
-/* Deletes the notes; what the triggers that look for them are to find, they have found then. */
+/* Many keys are noted: deletes and inserts on all copies. */
 static void
-forget_notes(List *noted)
+send_many(List *noted, MemoryContext cxt)
 {
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(noted));
+	ShardCommand *commands;
+
+	if (noted == NIL)
+		return;
+	commands = ask_keys(noted);
+	run_on_copies(noted, SHARD_COPIES_APPLY_ON);
+	delete_rows(read_keys(noted));
+	insert_rows(noted, cxt);
+	run_on_copies(noted, SHARD_COPIES_APPLY_OFF);
+	shard_command_free(commands, list_length(noted));
+}
+
+/* ---------- few rows, and notes ---------- */
+
+/* Deletes the notes of a connection; what the triggers that look for them are to find, they have found then. */
+static char *
+forget_command(const List *noted, const NotedShard *first)
+{
+	StringInfoData sql;
+	List	   *schemas = NIL;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	foreach(lc, noted)
+	{
+		const NotedShard *one = lfirst(lc);
+
+		if (one->shard->serverid != first->shard->serverid || one->userid != first->userid)
+			continue;
+		appendStringInfo(&sql, "%s; ", one->sql.forget);
+		schemas = list_append_unique(schemas, makeString(unconstify(char *, one->sql.schema)));
+	}
+	foreach(lc, schemas)
+		appendStringInfo(&sql, "SET CONSTRAINTS %s.shardfdw_copied IMMEDIATE; SET CONSTRAINTS %s.shardfdw_copied DEFERRED; ",
+						 strVal(lfirst(lc)), strVal(lfirst(lc)));
+	appendStringInfoString(&sql, "SET LOCAL " NOTED " = ''; SET LOCAL " NOTED_KEYS " = ''");
+	return sql.data;
+}
+
+/* Is noted the first one of its connection? */
+static bool
+is_first(const List *all, const NotedShard *noted)
+{
+	ListCell   *lc;
+
+	foreach(lc, all)
+	{
+		const NotedShard *one = lfirst(lc);
+
+		if (one->shard->serverid == noted->shard->serverid && one->userid == noted->userid)
+			return one == noted;
+	}
+	return false;
+}
+
+/* A copy of a shard with few changes has found nfound rows to be deleted: fewer may be prepared there. */
+static void
+check_found(const ShardCommand *command, const NotedShard *noted, int64 nfound)
+{
+	int64		nwanted = noted->few.nbefore;
+
+	if (nfound < nwanted && !IsolationUsesXactSnapshot())
+	{
+		ShardCommand again = *command;
+
+		list_free(shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE));
+		again.sql = shard_copies_few_command(&noted->sql, &noted->few, nwanted - nfound);
+		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
+		nfound += strtoi64(PQgetvalue(again.result, 0, 0), NULL, 10);
+		shard_command_free(&again, 1);
+	}
+	if (nfound != nwanted)
+		report_difference(noted, command->serverid, nfound, nwanted);
+}
+
+/* Sends what are few rows to the copies, and meanwhile deletes the notes of all. */
+static void
+send_few_and_forget(List *noted)
+{
+	ShardCommand *commands;
+	const NotedShard **of;		/* NULL: no command for a copy */
+	int			ncommands = 0;
+	int			nmax = 0;
 	ListCell   *lc;
 
 	foreach(lc, noted)
-	{
-		const NotedShard *one = lfirst(lc);
-		ShardCommand *command = &commands[foreach_current_index(lc)];
-
-		command->serverid = one->shard->serverid;
-		command->userid = one->userid;
-		command->sql = one->sql.forget;
-		command->label = one->shard->name;
-	}
-	shard_command_run(commands, list_length(noted), SHARD_COMMAND_WRITE, false);
-	shard_command_free(commands, list_length(noted));
+		nmax += 1 + ((NotedShard *) lfirst(lc))->shard->ncopies;
+	commands = palloc0(sizeof(ShardCommand) * nmax);
+	of = palloc0(sizeof(NotedShard *) * nmax);
 	foreach(lc, noted)
 	{
 		const NotedShard *one = lfirst(lc);
 
-		commands[foreach_current_index(lc)].sql =
-			psprintf("SET CONSTRAINTS %s.shardfdw_copied IMMEDIATE; SET CONSTRAINTS %s.shardfdw_copied DEFERRED; SET LOCAL " NOTED " = ''",
-					 one->sql.schema, one->sql.schema);
+		if (is_first(noted, one))
+		{
+			commands[ncommands].serverid = one->shard->serverid;
+			commands[ncommands].userid = one->userid;
+			commands[ncommands++].sql = forget_command(noted, one);
+		}
+		for (int i = 0; one->is_few && i < one->shard->ncopies; i++)
+		{
+			if (one->few.keys.len == 0 && one->few.rows.len == 0)
+				continue;
+			commands[ncommands].serverid = one->shard->copies[i];
+			commands[ncommands].userid = one->userid;
+			commands[ncommands].sql = shard_copies_few_command(&one->sql, &one->few, one->few.nbefore);
+			commands[ncommands].label = one->shard->name;
+			commands[ncommands].nfields = 1;
+			of[ncommands++] = one;
+		}
 	}
-	shard_command_run(commands, list_length(noted), SHARD_COMMAND_WRITE, false);
-	shard_command_free(commands, list_length(noted));
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+		if (of[i] != NULL)
+			check_found(&commands[i], of[i], strtoi64(PQgetvalue(commands[i].result, 0, 0), NULL, 10));
+	shard_command_free(commands, ncommands);
 }
 
 void
@@ -416,14 +560,15 @@ shard_copies_apply(void)
 	found = noted != NIL;
 	if (found)
 	{
-		ShardCommand *commands = ask_keys(noted);
+		List	   *many = NIL;
+		ListCell   *lc;
 
-		run_on_copies(noted, SHARD_COPIES_APPLY_ON);
-		delete_rows(read_keys(noted));
-		insert_rows(noted, cxt);
-		run_on_copies(noted, SHARD_COPIES_APPLY_OFF);
-		forget_notes(noted);
-		shard_command_free(commands, list_length(noted));
+		ask_few(noted);
+		foreach(lc, noted)
+			if (!((NotedShard *) lfirst(lc))->is_few)
+				many = lappend(many, lfirst(lc));
+		send_many(many, cxt);
+		send_few_and_forget(noted);
 	}
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);

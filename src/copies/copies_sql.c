@@ -32,6 +32,9 @@
 /* So many keys are in one row of the answer: they are deleted from copies by one command. */
 #define CHUNK_KEYS 10000
 
+/* Bytes of a row that is not sent as a literal. */
+#define SHORT_ROW_BYTES 8000
+
 #define NOTES_PREFIX "shardfdw_notes_"
 
 /* A column of the primary key. */
@@ -39,7 +42,8 @@ typedef struct KeyColumn
 {
 	const char *name;			/* quoted */
 	const char *equals;			/* OPERATOR(schema.=) */
-	const char *array_type;		/* qualified */
+	const char *type;			/* qualified, without length */
+	const char *array_type;
 	const char *collate;		/* " COLLATE ...", or "" */
 } KeyColumn;
 
@@ -91,7 +95,9 @@ fill_column(KeyColumn *column, Relation rel, AttrNumber attno, Oid opclass)
 		elog(ERROR, "there are no arrays of the type of column \"%s\"", NameStr(att->attname));
 	column->name = pstrdup(quote_identifier(NameStr(att->attname)));
 	column->equals = equality(opclass);
-	column->array_type = format_type_extended(array_type, -1, FORMAT_TYPE_FORCE_QUALIFY);
+	/* a type modifier is "given": character and bit by themselves mean those of length 1 */
+	column->type = format_type_extended(att->atttypid, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+	column->array_type = format_type_extended(array_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 	column->collate = collate(att->attcollation);
 }
 
@@ -214,19 +220,33 @@ delete_command(const KeyColumn *key, int nkeys, const char *relation)
 					relation, arrays.data, numbered(nkeys, "k%d"), match(key, nkeys));
 }
 
+/* columns: the relation's, qualified with t. */
+static char *
+few_query(const KeyColumn *key, int nkeys, const char *relation, const char *notes, const char *columns, int ncolumns)
+{
+	const char *keys = numbered(nkeys, "k%d");
+
+	return psprintf("SELECT x.net, r.here, r.is_short, %s, %s FROM (SELECT %s, pg_catalog.sum(d) AS net FROM %s k GROUP BY %s) x"
+					" LEFT JOIN LATERAL (SELECT true, pg_catalog.pg_column_size(t.*) <= %d, %s FROM ONLY %s t WHERE %s OFFSET 0)"
+					" AS r (here, is_short, %s) ON true",
+					numbered(nkeys, "x.k%d"), numbered(ncolumns, "CASE WHEN r.is_short THEN r.c%d END"), keys, noted_keys(notes, nkeys), keys,
+					SHORT_ROW_BYTES, columns, relation, match(key, nkeys), numbered(ncolumns, "c%d"));
+}
+
 /* Columns that INSERT sets, qualified with prefix. */
 static char *
-columns_of(Relation rel, const char *prefix)
+columns_of(Relation rel, const char *prefix, int *ncolumns)
 {
 	StringInfoData buf;
 
+	*ncolumns = 0;
 	initStringInfo(&buf);
 	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
 
 		if (!att->attisdropped && !att->attgenerated)
-			appendStringInfo(&buf, "%s%s%s", buf.len > 0 ? ", " : "", prefix, quote_identifier(NameStr(att->attname)));
+			appendStringInfo(&buf, "%s%s%s", (*ncolumns)++ > 0 ? ", " : "", prefix, quote_identifier(NameStr(att->attname)));
 	}
 	return buf.data;
 }
@@ -249,19 +269,28 @@ shard_copies_sql(const ShardMap *map, int shardno, ShardCopiesSql *sql)
 	Relation	rel = table_open(map->relid, AccessShareLock);
 	Relation	shard_rel = table_open(shard->relid, AccessShareLock);
 	KeyColumn  *key = find_key(rel, &sql->nkeys);
+	const char *columns = columns_of(shard_rel, "", &sql->ncolumns);
+	const char *t_columns = columns_of(shard_rel, "t.", &sql->ncolumns);
 	const char *notes;
 
 	/* shards with copies have their own names on nodes */
 	sql->schema = pstrdup(quote_identifier(get_namespace_name(RelationGetNamespace(shard_rel))));
 	notes = shard_copies_notes(get_namespace_name(RelationGetNamespace(shard_rel)), RelationGetRelationName(shard_rel));
+	sql->few = few_query(key, sql->nkeys, shard->relation, notes, t_columns, sql->ncolumns);
 	sql->keys = keys_query(key, sql->nkeys, shard->relation, notes);
 	sql->rows = psprintf("COPY (SELECT %s FROM (SELECT DISTINCT %s FROM %s k) x JOIN ONLY %s t ON %s) TO STDOUT",
-						 columns_of(shard_rel, "t."), numbered(sql->nkeys, "k%d"), noted_keys(notes, sql->nkeys),
+						 t_columns, numbered(sql->nkeys, "k%d"), noted_keys(notes, sql->nkeys),
 						 shard->relation, match(key, sql->nkeys));
-	sql->all = psprintf("COPY %s (%s) TO STDOUT", shard->relation, columns_of(shard_rel, ""));
+	sql->all = psprintf("COPY %s (%s) TO STDOUT", shard->relation, columns);
 	sql->forget = psprintf("DELETE FROM %s", notes);
 	sql->delete = delete_command(key, sql->nkeys, shard->relation);
-	sql->insert = psprintf("COPY %s (%s) FROM STDIN", shard->relation, columns_of(shard_rel, ""));
+	sql->insert = psprintf("COPY %s (%s) FROM STDIN", shard->relation, columns);
+	sql->delete_head = psprintf("DELETE FROM ONLY %s AS t USING (VALUES ", shard->relation);
+	sql->key_types = palloc(sizeof(char *) * sql->nkeys);
+	for (int i = 0; i < sql->nkeys; i++)
+		sql->key_types[i] = key[i].type;
+	sql->delete_tail = psprintf(") AS x (%s) WHERE %s", numbered(sql->nkeys, "k%d"), match(key, sql->nkeys));
+	sql->insert_head = psprintf("INSERT INTO %s (%s) VALUES ", shard->relation, columns);
 	table_close(shard_rel, AccessShareLock);
 	table_close(rel, AccessShareLock);
 }

@@ -12,6 +12,18 @@
 typedef struct ShardCopiesSql
 {
 	int			nkeys;			/* columns of the primary key */
+	int			ncolumns;		/* columns that INSERT sets */
+
+	/*
+	 * Of the primary, where few keys are noted: one row for each of them, of
+	 *	 times that it is noted as new, less those as old
+	 *	 true if its row is there now, else NULL
+	 *	 true if that is short
+	 *	 the columns of the key
+	 *	 the row, if it is short: the columns that INSERT sets
+	 * Each row is looked up by its key: the node's planner, which does not know how few they are, would read all of a small shard.
+	 */
+	const char *few;
 
 	/*
 	 * Of the primary: one row for each so many keys of rows that this transaction has changed, of
@@ -28,6 +40,12 @@ typedef struct ShardCopiesSql
 	/* of a copy */
 	const char *delete;			/* the rows of keys: parameters are arrays, one for each column of the key */
 	const char *insert;			/* COPY */
+
+	/* of a copy, where few rows are to be changed: statements are made of these, and literals between them */
+	const char *delete_head;
+	const char **key_types;		/* qualified, of each column of the key */
+	const char *delete_tail;
+	const char *insert_head;
 
 	const char *schema;			/* quoted, in which the notes are */
 } ShardCopiesSql;
