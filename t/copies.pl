@@ -53,6 +53,7 @@ my @writes = (
 	q{MERGE INTO t USING (VALUES (5001, 'b'), (7000, 'm')) s(i, p) ON t.id = s.i AND t.part = s.p WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, part) VALUES (s.i, s.p)},
 	q{BEGIN; UPDATE t SET n = n + 1; SAVEPOINT a; DELETE FROM t; ROLLBACK TO a; DELETE FROM t WHERE id < 10; INSERT INTO t (id, part) VALUES (5, 'again'); COMMIT},
 	q{BEGIN; DELETE FROM t WHERE id = 20; INSERT INTO t (id, part, v) VALUES (20, 'p2', 'back'); UPDATE t SET id = 21 WHERE id = 20; DELETE FROM t WHERE id = 21; ROLLBACK},
+	q{DO $$ BEGIN FOR i IN 1 .. 300 LOOP UPDATE t SET n = n + i WHERE id = 5 + i % 20; END LOOP; END $$},
 	q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; UPDATE t SET n = n - 1 WHERE id > 6000; COMMIT},
 	q{DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY n LIMIT 3 FOR UPDATE SKIP LOCKED)},
 	q{WITH d AS (DELETE FROM t WHERE id = 30 RETURNING *) INSERT INTO t (id, part, v) SELECT id + 20000, part, v FROM d},
@@ -125,7 +126,7 @@ is(differences('t'), '', 'loads within a transaction');
 # ---------- what nodes refuse, and what is refused here ----------
 
 my ($shard, $home) = split /\|/, $c->safe_psql(q{SELECT shard, right(node, 1) FROM shardfdw.shards WHERE table_name = 't' LIMIT 1});
-for my $sql ("UPDATE $shard SET v = 'by hand'", "INSERT INTO $shard (id, part, v) VALUES (-1, 'x', 'by hand')", "DELETE FROM $shard")
+for my $sql ("UPDATE $shard SET v = 'by hand'", "BEGIN; SAVEPOINT a; UPDATE $shard SET v = 'by hand'; ROLLBACK TO a; UPDATE $shard SET v = 'by'; UPDATE $shard SET v = 'hand'; COMMIT", "INSERT INTO $shard (id, part, v) VALUES (-1, 'x', 'by hand')", "DELETE FROM $shard")
 {
 	my ($rc, $out, $err) = $c->node_psql($home, $sql);
 	like($err, qr/shard public\.$shard was changed, and its copies were not|violates check constraint/, "a client of a node: $sql");

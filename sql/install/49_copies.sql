@@ -64,7 +64,7 @@ COMMENT ON FUNCTION shardfdw_internal.notes_name(name) IS
 CREATE FUNCTION shardfdw_internal.note_copies_commands(schema_name name, shard_name name, key name[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; GRANT SELECT, DELETE ON %2$s TO PUBLIC; '
+	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); GRANT SELECT, DELETE ON %2$s TO PUBLIC; '
 		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
 		'CREATE TRIGGER shardfdw_copy_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_copy_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
@@ -72,7 +72,8 @@ AS $$
 		'CREATE TRIGGER shardfdw_copy_truncate BEFORE TRUNCATE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		-- in sessions that play a replica, too
 		'ALTER TABLE %1$s ENABLE ALWAYS TRIGGER shardfdw_copy_insert, ENABLE ALWAYS TRIGGER shardfdw_copy_update, ENABLE ALWAYS TRIGGER shardfdw_copy_delete, ENABLE ALWAYS TRIGGER shardfdw_copy_truncate; '
-		'CREATE CONSTRAINT TRIGGER shardfdw_copied AFTER INSERT ON %2$s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION %2$s(); '
+		-- once for all notes of a transaction
+		'CREATE CONSTRAINT TRIGGER shardfdw_copied AFTER INSERT ON %2$s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (%5$L <> ALL (coalesce(nullif(current_setting(''shardfdw_copies.noted'', true), ''''), ''{}'')::text[])) EXECUTE FUNCTION %2$s(); '
 		'ALTER TABLE %2$s ENABLE ALWAYS TRIGGER shardfdw_copied',
 		n.shard, n.notes,
 		(SELECT string_agg(format('array_agg(%1$I) AS %3$s%2$s', k.name, k.ord, x.prefix), ', ' ORDER BY x.prefix DESC, k.ord) FROM (VALUES ('o'), ('n')) x(prefix), unnest(key) WITH ORDINALITY k(name, ord)),
@@ -84,7 +85,7 @@ DECLARE
 	n bigint;
 BEGIN
 	IF TG_NAME = 'shardfdw_copied' THEN
-		IF EXISTS (SELECT FROM %1$s) THEN
+		IF EXISTS (SELECT FROM %1$s WHERE xact = pg_current_xact_id()) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s was changed, and its copies were not', shard),
 				HINT = 'Change the rows of the sharded table on its coordinator.';
 		END IF;
@@ -95,7 +96,7 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s cannot be truncated without its copies', shard),
 				HINT = 'Truncate the sharded table on its coordinator.';
 		END IF;
-		DELETE FROM %1$s;
+		DELETE FROM %1$s WHERE xact = pg_current_xact_id();
 		RETURN NULL;
 	END IF;
 	IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = TG_RELID AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND NOT starts_with(t.tgname::text, 'shardfdw_copy_'))
@@ -122,7 +123,7 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END
-$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard))
+$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard), n.shard)
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_copies_commands(name, name, name[]) IS
