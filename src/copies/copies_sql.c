@@ -223,22 +223,22 @@ delete_command(const KeyColumn *key, int nkeys, const char *relation)
 					relation, arrays.data, numbered(nkeys, "k%d"), match(key, nkeys));
 }
 
-/* columns: the relation's, qualified with t. */
+/* columns: the relation's, qualified with t.  What is long is not read: sizes are those in which values are stored. */
 static char *
-few_query(const KeyColumn *key, int nkeys, const char *relation, const char *notes, const char *columns, int ncolumns)
+few_query(const KeyColumn *key, int nkeys, const char *relation, const char *notes, const char *columns, const char *sizes, int ncolumns)
 {
 	const char *keys = numbered(nkeys, "k%d");
 
 	return psprintf("SELECT x.net, r.here, r.is_short, %s, %s FROM (SELECT %s, pg_catalog.sum(d) AS net FROM %s k GROUP BY %s) x"
-					" LEFT JOIN LATERAL (SELECT true, pg_catalog.pg_column_size(t.*) <= %d, %s FROM ONLY %s t WHERE %s OFFSET 0)"
+					" LEFT JOIN LATERAL (SELECT true, %s <= %d, %s FROM ONLY %s t WHERE %s OFFSET 0)"
 					" AS r (here, is_short, %s) ON true",
 					numbered(nkeys, "x.k%d"), numbered(ncolumns, "CASE WHEN r.is_short THEN r.c%d END"), keys, noted_keys(notes, nkeys), keys,
-					SHORT_ROW_BYTES, columns, relation, match(key, nkeys), numbered(ncolumns, "c%d"));
+					sizes, SHORT_ROW_BYTES, columns, relation, match(key, nkeys), numbered(ncolumns, "c%d"));
 }
 
-/* Columns that INSERT sets, qualified with prefix. */
+/* Columns that INSERT sets, each by format, which has one %s. */
 static char *
-columns_of(Relation rel, const char *prefix, int *ncolumns)
+columns_of(Relation rel, const char *format, const char *separator, int *ncolumns)
 {
 	StringInfoData buf;
 
@@ -248,8 +248,10 @@ columns_of(Relation rel, const char *prefix, int *ncolumns)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
 
-		if (!att->attisdropped && !att->attgenerated)
-			appendStringInfo(&buf, "%s%s%s", (*ncolumns)++ > 0 ? ", " : "", prefix, quote_identifier(NameStr(att->attname)));
+		if (att->attisdropped || att->attgenerated)
+			continue;
+		appendStringInfoString(&buf, (*ncolumns)++ > 0 ? separator : "");
+		appendStringInfo(&buf, format, quote_identifier(NameStr(att->attname)));
 	}
 	return buf.data;
 }
@@ -272,14 +274,15 @@ shard_copies_sql(const ShardMap *map, int shardno, ShardCopiesSql *sql)
 	Relation	rel = table_open(map->relid, AccessShareLock);
 	Relation	shard_rel = table_open(shard->relid, AccessShareLock);
 	KeyColumn  *key = find_key(rel, &sql->nkeys);
-	const char *columns = columns_of(shard_rel, "", &sql->ncolumns);
-	const char *t_columns = columns_of(shard_rel, "t.", &sql->ncolumns);
+	const char *columns = columns_of(shard_rel, "%s", ", ", &sql->ncolumns);
+	const char *t_columns = columns_of(shard_rel, "t.%s", ", ", &sql->ncolumns);
+	const char *sizes = columns_of(shard_rel, "coalesce(pg_catalog.pg_column_size(t.%s), 0)", " + ", &sql->ncolumns);
 	const char *notes;
 
 	/* shards with copies have their own names on nodes */
 	sql->schema = pstrdup(quote_identifier(get_namespace_name(RelationGetNamespace(shard_rel))));
 	notes = shard_copies_notes(get_namespace_name(RelationGetNamespace(shard_rel)), RelationGetRelationName(shard_rel));
-	sql->few = few_query(key, sql->nkeys, shard->relation, notes, t_columns, sql->ncolumns);
+	sql->few = few_query(key, sql->nkeys, shard->relation, notes, t_columns, sizes, sql->ncolumns);
 	sql->keys = keys_query(key, sql->nkeys, shard->relation, notes);
 	sql->rows = psprintf("COPY (SELECT %s FROM (SELECT DISTINCT %s FROM %s k) x JOIN ONLY %s t ON %s) TO STDOUT",
 						 t_columns, numbered(sql->nkeys, "k%d"), noted_keys(notes, sql->nkeys),
