@@ -190,7 +190,8 @@ copy_from(const ShardCopyCall *from, const CopyStmt *stmt, ShardResume *resume)
 
 	PreventCommandIfParallelMode("COPY");
 	PreventCommandDuringRecovery("COPY");
-	rel = table_open(from->relid, resume ? RowExclusiveLock : NoLock);
+	/* a part of a load has it not yet; INDEXES deferred has a stronger one, but core looks for this one */
+	rel = table_open(from->relid, RowExclusiveLock);
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
 	where = transform_where(pstate, stmt, rel, nsitem);	/* requires SELECT on the columns that it reads */

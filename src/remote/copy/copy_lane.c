@@ -455,7 +455,8 @@ take_result(ShardCopyLane *lane, PGresult *res)
 		strncmp(PQcmdStatus(res), "COPY ", 5) == 0)
 		lane->nconfirmed = strtoull(PQcmdTuples(res), NULL, 10);
 	/* the last one is the answer to what precedes the COPY, see shard_copy_target_mirror() */
-	if (lane->state == COPY_STARTING && status == PGRES_TUPLES_OK && PQntuples(res) == 1)
+	if (lane->state == COPY_STARTING && status == PGRES_TUPLES_OK && lane->target->mirrors != NIL &&
+		PQntuples(res) == 1 && PQnfields(res) == 1)
 		lane->mirroring = strcmp(PQgetvalue(res, 0, 0), "on") == 0;
 
 	if (status == PGRES_FATAL_ERROR && !lane->error)
