@@ -118,7 +118,9 @@ is($c->safe_psql('SELECT count(*) FROM t'), 301 + 2001, 'a load that leaves out 
 is(differences('t'), '', 'on copies, too');
 PostgreSQL::Test::Utils::append_to_file($file . '2', "4000,c,w,now\n4001,c,x,2020-01-01\n4002,c,x,\"n\"o\"w\"\n");
 $c->safe_psql("COPY t (id, part, v, ts) FROM '${file}2' CSV");
-is($c->safe_psql('SELECT count(*) FROM t WHERE id BETWEEN 4000 AND 4002 AND ts > now() - interval $$1 minute$$'), 2, 'words that ask the clock');
+PostgreSQL::Test::Utils::append_to_file($file . '3', "4003\tyw\t2020-01-01\tw\\ty\n4004\tn\\157w\tn\\157w\tx\n4005\tx\tNOW\ty\n4006\tnow\t\\N\tx\n");
+$c->safe_psql("COPY t (id, part, ts, v) FROM '${file}3'");
+is($c->safe_psql('SELECT count(*) FROM t WHERE id BETWEEN 4000 AND 4006 AND ts > now() - interval $$5 minutes$$'), 4, 'words that ask the clock');
 is(differences('t'), '', 'are read once');
 $c->safe_psql("BEGIN; COPY t (id, part, v) FROM PROGRAM 'seq 100000 120000 | sed s/\$/,q,r/' CSV; UPDATE t SET v = 'u' WHERE id > 119000; SAVEPOINT s; COPY t (id, part, v) FROM PROGRAM 'seq 200000 220000 | sed s/\$/,q,r/' CSV; ROLLBACK TO s; DELETE FROM t WHERE id = 100000; COMMIT");
 is(differences('t'), '', 'loads within a transaction');

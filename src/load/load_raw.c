@@ -489,7 +489,7 @@ shard_load_raw(ShardLoad *load, int nconns)
 	if (load->map->has_copies && load->rejects == NULL && load->duplicates == NULL && load->fixed == NULL && !load->plan.binary)
 	{
 		load->clock = shard_line_clock_create(load->cxt, load->cstate);
-		load->may_run = false;
+		load->may_run &= shard_line_clock_is_idle(load->clock);
 	}
 	if (load->options->ignore_errors && load->filter == NULL && !load->plan.binary)
 		load->check = shard_line_check_create(load->cxt, load->cstate);
