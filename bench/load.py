@@ -180,6 +180,34 @@ class LoadBench(measure.Bench):
         self.repeat("COPY, indexes, last quarter", tables, paths[1:], nrows, options, before=paths[0])
         self.coordinator.run(*[f"DROP TABLE {table}" for table in tables.values()])
 
+    def copies_work(self):
+        """Each shard on one node and on two, by turns: with a primary key alone, and with an index on a random integer."""
+        target = self.targets[1]
+        key = measure.COLUMNS + ", PRIMARY KEY (l_orderkey, l_linenumber)"
+        for index, title in ((None, "key"), ("l_partkey", "key and index")):
+            tables = {"1 copy": "lineitem_once", "2 copies": "lineitem_twice"}
+            for number, table in enumerate(tables.values(), 1):
+                self.coordinator.run(f"CREATE TABLE {table} ({key})", f"CREATE INDEX ON {table} ({index})" if index else "",
+                                     f"SELECT shardfdw.shard_table('{table}', 'l_orderkey', shards => {self.config.shards}, copies => {number})")
+            for run in range(self.config.runs + 1):
+                for copies, table in tables.items():
+                    work = f"COPY, {title}, {copies}"
+                    try:
+                        elapsed, cpu, servers, _ = self.copies(table, [self.config.data])
+                        self.check_count(table, self.nrows)
+                    except SqlError as error:
+                        self.reconnect()
+                        self.failed(work, target, error)
+                        continue
+                    print(f"   {work}: {elapsed:.0f} ms, CPU {cpu:.0f} ms, of all servers {servers:.0f} ms" + ("" if run else " (warm-up)"), flush=True)
+                    if run > 0:
+                        self.record(work, "ms", target, elapsed)
+                        self.record(work + ", CPU of the backend", "ms", target, cpu)
+                        self.record(CPU + work, "ms", target, servers)
+            if int(self.coordinator.value("SELECT count(*) FROM shardfdw.compare_copies('lineitem_twice') WHERE NOT is_equal")) > 0:
+                raise SqlError("copies differ from their primaries")
+            self.coordinator.run(*[f"DROP TABLE {table}" for table in tables.values()])
+
     def wide_work(self):
         tables = self.create("lineitem_wide", WIDE_COLUMNS)
         self.repeat("COPY, 16 columns", tables, [self.config.wide_data], self.nrows)
