@@ -137,6 +137,11 @@ DECLARE c CURSOR FOR SELECT id FROM t;
 FETCH 1 FROM c \g /dev/null
 COPY t (id) FROM PROGRAM 'seq 41 50' (INDEXES deferred);
 ROLLBACK;
+SELECT inhrelid::regclass AS shard FROM pg_inherits WHERE inhparent = 't'::regclass ORDER BY 1 LIMIT 1 \gset
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM :shard;
+COPY t (id) FROM PROGRAM 'seq 41 50' (INDEXES deferred);
+ROLLBACK;
 SELECT * FROM changed;
 -- the transaction's settings are what they were
 BEGIN;
@@ -178,6 +183,10 @@ COPY months FROM '/dev/null' (INDEXES deferred);
 COPY month_1 FROM PROGRAM $$seq 1 20 | sed 's/^/1,/; s/$/,5/'$$ (FORMAT csv, INDEXES deferred);
 SELECT string_agg(result, ' ' ORDER BY shard) AS indexes FROM shardfdw.run_on_shards('month_1', 'SELECT count(*) FROM pg_index WHERE indrelid = %L::regclass AND indisvalid');
 SELECT count(*) FROM months WHERE v = 5;
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM months;
+COPY month_1 FROM '/dev/null' (INDEXES deferred);
+ROLLBACK;
 DROP TABLE months;
 
 -- Who may not, here and on nodes; constraints that are checked at the commit.

@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/partition.h"
 #include "catalog/route.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
@@ -192,6 +193,27 @@ open_source(ShardLoad *load)
 	return shard_resume_open(load->resume, stmt, load->where, load->source, serve_nodes, load);
 }
 
+/* Raises an error when an open cursor reads shards: it does so over a connection that the one which drops indexes would wait for. */
+static void
+check_unused(Relation parent, const ShardMap *map)
+{
+	List	   *relids = get_partition_ancestors(RelationGetRelid(parent));
+	ListCell   *lc;
+
+	CheckTableNotInUse(parent, "COPY");
+	for (int i = 0; i < map->nshards; i++)
+		relids = lappend_oid(relids, map->shards[i].relid);
+	foreach(lc, relids)
+	{
+		Relation	rel = RelationIdGetRelation(lfirst_oid(lc));
+
+		if (!RelationIsValid(rel))
+			continue;
+		CheckTableNotInUse(rel, "COPY");
+		RelationClose(rel);
+	}
+}
+
 uint64
 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node *where,
 				const ShardCopyOptions *options, ShardResume *resume, copy_data_source_cb feed,
@@ -232,8 +254,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 		load->rejects = shard_reject_open(cxt, options, parent, resume ? shard_resume_rejects(resume) : NULL);
 	if (options->defer_indexes)
 	{
-		/* a cursor reads over a connection that the one which drops indexes would wait for */
-		CheckTableNotInUse(parent, "COPY");
+		check_unused(parent, load->map);
 		load->deferred = shard_deferred_index_open(cxt, load->map);
 	}
 	has_rows = open_source(load);
