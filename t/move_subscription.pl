@@ -83,6 +83,45 @@ caught_up('shop');
 same($_, "$_: a large transaction") for qw(items orders);
 there(q{DELETE FROM items WHERE i = 2; DELETE FROM orders WHERE id >= 1000000});
 
+# ---------- foreign keys ----------
+my @related = qw(kinds sales plain parts);
+there(q{CREATE TABLE sales (id int PRIMARY KEY, kind int, v text); INSERT INTO sales SELECT i, 1 + i % 3 FROM generate_series(1, 100) i; INSERT INTO plain VALUES (1), (2);
+	CREATE TABLE parts (id int PRIMARY KEY, plain int); INSERT INTO parts VALUES (1, 1), (2, 2); CREATE TABLE late_sales (id int PRIMARY KEY, kind int);
+	ALTER TABLE sales ADD FOREIGN KEY (kind) REFERENCES kinds ON DELETE CASCADE ON UPDATE CASCADE; ALTER TABLE parts ADD FOREIGN KEY (plain) REFERENCES plain});
+$c->safe_psql(q{CREATE TABLE sales (id int PRIMARY KEY, kind int, v text); SELECT shardfdw.shard_table('sales', shards => 4); ALTER TABLE sales ADD FOREIGN KEY (kind) REFERENCES kinds ON DELETE CASCADE;
+	CREATE TABLE parts (id int PRIMARY KEY, plain int REFERENCES plain); CREATE TABLE late_sales (id int PRIMARY KEY, kind int); SELECT shardfdw.shard_table('late_sales', shards => 2)});
+caught_up('shop');
+there('ALTER PUBLICATION shop ADD TABLE sales, parts');
+is(error_of('ALTER SUBSCRIPTION shop REFRESH PUBLICATION'), '', 'tables with foreign keys are added');
+$c->wait_for("SELECT copied = tables FROM shardfdw.subscriptions WHERE name = 'shop'");
+there(q{UPDATE sales SET v = 'x' WHERE id < 10; UPDATE kinds SET v = 'renamed'});
+caught_up('shop');
+same($_, "$_: rows that others refer to are updated") for @related;
+there(q{BEGIN; INSERT INTO kinds VALUES (21, 'new'); INSERT INTO sales VALUES (200, 21); COMMIT; UPDATE kinds SET id = 31 WHERE id = 1; DELETE FROM kinds WHERE id = 2;
+	BEGIN; UPDATE sales SET kind = 21 WHERE kind = 3; DELETE FROM kinds WHERE id = 3; INSERT INTO kinds VALUES (3, 'again'); COMMIT});
+caught_up('shop');
+same($_, "$_: rows come and go together with those that refer to them") for @related;
+is($c->node_safe_psql($_, 'SELECT count(*), md5(string_agg(k::text, \'|\' ORDER BY id)) FROM kinds k'), $c->safe_psql('SELECT count(*), md5(string_agg(k::text, \'|\' ORDER BY id)) FROM kinds k'),
+	"kinds: node$_ has the same rows") for 1 .. 2;
+there(q{BEGIN; TRUNCATE sales, kinds, plain, parts; INSERT INTO kinds VALUES (1, 'first'); INSERT INTO sales VALUES (1, 1); INSERT INTO plain VALUES (5); INSERT INTO parts VALUES (1, 5); COMMIT});
+caught_up('shop');
+same($_, "$_: truncated with others") for @related;
+$c->safe_psql('ALTER TABLE late_sales ADD FOREIGN KEY (kind) REFERENCES kinds');
+# what a new table refers to has been written, but has not come yet
+my $lock = $c->coordinator->background_psql('postgres');
+$lock->query_safe('BEGIN; LOCK TABLE kinds IN SHARE MODE');
+there(q{INSERT INTO kinds VALUES (50, 'late'); INSERT INTO late_sales VALUES (1, 50); ALTER PUBLICATION shop ADD TABLE late_sales});
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 'kinds'::regclass});
+is(error_of('SET statement_timeout = \'170s\'; ALTER SUBSCRIPTION shop REFRESH PUBLICATION'), '', 'a table is added while a transaction is being applied, which waits');
+$lock->query_safe('COMMIT');
+caught_up('shop');
+$c->wait_for("SELECT copied = tables AND error IS NULL FROM shardfdw.subscriptions WHERE name = 'shop'");
+same($_, "$_: copied as of one moment") for qw(kinds late_sales);
+# the position of the copy has been passed: PostgreSQL would not let it go before
+$c->wait_for("SELECT count(*) = 0 FROM pg_subscription_rel WHERE srsubstate <> 'r'");
+is(error_of('DROP TABLE late_sales, sales'), '', 'tables of a subscription are dropped');
+there('ALTER PUBLICATION shop DROP TABLE late_sales, sales');
+
 # ---------- statements ----------
 there('CREATE TABLE more (id int PRIMARY KEY, v text); INSERT INTO more SELECT i FROM generate_series(1, 50) i; ALTER PUBLICATION shop ADD TABLE more');
 $c->safe_psql("CREATE TABLE more (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('more', shards => 2)");
@@ -99,6 +138,32 @@ caught_up('shop');
 same('more', 'more: what came meanwhile');
 like(error_of("ALTER SUBSCRIPTION shop SKIP (lsn = '0/1')"), qr/cannot be skipped/, 'nothing is skipped');
 is($c->safe_psql("SELECT running FROM shardfdw.subscriptions"), 't', 'it goes on');
+
+$lock->query_safe('BEGIN; LOCK TABLE more IN SHARE MODE');
+there("UPDATE more SET v = 'z'");
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 'more'::regclass});
+is(error_of('SET statement_timeout = \'170s\'; ALTER SUBSCRIPTION shop DISABLE'), '', 'nobody waits for the end of what is being applied');
+$lock->query_safe('COMMIT');
+$lock->quit;
+error_of('ALTER SUBSCRIPTION shop ENABLE');
+caught_up('shop');
+same('more', 'more: which is applied later');
+my $slots = there('SELECT count(*) FROM pg_replication_slots');
+like(error_of("CREATE SUBSCRIPTION two CONNECTION '$conninfo' PUBLICATION shop WITH (two_phase = on, copy_data = off)"), qr/subscription "two" cannot have two_phase because it writes to sharded tables/, 'prepared transactions are not applied');
+is(there('SELECT count(*) FROM pg_replication_slots') . $c->safe_psql('SELECT count(*) FROM pg_subscription'), "${slots}1", 'and nothing is left of that');
+there("SELECT pg_create_logical_replication_slot('two', 'pgoutput', false, true)");
+error_of("CREATE SUBSCRIPTION two CONNECTION '$conninfo' PUBLICATION shop WITH (create_slot = off, copy_data = off)");
+$c->wait_for(q{SELECT error LIKE 'replication slot "two" of subscription "two" sends prepared transactions' FROM shardfdw.subscriptions WHERE name = 'two'});
+is(error_of('DROP SUBSCRIPTION two'), 'NOTICE:  dropped replication slot "two" on publisher', 'one that cannot be applied is dropped');
+there('CREATE TABLE months (m int, k int, PRIMARY KEY (m, k)); INSERT INTO months SELECT i % 2, i FROM generate_series(1, 50) i; CREATE PUBLICATION months FOR TABLE months');
+$c->safe_psql(q{CREATE TABLE months (m int, k int, PRIMARY KEY (m, k)) PARTITION BY RANGE (m); CREATE TABLE month_0 PARTITION OF months FOR VALUES FROM (0) TO (1) PARTITION BY HASH (k);
+	CREATE TABLE month_1 PARTITION OF months FOR VALUES FROM (1) TO (2); SELECT shardfdw.create_shard('month_0', ('month_0_' || i)::name, format('WITH (MODULUS 2, REMAINDER %s)', i), ('node' || 1 + i)::name) FROM generate_series(0, 1) i});
+like(error_of("CREATE SUBSCRIPTION months CONNECTION '$conninfo' PUBLICATION months"), qr/is applied by shardfdw/, 'shards may be partitions of partitions');
+$c->wait_for("SELECT copied = 1 FROM shardfdw.subscriptions WHERE name = 'months'");
+there('UPDATE months SET m = 1 - m WHERE k < 20');
+caught_up('months');
+same('months', 'months: copied and followed');
+$c->safe_psql('DROP SUBSCRIPTION months');
 
 # ---------- errors ----------
 $c->safe_psql('DELETE FROM more WHERE id = 5');

@@ -34,13 +34,25 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.release_subscription(oid) IS
 	'Shows PostgreSQL a subscription that shardfdw applies as enabled, which it is, until take_subscription(). Returns whether it is one.';
 
+CREATE FUNCTION shardfdw_internal.interrupt_subscription(subid oid) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the lock by which shard_moving_claim() tells that a job is running
+	SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+	WHERE l.locktype = 'advisory' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.objsubid = 16
+		AND l.classid::bigint << 32 | l.objid::bigint = -subid::bigint AND a.backend_type = 'shardfdw subscription worker'
+$$;
+COMMENT ON FUNCTION shardfdw_internal.interrupt_subscription(oid) IS
+	'Ends the process that applies a subscription, which begins again after a while. Returns nothing.';
+
 CREATE FUNCTION shardfdw_internal.take_subscription(subid oid) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	-- so that PostgreSQL starts no process for it
 	UPDATE pg_subscription s SET subenabled = false
-	WHERE s.oid = $1 AND s.subenabled AND EXISTS (SELECT FROM pg_subscription_rel r WHERE r.srsubid = $1 AND shardfdw_internal.is_sharded(r.srrelid));
+	WHERE s.oid = $1 AND s.subenabled AND EXISTS (SELECT FROM pg_subscription_rel r, pg_partition_tree(r.srrelid) t JOIN shardfdw_internal.placed_shards p ON p.shard = t.relid
+		WHERE r.srsubid = $1);
 	IF FOUND THEN
 		INSERT INTO shardfdw_internal.subscription (subid) VALUES ($1) ON CONFLICT ON CONSTRAINT subscription_pkey DO UPDATE SET error = NULL, failed_at = NULL;
 		RETURN true;
@@ -80,13 +92,37 @@ REVOKE ALL ON FUNCTION shardfdw_internal.subscription_definition(oid) FROM PUBLI
 COMMENT ON FUNCTION shardfdw_internal.subscription_definition(oid) IS
 	'Reads a subscription that shardfdw applies. Returns a row for each publication, none when there is nothing to apply; raises object_not_in_prerequisite_state.';
 
+CREATE FUNCTION shardfdw_internal.subscription_rank(relation regclass) RETURNS integer
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the nodes know foreign keys of shards, which are to reference tables
+	SELECT CASE WHEN p.relkind = 'p' THEN 1000 ELSE coalesce((
+		WITH RECURSIVE f(relation, depth) AS (
+			SELECT p.oid, 0
+			UNION
+			SELECT k.confrelid, f.depth + 1 FROM f JOIN pg_constraint k ON k.conrelid = f.relation WHERE k.contype = 'f' AND k.confrelid <> k.conrelid AND f.depth < 100
+		)
+		SELECT max(f.depth) FROM f), 0) END
+	FROM pg_class p WHERE p.oid = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.subscription_rank(regclass) IS
+	'Sorts tables so that each refers by foreign keys to those of lower numbers only. Returns the number.';
+
 CREATE FUNCTION shardfdw_internal.subscription_copies(subid oid) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT r.srrelid::regclass FROM pg_subscription_rel r WHERE r.srsubid = $1 AND r.srsubstate NOT IN ('s', 'r') ORDER BY r.srrelid
+	SELECT r.srrelid::regclass FROM pg_subscription_rel r WHERE r.srsubid = $1 AND r.srsubstate NOT IN ('s', 'r') ORDER BY shardfdw_internal.subscription_rank(r.srrelid), r.srrelid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.subscription_copies(oid) IS
-	'Lists the tables of a subscription whose rows are still to be copied.';
+	'Lists the tables of a subscription whose rows are still to be copied, those first to which others refer.';
+
+CREATE FUNCTION shardfdw_internal.subscription_latest_copy(subid oid) RETURNS pg_lsn
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT max(CASE r.srsubstate WHEN 's' THEN r.srsublsn ELSE '0/0' END) FROM pg_subscription_rel r WHERE r.srsubid = $1 AND r.srsubstate IN ('s', 'r')
+$$;
+COMMENT ON FUNCTION shardfdw_internal.subscription_latest_copy(oid) IS
+	'Finds the latest position of a copy up to which changes have not come yet. Returns it; 0/0: there is no such copy; null: no table was copied.';
 
 CREATE FUNCTION shardfdw_internal.subscription_position(subid oid, relation oid) RETURNS pg_lsn
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -104,10 +140,18 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.subscription_referring(regclass) IS
 	'Does referring_table() for a table that may be sharded or not. Returns a name; null: none.';
 
+CREATE FUNCTION shardfdw_internal.note_subscription_ready(subid oid, end_position pg_lsn) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	UPDATE pg_subscription_rel r SET srsubstate = 'r' WHERE r.srsubid = $1 AND r.srsubstate = 's' AND r.srsublsn <= end_position
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_subscription_ready(oid, pg_lsn) IS
+	'Notes that changes have come up to a position: PostgreSQL then lets tables be dropped whose copies are older. Returns nothing.';
+
 CREATE FUNCTION shardfdw_internal.note_subscription(subid oid, end_position pg_lsn, ntransactions bigint, nchanges bigint) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	UPDATE pg_subscription_rel r SET srsubstate = 'r' WHERE r.srsubid = $1 AND r.srsubstate = 's' AND r.srsublsn <= end_position;
+	SELECT shardfdw_internal.note_subscription_ready($1, end_position);
 	UPDATE shardfdw_internal.subscription o SET position = end_position, transactions = o.transactions + ntransactions, changes = o.changes + nchanges,
 		applied_at = clock_timestamp(), error = NULL, failed_at = NULL
 	WHERE o.subid = $1

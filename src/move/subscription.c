@@ -2,7 +2,7 @@
  * subscription.c
  *	  The process that applies a subscription which has sharded tables.
  *
- *	 tables that are new --> temporary slot, snapshot --> COPY, one transaction each
+ *	 tables that are new --> temporary slot, snapshot --> other tables follow up to that moment --> COPY, one transaction each
  *	 slot of the subscription --> change --> batch of its table, by key --> a transaction over all nodes
  *
  * A transaction here has all changes of one of the publisher, or of several that follow each other: each batch becomes one
@@ -63,6 +63,7 @@
 #define BATCH_BYTES (64 * 1024 * 1024)	/* of changes that are kept in memory */
 #define CHECK_MS 1000			/* how often a process that has nothing to do looks whether the subscription has changed */
 #define FILTER_VERSION 150000	/* since when publications have row filters */
+#define TWO_PHASE_VERSION 140000	/* since when slots may send prepared transactions */
 #define ORIGIN_VERSION 160000	/* since when pgoutput knows where changes come from */
 
 /* A table that the publisher has sent changes of. */
@@ -71,6 +72,7 @@ typedef struct Table
 	uint32		source_oid;
 	Oid			relid;			/* InvalidOid: the subscription does not have it */
 	XLogRecPtr	from;			/* its rows have what committed on the publisher before */
+	int			rank;			/* refers to tables of a lower one only */
 	MemoryContext cxt;
 	ShardImportTable columns;
 	ShardImportTarget target;
@@ -92,7 +94,9 @@ typedef struct Applied
 	List	   *publications;	/* String */
 	ShardConn  *source;			/* for questions, and copies */
 	ShardSlot  *slot;
-	List	   *tables;			/* Table */
+	bool		has_origin;		/* commits of this process have the position */
+	List	   *tables;			/* Table, by rank */
+	XLogRecPtr	ready;			/* position from which on the copies of all tables are no special case any more; invalid: they are none */
 	bool		in_transaction; /* of the publisher */
 	XLogRecPtr	final;			/* where that commits */
 	XLogRecPtr	end;			/* behind the last commit of the publisher that has been read */
@@ -210,20 +214,26 @@ count_changes(const Applied *sub)
 static void
 write_batches(Applied *sub)
 {
+	MemoryContext oldcxt;
+	List	   *batches = NIL;
 	ListCell   *lc;
 
 	ensure_transaction(sub);
+	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
 	foreach(lc, sub->tables)
 	{
 		Table	   *table = lfirst(lc);
 
-		if (!OidIsValid(table->relid) || shard_import_batch_count(table->target.batch) == 0)
-			continue;
-		shard_import_batch_write(table->target.batch);
-		CommandCounterIncrement();
-		sub->nchanges += shard_import_batch_count(table->target.batch);
-		shard_import_batch_reset(table->target.batch);
+		if (OidIsValid(table->relid) && shard_import_batch_count(table->target.batch) > 0)
+			batches = lappend(batches, table->target.batch);
 	}
+	shard_import_batches_write(batches);
+	foreach(lc, batches)
+	{
+		sub->nchanges += shard_import_batch_count(lfirst(lc));
+		shard_import_batch_reset(lfirst(lc));
+	}
+	MemoryContextSwitchTo(oldcxt);
 }
 
 static void
@@ -233,6 +243,15 @@ commit(Applied *sub)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("a node did not confirm a commit of subscription \"%s\"", sub->name)));
+}
+
+/* The position is in the record of the local commit, which there is, since the transaction has written a row of the extension or a catalog. */
+static void
+set_position(Applied *sub, XLogRecPtr position)
+{
+	(void) DirectFunctionCall2(pg_replication_origin_xact_setup, LSNGetDatum(position), TimestampTzGetDatum(sub->time));
+	if (sub->ready <= position)
+		sub->ready = InvalidXLogRecPtr;
 }
 
 /* Commits what has been read, between two transactions of the publisher. */
@@ -245,8 +264,7 @@ write_all(Applied *sub)
 	{
 		(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription(%u, '%X/%X', " INT64_FORMAT ", " INT64_FORMAT ")",
 										  sub->oid, LSN_FORMAT_ARGS(sub->end), sub->ntransactions, sub->nchanges));
-		/* the position is in the record of the local commit, which there is since the row above was written */
-		(void) DirectFunctionCall2(pg_replication_origin_xact_setup, LSNGetDatum(sub->end), TimestampTzGetDatum(sub->time));
+		set_position(sub, sub->end);
 		SHARD_FAULT_POINT("subscription_written");
 		commit(sub);
 		SHARD_FAULT_POINT("subscription_committed");
@@ -372,47 +390,26 @@ copy_query(Applied *sub, const ShardImportTable *table)
 
 /* Copies a table, as of a moment of the publisher after which the subscription's changes of it are taken. */
 static void
-copy_table(Applied *sub, Oid relid)
+copy_table(Applied *sub, Oid relid, XLogRecPtr from)
 {
 	MemoryContext cxt = AllocSetContextCreate(sub->cxt, "shardfdw copy of a subscription", ALLOCSET_DEFAULT_SIZES);
 	ShardImportTable table = {.relid = relid};
 	ShardImportCopy copy;
-	ShardSlot  *slot;
 
 	ensure_transaction(sub);
 	MemoryContextSwitchTo(cxt);
 	describe(sub, &table, NULL);
 	shard_move_commit();
 	MemoryContextSwitchTo(cxt);
-	slot = shard_slot_create(cxt, open_link(sub, true), psprintf("shardfdw_%u_%u_" UINT64_FORMAT, sub->oid, relid, GetSystemIdentifier()));
-	shard_link_exec(sub->source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-	shard_link_exec(sub->source, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
 	shard_import_copy_begin(&copy, sub->source, copy_query(sub, &table));
 	ensure_transaction(sub);
 	if (shard_import_copy_has_row(&copy))
 		(void) shard_import_copy_load(&copy, &table, PG_INT64_MAX);
-	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_copy(%u, %u, '%X/%X')", sub->oid, relid, LSN_FORMAT_ARGS(slot->start)));
+	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_copy(%u, %u, '%X/%X')", sub->oid, relid, LSN_FORMAT_ARGS(from)));
 	SHARD_FAULT_POINT("subscription_copied");
 	commit(sub);
-	shard_link_exec(sub->source, "COMMIT");
-	shard_slot_close(slot);
 	MemoryContextSwitchTo(sub->cxt);
 	MemoryContextDelete(cxt);
-}
-
-static void
-copy_tables(Applied *sub)
-{
-	List	   *relids = NIL;
-	void	   *arg[2] = {sub, &relids};
-	ListCell   *lc;
-
-	ensure_transaction(sub);
-	shard_move_each_row(psprintf("SELECT relation::pg_catalog.oid FROM " SHARD_INTERNAL_SCHEMA ".subscription_copies(%u) relation", sub->oid), take_relid, arg);
-	shard_move_commit();
-	MemoryContextSwitchTo(sub->cxt);
-	foreach(lc, relids)
-		copy_table(sub, lfirst_oid(lc));
 }
 
 /* ---------- changes ---------- */
@@ -453,6 +450,12 @@ has_columns(Oid relid, const ShardChange *change)
 	return true;
 }
 
+static int
+compare_ranks(const ListCell *left, const ListCell *right)
+{
+	return ((const Table *) lfirst(left))->rank - ((const Table *) lfirst(right))->rank;
+}
+
 /* A RELATION message: what is known of the table is looked up anew. */
 static void
 take_relation(Applied *sub, const ShardChange *change)
@@ -461,8 +464,8 @@ take_relation(Applied *sub, const ShardChange *change)
 	Oid			schema;
 	char	   *from = NULL;
 
-	/* changes under the old definition */
-	if (count_changes(sub) > 0)
+	/* changes under the old definition; others wait, since a part of a transaction may miss what it refers to */
+	if (table && OidIsValid(table->relid) && shard_import_batch_count(table->target.batch) > 0)
 		write_batches(sub);
 	ensure_transaction(sub);
 	if (table == NULL)
@@ -486,6 +489,8 @@ take_relation(Applied *sub, const ShardChange *change)
 		return;
 	}
 	table->from = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(from)));
+	table->rank = atoi(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_rank(%u)", table->relid)));
+	list_sort(sub->tables, compare_ranks);
 	MemoryContextSwitchTo(table->cxt);
 	table->columns.relid = table->relid;
 	table->columns.source_oid = change->relid;
@@ -591,6 +596,20 @@ keep_alive(void *arg)
 		shard_slot_tell(sub->slot, false);
 }
 
+/*
+ * Notes that no change comes any more which a copy has already.  With the position, so that none is sent again by a
+ * publisher that has forgotten what it was told.
+ */
+static void
+note_ready(Applied *sub)
+{
+	ensure_transaction(sub);
+	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_ready(%u, '%X/%X')", sub->oid, LSN_FORMAT_ARGS(sub->slot->received)));
+	set_position(sub, sub->slot->received);
+	shard_move_commit();
+	MemoryContextSwitchTo(sub->cxt);
+}
+
 /* The position up to which changes are here. */
 static XLogRecPtr
 begin_origin(Applied *sub)
@@ -599,6 +618,7 @@ begin_origin(Applied *sub)
 
 	shard_move_begin(BOOTSTRAP_SUPERUSERID);
 	shard_move_call(psprintf("SELECT pg_catalog.pg_replication_origin_session_setup('pg_%u')", sub->oid));
+	sub->has_origin = true;
 	lsn = shard_move_value("SELECT coalesce(pg_catalog.pg_replication_origin_session_progress(true), '0/0')");
 	sub->end = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
 	shard_move_commit();
@@ -606,21 +626,129 @@ begin_origin(Applied *sub)
 	return sub->end;
 }
 
+/* Opens the stream of changes. */
+static void
+open_stream(Applied *sub)
+{
+	sub->slot = shard_slot_use(sub->cxt, open_link(sub, true), sub->slot_name, begin_origin(sub));
+	shard_slot_stream(sub->slot, sub->publications,
+					  strcmp(sub->origin, "none") == 0 && sub->slot->link->server_version >= ORIGIN_VERSION ? ", origin 'none'" : "");
+	shard_link_set_idle(keep_alive, sub);
+}
+
+/* Has all been read that committed on the publisher before a position?  Of a transaction that did so later, no change has been. */
+static bool
+is_read_up_to(const Applied *sub, XLogRecPtr position)
+{
+	return sub->in_transaction ? sub->final >= position : sub->slot->received >= position;
+}
+
+/*
+ * Applies what committed on the publisher before a position, and no more: what is copied then as of that position finds
+ * what it refers to.
+ */
+static void
+follow_up_to(Applied *sub, XLogRecPtr position)
+{
+	open_stream(sub);
+	while (!is_read_up_to(sub, position))
+	{
+		if (take_message(sub))
+			continue;
+		if (!sub->in_transaction)
+			write_all(sub);
+		shard_link_wait(&sub->slot->link, 1);
+	}
+	write_all(sub);
+	shard_slot_close(sub->slot);
+	sub->slot = NULL;
+}
+
+/* Tables whose rows are still to be copied, by rank. */
+static List *
+tables_to_copy(Applied *sub)
+{
+	List	   *relids = NIL;
+	void	   *arg[2] = {sub, &relids};
+
+	ensure_transaction(sub);
+	shard_move_each_row(psprintf("SELECT relation::pg_catalog.oid FROM " SHARD_INTERNAL_SCHEMA ".subscription_copies(%u) relation", sub->oid), take_relid, arg);
+	shard_move_commit();
+	MemoryContextSwitchTo(sub->cxt);
+	return relids;
+}
+
+/* The position of the latest copy that is a special case; invalid: there is none. */
+static XLogRecPtr
+latest_copy(Applied *sub, bool *has_copies)
+{
+	char	   *lsn;
+
+	ensure_transaction(sub);
+	lsn = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_latest_copy(%u)", sub->oid));
+	*has_copies = lsn != NULL;
+	shard_move_commit();
+	MemoryContextSwitchTo(sub->cxt);
+	return lsn ? DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn))) : InvalidXLogRecPtr;
+}
+
+/* Copies all tables that are new, as of one moment. */
+static void
+copy_tables(Applied *sub)
+{
+	List	   *relids = tables_to_copy(sub);
+	bool		has_others;
+	ShardSlot  *slot;
+	ListCell   *lc;
+
+	if (relids == NIL)
+		return;
+	slot = shard_slot_create(sub->cxt, open_link(sub, true), psprintf("shardfdw_%u_" UINT64_FORMAT, sub->oid, GetSystemIdentifier()));
+	shard_link_exec(sub->source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	shard_link_exec(sub->source, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
+	(void) latest_copy(sub, &has_others);
+	if (has_others)
+		follow_up_to(sub, slot->start);
+	foreach(lc, relids)
+		copy_table(sub, lfirst_oid(lc), slot->start);
+	shard_link_exec(sub->source, "COMMIT");
+	shard_slot_close(slot);
+	/* the stream of changes is begun by a new process, for which no table is unknown */
+	if (has_others)
+		proc_exit(1);
+}
+
+/* Raises an error when the slot sends transactions as soon as they are prepared. */
+static void
+check_slot(Applied *sub)
+{
+	char	   *prepared = "0";
+
+	if (sub->source->server_version >= TWO_PHASE_VERSION)
+		prepared = shard_link_value(sub->source, psprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s AND two_phase", quote_literal_cstr(sub->slot_name)));
+	if (strcmp(prepared, "0") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("replication slot \"%s\" of subscription \"%s\" sends prepared transactions", sub->slot_name, sub->name),
+				 errhint("Drop the subscription, and create it without two_phase.")));
+}
+
 static void
 apply(Applied *sub)
 {
+	bool		has_copies;
+
 	/* what an earlier process has left prepared on nodes may be what the next change is about */
 	ensure_transaction(sub);
 	shard_move_call("SELECT shardfdw.recover_prepared_transactions()");
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
 	sub->source = open_link(sub, false);
+	check_slot(sub);
 	copy_tables(sub);
 	shard_link_close(&sub->source);
-	sub->slot = shard_slot_use(sub->cxt, open_link(sub, true), sub->slot_name, begin_origin(sub));
-	shard_slot_stream(sub->slot, sub->publications,
-					  strcmp(sub->origin, "none") == 0 && sub->slot->link->server_version >= ORIGIN_VERSION ? ", origin 'none'" : "");
-	shard_link_set_idle(keep_alive, sub);
+	sub->ready = latest_copy(sub, &has_copies);
+	open_stream(sub);
 	for (;;)
 	{
 		while (take_message(sub))
@@ -628,6 +756,8 @@ apply(Applied *sub)
 		if (!sub->in_transaction)
 		{
 			write_all(sub);
+			if (sub->ready != InvalidXLogRecPtr && sub->ready <= sub->slot->received)
+				note_ready(sub);
 			/* nothing is under way: what the publisher has looked at needs not be sent again */
 			sub->slot->done = Max(sub->slot->done, sub->slot->received);
 			/* at once: commits there may wait for it, with synchronous replication */
@@ -692,7 +822,7 @@ shard_subscription_main(Datum arg)
 		AbortOutOfAnyTransaction();
 		FlushErrorState();
 		/* the position of what could not be committed must not come into the record of another commit */
-		if (sub->slot)
+		if (sub->has_origin)
 			(void) DirectFunctionCall1(pg_replication_origin_session_reset, (Datum) 0);
 		RESUME_INTERRUPTS();
 		note_error(sub, error);

@@ -6,16 +6,20 @@
  * in all else (slot, origin, tables, connection string, rights), but its catalog says that it is disabled, so that no such
  * worker is started; and a row of shardfdw_internal.subscription says that it is enabled, and applied by subscription.c.
  *
- * Who changes one waits until no transaction is being applied: the process holds a lock of it as long as that takes, and
- * ends when somebody waits for that lock, or has changed it.
+ * Who changes one waits until no transaction is being applied: the process holds a lock of it as long as that takes, ends
+ * when it finds that taken, or the subscription changed, and is ended when somebody else wants the lock.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/moving.h"
 #include "catalog/option.h"
 #include "catalog/pg_subscription.h"
+#include "compat.h"
+#include "conninfo.h"
 #include "miscadmin.h"
+#include "move/job/link.h"
 #include "move/job/table.h"
 #include "move/subscription.h"
 #include "nodes/parsenodes.h"
@@ -23,7 +27,11 @@
 #include "own_sql.h"
 #include "postmaster/bgworker.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #define RESTART_S 2				/* after an error, or a change of the subscription */
 
@@ -71,25 +79,63 @@ says(const char *function, Oid subid)
 	return result;
 }
 
+/* Locks a subscription as PostgreSQL does, until the end of the transaction.  A process that applies is ended for that: a copy may take hours. */
+static void
+lock_subscription(Oid subid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, SubscriptionRelationId, subid, 0);
+	if (LockAcquire(&tag, AccessExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL)
+		return;
+	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".interrupt_subscription(%u)", subid));
+	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
+}
+
 void
 shard_subscription_before(const Node *stmt)
 {
-	const AlterSubscriptionStmt *alter = (const AlterSubscriptionStmt *) stmt;
+	const AlterSubscriptionStmt *alter = IsA(stmt, AlterSubscriptionStmt) ? (const AlterSubscriptionStmt *) stmt : NULL;
 	Oid			subid;
 
-	if (!IsA(stmt, AlterSubscriptionStmt) || alter->kind == ALTER_SUBSCRIPTION_ENABLED)
+	if (IsA(stmt, CreateSubscriptionStmt))
 		return;
-	subid = get_subscription_oid(alter->subname, true);
-	if (!OidIsValid(subid))
+	subid = get_subscription_oid(alter ? alter->subname : ((const DropSubscriptionStmt *) stmt)->subname, true);
+	/* PostgreSQL says what is wrong */
+	if (!OidIsValid(subid) || !shard_subscription_ownercheck(subid, GetUserId()))
 		return;
-	/* as PostgreSQL does, and holds until the end of the transaction */
-	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
-	if (says("release_subscription", subid) && alter->kind == ALTER_SUBSCRIPTION_SKIP)
+	lock_subscription(subid);
+	if (alter && alter->kind != ALTER_SUBSCRIPTION_ENABLED && says("release_subscription", subid) && alter->kind == ALTER_SUBSCRIPTION_SKIP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("transactions of subscription \"%s\" cannot be skipped", alter->subname),
 				 errdetail("It writes to sharded tables, and several transactions are applied as one."),
 				 errhint("Remove what is in the way of the change.")));
+}
+
+/* Refuses a subscription whose slot sends what is only prepared; the slot, which is no part of this transaction, is dropped. */
+static void
+refuse_two_phase(const char *name, Oid subid)
+{
+	HeapTuple	tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(subid));
+	Form_pg_subscription form = (Form_pg_subscription) GETSTRUCT(tuple);
+	bool		is_null;
+	char	   *conninfo;
+	ShardConn  *link;
+
+	if (form->subtwophasestate != LOGICALREP_TWOPHASE_STATE_ENABLED)
+	{
+		ReleaseSysCache(tuple);
+		return;
+	}
+	conninfo = TextDatumGetCString(SysCacheGetAttr(SUBSCRIPTIONOID, tuple, Anum_pg_subscription_subconninfo, &is_null));
+	link = shard_link_open_string(conninfo, shard_conninfo_place(conninfo), form->subowner, true);
+	shard_link_exec(link, psprintf("DROP_REPLICATION_SLOT %s", quote_identifier(NameStr(*DatumGetName(SysCacheGetAttr(SUBSCRIPTIONOID, tuple, Anum_pg_subscription_subslotname, &is_null))))));
+	shard_link_close(&link);
+	ReleaseSysCache(tuple);
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("subscription \"%s\" cannot have two_phase because it writes to sharded tables", name)));
 }
 
 void
@@ -112,6 +158,8 @@ shard_subscription_after(const Node *stmt)
 	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
 	if (!says("take_subscription", subid))
 		return;
+	if (IsA(stmt, CreateSubscriptionStmt))
+		refuse_two_phase(name, subid);
 	if (IsA(stmt, CreateSubscriptionStmt) || ((const AlterSubscriptionStmt *) stmt)->kind == ALTER_SUBSCRIPTION_ENABLED)
 		ereport(NOTICE,
 				(errmsg("subscription \"%s\" is applied by shardfdw", name),

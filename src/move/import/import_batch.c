@@ -6,10 +6,15 @@
  *
  *	 write: values that the source did not send <-- SELECT
  *			[TRUNCATE] --> DELETE of all keys that were there --> COPY of all rows that are there
+ *			reference tables: DELETE of keys that are gone --> UPDATE of those that were and are there --> COPY of new ones
  *
  * So many changes become two statements, which go to all nodes at once, and the shards see no state in between: rows may
  * exchange their keys or other unique values, or change their shard, in any order.  A move applies changes one by one
  * (apply.c): it has a single target, needs no shard key, and its switch waits for the last of them.
+ *
+ * Nodes check foreign keys, which are from any table to reference tables.  So a row of these that stays is never deleted:
+ * that would be refused, or delete what refers to it.  Of several tables, those that refer to others lose their rows first,
+ * and get them last.
  *
  * That a row was there is known from its first change in the batch, so DELETE has to find each of those exactly once.
  *
@@ -21,6 +26,8 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+#include "catalog/reference.h"
 #include "commands/copy.h"
 #include "common/hashfn.h"
 #include "executor/spi.h"
@@ -61,6 +68,7 @@ struct ShardImportBatch
 	MemoryContext cxt;			/* of one batch */
 	HTAB	   *entries;
 	bool		truncated;		/* first of all */
+	bool		updates;		/* while it is written: rows that stay are updated */
 	int64		nchanges;
 };
 
@@ -436,9 +444,9 @@ find_rows(const ShardImportTable *table, BatchEntry *const *entries, int n)
 	return sql.data;
 }
 
-/* Entries that select says, sorted so that those with one condition stand together.  Memory: current context. */
+/* Entries that choose says, sorted so that those with one condition stand together.  Memory: current context. */
 static BatchEntry **
-choose_entries(const ShardImportBatch *batch, BatchEntry *(*choose) (BatchEntry *entry), int *n)
+choose_entries(const ShardImportBatch *batch, bool (*choose) (const ShardImportBatch *batch, const BatchEntry *entry), int *n)
 {
 	BatchEntry **entries = palloc(sizeof(BatchEntry *) * Max(hash_get_num_entries(batch->entries), 1));
 	HASH_SEQ_STATUS scan;
@@ -448,10 +456,8 @@ choose_entries(const ShardImportBatch *batch, BatchEntry *(*choose) (BatchEntry 
 	hash_seq_init(&scan, batch->entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		BatchEntry *chosen = choose(entry);
-
-		if (chosen)
-			entries[(*n)++] = chosen;
+		if (choose(batch, entry))
+			entries[(*n)++] = entry;
 	}
 	qsort_arg(entries, *n, sizeof(BatchEntry *), compare_entries, unconstify(ShardImportTable *, batch->table));
 	return entries;
@@ -474,10 +480,23 @@ run(const char *sql, int expected)
 		elog(ERROR, "unexpected result of a statement of an import");
 }
 
-static BatchEntry *
-choose_existed(BatchEntry *entry)
+/* Is its row updated, in place of deleted and inserted again? */
+static bool
+is_updated(const ShardImportBatch *batch, const BatchEntry *entry)
 {
-	return entry->existed ? entry : NULL;
+	return batch->updates && entry->existed && entry->present;
+}
+
+static bool
+is_deleted(const ShardImportBatch *batch, const BatchEntry *entry)
+{
+	return entry->existed && !is_updated(batch, entry);
+}
+
+static bool
+is_inserted(const ShardImportBatch *batch, const BatchEntry *entry)
+{
+	return entry->present && !is_updated(batch, entry);
 }
 
 static void
@@ -485,7 +504,7 @@ delete_rows(const ShardImportBatch *batch)
 {
 	const ShardImportTable *table = batch->table;
 	int			n;
-	BatchEntry **entries = choose_entries(batch, choose_existed, &n);
+	BatchEntry **entries = choose_entries(batch, is_deleted, &n);
 
 	for (int i = 0; i < n; i += keys_at_once(table))
 	{
@@ -616,6 +635,80 @@ fetch_unsent(const ShardImportBatch *batch)
 	}
 }
 
+/* Raises an error when a key has several rows. */
+static void
+check_single(const ShardImportBatch *batch, BatchEntry *const *entries, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (entries[i]->others != NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNIQUE_VIOLATION),
+					 errmsg("the source has several rows with a key that is unique in table %s", batch->table->relation),
+					 errhint("Start the import again when the source has each key once.")));
+	}
+}
+
+static char *
+update_statement(const ShardImportBatch *batch, BatchEntry *const *entries, int n)
+{
+	const ShardImportTable *table = batch->table;
+	StringInfoData sql;
+	const char *separator = "";
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "UPDATE %s AS t SET ", batch->relation);
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		/* those of the key are what they were */
+		if (table->columns[i].equals != NULL)
+			continue;
+		appendStringInfo(&sql, "%s%s = v.%s", separator, table->columns[i].quoted, table->columns[i].quoted);
+		separator = ", ";
+	}
+	appendStringInfoString(&sql, " FROM (VALUES ");
+	for (int j = 0; j < n; j++)
+	{
+		for (int i = 0; i < table->ncolumns; i++)
+		{
+			const ShardChangeValue *value = &entries[j]->values[i];
+
+			appendStringInfo(&sql, "%s%s::%s", i > 0 ? ", " : j > 0 ? "), (" : "(",
+							 value->kind == 't' ? quote_literal_cstr(pnstrdup(value->data, value->len)) : "NULL", table->columns[i].type);
+		}
+	}
+	appendStringInfo(&sql, ")) AS v (%s)", table->column_list);
+	separator = " WHERE ";
+	for (int i = 0; i < table->nkeys; i++)
+	{
+		const ShardImportColumn *column = &table->columns[table->keys[i]];
+
+		appendStringInfo(&sql, "%st.%s %s v.%s", separator, column->quoted, column->equals, column->quoted);
+		separator = " AND ";
+	}
+	return sql.data;
+}
+
+static void
+update_rows(const ShardImportBatch *batch)
+{
+	const ShardImportTable *table = batch->table;
+	int			n;
+	BatchEntry **entries = choose_entries(batch, is_updated, &n);
+
+	check_single(batch, entries, n);
+	if (table->nkeys == table->ncolumns)
+		return;
+	for (int i = 0; i < n; i += KEYS_BY_GROUPS)
+	{
+		int			ncount = Min(n - i, KEYS_BY_GROUPS);
+
+		run(update_statement(batch, entries + i, ncount), SPI_OK_UPDATE);
+		if (SPI_processed != ncount)
+			raise_lost(table);
+	}
+}
+
 /* Rows that COPY reads, as lines of its text format. */
 typedef struct RowFeed
 {
@@ -689,28 +782,15 @@ feed_rows(void *outbuf, int minread, int maxread)
 	return nbytes;
 }
 
-static BatchEntry *
-choose_present(BatchEntry *entry)
-{
-	return entry->present ? entry : NULL;
-}
-
 static void
 copy_rows(const ShardImportBatch *batch)
 {
 	RowFeed		rows = {.table = batch->table};
 
-	rows.entries = choose_entries(batch, choose_present, &rows.nentries);
+	rows.entries = choose_entries(batch, is_inserted, &rows.nentries);
 	if (rows.nentries == 0)
 		return;
-	for (int i = 0; i < rows.nentries; i++)
-	{
-		if (rows.entries[i]->others != NIL)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNIQUE_VIOLATION),
-					 errmsg("the source has several rows with a key that is unique in table %s", batch->table->relation),
-					 errhint("Start the import again when the source has each key once.")));
-	}
+	check_single(batch, rows.entries, rows.nentries);
 	initStringInfo(&rows.line);
 	feed = &rows;
 	if (shard_import_copy_feed(batch->table, feed_rows, false) != rows.nentries)
@@ -733,18 +813,63 @@ name_here(const ShardImportTable *table)
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->relid)), name);
 }
 
-void
-shard_import_batch_write(ShardImportBatch *batch)
+/* Runs a step of writing a batch within SPI. */
+static void
+run_step(void (*step) (const ShardImportBatch *batch), const ShardImportBatch *batch)
 {
-	batch->relation = name_here(batch->table);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	fetch_unsent(batch);
-	if (batch->truncated)
-		run(psprintf("TRUNCATE %s", batch->relation), SPI_OK_UTILITY);
-	delete_rows(batch);
+	step(batch);
 	SPI_finish();
 	PopActiveSnapshot();
-	copy_rows(batch);
+}
+
+/* In one statement, since some may refer to others. */
+static void
+truncate_tables(const List *batches)
+{
+	StringInfoData sql;
+	const ListCell *lc;
+
+	initStringInfo(&sql);
+	foreach(lc, batches)
+	{
+		const ShardImportBatch *batch = lfirst(lc);
+
+		if (batch->truncated)
+			appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "TRUNCATE ", batch->relation);
+	}
+	if (sql.len == 0)
+		return;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	run(sql.data, SPI_OK_UTILITY);
+	SPI_finish();
+	PopActiveSnapshot();
+}
+
+void
+shard_import_batches_write(const List *batches)
+{
+	const ListCell *lc;
+
+	foreach(lc, batches)
+	{
+		ShardImportBatch *batch = lfirst(lc);
+
+		batch->relation = name_here(batch->table);
+		batch->updates = shard_reference_is(batch->table->relid);
+		run_step(fetch_unsent, batch);
+	}
+	truncate_tables(batches);
+	for (int i = list_length(batches) - 1; i >= 0; i--)
+		run_step(delete_rows, list_nth(batches, i));
+	foreach(lc, batches)
+	{
+		run_step(update_rows, lfirst(lc));
+		copy_rows(lfirst(lc));
+		CommandCounterIncrement();
+	}
 }

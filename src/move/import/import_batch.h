@@ -29,10 +29,10 @@ extern int64 shard_import_batch_count(const ShardImportBatch *batch);
 extern Size shard_import_batch_bytes(const ShardImportBatch *batch);
 
 /*
- * Makes the changes in the table, in the current transaction.  Errors: ERRCODE_DATA_CORRUPTED when a row that is changed
- * or deleted is not there exactly once; the nodes'.
+ * Makes the changes in the tables of batches, in the current transaction.  No table refers to one that comes behind it.
+ * Errors: ERRCODE_DATA_CORRUPTED when a row that is changed or deleted is not there exactly once; the nodes'.
  */
-extern void shard_import_batch_write(ShardImportBatch *batch);
+extern void shard_import_batches_write(const List *batches);
 
 /* Forgets the changes. */
 extern void shard_import_batch_reset(ShardImportBatch *batch);

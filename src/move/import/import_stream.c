@@ -73,7 +73,7 @@ write_batch(ShardImportStream *stream)
 	{
 		shard_move_begin(follower->userid);
 		shard_move_limit_locks(follower->lock_ms);
-		shard_import_batch_write(stream->target.batch);
+		shard_import_batches_write(list_make1(stream->target.batch));
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
