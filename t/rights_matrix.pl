@@ -278,7 +278,7 @@ my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
-		missing_subscriptions subscription_copies subscription_position subscription_read subscriptions_read
+		missing_subscriptions interrupt_subscription subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences
 		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_commands has_copies inspect_copies nodes_in_option note_copies_commands notes_name shard_placements tables_with_copies
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shard_schema key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
@@ -332,7 +332,7 @@ my %outcomes = (
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		disable_node enable_node
 		resumable_load_read resumable_load_written
-		forget_subscriptions note_subscription note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
+		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
 		add_user map_user
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates

@@ -15,7 +15,9 @@ COMMENT ON FUNCTION shardfdw_internal.nodes_in_option(text[], text) IS
 CREATE FUNCTION shardfdw_internal.has_copies(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT EXISTS (SELECT FROM pg_partition_tree(relation) t JOIN pg_foreign_table f ON f.ftrelid = t.relid
+	-- pg_partition_tree() would lock all of it, for which who works for this transaction might wait
+	WITH RECURSIVE t AS (SELECT relation::oid AS relid UNION ALL SELECT i.inhrelid FROM t JOIN pg_inherits i ON i.inhparent = t.relid)
+	SELECT EXISTS (SELECT FROM t JOIN pg_foreign_table f ON f.ftrelid = t.relid
 		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.has_copies(regclass) IS
