@@ -106,6 +106,10 @@ connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
 	/* functions that the load calls (FILTER, triggers of the reject table) may read the rows */
 	if (load->filter || load->options->reject_table)
 		return 1;
+	/* rows that shards note for their copies are looked for on the writing connections alone, see shard_load_raw() */
+	if (load->map->has_copies &&
+		(load->rejects || load->fixed || load->options->duplicate != SHARD_DUPLICATE_ERROR))
+		return 1;
 	if (load->resume && shard_resume_part_bytes(load->resume, PG_UINT64_MAX) < STREAM_BYTES)
 		return 1;
 	nbytes = shard_copy_input_bytes(input);

@@ -168,12 +168,14 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 					 " WHEN EXISTS (SELECT FROM tree JOIN pg_class c ON c.oid = tree.id WHERE c.relkind NOT IN ('r', 'p'))"
 					 " THEN 'shards that are not tables'"
 					 " WHEN EXISTS (SELECT FROM tree JOIN pg_trigger t ON t.tgrelid = tree.id"
-					 " WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & %d <> 0) THEN 'triggers'"
+					 " WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & %d <> 0%s) THEN 'triggers'"
 					 " WHEN EXISTS (SELECT FROM tree JOIN pg_rewrite r ON r.ev_class = tree.id) THEN 'rules'"
 					 " WHEN EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND f.conrelid <> f.confrelid"
 					 " AND f.conrelid IN (SELECT id FROM tree) AND f.confrelid IN (SELECT id FROM tree))"
 					 " THEN 'foreign keys between shards' END",
-					 events);
+					 events,
+	/* those of shards with copies do nothing for what the load itself sends to the copies */
+					 map->has_copies ? " AND NOT starts_with(t.tgname::text, 'shardfdw_copy_')" : "");
 	return sql.data;
 }
 

@@ -23,7 +23,7 @@
  *	  caller has to judge functions that the load calls for each row: if they read or
  *	  write tables, the load must not be spread;
  *	- on every node the shards are different tables (no views, no foreign
- *	  tables) without triggers and rules for what is done to them, and without
+ *	  tables) without triggers (but those of shards with copies) and rules for what is done to them, and without
  *	  foreign keys from one to another of them.  merges: not only COPY, but UPDATE and
  *	  DELETE too;
  *	- every node answers.

@@ -219,7 +219,7 @@ hold_main(ShardCopyLane *lane)
 }
 
 /*
- * Gives target's lane a connection.  A lane that gets none leaves its targets to the
+ * Gives target's lane a connection, unless it has one.  A lane that gets none leaves its targets to the
  * main lane.
  */
 static void
@@ -230,7 +230,7 @@ take_connection(ShardCopyTarget *target)
 	ListCell   *lc;
 
 	hold_main(main);
-	if (lane == main)
+	if (lane->conn)
 		return;
 
 	if (lane->extra)
