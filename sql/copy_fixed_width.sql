@@ -126,6 +126,23 @@ a\	b   1é
 COPY keys FROM PROGRAM $$printf 'a\\\tb   1\303\251       2\\x'$$ (FIXED_WIDTH '1-4, 5-8, 9-', NULL '', RECORD_LENGTH 10);
 SELECT a, b, c, count(*) FROM keys GROUP BY a, b, c ORDER BY b;
 
+-- A key that is a number, in its forms.
+CREATE TABLE smalls (id smallint, v text) PARTITION BY HASH (id);
+SELECT shardfdw.shard_table('smalls', shards => 4);
+COPY smalls FROM STDIN (FIXED_WIDTH '1-7, 8-');
+      1a
+-32768 b
+  +12  c
+ 007   d
+32767  e
+\.
+SELECT id, v, tableoid = shardfdw.shard_for('smalls', id) AS there FROM smalls ORDER BY v;
+COPY smalls FROM STDIN (FIXED_WIDTH '1-7, 8-');
+      2f
+ 32768 g
+\.
+SELECT count(*) FROM smalls;
+
 -- What is wrong.
 \set VERBOSITY default
 COPY t (id, name) FROM STDIN (FIXED_WIDTH '1-4, 5-8');

@@ -34,7 +34,7 @@ struct ShardFixedWidth
 	int			nkeys;
 	ShardFixedField key_fields[SHARD_LINE_MAX_KEYS];
 	bool		in_record;		/* all of them are texts */
-	ShardKeyKind number_kind;	/* the only key is a binary integer in a column of this kind */
+	ShardKeyKind number_kind;	/* the only key is an integer, binary or text, in a column of this kind */
 	Datum		number;
 	bool		number_isnull;
 };
@@ -239,13 +239,22 @@ shard_fixed_width_set_keys(ShardFixedWidth *fixed, ShardKeyReader *keys, const S
 		*field = fixed->layout.fields[format->key_fieldnos[i]];
 		if (skips_blanks(type))
 			field->trim = SHARD_TRIM_BOTH;
-		if (field->kind == SHARD_FIXED_TEXT)
-			continue;
-		fixed->in_record = false;
-		if (format->nkeys == 1 && field->null_text == NULL &&
-			(field->kind == SHARD_FIXED_INT || (field->kind == SHARD_FIXED_UINT && field->nbytes < 8)))
+		if (field->kind != SHARD_FIXED_TEXT)
+			fixed->in_record = false;
+		if (format->nkeys == 1 && field->null_text == NULL && field->kind != SHARD_FIXED_FLOAT &&
+			(field->kind != SHARD_FIXED_UINT || field->nbytes < 8))
 			fixed->number_kind = shard_key_value_kind(type);
 	}
+}
+
+/* Digits, perhaps with a minus: other text is left to the key reader. */
+static inline bool
+read_digits(ShardFixedWidth *fixed, const char *bytes, size_t nbytes)
+{
+	size_t		value_bytes;
+	const char *value = shard_fixed_value(&fixed->key_fields[0], bytes, nbytes, NULL, &value_bytes);
+
+	return shard_key_value_integer(value, value_bytes, fixed->number_kind, &fixed->number);
 }
 
 /* Values that do not fit into the column are left to core's parser. */
@@ -297,7 +306,10 @@ shard_fixed_width_key(ShardFixedWidth *fixed, const char *bytes, const ShardLine
 	{
 		*values = &fixed->number;
 		*isnull = &fixed->number_isnull;
-		return read_number(fixed, bytes);
+		if (!fixed->in_record)
+			return read_number(fixed, bytes);
+		if (read_digits(fixed, bytes, record->content_bytes))
+			return true;
 	}
 	return fixed->in_record && find_fields(fixed, bytes, record->content_bytes) &&
 		shard_key_reader_read(fixed->keys, bytes, &fixed->line, &clock_word, values, isnull);
