@@ -4,11 +4,13 @@
  */
 #include "postgres.h"
 
+#include "executor/instrument.h"
 #include "executor/scan/statement_view.h"
 #include "executor/take/take_private.h"
 #include "port/pg_bswap.h"
 #include "remote/run/autocommit.h"
 #include "remote/run/command.h"
+#include "storage/lockdefs.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
