@@ -102,9 +102,9 @@ BEGIN
 		RETURN NULL;
 	END IF;
 	IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = TG_RELID AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND NOT starts_with(t.tgname::text, 'shardfdw_copy_'))
-		OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = TG_RELID) THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has copies, and triggers or rules of its own', shard),
-			DETAIL = 'What they do would not be done to the copies.', HINT = 'Drop them, and make triggers of the sharded table on its coordinator.';
+		OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = TG_RELID) OR (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = TG_RELID) THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has copies, and triggers, rules or row security of its own', shard),
+			DETAIL = 'What they do would not be done to the copies.', HINT = 'Drop them, and make triggers and policies of the sharded table on its coordinator.';
 	END IF;
 	IF current_setting('shardfdw_copies.applied', true) = 'on' THEN
 		RETURN NULL;
