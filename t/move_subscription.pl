@@ -165,6 +165,10 @@ caught_up('months');
 same('months', 'months: copied and followed');
 $c->safe_psql('DROP SUBSCRIPTION months');
 
+like(error_of("SELECT shardfdw.unshard_table('more')"), qr/cannot unshard table "more" because a subscription writes to it/, 'its tables are not replaced: unshard_table');
+$c->safe_psql('ALTER TABLE parts DROP CONSTRAINT parts_plain_fkey');
+like(error_of("SELECT shardfdw.shard_table('parts', mode => '$_')"), qr/cannot shard table "parts" because a subscription writes to it/, "shard_table, mode $_") for qw(block online);
+
 # ---------- errors ----------
 $c->safe_psql('DELETE FROM more WHERE id = 5');
 there("UPDATE more SET v = 'z' WHERE id = 5");

@@ -197,6 +197,11 @@ BEGIN
 	IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = relation AND d.deptype = 'e') THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because it belongs to an extension', refusal);
 	END IF;
+	IF EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because a subscription writes to it', refusal),
+			DETAIL = 'The subscription would not have the table that takes its place.',
+			HINT = 'Drop the subscription, or take the table out of the publication and run ALTER SUBSCRIPTION ... REFRESH PUBLICATION.';
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_dependents(regclass, text) IS

@@ -105,9 +105,6 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
 			HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY changes that.', relation);
 	END IF;
-	IF EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because a subscription writes to it', HINT = other_mode;
-	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion(regclass, name, regclass) IS
