@@ -61,6 +61,7 @@ my @writes = (
 	q{WITH d AS (DELETE FROM t WHERE id BETWEEN 50 AND 59 RETURNING *) INSERT INTO t (id, part, v) SELECT id, part, 'replaced' FROM d},
 	q{BEGIN; DELETE FROM t WHERE id = 60; UPDATE t SET id = 60, part = 'p0' WHERE id = 61; COMMIT},
 	q{BEGIN; DELETE FROM t WHERE id = 62; COPY t (id, part, v) FROM PROGRAM 'echo 62,p2,replaced' CSV; COMMIT},
+	q{BEGIN; SET CONSTRAINTS ALL IMMEDIATE; UPDATE t SET v = 'immediate' WHERE id < 70; COMMIT},
 	q{BEGIN; INSERT INTO t (id, part) VALUES (9001, 'd'); SET CONSTRAINTS ALL IMMEDIATE; INSERT INTO t (id, part) VALUES (9002, 'd'); COMMIT},
 	q{BEGIN; INSERT INTO t (id, part) VALUES (9003, 'd'); ALTER TABLE t ADD COLUMN extra int DEFAULT 7; UPDATE t SET extra = id WHERE id > 9000; CREATE INDEX ON t (extra); ALTER TABLE t ADD CHECK (id > 0); COMMIT},
 	q{SET shardfdw.commit_protocol = '1pc'; UPDATE t SET n = 1},

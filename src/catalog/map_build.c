@@ -28,8 +28,6 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-bool		shard_map_build_seen_copies = false;
-
 static int
 compare_sources(const void *a, const void *b)
 {
@@ -307,7 +305,7 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	if (copies != NULL)
 		fill_copies(shard, copies);
 	if (shard->ncopies > 0)
-		shard_map_build_seen_copies = map->has_copies = true;
+		map->has_copies = true;
 	shard->name = pstrdup(local_name);
 	shard->relation = pstrdup(name);
 	shard->from_item = from_item == name ? shard->relation : pstrdup(from_item);

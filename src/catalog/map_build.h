@@ -33,9 +33,6 @@ typedef struct ShardCachedMap
  */
 extern ShardCachedMap *shard_map_build(Oid relid, char relkind, bool *keep);
 
-/* Has a map with copies been built in this session? */
-extern bool shard_map_build_seen_copies;
-
 /* nodeno of a server, added to the map when it is new there; map->nodes has room for it. */
 extern int	shard_map_build_node(ShardMap *map, Oid serverid);
 

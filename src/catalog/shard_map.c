@@ -67,6 +67,7 @@ static HTAB *map_hash = NULL;
 static ShardCachedMap *retired_maps = NULL;
 static bool xact_ended = false; /* since the last look-up */
 static uint64 last_serial = 0;
+static bool seen_copies = false;	/* since the transaction began */
 static List *redirected = NIL;	/* servers whose shards the transaction has read elsewhere; in TopTransactionContext */
 
 static void free_stale_maps(void);
@@ -86,6 +87,7 @@ static const ShardMap *
 usable_map(const ShardCachedMap *cached)
 {
 	shard_version_check();
+	seen_copies |= cached->map.has_copies;
 	return &cached->map;
 }
 
@@ -196,7 +198,7 @@ shard_map_in_cluster(const ShardMap *map)
 bool
 shard_map_seen_copies(void)
 {
-	return shard_map_build_seen_copies;
+	return seen_copies;
 }
 
 int
@@ -584,6 +586,7 @@ note_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 			xact_ended = true;
 			redirected = NIL;	/* the memory is the transaction's */
+			seen_copies = false;
 			break;
 		default:
 			break;

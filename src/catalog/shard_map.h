@@ -194,7 +194,7 @@ extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
  */
 extern Oid	shard_map_top(Oid relid);
 
-/* Has this session ever looked at a table that has copies?  Before, it has written to none. */
+/* Has this transaction looked at a table that has copies?  Before, it has written to none. */
 extern bool shard_map_seen_copies(void);
 
 extern void shard_map_init(void);	/* registers invalidation callbacks */

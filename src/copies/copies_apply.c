@@ -550,10 +550,11 @@ shard_copies_apply(void)
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	List	   *noted;
+	bool		sent = sent_by == GetCurrentTransactionStartTimestamp();
 	bool		found;
 
 	if (shard_txn_writers == NIL || !shard_map_seen_copies())
-		return false;
+		return sent;
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copies", ALLOCSET_DEFAULT_SIZES);
 	oldcxt = MemoryContextSwitchTo(cxt);
 	noted = find_noted();
@@ -572,5 +573,5 @@ shard_copies_apply(void)
 	}
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
-	return found || sent_by == GetCurrentTransactionStartTimestamp();
+	return found || sent;
 }

@@ -39,18 +39,18 @@ set_mode(const char *name, const char *sql)
 void
 shard_constraints_set_all(bool deferred)
 {
-	const char *sql = deferred ? "SET CONSTRAINTS ALL DEFERRED" : "SET CONSTRAINTS ALL IMMEDIATE";
-
-	/* what keeps shards from committing without their copies has to wait for these: they are changed at the end */
-	if (!deferred && shard_txn_upcalls->may_have_copies())
+	if (deferred)
 	{
-		(void) shard_txn_upcalls->apply_copies();
-		sql = psprintf("%s; DO %s", sql,
-					   quote_literal_cstr("DECLARE name text; BEGIN FOR name IN SELECT DISTINCT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_constraint c"
-										  " JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.conname = 'shardfdw_copied' AND c.contype = 't'"
-										  " LOOP EXECUTE 'SET CONSTRAINTS ' || name || '.shardfdw_copied DEFERRED'; END LOOP; END"));
+		set_mode(NULL, "SET CONSTRAINTS ALL DEFERRED");
+		return;
 	}
-	set_mode(NULL, sql);
+	/* what keeps shards from committing without their copies has to wait for these, also of tables that are written to later */
+	(void) shard_txn_upcalls->apply_copies();
+	set_mode(NULL, psprintf("SET CONSTRAINTS ALL IMMEDIATE; DO %s",
+							quote_literal_cstr("DECLARE name text; BEGIN FOR name IN SELECT DISTINCT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_constraint c"
+											   " JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.conname = 'shardfdw_copied' AND c.contype = 't'"
+											   " AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
+											   " LOOP EXECUTE 'SET CONSTRAINTS ' || name || '.shardfdw_copied DEFERRED'; END LOOP; END")));
 }
 
 /*

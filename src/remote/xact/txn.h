@@ -136,7 +136,7 @@ typedef struct ShardTxnUpcalls
 	 */
 	bool		(*apply_copies) (void);
 
-	/* May what this session writes have copies?  Then a node must not commit by itself: shard_map_seen_copies(). */
+	/* May what this transaction writes have copies?  Then a node must not commit by itself: shard_map_seen_copies(). */
 	bool		(*may_have_copies) (void);
 } ShardTxnUpcalls;
 
