@@ -224,6 +224,17 @@ sub start_clients
 	return IPC::Run::start([ 'pgbench', '-n', '-h', $c->coordinator->host, '-p', $c->coordinator->port, '-c', 8, '-j', 2, '-T', $seconds, '--max-tries=1', '-f', $script, 'postgres' ], '>', $out, '2>', $out);
 }
 
+sub stop_clients
+{
+	my ($clients) = @_;
+
+	$clients->signal('TERM');
+	eval { $clients->finish };
+	# their sessions end when they notice
+	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'});
+	return;
+}
+
 for my $round (1 .. $rounds)
 {
 	my $log = '';
@@ -258,8 +269,7 @@ for my $kill (1 .. $kills)
 	}
 	$copy->finish;
 	my $loaded = $copy->full_result(0) == 0;
-	$clients->signal('TERM');
-	eval { $clients->finish };
+	stop_clients($clients);
 	my $there = $c->safe_psql("SELECT count(*) FROM l WHERE id IN (" . join(',', 0, @told) . ")");
 	is($there, scalar @told, "kill $kill: reads go on, and find what clients were told of");
 	like($c->safe_psql("SELECT count(*) FROM l WHERE id BETWEEN $base AND $base + 200000"), $loaded ? qr/^200001$/ : qr/^(0|200001)$/, "the load of kill $kill is there as a whole or not at all");
@@ -310,8 +320,7 @@ sub move_all
 	is(move_all('t', 'node'), 6, 'primaries move');
 	is(placements('x'), placements('t'), 'those of colocated tables, too');
 	is(differences($_), '', "the placements of $_ are equal") for 't', 'x';
-	$clients->signal('TERM');
-	eval { $clients->finish };
+	stop_clients($clients);
 	like($c->safe_psql('EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM t JOIN x ON t.id = x.a'), qr/Remote SQL: .*JOIN/, 'which are joined on the nodes as before');
 	$c->safe_psql('UPDATE t SET n = n + 1; DELETE FROM x WHERE a % 3 = 0; UPDATE r SET n = n + 1');
 	is(differences($_), '', "and so are those of $_ after a change") for qw(t x r);
