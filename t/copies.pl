@@ -145,6 +145,20 @@ $c->node_safe_psql($home, "ALTER TABLE $shard DISABLE TRIGGER shardfdw_copy_upda
 like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/what notes changes of shard public\.$shard is missing or disabled/, 'check_cluster() sees that a trigger is disabled');
 $c->node_safe_psql($home, "ALTER TABLE $shard ENABLE ALWAYS TRIGGER shardfdw_copy_update");
 is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}), '', 'and nothing else');
+{
+	# as a session leaves it that ends after it has told the primary of its commit
+	my $copy = $c->safe_psql(qq{SELECT right(copies[1], 1) FROM shardfdw.shards WHERE shard = '$shard'});
+	my $id = $c->safe_psql(qq{SELECT min(g) FROM generate_series(500000, 501000) g WHERE shardfdw.shard_for('t', g) = '$shard'::regclass});
+	my $insert = "SET LOCAL shardfdw_copies.applied = on; INSERT INTO $shard (id, part, ts) VALUES ($id, 'late', '2026-01-01')";
+	my $gid = $c->gid_prefix . '3:17';
+
+	$c->node_safe_psql($home, "BEGIN; $insert; COMMIT");
+	$c->node_safe_psql($copy, "BEGIN; $insert; PREPARE TRANSACTION '$gid'");
+	fails(qq{UPDATE t SET v = 'x' WHERE id = $id}, qr/rows of the copy of shard public\.$shard on node "node$copy" are missing, and transactions are prepared there/, 'a row that is prepared on the copy');
+	$c->node_safe_psql($copy, "COMMIT PREPARED '$gid'");
+	$c->safe_psql(qq{UPDATE t SET v = 'x' WHERE id = $id});
+	is(differences('t'), '', 'is found when that is committed');
+}
 fails($_->[0], $_->[1], $_->[0]) for
 	[ 'ALTER TABLE t DROP COLUMN part', qr/DROP COLUMN of the primary key, where shards have copies/ ],
 	[ 'ALTER TABLE t RENAME v TO w', qr/is not supported for table "t", whose shards have copies/ ],

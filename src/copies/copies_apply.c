@@ -255,8 +255,9 @@ read_keys(List *noted)
 
 /* ---------- deleting ---------- */
 
+/* is_held: transactions are prepared on the node that nobody is about to end, and may have these rows. */
 static void
-report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwanted)
+report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwanted, bool is_held)
 {
 	const char *node = GetForeignServer(serverid)->servername;
 
@@ -267,6 +268,12 @@ report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwa
 				 errmsg("could not serialize access to the copy of shard %s on node \"%s\"", noted->shard->name, node),
 				 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
 				 errhint("The transaction might succeed if retried; shardfdw.compare_copies() shows whether the copy differs.")));
+	if (is_held)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("rows of the copy of shard %s on node \"%s\" are missing, and transactions are prepared there", noted->shard->name, node),
+				 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
+				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles them; then try again.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the copy of shard %s on node \"%s\" differs", noted->shard->name, node),
@@ -279,17 +286,19 @@ report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwa
 static void
 delete_again(const ShardCommand *command, const KeyChunk *chunk, int64 nfound)
 {
+	bool		is_held = false;
+
 	if (nfound < chunk->nbefore && !IsolationUsesXactSnapshot())
 	{
 		ShardCommand again = *command;
 
-		list_free(shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE));
+		is_held = shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE) != NIL;
 		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
 		nfound += strtoi64(PQcmdTuples(again.result), NULL, 10);
 		shard_command_free(&again, 1);
 	}
 	if (nfound != chunk->nbefore)
-		report_difference(chunk->noted, command->serverid, nfound, chunk->nbefore);
+		report_difference(chunk->noted, command->serverid, nfound, chunk->nbefore, is_held);
 }
 
 /* Runs sql on all copies of the shards, once for each connection. */
@@ -456,19 +465,20 @@ static void
 check_found(const ShardCommand *command, const NotedShard *noted, int64 nfound)
 {
 	int64		nwanted = noted->few.nbefore;
+	bool		is_held = false;
 
 	if (nfound < nwanted && !IsolationUsesXactSnapshot())
 	{
 		ShardCommand again = *command;
 
-		list_free(shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE));
+		is_held = shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE) != NIL;
 		again.sql = shard_copies_few_command(&noted->sql, &noted->few, nwanted - nfound);
 		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
 		nfound += strtoi64(PQgetvalue(again.result, 0, 0), NULL, 10);
 		shard_command_free(&again, 1);
 	}
 	if (nfound != nwanted)
-		report_difference(noted, command->serverid, nfound, nwanted);
+		report_difference(noted, command->serverid, nfound, nwanted, is_held);
 }
 
 /* Sends what are few rows to the copies, and meanwhile deletes the notes of all. */
