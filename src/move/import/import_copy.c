@@ -10,6 +10,7 @@
 #include "move/import/import_copy.h"
 #include "move/job/link.h"
 #include "remote/wire/error.h"
+#include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 
 static ShardImportCopy *current = NULL;	/* for feed() */
@@ -93,6 +94,7 @@ shard_import_copy_feed(const ShardImportTable *table, copy_data_source_cb feed, 
 	int64		nrows;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
+	LockRelationOid(table->relid, RowExclusiveLock);
 	if (shard_map_get(table->relid) != NULL)
 		nrows = shard_copy_statement_load(table->relid, copyObject(table->column_names), feed, alone);
 	else
