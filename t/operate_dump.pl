@@ -21,6 +21,9 @@ $c->node_safe_psql($_, "CREATE TYPE mood AS ENUM ('sad', 'happy')") for 1 .. 2;
 $c->shard_table('t', 'id', shards => 4);
 $c->shard_table('u', 'id', colocate_with => 't');
 $c->safe_psql(q{
+	CREATE TABLE twice (id int PRIMARY KEY, v int);
+	SELECT shardfdw.shard_table('twice', 'id', shards => 4, copies => 2);
+	INSERT INTO twice SELECT g, g FROM generate_series(1, 100) g;
 	SELECT shardfdw.create_shard('e', 'e_sad', 'IN (''sad'')', 'node1');
 	SELECT shardfdw.create_shard('e', 'e_happy', 'IN (''happy'')', 'node2');
 	SELECT shardfdw.create_shard('r', 'r_old', 'FROM (MINVALUE) TO (''2024-01-01'')', 'node1');
@@ -41,6 +44,8 @@ my @queries = (
 	'SELECT * FROM grouped ORDER BY part',
 	'SELECT extract(month FROM d), count(*), sum(v) FROM r GROUP BY 1 ORDER BY 1',
 	"SELECT * FROM t WHERE id = 77",
+	'SELECT shard, node, copies FROM shardfdw.shards WHERE table_name = $$twice$$ ORDER BY shard',
+	'SELECT count(*), bool_and(is_equal) FROM shardfdw.compare_copies($$twice$$)',
 	"SELECT count(*) FROM r WHERE d > '2024-02-01'",
 	'SELECT k, count(*), sum(v) FROM e GROUP BY k ORDER BY k',
 	q{SELECT sum(v) FROM e WHERE k = 'sad'},
@@ -75,6 +80,9 @@ command_ok([ 'pg_dump', '-Fc', @options ], 'pg_dump -Fc');
 $c->safe_psql('CREATE DATABASE restored2');
 command_ok([ 'pg_restore', '--exit-on-error', '-d', $c->coordinator->connstr('restored2'), $dump ], 'pg_restore');
 same_answers('restored2');
+
+$c->coordinator->safe_psql('restored', 'UPDATE twice SET v = v + 1; DELETE FROM twice WHERE id > 90');
+is($c->coordinator->safe_psql('restored', 'SELECT sum(row_count), bool_and(is_equal) FROM shardfdw.compare_copies($$twice$$)'), '180|t', 'copies of shards get what is written after a restore');
 
 is($c->coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw.resumable_loads'), 0, 'how far loads have come is not in a dump');
 is($c->safe_psql('SELECT name, state FROM shardfdw.resumable_loads'), 'once|finished', 'and stays where they ran');
