@@ -7,7 +7,6 @@ use IPC::Run ();
 use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 # ROUNDS of random DML by eight clients; KILLS of a node at work.
 my $rounds = $ENV{COPIES_ROUNDS} // 3;

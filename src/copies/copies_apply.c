@@ -3,7 +3,7 @@
  *	  What a transaction has changed in shards that have copies, on its way to these.
  *
  * Whatever way a write takes to a shard, triggers there note the keys of the rows that it changes, and refuse to let the
- * transaction commit as long as there are notes (41_copies.sql).  So nothing in the executor has to know of copies:
+ * transaction commit as long as there are notes (49_copies.sql).  So nothing in the executor has to know of copies:
  *
  *	 each connection that has written --> which shards have notes?
  *	 primary --> keys whose rows were there before --> DELETE on the copies, counts compared

@@ -2,7 +2,7 @@
  * copies_sql.c
  *	  The commands by which changes of a shard get to its copies.
  *
- * Triggers of a shard note the keys of changed rows (41_copies.sql): a row of the table of notes for each statement, with
+ * Triggers of a shard note the keys of changed rows (49_copies.sql): a row of the table of notes for each statement, with
  * arrays of the keys that its rows had before (o1, o2, ...: one for each column of the primary key) and that they have
  * after it (n1, n2, ...).  A key is in a shard once at the most, so
  *
