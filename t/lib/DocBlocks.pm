@@ -50,7 +50,7 @@ sub doc_blocks
 		else
 		{
 			$comment = s/^ +//r;
-			$before = /^<!-- before: (.+) -->$/ ? "$before$1;\n" : '';
+			$before = /^ *<!-- before: (.+) -->$/ ? "$before$1;\n" : '';
 			$section = $1 if /^## (.+)$/;
 		}
 	}
