@@ -1,4 +1,5 @@
-# ORDER BY of text in the database's default collation: merged only where nodes are known to have the same in the same version.
+# Text in the database's default collation. Nodes sort it only if they are known to have the same collation in the same version.
+# If a node is known to have another one, no node compares text or changes its case.
 
 use strict;
 use warnings;
@@ -14,7 +15,7 @@ if (($here->psql('postgres', sprintf $create, 'en-US'))[0] != 0)
 	plan skip_all => 'the server has no ICU';
 }
 $c->node($_)->safe_psql('postgres', sprintf $create, 'en-US') for 1, 2;
-$c->node(3)->safe_psql('postgres', sprintf $create, 'sv-SE');
+$c->node(3)->safe_psql('postgres', sprintf $create, 'tr-TR');
 
 sub sql { return $here->safe_psql('words', $_[0]); }
 sub add_node
@@ -62,10 +63,45 @@ is(merged('t'), 0, 'nor does a role that does not own the server');
 
 my ($rc, undef, $stderr) = add_node(3);
 is($rc, 0, 'a node with another collation');
-like($stderr, qr/WARNING:  node "w3": collation: i .*sv-SE, but i .*en-US here/, 'is warned of');
-sql("SELECT * FROM shardfdw.check_cluster(); CREATE TABLE u AS $words; SELECT shardfdw.shard_table('u', 'i', 6)");
+like($stderr, qr/WARNING:  node "w3": collation: i .*tr-TR, but i .*en-US here/, 'is warned of');
+like(sql(q{SELECT "check", status, detail FROM shardfdw.check_cluster() WHERE node = 'w3' AND "check" = 'collation'}), qr/^collation\|warning\|.*tr-TR/,
+	'check_cluster() warns as well');
+sql("CREATE TABLE u AS $words; SELECT shardfdw.shard_table('u', 'i', 6)");
 is(merged('t'), 1, 'a table that is not on it: nodes sort');
 is(merged('u'), 0, 'a table that is on it: sorted here');
 is(sql('SELECT word FROM u ORDER BY word'), sql('SELECT word FROM plain ORDER BY word'), 'and right');
+
+# Comparisons, functions and aggregates: rows on w3 are compared as here.
+sql(q{ALTER TABLE plain ADD j jsonb; UPDATE plain SET j = to_jsonb(word); ALTER TABLE u ADD j jsonb; UPDATE u SET j = to_jsonb(word);
+	INSERT INTO plain SELECT n * 100 + o, w, to_jsonb(w) FROM unnest(ARRAY['I', 'i', 'h', 'Ix', 'ix', 'ID', 'id', 'p', 'ö', 'o']) WITH ORDINALITY x(w, o), generate_series(301, 320) g(n);
+	INSERT INTO u SELECT * FROM plain WHERE i > 300});
+my $casefold = $here->safe_psql('words', 'SHOW server_version_num') >= 180000 ? 'casefold' : 'lower';
+my @compared = (
+	(map { "SELECT i FROM %s WHERE $_ ORDER BY i" } "word < 'p'", "word >= 'i' AND word < 'j'", "lower(word) = 'ix'", "$casefold(word) = 'id'", "word ILIKE 'ix'", "word ~* '^ix'",
+		"word ~ '^[[:upper:]]'", "word BETWEEN 'i' AND 'p'", "(word, i) > ('i', 1)", "greatest(word, 'i') = 'i'", "word > ANY (ARRAY['z', 'ö'])", "j < to_jsonb('i'::text)",
+		q{j @? '$ ? (@ like_regex "^ix" flag "i")'}, "ARRAY[word] < ARRAY['i']", "word::varchar(10) < 'i'", "word::char(10) < 'i'",
+		"i = 5 AND word < 'p'", "i IN (SELECT u2.i FROM %1\$s u2 WHERE u2.word > 'ö')", "to_tsvector('simple', word) @@ 'ix'::tsquery"),
+	'SELECT min(word), max(word) FROM %s',
+	'SELECT i %% 3 AS g, min(word), count(*) FILTER (WHERE word < \'i\') FROM %s GROUP BY 1 ORDER BY 1',
+	"SELECT $casefold(word) AS w, count(*) FROM %s GROUP BY 1 ORDER BY 1",
+	'SELECT i, array_agg(DISTINCT word), string_agg(word, \',\' ORDER BY word) FROM (SELECT 30103::bigint AS i, word FROM %s WHERE i > 300 AND i %% 100 < 8) x GROUP BY i',
+	'SELECT DISTINCT upper(word) AS w FROM %s ORDER BY 1',
+	'SELECT i, rank() OVER (PARTITION BY i ORDER BY word), initcap(word) FROM %s ORDER BY i',
+	'WITH x AS (UPDATE %s SET word = upper(word) WHERE lower(word) = \'ix\' RETURNING i, word) SELECT * FROM x ORDER BY i',
+	'WITH x AS (UPDATE %s SET word = lower(word) WHERE i = 30103 RETURNING i, word) SELECT * FROM x ORDER BY i',
+	'WITH x AS (DELETE FROM %s WHERE word < \'i\' RETURNING i) SELECT * FROM x ORDER BY i');
+for my $query (@compared)
+{
+	is(sql(sprintf $query, 'u'), sql(sprintf $query, 'plain'), "as in a plain table: $query");
+}
+sub remote_sql { return join("\n", sql("EXPLAIN (VERBOSE, COSTS OFF) $_[0]") =~ /Remote SQL: (.*)/g); }
+unlike(remote_sql("SELECT i FROM u WHERE lower(word) = 'x'"), qr/lower/, 'no node changes the case of text');
+unlike(remote_sql("SELECT i FROM t WHERE lower(word) = 'x'"), qr/lower/, 'nor does a node with the same collation');
+like(remote_sql("SELECT i FROM u WHERE word = 'x' AND word LIKE 'x%' AND word COLLATE \"C\" < 'y'"), qr/~~.*COLLATE "C"\) < .* = /, 'nodes compare for equality, and bytes');
+like(remote_sql("SELECT word, count(*) FROM u GROUP BY word"), qr/GROUP BY/, 'and group by text');
+sql("ALTER SERVER w3 OPTIONS (DROP default_collation)");
+like(remote_sql("SELECT i FROM u WHERE lower(word) = 'x'"), qr/lower/, 'a node of which nothing is known is taken to be equal');
+sql("DROP TABLE u; SELECT shardfdw.remove_node('w3')");
+like(remote_sql("SELECT i FROM t WHERE lower(word) = 'x'"), qr/lower/, 'without that node, nodes compare again');
 
 done_testing();

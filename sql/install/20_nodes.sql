@@ -108,7 +108,7 @@ COMMENT ON FUNCTION shardfdw_internal.usable_nodes(name[]) IS
 CREATE FUNCTION shardfdw_internal.default_collation() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_default_collation';
 COMMENT ON FUNCTION shardfdw_internal.default_collation() IS
-	'Describes the default collation of this database. Returns provider, locale, rules, version of the library and encoding with bars between them, or null when it has no version or text was indexed with another one.';
+	'Describes the default collation of this database. Returns provider, locales, rules, version of the library and encoding with bars between them. If text was indexed in another version, that version follows an exclamation mark.';
 
 CREATE FUNCTION shardfdw_internal.note_default_collation(node name, description text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -138,10 +138,12 @@ AS $$
 			extract(epoch FROM clock_timestamp()),
 			concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), d.j->>'datname'),
 			-- as shardfdw_internal.default_collation() describes the one here
-			CASE WHEN d.j->>'datlocprovider' = 'c' AND d.j->>'datcollate' IN ('C', 'POSIX') THEN format('c|C|||C|%s', getdatabaseencoding())
-				WHEN d.j->>'datcollversion' = pg_database_collation_actual_version(d.oid)
-				THEN concat_ws('|', d.j->>'datlocprovider', d.j->>'datcollate', coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''),
-							   coalesce(d.j->>'daticurules', ''), d.j->>'datcollversion', getdatabaseencoding()) END
+			(SELECT concat_ws('|', d.j->>'datlocprovider', format('%s %s', CASE WHEN v.bytes THEN 'C' ELSE d.j->>'datcollate' END,
+							CASE d.j->>'datctype' WHEN 'POSIX' THEN 'C' ELSE d.j->>'datctype' END),
+						coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''), coalesce(d.j->>'daticurules', ''),
+						CASE WHEN v.bytes THEN 'C' WHEN v.actual = v.noted THEN v.actual ELSE v.actual || '!' || v.noted END, getdatabaseencoding())
+				FROM (SELECT coalesce(pg_database_collation_actual_version(d.oid), ''), coalesce(d.j->>'datcollversion', ''),
+							d.j->>'datlocprovider' = 'c' AND d.j->>'datcollate' IN ('C', 'POSIX')) v(actual, noted, bytes))
 		FROM (SELECT x.oid, to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.node_query() IS
@@ -184,11 +186,11 @@ BEGIN
 
 	IF answer[5] <> here_locale THEN
 		RETURN QUERY VALUES ('collation', 'warning', format('%s, but %s here', answer[5], here_locale),
-							 'Sort orders can differ. Create the database on the node with the locale of this one.');
+							 'Text is compared and sorted here, not by nodes. Create the database on the node with the locale of this one.');
 	ELSIF answer[8] <> shardfdw_internal.default_collation() THEN
 		RETURN QUERY VALUES ('collation', 'warning', format('%s in version %s, but in version %s here', answer[5], split_part(answer[8], '|', 5),
 								split_part(shardfdw_internal.default_collation(), '|', 5)),
-							 'Text is sorted here, not by nodes.');
+							 'Text is compared and sorted here, not by nodes.');
 	ELSE
 		RETURN QUERY VALUES ('collation', 'ok', answer[5], NULL);
 	END IF;

@@ -1,28 +1,37 @@
 /*
  * collation.c
- *	  Whether nodes sort text in the default collation as the coordinator does.
+ *	  Whether nodes compare and sort text in the default collation as the coordinator does.
  *
- * A default collation is described by one string: provider, locale, rules, the
- * version of the library that compares, and the encoding.  add_node() and
- * check_cluster() ask a node for it and note it as the server's option
+ * A default collation is described by one string: provider, collation and character
+ * type, locale, rules, the version of the library that compares, and the encoding.
+ * add_node() and check_cluster() ask a node for it and note it as the server's option
  * default_collation; shardfdw_internal.default_collation() returns the coordinator's.
- * Only if both are known and equal, the same order is sure.
  *
- * A locale without a version (C.UTF-8 of libc) has no description, nor has a
- * database whose text was indexed with another version than the library's now.
+ *	 sort		only if the descriptions are equal, and name a version in which the
+ *				database's text was indexed
+ *	 compare	unless a node is noted to have another description.  A server that was
+ *				made by hand has none: as for postgres_fdw, it is taken to be equal
+ *
+ * The version is empty for a locale that has none (C.UTF-8 of libc).  If the database's
+ * text was indexed in another version, that version follows, with an exclamation mark.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "catalog/collation.h"
+#include "catalog/option.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_foreign_server.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
@@ -62,53 +71,60 @@ or_empty(const char *string)
 	return string ? string : "";
 }
 
-/* The description of this database's default collation, as inspect_nodes() makes it of a node's; or NULL. */
+/* The description of this database's default collation, as node_query() makes it of a node's. */
 static char *
-describe(void)
+describe(bool *has_version)
 {
 	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
 	char		provider;
 	char	   *collate;
-	char	   *noted;
-	char	   *version;
-	char	   *result = NULL;
+	char	   *ctype;
+	const char *noted;
+	const char *version;
+	char	   *result;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
 	provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
 	collate = database_text(tuple, Anum_pg_database_datcollate);
-	noted = database_text(tuple, Anum_pg_database_datcollversion);
-	version = actual_version();
+	ctype = database_text(tuple, Anum_pg_database_datctype);
+	noted = or_empty(database_text(tuple, Anum_pg_database_datcollversion));
+	version = or_empty(actual_version());
 
 	/* bytes have no version, and need none */
-	if (version == NULL && provider == COLLPROVIDER_LIBC &&
+	if (*version == '\0' && provider == COLLPROVIDER_LIBC &&
 		(strcmp(collate, "C") == 0 || strcmp(collate, "POSIX") == 0))
 		version = noted = collate = "C";
-	if (version != NULL && noted != NULL && strcmp(version, noted) == 0)
-		result = psprintf("%c|%s|%s|%s|%s|%s", provider, collate,
-						  or_empty(database_text(tuple, SHARD_ANUM_DATABASE_LOCALE)),
-						  or_empty(database_text(tuple, SHARD_ANUM_DATABASE_RULES)),
-						  version, GetDatabaseEncodingName());
+	*has_version = *version != '\0' && strcmp(version, noted) == 0;
+	result = psprintf("%c|%s %s|%s|%s|%s%s%s|%s", provider, collate, strcmp(ctype, "POSIX") == 0 ? "C" : ctype,
+					  or_empty(database_text(tuple, SHARD_ANUM_DATABASE_LOCALE)),
+					  or_empty(database_text(tuple, SHARD_ANUM_DATABASE_RULES)),
+					  version, strcmp(version, noted) == 0 ? "" : "!", strcmp(version, noted) == 0 ? "" : noted,
+					  GetDatabaseEncodingName());
 	ReleaseSysCache(tuple);
 	return result;
+}
+
+/* The coordinator's description.  Neither library nor locale change while a session lasts. */
+static const char *
+own_description(bool *has_version)
+{
+	static char *ours = NULL;
+	static bool ours_has_version;
+
+	if (ours == NULL)
+		ours = MemoryContextStrdup(TopMemoryContext, describe(&ours_has_version));
+	*has_version = ours_has_version;
+	return ours;
 }
 
 bool
 shard_collation_same_default(const ShardMap *map)
 {
-	static bool known = false;
-	static char *ours = NULL;
+	bool		has_version;
+	const char *ours = own_description(&has_version);
 
-	/* neither library nor locale change while a session lasts */
-	if (!known)
-	{
-		char	   *description = describe();
-
-		if (description != NULL)
-			ours = MemoryContextStrdup(TopMemoryContext, description);
-		known = true;
-	}
-	if (ours == NULL)
+	if (!has_version)
 		return false;
 	for (int i = 0; i < map->nnodes; i++)
 	{
@@ -119,12 +135,65 @@ shard_collation_same_default(const ShardMap *map)
 	return true;
 }
 
+static bool differs_known = false;
+static bool differs;
+static uint64 server_changes = 0;
+
+static void
+note_server_change(Datum arg, int cacheid, uint32 hashvalue)
+{
+	differs_known = false;
+	server_changes++;
+}
+
+/* Is a node noted to have another default collation? */
+static bool
+find_different(void)
+{
+	bool		has_version;
+	const char *ours = own_description(&has_version);
+	Relation	catalog = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	bool		found = false;
+	HeapTuple	tuple;
+
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
+		const char *theirs = shard_option_is_our_server(serverid) ? shard_option_server(serverid, "default_collation") : NULL;
+
+		found = theirs != NULL && strcmp(theirs, ours) != 0;
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+bool
+shard_collation_differs(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, note_server_change, (Datum) 0);
+		registered = true;
+	}
+	if (!differs_known)
+	{
+		/* servers may change during the look-up */
+		uint64		before = server_changes;
+
+		differs = find_different();
+		differs_known = server_changes == before;
+	}
+	return differs;
+}
+
 Datum
 shardfdw_default_collation(PG_FUNCTION_ARGS)
 {
-	char	   *description = describe();
+	bool		has_version;
 
-	if (description == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_TEXT_P(cstring_to_text(description));
+	PG_RETURN_TEXT_P(cstring_to_text(describe(&has_version)));
 }

@@ -1,6 +1,6 @@
 /*
  * collation.h
- *	  Whether nodes sort text in the default collation as the coordinator does.
+ *	  Whether nodes compare and sort text in the default collation as the coordinator does.
  */
 #ifndef SHARDFDW_COLLATION_H
 #define SHARDFDW_COLLATION_H
@@ -14,5 +14,8 @@
  * coordinator's, in the same version?
  */
 extern bool shard_collation_same_default(const ShardMap *map);
+
+/* Is any node of the cluster noted to have another default collation than the coordinator, or another version? */
+extern bool shard_collation_differs(void);
 
 #endif

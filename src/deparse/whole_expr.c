@@ -37,6 +37,8 @@
 /* When a statement has more parameters than this, further constants stay in the text. */
 #define MAX_CONSTANT_PARAMS 200
 
+#define DIFFERENT_COLLATION "default collation of a node"
+
 static Node *convert(Node *node, ShardWholeContext *cxt);
 
 static Node *
@@ -167,6 +169,8 @@ convert_func(FuncExpr *func, ShardWholeContext *cxt)
 		return refuse((Node *) func, cxt, "function");
 	if (!shard_rule_type_ok(func->funcresulttype) || !argument_types_ok(func->args))
 		return refuse((Node *) func, cxt, "type of a function");
+	if (!shard_rule_collation_ok(func->funcid, func->inputcollid))
+		return refuse((Node *) func, cxt, DIFFERENT_COLLATION);
 
 	/* some minor releases print the arguments of that syntax unquoted */
 	if (func->funcformat == COERCE_SQL_SYNTAX)
@@ -181,12 +185,14 @@ convert_func(FuncExpr *func, ShardWholeContext *cxt)
 }
 
 static void
-check_operator(Oid opno, List *args, Oid resulttype, ShardWholeContext *cxt)
+check_operator(Oid opno, List *args, Oid inputcollid, Oid resulttype, ShardWholeContext *cxt)
 {
 	if (!shard_rule_is_builtin(opno) || !shard_rule_function_ok(get_opcode(opno)))
 		(void) refuse(NULL, cxt, "operator");
 	else if (!shard_rule_type_ok(resulttype) || !argument_types_ok(args))
 		(void) refuse(NULL, cxt, "type of an operator");
+	else if (!shard_rule_collation_ok(get_opcode(opno), inputcollid))
+		(void) refuse(NULL, cxt, DIFFERENT_COLLATION);
 }
 
 static Node *
@@ -200,7 +206,10 @@ convert_agg(Aggref *agg, ShardWholeContext *cxt)
 		(agg->aggfnoid != F_COUNT_ANY && !argument_types_ok(agg->args)) ||
 		!argument_types_ok(agg->aggdirectargs))
 		return refuse((Node *) agg, cxt, "type of an aggregate");
-	shard_whole_clauses(agg->aggdistinct, agg->args, false, cxt);
+	if (!shard_rule_collation_ok(agg->aggfnoid, agg->inputcollid))
+		return refuse((Node *) agg, cxt, DIFFERENT_COLLATION);
+	/* the rows of DISTINCT come sorted */
+	shard_whole_clauses(agg->aggdistinct, agg->args, agg->aggfnoid != F_COUNT_ANY, cxt);
 	shard_whole_clauses(agg->aggorder, agg->args, true, cxt);
 	agg->aggdirectargs = (List *) convert((Node *) agg->aggdirectargs, cxt);
 	agg->args = (List *) convert((Node *) agg->args, cxt);
@@ -217,6 +226,8 @@ convert_window_func(WindowFunc *func, ShardWholeContext *cxt)
 	if (!shard_rule_type_ok(func->wintype) ||
 		(func->winfnoid != F_COUNT_ANY && !argument_types_ok(func->args)))
 		return refuse((Node *) func, cxt, "type of a window function");
+	if (!shard_rule_collation_ok(func->winfnoid, func->inputcollid))
+		return refuse((Node *) func, cxt, DIFFERENT_COLLATION);
 	func->args = (List *) convert((Node *) func->args, cxt);
 	func->aggfilter = (Expr *) convert((Node *) func->aggfilter, cxt);
 	return (Node *) func;
@@ -251,9 +262,10 @@ convert_row_compare(RowCompareExpr *expr, ShardWholeContext *cxt)
 	ListCell   *left;
 	ListCell   *right;
 	ListCell   *opno;
+	ListCell   *collation;
 
-	forthree(left, expr->largs, right, expr->rargs, opno, expr->opnos)
-		check_operator(lfirst_oid(opno), list_make2(lfirst(left), lfirst(right)), BOOLOID, cxt);
+	forfour(left, expr->largs, right, expr->rargs, opno, expr->opnos, collation, expr->inputcollids)
+		check_operator(lfirst_oid(opno), list_make2(lfirst(left), lfirst(right)), lfirst_oid(collation), BOOLOID, cxt);
 	expr->largs = (List *) convert((Node *) expr->largs, cxt);
 	expr->rargs = (List *) convert((Node *) expr->rargs, cxt);
 	return (Node *) expr;
@@ -309,7 +321,7 @@ convert_sublink(SubLink *sublink, ShardWholeContext *cxt)
 static Node *
 convert_opexpr(OpExpr *expr, ShardWholeContext *cxt)
 {
-	check_operator(expr->opno, expr->args, expr->opresulttype, cxt);
+	check_operator(expr->opno, expr->args, expr->inputcollid, expr->opresulttype, cxt);
 	expr->args = (List *) convert((Node *) expr->args, cxt);
 	return (Node *) expr;
 }
@@ -387,7 +399,7 @@ convert(Node *node, ShardWholeContext *cxt)
 			{
 				ScalarArrayOpExpr *expr = (ScalarArrayOpExpr *) node;
 
-				check_operator(expr->opno, expr->args, BOOLOID, cxt);
+				check_operator(expr->opno, expr->args, expr->inputcollid, BOOLOID, cxt);
 				expr->args = (List *) convert((Node *) expr->args, cxt);
 				return node;
 			}
@@ -413,6 +425,8 @@ convert(Node *node, ShardWholeContext *cxt)
 		case T_MinMaxExpr:
 			if (!shard_rule_type_ok(((MinMaxExpr *) node)->minmaxtype))
 				return refuse(node, cxt, "type of GREATEST or LEAST");
+			if (!shard_rule_order_collation_ok(node))
+				return refuse(node, cxt, DIFFERENT_COLLATION);
 			((MinMaxExpr *) node)->args = (List *) convert((Node *) ((MinMaxExpr *) node)->args, cxt);
 			return node;
 		case T_ArrayExpr:
@@ -525,5 +539,7 @@ shard_whole_clauses(List *clauses, List *tlist, bool order, ShardWholeContext *c
 		else if (order && OidIsValid(collation) && collation != DEFAULT_COLLATION_OID &&
 				 !shard_rule_is_byte_order(collation))
 			(void) refuse(NULL, cxt, "collation of a sort");
+		else if (order && !shard_rule_order_collation_ok(expr))
+			(void) refuse(NULL, cxt, DIFFERENT_COLLATION);
 	}
 }

@@ -15,11 +15,12 @@
  *	 - Var-free parts that the coordinator has to evaluate (now(), parameters,
  *	   its own stable functions): the deparser makes them parameters.
  *
- * Collations: nodes have columns of the same collation by name, and the same
- * database collation, which add_node compares.  So an expression may be shipped
- * whose collation comes from a column, as in postgres_fdw, or is the database's
- * (constants).  "C" and "POSIX" order by bytes everywhere, so they may also be
- * named by COLLATE.  Any other explicit collation is not shipped.
+ * Collations: nodes have columns of the same collation by name.  So an expression
+ * may be shipped whose collation comes from a column, as in postgres_fdw, or is the
+ * database's (constants).  If a node's default collation differs, which add_node
+ * notes, what depends on the default collation is not shipped.  "C" and "POSIX" order
+ * by bytes everywhere, so they may also be named by COLLATE.  Any other explicit
+ * collation is not shipped.
  *
  * A built-in function of the coordinator may be missing on a node of an older major:
  * then the node raises an error; the result is never wrong.
@@ -121,7 +122,7 @@ call_ok(Oid funcid, List *args, Oid inputcollid, Oid resulttype, Oid resultcolli
 
 	if (!function_ok(funcid, cxt) || !type_ok(resulttype, cxt) ||
 		!argument_types_ok(args, cxt) || !walk((Node *) args, cxt, &inner) ||
-		!shard_rule_input_collation_ok(inputcollid, inner))
+		!shard_rule_input_collation_ok(inputcollid, inner) || !shard_rule_collation_ok(funcid, inputcollid))
 		return false;
 	*derived = shard_rule_result_derived(resultcollid, inner);
 	return true;
@@ -164,9 +165,9 @@ sort_operator_ok(Oid opno, WalkContext *cxt)
 		(shard_extension_operator_ok(&cxt->extensions, opno) && function_ok(get_opcode(opno), cxt));
 }
 
-/* The sort operators of an aggregate's ORDER BY and DISTINCT. */
+/* The sort operators of an aggregate's ORDER BY and DISTINCT; is_ordered: the result depends on the order. */
 static bool
-sort_clauses_ok(List *clauses, WalkContext *cxt)
+sort_clauses_ok(List *clauses, List *args, bool is_ordered, WalkContext *cxt)
 {
 	ListCell   *lc;
 
@@ -175,7 +176,8 @@ sort_clauses_ok(List *clauses, WalkContext *cxt)
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 
 		if (!sort_operator_ok(clause->eqop, cxt) ||
-			(OidIsValid(clause->sortop) && !sort_operator_ok(clause->sortop, cxt)))
+			(OidIsValid(clause->sortop) && !sort_operator_ok(clause->sortop, cxt)) ||
+			(is_ordered && !shard_rule_order_collation_ok(get_sortgroupclause_expr(clause, args))))
 			return false;
 	}
 	return true;
@@ -208,14 +210,16 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 		if (!argument_types_ok(args, cxt) || !argument_types_ok(agg->aggdirectargs, cxt))
 			return false;
 	}
-	if (!sort_clauses_ok(agg->aggorder, cxt) || !sort_clauses_ok(agg->aggdistinct, cxt))
+	if (!sort_clauses_ok(agg->aggorder, agg->args, true, cxt) ||
+		!sort_clauses_ok(agg->aggdistinct, agg->args, agg->aggfnoid != F_COUNT_ANY, cxt))
 		return false;
 
 	if (!walk((Node *) agg->aggdirectargs, cxt, &inner) || !walk((Node *) args, cxt, &inner))
 		return false;
 
 	/* a collation that an argument does not have also says how DISTINCT and ORDER BY work */
-	if (inner.state == SHARD_COLLATION_UNSAFE || !shard_rule_input_collation_ok(agg->inputcollid, inner))
+	if (inner.state == SHARD_COLLATION_UNSAFE || !shard_rule_input_collation_ok(agg->inputcollid, inner) ||
+		!shard_rule_collation_ok(agg->aggfnoid, agg->inputcollid))
 		return false;
 
 	if (agg->aggfilter != NULL)
@@ -245,6 +249,7 @@ window_func_ok(WindowFunc *func, WalkContext *cxt, ShardDerived *derived)
 		return false;
 	if (!walk((Node *) func->args, cxt, &inner) ||
 		!shard_rule_input_collation_ok(func->inputcollid, inner) ||
+		!shard_rule_collation_ok(func->winfnoid, func->inputcollid) ||
 		!walk((Node *) func->aggfilter, cxt, &filter))
 		return false;
 	*derived = shard_rule_result_derived(func->wincollid, inner);
@@ -533,7 +538,7 @@ min_max_ok(MinMaxExpr *expr, WalkContext *cxt, ShardDerived *result)
 	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 
 	if (!type_ok(expr->minmaxtype, cxt) || !walk((Node *) expr->args, cxt, &inner) ||
-		!shard_rule_input_collation_ok(expr->inputcollid, inner))
+		!shard_rule_input_collation_ok(expr->inputcollid, inner) || !shard_rule_order_collation_ok((Node *) expr))
 		return false;
 	*result = shard_rule_result_derived(expr->minmaxcollid, inner);
 	return true;
@@ -781,8 +786,8 @@ window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
 
-		/* nodes compare in the default collation for WHERE, too */
-		if (!shard_rule_is_builtin(clause->eqop) ||
+		/* as for comparisons in WHERE */
+		if (!shard_rule_is_builtin(clause->eqop) || !shard_rule_order_collation_ok(expr) ||
 			!shard_compare_order_ok(expr, clause->sortop, true, &extensions) || !shard_compare_equality_ok(expr, &extensions) ||
 			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
 			return false;

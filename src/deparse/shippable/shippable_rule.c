@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "catalog/collation.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -198,6 +199,157 @@ shard_rule_input_collation_ok(Oid inputcollid, ShardDerived args)
 	if (!OidIsValid(inputcollid) || shard_rule_is_byte_order(inputcollid))
 		return args.state == SHARD_COLLATION_SAFE;
 	return args.state == SHARD_COLLATION_SAFE && args.collation == inputcollid;
+}
+
+/*
+ * Built-in functions and aggregates over text whose result is the same under every deterministic
+ * collation: they compare for equality, or do not compare at all.
+ */
+static bool
+ignores_collation(Oid funcid)
+{
+	switch (funcid)
+	{
+		case F_TEXTEQ:
+		case F_TEXTNE:
+		case F_NAMEEQTEXT:
+		case F_NAMENETEXT:
+		case F_TEXTEQNAME:
+		case F_TEXTNENAME:
+		case F_BPCHAREQ:
+		case F_BPCHARNE:
+		case F_ARRAY_EQ:
+		case F_ARRAY_NE:
+		case F_ARRAYOVERLAP:
+		case F_ARRAYCONTAINS:
+		case F_ARRAYCONTAINED:
+		case F_HASHTEXT:
+		case F_HASHTEXTEXTENDED:
+		case F_HASHBPCHAR:
+		case F_HASHBPCHAREXTENDED:
+		case F_TEXTLIKE:
+		case F_TEXTNLIKE:
+		case F_BPCHARLIKE:
+		case F_BPCHARNLIKE:
+		case F_STARTS_WITH:
+		case F_TEXTCAT:
+		case F_TEXTANYCAT:
+		case F_ANYTEXTCAT:
+		case F_TEXT_BPCHAR:
+		case F_TEXT_NAME:
+		case F_TEXT_CHAR:
+		case F_BPCHAR_BPCHAR_INT4_BOOL:
+		case F_VARCHAR_VARCHAR_INT4_BOOL:
+		case F_LENGTH_TEXT:
+		case F_LENGTH_BPCHAR:
+		case F_CHAR_LENGTH_TEXT:
+		case F_CHAR_LENGTH_BPCHAR:
+		case F_CHARACTER_LENGTH_TEXT:
+		case F_CHARACTER_LENGTH_BPCHAR:
+		case F_OCTET_LENGTH_TEXT:
+		case F_OCTET_LENGTH_BPCHAR:
+		case F_SUBSTR_TEXT_INT4:
+		case F_SUBSTR_TEXT_INT4_INT4:
+		case F_SUBSTRING_TEXT_INT4:
+		case F_SUBSTRING_TEXT_INT4_INT4:
+		case F_LEFT:
+		case F_RIGHT:
+		case F_STRPOS:
+		case F_POSITION_TEXT_TEXT:
+		case F_REPLACE:
+		case F_SPLIT_PART:
+		case F_REVERSE:
+		case F_REPEAT:
+		case F_BTRIM_TEXT:
+		case F_BTRIM_TEXT_TEXT:
+		case F_LTRIM_TEXT:
+		case F_LTRIM_TEXT_TEXT:
+		case F_RTRIM_TEXT:
+		case F_RTRIM_TEXT_TEXT:
+		case F_MD5_TEXT:
+		case F_COUNT_ANY:
+		case F_ARRAY_AGG_ANYNONARRAY:
+		case F_STRING_AGG_TEXT_TEXT:
+		case F_JSONB_AGG:
+		case F_JSON_OBJECT_FIELD:
+		case F_JSON_OBJECT_FIELD_TEXT:
+		case F_JSON_EXTRACT_PATH:
+		case F_JSON_EXTRACT_PATH_TEXT:
+		case F_JSONB_OBJECT_FIELD:
+		case F_JSONB_OBJECT_FIELD_TEXT:
+		case F_JSONB_EXTRACT_PATH:
+		case F_JSONB_EXTRACT_PATH_TEXT:
+		case F_JSONB_EXISTS:
+		case F_JSONB_EXISTS_ANY:
+		case F_JSONB_EXISTS_ALL:
+		case F_DATE_TRUNC_TEXT_INTERVAL:
+		case F_DATE_TRUNC_TEXT_TIMESTAMP:
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT:
+		case F_DATE_PART_TEXT_DATE:
+		case F_DATE_PART_TEXT_INTERVAL:
+		case F_DATE_PART_TEXT_TIME:
+		case F_DATE_PART_TEXT_TIMESTAMP:
+		case F_DATE_PART_TEXT_TIMESTAMPTZ:
+		case F_DATE_PART_TEXT_TIMETZ:
+		case F_EXTRACT_TEXT_DATE:
+		case F_EXTRACT_TEXT_INTERVAL:
+		case F_EXTRACT_TEXT_TIME:
+		case F_EXTRACT_TEXT_TIMESTAMP:
+		case F_EXTRACT_TEXT_TIMESTAMPTZ:
+		case F_EXTRACT_TEXT_TIMETZ:
+		case F_TIMEZONE_TEXT_TIMESTAMP:
+		case F_TIMEZONE_TEXT_TIMESTAMPTZ:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Functions that use the default collation though their arguments have none: strings within jsonb. */
+static bool
+uses_default_collation(Oid funcid)
+{
+	switch (funcid)
+	{
+		case F_JSONB_LT:
+		case F_JSONB_LE:
+		case F_JSONB_GT:
+		case F_JSONB_GE:
+		case F_JSONB_CMP:
+		case F_JSONB_PATH_EXISTS:
+		case F_JSONB_PATH_EXISTS_OPR:
+		case F_JSONB_PATH_MATCH:
+		case F_JSONB_PATH_MATCH_OPR:
+		case F_JSONB_PATH_QUERY_ARRAY:
+		case F_JSONB_PATH_QUERY_FIRST:
+		case F_TO_TSVECTOR_REGCONFIG_JSON:
+		case F_TO_TSVECTOR_REGCONFIG_JSONB:
+		case F_JSON_TO_TSVECTOR_REGCONFIG_JSON_JSONB:
+		case F_JSONB_TO_TSVECTOR_REGCONFIG_JSONB_JSONB:
+			return true;
+		default:
+			return false;
+	}
+}
+
+bool
+shard_rule_collation_ok(Oid funcid, Oid inputcollid)
+{
+	if (OidIsValid(inputcollid) ? inputcollid != DEFAULT_COLLATION_OID || ignores_collation(funcid) :
+		!uses_default_collation(funcid))
+		return true;
+	return !shard_collation_differs();
+}
+
+bool
+shard_rule_order_collation_ok(Node *expr)
+{
+	Oid			type = getBaseType(exprType(expr));
+
+	if (exprCollation(expr) != DEFAULT_COLLATION_OID && type != JSONBOID && type != JSONBARRAYOID)
+		return true;
+	return !shard_collation_differs();
 }
 
 /* What a function's result derives from its arguments. */

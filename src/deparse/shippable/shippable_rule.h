@@ -57,6 +57,15 @@ extern void shard_rule_merge_derived(ShardDerived *outer, ShardDerived inner);
 /* May a function use this input collation, given what its arguments derive? */
 extern bool shard_rule_input_collation_ok(Oid inputcollid, ShardDerived args);
 
+/*
+ * Does a function or aggregate give the same on nodes, as far as the default collation goes?  A funcid of
+ * InvalidOid stands for a comparison.
+ */
+extern bool shard_rule_collation_ok(Oid funcid, Oid inputcollid);
+
+/* Do nodes that sort by expr have the same default collation, if the order depends on it? */
+extern bool shard_rule_order_collation_ok(Node *expr);
+
 /* What a function's result derives from its arguments. */
 extern ShardDerived shard_rule_result_derived(Oid resultcollid, ShardDerived args);
 
