@@ -512,6 +512,7 @@ send_few_and_forget(List *noted)
 			commands[ncommands].serverid = one->shard->copies[i];
 			commands[ncommands].userid = one->userid;
 			commands[ncommands].sql = shard_copies_few_command(&one->sql, &one->few, one->few.nbefore);
+			commands[ncommands].has_values = true;
 			commands[ncommands].label = one->shard->name;
 			commands[ncommands].nfields = 1;
 			of[ncommands++] = one;

@@ -13,6 +13,8 @@
  * CHECK constraints and foreign keys have the same names on both sides.  In the message a
  * name is replaced where it stands in quotes, and only in errors of class 23 that say
  * which table they are about: in those, text in quotes is a name, not a value.
+ *
+ * The table that is found also says whether the user may read the values in DETAIL.
  */
 #include "postgres.h"
 
@@ -26,11 +28,13 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_index.h"
+#include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "commands/defrem.h"
 #include "ddl/ddl_name.h"
 #include "mb/pg_wchar.h"
 #include "remote/wire/error.h"
+#include "service/error_detail.h"
 #include "service/error_name.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -100,9 +104,9 @@ is_remote_table(HeapTuple tuple, TupleDesc desc, Oid serverid, const char *schem
 	return remote_schema != NULL && strcmp(remote_schema, schema) == 0;
 }
 
-/* The partition here that is table schema.name on the server; InvalidOid when there is none. */
+/* The foreign table here that is table schema.name on the server; InvalidOid when there is none. */
 static Oid
-find_shard(Oid serverid, const char *schema, const char *name)
+find_table(Oid serverid, const char *schema, const char *name)
 {
 	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
 	Oid			namespace = get_namespace_oid(schema, true);
@@ -134,6 +138,15 @@ find_shard(Oid serverid, const char *schema, const char *name)
 		systable_endscan(scan);
 	}
 	table_close(catalog, AccessShareLock);
+	return result;
+}
+
+/* The same for a shard: a partition. */
+static Oid
+find_shard(Oid serverid, const char *schema, const char *name)
+{
+	Oid			result = find_table(serverid, schema, name);
+
 	return OidIsValid(result) && get_rel_relispartition(result) ? result : InvalidOid;
 }
 
@@ -235,6 +248,47 @@ quote_at(const char *p)
 	return NULL;
 }
 
+/* The next word of message in quotes, *nbytes long; NULL: there is none.  A name in pairs may have a quote inside. */
+static const char *
+next_word(const char *message, const NamePair *pairs, int npairs, size_t *nbytes)
+{
+	for (; *message; message++)
+	{
+		const QuotePair *quote = quote_at(message);
+		const char *word = quote ? message + strlen(quote->open) : NULL;
+		const char *end;
+
+		if (!quote)
+			continue;
+		for (int i = 0; i < npairs; i++)
+		{
+			*nbytes = strlen(pairs[i].from);
+			if (strncmp(word, pairs[i].from, *nbytes) == 0 &&
+				strncmp(word + *nbytes, quote->close, strlen(quote->close)) == 0)
+				return word;
+		}
+		end = strstr(word, quote->close);
+		if (end)
+		{
+			*nbytes = end - word;
+			return word;
+		}
+	}
+	return NULL;
+}
+
+/* What follows the closing quote behind a word. */
+static const char *
+skip_quote(const char *end)
+{
+	for (int i = 0; i < lengthof(quotes); i++)
+	{
+		if (strncmp(end, quotes[i].close, strlen(quotes[i].close)) == 0)
+			return end + strlen(quotes[i].close);
+	}
+	return end;
+}
+
 /*
  * message with names exchanged where they are in quotes.  schema: other words
  * may be tables of it, too; NULL: they are not.
@@ -244,56 +298,101 @@ rename_in_message(const char *message, const NamePair *pairs, int npairs,
 				  Oid serverid, const char *schema)
 {
 	StringInfoData buf;
+	const char *word;
+	size_t		nbytes;
 
 	initStringInfo(&buf);
-	while (*message)
+	while ((word = next_word(message, pairs, npairs, &nbytes)) != NULL)
 	{
-		const QuotePair *quote = quote_at(message);
-		const char *word = quote ? message + strlen(quote->open) : NULL;
-		const char *end = NULL;
-		const char *name = NULL;
+		const char *name = new_name(pairs, npairs, word, nbytes, serverid, schema);
+		const char *next = skip_quote(word + nbytes);
 
-		/* a known name may have a quote inside */
-		for (int i = 0; quote && i < npairs && !end; i++)
-		{
-			size_t		nbytes = strlen(pairs[i].from);
-
-			if (strncmp(word, pairs[i].from, nbytes) == 0 &&
-				strncmp(word + nbytes, quote->close, strlen(quote->close)) == 0)
-				end = word + nbytes;
-		}
-		if (quote && !end)
-			end = strstr(word, quote->close);
-		if (!end)
-		{
-			appendStringInfoChar(&buf, *message++);
-			continue;
-		}
-		name = new_name(pairs, npairs, word, end - word, serverid, schema);
-		end += strlen(quote->close);
+		appendBinaryStringInfo(&buf, message, word - message);
 		if (name)
-			appendStringInfo(&buf, "%s%s%s", quote->open, name, quote->close);
+			appendStringInfoString(&buf, name);
 		else
-			appendBinaryStringInfo(&buf, message, end - message);
-		message = end;
+			appendBinaryStringInfo(&buf, word, nbytes);
+		appendBinaryStringInfo(&buf, word + nbytes, next - word - nbytes);
+		message = next;
 	}
+	appendStringInfoString(&buf, message);
 	return buf.data;
+}
+
+/* ---------- values in DETAIL ---------- */
+
+/*
+ * The table whose key a foreign key's error shows; InvalidOid when that is not sure.  The error is about the table
+ * that refers (table shard), and its message names that one and the constraint.  If a third name is there, the
+ * row is one of the table referred to, and so is the key.
+ */
+static Oid
+table_with_key(Oid shard, Oid serverid, const ShardErrorNames *names, const char **key_table)
+{
+	NamePair	known[] = {{names->table, NULL}, {names->constraint, NULL}};
+	bool		seen[lengthof(known)] = {false, false};
+	const char *message = names->message;
+	const char *word;
+	char	   *other = NULL;
+	size_t		nbytes;
+	Oid			namespace;
+	Oid			result;
+
+	if (message == NULL || names->constraint == NULL)
+		return InvalidOid;
+	for (; (word = next_word(message, known, lengthof(known), &nbytes)) != NULL; message = skip_quote(word + nbytes))
+	{
+		int			i = 0;
+
+		while (i < lengthof(known) &&
+			   (seen[i] || strlen(known[i].from) != nbytes || memcmp(known[i].from, word, nbytes) != 0))
+			i++;
+		if (i < lengthof(known))
+			seen[i] = true;
+		else if (other != NULL)
+			return InvalidOid;
+		else
+			other = pnstrdup(word, nbytes);
+	}
+	if (!seen[0] || !seen[1])
+		return InvalidOid;
+	if (other == NULL)
+		return shard;
+	*key_table = other;
+	result = find_table(serverid, names->schema, other);
+	if (OidIsValid(result))
+		return result;
+	namespace = get_namespace_oid(names->schema, true);
+	result = OidIsValid(namespace) ? get_relname_relid(other, namespace) : InvalidOid;
+	return OidIsValid(result) && shard_reference_is(result) ? result : InvalidOid;
+}
+
+/* May the current user read the values in detail?  table: the table here that the error is about. */
+static bool
+may_read_detail(Oid table, Oid serverid, int sqlstate, const char *detail, const ShardErrorNames *names)
+{
+	const char *name = names->table;
+
+	if (sqlstate == ERRCODE_FOREIGN_KEY_VIOLATION)
+		table = table_with_key(table, serverid, names, &name);
+	return OidIsValid(table) &&
+		shard_error_detail_is_readable(table, serverid, names->schema, name, detail,
+									   sqlstate == ERRCODE_UNIQUE_VIOLATION ||
+									   sqlstate == ERRCODE_EXCLUSION_VIOLATION ||
+									   sqlstate == ERRCODE_FOREIGN_KEY_VIOLATION);
 }
 
 /* ---------- all of it ---------- */
 
 static void
-rename_objects(Oid serverid, int sqlstate, const char *detail, ShardErrorNames *names)
+rename_objects(Oid shard, Oid serverid, int sqlstate, const char *detail, ShardErrorNames *names)
 {
-	Oid			shard = find_shard(serverid, names->schema, names->table);
 	Oid			parent;
 	const char *node_schema = names->schema;
 	NamePair	pairs[3];
 	int			npairs = 0;
 	char	   *name;
 
-	if (!OidIsValid(shard))
-		return;
 	parent = shard_map_top(shard);
 	name = get_rel_name(parent);
 	if (name == NULL)
@@ -326,8 +425,22 @@ rename_objects(Oid serverid, int sqlstate, const char *detail, ShardErrorNames *
 										   sqlstate == ERRCODE_FOREIGN_KEY_VIOLATION ? node_schema : NULL);
 }
 
+static bool
+look_at_error(Oid serverid, int sqlstate, const char *detail, ShardErrorNames *names)
+{
+	Oid			table = find_table(serverid, names->schema, names->table);
+	bool		may_read;
+
+	if (!OidIsValid(table))
+		return false;
+	may_read = may_read_detail(table, serverid, sqlstate, detail, names);
+	if (get_rel_relispartition(table))
+		rename_objects(table, serverid, sqlstate, detail, names);
+	return may_read;
+}
+
 void
 shard_error_name_init(void)
 {
-	shard_error_set_rename(rename_objects);
+	shard_error_set_hook(look_at_error);
 }

@@ -388,6 +388,8 @@ open_source(ShardScanState *state, int i, int nodeno)
 		spec.params = scan_node->per_statement == 1 ? shard_scan_values(state, shardno) :
 			state->param_values;
 	}
+	else
+		spec.has_values = shard_param_count(state->plan->template, state->plan->shard_template) > 0;
 	if (state->plan->locks_late)
 		shard_scan_cursor_declare(state, source, &spec);
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);

@@ -32,6 +32,7 @@ typedef struct ShardCommand
 	Oid			serverid;
 	Oid			userid;
 	const char *sql;
+	bool		has_values;		/* sql has values of rows as literals: errors do not show it */
 	const char *label;			/* shard's name for messages, or NULL */
 	bool		portable_text;	/* as in ShardStreamSpec */
 	bool		is_whole;		/* sql is all that there is to say: errors are reported as the node has raised them */

@@ -110,7 +110,7 @@ shard_command_raise_failure(ShardCommandRun *run, int i)
 	if (run->commands[i].is_whole)
 		shard_error_report_as_is(res, lane->conn, run->commands[i].label, run->commands[i].sql);
 	shard_error_report(ERROR, res, lane->conn, run->commands[i].label,
-					   run->commands[i].sql);
+					   run->commands[i].has_values ? NULL : run->commands[i].sql);
 }
 
 void

@@ -355,6 +355,13 @@ shard_stream_undo(ShardStream *stream, int timeout_ms)
 		conn->xact.guard = 0;
 }
 
+/* The text of the query as errors show it; NULL: not at all. */
+static const char *
+shown_sql(const ShardStream *stream)
+{
+	return stream->spec.has_values ? NULL : stream->spec.sql;
+}
+
 /*
  * The node failed.  A connection that turns out to be dead is replaced once,
  * when nothing is lost with it; else the error is raised.
@@ -399,7 +406,7 @@ handle_error(ShardStream *stream)
 		shard_stream_note_failure(stream, conn);
 	}
 	give_up(stream, STREAM_LOST);
-	shard_error_report(ERROR, error, conn, stream->spec.label, stream->spec.sql);
+	shard_error_report(ERROR, error, conn, stream->spec.label, shown_sql(stream));
 }
 
 /* The node has answered completely. */
@@ -417,7 +424,7 @@ finish(ShardStream *stream)
 	{
 		conn->state = SHARD_CONN_BROKEN;
 		give_up(stream, STREAM_LOST);
-		shard_error_report(ERROR, NULL, conn, stream->spec.label, stream->spec.sql);
+		shard_error_report(ERROR, NULL, conn, stream->spec.label, shown_sql(stream));
 	}
 	if (stream->answer != STREAM_ANSWER_COMPLETE)
 		shard_error_protocol(conn, stream->spec.label,

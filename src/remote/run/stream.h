@@ -27,6 +27,7 @@ typedef struct ShardStreamSpec
 	Oid			serverid;
 	Oid			userid;
 	const char *sql;			/* a SELECT (or DML with RETURNING when !use_copy) */
+	bool		has_values;		/* sql has values of rows as literals: errors do not show it */
 	const char *label;			/* what it reads, for messages: the shard's name */
 	int			ncolumns;		/* columns of the result, checked */
 	bool		use_copy;		/* COPY fetcher; needs nparams == 0 */

@@ -31,8 +31,9 @@ send_between(ShardConn *conn, const char *before, const char *sql, const char *b
 	char	   *text = *before || *behind ? psprintf("%s%s%s", before, sql, behind) : NULL;
 
 	prepare_to_send(conn, sql, 0, NULL);
+	/* the error does not show sql, which may have values of rows as literals */
 	if (!PQsendQuery(conn->pg, text ? text : sql))
-		shard_error_report(ERROR, NULL, conn, NULL, sql);
+		shard_error_report(ERROR, NULL, conn, NULL, NULL);
 	(void) PQsetSingleRowMode(conn->pg);
 	shard_connection_flush(conn);
 	if (text)

@@ -5,7 +5,12 @@
  * Texts of a node are not trusted: they are cut and checked for the database's
  * encoding (libpq does not), and the libpq result is cleared before anything
  * can raise.  Nodes name shards and their constraints; a layer that knows tables
- * gives the names that users know (shard_error_set_rename).
+ * gives the names that users know (shard_error_set_hook).
+ *
+ * In errors about a row, DETAIL and CONTEXT of the node have values of that row.
+ * PostgreSQL leaves out the columns that the user may not read.  The node cannot do
+ * that: it knows its own role, which owns the shard, and not the user.  So DETAIL and
+ * CONTEXT of such errors are left out, unless the hook says that the user may read them.
  */
 #include "postgres.h"
 
@@ -55,13 +60,13 @@ shard_error_clean_text(const char *text)
 	return copy;
 }
 
-static ShardErrorRenameHook rename_hook = NULL;
+static ShardErrorHook error_hook = NULL;
 
 /* What a node said, copied out of libpq. */
 typedef struct RemoteError
 {
 	int			sqlstate;
-	char	   *detail;			/* node's own, then the place */
+	char	   *detail;
 	char	   *hint;
 	char	   *context;
 	char	   *datatype;
@@ -69,9 +74,9 @@ typedef struct RemoteError
 } RemoteError;
 
 void
-shard_error_set_rename(ShardErrorRenameHook hook)
+shard_error_set_hook(ShardErrorHook hook)
 {
-	rename_hook = hook;
+	error_hook = hook;
 }
 
 static char *
@@ -122,18 +127,30 @@ take_names(ShardErrorNames *names, const PGresult *res)
 }
 
 /*
- * Replaces the node's names by those that users know.  They are looked up in the
- * catalogs, so this does nothing in a transaction that is being rolled back.
+ * Replaces the node's names by those that users know.  True when the current user may
+ * read the row that the error is about.  The names and the user's rights are looked up in
+ * the catalogs, so this does nothing in a transaction that is being rolled back.
  */
-static void
-rename_objects(ShardErrorNames *names, int sqlstate, const char *detail, const ShardConn *conn)
+static bool
+ask_hook(ShardErrorNames *names, int sqlstate, const char *detail, const ShardConn *conn)
 {
-	if (rename_hook && conn && names->table && names->schema && IsTransactionState())
-		rename_hook(conn->serverid, sqlstate, detail, names);
+	return error_hook && conn && names->table && names->schema && IsTransactionState() &&
+		error_hook(conn->serverid, sqlstate, detail, names);
+}
+
+/*
+ * Is it an error of which PostgreSQL shows values of a row in DETAIL?  These are the
+ * violations of constraints (class 23), and of a view's check option.
+ */
+static bool
+is_about_row(int sqlstate)
+{
+	return ERRCODE_TO_CATEGORY(sqlstate) == ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION ||
+		sqlstate == ERRCODE_WITH_CHECK_OPTION_VIOLATION;
 }
 
 static void
-take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label)
+take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 {
 	const char *sqlstate = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *severity = res ? PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED) : NULL;
@@ -188,8 +205,6 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 								  conn->node);
 		error->hint = pstrdup(_("Roll back the transaction and try again."));
 	}
-	error->detail = add_place(error->detail, conn, label);
-
 	if (conn && lost)
 		conn->state = SHARD_CONN_BROKEN;
 }
@@ -217,16 +232,27 @@ report_error(int elevel, RemoteError *error, const char *sql)
 			 set_field(PG_DIAG_CONSTRAINT_NAME, error->names.constraint)));
 }
 
+/* Makes error fit for the user: the user's names, and no values that the user may not read. */
+static void
+fit_error(RemoteError *error, int elevel, const ShardConn *conn, const char *label)
+{
+	bool		may_read = elevel >= ERROR && ask_hook(&error->names, error->sqlstate, error->detail, conn);
+
+	if (is_about_row(error->sqlstate) && !may_read)
+		error->detail = error->context = NULL;
+	error->detail = add_place(error->detail, conn, label);
+}
+
 /* Copies what the node said, and clears res whatever happens. */
 static void
-consume_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label)
+consume_error(RemoteError *error, PGresult *res, ShardConn *conn)
 {
 	memset(error, 0, sizeof(RemoteError));
 
 	/* Nothing below raises, except for lack of memory. */
 	PG_TRY();
 	{
-		take_error(error, res, conn, label);
+		take_error(error, res, conn);
 	}
 	PG_CATCH();
 	{
@@ -243,9 +269,8 @@ shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 {
 	RemoteError error;
 
-	consume_error(&error, res, conn, label);
-	if (elevel >= ERROR)
-		rename_objects(&error.names, error.sqlstate, error.detail, conn);
+	consume_error(&error, res, conn);
+	fit_error(&error, elevel, conn, label);
 	report_error(elevel, &error, sql);
 }
 
@@ -254,7 +279,8 @@ shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label, cons
 {
 	RemoteError error;
 
-	consume_error(&error, res, conn, label);
+	consume_error(&error, res, conn);
+	error.detail = add_place(error.detail, conn, label);
 	report_error(ERROR, &error, sql);
 }
 
@@ -264,10 +290,9 @@ shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
 {
 	RemoteError error;
 
-	consume_error(&error, res, conn, label);
-	if (elevel >= ERROR)
-		rename_objects(&error.names, error.sqlstate, error.detail, conn);
+	consume_error(&error, res, conn);
 	error.context = unconstify(char *, context);
+	fit_error(&error, elevel, conn, label);
 	report_error(elevel, &error, NULL);
 }
 
@@ -279,8 +304,8 @@ shard_error_message(const PGresult *res, const ShardConn *conn)
 
 	take_names(&names, res);
 	if (sqlstate && strlen(sqlstate) == 5)
-		rename_objects(&names, MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
-					   field(res, PG_DIAG_MESSAGE_DETAIL), conn);
+		(void) ask_hook(&names, MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
+						field(res, PG_DIAG_MESSAGE_DETAIL), conn);
 	return names.message;
 }
 

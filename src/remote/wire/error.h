@@ -22,22 +22,25 @@ typedef struct ShardErrorNames
 /*
  * Puts the user's names in the place of the node's.  schema and table are there.
  * detail: the node's, or NULL.  Called in a transaction; may look into catalogs.
+ * Result: may the current user read the values of the row that an error of this SQLSTATE
+ * shows in DETAIL?  False where that is not known.
  */
-typedef void (*ShardErrorRenameHook) (Oid serverid, int sqlstate, const char *detail,
-									  ShardErrorNames *names);
-extern void shard_error_set_rename(ShardErrorRenameHook hook);
+typedef bool (*ShardErrorHook) (Oid serverid, int sqlstate, const char *detail,
+								ShardErrorNames *names);
+extern void shard_error_set_hook(ShardErrorHook hook);
 
 /*
  * Reports res (or, when NULL, the state of conn) at elevel: SQLSTATE, message,
  * detail, hint and context of the node, its constraint/table/column fields; a
- * lost connection is 08006.  DETAIL (own line) names the node and, when given,
+ * lost connection is 08006.  Values of a row that the current user may not read are
+ * left out.  DETAIL (own line) names the node and, when given,
  * label (the shard).  sql, when given, goes to CONTEXT as "remote SQL command".
  * Takes ownership of res (cleared also when it raises).
  */
 extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 							   const char *label, const char *sql);
 
-/* The same at ERROR, for a command that the user has written for the node: names stay the node's. */
+/* The same at ERROR, for a command that the user has written for the node: names and values stay the node's. */
 extern void shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label,
 									 const char *sql);
 

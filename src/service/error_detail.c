@@ -1,0 +1,135 @@
+/*
+ * error_detail.c
+ *	  Whether the user may read the values of a row that a node's error shows.
+ *
+ * PostgreSQL shows values of a row in DETAIL as far as the user may read them
+ * (ExecBuildSlotValueDescription and BuildIndexValueDescription):
+ *
+ *	 row security is active for the user	no values
+ *	 SELECT on the table					all values
+ *	 SELECT on columns						the values of these columns, or a key of these columns
+ *
+ * A node writes all values, and its text cannot be taken apart, since values are not
+ * quoted.  So a DETAIL is shown as a whole or not at all.
+ */
+#include "postgres.h"
+
+#include "catalog/option.h"
+#include "catalog/partition.h"
+#include "compat.h"
+#include "miscadmin.h"
+#include "service/error_detail.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rls.h"
+
+/*
+ * Does the foreign table have all columns of the table on the node?  That is known where
+ * definitions of both are changed together, so not where a user has declared the table.
+ */
+static bool
+has_all_columns(Oid relid, Oid serverid, const char *schema, const char *name)
+{
+	const char *column;
+
+	if (!get_rel_relispartition(relid) || !shard_option_definition_follows(serverid) ||
+		strcmp(get_rel_name(relid), name) != 0 ||
+		strcmp(get_namespace_name(get_rel_namespace(relid)), schema) != 0)
+		return false;
+	for (AttrNumber attno = 1; (column = get_attname(relid, attno, true)) != NULL; attno++)
+	{
+		if (strcmp(shard_option_column_name(relid, attno), column) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* The name here of the column that a DETAIL calls word, which may be quoted; NULL: there is none. */
+static char *
+find_column(Oid relid, const char *word)
+{
+	bool		is_foreign = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE;
+	char	   *column;
+
+	for (AttrNumber attno = 1; (column = get_attname(relid, attno, true)) != NULL; attno++)
+	{
+		const char *name = is_foreign ? shard_option_column_name(relid, attno) : column;
+
+		if (strcmp(name, word) == 0 || strcmp(quote_identifier(name), word) == 0)
+			return column;
+	}
+	return NULL;
+}
+
+/* Names (char *) of the columns in "Key (a, b)=(1, 2) already exists."; NIL: not all of them are columns. */
+static List *
+key_columns(Oid relid, const char *detail)
+{
+	const char *begin = strchr(detail, '(');
+	const char *end = begin ? strstr(begin, ")=(") : NULL;
+	List	   *columns = NIL;
+
+	while (end != NULL && begin < end)
+	{
+		const char *comma = strstr(++begin, ", ");
+		const char *stop = comma != NULL && comma < end ? comma : end;
+		char	   *column = find_column(relid, pnstrdup(begin, stop - begin));
+
+		if (column == NULL)
+			return NIL;
+		columns = lappend(columns, column);
+		begin = stop < end ? stop + 1 : end;
+	}
+	return columns;
+}
+
+/* May the current user read columns of the table? */
+static bool
+may_read_columns(Oid relid, List *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		AttrNumber	attno = get_attnum(relid, lfirst(lc));
+
+		if (attno == InvalidAttrNumber ||
+			pg_attribute_aclcheck(relid, attno, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+			return false;
+	}
+	return columns != NIL;
+}
+
+bool
+shard_error_detail_is_readable(Oid relid, Oid serverid, const char *schema, const char *name,
+							   const char *detail, bool is_key)
+{
+	bool		is_foreign = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE;
+	bool		all_columns = !is_foreign || has_all_columns(relid, serverid, schema, name);
+	List	   *key = is_key && detail != NULL ? key_columns(relid, detail) : NIL;
+	List	   *tables = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
+	ListCell   *lc;
+
+	/* users name the sharded table, or a partition above its shards; each one has rights of its own */
+	if (tables == NIL)
+		tables = list_make1_oid(relid);
+	foreach(lc, tables)
+	{
+		Oid			table = lfirst_oid(lc);
+		bool		may_read_all;
+
+		if (check_enable_rls(table, InvalidOid, true) == RLS_ENABLED)
+			continue;
+		if (shard_class_ownercheck(table, GetUserId()))
+			return true;
+		may_read_all = pg_class_aclcheck(table, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+		if (all_columns &&
+			(may_read_all ||
+			 pg_attribute_aclcheck_all(table, GetUserId(), ACL_SELECT, ACLMASK_ALL) == ACLCHECK_OK))
+			return true;
+		if (key != NIL && (may_read_all || may_read_columns(table, key)))
+			return true;
+	}
+	return false;
+}
