@@ -48,7 +48,10 @@ is("$err$out", '5', 'rows go into the shard');
 $c->psql_fails_like('INSERT INTO rn.dt_1 SELECT generate_series(1, 5);', qr/23505: duplicate key value.*dt_1/s, 'an error of the shard');
 ($rc, $out, $err) = $c->psql('ALTER SCHEMA rn RENAME TO rn2; SELECT count(*) FROM rn2.dt_1; ALTER SCHEMA rn2 RENAME TO rn; SELECT count(*) FROM rn.dt_1');
 is("$err$out", "5\n5", 'it goes with its schema');
-$c->safe_psql('ALTER TABLE rn.dt DETACH PARTITION rn.dt_1 FINALIZE; DROP FOREIGN TABLE rn.dt_1');
+$c->safe_psql('ALTER TABLE rn.dt DETACH PARTITION rn.dt_1 FINALIZE');
+is($c->node_safe_psql(2, q{SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'rn.dt_1'::regclass AND contype = 'c'}), 'CHECK (((k IS NOT NULL) AND (k >= 0) AND (k < 10)))',
+	'FINALIZE gives the shard the constraint that core has given to its foreign table');
+$c->safe_psql('DROP FOREIGN TABLE rn.dt_1');
 $c->node_safe_psql(2, 'DROP TABLE rn.dt_1');
 
 # What another transaction makes on nodes under the name of the schema

@@ -274,18 +274,17 @@ typedef struct NameQuestion
 {
 	const char *name;
 	char	  **found;
+	const char *kinds;			/* of constraints, as SQL literals */
 } NameQuestion;
 
 static char *
 ask_constraint(const ShardDdlTable *table, List *shardnos, void *arg)
 {
-	const char *name = ((NameQuestion *) arg)->name;
-	/* of other tables keys are the parent's, and have other names on shards */
-	const char *kinds = OidIsValid(shard_home_of(table->relid)) ? "'f', 'p', 'u', 'x'" : "'f'";
+	NameQuestion *question = arg;
 
 	return psprintf("SELECT s.no, k.conname FROM (VALUES %s) s(no, shard, name) "
 					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype IN (%s) AND k.conname = %s",
-					list_shards(table, shardnos, name), kinds, quote_literal_cstr(name));
+					list_shards(table, shardnos, question->name), question->kinds, quote_literal_cstr(question->name));
 }
 
 static void
@@ -297,7 +296,9 @@ take_named(const ShardDdlTable *table, int shardno, int nfields, const char *con
 bool
 shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name)
 {
-	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards)};
+	/* of other tables keys are the parent's, and have other names on shards */
+	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards),
+	OidIsValid(shard_home_of(table->relid)) ? "'f', 'p', 'u', 'x'" : "'f'"};
 	int			nfound = 0;
 	int			missing = -1;
 
@@ -315,6 +316,15 @@ shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name)
 	if (nfound > 0 && missing >= 0)
 		raise_missing(table, missing, "constraint", name);
 	return nfound > 0;
+}
+
+char **
+shard_ddl_find_check(const ShardDdlTable *table, const char *name)
+{
+	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards), "'c'"};
+
+	shard_ddl_ask(table, ask_constraint, take_named, &question);
+	return question.found;
 }
 
 static char *

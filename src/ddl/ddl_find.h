@@ -41,6 +41,9 @@ extern bool *shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index);
  */
 extern bool shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name);
 
+/* CHECK constraint: name on each shard, NULL where there is none. */
+extern char **shard_ddl_find_check(const ShardDdlTable *table, const char *name);
+
 /* Extended statistics: names on each shard, NULL where there are none. */
 extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *name);
 

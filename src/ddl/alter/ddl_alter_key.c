@@ -413,6 +413,31 @@ shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 	}
 }
 
+/* Notes a key of a reference table that takes an index over: on its copies, too. */
+static void
+note_index_key(ShardAlterState *state, Constraint *constraint)
+{
+	state->index_keys = lappend(state->index_keys, constraint);
+	if (constraint->deferrable)
+		state->drop_indexes = lappend(state->drop_indexes, constraint->indexname);
+}
+
+/* The index, as it was named, that a new constraint has taken over; NULL for one that has made its own. */
+static const char *
+index_taken_over(const ShardAlterState *state, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->index_keys)
+	{
+		const Constraint *constraint = lfirst(lc);
+
+		if (strcmp(constraint->conname ? constraint->conname : constraint->indexname, name) == 0)
+			return constraint->indexname;
+	}
+	return NULL;
+}
+
 void
 shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 {
@@ -428,7 +453,11 @@ shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 			if (constraint->indexspace != NULL && !is_reference)
 				shard_ddl_table_refuse(state->table, "USING INDEX TABLESPACE", NULL);
 			if (is_reference)
+			{
+				if (constraint->indexname != NULL)
+					note_index_key(state, constraint);
 				break;
+			}
 			if (constraint->contype == CONSTR_PRIMARY)
 				shard_alter_key_not_null(state, constraint);
 			if (shard_alter_home_key(state, constraint))
@@ -504,6 +533,10 @@ send_new(Form_pg_constraint constraint, void *arg)
 		case CONSTRAINT_UNIQUE:
 			if (state->table->is_reference && constraint->condeferrable)
 				send_plain_index(arg, constraint);
+			else if (index_taken_over(state, name) != NULL)
+				shard_alter_piece(state, psprintf("ADD CONSTRAINT %s %s USING INDEX %s", quote_identifier(name),
+												  constraint->contype == CONSTRAINT_PRIMARY ? "PRIMARY KEY" : "UNIQUE",
+												  quote_identifier(index_taken_over(state, name))), NULL, NULL);
 			else
 				shard_alter_piece(state, pstrdup("ADD CONSTRAINT "), new_key_names(state, constraint),
 								  psprintf(" %s", shard_ddl_text_constraint(constraint->oid)));

@@ -444,7 +444,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_ddl_attach(call);
 	if (shard_ddl_alter_table_is_cores(stmt))
-		return false;
+		return shard_ddl_detach(call);
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
 	if (state.table == NULL || state.table->is_reference)
 		shard_ddl_check_new_keys(stmt);

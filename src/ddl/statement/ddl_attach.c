@@ -1,6 +1,6 @@
 /*
  * ddl_attach.c
- *	  ALTER TABLE ... ATTACH PARTITION of shards and sharded tables.
+ *	  ALTER TABLE ... ATTACH PARTITION and DETACH PARTITION of shards and sharded tables.
  *
  * A foreign table that is not a partition is changed on the coordinator only.  So when it
  * becomes a shard, its table on the node is compared with its definition.  The partition
@@ -8,21 +8,33 @@
  *
  *	  shard: definitions compared --> core --> indexes that the shard lacks
  *	  sharded table:				  core --> indexes that it has got, to its shards
+ *
+ * DETACH PARTITION is core's alone, but for CONCURRENTLY and FINALIZE: core has then given
+ * the partition a CHECK constraint of its former bounds, which its shards need as well.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
+#include "ddl/ddl_text.h"
 #include "ddl/marker.h"
 #include "ddl/marker_level.h"
 #include "ddl/now.h"
 #include "ddl/statement/ddl_index.h"
 #include "ddl/statement/ddl_statement.h"
+#include "deparse/print_settings.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 /* What a node says about a shard. */
@@ -145,5 +157,77 @@ shard_ddl_attach(ShardDdlCall *call)
 	else
 		attach.before = shard_marker_level_indexes(attach.partition);
 	shard_ddl_run_core_then(call, NULL, attach_rest, &attach);
+	return true;
+}
+
+/* The CHECK constraints of a table. */
+static List *
+check_constraints(Oid relid)
+{
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	List	   *constraints = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(catalog, ConstraintRelidTypidNameIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		if (((Form_pg_constraint) GETSTRUCT(tuple))->contype == CONSTRAINT_CHECK)
+			constraints = lappend_oid(constraints, ((Form_pg_constraint) GETSTRUCT(tuple))->oid);
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return constraints;
+}
+
+/* Gives shards the CHECK constraints that the detached table has here and they lack. */
+static void
+detach_rest(void *arg)
+{
+	Oid			partition = *(Oid *) arg;
+	ShardDdlTable *table = get_rel_relkind(partition) == RELKIND_FOREIGN_TABLE ?
+		shard_ddl_table_by_itself(partition) : shard_ddl_table(partition);
+	ShardDdlBatch *batch;
+	int			nestlevel;
+	ListCell   *lc;
+
+	if (table == NULL || shard_guc_follows_coordinator)
+		return;
+	batch = shard_ddl_batch_create(table);
+	nestlevel = shard_print_settings_begin();
+	foreach(lc, check_constraints(partition))
+	{
+		char	   *name = get_constraint_name(lfirst_oid(lc));
+		char	  **found = shard_ddl_find_check(table, name);
+
+		for (int i = 0; i < table->nshards; i++)
+			if (found[i] == NULL)
+				shard_ddl_batch_add(batch, i, "ALTER TABLE %s ADD CONSTRAINT %s %s", table->shards[i].relation,
+									quote_identifier(name), shard_ddl_text_constraint(lfirst_oid(lc)));
+	}
+	shard_print_settings_end(nestlevel);
+	shard_ddl_batch_run(batch);
+}
+
+RangeVar *
+shard_ddl_detached_concurrently(const AlterTableStmt *stmt)
+{
+	AlterTableCmd *cmd = linitial_node(AlterTableCmd, stmt->cmds);
+
+	if (cmd->subtype == AT_DetachPartitionFinalize ||
+		(cmd->subtype == AT_DetachPartition && castNode(PartitionCmd, cmd->def)->concurrent))
+		return castNode(PartitionCmd, cmd->def)->name;
+	return NULL;
+}
+
+bool
+shard_ddl_detach(ShardDdlCall *call)
+{
+	RangeVar   *name = shard_ddl_detached_concurrently(castNode(AlterTableStmt, call->pstmt->utilityStmt));
+	Oid			partition = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
+
+	if (!shard_ddl_table_maybe(partition))
+		return false;
+	shard_ddl_run_core_then(call, NULL, detach_rest, &partition);
 	return true;
 }

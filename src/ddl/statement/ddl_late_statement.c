@@ -95,6 +95,8 @@ find_altered(AlterTableStmt *stmt)
 
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_marker_find_attached(stmt, &parent, &partition) ? parent : InvalidOid;
+	if (shard_ddl_detached_concurrently(stmt) != NULL)
+		return named(shard_ddl_detached_concurrently(stmt), FOLLOW_ALWAYS);
 	return shard_ddl_alter_table_is_cores(stmt) ? InvalidOid : named(stmt->relation, FOLLOW_ALTER);
 }
 

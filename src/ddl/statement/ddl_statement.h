@@ -29,6 +29,7 @@ extern bool shard_ddl_create_table(ShardDdlCall *call);
 extern bool shard_ddl_create_table_as(ShardDdlCall *call);
 extern bool shard_ddl_explain(ShardDdlCall *call);
 extern bool shard_ddl_attach(ShardDdlCall *call);
+extern bool shard_ddl_detach(ShardDdlCall *call);
 extern bool shard_ddl_create_index(ShardDdlCall *call);
 extern bool shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table);
 extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
@@ -70,6 +71,9 @@ extern char *shard_ddl_schema_command(const char *name);
 
 /* Is it one that core does alone: of another kind of relation, or one that removes a partition? */
 extern bool shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt);
+
+/* The partition that DETACH PARTITION CONCURRENTLY or FINALIZE detaches; NULL for other statements. */
+extern RangeVar *shard_ddl_detached_concurrently(const AlterTableStmt *stmt);
 
 /* GRANT of rights on tables, and which tables (OIDs) it names; InvalidOid for one that does not exist. */
 extern bool shard_ddl_grant_is_of_tables(const GrantStmt *stmt);
