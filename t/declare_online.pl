@@ -56,8 +56,7 @@ sub described
 		SELECT relowner::regrole, relacl, relkind, relrowsecurity, pg_get_partkeydef(oid), obj_description(oid) FROM pg_class WHERE oid = '$schema."Big Table"'::regclass;
 		SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = '$schema."Big Table"'::regclass::text ORDER BY 1;
 		SELECT relname, relkind FROM pg_class WHERE relnamespace = '$schema'::regnamespace ORDER BY 1, 2;
-		SELECT last_value, is_called FROM $schema."Big Table_id_seq"; SELECT last_value, is_called FROM $schema."Big Table_s_seq"; SELECT * FROM $schema."Big Table" ORDER BY tenant, id;
-		SELECT * FROM shardfdw.check_cluster() WHERE status <> 'ok'});
+		SELECT last_value, is_called FROM $schema."Big Table_id_seq"; SELECT last_value, is_called FROM $schema."Big Table_s_seq"; SELECT * FROM $schema."Big Table" ORDER BY tenant, id} . ';' . ShardCluster::problems('check_cluster()'));
 	my $nodes = join "\n", map { $c->node_safe_psql($_, qq{SELECT relname, relkind, reloptions FROM pg_class WHERE relnamespace = '$schema'::regnamespace ORDER BY 1;
 		SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = '$schema'::regnamespace ORDER BY 1, 2; SELECT indexdef FROM pg_indexes WHERE schemaname = '$schema' ORDER BY 1}) } 1 .. 3;
 	$text .= $nodes;

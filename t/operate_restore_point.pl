@@ -245,7 +245,7 @@ for (1 .. $restores)
 	is(join(' ', grep { $before{$point}{$_} } @{ $found{undone} }), '', "$point: what had been acknowledged before is there");
 	is($found{balance}, 0, "$point: balances follow from the transfers");
 	is($c->safe_psql('SELECT count(*) > 0 AND count(*) = max(n) FROM (SELECT n FROM chain UNION ALL SELECT n FROM chain_here) x'), 't', "$point: no commit on one server is there without those before it");
-	is($c->safe_psql(qq{SELECT string_agg(x::text, ' ') FROM shardfdw.verify_cluster('$point') x WHERE status <> 'ok'}), '', "$point: verify_cluster() finds nothing");
+	is($c->safe_psql(ShardCluster::problems("verify_cluster('$point')")), '', "$point: verify_cluster() finds nothing");
 	my %old = map { $_ => 1 } $bank->acknowledged;
 	$bank->start;
 	$bank->wait_for_transfers(5);

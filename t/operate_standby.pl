@@ -41,7 +41,7 @@ for my $sql (
 	'COPY (SELECT id FROM t WHERE id = 5) TO STDOUT',
 	'SET shardfdw.enable_shard_scan = off; SELECT count(*) FROM t',
 	'EXPLAIN (COSTS OFF) SELECT v, count(*) FROM t GROUP BY v',
-	q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok'},
+	ShardCluster::problems('check_cluster()'),
 	q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')},
 	'SELECT count(*), sum(estimated_rows) FROM shardfdw.shard_sizes()')
 {
@@ -129,7 +129,7 @@ if (!$standby->safe_psql('postgres', 'SELECT NOT pg_is_in_recovery()'))
 }
 $c->safe_psql(q{UPDATE t SET v = 0; INSERT INTO r VALUES (10, 'new'); ALTER TABLE t ADD COLUMN x int DEFAULT 1});
 is($c->safe_psql('SELECT count(*), sum(v), sum(x) FROM t'), '1000|0|1000', 'it is the coordinator');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok'}), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(ShardCluster::problems('check_cluster(true)')), '', 'check_cluster finds nothing wrong');
 
 # ---------- contrib/patroni: the callback, and the role that it uses ----------
 

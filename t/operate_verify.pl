@@ -21,7 +21,7 @@ sub found
 {
 	my ($arg) = @_;
 
-	return $c->safe_psql('SELECT node, "check", detail FROM shardfdw.verify_cluster(' . ($arg // '') . q{) WHERE status <> 'ok' AND "check" <> 'version' ORDER BY 1, 2, 3});
+	return $c->safe_psql(ShardCluster::problems('verify_cluster(' . ($arg // '') . ')') . ' ORDER BY 1, 2, 3');
 }
 
 is(found(), '', 'a cluster that is in order');

@@ -186,7 +186,7 @@ for my $restore (1 .. $restores)
 	$_->safe_psql('postgres', "SELECT shardfdw.take_over_coordinator(restore_point => '$point')") for @new;
 	is(join(' ', map { $_->safe_psql('postgres', q{SELECT string_agg(DISTINCT action, ', ') FROM shardfdw.recover_prepared_transactions() WHERE action NOT IN ('committed', 'rolled back')}) } @new), ' ', "$point: recovery has no doubts");
 	is(join(' ', map { $at{$_}->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts') } @names), '0 0 0 0 0', "$point: nothing stays prepared");
-	is(join(' ', map { $_->safe_psql('postgres', qq{SELECT string_agg(x::text, ' ') FROM shardfdw.verify_cluster('$point') x WHERE status <> 'ok'}) } @new), ' ', "$point: verify_cluster() finds nothing");
+	is(join(' ', map { $_->safe_psql('postgres', ShardCluster::problems("verify_cluster('$point')")) } @new), ' ', "$point: verify_cluster() finds nothing");
 
 	my %production = %$c;
 	@$c{qw(coordinator nodes)} = ($new[0], [ @at{qw(node1 node2 node3)} ]);
@@ -205,7 +205,7 @@ for my $restore (1 .. $restores)
 	$new[0]->safe_psql('postgres', q{INSERT INTO chain VALUES (1, -1, 'x'), (2, -1, 'y'); INSERT INTO chain_everywhere VALUES (-2)});
 	is(join(' ', map { $_->safe_psql('postgres', 'SELECT (SELECT count(note) FROM chain) + (SELECT count(*) FROM chain_everywhere WHERE n < 0)') } @new), '4 4', "$point: the coordinators work together");
 	like($new[1]->safe_psql('postgres', q{SELECT shardfdw.create_restore_point('again')}), qr/^again-/, "$point: and set points");
-	is($new[0]->safe_psql('postgres', q{SELECT string_agg(x::text, ' ') FROM shardfdw.verify_cluster() x WHERE status <> 'ok'}), '', "$point: and have the same");
+	is($new[0]->safe_psql('postgres', ShardCluster::problems('verify_cluster()')), '', "$point: and have the same");
 	@$c{qw(coordinator nodes)} = @production{qw(coordinator nodes)};
 
 	# one of the coordinators is of another moment than the rest
@@ -220,7 +220,7 @@ for my $restore (1 .. $restores)
 		refused_by($torn, $_, qr/55000: (this server is not confirmed as the coordinator|coordinator [0-9a-f]{16} is not among those that coordinator "c2" knows)/, "torn: it changes nothing of the others: $_")
 		  for 'CREATE TABLE torn (a int)', 'INSERT INTO chain VALUES (1, -3), (2, -3)';
 		$new[1]->safe_psql('postgres', sprintf q{SET shardfdw.enable_coordinator_propagation = off; ALTER SERVER c1 OPTIONS (SET host '%s', SET port '%d')}, $torn->host, $torn->port);
-		my $says = $new[1]->safe_psql('postgres', qq{SELECT node, "check", status, detail FROM shardfdw.verify_cluster('$point') WHERE status <> 'ok'});
+		my $says = $new[1]->safe_psql('postgres', ShardCluster::problems("verify_cluster('$point')", 'node, "check", status, detail'));
 		like($says, qr/^c1\|restore point\|error\|Its recovery has ended at restore point "$other"\.$/m, 'torn: verify_cluster() on another one names it');
 		like($says, qr/^c1\|.*\|error\|.*table public\.chain is another one there/m, 'and what it lacks');
 		like($says, qr/^c1\|.*\|error\|reference table public\.chain_everywhere/m, 'rows of reference tables, too');

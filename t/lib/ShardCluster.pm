@@ -104,6 +104,15 @@ sub gid_prefix
 		FROM shardfdw_internal.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
 }
 
+# Query for what a check reports besides "ok". call: check_cluster(...) or verify_cluster(...). A warning that a
+# server's minor release is outdated is left out: it depends on the machine.
+sub problems
+{
+	my ($call, $columns) = @_;
+	$columns //= 'node, "check", detail';
+	return qq{SELECT $columns FROM shardfdw.$call problem WHERE status <> 'ok' AND ("check", status) <> ('version', 'warning')};
+}
+
 # Rows of the commit log that are not known to be settled.
 sub unsettled
 {
