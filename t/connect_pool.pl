@@ -329,6 +329,17 @@ SKIP:
 	is($clients[$_]->query("BEGIN; UPDATE t SET v = -$_ WHERE id = $_; SELECT v FROM t WHERE id = $_; COMMIT"), "-$_", 'pooler in front: in its transaction') for 1 .. 4;
 	is($clients[ 4 - $_ ]->query("SELECT v FROM t WHERE id = $_"), "-$_", 'pooler in front: what others wrote') for 1 .. 4;
 	$_->quit for @clients;
+
+	# The extended protocol, with a Sync after each statement and after several (pipelines).
+	PostgreSQL::Test::Utils::append_to_file("$bench.pipeline", join "\n", '\set k random(1, 1000)', ('UPDATE t SET v = v + 1 WHERE id = :k;') x 2, '\startpipeline', ('UPDATE t SET v = v + 1 WHERE id = :k;') x 3, '\endpipeline', '');
+	my $sum = $c->safe_psql('SELECT sum(v) FROM t');
+	for my $mode (qw(simple extended))
+	{
+		my @pipeline = $mode eq 'simple' ? ('-f', "$bench.sql") : ('-f', "$bench.pipeline");
+		$c->coordinator->command_checks_all([ 'pgbench', '-n', '-c', '10', '-j', '2', '-t', '10', '-M', $mode, @pipeline, '-h', '127.0.0.1', '-p', $front, 'postgres' ],
+			0, [qr{processed: 100/100}], [qr/^(?!.*ERROR)/s], "pooler in front: $mode protocol");
+	}
+	is($c->safe_psql("SELECT sum(v) - $sum FROM t"), 100 + 500, 'pooler in front: each update counted once');
 }
 for my $pooler (@poolers)
 {

@@ -28,6 +28,7 @@
 #include "executor/explain_remote.h"
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
+#include "executor/scan/statement_alone.h"
 #include "executor/scan/statement_view.h"
 #include "executor/statement_exec.h"
 #include "guc.h"
@@ -497,7 +498,7 @@ run_commands(ShardStatementState *state)
 		commands[i].inlines = true;
 		commands[i].for_values = state->plan->for_values;
 	}
-	if (state->ntargets != 1 || !shard_autocommit_possible() || !shard_statement_view_is_alone(estate) ||
+	if (state->ntargets != 1 || !shard_autocommit_possible() || !shard_statement_is_alone(estate) ||
 		!shard_autocommit_run(&commands[0], &nchanged))
 	{
 		shard_command_run(commands, state->ntargets, SHARD_COMMAND_WRITE, false);
@@ -528,8 +529,8 @@ may_commit_returning(const ShardStatementState *state)
 		if (plan->outputs[i].kind != SHARD_OUTPUT_VALUE || plan->outputs[i].type >= FirstGenbkiObjectId)
 			return false;
 	}
-	return shard_autocommit_possible() && shard_statement_view_is_alone(state->css.ss.ps.state) &&
-		shard_statement_view_client_takes_rows();
+	return shard_autocommit_possible() && shard_statement_is_alone(state->css.ss.ps.state) &&
+		shard_statement_client_takes_rows();
 }
 
 /* Runs an INSERT that is all of the transaction, and takes its rows.  False: it has not run. */

@@ -13,6 +13,13 @@
 #   $client->start_query('SELECT ...');
 #   $client->cancel;
 #   my $result = $client->finish_query(5);    # undef when it has not ended after 5 seconds
+#
+# The extended protocol, message by message (the packets are what the test makes of them):
+#
+#   $client->send_bytes(parse_message('', 'INSERT ...') . bind_message('', '', 1, 2));
+#   $client->wait_until_taken;                # the server has read all that was sent
+#   $client->send_bytes(execute_message('') . sync_message());
+#   my @messages = $client->read_messages;    # [ type, payload ], up to ReadyForQuery
 
 package WireClient;
 
@@ -21,8 +28,11 @@ use warnings;
 
 use Carp;
 use Errno;
+use Exporter 'import';
 use IO::Socket::UNIX;
-use Time::HiRes qw(time);
+use Time::HiRes qw(time usleep);
+
+our @EXPORT_OK = qw(message parse_message bind_message execute_message describe_message close_message flush_message sync_message);
 
 # new(server, dbname, %parameters): parameters are those of the startup message.
 sub new
@@ -105,6 +115,62 @@ sub finish_query
 		}
 	}
 	return $result;
+}
+
+# ---- messages ------------------------------------------------------------------------------------
+
+sub message { my ($type, $body) = @_; return $type . pack('N', 4 + length $body) . $body; }
+sub parse_message { my ($name, $sql) = @_; return message('P', "$name\0$sql\0\0\0"); }
+sub execute_message { my ($portal, $nrows) = @_; return message('E', "$portal\0" . pack 'N', $nrows // 0); }
+sub describe_message { my ($portal) = @_; return message('D', "P$portal\0"); }
+sub close_message { my ($portal) = @_; return message('C', "P$portal\0"); }
+sub flush_message { return message('H', ''); }
+sub sync_message { return message('S', ''); }
+
+sub bind_message
+{
+	my ($portal, $name, @values) = @_;
+	return message('B', "$portal\0$name\0" . pack('nn', 0, scalar @values) . join('', map { defined $_ ? pack('N', length $_) . $_ : pack 'l>', -1 } @values) . pack 'n', 0);
+}
+
+sub send_bytes { my ($self, $bytes) = @_; $self->_write($bytes); return; }
+
+# Nothing of what was sent waits in the socket any more.
+sub wait_until_taken
+{
+	my ($self) = @_;
+	my $left = pack 'i', 0;
+
+	while (1)
+	{
+		ioctl $self->{socket}, 0x5411, $left or croak "SIOCOUTQ: $!";
+		last if unpack('i', $left) == 0;
+		usleep(100);
+	}
+	return;
+}
+
+# All messages up to ReadyForQuery, or until the connection ends: then the last one has the type "end".
+sub read_messages
+{
+	my ($self) = @_;
+	my @messages;
+
+	while (1)
+	{
+		my ($type, $payload) = eval { $self->_read_message };
+		push @messages, defined $type ? [ $type, $payload ] : [ 'end', '' ];
+		return @messages if !defined $type || $type eq 'Z';
+	}
+}
+
+# Ends the connection as a client that dies does.
+sub break_off
+{
+	my ($self) = @_;
+	CORE::close $self->{socket};
+	delete $self->{socket};
+	return;
 }
 
 # Asks the server to cancel what runs.

@@ -12,7 +12,7 @@
 #include "postgres.h"
 
 #include "executor/scan/scan.h"
-#include "executor/scan/statement_view.h"
+#include "executor/scan/statement_alone.h"
 #include "remote/run/command.h"
 
 /* Rows of the first and of the largest batch; each is twice the one before. */
@@ -76,7 +76,7 @@ shard_scan_cursor_close_all(ForeignScanState *node)
 
 		/* undone: it has gone with the savepoint in which it was made */
 		if (source->cursor == NULL || !source->cursor_made || source->cursor_level->undone ||
-			shard_statement_view_is_alone(node->ss.ps.state))
+			shard_statement_is_alone(node->ss.ps.state))
 			continue;
 		command.serverid = state->maps[0]->nodes[source->nodeno].serverid;
 		command.userid = state->userid;

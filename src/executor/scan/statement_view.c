@@ -24,7 +24,6 @@
 #include "compat.h"
 #include "executor/scan/statement_view.h"
 #include "lib/ilist.h"
-#include "mb/pg_wchar.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "plan/plan_private.h"
@@ -32,10 +31,8 @@
 #include "remote/pool/pool.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
-#include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/memutils.h"
-#include "utils/portal.h"
 
 /* A statement whose nodes are being pinned. */
 typedef struct PinnedStatement
@@ -92,45 +89,6 @@ bool
 shard_statement_view_only_reads(EState *estate)
 {
 	return estate->es_plannedstmt != NULL && CommandIsReadOnly(estate->es_plannedstmt);
-}
-
-/* By the extended protocol: has nothing been run before it, and is a Sync, which ends the transaction, here already? */
-static bool
-is_synced(void)
-{
-	bool		is_sync;
-
-	if (SHARD_XACT_IS_PIPELINED() || !shard_client_data_buffered())
-		return false;
-	pq_startmsgread();
-	is_sync = pq_peekbyte() == 'S';
-	pq_endmsgread();
-	return is_sync;
-}
-
-bool
-shard_statement_view_is_alone(const EState *estate)
-{
-	return !IsTransactionBlock() && GetCurrentTransactionNestLevel() == 1 &&
-		ActivePortal != NULL && ActivePortal->name[0] == '\0' &&
-		list_length(ActivePortal->stmts) == 1 && linitial(ActivePortal->stmts) == estate->es_plannedstmt &&
-		(!ActivePortal->visible || is_synced());
-}
-
-bool
-shard_statement_view_client_takes_rows(void)
-{
-	int			encoding = pg_get_client_encoding();
-
-	if (encoding != PG_SQL_ASCII && encoding != GetDatabaseEncoding())
-		return false;
-	for (int i = 0; ActivePortal->formats != NULL && i < ActivePortal->tupDesc->natts; i++)
-	{
-		/* an unknown one is found when the first row is sent */
-		if (ActivePortal->formats[i] != 0 && ActivePortal->formats[i] != 1)
-			return false;
-	}
-	return true;
 }
 
 static PinnedStatement *

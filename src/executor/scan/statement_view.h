@@ -22,16 +22,4 @@ extern bool shard_statement_view_writes(EState *estate);
 /* Does it neither change tables nor lock rows, so that it may read standbys? */
 extern bool shard_statement_view_only_reads(EState *estate);
 
-/*
- * Is it all of the transaction, until that ends?  That is, has the client sent it alone: by the simple protocol, or
- * by the extended one with a Sync that has come with it?  Once a SELECT has been run it is not known any more: false.
- */
-extern bool shard_statement_view_is_alone(const EState *estate);
-
-/*
- * Of a statement that is alone: can rows of built-in types be sent to the client whatever they say?  Not where its
- * encoding may lack a character.
- */
-extern bool shard_statement_view_client_takes_rows(void);
-
 #endif

@@ -5,7 +5,7 @@
 #include "postgres.h"
 
 #include "executor/instrument.h"
-#include "executor/scan/statement_view.h"
+#include "executor/scan/statement_alone.h"
 #include "executor/take/take_private.h"
 #include "port/pg_bswap.h"
 #include "remote/run/autocommit.h"
@@ -259,7 +259,7 @@ take_one(ShardTakeState *state, ShardTakeWork *work)
 	command.nparams = work->nparams;
 	command.params = work->params;
 	if (!state->plan->returns_rows && shard_autocommit_possible() &&
-		shard_statement_view_is_alone(state->css.ss.ps.state) && shard_autocommit_take(&command, &nlocked, &nchanged))
+		shard_statement_is_alone(state->css.ss.ps.state) && shard_autocommit_take(&command, &nlocked, &nchanged))
 	{
 		candidate->locked = nlocked > 0;
 		candidate->changed = nchanged > 0;

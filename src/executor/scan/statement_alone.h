@@ -1,0 +1,24 @@
+/*
+ * statement_alone.h
+ *	  Is the client's statement all of its transaction?
+ */
+#ifndef SHARDFDW_STATEMENT_ALONE_H
+#define SHARDFDW_STATEMENT_ALONE_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+
+/*
+ * Does the transaction commit when the statement has ended, with nothing in between?  True only if that is known.  False
+ * after another statement of the same pipeline.
+ */
+extern bool shard_statement_is_alone(const EState *estate);
+
+/*
+ * Of a statement that is alone: can rows of built-in types be sent to the client whatever they say?  Not where its
+ * encoding may lack a character.
+ */
+extern bool shard_statement_client_takes_rows(void);
+
+#endif
