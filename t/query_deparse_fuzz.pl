@@ -3,6 +3,7 @@
 # errors are those of plain tables.
 #
 #   FUZZ_STATEMENTS=n  how many statements (600)
+#   FUZZ_SECONDS=n     no new round after so many seconds
 #   FUZZ_SEED=n        seed of the first round (1); each round of statements has its own, one more than the one before
 #   FUZZ_SHOW=1        print every statement
 #
@@ -21,6 +22,8 @@ use WireClient;
 
 my $nstatements = $ENV{FUZZ_STATEMENTS} || 600;
 my $seed        = $ENV{FUZZ_SEED} || 1;
+my $seconds     = $ENV{FUZZ_SECONDS} || 0;
+my $started     = time;
 my $per_round   = 60;
 
 my $c = ShardCluster->new(nodes => 2, node_conf => "log_statement = all\nlog_line_prefix = '%m [%p] %q#%a# '\nmax_locks_per_transaction = 256\n",
@@ -473,7 +476,7 @@ sub literal_table
 $parser = WireClient->new($c->node(2), 'postgres');
 $log_position[$_] = $c->log_position($_) for 1 .. 2;
 my $round = $seed;
-while ($ran < $nstatements && @failures < 20)
+while ($ran < $nstatements && @failures < 20 && !($seconds && time - $started > $seconds))
 {
 	run_round($round++);
 }

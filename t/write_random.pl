@@ -20,12 +20,12 @@ use strict;
 use warnings;
 
 use DmlRandom;
+use PairedScript;
 use PlannerModes;
 use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
 use Time::HiRes qw(time);
-use WireClient;
 
 my $default     = !$ENV{DML_STATEMENTS};
 my $seed        = $ENV{DML_SEED} || 1;
@@ -35,7 +35,6 @@ my $length      = $ENV{DML_LENGTH} || 90;
 my $levels      = $ENV{DML_LEVELS} // 3;
 my $tries       = $ENV{DML_MINIMISE} // 30;
 my @features    = $ENV{DML_FEATURES} ? split /,/, $ENV{DML_FEATURES} : @DmlRandom::features;
-my $max_diags   = 12;
 
 # What docs/limits.md says is refused on sharded tables, or answered in another way: the statement, the SQLSTATE of the
 # sharded table, why, and "role" when it is so for a user with row security only, "triggers" when for tables with triggers,
@@ -58,9 +57,6 @@ my @refused = (
 	[ qr/^REINDEX/, qr/25001/, 'REINDEX of a partitioned table inside a transaction' ],
 	[ qr/UNIQUE|PRIMARY KEY/, qr/0A000/, 'a unique key without the shard key' ],
 );
-# Which of the errors of several rows comes first depends on the order in which rows are written: codes of one class are as good as each other.
-my $row_errors = qr/^(?:22|23|21|44|42501)/;
-
 my $c = ShardCluster->new(
 	nodes            => 2,
 	coordinator_conf => "log_min_messages = fatal\n",
@@ -83,55 +79,6 @@ my @core_switches = map { "enable_$_" } qw(hashjoin mergejoin nestloop hashagg s
 
 my $modes = $ENV{DML_MODES} ? PlannerModes->new($c->coordinator) : undef;
 
-my %client;
-
-sub client
-{
-	my ($schema) = @_;
-	return $client{$schema} //= WireClient->new($c->coordinator, 'postgres',
-		options => "-c search_path=$schema,public -c statement_timeout=30s -c client_min_messages=error");
-}
-
-sub run
-{
-	my ($schema, $sql, @data) = @_;
-	my $result = eval { client($schema)->query($sql, @data) };
-
-	return $result if $result;
-	my $message = $@;
-	delete $client{$schema};
-	$c->coordinator->poll_query_until('postgres', 'SELECT true');
-	return { error => { C => 'connection', M => $message } };
-}
-
-sub must
-{
-	my ($schema, $sql) = @_;
-	my $result = run($schema, $sql);
-	die "$result->{error}{C} $result->{error}{M}: " . substr($sql, 0, 2000) if $result->{error};
-	return $result;
-}
-
-# New sessions and tables for a script.
-sub begin_script
-{
-	my ($script, $settings) = @_;
-
-	(delete $client{$_})->close for grep { $client{$_} } qw(p s);
-	$c->safe_psql("DROP SCHEMA IF EXISTS $_ CASCADE") for qw(p s);
-	for my $node ($c->nodes)
-	{
-		$node->safe_psql('postgres', 'DROP SCHEMA IF EXISTS s CASCADE; CREATE SCHEMA s; GRANT USAGE ON SCHEMA s TO dml_user');
-	}
-	for my $schema (qw(p s))
-	{
-		$c->safe_psql("CREATE SCHEMA $schema; GRANT USAGE ON SCHEMA $schema TO dml_user");
-		must($schema, $script->setup($schema eq 's'));
-		must($schema, join ';', map { "SET $_" } @{ $settings->{common} }, $schema eq 's' ? @{ $settings->{sharded} } : ());
-	}
-	return;
-}
-
 sub random_settings
 {
 	my %on;
@@ -148,230 +95,43 @@ sub random_settings
 		sharded => [ map { "$_ = $on{$_}" } sort keys %on ] };
 }
 
-# ---- one statement -------------------------------------------------------------------------------
-
-sub row_text { return join "\x1f", map { $_ // "\x00" } @{ $_[0] }; }
-
-sub outcome
+sub refused
 {
-	my ($result) = @_;
-	return "error $result->{error}{C}" if $result->{error};
-	return join "\n", join(',', @{ $result->{tags} }), sort map { row_text($_) } @{ $result->{rows} };
-}
-
-sub contents
-{
-	my ($script, $schema, $sql) = @_;
-	my $result = run($schema, $sql // $script->contents);
-	return "contents: error $result->{error}{C} $result->{error}{M}" if $result->{error};
-	return join "\n", sort map { "$_->[0] $_->[1]" } @{ $result->{rows} };
-}
-
-# What an error says, or undef.
-sub said
-{
-	my ($result) = @_;
-	return $result->{error} ? join ' - ', grep { defined } @{ $result->{error} }{qw(M D)} : undef;
-}
-
-my (%refusals, %errors, %tags, $norder, $ndefinitions);
-
-# Runs one statement on both; returns nothing, or what differs: { kind, plain, sharded, message }.
-sub compare
-{
-	my ($script, $statement) = @_;
-	my $sharded = run('s', $statement->{sql}, @{ $statement->{data} // [] });
-	my $code = $sharded->{error} ? $sharded->{error}{C} : '';
-
-	if ($code)
+	my ($script, $statement, $result) = @_;
+	for my $refused (@refused)
 	{
-		for my $refused (@refused)
-		{
-			next unless $statement->{sql} =~ $refused->[0];
-			my $table = $1;
-			my $if = $refused->[3] // '';
-			next unless $code =~ $refused->[1];
-			next if $if eq 'role' && !$script->role || $if eq 'repeatable' && !$script->repeatable || $if eq 'levels' && !$script->levels || $if eq 'triggers' && !$script->triggered($table) || $if eq 'any triggers' && !%{ $script->{triggers} };
-			run('p', 'SELECT 1 / 0') if $script->state ne 'none';
-			$refusals{ $refused->[2] }++;
-			return { ok => 0 };
-		}
-	}
-	my $plain = run('p', $statement->{sql}, @{ $statement->{data} // [] });
-	my $plain_code = $plain->{error} ? $plain->{error}{C} : '';
-	my $keys = $script->levels ? 'k|i|z' : 'k';
-	my %end = (ok => !$plain->{error}, plain_error => $plain->{error}, tag => $plain->{tags}[-1]);
-
-	return { %end, kind => "sharded: $code", message => said($sharded), plain => outcome($plain), sharded => outcome($sharded) }
-	  if $code =~ /^(XX|conn)/ && $plain_code !~ /^XX/;
-	return { %end, timeout => 1 } if grep { $_ eq '57014' } $code, $plain_code;
-	return { %end, order => 1 } if $code ne $plain_code && $code =~ $row_errors && $plain_code =~ $row_errors;
-	# a key that is only taken while rows of a plain table change one after the other (docs/limits.md)
-	return { %end, order => 1, ends_script => 1 } if $plain_code eq '23505' && !$code && $statement->{sql} =~ /\bUPDATE \w+ (?:AS q )?SET (?:(?! WHERE | FROM ).)*\b(?:$keys) = (?:(?! WHERE | FROM |, \w+ = ).)*\b(?:$keys)\b/;
-	my ($one, $two) = (outcome($plain), outcome($sharded));
-	return \%end if $one eq $two;
-	my $kind = $code || $plain_code ? "plain: " . ($plain_code || 'succeeds') . ", sharded: " . ($code || 'succeeds') : 'rows or tag';
-	return { %end, kind => $kind, plain => $one, sharded => $two, message => said($sharded) // said($plain) };
-}
-
-# ---- one script ----------------------------------------------------------------------------------
-
-sub compare_contents
-{
-	my ($script, $end, $sql) = @_;
-	my ($one, $two) = map { contents($script, $_, $sql) } qw(p s);
-	return $end if $one eq $two;
-	my %plain   = map { $_ => 1 } split /\n/, $one;
-	my %sharded = map { $_ => 1 } split /\n/, $two;
-	return { %$end, kind => $two =~ /^contents: (error \w+)/ ? "contents of the sharded tables: $1" : 'contents', plain => join("\n", grep { !$sharded{$_} } sort keys %plain), sharded => join("\n", grep { !$plain{$_} } sort keys %sharded) };
-}
-
-# After DDL, and where a transaction with DDL ends, both sides have the same definitions.
-sub compare_definitions
-{
-	my ($end) = @_;
-	my $result = run('s', q{SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
-	my $found = $result->{error} ? "error $result->{error}{C} $result->{error}{M}" : join "\n", map { row_text($_) } @{ $result->{rows} };
-	$ndefinitions++;
-	return $found eq '' ? $end : { %$end, kind => 'definitions', plain => '', sharded => $found };
-}
-
-# Runs a list of statements again; returns what differs at the last of them, or undef.
-sub replay
-{
-	my ($case, @statements) = @_;
-	my $script = DmlRandom->new(%{ $case->{options} });
-	begin_script($script, $case->{settings});
-	for my $i (0 .. $#statements)
-	{
-		my $end = compare($script, $statements[$i]);
-		$end = compare_contents($script, $end, $statements[$i]{contents}) if !$end->{kind} && $statements[$i]{contents} && $i == $#statements;
-		$end = compare_definitions($end) if !$end->{kind} && $statements[$i]{definitions} && $i == $#statements;
-		if ($end->{kind}) { return $i == $#statements ? $end : undef; }
-		$script->{last} = { sql => $statements[$i]{sql} };
-		$script->done($end->{ok});
+		next unless $statement->{sql} =~ $refused->[0];
+		my $table = $1;
+		my $if = $refused->[3] // '';
+		next unless $result->{error}{C} =~ $refused->[1];
+		next if $if eq 'role' && !$script->role || $if eq 'repeatable' && !$script->repeatable || $if eq 'levels' && !$script->levels || $if eq 'triggers' && !$script->triggered($table) || $if eq 'any triggers' && !%{ $script->{triggers} };
+		return $refused->[2];
 	}
 	return undef;
 }
 
-# Leaves out statements, and settings, as long as the last statement goes on to differ in the same way.
-sub minimise
+# A key that is only taken while rows of a plain table change one after the other (docs/limits.md).
+sub takes_key_in_between
 {
-	my ($case, $kind, @statements) = @_;
-	my $last  = pop @statements;
-	my $left  = $tries;
-	my $chunk = int((@statements + 1) / 2) || 1;
-
-	while ($left > 0)
-	{
-		my $gone = 0;
-		for (my $i = @statements - $chunk; $i > -$chunk && $left > 0; $i -= $chunk)
-		{
-			my $from = $i < 0 ? 0 : $i;
-			my @try = @statements;
-			splice @try, $from, $i < 0 ? $chunk + $i : $chunk;
-			next if @try == @statements;
-			$left--;
-			my $end = replay($case, @try, $last);
-			next unless $end && $end->{kind} eq $kind;
-			@statements = @try;
-			$gone = 1;
-		}
-		last if $chunk == 1 && !$gone;
-		$chunk = int($chunk / 2) || 1 unless $gone && $chunk == 1;
-	}
-	if ($left > 0 && @{ $case->{settings}{sharded} })
-	{
-		my $without = { %$case, settings => { %{ $case->{settings} }, sharded => [] } };
-		my $end = replay($without, @statements, $last);
-		$case->{settings} = $without->{settings} if $end && $end->{kind} eq $kind;
-	}
-	return (@statements, $last);
+	my ($script, $statement, $plain_code, $code) = @_;
+	my $keys = $script->levels ? 'k|i|z' : 'k';
+	return $plain_code eq '23505' && !$code && $statement->{sql} =~ /\bUPDATE \w+ (?:AS q )?SET (?:(?! WHERE | FROM ).)*\b(?:$keys) = (?:(?! WHERE | FROM |, \w+ = ).)*\b(?:$keys)\b/;
 }
 
-sub shown
-{
-	my ($text) = @_;
-	my @lines = split /\n/, $text // '';
-	my $n = @lines;
-	@lines = (@lines[ 0 .. 9 ], "... $n lines") if @lines > 12;
-	return join "\n             ", map { s/\x1f/ | /gr =~ s/\x00/NULL/gr } @lines;
-}
-
-my ($ncompared, $ndiffer, $ntimeouts, $nsucceed) = (0, 0, 0, 0);
-
-sub run_script
-{
-	my ($n) = @_;
-	my %options = (seed => $n, major => $major, features => \@features, levels => $levels && $n % $levels == 0);
-	my $script = DmlRandom->new(%options);
-	my $case = { options => \%options };
-	my @done;
-	my $ddl = 0;
-
-	$case->{settings} = random_settings();
-	begin_script($script, $case->{settings});
-	srand $n;
-	for (1 .. $length)
-	{
-		my $statement = $script->next;
-		note "$n: $statement->{sql}" if $ENV{DML_SHOW};
-		push @done, $statement;
-		my $end = compare($script, $statement);
-		$ncompared++;
-		if ($end->{ends_script})
-		{
-			$norder++;
-			return 1;
-		}
-		$script->done($end->{ok});
-		$statement->{contents} = $script->contents if $script->state ne 'aborted' && !$script->role;
-		$end = compare_contents($script, $end) if !$end->{kind} && $statement->{contents};
-		$ddl = 1 if $statement->{sql} =~ /^(?:ALTER|CREATE|DROP|COMMENT|GRANT|REVOKE|TRUNCATE|VACUUM|REINDEX)/;
-		if ($ddl && !$end->{kind} && $script->state ne 'aborted' && !$script->role && ($_ == $length || $statement->{sql} =~ /^(?:ALTER|CREATE|DROP|COMMIT|ROLLBACK)/))
-		{
-			$statement->{definitions} = 1;
-			$end = compare_definitions($end);
-			$ddl = 0 if $script->state eq 'none';
-		}
-		if ($end->{kind})
-		{
-			$ndiffer++;
-			return report($case, $end, @done) if $max_diags-- > 0;
-			diag "seed $n: $end->{kind}: $statement->{sql}";
-			return 0;
-		}
-		$ntimeouts++ if $end->{timeout};
-		$norder++ if $end->{order};
-		$nsucceed++ if $end->{ok};
-		$tags{ ($end->{tag} // '') =~ s/ \d.*//r }++ if $end->{ok};
-		$errors{"$end->{plain_error}{C} $end->{plain_error}{M}" =~ s/"[^"]*"/?/gr}++ if $end->{plain_error};
-	}
-	return 1;
-}
-
-sub report
-{
-	my ($case, $end, @done) = @_;
-	my @short = $tries > 0 ? minimise($case, $end->{kind}, @done) : @done;
-	my $again = replay($case, @short);
-
-	diag "seed $case->{options}{seed}: $end->{kind}" . ($again ? '' : ' (not found again)');
-	diag '  settings:  ' . join '; ', @{ $case->{settings}{common} }, @{ $case->{settings}{sharded} };
-	diag '  statement: ' . $_->{sql} . ($_->{data} ? ' <- ' . join '', map { s/\n/\\n/r } @{ $_->{data} } : '') for @short;
-	diag '  message:   ' . ($end->{message} // '');
-	diag '  plain:     ' . shown(($again // $end)->{plain});
-	diag '  sharded:   ' . shown(($again // $end)->{sharded});
-	return 0;
-}
+my $pair = PairedScript->new($c,
+	make => sub { return DmlRandom->new(@_) }, settings => \&random_settings, refused => \&refused, tolerated => \&takes_key_in_between,
+	length => $length, tries => $tries, show => $ENV{DML_SHOW},
+	on_node => 'GRANT USAGE ON SCHEMA s TO dml_user', on_schema => 'DO $$ BEGIN EXECUTE format($f$GRANT USAGE ON SCHEMA %I TO dml_user$f$, current_schema); END $$');
 
 # ---- all -----------------------------------------------------------------------------------------
 
+my $count = $pair->{count};
 my $nscripts = 0;
-while ($ncompared < $nstatements)
+while ($count->{statements} < $nstatements)
 {
 	last if $seconds && time - $started > $seconds;
-	ok(run_script($seed + $nscripts), 'script of seed ' . ($seed + $nscripts));
+	my $n = $seed + $nscripts;
+	ok($pair->run_script(seed => $n, major => $major, features => \@features, levels => $levels && $n % $levels == 0), "script of seed $n");
 	$nscripts++;
 	if ($nscripts % 10 == 0)
 	{
@@ -379,15 +139,15 @@ while ($ncompared < $nstatements)
 		is("@left", ' ', 'no prepared transaction is left');
 	}
 }
-note sprintf '%d scripts, %d statements, %d differ, %d succeed in both, %d took too long, %d with another error of the same statement, %.1f s', $nscripts, $ncompared, $ndiffer, $nsucceed,
-  $ntimeouts, $norder // 0, time - $started;
-note sprintf '%d times definitions compared', $ndefinitions // 0;
-note "$refusals{$_} times refused: $_" for sort keys %refusals;
-note 'commands: ' . join ', ', map { "$_ $tags{$_}" } sort keys %tags;
-note "$errors{$_} times in both: $_" for sort { $errors{$b} <=> $errors{$a} } keys %errors;
+note sprintf '%d scripts, %d statements, %d differ, %d succeed in both, %d took too long, %d with another error of the same statement, %.1f s', $nscripts,
+  @$count{qw(statements differ succeed timeouts order)}, time - $started;
+note "$count->{definitions} times definitions compared";
+note "$pair->{refusals}{$_} times refused: $_" for sort keys %{ $pair->{refusals} };
+note 'commands: ' . join ', ', map { "$_ $pair->{tags}{$_}" } sort keys %{ $pair->{tags} };
+note "$pair->{errors}{$_} times in both: $_" for sort { $pair->{errors}{$b} <=> $pair->{errors}{$a} } keys %{ $pair->{errors} };
 if ($default)
 {
-	cmp_ok($ncompared - $ndiffer, '>=', 600, 'at least 600 statements ended the same in both');
-	cmp_ok($nsucceed, '>=', 400, 'at least 400 of them without an error');
+	cmp_ok($count->{statements} - $count->{differ}, '>=', 600, 'at least 600 statements ended the same in both');
+	cmp_ok($count->{succeed}, '>=', 400, 'at least 400 of them without an error');
 }
 done_testing();

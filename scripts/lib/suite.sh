@@ -14,6 +14,11 @@
 NPASSED=0
 NFAILED=0
 
+# Seconds that a TAP file may take, lines of its output that are shown when it fails, environment variables for it.
+SUITE_LIMIT=900
+SUITE_LINES=40
+SUITE_VARIABLES=()
+
 # TAP files that may run at the same time; those that do, and since when: by their processes.
 SUITE_JOBS=1
 SUITE_RUNNING=()
@@ -285,7 +290,7 @@ suite_tap_start() {
 
 	mkdir -p "$dir/tmp_check" "$dir/tmp"
 	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$dir"
-	start_limited 900 env PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" PG_CONFIG="$SUITE_PG_CONFIG" \
+	start_limited "$SUITE_LIMIT" env "${SUITE_VARIABLES[@]}" PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" PG_CONFIG="$SUITE_PG_CONFIG" \
 		TESTDIR="$dir" TMPDIR="$dir/tmp" \
 		TESTDATADIR="$dir/tmp_check" TESTLOGDIR="$dir/tmp_check/log" top_builddir="$SUITE_SRC" \
 		PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=180 LC_ALL=C \
@@ -326,7 +331,7 @@ suite_tap_end() {
 		} >>"$SUITE_TMP/short"
 		{
 			printf -- '--- %s\n' "$file"
-			grep -v '^ok ' "$dir.out" | tail -n 40 || true
+			grep -v '^ok ' "$dir.out" | tail -n "$SUITE_LINES" || true
 			show_tail "$dir/tmp_check/log/regress_log_$name" 30
 			suite_show_servers "$dir/tmp_check/log/$name"
 		} >>"$SUITE_TMP/details"

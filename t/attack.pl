@@ -1,0 +1,166 @@
+# Random statements on sharded tables against the same statements on plain ones: queries (SqlRandom.pm), writes and DDL
+# (DmlRandom.pm), and unusual forms and names (ShapeRandom.pm), each under modes of the planner (PlannerModes.pm). scripts/attack
+# runs this file for as long as one likes.
+#
+#   ATTACK_SEED=n     the first seed; each query and each script has its own, one more than the one before (1)
+#   ATTACK_SECONDS=n  no new query or script after so many seconds; 0: two hundred queries and two scripts of a kind (0)
+#   ATTACK_KINDS=s    comma-separated: of queries, writes, shapes these, in turn (queries,writes)
+#   ATTACK_SHAPES=s   comma-separated: only these kinds of statements (ShapeRandom.pm has their names)
+#   ATTACK_SKIP=s     no statement of a script that matches this pattern, such as what is known to differ
+#   ATTACK_LENGTH=n   statements of one script (60)
+#   ATTACK_TRIES=n    try so many times to make a script that differs smaller (30)
+#   ATTACK_SHOW=1     print every statement of a script
+#
+# What differs is made smaller and printed: SQLSTATE, command tag, rows, contents of all tables. Internal errors (XX...), broken
+# connections, and crashes in a server's log are failures, too. What the sharded tables refuse (0A000) is counted by its message.
+
+use strict;
+use warnings;
+
+use DmlRandom;
+use PairedRun;
+use PairedScript;
+use PlannerModes;
+use PostgreSQL::Test::Utils;
+use ShapeRandom;
+use ShardCluster;
+use SqlRandom;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $seed    = $ENV{ATTACK_SEED} || 1;
+my $seconds = $ENV{ATTACK_SECONDS} || 0;
+my @kinds   = split /,/, $ENV{ATTACK_KINDS} || 'queries,writes';
+my @shapes  = $ENV{ATTACK_SHAPES} ? split /,/, $ENV{ATTACK_SHAPES} : @ShapeRandom::features;
+my $started = time;
+
+my $c = ShardCluster->new(
+	nodes            => 2,
+	coordinator_conf => "log_min_messages = fatal\nmax_parallel_workers = 4\n",
+	node_conf        => "log_min_messages = fatal\n");
+my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
+my $modes = PlannerModes->new($c->coordinator);
+my %made;
+
+for my $server ($c->coordinator, $c->nodes)
+{
+	$server->safe_psql('postgres', 'CREATE ROLE dml_user LOGIN; GRANT USAGE ON SCHEMA public TO dml_user');
+}
+$c->safe_psql("CREATE USER MAPPING FOR dml_user SERVER node$_ OPTIONS (user 'dml_user', password_required 'false')") for 1, 2;
+
+# ---- queries -------------------------------------------------------------------------------------
+
+# Their tables stay; those of scripts are made for each script, in schemas of the same names.
+my $queries = PairedRun->new($c, '15s');
+my $nqueries = 0;
+
+sub run_queries
+{
+	my ($from, $until) = @_;
+	my $ok = 1;
+
+	if (!$made{queries})
+	{
+		$c->safe_psql("DROP SCHEMA IF EXISTS $_ CASCADE") for qw(p s);
+		$_->safe_psql('postgres', 'DROP SCHEMA IF EXISTS s CASCADE') for $c->nodes;
+		$queries->fill_schema($_, 1) for qw(p s);
+		$made{queries} = 1;
+	}
+	for my $n ($from .. $from + 99)
+	{
+		last if $until && time > $until;
+		srand $n;
+		my $case = random_case($n, [], joins => rand() < 0.5);
+		my @names = $modes->choose;
+		my %in = map { $_ => 1 } @names;
+		my %why;
+
+		$case->{settings} = [ $modes->settings(@names) ];
+		$case->{executions} = $in{prepared} ? 7 : 1 if !$case->{params} && ($in{generic} || $in{custom} || $in{prepared});
+		$case->{cursor} = 1 + int rand 7 if $in{cursor};
+		$nqueries++;
+		next if $queries->agree($case, \%why);
+		$queries->report($case, \%why);
+		$ok = 0;
+	}
+	return $ok;
+}
+
+# ---- scripts -------------------------------------------------------------------------------------
+
+sub refused
+{
+	my ($script, $statement, $result) = @_;
+	my $error = $result->{error};
+	return undef if $error->{C} ne '0A000' && !($script->isa('DmlRandom') && $error->{C} =~ /^(?:42P16|25001|42809|42703)$/);
+	return "$error->{C} $error->{M}" =~ s/"[^"]*(?:""[^"]*)*"|\d+/?/gr;
+}
+
+# A key that is only taken while rows of a plain table change one after the other (docs/limits.md).
+sub takes_key_in_between
+{
+	my ($script, $statement, $plain_code, $code) = @_;
+	return $plain_code eq '23505' && !$code && $statement->{sql} =~ /UPDATE/;
+}
+
+my %scripts = map { my $class = $_; $class => PairedScript->new($c,
+	make => sub { return $class->new(@_) }, settings => sub { return { common => [], sharded => [ $modes->settings($modes->choose) ] } },
+	refused => \&refused, tolerated => \&takes_key_in_between, length => $ENV{ATTACK_LENGTH} || 60, tries => $ENV{ATTACK_TRIES} // 30, show => $ENV{ATTACK_SHOW}, skip => $ENV{ATTACK_SKIP},
+	on_node => 'GRANT USAGE ON SCHEMA s TO dml_user', on_schema => 'DO $$ BEGIN EXECUTE format($f$GRANT USAGE ON SCHEMA %I TO dml_user$f$, current_schema); END $$') } qw(DmlRandom ShapeRandom);
+
+sub run_script
+{
+	my ($class, $n, %options) = @_;
+	my ($other) = grep { $_ ne $class } keys %scripts;
+
+	$scripts{$other}->end_sessions;
+	(delete $queries->{client}{$_})->close for keys %{ $queries->{client} };
+	delete $made{queries};
+	return $scripts{$class}->run_script(seed => $n, major => $major, %options);
+}
+
+# ---- all -----------------------------------------------------------------------------------------
+
+my ($collation) = grep { ($c->psql("CREATE COLLATION public.other ($_)"))[0] == 0 }
+  ("provider = icu, locale = 'de'", "locale = 'en_US.utf8'", "locale = 'C.utf8'", "locale = 'POSIX'");
+$_->safe_psql('postgres', "CREATE COLLATION public.other ($collation)") for $c->nodes;
+
+my %run = (
+	queries => sub { return run_queries($_[0] * 100, $seconds ? time + $seconds / 4 : undef) },
+	writes  => sub { return run_script('DmlRandom', $_[0], levels => $_[0] % 3 == 0) },
+	shapes  => sub { return run_script('ShapeRandom', $_[0], features => \@shapes) });
+my @unknown = grep { !$run{$_} } @kinds;
+die "there is no \"@unknown\"; there are: @{[ join ', ', sort keys %run ]}" if @unknown;
+
+note "seed $seed, PostgreSQL $major";
+my $n = $seed;
+my %done;
+my $is_over = sub { return $seconds ? time - $started >= $seconds : $n >= $seed + 2 };
+until ($is_over->())
+{
+	for my $kind (@kinds)
+	{
+		last if $seconds && $done{$kind} && $is_over->();
+		ok($run{$kind}->($n), "$kind of seed $n");
+		$done{$kind}++;
+	}
+	$n++;
+}
+
+my @left = map { $_->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts') } $c->nodes;
+is("@left", ' ', 'no prepared transaction is left');
+for my $server ($c->coordinator, $c->nodes)
+{
+	my @crashes = grep { /was terminated by signal|TRAP:|PANIC:/ } split /\n/, slurp_file($server->logfile);
+	is(join("\n", @crashes), '', $server->name . ' has not crashed');
+}
+note "$nqueries queries";
+for my $class (sort keys %scripts)
+{
+	my $script = $scripts{$class};
+	note sprintf '%s: %d statements, %d differ, %d succeed in both, %d took too long, %d with another error of the same statement', $class, @{ $script->{count} }{qw(statements differ succeed timeouts order)};
+	note "$class: $script->{refusals}{$_} times refused: $_" for sort keys %{ $script->{refusals} };
+	note "$class: $script->{errors}{$_} times in both: $_" for sort { $script->{errors}{$b} <=> $script->{errors}{$a} } keys %{ $script->{errors} };
+	note "$class: commands: " . join ', ', map { "$_ $script->{tags}{$_}" } sort keys %{ $script->{tags} };
+}
+done_testing();
