@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use File::Copy;
 use ShardCluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -163,6 +164,19 @@ $mixed->query_safe("$limit BEGIN; UPDATE t SET v = v + 1");
 is($c->node_safe_psql(1, $encrypted) . $c->node_safe_psql(2, $encrypted), 'ft', 'one is reached without TLS, one with it');
 $mixed->query_safe('COMMIT');
 $mixed->quit;
+
+# A client that reaches the coordinator over TLS, with a Sync after each statement and after several (pipelines).
+my $own = $c->coordinator->data_dir;
+my $pipeline = "$dir/pipeline.sql";
+copy($c->node(2)->data_dir . "/server.$_", "$own/server.$_") or die $! for qw(crt key);
+chmod 0600, "$own/server.key";
+$c->coordinator->append_conf('postgresql.conf', "ssl = on\n");
+$c->coordinator->restart;
+append_to_file($pipeline, join "\n", '\set k random(1001, 3000)', ('UPDATE t SET v = v + 1 WHERE id = :k;') x 2, '\startpipeline', ('UPDATE t SET v = v + 1 WHERE id = :k;') x 3, '\endpipeline', '');
+my $sum = $c->safe_psql('SELECT sum(v) FROM t');
+$c->coordinator->command_checks_all([ 'pgbench', '-n', '-c', '5', '-t', '10', '-M', 'extended', '-f', $pipeline, 'host=127.0.0.1 dbname=postgres sslmode=require port=' . $c->coordinator->port ],
+	0, [qr{processed: 50/50}], [qr/^(?!.*ERROR)/s], 'a client with TLS: single statements and pipelines');
+is($c->safe_psql("SELECT sum(v) - $sum FROM t"), 250, 'each update counted once');
 
 # Two addresses for a node, of which the first one is nobody's: again another socket.
 my ($host, $port) = $c->node_address(2);
