@@ -138,7 +138,7 @@ like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'connect_timeout: stateme
 usleep(1_500_000);
 like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'connect_timeout: begins anew with the next statement');
 $client->query('SET statement_timeout = 0');
-like(state_of($client, 'SELECT v FROM t'), qr/^08001 could not connect to node "node1"/, 'connect_timeout: its end');
+like(state_of($client, 'SELECT v FROM t'), qr/^58000 could not connect to node "node1"/, 'connect_timeout: its end');
 $proxy->clear;
 $client->close;
 
@@ -229,7 +229,7 @@ like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'down: time-out');
 $c->stop_node(1);
 $proxy->clear;
 $client->query('SET statement_timeout = 0');
-like(state_of($client, 'SELECT v FROM t'), qr/^08001 could not connect to node "node1"/, 'down: an error');
+like(state_of($client, 'SELECT v FROM t'), qr/^58000 could not connect to node "node1"/, 'down: an error');
 $c->start_node(1);
 like(state_of($client, 'SELECT v FROM t'), qr/^\d+$/, 'up again');
 $client->close;

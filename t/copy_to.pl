@@ -264,7 +264,7 @@ $c->node_safe_psql($node, "CREATE OR REPLACE VIEW $shard AS SELECT r.* FROM real
 	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 	$c->kill9_node($node);
 	my (undef, undef, $errors) = $c->wait_sql($session);
-	like($errors, qr/ERROR:  08006: lost connection to node "node$node"/, 'a node that dies in mid-way fails the COPY, and is named');
+	like($errors, qr/ERROR:  58000: lost connection to node "node$node"/, 'a node that dies in mid-way fails the COPY, and is named');
 	like($errors, qr/DETAIL: .*shard public\.big_\d+/s, 'so is the shard');
 	$c->start_node($node);
 	$c->node_safe_psql($node, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO " . ($shard =~ s/.*\.//r));

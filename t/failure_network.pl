@@ -153,7 +153,7 @@ SKIP:
 	$loader->start_query('UPDATE t SET v = v + 1');
 	my $connector = WireClient->new($c->coordinator, 'postgres');
 	$connector->start_query('SELECT sum(v) FROM t');
-	for my $case ([ 'connecting', $connector, 12, '08001' ], [ 'a statement that waits', $reader, 40, '08006' ], [ 'a statement that is sent', $loader, 40, '08006' ])
+	for my $case ([ 'connecting', $connector, 12, '58000' ], [ 'a statement that waits', $reader, 40, '58000' ], [ 'a statement that is sent', $loader, 40, '58000' ])
 	{
 		my ($name, $session, $seconds, $code) = @$case;
 		my $result = $session->finish_query($seconds + 10);

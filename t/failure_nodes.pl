@@ -44,7 +44,7 @@ sub all_fail
 
 # Down
 $c->stop_node(2, 'immediate');
-all_fail(qr/08001.*node2/s, 'node is down', 8);
+all_fail(qr/58000.*node2/s, 'node is down', 8);
 $c->start_node(2);
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'the node is back');
 
@@ -90,7 +90,7 @@ close $fh;
 $c->node(2)->reload;
 my ($mapping) = $c->safe_psql("SELECT umoptions FROM pg_user_mappings WHERE srvname = 'node2'");
 $c->safe_psql("DROP USER MAPPING FOR CURRENT_USER SERVER node2; CREATE USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (user 'app', password 'wrong-secret')");
-all_fail(qr/(08001|28P01).*(node2.*password authentication failed|password authentication failed.*node2)/s, 'wrong password', 8);
+all_fail(qr/(58000|28P01).*(node2.*password authentication failed|password authentication failed.*node2)/s, 'wrong password', 8);
 $c->safe_psql("ALTER USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (SET password 'right-secret')");
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'right password');
 
@@ -134,7 +134,7 @@ for my $mode ('on', 'off')
 }
 
 # add_node refuses what is not there.
-$c->psql_fails_like("SELECT shardfdw.add_node('node3', '127.0.0.1', 1)", qr/08001/, 'add_node: nobody listens');
+$c->psql_fails_like("SELECT shardfdw.add_node('node3', '127.0.0.1', 1)", qr/58000/, 'add_node: nobody listens');
 $c->psql_fails_like('SELECT shardfdw.add_node(\'node3\', \'127.0.0.1\', ' . $c->node(1)->port . ", 'no_such_db')", qr/no_such_db/, 'add_node: no such database');
 is($c->safe_psql("SELECT count(*) FROM pg_foreign_server WHERE srvname = 'node3'"), '0', 'add_node leaves nothing behind');
 $c->psql_fails_like("SELECT shardfdw.remove_node('node2')", qr/node2/, 'remove_node refuses while there are shards');

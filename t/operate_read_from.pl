@@ -127,7 +127,7 @@ like($error, qr/no standby of node "node1" can be read.*DETAIL:  Standby \d: It 
 like($error, qr/no standby of node "node1" can be read.*DETAIL:  Standby \d: Its data may be \d+ ms old, and shardfdw.max_standby_lag is 0 ms/s, 'so is what others have committed, with a bound of zero');
 is($c->safe_psql("SET shardfdw.read_from = 'any'; SET shardfdw.max_standby_lag = 0; SELECT v FROM t WHERE id = $key"), '7', 'primaries have no lag');
 $c->safe_psql(q{CREATE FUNCTION tries(n int) RETURNS text LANGUAGE plpgsql AS $$DECLARE r text := ''; BEGIN
-	FOR i IN 1 .. n LOOP BEGIN r := r || (SELECT count(*) FROM t); EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN r := r || 'e'; END; END LOOP; RETURN r; END$$});
+	FOR i IN 1 .. n LOOP BEGIN r := r || (SELECT count(*) FROM t); EXCEPTION WHEN system_error THEN r := r || 'e'; END; END LOOP; RETURN r; END$$});
 is($c->safe_psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT tries(2)"), 'ee', 'an error that was caught has chosen nothing');
 # what functions of a statement that writes read is written
 $c->safe_psql(q{CREATE TABLE local (n int); CREATE FUNCTION v_of(k int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT v FROM t WHERE id = k); END';

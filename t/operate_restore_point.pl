@@ -174,7 +174,7 @@ SKIP:
 	my $done = $writer->finish_query($deadline);
 	ok($done && !$done->{error}, 'not for a node that hangs');
 	my $error = $point->finish_query($deadline)->{error};
-	like("$error->{C}: $error->{M}", qr/08006: node "node2" did not answer in time/, 'the point fails');
+	like("$error->{C}: $error->{M}", qr/58000: node "node2" did not answer in time/, 'the point fails');
 	$c->sigcont_node(2);
 	ok(!$command->finish_query($deadline)->{error}, 'the command does not');
 	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'slow'}), 0, 'it is none');

@@ -71,7 +71,7 @@ for my $connections (1, 8)
 $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 pass('the node was told to stop');
 
-# It sleeps after its first rows, and dies then: 08006, with the rows before it delivered or not.
+# It sleeps after its first rows, and dies then: 58000, with the rows before it delivered or not.
 $c->node_safe_psql($node, "CREATE OR REPLACE VIEW $shard AS SELECT id, CASE WHEN v >= 5000 THEN v + length(pg_sleep(600)::text) ELSE v END AS v, pad FROM real_rows");
 for my $connections (1, 8)
 {
@@ -80,7 +80,7 @@ for my $connections (1, 8)
 	$c->kill9_node($node);
 	my ($status, $out, $err) = $c->wait_sql($session);
 	isnt($status, 0, "a node is killed in mid-merge, $connections connections: an error");
-	like($err, qr/ERROR:  08006/, 'its SQLSTATE');
+	like($err, qr/ERROR:  58000/, 'its SQLSTATE');
 	like($err, qr/node$node/, 'it names the node');
 	$c->start_node($node);
 }

@@ -384,7 +384,7 @@ my %outcomes = (
 		release_postgres_fdw switch_postgres_fdw},
 	'55000 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
 		judge_coordinator},
-	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+	'58000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		add_coordinator add_node},
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw declare_commits_received take_over_coordinator},

@@ -333,7 +333,7 @@ END $$;
 });
 $c->shard_table('trc', 'id', shards => 4);
 $c->safe_psql('CREATE TRIGGER b BEFORE INSERT ON trc FOR EACH ROW EXECUTE FUNCTION swallow()');
-like(failure('INSERT INTO trc SELECT g, g * 20 FROM generate_series(1, 20) g'), qr/ERROR:  08006: rows that were on their way to a node are lost/, 'a trigger cannot hide that rows were refused');
+like(failure('INSERT INTO trc SELECT g, g * 20 FROM generate_series(1, 20) g'), qr/ERROR:  58000: rows that were on their way to a node are lost/, 'a trigger cannot hide that rows were refused');
 is($c->safe_psql('INSERT INTO trc SELECT g, g FROM generate_series(1, 20) g; SELECT count(*) FROM trc'), '20', 'and it goes on after that');
 $c->safe_psql('DROP TRIGGER c ON tr; DROP TRIGGER s ON tr; DELETE FROM tr; TRUNCATE log; CREATE TRIGGER a AFTER INSERT OR UPDATE OR DELETE ON tr FOR EACH ROW EXECUTE FUNCTION after_row()');
 $c->safe_psql('INSERT INTO tr VALUES (1, 1), (2, 2), (3, 3); UPDATE tr SET v = v * 10 WHERE id < 3; DELETE FROM tr WHERE id > 1');

@@ -245,7 +245,7 @@ BEGIN
 	LOOP
 		IF r.status = 'error' THEN
 			RAISE EXCEPTION USING
-				ERRCODE = CASE r."check" WHEN 'connect' THEN 'sqlclient_unable_to_establish_sqlconnection'
+				ERRCODE = CASE r."check" WHEN 'connect' THEN 'system_error'
 							ELSE 'object_not_in_prerequisite_state' END,
 				MESSAGE = format('could not add node "%s"', name),
 				DETAIL = format('%s: %s', r."check", r.detail),

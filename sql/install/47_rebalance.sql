@@ -104,7 +104,7 @@ BEGIN
 		SELECT jsonb_object_agg(z.shard::oid, z.size_bytes), min(z.node) FILTER (WHERE z.size_bytes IS NULL AND z.node = ANY (nodes)) INTO sizes, unknown
 		FROM shardfdw.shard_sizes() z;
 		IF unknown IS NOT NULL THEN
-			RAISE EXCEPTION USING ERRCODE = 'connection_failure', MESSAGE = format('the sizes of the shards of node "%s" are not known', unknown),
+			RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('the sizes of the shards of node "%s" are not known', unknown),
 				HINT = 'Repair the node, or use strategy ''count'', which asks no node.';
 		END IF;
 	END IF;
@@ -124,7 +124,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.rebalance_plan(text, double precision, name) IS
-	'Plans moves after which the nodes carry their shares: of bytes (and 100 MB for each group), or of the count of groups, divided by the server option capacity (1 by default). Nodes that do not accept shards (option accepts_shards), and the one that is to be drained, are emptied. threshold: how far from the mean a node may be; only shards that the caller may move, and that are not pinned, are moved. Returns the moves in order: a shard, all that go with it, their bytes (null for strategy count), nodes, and the highest use of a node as a multiple of the mean before and after; raises invalid_parameter_value, undefined_object, object_not_in_prerequisite_state, and connection_failure for a node that does not answer.';
+	'Plans moves after which the nodes carry their shares: of bytes (and 100 MB for each group), or of the count of groups, divided by the server option capacity (1 by default). Nodes that do not accept shards (option accepts_shards), and the one that is to be drained, are emptied. threshold: how far from the mean a node may be; only shards that the caller may move, and that are not pinned, are moved. Returns the moves in order: a shard, all that go with it, their bytes (null for strategy count), nodes, and the highest use of a node as a multiple of the mean before and after; raises invalid_parameter_value, undefined_object, object_not_in_prerequisite_state, and system_error for a node that does not answer.';
 
 CREATE FUNCTION shardfdw_internal.move_step(shard regclass, source name, target name, mode text, verify boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -409,7 +409,7 @@ BEGIN
 		FROM shardfdw.coordinator_identity() i, pg_extension e WHERE e.extname = 'shardfdw'$q$], 'autocommit', false) q;
 	IF NOT a.ok THEN
 		problem := a.message;
-		hint := CASE WHEN a.sqlstate LIKE '08%' THEN 'Check that the server runs, and the host, port, database, user and password given.'
+		hint := CASE WHEN a.sqlstate = '58000' THEN 'Check that the server runs, and the host, port, database, user and password given.'
 			ELSE 'Restore a dump of this database there: pg_dump | PGOPTIONS=''-c shardfdw.enable_ddl_propagation=off'' psql.' END;
 	ELSIF a.fields[1] = (SELECT i.identity FROM shardfdw.coordinator_identity() i) THEN
 		RETURN a.fields[1];
@@ -428,12 +428,12 @@ BEGIN
 	ELSE
 		RETURN a.fields[1];
 	END IF;
-	RAISE EXCEPTION USING ERRCODE = CASE WHEN a.sqlstate LIKE '08%' THEN 'sqlclient_unable_to_establish_sqlconnection' ELSE 'object_not_in_prerequisite_state' END,
+	RAISE EXCEPTION USING ERRCODE = CASE WHEN a.sqlstate = '58000' THEN 'system_error' ELSE 'object_not_in_prerequisite_state' END,
 		MESSAGE = format('could not add coordinator "%s"', name), DETAIL = problem, HINT = hint;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.judge_coordinator(name) IS
-	'Asks a server whether it can be a coordinator beside this one. Returns its identity; raises object_not_in_prerequisite_state, sqlclient_unable_to_establish_sqlconnection.';
+	'Asks a server whether it can be a coordinator beside this one. Returns its identity; raises object_not_in_prerequisite_state, system_error.';
 
 CREATE FUNCTION shardfdw_internal.copy_references_to_peer(peer name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -255,7 +255,7 @@ check_not_redirected(Oid serverid)
 {
 	if (list_member_oid(redirected, serverid))
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("cannot write to node \"%s\" in this transaction", GetForeignServer(serverid)->servername),
 				 errdetail("It could not be connected to when the transaction read copies of its shards."),
 				 errhint("The transaction might succeed if retried.")));

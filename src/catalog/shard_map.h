@@ -166,7 +166,7 @@ extern const ShardMap *shard_map_as_of(const ShardMap *map, const char *snapshot
 /*
  * A copy of map, in the current context, that has its shards on servers (one for each shard; InvalidOid: where it is),
  * for reading copies of them.  Until the transaction ends it must not write to what it reads elsewhere, since it would
- * not see that: shard_map_lock() and its kind raise ERRCODE_CONNECTION_FAILURE then.
+ * not see that: shard_map_lock() and its kind raise ERRCODE_SYSTEM_ERROR then.
  */
 extern const ShardMap *shard_map_redirect(const ShardMap *map, const Oid *servers);
 

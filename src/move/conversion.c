@@ -151,7 +151,7 @@ commit_on_nodes(const ShardConversion *conversion)
 {
 	if (!shard_move_commit_confirmed())
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, conversion->id),
 				 errdetail("The table stays as it was."),
 				 errhint("Start again when the node answers.")));

@@ -241,7 +241,7 @@ commit(Applied *sub)
 {
 	if (!shard_move_commit_confirmed())
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("a node did not confirm a commit of subscription \"%s\"", sub->name)));
 }
 

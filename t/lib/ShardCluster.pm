@@ -310,9 +310,10 @@ sub end_sessions_on
 	$self->node_safe_psql($_, q{
 		DO $$
 		BEGIN
-			PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%';
 			WHILE EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%')
 			LOOP
+				-- A session that was still being opened is terminated in a later round.
+				PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%';
 				PERFORM pg_sleep(0.002), pg_stat_clear_snapshot();
 			END LOOP;
 		END $$}) for @i ? @i : 1 .. @{ $self->{nodes} };

@@ -117,7 +117,7 @@ sub _client
 			1;
 		};
 		next if $ok;
-		print $ledger "error $tid 08006 $@" =~ s/\n(?!\z)/ /gr;
+		print $ledger "error $tid 58000 $@" =~ s/\n(?!\z)/ /gr;
 		undef $session;
 		usleep(50_000);
 	}

@@ -433,7 +433,7 @@ copy_rows(ShardTableImport *import)
 		import->progress.nrows += shard_import_copy_load(&copy, &import->table, shard_guc_max_move_rate_kb > 0 ? Min(CHUNK_BYTES, (int64) shard_guc_max_move_rate_kb * 1024) : CHUNK_BYTES);
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
+					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, import->id),
 					 errhint("Start again when the node answers.")));
 		import->progress.nbytes += copy.nbytes;
@@ -761,7 +761,7 @@ close_source(ShardTableImport *import)
 	{
 		import->phase = IMPORT_BEGUN;
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("the source was lost while it was to be closed"),
 				 errdetail("Its table takes writes as before."),
 				 errhint("Start the import again.")));

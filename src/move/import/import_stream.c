@@ -76,7 +76,7 @@ write_batch(ShardImportStream *stream)
 		shard_import_batches_write(list_make1(stream->target.batch));
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
+					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, follower->id),
 					 errhint("Start again when the node answers.")));
 		follower->progress->nchanges += shard_import_batch_count(stream->target.batch);

@@ -145,7 +145,7 @@ shard_slot_next(ShardSlot *slot, const char **data, int *len)
 			/* the source ends the stream when it stops, or because of an error */
 			PQclear(shard_link_result(slot->link, NULL));
 			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
+					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("node \"%s\" has ended the stream of changes", slot->link->node)));
 		}
 		if (slot->message[0] == 'w' && *len >= DATA_HEADER)

@@ -196,7 +196,7 @@ check_not_lost(ShardCopySet *set)
 {
 	if (set->lost)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("rows that were on their way to a node are lost")));
 }
 

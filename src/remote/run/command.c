@@ -188,7 +188,7 @@ advance_in_time(ShardCommandRun *run, int laneno)
 
 	if (events != 0 && run->deadline != 0 && GetCurrentTimestamp() >= run->deadline)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("node \"%s\" has not answered within %d ms", run->lanes[laneno].conn->node, run->timeout_ms)));
 	return events;
 }

@@ -109,7 +109,7 @@ raise_failure(ShardBroadcast *item)
 	if (res || PQstatus(item->conn->pg) == CONNECTION_BAD)
 		shard_error_report(ERROR, res, item->conn, NULL, NULL);
 	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
+			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("node \"%s\" did not answer in time for a snapshot over all nodes", item->conn->node)));
 }
 

@@ -125,7 +125,7 @@ choose_server(ShardReadNode *node)
 		}
 	}
 	ereport(ERROR,
-			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			(errcode(ERRCODE_SYSTEM_ERROR),
 			 shard_read_primary_is_lost(node) ?
 			 errmsg("neither the primary nor a standby of node \"%s\" can be read", name) :
 			 errmsg("no standby of node \"%s\" can be read", name),

@@ -16,7 +16,7 @@
  * Nodes for which nobody has called this are read from their primaries.
  *
  * Waits for connections and answers, where shardfdw.read_from is not 'primary'.
- * Errors: ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION where no server of a node
+ * Errors: ERRCODE_SYSTEM_ERROR where no server of a node
  * may be read; the detail says of each why.
  */
 extern void shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid);

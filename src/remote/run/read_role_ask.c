@@ -36,7 +36,7 @@ read_answer(ShardConn *conn, volatile Answer *answer)
 		{
 			conn->state = SHARD_CONN_BROKEN;
 			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
+					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("node \"%s\" has not answered within %d ms", conn->node, SHARD_READ_ANSWER_MS)));
 		}
 		if (res == NULL)
@@ -104,7 +104,7 @@ means_lost(const ErrorData *error)
 		case ERRCODE_OPERATOR_INTERVENTION:
 			return error->sqlerrcode != ERRCODE_QUERY_CANCELED;
 		default:
-			return error->sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS;
+			return error->sqlerrcode == ERRCODE_SYSTEM_ERROR || error->sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS;
 	}
 }
 
@@ -179,7 +179,7 @@ shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer
 		taken = NULL;
 		error = catch_lost(cxt);
 		/* that it could not be connected to goes without saying; an error of the server is a message */
-		*reason = error->sqlerrcode == ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION && error->detail ?
+		*reason = error->sqlerrcode == ERRCODE_SYSTEM_ERROR && error->detail ?
 			error->detail : error->message;
 	}
 	PG_END_TRY();

@@ -211,7 +211,7 @@ check_standby(ShardPool *pool, ShardConn *conn)
 	pool->proved_at = 0;
 	conn->invalidated = true;
 	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
+			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("node \"%s\" is not as far as it was a moment ago", conn->node),
 			 errdetail("It has been started anew, or its address leads to several servers."),
 			 errhint("Run the statement again.")));
@@ -525,7 +525,7 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 				return SHARD_STREAM_DONE;
 			case STREAM_LOST:
 				ereport(ERROR,
-						(errcode(ERRCODE_CONNECTION_FAILURE),
+						(errcode(ERRCODE_SYSTEM_ERROR),
 						 errmsg("rows of a node are no longer available"),
 						 errdetail("Its connection was closed or taken away.")));
 				break;
@@ -583,7 +583,7 @@ shard_stream_make_room(ShardStream *queued)
 	/* the ones that the query waited for are gone by now */
 	if (!victim)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("lost connection to node \"%s\"",
 						GetForeignServer(queued->spec.serverid)->servername)));
 	shard_connection_yield(victim);

@@ -264,9 +264,9 @@ extern char *shard_connection_address(Oid serverid, uint32 standby);
  * (WL_SOCKET_READABLE/WRITEABLE; WL_TIMEOUT while no socket says anything, because
  * the node had too many connections), 0 when it is ready.  poll_ms: how long
  * they may be waited for before it is called again, -1 without a limit.
- * Errors: ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION, naming the node,
- * also when connect_timeout has passed; ERRCODE_TOO_MANY_CONNECTIONS when the
- * node had too many connections all the time.
+ * Errors: ERRCODE_SYSTEM_ERROR, naming the node, also when connect_timeout has
+ * passed; ERRCODE_TOO_MANY_CONNECTIONS when the node had too many connections all
+ * the time.
  */
 extern int	shard_connection_poll(ShardConn *conn);
 extern long shard_connection_poll_ms(const ShardConn *conn);

@@ -163,7 +163,7 @@ fail_connecting(ShardConn *conn, const char *reason)
 	conn->state = SHARD_CONN_BROKEN;
 	shard_connection_drop_notices(conn);
 	ereport(ERROR,
-			(errcode(refused ? ERRCODE_TOO_MANY_CONNECTIONS : ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			(errcode(refused ? ERRCODE_TOO_MANY_CONNECTIONS : ERRCODE_SYSTEM_ERROR),
 			 errmsg("could not connect to node \"%s\"", conn->node),
 			 errdetail_internal("%s", detail),
 			 hint ? errhint("%s", hint) : 0));
@@ -429,7 +429,7 @@ begin_connection(ShardConn *conn, const char *const *keywords, const char *const
 		ReleaseExternalFD();
 		free_connection(conn);
 		ereport(ERROR,
-				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("could not connect to node \"%s\"", name),
 				 errdetail_internal("%s", reason),
 				 hint ? errhint("%s", hint) : 0));

@@ -160,7 +160,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 		error->sqlstate = MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2],
 										sqlstate[3], sqlstate[4]);
 	else
-		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
+		error->sqlstate = ERRCODE_SYSTEM_ERROR;
 
 	/*
 	 * The node's "terminating connection" (57P01 and its kind) must not tell
@@ -168,7 +168,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 	 */
 	if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
 	{
-		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
+		error->sqlstate = ERRCODE_SYSTEM_ERROR;
 		lost = true;
 	}
 
@@ -199,7 +199,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 	}
 	if (!lost && is_lost_snapshot(error, conn))
 	{
-		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
+		error->sqlstate = ERRCODE_SYSTEM_ERROR;
 		error->detail = error->names.message;
 		error->names.message = psprintf(_("the snapshot on node \"%s\" was lost with the connection that had exported it"),
 								  conn->node);

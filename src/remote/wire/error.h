@@ -31,9 +31,10 @@ extern void shard_error_set_hook(ShardErrorHook hook);
 
 /*
  * Reports res (or, when NULL, the state of conn) at elevel: SQLSTATE, message,
- * detail, hint and context of the node, its constraint/table/column fields; a
- * lost connection is 08006.  Values of a row that the current user may not read are
- * left out.  DETAIL (own line) names the node and, when given,
+ * detail, hint and context of the node, its constraint/table/column fields.  A
+ * lost connection is 58000 (system_error): for class 08, connection pools would
+ * close the client's own session, which still works.  Values of a row that the
+ * current user may not read are left out.  DETAIL (own line) names the node and, when given,
  * label (the shard).  sql, when given, goes to CONTEXT as "remote SQL command".
  * Takes ownership of res (cleared also when it raises).
  */

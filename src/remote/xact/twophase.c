@@ -320,7 +320,7 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 				 errmsg("the transaction on node \"%s\" is aborted", conn->node),
 				 errdetail("The node answered PREPARE TRANSACTION with ROLLBACK.")));
 	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
+			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("connection to node \"%s\" was lost while it prepared the transaction", conn->node)));
 }
 

@@ -235,7 +235,7 @@ shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot)
 			return NULL;
 		if (conn->state != SHARD_CONN_CONNECTING && !shard_connection_usable(conn))
 			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
+					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("lost connection to node \"%s\"", conn->node),
 					 errdetail("The transaction has written there.")));
 		return conn;
@@ -354,7 +354,7 @@ append_import(ShardConn *conn, const ShardNodeSnapshot *node, StringInfo buf)
 	/* the options of the node's server may have been changed, or an address leads to several */
 	if (!may_be_same_server(&conn->server, &node->exported_on))
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("connections to node \"%s\" lead to different servers", conn->node),
 				 errdetail("The snapshot that is to be read was taken on another one.")));
 	appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
@@ -409,7 +409,7 @@ check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
 	if (node->state == SHARD_SNAPSHOT_EXPORTED && !exporter_alive(snapshot, node))
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 IsolationUsesXactSnapshot() ?
 				 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection",
 						GetForeignServer(node->serverid)->servername) :
@@ -585,7 +585,7 @@ shard_txn_check_not_lost(ShardWriter *writer)
 	if (pool->writer == NULL || !shard_connection_is_alive(pool->writer) ||
 		shard_pool_count_extra(pool) != writer->nextra)
 		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
+				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("connection to node \"%s\" was lost after this transaction had written there",
 						writer->node),
 				 errhint("Roll back the transaction and try again.")));

@@ -206,7 +206,7 @@ check_committed(ShardBroadcast *items, int nitems, bool wrote, ErrorData *deadlo
 		PQclear(res);
 		if (!item->sent)
 			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
+					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("connection to node \"%s\" was lost before commit", item->conn->node)));
 		if (item->done)
 			ereport(ERROR,
@@ -482,7 +482,7 @@ give_up(ShardConn *conn)
 {
 	conn->state = SHARD_CONN_BROKEN;
 	ereport(WARNING,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
+			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("connection to node \"%s\" is closed, since it could not be rolled back",
 					conn->node)));
 }
