@@ -948,7 +948,11 @@ typedef RangeTblEntry ShardPermissions;
 #define shard_rte_required_perms(stmt, rte) ((rte)->requiredPerms)
 #endif
 
-/* The minors of November 2026 check that a row in conflict is visible through the view; others have none of it */
+/*
+ * The minors of November 2026 check that a row in conflict is visible through the view (WCO_VIEW_CONFLICT_CHECK, the last
+ * member of WCOKind).  The enum of others ends before, and the preprocessor sees no members: so it is named by its number.
+ * Core makes no such check in those, so there is none of that kind to be run.
+ */
 #define SHARD_WCO_VIEW_CONFLICT_CHECK ((WCOKind) (WCO_RLS_MERGE_DELETE_CHECK + 1))
 
 #endif

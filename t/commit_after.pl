@@ -120,6 +120,15 @@ for my $shortage ('nomemory', 'nofiles')
 	like($out, qr/^200\n0$/m, "abort_sub=$shortage: back to the savepoint") || diag $err;
 }
 
+# A statement that one node commits by itself: no memory for its rows is not told as if nothing had been done.
+for my $point ('autocommit_row', 'autocommit_returned')
+{
+	$v++;
+	(undef, $out, $err) = $c->psql("SET shardfdw.fault_points = '$point=nomemory'; INSERT INTO t VALUES (1000 + $v, $v) RETURNING v;\n\\echo :SQLSTATE\nSELECT 'lives'", on_error_stop => 0);
+	is($out, "08007\nlives", "$point: the client is told that the outcome is not known") || diag $err;
+	is($c->ask("DELETE FROM t WHERE k = 1000 + $v RETURNING v"), $v, "$point: the row is there");
+}
+
 unlike($c->log_since($log), qr/PANIC|cannot abort transaction|terminated by signal/, 'no process was lost');
 
 # The postmaster dies while a backend is in COMMIT, and waits for a node that does not answer.

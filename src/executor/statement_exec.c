@@ -31,6 +31,7 @@
 #include "executor/scan/statement_alone.h"
 #include "executor/scan/statement_view.h"
 #include "executor/statement_exec.h"
+#include "fault.h"
 #include "guc.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -533,6 +534,14 @@ may_commit_returning(const ShardStatementState *state)
 		shard_statement_client_takes_rows();
 }
 
+/* What fails here after the node's commit (for lack of memory) must not look as if nothing had been done. */
+static void
+committed_already(void *arg)
+{
+	errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN);
+	errcontext("rows of a statement that a node has committed");
+}
+
 /* Runs an INSERT that is all of the transaction, and takes its rows.  False: it has not run. */
 static bool
 run_returning(ShardStatementState *state)
@@ -541,19 +550,21 @@ run_returning(ShardStatementState *state)
 	ShardAutocommitRows rows = {.ncolumns = shard_decode_nremote(state->decoder)};
 	ShardCommand command = {0};
 	ShardRow	row;
-	ListCell   *lc;
+	ErrorContextCallback callback = {.callback = committed_already, .previous = error_context_stack};
 
 	if (!may_commit_returning(state))
 		return false;
 	fill_command(state, 0, &command);
 	if (!shard_autocommit_returning(&command, &rows))
 		return false;
+	error_context_stack = &callback;
+	SHARD_FAULT_POINT("autocommit_returned");
 	row.ncols = rows.ncolumns;
 	row.values = palloc(sizeof(char *) * Max(row.ncols, 1));
 	row.lens = palloc(sizeof(int) * Max(row.ncols, 1));
-	foreach(lc, rows.results)
+	for (int n = 0; n < rows.nresults; n++)
 	{
-		PGresult   *res = lfirst(lc);
+		PGresult   *res = rows.results[n];
 
 		for (int i = 0; i < row.ncols; i++)
 		{
@@ -565,6 +576,7 @@ run_returning(ShardStatementState *state)
 		state->rows = lappend(state->rows, ExecCopySlotMinimalTuple(slot));
 		PQclear(res);
 	}
+	error_context_stack = callback.previous;
 	ExecClearTuple(slot);
 	return true;
 }

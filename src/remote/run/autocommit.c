@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "fault.h"
 #include "miscadmin.h"
 #include "port/pg_bswap.h"
 #include "remote/pool/pool.h"
@@ -82,12 +83,34 @@ get_ready(ShardConn *conn, const ShardCommand *command)
 static void
 clear_rows(ShardAutocommitRows *rows)
 {
-	ListCell   *lc;
-
-	foreach(lc, rows ? rows->results : NIL)
-		PQclear(lfirst(lc));
+	for (int i = 0; rows && i < rows->nresults; i++)
+		PQclear(rows->results[i]);
 	if (rows)
-		rows->results = NIL;
+		rows->nresults = 0;
+}
+
+/* Keeps a row.  False: there is no memory for it.  That is no error here, as the node may have committed by now. */
+static bool
+keep_row(ShardAutocommitRows *rows, PGresult *res)
+{
+	SHARD_FAULT_POINT("autocommit_row");
+	if (rows->nresults == rows->nmax)
+	{
+		int			nmax = Max(16, rows->nmax * 2);
+		PGresult  **results = MemoryContextAllocExtended(CurrentMemoryContext, sizeof(PGresult *) * (Size) nmax, MCXT_ALLOC_NO_OOM | MCXT_ALLOC_HUGE);
+
+		if (results == NULL)
+			return false;
+		if (rows->nresults > 0)
+		{
+			memcpy(results, rows->results, sizeof(PGresult *) * (Size) rows->nresults);
+			pfree(rows->results);
+		}
+		rows->results = results;
+		rows->nmax = nmax;
+	}
+	rows->results[rows->nresults++] = res;
+	return true;
 }
 
 /*
@@ -132,11 +155,8 @@ read_result(ShardConn *conn, ShardAutocommitRows *rows, ErrorData **deadlock)
 		if (res == NULL)
 			return result;
 		shard_connection_note_result(conn, res);
-		if (rows != NULL && PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == rows->ncolumns)
-		{
-			rows->results = lappend(rows->results, res);
+		if (rows != NULL && PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == rows->ncolumns && keep_row(rows, res))
 			continue;
-		}
 		if (shard_connection_is_copy(res) || PQresultStatus(res) == PGRES_SINGLE_TUPLE)
 		{
 			conn->state = SHARD_CONN_BROKEN;
@@ -161,7 +181,8 @@ static void
 report_unknown(ShardConn *conn)
 {
 	bool		canceled = shard_wait_is_urged();
-	char	   *reason = canceled ? NULL : shard_error_clean_text(PQerrorMessage(conn->pg));
+	/* without memory for a row the connection is given up though nothing is wrong with it, and there is none for a text */
+	char	   *reason = canceled || PQstatus(conn->pg) == CONNECTION_OK ? NULL : shard_error_clean_text(PQerrorMessage(conn->pg));
 
 	shard_committed_doubt();
 
@@ -173,7 +194,8 @@ report_unknown(ShardConn *conn)
 			 errmsg("node \"%s\" did not confirm the commit", conn->node),
 			 canceled ?
 			 errdetail("The statement was canceled, and the node did not answer. Whether it has committed there is not known.") :
-			 errdetail("%s\nWhether the statement has committed there is not known.", reason ? reason : "")));
+			 reason ? errdetail("%s\nWhether the statement has committed there is not known.", reason) :
+			 errdetail("Whether the statement has committed there is not known.")));
 }
 
 /* Sends the statement and takes its result; true when it was carried out.  rows, deadlock: as in read_result(). */
@@ -288,7 +310,7 @@ shard_autocommit_returning(const ShardCommand *command, ShardAutocommitRows *row
 static int64
 number_of(const ShardAutocommitRows *rows, int colno)
 {
-	PGresult   *res = list_length(rows->results) == 1 ? linitial(rows->results) : NULL;
+	PGresult   *res = rows->nresults == 1 ? rows->results[0] : NULL;
 	uint64		value;
 
 	if (res == NULL || PQgetlength(res, 0, colno) != sizeof(value))

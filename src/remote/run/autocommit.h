@@ -30,7 +30,9 @@ extern bool shard_autocommit_run(const ShardCommand *command, int64 *affected);
 typedef struct ShardAutocommitRows
 {
 	int			ncolumns;
-	List	   *results;		/* of PGresult, each one row; the caller's to clear */
+	int			nresults;
+	int			nmax;			/* for how many there is room */
+	PGresult  **results;		/* each one row; the caller's to clear */
 } ShardAutocommitRows;
 
 /*

@@ -79,6 +79,18 @@ shard_command_free(ShardCommand *commands, int ncommands)
 
 /* ---------- errors ---------- */
 
+/*
+ * Is this an error that says nothing about a node?  It is raised again: there is no subtransaction to undo what the code
+ * has done that failed.
+ */
+static bool
+is_of_coordinator(int code)
+{
+	return code == ERRCODE_QUERY_CANCELED || code == ERRCODE_ADMIN_SHUTDOWN || code == ERRCODE_OUT_OF_MEMORY ||
+		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR) ||
+		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR);
+}
+
 ErrorData *
 shard_command_catch_error(ShardCommandRun *run, bool from_node)
 {
@@ -86,9 +98,7 @@ shard_command_catch_error(ShardCommandRun *run, bool from_node)
 
 	MemoryContextSwitchTo(run->caller_cxt);
 	error = CopyErrorData();
-	if (!from_node &&
-		(error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
-		 error->sqlerrcode == ERRCODE_OUT_OF_MEMORY))
+	if (!from_node && is_of_coordinator(error->sqlerrcode))
 		PG_RE_THROW();
 	FlushErrorState();
 	return error;
