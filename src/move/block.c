@@ -26,31 +26,30 @@
 #include "remote/wire/wait.h"
 #include "utils/memutils.h"
 
-#define LOCK_MS 200				/* how long writers wait behind an attempt to lock */
-#define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
-#define MAX_PAUSE_MS 5000
+#define AGAIN_MS 200			/* before what a lock has kept from being done is tried again */
 
 typedef struct LockAttempt
 {
 	const ShardMove *move;
-	int			timeout_ms;
+	ShardAttempts attempts;
 } LockAttempt;
 
 static void
 lock(void *arg)
 {
-	const LockAttempt *attempt = arg;
+	LockAttempt *attempt = arg;
 
-	shard_place_lock(attempt->move, attempt->timeout_ms);
+	shard_attempts_start(&attempt->attempts);
+	shard_place_lock(attempt->move, &attempt->attempts);
 }
 
 void
-shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg), void *arg)
+shard_block_lock(ShardMove *move, void (*before_each) (void *arg), void *arg)
 {
-	LockAttempt attempt = {move, timeout_ms};
-	int			pause_ms = MIN_PAUSE_MS;
+	LockAttempt attempt = {move};
 	bool		told = false;
 
+	shard_attempts_init(&attempt.attempts);
 	for (;;)
 	{
 		if (before_each)
@@ -61,8 +60,7 @@ shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg
 			shard_job_set_waiting(move->id, SHARD_MOVE_REPLACES(move) ? "transactions that use the tables, or have written to their shards" :
 								   "transactions that have written to the shards, or locked rows of them");
 		told = true;
-		shard_wait_pause(pause_ms, false);
-		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+		shard_attempts_pause(&attempt.attempts);
 	}
 }
 
@@ -100,7 +98,7 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 	shard_move_commit();
 
 	block.from = from;
-	shard_block_lock(move, LOCK_MS, hold_tables, &block);
+	shard_block_lock(move, hold_tables, &block);
 	locked_at = GetCurrentTimestamp();
 	shard_move_check_unchanged(move);
 	for (int i = 0; i < move->ntables; i++)
@@ -111,7 +109,7 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 		shard_relay_verify(move, from, into);
 	shard_link_exec(from, "COMMIT");
 	while (!shard_place_switch(move))
-		shard_wait_pause(MIN_PAUSE_MS, false);
+		shard_wait_pause(AGAIN_MS, false);
 	shard_move_commit();
 	move->switched = true;
 	SHARD_FAULT_POINT("move_switched");

@@ -16,11 +16,10 @@ typedef void (*ShardMoveStage) (const ShardMove *move, const char *stage);
 extern void shard_block_run(ShardMove *move, ShardMoveStage enter_stage);
 
 /*
- * Begins a transaction and locks the shards; tries again, in longer and longer intervals, as
- * long as somebody holds a lock for longer than timeout_ms, so that others are not kept
- * waiting behind it for longer than that.
+ * Begins a transaction and locks the shards; tries again (move/job/attempt.h) as long as others hold a lock for longer
+ * than an attempt lasts.
  * before_each: called before each attempt, outside any transaction; NULL: nothing.
  */
-extern void shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg), void *arg);
+extern void shard_block_lock(ShardMove *move, void (*before_each) (void *arg), void *arg);
 
 #endif

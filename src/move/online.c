@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "miscadmin.h"
 #include "move/apply.h"
+#include "move/job/attempt.h"
 #include "move/job/job.h"
 #include "move/job/link.h"
 #include "move/job/slot.h"
@@ -27,10 +28,8 @@
 #include "remote/wire/wait.h"
 #include "utils/timestamp.h"
 
-#define LOCK_MS 100				/* how long writers wait behind an attempt to lock */
 #define LAST_CHANGES_MS 1000	/* how long they wait for the last changes */
 #define NEAR_MS 200				/* the target is near when it follows to the present in this time */
-#define IDENTITY_LOCK_MS 200	/* the same, for a table without a replica identity */
 #define AGAIN_MS 500			/* before what a lock has kept from being done is tried again */
 
 typedef struct OnlineMove
@@ -52,10 +51,11 @@ publish(const ShardMove *move)
 {
 	StringInfoData sql;
 	StringInfoData names;
+	ShardAttempts attempts;
 
+	shard_attempts_init(&attempts);
 	initStringInfo(&sql);
 	initStringInfo(&names);
-	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; ", IDENTITY_LOCK_MS);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		const ShardMoveTable *table = &move->tables[i];
@@ -69,13 +69,14 @@ publish(const ShardMove *move)
 	{
 		bool		done;
 
+		shard_attempts_start(&attempts);
 		shard_move_begin(move->userid);
-		done = shard_move_try(move, move->source, sql.data);
+		done = shard_move_try(move, move->source, psprintf("SET LOCAL lock_timeout = %d; %s", shard_attempts_left_ms(&attempts), sql.data));
 		shard_move_commit();
 		if (done)
 			break;
 		shard_job_set_waiting(move->id, psprintf("sessions on node \"%s\" that have locked the tables", move->source_name));
-		shard_wait_pause(AGAIN_MS, false);
+		shard_attempts_pause(&attempts);
 	}
 	SHARD_FAULT_POINT("move_published");
 }
@@ -157,7 +158,7 @@ lock_and_switch(OnlineMove *online)
 
 	for (;;)
 	{
-		shard_block_lock(move, LOCK_MS, get_ready, online);
+		shard_block_lock(move, get_ready, online);
 		locked_at = GetCurrentTimestamp();
 		if (shard_apply_to_now(online->apply, LAST_CHANGES_MS))
 		{

@@ -238,14 +238,18 @@ check_group(const ShardMove *move)
 
 /* Locks the tables against everybody, since their partitions are about to be exchanged. */
 static void
-lock_parents(const ShardMove *move)
+lock_parents(const ShardMove *move, const ShardAttempts *attempts)
 {
 	for (int i = 0; i < move->ntables; i++)
+	{
+		shard_attempts_limit(attempts);
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".lock_schemas(%u)", move->tables[i].parent));
+	}
 	for (int i = 0; i < move->ntables; i++)
 	{
 		Oid			default_partition = get_default_partition_oid(move->tables[i].parent);
 
+		shard_attempts_limit(attempts);
 		LockRelationOid(move->tables[i].parent, AccessExclusiveLock);
 		/* its bounds follow from those of the others */
 		if (OidIsValid(default_partition))
@@ -254,36 +258,36 @@ lock_parents(const ShardMove *move)
 }
 
 void
-shard_place_lock(const ShardMove *move, int timeout_ms)
+shard_place_lock(const ShardMove *move, const ShardAttempts *attempts)
 {
-	StringInfoData sql;
+	StringInfoData names;
 	ShardCommand command = {0};
 
-	shard_move_limit_locks(timeout_ms);
-	shard_placement_lock_peers(move, timeout_ms, true);
+	shard_attempts_limit(attempts);
+	shard_placement_lock_peers(move, shard_attempts_left_ms(attempts), true);
 	if (SHARD_MOVE_REPLACES(move))
-		lock_parents(move);
-	initStringInfo(&sql);
-	appendStringInfo(&sql, SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
+		lock_parents(move, attempts);
+	initStringInfo(&names);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
+		shard_attempts_limit(attempts);
 		LockRelationOid(table->relid, SHARD_MOVE_REPLACES(move) ? AccessExclusiveLock : ExclusiveLock);
 		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid)) ||
 			GetForeignServerIdByRelId(table->relid) != move->source)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("shard %s is no longer on node \"%s\"", table->name, move->source_name)));
-		appendStringInfo(&sql, "%sONLY %s", i > 0 ? ", " : "", table->remote_name);
+		appendStringInfo(&names, "%sONLY %s", i > 0 ? ", " : "", table->remote_name);
 	}
-	appendStringInfoString(&sql, " IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0");
-	shard_placement_lock_peers(move, timeout_ms, false);
+	shard_placement_lock_peers(move, shard_attempts_left_ms(attempts), false);
 	/* under the locks: who places a shard beside these holds them (hold_shards()) until it can be seen */
 	check_group(move);
 	command.serverid = move->source;
 	command.userid = move->userid;
-	command.sql = sql.data;
+	command.sql = psprintf(SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; "
+						   "LOCK TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0", shard_attempts_left_ms(attempts), names.data);
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	shard_command_free(&command, 1);
 	shard_move_limit_locks(0);

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "move/job/attempt.h"
 #include "move/job/move.h"
 
 /* Makes the move's schemas on both nodes, and in the target's the tables without indexes. */
@@ -17,9 +18,9 @@ extern void shard_place_index(const ShardMove *move);
 
 /*
  * Locks the shards against all who write or lock rows, here and on the source, until the
- * local transaction ends.  A lock that is not given within timeout_ms is an error (55P03).
+ * local transaction ends.  Locks that are not given in the time of the attempt are an error (55P03).
  */
-extern void shard_place_lock(const ShardMove *move, int timeout_ms);
+extern void shard_place_lock(const ShardMove *move, const ShardAttempts *attempts);
 
 /*
  * Moves the shards, which are locked and whose rows are all on the target, in the current

@@ -1,0 +1,57 @@
+/*
+ * attempt.c
+ *	  Attempts to lock tables that others use: how long each waits, and the pause after it.
+ *
+ * Other sessions wait behind an attempt.  So the first one is short: where transactions are short, it succeeds.  A
+ * lock on a whole table needs a moment without any of its transactions, for which an attempt has to last longer than
+ * each of these does.  So the time of an attempt is doubled, up to a limit, and the pauses are longer than the attempts.
+ *
+ * The limit is of all locks of an attempt together, and less than deadlock_timeout: an attempt that has part of its locks
+ * and waits for another one has ended before a client that waits for it looks for a deadlock.
+ */
+#include "postgres.h"
+
+#include "move/job/attempt.h"
+#include "move/job/table.h"
+#include "remote/wire/wait.h"
+#include "storage/proc.h"
+#include "utils/timestamp.h"
+
+#define MIN_TIMEOUT_MS 100
+#define MAX_TIMEOUT_MS 800
+#define MIN_PAUSE_MS 200
+#define MAX_PAUSE_MS 5000
+
+void
+shard_attempts_init(ShardAttempts *attempts)
+{
+	attempts->timeout_ms = MIN_TIMEOUT_MS;
+	attempts->pause_ms = MIN_PAUSE_MS;
+}
+
+void
+shard_attempts_start(ShardAttempts *attempts)
+{
+	attempts->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), attempts->timeout_ms);
+}
+
+int
+shard_attempts_left_ms(const ShardAttempts *attempts)
+{
+	return Max(1, (int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), attempts->deadline));
+}
+
+void
+shard_attempts_limit(const ShardAttempts *attempts)
+{
+	shard_move_limit_locks(shard_attempts_left_ms(attempts));
+}
+
+void
+shard_attempts_pause(ShardAttempts *attempts)
+{
+	shard_wait_pause(attempts->pause_ms, false);
+	attempts->pause_ms = Min(attempts->pause_ms * 2, MAX_PAUSE_MS);
+	/* of the setting, which can be less on this server */
+	attempts->timeout_ms = Min(attempts->timeout_ms * 2, Max(MIN_TIMEOUT_MS, Min(MAX_TIMEOUT_MS, DeadlockTimeout * 4 / 5)));
+}
