@@ -180,6 +180,98 @@ $c->start_node(2);
 like($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions()'), qr/^removed: what job \d+ has left$/m, 'recovery tells what it has removed');
 check('told');
 
+
+# ---------- recovery and the next job at the same time ----------
+
+# Leaves what a dead job leaves: here and on the nodes.
+sub leave
+{
+	make();
+	$c->set_faults('convert_copied=abort');
+	$c->psql(call(1));
+	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	$c->set_faults('');
+	return;
+}
+
+my $claimed = $c->coordinator->data_dir . '/shardfdw_fault_leftover_claimed';
+for my $way (0, 1)
+{
+	$back = $way;
+	my $dir = $back ? ' (unshard)' : '';
+
+	# recovery has the lock of the dead job; the next job waits for that, and its own tables are not taken for leftovers
+	leave();
+	append_to_file($claimed, '');
+	$c->set_faults('leftover_claimed=wait');
+	my $recovery = $c->start_sql('SELECT action FROM shardfdw.recover_prepared_transactions()');
+	$c->wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 16 AND granted});
+	my $next = $c->safe_psql(call(0));
+	$c->wait_for("SELECT stage = 'preparing' FROM shardfdw.jobs WHERE id = $next");
+	unlink $claimed;
+	$c->set_faults('');
+	like(($c->wait_sql($recovery))[1], qr/^removed: what job \d+ has left$/m, "recovery while another job waits$dir");
+	is($c->ask("SELECT shardfdw.wait_job($next)"), 'done', 'that job is done');
+	check("recovery and then a job$dir", 1);
+
+	# the next job has the lock of the dead job; recovery passes by
+	leave();
+	append_to_file($claimed, '');
+	$c->set_faults('leftover_claimed=wait');
+	$next = $c->safe_psql(call(0));
+	$c->wait_for(q{SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 16 AND granted});
+	is($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions()'), '', "recovery leaves what another session removes$dir");
+	unlink $claimed;
+	$c->set_faults('');
+	is($c->ask("SELECT shardfdw.wait_job($next)"), 'done', 'the job is done');
+	check("a job and then recovery$dir", 1);
+
+	# ---------- each object of a job says whose it is ----------
+
+	for my $kept (qw(new changed note))
+	{
+		leave();
+		my $oid = $c->ask(q{SELECT 't'::regclass::oid});
+		my %drop = (new => "DROP TABLE shardfdw_new_$oid", changed => "DROP TABLE shardfdw_changed_$oid", note => "DROP FUNCTION shardfdw_note_$oid() CASCADE");
+		like(($c->psql($drop{$kept}))[2], qr/"shardfdw_${kept}_$oid" belongs to a job that works on table public\.t/, "$kept cannot be dropped while the others are there$dir");
+		# as long as nodes have triggers, the table of what they note stays
+		next if $back && $kept ne 'changed';
+		$c->safe_psql(join '; ', 'ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor DISABLE', (map { $drop{$_} } grep { $_ ne $kept } qw(note changed new)), 'ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor ENABLE ALWAYS');
+		check("recovery finds $kept alone$dir");
+	}
+
+	# ---------- clients ----------
+
+	# A client that uses one shard after the other while recovery waits for a lock: none of both waits for the other.
+	leave();
+	my $log = $c->log_position;
+	my @node_log = map { $c->log_position($_) } 1, 2;
+	my $client = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	my @ids = split /\n/, $c->ask($back ? 'SELECT min(id) FROM t GROUP BY tableoid ORDER BY tableoid' : 'SELECT generate_series(1, 4)');
+	$client->query_safe("BEGIN; UPDATE t SET v = v WHERE id = $ids[0]");
+	my $round = $c->start_sql('SELECT action FROM shardfdw.recover_prepared_transactions()');
+	$c->ask_until(q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'relation' AND NOT granted}, $back ? $c->ask(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE shard = 't_00'}) : ());
+	$client->query_safe("UPDATE t SET v = v WHERE id = $_; SELECT count(*) FROM t") for @ids;
+	like(($c->wait_sql($round))[1], qr/^not removed: what job \d+ has left: .*lock timeout/m, "recovery gives a lock up that a client has$dir");
+	$client->query_safe('COMMIT');
+	$client->quit;
+	unlike(join('', $c->log_since($log), map { $c->log_since($node_log[ $_ - 1 ], $_) } 1, 2), qr/deadlock detected/, 'no session sees a deadlock');
+	check("the next round$dir");
+}
+
+# ---------- shards that are colocated with what a job has left ----------
+
+leave();
+my ($place) = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'});
+my $other = $place eq 'node1' ? 'node2' : 'node1';
+like(($c->psql("SELECT shardfdw.move_shard('t_00', '$other', mode => 'block')"))[2], qr/shard public\.t_00 cannot be moved before table public\.t is recovered from job \d+/, 'a move beside the rests of a dead job');
+like(($c->psql("SELECT shardfdw.split_shard('t_00', mode => 'block')"))[2], qr/shard public\.t_00 cannot be split before table public\.t is recovered from job \d+/, 'a split');
+$c->ask('SELECT shardfdw.recover_prepared_transactions()');
+is(($c->psql("SELECT shardfdw.move_shard('t_00', '$other', mode => 'block')"))[2], '', 'after recovery the shard moves');
+is($c->ask($sums), '200|20100|1|200', 'with all rows');
+$back = 0;
+make();
+
 # a superuser's recovery, and so the worker's, does for others what they may do
 $c->safe_psql('CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT USAGE ON FOREIGN SERVER node1, node2 TO keeper');
 $c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1, 2;

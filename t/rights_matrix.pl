@@ -151,7 +151,12 @@ my %calls = (
 	'move_schema' => q{shardfdw.move_schema('public', 'node1')},
 	'unshard_online' => q{shardfdw_internal.unshard_online('loose', true)},
 	'check_conversion_mode' => q{shardfdw_internal.check_conversion_mode('t', 'block', true)},
-	'drop_successor' => q{shardfdw_internal.drop_successor('loose')},
+	'mark_conversion' => q{shardfdw_internal.mark_conversion('loose', 1)},
+	'drop_conversion_table' => q{shardfdw_internal.drop_conversion_table('loose'::regclass)},
+	'lock_table' => q{shardfdw_internal.lock_table('loose', 'ACCESS EXCLUSIVE')},
+	'lock_to_clear' => q{shardfdw_internal.lock_to_clear('loose')},
+	'claim_job' => q{shardfdw_internal.claim_job(1, 0)},
+	'check_recovered' => q{shardfdw_internal.check_recovered('{t_00}', 'moved', true)},
 	'sequence_commands' => q{shardfdw_internal.sequence_commands('t', 't')},
 	# what is noted on nodes would outlive the test's ROLLBACK
 	'declare_commits_received' => q{shardfdw.declare_commits_received((SELECT NULL::text))},
@@ -295,6 +300,7 @@ my %outcomes = (
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
+		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
 		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query stat_replication_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read stat_replication_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
@@ -317,7 +323,7 @@ my %outcomes = (
 		add_users_to database_mark grant_on_nodes make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shard_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
-		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table shard_tables unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
+		nodes_without_copy note_identity query_nodes run_commands drop_conversion_table lock_table lock_to_clear replace_table replicate_table shard_table shard_tables unreplicate_table unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
@@ -378,6 +384,7 @@ my %outcomes = (
 		check_import_source
 		note_function_of},
 	'42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01' => q{
+		mark_conversion
 		switch_conversion switch_unsharding},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		drain_node move_shard run_sharding_step remove_coordinator

@@ -41,6 +41,22 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_not_at_home(regclass, text) IS
 	'Checks that a table is none of a schema that distribute_schema() has moved to a node. Returns nothing; raises feature_not_supported.';
 
+CREATE FUNCTION shardfdw_internal.lock_table(relation regclass, lock_mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	name CONSTANT text := relation;
+BEGIN
+	EXECUTE format('LOCK TABLE %s IN %s MODE', name, lock_mode);
+	-- the command may have waited, and the name may have been another table's then
+	IF to_regclass(name) IS DISTINCT FROM relation THEN
+		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('table %s has been renamed or dropped by another session', name), HINT = 'Try again.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_table(regclass, text) IS
+	'Locks a table, and its shards on their nodes, until the transaction ends, as LOCK TABLE does. Returns nothing; raises serialization_failure where the name has become another table''s.';
+
 CREATE FUNCTION shardfdw_internal.raise_other_kind(relation regclass, kind text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -20,7 +20,7 @@ BEGIN
 	-- the catalogs are read for good only under the lock; who may not take it learns so here
 	IF lock AND kind IN ('r', 'p') THEN
 		PERFORM shardfdw_internal.lock_schemas(relation);
-		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	END IF;
 	IF shardfdw_internal.is_reference(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -86,7 +86,7 @@ BEGIN
 	LOOP
 		PERFORM shardfdw_internal.check_replaceable_kind(relation, 'shard');
 		PERFORM shardfdw_internal.lock_schemas(relation);
-		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	END LOOP;
 
 	FOREACH relation IN ARRAY relations

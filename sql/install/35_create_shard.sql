@@ -164,7 +164,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name, bounds and node must not be null';
 	END IF;
 	PERFORM shardfdw_internal.lock_schemas(parent);
-	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
+	PERFORM shardfdw_internal.lock_table(parent, 'ACCESS EXCLUSIVE');
 	schema_name := shardfdw_internal.shard_schema(parent);
 	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
 	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');

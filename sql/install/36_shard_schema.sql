@@ -35,7 +35,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shards cannot be moved to another schema while there are several coordinators',
 			HINT = 'Remove the others first, with shardfdw.remove_coordinator().';
 	END IF;
-	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	IF to_regnamespace(quote_ident(schema)) IS NULL THEN
 		EXECUTE format('CREATE SCHEMA %I', schema);
 		-- the rights are those on the tables

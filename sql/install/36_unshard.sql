@@ -88,7 +88,7 @@ DECLARE
 	cluster_command text;
 BEGIN
 	PERFORM shardfdw_internal.apply_copies();
-	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
 

@@ -61,6 +61,21 @@ CREATE FUNCTION shardfdw_internal.job_is_running(id bigint) RETURNS boolean
 COMMENT ON FUNCTION shardfdw_internal.job_is_running(bigint) IS
 	'Tells whether the process of a job is at work. Returns true or false.';
 
+CREATE FUNCTION shardfdw_internal.claim_job(id bigint, timeout_ms integer) RETURNS boolean
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_claim_job';
+COMMENT ON FUNCTION shardfdw_internal.claim_job(bigint, integer) IS
+	'Takes the lock of a job whose process has ended, until the transaction ends, so that no other session removes what the job has left. Returns false when another process has the lock for as long as timeout_ms, and for a job of a role of which the current user is no member.';
+
+CREATE FUNCTION shardfdw_internal.holds_job(id bigint) RETURNS boolean
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_holds_job';
+COMMENT ON FUNCTION shardfdw_internal.holds_job(bigint) IS
+	'Tells whether this process has the lock of a job: it is the job''s, or has called claim_job(). Returns true or false.';
+
+CREATE FUNCTION shardfdw_internal.lock_to_clear(relation regclass) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_to_clear';
+COMMENT ON FUNCTION shardfdw_internal.lock_to_clear(regclass) IS
+	'Locks a table that clients use, of the current user, against all others until the transaction ends. Waits for lock_timeout where the transaction has not locked another one so, else not at all: no client meets a deadlock. Returns nothing; raises lock_not_available, undefined_table and insufficient_privilege.';
+
 CREATE VIEW shardfdw.jobs AS
 	SELECT j.id, j.kind, CASE WHEN j.state = 'running' AND NOT shardfdw_internal.job_is_running(j.id) THEN 'interrupted' ELSE j.state END AS state,
 		j.stage, j.names AS shards, j.source, j.target, j.mode, j.role, j.pid, j.started, j.ended,

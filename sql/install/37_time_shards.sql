@@ -71,7 +71,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'upto must be a finite time';
 	END IF;
 	SELECT c.relname, n.nspname INTO parent_name, parent_schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
-	EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', parent);
+	PERFORM shardfdw_internal.lock_table(parent, 'SHARE UPDATE EXCLUSIVE');
 	SELECT t.partition, t.ends, t.ends_there, p.partstrat IS NOT NULL AS is_partitioned INTO last FROM shardfdw_internal.time_partitions(parent) t
 	LEFT JOIN pg_partitioned_table p ON p.partrelid = t.partition ORDER BY t.ends DESC NULLS FIRST LIMIT 1;
 	SELECT a.atttypid = 'timestamptz'::regtype INTO has_zone FROM pg_partitioned_table p

@@ -288,6 +288,25 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass[], bigint, integer, text[]) IS
 	'Asks the source node for what moving_table_query() writes down, of all that goes with shards, for each of the pieces that they become. Returns for each shard its parts, in order, and those of piece_parts(); raises the node''s error.';
 
+CREATE FUNCTION shardfdw_internal.check_recovered(shards regclass[], done text, may_run boolean) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m record;
+BEGIN
+	SELECT g.shard, o.relation::regclass AS relation, o.job INTO m
+	FROM (SELECT s AS shard, x.parent FROM unnest(shards) s CROSS JOIN LATERAL shardfdw_internal.moving_tables(s) x) g
+	JOIN shardfdw_internal.conversion_objects() o ON o.object = g.parent
+	WHERE NOT may_run OR NOT shardfdw_internal.job_is_running(o.job) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s before table %s is recovered from job %s', m.shard, done, m.relation, m.job),
+			HINT = 'SELECT * FROM shardfdw.recover_prepared_transactions() removes what the job has left.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_recovered(regclass[], text, boolean) IS
+	'Checks that no job that has ended has left tables which are colocated with shards; may_run: or jobs that run now, whose end the caller waits for. done: what is asked for, as in "cannot be moved". Returns nothing; raises object_not_in_prerequisite_state.';
+
 CREATE FUNCTION shardfdw_internal.check_group_here(shard regclass, mode text, done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -307,6 +326,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: %s and %s have the same name', shard, done, m.names[1], m.names[2]),
 			DETAIL = 'They go together, in one schema for the time being.', HINT = 'Rename one of the shards (ALTER FOREIGN TABLE ... RENAME).';
 	END IF;
+	PERFORM shardfdw_internal.check_recovered(ARRAY[shard], done, true);
 	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)
 	LOOP
 		IF shardfdw_internal.has_copies(m.relation) THEN

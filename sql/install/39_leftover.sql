@@ -30,14 +30,13 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.servers_of(name, name) IS
 	'Finds the foreign tables that stand for tables of this schema and name on their nodes, as committed by now. Returns their servers.';
 
-CREATE FUNCTION shardfdw_internal.trace_commands(schema_name name, note jsonb) RETURNS text[]
+CREATE FUNCTION shardfdw_internal.trace_commands(schema_name name, note jsonb) RETURNS TABLE (kind text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	own CONSTANT oid := (note->>'server')::oid;
 	other CONSTANT oid := (note->>'other')::oid;
 	placed jsonb;
-	validation text[];
 BEGIN
 	-- placed: whether the table is needed; null where only a person can tell, since servers have come or gone, or several lead to one database
 	SELECT jsonb_agg(t || jsonb_build_object('placed', CASE WHEN own = ANY (s) THEN true
@@ -45,42 +44,65 @@ BEGIN
 		WHEN t->>'side' = 'source' AND EXISTS (SELECT FROM pg_foreign_server f WHERE f.oid = own) THEN false END)) INTO placed
 	FROM jsonb_array_elements(note->'tables') t CROSS JOIN LATERAL shardfdw_internal.servers_of((t->>'schema')::name, (t->>'table')::name) s;
 	-- it may take long, and is not needed for the rest; before that, since the tables may get other owners; ends by itself, so that the rest does not wait for it
-	validation := ARRAY(SELECT format('SET LOCAL lock_timeout = ''2s''; SET LOCAL statement_timeout = ''25s''; %s', t->>'validate') FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean AND t->>'validate' <> '');
+	RETURN QUERY SELECT 'validate', format('SET LOCAL lock_timeout = ''500ms''; SET LOCAL statement_timeout = ''25s''; %s', t->>'validate')
+	FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean AND t->>'validate' <> '';
+	-- clients use these, so each has a transaction of its own: who holds one lock and waits for another can make a deadlock with a client
+	RETURN QUERY SELECT 'table', format('SET LOCAL statement_timeout = ''25s''; DO %L', format($body$
+DECLARE
+	t record;
+BEGIN
+	SET LOCAL lock_timeout = '500ms';
+	SET LOCAL client_min_messages = warning;
+	SELECT c.oid, c.relreplident, x.* INTO t FROM pg_catalog.jsonb_to_record(%2$L) x(name text, side text, identity text, finish text) JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(x.name);
+	IF t.side = 'target' AND pg_catalog.obj_description(t.oid, 'pg_class') = %1$L THEN
+		EXECUTE t.finish;
+	END IF;
+	IF t.side = 'source' AND EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = t.oid AND g.tgname = 'shardfdw_moved') THEN
+		EXECUTE pg_catalog.format('DROP TRIGGER shardfdw_moved ON %%s', t.name);
+	END IF;
+	IF t.side = 'source' AND t.identity IS NOT NULL AND t.relreplident = 'f' THEN
+		EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
+	END IF;
+END$body$, schema_name, t)) FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean;
 	-- nor does it stay on the node with its locks when the caller has given it up
-	RETURN validation || format('SET LOCAL statement_timeout = ''25s''; DO %L', format($body$
+	RETURN QUERY SELECT 'rest', format('SET LOCAL statement_timeout = ''25s''; DO %L', format($body$
 DECLARE
 	t record;
 	doomed text[] := '{}';
 BEGIN
-	SET LOCAL lock_timeout = '2s';
+	SET LOCAL lock_timeout = '500ms';
 	SET LOCAL client_min_messages = warning;
+	-- another session may have removed it
+	IF pg_catalog.to_regnamespace(%3$L) IS NULL THEN
+		RETURN;
+	END IF;
 	EXECUTE 'DROP PUBLICATION IF EXISTS %1$I';
-	FOR t IN SELECT pg_catalog.to_regclass(x.name) AS relation, x.* FROM pg_catalog.jsonb_to_recordset(%2$L) x(name text, side text, placed boolean, identity text, finish text)
+	FOR t IN SELECT pg_catalog.to_regclass(x.name) AS relation, x.* FROM pg_catalog.jsonb_to_recordset(%2$L) x(name text, side text, placed boolean, identity text)
 	LOOP
 		CONTINUE WHEN t.relation IS NULL;
 		IF t.side = 'source' THEN
 			-- what is prepared there may be what sets the trigger; readers need not wait
 			IF NOT t.placed THEN
 				EXECUTE pg_catalog.format('LOCK TABLE %%s IN SHARE ROW EXCLUSIVE MODE', t.name);
+				SET LOCAL lock_timeout = '100ms';
 			END IF;
 			IF NOT t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-					WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND n.nspname = %1$L) THEN
+					WHERE g.tgrelid = pg_catalog.to_regclass(t.name) AND g.tgname = 'shardfdw_moved' AND n.nspname = %1$L) THEN
 				doomed := doomed || t.name;
 			ELSIF t.placed IS NULL THEN
 				RAISE EXCEPTION 'nothing tells whether table %% is needed', t.name;
-			ELSIF NOT t.placed AND pg_catalog.to_regclass(t.name) IS NOT NULL THEN
-				RAISE EXCEPTION 'no foreign table stands for table %%, which takes changes', t.name;
-			ELSIF t.placed THEN
-				EXECUTE pg_catalog.format('DROP TRIGGER IF EXISTS shardfdw_moved ON %%s', t.name);
-				IF t.identity IS NOT NULL THEN
-					EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
-				END IF;
+			ELSIF NOT t.placed AND t.identity IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(t.name) AND c.relreplident = 'f') THEN
+				-- it has not moved, and its foreign table has been dropped or detached: the table stays, as that leaves it
+				EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
+			ELSIF t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved')
+				OR t.placed AND t.identity IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.relation AND c.relreplident = 'f') THEN
+				RAISE EXCEPTION 'table %% is in use', t.name;
 			END IF;
 		ELSIF pg_catalog.obj_description(t.relation, 'pg_class') = %1$L THEN
 			IF t.placed IS NULL THEN
 				RAISE EXCEPTION 'nothing tells whether table %% is needed', t.name;
 			ELSIF t.placed THEN
-				EXECUTE t.finish;
+				RAISE EXCEPTION 'table %% is in use', t.name;
 			ELSE
 				doomed := doomed || t.name;
 			END IF;
@@ -90,11 +112,11 @@ BEGIN
 		EXECUTE 'DROP TABLE ' || pg_catalog.array_to_string(doomed, ', ');
 	END IF;
 	EXECUTE 'DROP SCHEMA %1$I CASCADE';
-END$body$, schema_name, placed));
+END$body$, schema_name, placed, quote_ident(schema_name)));
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, jsonb) IS
-	'Writes the commands for what a job has left on a node. Returns those that validate the foreign keys of its tables where the shards are, and last the one that removes its schema, publication and triggers, and its tables where the shards are not.';
+	'Writes the commands for what a job has left on a node. Returns, in order: validate, those that validate the foreign keys of its tables where the shards are; table, one for each of these tables; rest, which removes its schema and publication, and its tables where the shards are not.';
 
 CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -118,14 +140,13 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	t record;
-	commands text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
 	FOR t IN SELECT x.* FROM (SELECT array_agg(n) AS usable FROM unnest(nodes) n WHERE has_server_privilege(n, 'USAGE')) u,
 			shardfdw_internal.job_traces(coalesce(u.usable, '{}')) x WHERE own IS NULL OR x.is_own AND x.id = own
 	LOOP
-		-- not seen as running by its own process
-		CONTINUE WHEN shardfdw_internal.job_is_running(t.id);
+		-- held by its own process already; what it has left may be gone by now, and the commands look again
+		CONTINUE WHEN NOT shardfdw_internal.claim_job(t.id, 0);
 		-- who has said that all of a predecessor's commits are here may err: where they are not, the tables that look superfluous are the only ones
 		IF NOT t.is_own AND EXISTS (
 			SELECT FROM jsonb_array_elements(t.note->'tables') x
@@ -136,15 +157,14 @@ BEGIN
 			RETURN QUERY VALUES (t.node, format('what job %s of a predecessor has left: nothing tells whether its tables are needed', t.id), false);
 			CONTINUE;
 		END IF;
-		commands := shardfdw_internal.trace_commands(t.schema_name, t.note);
 		RETURN QUERY
 		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id)
-			WHEN q.command < cardinality(commands) THEN format('foreign keys of job %s, which are not validated: %s', t.id, q.message)
+			WHEN q.kind = 'validate' THEN format('foreign keys of job %s, which are not validated: %s', t.id, q.message)
 			ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
 		-- each within the bound of settling: what is in doubt elsewhere, in other databases too, waits for this
-		FROM unnest(commands) WITH ORDINALITY c(command, number)
-		CROSS JOIN LATERAL (SELECT r.node, r.ok, r.message, c.number AS command FROM shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[c.command], 'settle', false) r) q
-		WHERE NOT q.ok OR q.command = cardinality(commands);
+		FROM shardfdw_internal.trace_commands(t.schema_name, t.note) c
+		CROSS JOIN LATERAL (SELECT r.node, r.ok, r.message, c.kind FROM shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[c.command], 'settle', false) r) q
+		WHERE NOT q.ok OR q.kind = 'rest';
 	END LOOP;
 END
 $$;

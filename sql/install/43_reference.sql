@@ -155,7 +155,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_replicable(relation);
 	PERFORM shardfdw_internal.lock_node_list();
 	PERFORM shardfdw_internal.lock_schemas(relation);
-	EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
+	PERFORM shardfdw_internal.lock_table(relation, 'SHARE ROW EXCLUSIVE');
 	PERFORM shardfdw_internal.check_replicable(relation);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 
@@ -229,7 +229,7 @@ BEGIN
 	PERFORM shardfdw_internal.lock_schemas(r) FROM shardfdw_internal.reference_tables() r;
 	FOR relation IN SELECT * FROM shardfdw_internal.reference_tables()
 	LOOP
-		EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
+		PERFORM shardfdw_internal.lock_table(relation, 'SHARE ROW EXCLUSIVE');
 		IF shardfdw_internal.nodes_without_copy(relation, ARRAY[node]) = '{}' THEN
 			RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
 				MESSAGE = format('could not add node "%s"', node),
@@ -271,7 +271,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.check_replicable(relation);
 	PERFORM shardfdw_internal.lock_node_list();
-	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	SELECT format('%I.%I', n.nspname, c.relname) INTO remote_name
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 	FOR trigger_name IN SELECT * FROM shardfdw_internal.reference_triggers(relation)
@@ -395,7 +395,7 @@ BEGIN
 		BEGIN
 			IF compare_rows OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, comparable, false)) THEN
 				-- others may have written in between; now they wait
-				EXECUTE format('LOCK TABLE %s IN SHARE MODE', checked);
+				PERFORM shardfdw_internal.lock_table(checked, 'SHARE');
 			END IF;
 			FOR differ IN
 				SELECT c.node, d.detail FROM unnest(comparable) c(node)

@@ -387,7 +387,7 @@ BEGIN
 	IF NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
 	END IF;
-	EXECUTE format('LOCK TABLE %s IN %s MODE', relation, CASE WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END);
+	PERFORM shardfdw_internal.lock_table(relation, CASE WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_copies(regclass, boolean) IS

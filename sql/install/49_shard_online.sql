@@ -4,6 +4,8 @@
 --	shardfdw_new_*		the table that takes its place, sharded here (plain in 49_unshard_online.sql); its comment says whose job this is
 --	shardfdw_changed_*	keys of rows that were changed
 --	shardfdw_note_*		the function of the triggers that write them down
+-- Each of the three has a comment that names the job and the coordinator: a leftover is found by any one of them.
+-- Only the process that holds the lock of the job may drop them.
 
 CREATE FUNCTION shardfdw_internal.conversion_name(relation oid, kind text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -14,14 +16,36 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_name(oid, text) IS
 	'Names what a job makes beside a table that it shards: new, changed or note. Returns the qualified and quoted name; null for a table that does not exist.';
 
-CREATE FUNCTION shardfdw_internal.conversions() RETURNS TABLE (successor regclass, relation oid, job bigint, definition text)
+CREATE FUNCTION shardfdw_internal.conversion_mark(job bigint) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('job %s of coordinator %s', job, i.identity) FROM shardfdw.coordinator_identity() i
+$$;
+COMMENT ON FUNCTION shardfdw_internal.conversion_mark(bigint) IS
+	'Writes the comment by which recovery finds what a job makes beside a table. Returns its text.';
+
+CREATE FUNCTION shardfdw_internal.conversion_objects()
+	RETURNS TABLE (kind text, object oid, owner oid, schema oid, relation oid, job bigint, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- another coordinator's are in a copy of its database, until that takes over from it; anybody can name a table like that, with any number
-	SELECT c.oid::regclass, (substring(c.relname FROM '\d{1,10}$')::bigint % 4294967296)::oid, d.note[1]::bigint, d.note[2]
-	FROM pg_class c CROSS JOIN LATERAL regexp_match(obj_description(c.oid, 'pg_class'), '^job ([0-9]{1,18}) of coordinator ([0-9a-f]+), definition ([0-9a-f]+)$') n(note)
-	CROSS JOIN LATERAL (SELECT ARRAY[n.note[1], n.note[3]] AS note) d
-	WHERE c.relname ~ '^shardfdw_new_[0-9]{1,10}$' AND c.relkind IN ('p', 'r') AND n.note[2] = ANY (shardfdw_internal.decided_identities())
+	SELECT x.parts[1], o.object, o.owner, o.schema, (x.parts[2]::bigint % 4294967296)::oid, n.note[1]::bigint, n.note[3]
+	FROM (SELECT c.oid, c.relowner, c.relnamespace, c.relname, '^shardfdw_(new|changed)_([0-9]{1,10})$', obj_description(c.oid, 'pg_class')
+		  FROM pg_class c WHERE c.relname >= 'shardfdw_' AND c.relname < 'shardfdw`' AND c.relkind IN ('p', 'r')
+		  UNION ALL
+		  SELECT p.oid, p.proowner, p.pronamespace, p.proname, '^shardfdw_(note)_([0-9]{1,10})$', obj_description(p.oid, 'pg_proc')
+		  FROM pg_proc p WHERE p.proname >= 'shardfdw_note_' AND p.proname < 'shardfdw_note`' AND p.prorettype = 'trigger'::regtype) o(object, owner, schema, name, pattern, comment)
+	CROSS JOIN LATERAL regexp_match(o.name, o.pattern) x(parts)
+	CROSS JOIN LATERAL regexp_match(o.comment, '^job ([0-9]{1,18}) of coordinator ([0-9a-f]+)(?:, definition ([0-9a-f]+))?$') n(note)
+	WHERE x.parts IS NOT NULL AND n.note[2] = ANY (shardfdw_internal.decided_identities())
+$$;
+COMMENT ON FUNCTION shardfdw_internal.conversion_objects() IS
+	'Lists what jobs have made beside tables that they shard online or make plain. Returns for each object its kind (new, changed or note), OID, owner, schema, the OID of the table, which may be gone, the number of the job, and, of new, what conversion_definition() has returned when it began.';
+
+CREATE FUNCTION shardfdw_internal.conversions() RETURNS TABLE (successor regclass, relation oid, job bigint, definition text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT o.object::regclass, o.relation, o.job, o.definition FROM shardfdw_internal.conversion_objects() o WHERE o.kind = 'new'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversions() IS
 	'Lists the tables that are to take the place of others, which jobs shard online or make plain. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
@@ -126,80 +150,123 @@ BEGIN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'table');
 	END IF;
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
-	EXECUTE format('LOCK TABLE %s IN %s MODE', relation, lock_mode);
+	PERFORM shardfdw_internal.lock_table(relation, lock_mode);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_for_conversion(regclass, text) IS
 	'Locks a table that a job works on, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped, insufficient_privilege when it has another owner.';
 
-CREATE FUNCTION shardfdw_internal.unnote_conversion(successor regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
-AS $$
-DECLARE
-	command text;
-BEGIN
-	-- what is of the same owner and in the same schema; anybody can give a table such a name
-	FOR command IN
-		SELECT x.command FROM (SELECT c.relnamespace, c.relowner, substring(c.relname FROM '^shardfdw_new_(\d+)$') AS number FROM pg_class c WHERE c.oid = successor) s
-		CROSS JOIN LATERAL (
-			SELECT 1, format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
-			WHERE p.proname = 'shardfdw_note_' || s.number AND p.pronamespace = s.relnamespace AND p.proowner = s.relowner
-			UNION ALL
-			SELECT 2, format('DROP FUNCTION %s', p.oid::regprocedure) FROM pg_proc p
-			WHERE p.proname = 'shardfdw_note_' || s.number AND p.pronamespace = s.relnamespace AND p.proowner = s.relowner AND p.prorettype = 'trigger'::regtype
-			UNION ALL
-			SELECT 3, format('DROP TABLE %s', c.oid::regclass) FROM pg_class c
-			WHERE c.relname = 'shardfdw_changed_' || s.number AND c.relnamespace = s.relnamespace AND c.relowner = s.relowner AND c.relkind = 'r') x(number, command)
-		ORDER BY x.number
-	LOOP
-		EXECUTE command;
-	END LOOP;
-END
-$$;
-COMMENT ON FUNCTION shardfdw_internal.unnote_conversion(regclass) IS
-	'Removes what notes changes of a table that another one was to take the place of: it is as it was before, and nothing of that needs a node. Returns nothing; raises lock_not_available.';
-
-CREATE FUNCTION shardfdw_internal.drop_successor(successor regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on SET lock_timeout = '2s'
-AS $$
-DECLARE
-	notes regclass;
-BEGIN
-	-- of a table that was to be plain, the notes are on the nodes
-	SELECT n.oid INTO notes FROM pg_class s JOIN pg_class n ON n.relnamespace = s.relnamespace AND n.relowner = s.relowner
-	WHERE s.oid = successor AND n.relname = replace(s.relname, 'shardfdw_new_', 'shardfdw_changed_') AND n.relkind = 'p';
-	IF FOUND THEN
-		PERFORM shardfdw_internal.drop_note_functions(notes);
-		EXECUTE format('DROP TABLE %s', notes);
-	END IF;
-	EXECUTE format('DROP TABLE %s', successor);
-END
-$$;
-COMMENT ON FUNCTION shardfdw_internal.drop_successor(regclass) IS
-	'Removes a table that was to take the place of another one, with its shards, or with what notes changes of the other one''s shards on their nodes. Returns nothing; raises lock_not_available, and the node''s error.';
-
-CREATE FUNCTION shardfdw_internal.own_conversions(relation oid DEFAULT NULL) RETURNS TABLE (successor regclass, job bigint)
+CREATE FUNCTION shardfdw_internal.own_conversions(relation oid DEFAULT NULL) RETURNS TABLE (relation oid, job bigint)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- with the rights of their owners alone, who could name tables so that drop others on nodes
-	SELECT x.successor, x.job FROM shardfdw_internal.conversions() x
-	WHERE (x.relation = $1 OR $1 IS NULL) AND shardfdw_internal.is_owner(x.successor) AND NOT shardfdw_internal.job_is_running(x.job)
+	SELECT DISTINCT o.relation, o.job FROM shardfdw_internal.conversion_objects() o
+	WHERE (o.relation = $1 OR $1 IS NULL) AND pg_get_userbyid(o.owner) = current_user
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_conversions(oid) IS
-	'Lists the tables of the current user that were to take the place of a table, or of any, and whose job has ended, or is this process''s. Returns each with the number of its job.';
+	'Lists the jobs that have made something of the current user beside a table, or beside any. Returns the OID of the table, which may be gone, and the number of the job. The job may be running: see claim_job().';
 
 CREATE FUNCTION shardfdw_internal.conversion_owners() RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(string_agg(DISTINCT c.relowner::text, ' '), '') FROM shardfdw_internal.conversions() x JOIN pg_class c ON c.oid = x.successor
+	SELECT coalesce(string_agg(DISTINCT o.owner::text, ' '), '') FROM shardfdw_internal.conversion_objects() o
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_owners() IS
-	'Lists the owners of tables that were, or are, to take the place of others. Returns their OIDs, with blanks between.';
+	'Lists the owners of what jobs have made beside tables. Returns their OIDs, with blanks between.';
+
+CREATE FUNCTION shardfdw_internal.claim_conversion(job bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- recovery holds it no longer than it waits for a node
+	IF NOT shardfdw_internal.claim_job(job, 40000) THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('what job %s has left is being removed by another session', job), HINT = 'Try again.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.claim_conversion(bigint) IS
+	'Takes the lock of a job that has ended until the transaction ends, and waits for another session that removes what the job has left. Returns nothing; raises object_in_use.';
+
+CREATE FUNCTION shardfdw_internal.drop_conversion_table(object oid) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE format('DROP TABLE %s', object::regclass);
+	-- the command may have waited, and the name may have been another table's then
+	IF EXISTS (SELECT FROM pg_class c WHERE c.oid = object) THEN
+		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('table %s has been renamed by another session', object::regclass), HINT = 'Try again.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.drop_conversion_table(oid) IS
+	'Drops a table by its OID. Returns nothing; raises serialization_failure, which undoes the drop, where the name was another table''s.';
+
+CREATE FUNCTION shardfdw_internal.clear_conversion_shards(relation oid, job bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET lock_timeout = '500ms'
+AS $$
+DECLARE
+	part record;
+	failed record;
+BEGIN
+	FOR part IN SELECT o.object::regclass AS name, o.kind FROM shardfdw_internal.conversion_objects() o JOIN pg_class c ON c.oid = o.object AND c.relkind = 'p'
+		WHERE o.kind <> 'note' AND (o.relation, o.job) = ($1, $2) AND pg_get_userbyid(o.owner) = current_user
+	LOOP
+		-- what is prepared may be what makes the shards
+		PERFORM shardfdw_internal.settle_server(x.node) FROM (SELECT DISTINCT s.node FROM shardfdw_internal.shards_of(part.name) s) x;
+		-- a transaction for each shard: who writes to several waits for one of them at a time
+		SELECT q.sqlstate, q.message INTO failed
+		FROM (SELECT array_agg(c.node ORDER BY c.number, c.shard) AS nodes, array_agg('SET LOCAL lock_timeout = ''500ms''; ' || c.command ORDER BY c.number, c.shard) AS commands, array_agg(c.shard ORDER BY c.number, c.shard) AS labels
+			  FROM (SELECT 1, s.node, s.shard::text, format('DROP FUNCTION IF EXISTS %s() CASCADE', shardfdw_internal.note_function_of(s.remote_name))
+					FROM shardfdw_internal.shards_of(part.name) s WHERE part.kind = 'changed'
+					UNION ALL
+					SELECT 2, s.node, s.shard::text, format('DROP TABLE IF EXISTS %s', s.remote_name) FROM shardfdw_internal.shards_of(part.name) s) c(number, node, shard, command)) x
+		CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'settle', false, x.labels) q
+		WHERE x.nodes IS NOT NULL AND NOT q.ok LIMIT 1;
+		IF FOUND THEN
+			RAISE EXCEPTION USING ERRCODE = coalesce(failed.sqlstate, 'internal_error'), MESSAGE = failed.message;
+		END IF;
+		PERFORM shardfdw_internal.drop_conversion_table(part.name);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.clear_conversion_shards(oid, bigint) IS
+	'Removes the shards that a job has made beside a table, and what notes changes on nodes, each in a transaction of its own, and then what stands for them here. The caller holds the lock of the job. Returns nothing; raises lock_not_available, and the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.unnote_conversion(relation oid, job bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET lock_timeout = '500ms'
+AS $$
+DECLARE
+	note regprocedure;
+	t record;
+BEGIN
+	FOR note IN SELECT o.object FROM shardfdw_internal.conversion_objects() o
+		WHERE o.kind = 'note' AND (o.relation, o.job) = ($1, $2) AND pg_get_userbyid(o.owner) = current_user
+	LOOP
+		FOR t IN SELECT g.tgrelid::regclass AS name, g.tgname FROM pg_trigger g WHERE g.tgfoid = note
+		LOOP
+			PERFORM shardfdw_internal.lock_to_clear(t.name);
+			EXECUTE format('DROP TRIGGER %I ON %s', t.tgname, t.name);
+		END LOOP;
+		EXECUTE format('DROP FUNCTION %s', note);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.unnote_conversion(oid, bigint) IS
+	'Removes the triggers of a job that note changes of a table, and their function: the table is as it was before, and nothing of that needs a node. The caller holds the lock of the job. Returns nothing; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.clear_conversion_tables(relation oid, job bigint) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET lock_timeout = '500ms'
+AS $$
+	SELECT shardfdw_internal.drop_conversion_table(o.object) FROM shardfdw_internal.conversion_objects() o JOIN pg_class c ON c.oid = o.object AND c.relkind = 'r'
+	WHERE o.kind <> 'note' AND (o.relation, o.job) = ($1, $2) AND pg_get_userbyid(o.owner) = current_user
+$$;
+COMMENT ON FUNCTION shardfdw_internal.clear_conversion_tables(oid, bigint) IS
+	'Removes the plain tables that a job has made beside a table. The caller holds the lock of the job. Returns nothing; raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.unnote_conversions(relation oid) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT shardfdw_internal.unnote_conversion(x.successor) FROM shardfdw_internal.own_conversions(relation) x
+	SELECT shardfdw_internal.claim_conversion(x.job), shardfdw_internal.unnote_conversion(x.relation, x.job) FROM shardfdw_internal.own_conversions(relation) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unnote_conversions(oid) IS
 	'Removes what notes changes for jobs that were to shard a table online or to make it plain, those of own_conversions(). Returns nothing; raises lock_not_available.';
@@ -207,11 +274,34 @@ COMMENT ON FUNCTION shardfdw_internal.unnote_conversions(oid) IS
 CREATE FUNCTION shardfdw_internal.undo_conversions(relation oid) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT shardfdw_internal.unnote_conversions(relation);
-	SELECT shardfdw_internal.drop_successor(x.successor) FROM shardfdw_internal.own_conversions(relation) x
+	SELECT shardfdw_internal.claim_conversion(x.job), shardfdw_internal.clear_conversion_shards(x.relation, x.job),
+		shardfdw_internal.unnote_conversion(x.relation, x.job), shardfdw_internal.clear_conversion_tables(x.relation, x.job)
+	FROM shardfdw_internal.own_conversions(relation) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undo_conversions(oid) IS
-	'Removes all that is left of jobs that were to shard a table online or to make it plain, those of own_conversions(). Returns nothing; raises lock_not_available, and the node''s error.';
+	'Removes all that is left of jobs that were to shard a table online or to make it plain, those of own_conversions(). Returns nothing; raises object_in_use, lock_not_available, and the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.remove_conversion_shards() RETURNS TABLE (node name, message text, ok boolean)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found record;
+BEGIN
+	FOR found IN SELECT x.relation, x.job FROM shardfdw_internal.own_conversions() x
+	LOOP
+		CONTINUE WHEN NOT shardfdw_internal.claim_job(found.job, 0);
+		BEGIN
+			PERFORM shardfdw_internal.clear_conversion_shards(found.relation, found.job);
+			RETURN QUERY SELECT NULL::name, format('what job %s has left', found.job), true
+			WHERE NOT EXISTS (SELECT FROM shardfdw_internal.own_conversions(found.relation) x WHERE x.job = found.job);
+		EXCEPTION WHEN OTHERS THEN
+			RETURN QUERY VALUES (NULL::name, format('what job %s has left: %s', found.job, SQLERRM), false);
+		END;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.remove_conversion_shards() IS
+	'Removes from nodes what jobs of the current user have left there whose process has ended before they had sharded their tables. No table that clients use is locked here then. Returns a row, without a node, for each of which nothing is left, and for each error.';
 
 CREATE FUNCTION shardfdw_internal.remove_conversions() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -219,29 +309,30 @@ AS $$
 DECLARE
 	found record;
 BEGIN
-	FOR found IN SELECT x.successor, x.job FROM shardfdw_internal.own_conversions() x
+	FOR found IN SELECT x.relation, x.job FROM shardfdw_internal.own_conversions() x
 	LOOP
-		ok := true;
+		CONTINUE WHEN NOT shardfdw_internal.claim_job(found.job, 0);
 		message := format('what job %s has left', found.job);
 		BEGIN
-			PERFORM shardfdw_internal.unnote_conversion(found.successor);
 			-- a node that does not answer does not keep writers noting their changes
+			PERFORM shardfdw_internal.unnote_conversion(found.relation, found.job);
 			BEGIN
-				PERFORM shardfdw_internal.drop_successor(found.successor);
+				PERFORM shardfdw_internal.clear_conversion_tables(found.relation, found.job);
 			EXCEPTION WHEN OTHERS THEN
-				ok := false;
-				message := message || ': ' || SQLERRM;
+				RETURN QUERY VALUES (NULL::name, message || ': ' || SQLERRM, false);
 			END;
 		EXCEPTION WHEN OTHERS THEN
-			ok := false;
-			message := message || ': ' || SQLERRM;
+			RETURN QUERY VALUES (NULL::name, message || ': ' || SQLERRM, false);
 		END;
-		RETURN NEXT;
+		-- where its shards are left, that has been said
+		IF NOT EXISTS (SELECT FROM shardfdw_internal.own_conversions(found.relation) x WHERE x.job = found.job) THEN
+			RETURN QUERY VALUES (NULL::name, message, true);
+		END IF;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversions() IS
-	'Removes what jobs of the current user have left whose process has ended before they had sharded their tables. Returns a row for each, without a node, with the error where that failed.';
+	'Removes here what jobs of the current user have left whose process has ended before they had sharded their tables, after remove_conversion_shards(). Returns a row, without a node, for each of which nothing is left, and for each error.';
 
 CREATE FUNCTION shardfdw_internal.refuse_change_of_conversion() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -290,22 +381,27 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	-- triggers go before it when it has its time
-	SELECT d.object_name, g.tgrelid::regclass AS relation INTO r
-	FROM pg_event_trigger_dropped_objects() d JOIN pg_proc p ON p.proname = regexp_replace(d.object_name, '^shardfdw_(?:new|changed)_(?=\d{1,10}$)', 'shardfdw_note_')
-	JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = d.schema_name
-	JOIN pg_trigger g ON g.tgfoid = p.oid
-	WHERE d.object_type = 'table' AND d.object_name ~ '^shardfdw_(new|changed)_\d{1,10}$' AND p.proname = 'shardfdw_note_' || g.tgrelid LIMIT 1;
+	-- also while the extension's own functions are made
+	IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects() d WHERE d.address_names[2] ~ '^shardfdw_(new|changed|note)_[0-9]{1,10}$') THEN
+		RETURN;
+	END IF;
+	-- one of them is dropped, and another one is there still
+	SELECT d.address_names[2] AS object_name, d.object_type, o.relation::regclass INTO r
+	FROM pg_event_trigger_dropped_objects() d
+	CROSS JOIN LATERAL regexp_match(d.address_names[2], '^shardfdw_(?:new|changed|note)_([0-9]{1,10})$') x(parts)
+	JOIN pg_namespace n ON n.nspname = d.schema_name
+	JOIN shardfdw_internal.conversion_objects() o ON o.schema = n.oid AND o.relation::text = x.parts[1]
+	WHERE d.object_type IN ('table', 'function') AND NOT shardfdw_internal.holds_job(o.job) LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = format('table "%s" belongs to a job that works on table %s', r.object_name, r.relation),
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = format('%s "%s" belongs to a job that works on table %s', r.object_type, r.object_name, r.relation),
 			HINT = 'It goes with the job: shardfdw.cancel_job(). What a crash has left is removed by SELECT * FROM shardfdw.recover_prepared_transactions().';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_successor() IS
-	'Refuses to drop what a job has made beside a table that it shards, while triggers of that need it. Raises dependent_objects_still_exist.';
+	'Refuses to drop one of the objects that a job has made beside a table, while another of them is there. Raises dependent_objects_still_exist.';
 
-CREATE EVENT TRIGGER shardfdw_refuse_drop_of_successor ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP OWNED', 'DROP SCHEMA')
+CREATE EVENT TRIGGER shardfdw_refuse_drop_of_successor ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP OWNED', 'DROP SCHEMA')
 	EXECUTE FUNCTION shardfdw_internal.refuse_drop_of_successor();
 ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_successor IS
@@ -347,6 +443,20 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_trigger_commands(text, text) IS
 	'Writes the commands that make the triggers of a table which note the keys of changed rows by a function. Returns the commands in one text.';
+
+CREATE FUNCTION shardfdw_internal.mark_conversion(relation regclass, job bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	mark CONSTANT text := shardfdw_internal.conversion_mark(job);
+BEGIN
+	EXECUTE format('COMMENT ON TABLE %s IS %L', shardfdw_internal.conversion_name(relation, 'new'), format('%s, definition %s', mark, shardfdw_internal.conversion_definition(relation)));
+	EXECUTE format('COMMENT ON TABLE %s IS %L', shardfdw_internal.conversion_name(relation, 'changed'), mark);
+	EXECUTE format('COMMENT ON FUNCTION %s() IS %L', shardfdw_internal.conversion_name(relation, 'note'), mark);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.mark_conversion(regclass, bigint) IS
+	'Comments on what a job has made beside a table, so that recovery finds each of the objects by itself. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.begin_conversion(relation regclass, plan jsonb, id bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -392,8 +502,7 @@ BEGIN
 	EXECUTE format('CREATE UNLOGGED TABLE %s AS SELECT %s FROM ONLY %s WITH NO DATA', changed, columns, relation);
 	EXECUTE shardfdw_internal.revoke_command(changed);
 	EXECUTE shardfdw_internal.note_function_commands(note, changed, columns, id, 'shards');
-	EXECUTE format('COMMENT ON TABLE %s IS %L', successor, format('job %s of coordinator %s, definition %s', id,
-				   (SELECT i.identity FROM shardfdw.coordinator_identity() i), shardfdw_internal.conversion_definition(relation)));
+	PERFORM shardfdw_internal.mark_conversion(relation, id);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.begin_conversion(regclass, jsonb, bigint) IS
@@ -429,7 +538,7 @@ BEGIN
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
 	-- valid after the switch: rows that they miss now are still to be followed
-	SELECT array_agg('SET LOCAL lock_timeout = ''100ms''; ' || k.prefix), array_agg(k.suffix || CASE WHEN k.suffix LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END) INTO prefixes, suffixes
+	SELECT array_agg(format('SET LOCAL lock_timeout = %L; ', current_setting('lock_timeout')) || k.prefix), array_agg(k.suffix || CASE WHEN k.suffix LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END) INTO prefixes, suffixes
 	FROM shardfdw_internal.reference_key_commands(relation) k;
 	IF prefixes IS NOT NULL THEN
 		PERFORM shardfdw_internal.run_on_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')), prefixes, suffixes, array_fill(NULL::name, ARRAY[cardinality(prefixes)]), array_fill(NULL::text, ARRAY[cardinality(prefixes)]));

@@ -72,18 +72,6 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.run_on_noted_shards(oid, text) IS
 	'Runs a command for every shard of a table that is unsharded online: a format whose arguments are the names of shard, table of notes and function. Part of this transaction. Returns nothing; raises the node''s error.';
 
-CREATE FUNCTION shardfdw_internal.drop_note_functions(notes regclass) RETURNS void
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-	-- their triggers go with them; others wait behind the lock for that
-	SELECT count(q) FROM (SELECT array_agg(s.node) AS nodes, array_agg(s.shard::text) AS labels,
-			array_agg(format('SET LOCAL lock_timeout = ''2s''; DROP FUNCTION IF EXISTS %s() CASCADE', shardfdw_internal.note_function_of(s.remote_name))) AS commands
-		  FROM shardfdw_internal.shards_of(notes) s) x
-	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
-$$;
-COMMENT ON FUNCTION shardfdw_internal.drop_note_functions(regclass) IS
-	'Removes what notes changes of shards on their nodes. notes: the table of changed keys. Part of this transaction. Returns nothing; raises the node''s error.';
-
 CREATE FUNCTION shardfdw_internal.key_column_definitions(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -134,8 +122,7 @@ BEGIN
 			array_agg(shardfdw_internal.note_function_commands(s.note_function, s.notes, columns, id, 'unshards')) AS commands
 		  FROM shardfdw_internal.noted_shards(relation) s) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q;
-	EXECUTE format('COMMENT ON TABLE %s IS %L', successor, format('job %s of coordinator %s, definition %s', id,
-				   (SELECT i.identity FROM shardfdw.coordinator_identity() i), shardfdw_internal.conversion_definition(relation)));
+	PERFORM shardfdw_internal.mark_conversion(relation, id);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.begin_unsharding(regclass, jsonb, bigint) IS
@@ -147,7 +134,7 @@ AS $$
 BEGIN
 	PERFORM shardfdw_internal.lock_conversion(relation, plan);
 	-- waits for what is still prepared there: whatever this table's writers have done is committed then
-	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'SET LOCAL lock_timeout = ''100ms''; LOCK TABLE %1$s IN SHARE ROW EXCLUSIVE MODE');
+	PERFORM shardfdw_internal.run_on_noted_shards(relation, format('SET LOCAL lock_timeout = %L; LOCK TABLE %%1$s IN SHARE ROW EXCLUSIVE MODE', current_setting('lock_timeout')));
 	RETURN 0;
 END
 $$;
@@ -165,7 +152,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
 	EXECUTE format('CREATE TRIGGER shardfdw_note_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
 	EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER shardfdw_note_truncate', relation);
-	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'SET LOCAL lock_timeout = ''100ms''; ' || shardfdw_internal.note_trigger_commands('%1$s', '%3$s'));
+	PERFORM shardfdw_internal.run_on_noted_shards(relation, format('SET LOCAL lock_timeout = %L; ', current_setting('lock_timeout')) || shardfdw_internal.note_trigger_commands('%1$s', '%3$s'));
 	RETURN 0;
 END
 $$;

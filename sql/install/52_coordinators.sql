@@ -445,7 +445,7 @@ BEGIN
 	PERFORM shardfdw_internal.run_commands(ARRAY[peer], ARRAY['SET LOCAL shardfdw.follows_coordinator = on; SET LOCAL session_replication_role = replica'], 'write');
 	FOR relation IN SELECT * FROM shardfdw_internal.reference_tables()
 	LOOP
-		EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
+		PERFORM shardfdw_internal.lock_table(relation, 'SHARE ROW EXCLUSIVE');
 		PERFORM shardfdw_internal.run_commands(ARRAY[peer], ARRAY[format('DELETE FROM ONLY %s', relation)], 'write', labels => ARRAY[relation::text]);
 		PERFORM shardfdw_internal.copy_reference_rows(relation, ARRAY[peer]);
 	END LOOP;

@@ -15,7 +15,7 @@ BEGIN
 	LOOP
 		BEGIN
 			-- writers through any coordinator wait
-			EXECUTE format('LOCK TABLE %s IN SHARE MODE', relation);
+			PERFORM shardfdw_internal.lock_table(relation, 'SHARE');
 			RETURN QUERY SELECT d.node, 'error', format('reference table %s: %s', relation, d.detail) FROM shardfdw_internal.different_copies(relation, peers, true) d;
 		EXCEPTION WHEN insufficient_privilege THEN
 			RETURN QUERY SELECT p, 'warning', format('reference table %s: not compared: %s', relation, SQLERRM) FROM unnest(peers) p;

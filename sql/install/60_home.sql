@@ -228,7 +228,7 @@ BEGIN
 	relations := ARRAY(SELECT format('%s.%I', schema, c.relname) FROM pg_class c WHERE c.relnamespace = schema AND c.relkind = 'r' ORDER BY c.oid);
 	FOREACH relation IN ARRAY relations
 	LOOP
-		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	END LOOP;
 	PERFORM shardfdw_internal.check_schema_tables(schema);
 
@@ -322,7 +322,7 @@ BEGIN
 	relations := ARRAY(SELECT format('%s.%I', schema, c.relname) FROM pg_class c WHERE c.relnamespace = schema AND c.relkind = 'p' AND c.relname <> 'shardfdw_home' ORDER BY c.oid);
 	FOREACH relation IN ARRAY relations || format('%s.shardfdw_home', schema)
 	LOOP
-		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	END LOOP;
 	SELECT * INTO home FROM shardfdw_internal.home_of(schema);
 	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);

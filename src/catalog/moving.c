@@ -13,9 +13,12 @@
 #include "catalog/moving.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "fmgr.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "own_schema.h"
 #include "storage/lmgr.h"
@@ -41,7 +44,10 @@ enum
 {
 	JOB_ID = 1,
 	JOB_STATE = 3,
-	JOB_TABLES = 5
+	JOB_TABLES = 5,
+	JOB_SOURCE = 7,
+	JOB_TARGET,
+	JOB_PID = 11
 };
 
 static void
@@ -50,13 +56,39 @@ set_tag(LOCKTAG *tag, int64 id, uint16 kind)
 	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) (id >> 32), (uint32) id, kind);
 }
 
+/*
+ * A job's process has its lock in a mode that conflicts with all of these; who removes what a job has left has it in one
+ * that lets others see that the job is not running.
+ */
+#define RUN_MODE ExclusiveLock
+#define CLEAR_MODE ShareUpdateExclusiveLock
+#define LOOK_MODE RowShareLock
+
 bool
 shard_moving_claim(int64 id)
 {
 	LOCKTAG		tag;
 
 	set_tag(&tag, id, JOB_LOCK_KIND);
-	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+	return LockAcquire(&tag, RUN_MODE, true, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+bool
+shard_moving_claim_leftovers(int64 id)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, JOB_LOCK_KIND);
+	return LockAcquire(&tag, CLEAR_MODE, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+bool
+shard_moving_is_claimed_here(int64 id)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, JOB_LOCK_KIND);
+	return shard_lock_held_by_me(&tag, RUN_MODE) || shard_lock_held_by_me(&tag, CLEAR_MODE);
 }
 
 bool
@@ -65,10 +97,19 @@ shard_moving_is_running(int64 id)
 	LOCKTAG		tag;
 
 	set_tag(&tag, id, JOB_LOCK_KIND);
-	if (LockAcquire(&tag, ShareLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (LockAcquire(&tag, LOOK_MODE, true, true) == LOCKACQUIRE_NOT_AVAIL)
 		return true;
-	LockRelease(&tag, ShareLock, true);
+	LockRelease(&tag, LOOK_MODE, true);
 	return false;
+}
+
+bool
+shard_moving_try_turn(Oid classid, Oid objid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
+	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 void
@@ -199,34 +240,136 @@ concerns(HeapTuple tuple, TupleDesc desc, const Oid *relids, int nrelids)
 	return false;
 }
 
-void
-shard_moving_check(const Oid *relids, int nrelids)
+/* Does a column of a row of the journal have this name? */
+static bool
+is_named(HeapTuple tuple, int attno, TupleDesc desc, const char *name)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, attno, desc, &isnull);
+
+	return !isnull && strcmp(NameStr(*DatumGetName(value)), name) == 0;
+}
+
+/* Which job is looked for: one that fits one of these. */
+typedef struct JobSearch
+{
+	const Oid  *relids;			/* works on one of these tables */
+	int			nrelids;
+	const char *server;			/* works on the server of this name; NULL: whichever */
+	int			pid;			/* is that of this process; 0: whichever */
+} JobSearch;
+
+static bool
+fits(HeapTuple tuple, TupleDesc desc, const JobSearch *search)
+{
+	bool		isnull;
+
+	if (concerns(tuple, desc, search->relids, search->nrelids))
+		return true;
+	if (search->server && (is_named(tuple, JOB_SOURCE, desc, search->server) || is_named(tuple, JOB_TARGET, desc, search->server)))
+		return true;
+	return search->pid != 0 && DatumGetInt32(heap_getattr(tuple, JOB_PID, desc, &isnull)) == search->pid;
+}
+
+/* The number of such a job of another process that is at work; 0: there is none. */
+static int64
+find_running(const JobSearch *search)
 {
 	Oid			journal = shard_moving_journal();
 	Relation	rel;
 	Snapshot	snapshot;
 	SysScanDesc scan;
 	HeapTuple	tuple;
+	int64		found = 0;
 
 	if (!OidIsValid(journal))
-		return;
+		return 0;
 	rel = table_open(journal, AccessShareLock);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	while (found == 0 && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		TupleDesc	desc = RelationGetDescr(rel);
 		bool		isnull;
 		int64		id = DatumGetInt64(heap_getattr(tuple, JOB_ID, desc, &isnull));
 		char	   *state = TextDatumGetCString(heap_getattr(tuple, JOB_STATE, desc, &isnull));
 
-		if (strcmp(state, "running") == 0 && concerns(tuple, desc, relids, nrelids) && shard_moving_is_running(id))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("the definition of the table cannot be changed while job " INT64_FORMAT " moves a shard of it", id),
-					 errhint("Wait for it (SELECT shardfdw.wait_job(" INT64_FORMAT ")) or cancel it (SELECT shardfdw.cancel_job(" INT64_FORMAT ")).", id, id)));
+		if (strcmp(state, "running") == 0 && fits(tuple, desc, search) && shard_moving_is_running(id))
+			found = id;
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/* The process that has a lock in a mode; 0: there is none. */
+static int
+find_holder(const LOCKTAG *tag, LOCKMODE mode)
+{
+	LockData   *locks = GetLockStatusData();
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+
+		if (memcmp(&lock->locktag, tag, sizeof(*tag)) == 0 && (lock->holdMask & LOCKBIT_ON(mode)))
+			return lock->pid;
+	}
+	return 0;
+}
+
+int
+shard_moving_process(int64 id)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, JOB_LOCK_KIND);
+	return find_holder(&tag, RUN_MODE);
+}
+
+int64
+shard_moving_turn_holder(Oid classid, Oid objid)
+{
+	LOCKTAG		tag;
+	JobSearch	search = {0};
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
+	search.pid = find_holder(&tag, ExclusiveLock);
+	return search.pid != 0 ? find_running(&search) : 0;
+}
+
+void
+shard_moving_check(const Oid *relids, int nrelids)
+{
+	JobSearch	search = {.relids = relids, .nrelids = nrelids};
+	int64		id = nrelids > 0 ? find_running(&search) : 0;
+
+	if (id != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("the definition of the table cannot be changed while job " INT64_FORMAT " moves a shard of it", id),
+				 errhint("Wait for it (SELECT shardfdw.wait_job(" INT64_FORMAT ")) or cancel it (SELECT shardfdw.cancel_job(" INT64_FORMAT ")).", id, id)));
+}
+
+void
+shard_moving_check_server(Oid serverid)
+{
+	const char *name = GetForeignServer(serverid)->servername;
+	JobSearch	search = {.server = name};
+	int64		id = find_running(&search);
+	LOCKTAG		tag;
+
+	if (id != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("server \"%s\" cannot be dropped while job " INT64_FORMAT " works on it", name, id),
+				 errhint("Wait for it (SELECT shardfdw.wait_job(" INT64_FORMAT ")) or cancel it (SELECT shardfdw.cancel_job(" INT64_FORMAT ")).", id, id)));
+	/* jobs of several nodes do not name them; none begins on this one before the transaction ends */
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, ForeignServerRelationId, serverid, TURN_LOCK_KIND);
+	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("server \"%s\" cannot be dropped while a job works on it", name),
+				 errhint("The view shardfdw.jobs lists the jobs.")));
 }

@@ -15,6 +15,18 @@
  */
 extern bool shard_moving_claim(int64 id);
 
+/*
+ * Notes that this transaction removes what job id has left, which then is not said to be running.  False: the job is
+ * running, or another session removes it.
+ */
+extern bool shard_moving_claim_leftovers(int64 id);
+
+/* Has this process done either for job id? */
+extern bool shard_moving_is_claimed_here(int64 id);
+
+/* The process that does job id, as its lock says; 0: there is none. */
+extern int	shard_moving_process(int64 id);
+
 /* Does another process do job id? */
 extern bool shard_moving_is_running(int64 id);
 
@@ -23,6 +35,8 @@ extern bool shard_moving_is_running(int64 id);
  * table (RelationRelationId); this one does from now on, until it gives that back, or the process ends.
  */
 extern void shard_moving_take_turn(Oid classid, Oid objid);
+extern bool shard_moving_try_turn(Oid classid, Oid objid);	/* false: another job does; does not wait */
+extern int64 shard_moving_turn_holder(Oid classid, Oid objid);	/* number of that job; 0: not known */
 extern void shard_moving_give_turn(Oid classid, Oid objid);
 
 /*
@@ -52,5 +66,8 @@ extern Oid	shard_moving_journal(void);
  * tables, whose definition is about to change.
  */
 extern void shard_moving_check(const Oid *relids, int nrelids);
+
+/* The same when a job of another process works on a server, which is about to be dropped. */
+extern void shard_moving_check_server(Oid serverid);
 
 #endif

@@ -27,7 +27,9 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "move/conversion.h"
+#include "move/job/attempt.h"
 #include "move/job/table.h"
+#include "move/job/turn.h"
 #include "own_schema.h"
 #include "pgstat.h"
 #include "remote/wire/wait.h"
@@ -41,9 +43,7 @@
 #include "version.h"
 
 #define BEGIN_LOCK_MS 5000		/* who waits for the job's row may have locked the table */
-#define LOCK_MS 100				/* how long others wait behind an attempt to lock a table */
-#define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
-#define MAX_PAUSE_MS 5000
+#define GIVE_WAY_MS 20
 #define FOLLOW_TRIES 50
 #define FOLLOW_PAUSE_MS 20
 #define NEAR_KEYS 200			/* the successor is near when so few notes were left; fewer than are taken at once */
@@ -120,6 +120,7 @@ typedef struct LockAttempt
 	const ShardConversion *conversion;
 	const char *step;
 	List	   *locks;			/* OIDs of tables that are locked before */
+	ShardAttempts attempts;
 } LockAttempt;
 
 typedef struct FollowAttempt
@@ -131,14 +132,18 @@ typedef struct FollowAttempt
 static void
 call_with_timeout(void *arg)
 {
-	const LockAttempt *attempt = arg;
+	LockAttempt *attempt = arg;
 	ListCell   *lc;
 
-	set_timeout("lock_timeout", LOCK_MS);
+	shard_attempts_start(&attempt->attempts);
 	/* autovacuum gives way to who has waited so long */
-	set_timeout("deadlock_timeout", LOCK_MS / 5);
+	set_timeout("deadlock_timeout", GIVE_WAY_MS);
 	foreach(lc, attempt->locks)
+	{
+		shard_attempts_limit(&attempt->attempts);
 		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
+	}
+	shard_attempts_limit(&attempt->attempts);
 	(void) call(attempt->conversion, attempt->step);
 }
 
@@ -165,8 +170,8 @@ static void
 insist(ShardConversion *conversion, const char *step, List *locks, const char *waits_for, void (*before) (ShardConversion *))
 {
 	LockAttempt attempt = {conversion, step, locks};
-	int			pause_ms = MIN_PAUSE_MS;
 
+	shard_attempts_init(&attempt.attempts);
 	for (;;)
 	{
 		if (before)
@@ -174,8 +179,7 @@ insist(ShardConversion *conversion, const char *step, List *locks, const char *w
 		if (shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
 			break;
 		shard_job_set_waiting(conversion->id, waits_for);
-		shard_wait_pause(pause_ms, false);
-		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+		shard_attempts_pause(&attempt.attempts);
 	}
 }
 
@@ -186,13 +190,17 @@ insist(ShardConversion *conversion, const char *step, List *locks, const char *w
 static void
 take_turns(const ShardConversion *conversion)
 {
-	char	   *nodes;
+	List	   *nodes;
+	ListCell   *lc;
+	MemoryContext oldcxt;
 
 	shard_move_begin(conversion->userid);
-	shard_moving_take_turn(RelationRelationId, conversion->relid);
-	nodes = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->plan)));
-	for (char *node = strtok(nodes, " "); node; node = strtok(NULL, " "))
-		shard_moving_take_turn(ForeignServerRelationId, atooid(node));
+	shard_turn_take(conversion->id, conversion->userid, RelationRelationId, conversion->relid);
+	oldcxt = MemoryContextSwitchTo(conversion->cxt);
+	nodes = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->plan))));
+	MemoryContextSwitchTo(oldcxt);
+	foreach(lc, nodes)
+		shard_turn_take(conversion->id, conversion->userid, ForeignServerRelationId, lfirst_oid(lc));
 	shard_move_commit();
 }
 
@@ -211,8 +219,6 @@ begin_job(ShardConversion *conversion, const ShardJobArgs *args)
 	conversion->id = shard_job_link(args, &plan);
 	conversion->plan = plan;
 	MemoryContextSwitchTo(oldcxt);
-	if (!shard_moving_claim(conversion->id))
-		elog(ERROR, "job " INT64_FORMAT " is running already", conversion->id);
 	name = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c "
 									 "JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace WHERE c.oid OPERATOR(pg_catalog.=) %u",
 									 conversion->relid));
@@ -368,6 +374,7 @@ try_switch(ShardConversion *conversion)
 {
 	LockAttempt attempt = {conversion, "switch", NIL};
 
+	shard_attempts_init(&attempt.attempts);
 	if (!shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
 		return false;
 	lock_for_transaction(conversion);
@@ -393,9 +400,7 @@ prepare_switch(ShardConversion *conversion)
 	referenced = call_for_text(conversion, "referenced");
 	oldcxt = MemoryContextSwitchTo(conversion->cxt);
 	conversion->validation = commands ? pstrdup(commands) : NULL;
-	for (char *relid = strtok(referenced, " "); relid; relid = strtok(NULL, " "))
-		conversion->locks = lappend_oid(conversion->locks, atooid(relid));
-	conversion->locks = lappend_oid(conversion->locks, conversion->relid);
+	conversion->locks = lappend_oid(shard_move_oids(referenced), conversion->relid);
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
 }
@@ -415,9 +420,10 @@ static void
 lock_and_switch(ShardConversion *conversion)
 {
 	TimestampTz locked_at;
-	int			pause_ms = MIN_PAUSE_MS;
+	ShardAttempts attempts;
 
 	enter_stage(conversion, "switching");
+	shard_attempts_init(&attempts);
 	prepare_switch(conversion);
 	for (;;)
 	{
@@ -442,8 +448,7 @@ lock_and_switch(ShardConversion *conversion)
 		if (nkeys > NEAR_KEYS)
 			continue;
 		shard_job_set_waiting(conversion->id, waits_for);
-		shard_wait_pause(pause_ms, false);
-		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+		shard_attempts_pause(&attempts);
 	}
 	conversion->switched = true;
 	unlock();

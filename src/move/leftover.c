@@ -85,15 +85,16 @@ remove_as_owners(const char *query, const char *call, List *outcomes)
 {
 	Oid			userid;
 	int			sec_context;
-	char	   *owners;
+	List	   *owners;
+	ListCell   *lc;
 
 	if (!superuser())
 		return remove_by(call, outcomes);
-	owners = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query));
+	owners = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query)));
 	GetUserIdAndSecContext(&userid, &sec_context);
-	for (char *owner = strtok(owners, " "); owner; owner = strtok(NULL, " "))
+	foreach(lc, owners)
 	{
-		SetUserIdAndSecContext(atooid(owner), sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+		SetUserIdAndSecContext(lfirst_oid(lc), sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
 		outcomes = remove_by(call, outcomes);
 		SetUserIdAndSecContext(userid, sec_context);
 	}
@@ -116,6 +117,8 @@ shard_leftover_recover(List *outcomes)
 	if (nodes.len > 0)
 		outcomes = remove_traces(nodes.data, "NULL", outcomes);
 	shard_subscription_start_missing();
+	/* nodes are asked before anything is locked here, for all owners */
+	outcomes = remove_as_owners("conversion_owners()", "remove_conversion_shards()", outcomes);
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversions()", outcomes);
 	return remove_as_owners("import_owners()", "remove_imports()", outcomes);
 }

@@ -46,6 +46,10 @@ shard_definition_begin(const ShardMove *move, ShardConn *source)
 	definition->cxt = AllocSetContextCreate(move->cxt, "shardfdw definition of shards", ALLOCSET_DEFAULT_SIZES);
 	shard_move_begin(move->userid);
 	definition->nquestions = pg_strtoint32(of_questions(move, "pg_catalog.count(*)"));
+	if (definition->nquestions == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("shard %s has been dropped or detached while it was %s", move->tables[0].name, SHARD_MOVE_DONE(move))));
 	shard_link_exec(source, of_questions(move, "pg_catalog.string_agg(pg_catalog.format('PREPARE question_%s AS %s', q.ordinality, q.question), '; ')"));
 	shard_move_commit();
 	return definition;

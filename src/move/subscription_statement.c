@@ -171,11 +171,12 @@ shard_subscription_after(const Node *stmt)
 void
 shard_subscription_start_missing(void)
 {
-	char	   *subids = shard_move_value("SELECT " SHARD_INTERNAL_SCHEMA ".missing_subscriptions()");
+	List	   *subids = shard_move_oids(shard_move_value("SELECT " SHARD_INTERNAL_SCHEMA ".missing_subscriptions()"));
+	ListCell   *lc;
 
-	for (char *subid = strtok(subids, " "); subid; subid = strtok(NULL, " "))
+	foreach(lc, subids)
 	{
-		if (!start(atooid(subid)))
-			warn_not_started(get_subscription_name(atooid(subid), false));
+		if (!start(lfirst_oid(lc)))
+			warn_not_started(get_subscription_name(lfirst_oid(lc), false));
 	}
 }

@@ -5,8 +5,8 @@
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
  *
- * One job at a time works on a node, and one at a time splits or merges shards of a
- * table.  Whatever fails before the switch leaves the shards
+ * One job at a time works on a node until its shards have moved, one at a time works on a shard, and one at a time splits
+ * or merges shards of a table.  Whatever fails before the switch leaves the shards
  * where they are, and what the move has made is removed; after it, they are on the target.
  */
 #include "postgres.h"
@@ -22,6 +22,7 @@
 #include "move/import/import_job.h"
 #include "move/job/job.h"
 #include "move/job/table.h"
+#include "move/job/turn.h"
 #include "move/leftover.h"
 #include "move/online.h"
 #include "move/place.h"
@@ -66,25 +67,37 @@ enter_stage(const ShardMove *move, const char *stage)
 }
 
 /*
- * Waits until no other job numbers new shards of the tables, so that two which split shards of one
- * table do not choose the same names.  Moves change no names, and wait for nobody.  All jobs take these
+ * Waits until no other job works on the shards, or, where others take their place, numbers new shards of the tables, so that
+ * two which split shards of one table do not choose the same names.  All jobs take these
  * turns before those of nodes, each kind by OID, so they cannot wait for each other in a circle.
  */
 static void
 take_turns_of_tables(const ShardMove *move)
 {
-	List	   *parents = NIL;
+	List	   *relids = NIL;
 	ListCell   *lc;
 
-	if (!SHARD_MOVE_REPLACES(move))
-		return;
-	shard_move_begin(move->userid);
 	for (int i = 0; i < move->ntables; i++)
-		parents = list_append_unique_oid(parents, move->tables[i].parent);
-	list_sort(parents, list_oid_cmp);
-	foreach(lc, parents)
-		shard_moving_take_turn(RelationRelationId, lfirst_oid(lc));
-	shard_move_commit();
+	{
+		relids = list_append_unique_oid(relids, move->tables[i].relid);
+		if (SHARD_MOVE_REPLACES(move))
+			relids = list_append_unique_oid(relids, move->tables[i].parent);
+	}
+	list_sort(relids, list_oid_cmp);
+	foreach(lc, relids)
+	{
+		shard_move_begin(move->userid);
+		shard_turn_take(move->id, move->userid, RelationRelationId, lfirst_oid(lc));
+		shard_move_commit();
+	}
+}
+
+static void
+give_turns_of_nodes(const ShardMove *move)
+{
+	shard_moving_give_turn(ForeignServerRelationId, move->source);
+	if (move->source != move->target)
+		shard_moving_give_turn(ForeignServerRelationId, move->target);
 }
 
 /*
@@ -95,27 +108,26 @@ take_turns_of_tables(const ShardMove *move)
 static void
 take_turns_of_nodes(ShardMove *move)
 {
-	Oid			source;
+	ShardMove	before;
 
 	do
 	{
-		source = move->source;
+		before = *move;
 		shard_move_begin(move->userid);
-		shard_moving_take_turn(ForeignServerRelationId, Min(source, move->target));
-		if (source != move->target)
-			shard_moving_take_turn(ForeignServerRelationId, Max(source, move->target));
+		shard_turn_take(move->id, move->userid, ForeignServerRelationId, Min(move->source, move->target));
+		if (move->source != move->target)
+			shard_turn_take(move->id, move->userid, ForeignServerRelationId, Max(move->source, move->target));
 		shard_move_find_tables(move);
-		if (move->source != source)
+		if (move->source != before.source)
 		{
-			shard_moving_give_turn(ForeignServerRelationId, move->target);
-			if (source != move->target)
-				shard_moving_give_turn(ForeignServerRelationId, source);
+			give_turns_of_nodes(&before);
 			if (SHARD_MOVE_REPLACES(move))
 				shard_move_set_target(move, move->source);
 			shard_job_set_nodes(move->id, move->source_name, move->target_name);
 		}
 		shard_move_commit();
-	} while (move->source != source);
+	} while (move->source != before.source);
+	move->has_nodes = true;
 }
 
 static const char *
@@ -159,8 +171,6 @@ begin_job(ShardMove *move, const ShardJobArgs *args)
 	move->id = shard_job_link(args, &plan);
 	move->at = plan;
 	MemoryContextSwitchTo(oldcxt);
-	if (!shard_moving_claim(move->id))
-		elog(ERROR, "job " INT64_FORMAT " is running already", move->id);
 	shard_move_find_tables(move);
 	insert_row(move);
 	shard_move_commit();
@@ -187,6 +197,8 @@ check(ShardMove *move)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_merge_here(%s, '%s')", shard_move_array(move), mode));
 	else
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shards[0], target, mode));
+	/* jobs that work on these nodes have ended, since this one has their turns */
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_recovered(%s, '%s', false)", shard_move_array(move), SHARD_MOVE_DONE(move)));
 	/* tables that a prepared transaction has locked cannot be judged, and the slot would wait for it */
 	shard_recover_log(list_concat(shard_recover_settle(move->source), move->target == move->source ? NIL : shard_recover_settle(move->target)));
 	shard_leftover_remove_from(move->source, move->target);
@@ -209,12 +221,18 @@ prepare(ShardMove *move)
 	shard_move_commit();
 }
 
-/* The shards are what they should be, and where; nothing undoes that any more. */
+/*
+ * The shards are what they should be, and where; nothing undoes that any more.  The old tables may have to wait for
+ * transactions of others, for which other jobs of the nodes do not wait; those of the same shards do.
+ */
 static void
 finish(ShardMove *move)
 {
 	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": dropping", move->id));
 	shard_place_finish(move);
+	if (move->has_nodes)
+		give_turns_of_nodes(move);
+	move->has_nodes = false;
 	shard_place_drop(move);
 }
 

@@ -12,6 +12,7 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/moving.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -432,6 +433,19 @@ check_options(const AlterTableStmt *stmt)
 	}
 }
 
+/* A shard stays a partition while a job moves it.  A job that begins at the same time finds out. */
+static void
+check_detached(const AlterTableCmd *cmd)
+{
+	Oid			relid;
+
+	if (cmd->subtype != AT_DetachPartition)
+		return;
+	relid = RangeVarGetRelid(castNode(PartitionCmd, cmd->def)->name, NoLock, true);
+	if (OidIsValid(relid))
+		shard_moving_check(&relid, 1);
+}
+
 bool
 shard_ddl_alter_table(ShardDdlCall *call)
 {
@@ -443,6 +457,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	check_options(stmt);
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_ddl_attach(call);
+	check_detached(linitial_node(AlterTableCmd, stmt->cmds));
 	if (shard_ddl_alter_table_is_cores(stmt))
 		return shard_ddl_detach(call);
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));

@@ -17,7 +17,9 @@
 #include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
+#include "catalog/moving.h"
 #include "catalog/objectaccess.h"
+#include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
@@ -206,7 +208,11 @@ static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
 {
 	if (access == OAT_DROP && class == ForeignServerRelationId)
+	{
 		shard_ddl_copies_check_server(object, "drop");
+		if (shard_option_is_our_server(object))
+			shard_moving_check_server(object);
+	}
 	if (access == OAT_DROP && collector != NULL && shard_guc_enable_ddl_propagation)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(collector->cxt);
@@ -258,6 +264,8 @@ drop_tables(Collector *dropped, const char *cascade)
 	ListCell   *lc;
 	ShardDdlBatch *batch;
 	bool	   *done;
+	Oid		   *alone = palloc(sizeof(Oid) * Max(nmax, 1));
+	int			nalone = 0;
 
 	foreach(lc, dropped->copies)
 		nmax += ((ShardDdlTable *) lfirst(lc))->nshards;
@@ -274,7 +282,10 @@ drop_tables(Collector *dropped, const char *cascade)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot drop shard %s alone because it has copies", shard->shard.relation)));
+		else
+			alone[nalone++] = shard->shard.relid;
 	}
+	shard_moving_check(alone, nalone);
 	foreach(lc, dropped->copies)
 	{
 		ShardDdlTable *table = lfirst(lc);

@@ -41,6 +41,7 @@
 #include "move/job/rate.h"
 #include "move/job/slot.h"
 #include "move/job/table.h"
+#include "move/job/turn.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "own_schema.h"
@@ -221,8 +222,6 @@ begin_job(ShardTableImport *import, const ShardJobArgs *args)
 	read_plan(import, plan);
 	import->table.relation = quote_qualified_identifier(get_namespace_name(get_rel_namespace(import->table.relid)), get_rel_name(import->table.relid));
 	MemoryContextSwitchTo(oldcxt);
-	if (!shard_moving_claim(import->id))
-		elog(ERROR, "job " INT64_FORMAT " is running already", import->id);
 	place = pstrdup(import->place);
 	place[pg_mbcliplen(place, strlen(place), NAMEDATALEN - 1)] = '\0';
 	row.id = import->id;
@@ -233,7 +232,7 @@ begin_job(ShardTableImport *import, const ShardJobArgs *args)
 	shard_import_set_settings();
 	enter_stage(import, "waiting for its turn");
 	shard_move_begin(import->userid);
-	shard_moving_take_turn(RelationRelationId, import->table.relid);
+	shard_turn_take(import->id, import->userid, RelationRelationId, import->table.relid);
 	shard_move_commit();
 }
 

@@ -155,7 +155,10 @@ shard_job_link(const ShardJobArgs *args, char **plan)
 				 errmsg("nobody waits for the number of the job any more")));
 	link = dsm_segment_address(segment);
 	*plan = pstrdup(link->plan);
-	id = nextval_internal(find_relation("job_id"), false);
+	/* another session may hold the lock of a number that it has made up */
+	do
+		id = nextval_internal(find_relation("job_id"), false);
+	while (!shard_moving_claim(id));
 	pg_atomic_write_u64(&link->number, id);
 	dsm_detach(segment);
 	return id;
@@ -322,6 +325,14 @@ may_use(const JobRow *row)
 	Oid			role = get_role_oid(row->role, true);
 
 	return superuser() || (OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+}
+
+bool
+shard_job_may_clear(int64 id)
+{
+	JobRow		row;
+
+	return !read_row(id, &row) || may_use(&row);
 }
 
 static void
@@ -528,6 +539,7 @@ Datum
 shardfdw_cancel_job(PG_FUNCTION_ARGS)
 {
 	int64		id = PG_GETARG_INT64(0);
+	int			pid;
 	JobRow		row;
 
 	get_row(id, &row);
@@ -535,9 +547,9 @@ shardfdw_cancel_job(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be a member of role \"%s\" to cancel job " INT64_FORMAT, row.role, id)));
-	if (strcmp(row.state, "running") != 0 || !shard_moving_is_running(id))
-		PG_RETURN_BOOL(false);
-	PG_RETURN_BOOL(kill(row.pid, SIGINT) == 0);
+	/* the process that has the lock, whatever the row says */
+	pid = strcmp(row.state, "running") == 0 ? shard_moving_process(id) : 0;
+	PG_RETURN_BOOL(pid != 0 && pid != MyProcPid && kill(pid, SIGINT) == 0);
 }
 
 /* cut_over(job bigint, lock boolean) -> void */
@@ -562,7 +574,7 @@ shardfdw_cut_over(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("job " INT64_FORMAT " has ended", id)));
 	shard_moving_ask_cut_over(id, PG_GETARG_BOOL(1));
-	proc = BackendPidGetProc(row.pid);
+	proc = BackendPidGetProc(shard_moving_process(id));
 	if (proc)
 		SetLatch(&proc->procLatch);
 	(void) await(id, AWAIT_CUT_OVER);

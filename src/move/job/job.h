@@ -42,8 +42,11 @@ typedef struct ShardJobLink
  */
 extern int64 shard_job_start(ShardJobArgs *args, const char *plan);
 
+/* May the current user remove what job id has left?  Of a job that the journal does not know any more, everybody may, with the rights that he has. */
+extern bool shard_job_may_clear(int64 id);
+
 /*
- * Returns a number for the job, which its caller learns, and the plan, palloc'd.  Raises
+ * Returns a number for the job, which its caller learns and this process claims, and the plan, palloc'd.  Raises
  * ERRCODE_ADMIN_SHUTDOWN when the caller is gone.
  */
 extern int64 shard_job_link(const ShardJobArgs *args, char **plan);

@@ -70,6 +70,7 @@ typedef struct ShardMove
 	int			ntables;
 	ShardMoveTable *tables;
 	bool		switched;		/* the shards are on the target */
+	bool		has_nodes;		/* no other job works on source and target */
 	bool		on_nodes;		/* nodes may have something of it */
 	bool		released;		/* the old tables have no foreign keys any more */
 	ShardJobProgress progress;

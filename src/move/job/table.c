@@ -124,6 +124,24 @@ shard_move_value(const char *sql)
 	return value;
 }
 
+List *
+shard_move_oids(const char *text)
+{
+	List	   *oids = NIL;
+
+	while (*text)
+	{
+		char	   *end;
+		Oid			oid = strtoul(text, &end, 10);
+
+		if (end == text)
+			elog(ERROR, "not a list of OIDs: %s", text);
+		oids = lappend_oid(oids, oid);
+		text = *end == ' ' ? end + 1 : end;
+	}
+	return oids;
+}
+
 /* Commands that take as long as the tables are large: a time-out of the node's role is not meant for them. */
 #define NO_TIMEOUT_SQL "SET LOCAL statement_timeout = 0; "
 
@@ -204,8 +222,14 @@ shard_move_array(const ShardMove *move)
 void
 shard_move_set_target(ShardMove *move, Oid serverid)
 {
+	ForeignServer *server = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+
+	if (server == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the node to which shards are moved has been removed")));
 	move->target = serverid;
-	move->target_name = MemoryContextStrdup(move->cxt, GetForeignServer(serverid)->servername);
+	move->target_name = MemoryContextStrdup(move->cxt, server->servername);
 }
 
 void

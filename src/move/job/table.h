@@ -64,6 +64,9 @@ extern void shard_move_each_row(const char *sql, void (*take) (HeapTuple tuple, 
 /* The same, of what returns one row of one column: its value as text, palloc'd; NULL for null. */
 extern char *shard_move_value(const char *sql);
 
+/* OIDs that are written with blanks between, as such a query returns them. */
+extern List *shard_move_oids(const char *text);
+
 /* Runs sql on a node, outside of the local transaction, but in one; as one transaction there.  Errors: the node's. */
 extern void shard_move_run(const ShardMove *move, Oid serverid, const char *sql);
 

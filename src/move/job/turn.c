@@ -1,0 +1,54 @@
+/*
+ * turn.c
+ *	  Jobs wait for each other: one at a time works on a node, or on a table.
+ */
+#include "postgres.h"
+
+#include "catalog/moving.h"
+#include "catalog/pg_foreign_server.h"
+#include "foreign/foreign.h"
+#include "move/job/job.h"
+#include "move/job/table.h"
+#include "move/job/turn.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+/* Who has the turn.  Memory: current context. */
+static char *
+describe(Oid classid, Oid objid)
+{
+	int64		holder = shard_moving_turn_holder(classid, objid);
+	char	   *object;
+
+	if (classid == ForeignServerRelationId)
+	{
+		ForeignServer *server = GetForeignServerExtended(objid, FSV_MISSING_OK);
+
+		object = server ? psprintf("node \"%s\"", server->servername) : pstrdup("a node that is dropped");
+	}
+	else
+	{
+		char	   *name = get_rel_name(objid);
+
+		object = name ? psprintf("table %s", quote_qualified_identifier(get_namespace_name(get_rel_namespace(objid)), name)) :
+			pstrdup("a table that is dropped");
+	}
+	return holder != 0 ? psprintf("job " INT64_FORMAT ", which works on %s", holder, object) :
+		psprintf("another session, which works on %s", object);
+}
+
+void
+shard_turn_take(int64 id, Oid userid, Oid classid, Oid objid)
+{
+	char	   *holder;
+
+	if (shard_moving_try_turn(classid, objid))
+		return;
+	holder = describe(classid, objid);
+	/* others see it when it is committed */
+	shard_job_set_waiting(id, holder);
+	shard_move_commit();
+	shard_move_begin(userid);
+	shard_moving_take_turn(classid, objid);
+	shard_job_set_waiting(id, NULL);
+}
