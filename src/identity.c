@@ -43,6 +43,7 @@
 #include "common/hashfn.h"
 #include "compat.h"
 #include "conninfo.h"
+#include "flush_commit.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "identity.h"
@@ -661,6 +662,7 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("take_over_coordinator()");
 	PreventCommandDuringRecovery("take_over_coordinator()");
 	(void) shard_identity_lock(true);
+	shard_flush_commit_force();	/* nodes are told of the new identity */
 	note_change(&replaced_by);
 	note_change(&changed_by);
 	shard_identity_store();

@@ -18,6 +18,7 @@
 #include "commands/prepare.h"
 #include "ddl/ddl_call.h"
 #include "ddl/statement/ddl_statement.h"
+#include "flush_commit.h"
 #include "load/copy_statement.h"
 #include "miscadmin.h"
 #include "move/subscription.h"
@@ -63,6 +64,27 @@ writes(Node *stmt)
 	return GetCommandLogLevel(stmt) != LOGSTMT_ALL;
 }
 
+/*
+ * Does the statement say where shards are: which server has them, and where that server is?  Sessions that see the change write to that
+ * server, which commits by itself.
+ */
+static bool
+says_where(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (IsA(stmt, AlterForeignServerStmt))
+		return true;
+	foreach(lc, IsA(stmt, AlterTableStmt) ? castNode(AlterTableStmt, stmt)->cmds : NIL)
+	{
+		const Node *cmd = lfirst(lc);
+
+		if (IsA(cmd, AlterTableCmd) && ((const AlterTableCmd *) cmd)->subtype == AT_GenericOptions)
+			return true;
+	}
+	return false;
+}
+
 /* Carries a call out. */
 static void
 run_call(void *arg)
@@ -84,6 +106,8 @@ run_call(void *arg)
 		Node	   *subscription = shard_subscription_concerns(call->pstmt->utilityStmt) ? call->pstmt->utilityStmt : NULL;
 
 		shard_version_check_statement(call->pstmt->utilityStmt);
+		if (says_where(call->pstmt->utilityStmt))
+			shard_flush_commit_force();
 		if (subscription)
 			shard_subscription_before(subscription);
 		shard_ddl_run(call);

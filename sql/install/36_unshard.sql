@@ -32,16 +32,16 @@ COMMENT ON FUNCTION shardfdw_internal.foreign_keys_query(text) IS
 	'Writes the query, to be run on a node, for the foreign keys of a table. Returns its text; the query returns name, definition and the qualified name of the table referred to.';
 
 -- what only the nodes know of a table: one shard stands for all
-CREATE FUNCTION shardfdw_internal.shard_storage_options(relation regclass) RETURNS text
+CREATE FUNCTION shardfdw_internal.shard_storage_options(relation regclass, shard regclass DEFAULT NULL) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT shardfdw_internal.storage_options((q.fields)[1]::text[])
 	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.storage_options_query(s.remote_name)], 'write') q
-	WHERE s.ordinality = 1
+	WHERE CASE WHEN shard_storage_options.shard IS NULL THEN s.ordinality = 1 ELSE s.shard = shard_storage_options.shard END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.shard_storage_options(regclass) IS
-	'Asks a node for the storage parameters of a shard. Returns them as for SET (...); null for none.';
+COMMENT ON FUNCTION shardfdw_internal.shard_storage_options(regclass, regclass) IS
+	'Asks a node for the storage parameters of a table''s shard; shard: which one, null: the first. Returns them as for SET (...); null for none.';
 
 CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS TABLE (name name, definition text, referenced regclass)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -98,6 +98,7 @@ BEGIN
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
 	IF shardfdw_internal.has_copies(relation) THEN
+		PERFORM shardfdw_internal.note_left_shards(relation);
 		SELECT array_agg(p.node), array_agg(shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)), array_agg(p.shard::text)
 		INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale';
 	END IF;

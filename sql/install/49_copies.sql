@@ -289,7 +289,8 @@ BEGIN
 	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
 	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes INTO made FROM shardfdw_internal.shard_table_commands(relation) c;
 	PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, made.prefixes, made.suffixes);
-	table_options := shardfdw_internal.shard_storage_options(relation);
+	-- the rows come from the primaries of these shards: other nodes may be down
+	table_options := shardfdw_internal.shard_storage_options(relation, shards[1]);
 	IF table_options IS NOT NULL THEN
 		PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, ARRAY['ALTER TABLE '], ARRAY[format(' SET (%s)', table_options)]);
 	END IF;
@@ -318,7 +319,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_placements(regclass, regclass[], name[]) IS
 	'Makes what note_copies_commands() writes for some placements of shards of a table. Returns nothing; raises the node''s error.';
 
-CREATE FUNCTION shardfdw_internal.own_notes(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.own_notes(relation regclass, nodes name[] DEFAULT NULL) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT count(q) FROM (
@@ -327,11 +328,11 @@ AS $$
 			'BEGIN IF owner IS NOT NULL THEN owner := (SELECT pg_catalog.pg_get_userbyid(c.relowner) FROM pg_catalog.pg_class c WHERE c.oid = %1$L::pg_catalog.regclass); '
 			'EXECUTE pg_catalog.format(''ALTER TABLE %2$s OWNER TO %%1$I; ALTER FUNCTION %2$s() OWNER TO %%1$I'', owner); END IF; END',
 			format('%I.%I', p.schema_name, p.shard_name), format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name))))) AS commands
-		FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale') x
+		FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale' AND (nodes IS NULL OR p.node = ANY (nodes))) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
-COMMENT ON FUNCTION shardfdw_internal.own_notes(regclass) IS
-	'Gives what stands beside the placements of a table''s shards to those who own these on the nodes. Returns nothing; raises the node''s error.';
+COMMENT ON FUNCTION shardfdw_internal.own_notes(regclass, name[]) IS
+	'Gives what stands beside the placements of a table''s shards, on all nodes or the given ones, to those who own these on the nodes. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.make_copies(relation regclass, placed text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -405,43 +406,146 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_node_name(name) IS
 	'Checks that a node exists. Returns nothing; raises undefined_object.';
 
+CREATE FUNCTION shardfdw_internal.lock_all_copies(relations regclass[], readers boolean DEFAULT false) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	lock_timeout CONSTANT text := current_setting('lock_timeout');
+	-- less than after what PostgreSQL looks for deadlocks
+	patience CONSTANT text := (greatest(10, extract(epoch FROM current_setting('deadlock_timeout')::interval) * 500))::integer::text;
+	ordered regclass[] := relations;
+	relation regclass;
+	is_first boolean;
+BEGIN
+	-- A transaction may write to the tables in another order. So only the first lock is waited for long; where another one is
+	-- not to be had soon, all are given up, and that one is the first.
+	LOOP
+		BEGIN
+			is_first := true;
+			FOREACH relation IN ARRAY ordered
+			LOOP
+				PERFORM shardfdw_internal.lock_copies(relation, readers);
+				is_first := false;
+				PERFORM set_config('lock_timeout', patience, true);
+			END LOOP;
+			PERFORM set_config('lock_timeout', lock_timeout, true);
+			RETURN;
+		EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+			IF is_first AND SQLSTATE = '55P03' THEN
+				RAISE;
+			END IF;
+			ordered := relation || array_remove(ordered, relation);
+		END;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_all_copies(regclass[], boolean) IS
+	'Does what lock_copies() does for several tables, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
+
+CREATE FUNCTION shardfdw_internal.answering_nodes(nodes name[]) RETURNS name[]
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(array_agg(q.node), '{}') FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT 1'::text, ARRAY[cardinality(nodes)]), 'read', false) q
+	WHERE nodes <> '{}' AND q.ok
+$$;
+COMMENT ON FUNCTION shardfdw_internal.answering_nodes(name[]) IS
+	'Asks nodes whether they answer. Returns those that do.';
+
+CREATE FUNCTION shardfdw_internal.warn_unchanged(node name, shards regclass[], reason text, hint text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF shards <> '{}' THEN
+		RAISE WARNING USING
+			MESSAGE = format('%s shards stay as they are on node "%s" because %s, %s among them', cardinality(shards), node, reason, shards[1]), HINT = hint;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.warn_unchanged(name, regclass[], text, text) IS
+	'Warns that disable_node() or enable_node() has left shards out; reason: why. Returns nothing.';
+
+-- Not dumped: what nodes have is true of this coordinator alone.
+CREATE TABLE shardfdw_internal.left_shard (
+	server oid NOT NULL,
+	schema_name name NOT NULL,
+	shard_name name NOT NULL,
+	PRIMARY KEY (server, schema_name, shard_name)
+);
+REVOKE ALL ON shardfdw_internal.left_shard FROM PUBLIC;
+COMMENT ON TABLE shardfdw_internal.left_shard IS
+	'Stale copies of shards that were dropped while their node was disabled: they are still there.';
+COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'OID of the node''s server.';
+COMMENT ON COLUMN shardfdw_internal.left_shard.schema_name IS 'Schema on the node.';
+COMMENT ON COLUMN shardfdw_internal.left_shard.shard_name IS 'Table on the node.';
+
+CREATE FUNCTION shardfdw_internal.note_left_shards(relation regclass) RETURNS void
+	LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+	INSERT INTO shardfdw_internal.left_shard SELECT s.oid, p.schema_name, p.shard_name
+	FROM shardfdw_internal.shard_placements(relation) p JOIN pg_foreign_server s ON s.srvname = p.node WHERE p.role = 'stale'
+	ON CONFLICT DO NOTHING
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_left_shards(regclass) IS
+	'Notes that the stale copies of a table''s shards stay on their nodes when the table is dropped. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.take_left_shards(node name) RETURNS text[]
+	LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH taken AS (
+		DELETE FROM shardfdw_internal.left_shard l USING pg_foreign_server s WHERE s.oid = l.server AND s.srvname = take_left_shards.node RETURNING l.*)
+	SELECT coalesce(array_agg(format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = pg_catalog.to_regclass(%1$L) AND t.tgfoid = pg_catalog.to_regproc(%2$L)) THEN %3$s; END IF; END',
+		format('%I.%I', t.schema_name, t.shard_name), format('%I.%I', t.schema_name, shardfdw_internal.notes_name(t.shard_name)),
+		shardfdw_internal.drop_copy_commands(t.schema_name, t.shard_name)))), '{}')
+	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = t.schema_name AND c.relname = t.shard_name)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.take_left_shards(name) IS
+	'Writes the commands that drop stale copies of dropped shards on a node, and forgets them. Returns the commands.';
+
 CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-	relation regclass;
+	relations CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(name, '{primary,copy}') t);
+	answering name[];
 	p record;
 	promoted name[] := '{}';
+	kept regclass[] := '{}';
 	chosen name;
 	n bigint := 0;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('disable_node');
 	PERFORM shardfdw_internal.check_node_name(name);
 	PERFORM shardfdw_internal.apply_copies();
-	FOR relation IN SELECT t FROM shardfdw_internal.tables_with_copies(name, '{primary,copy}') t
+	PERFORM shardfdw_internal.lock_all_copies(relations);
+	answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x
+		WHERE x.node <> name AND x.role <> 'stale'));
+	FOR p IN SELECT x.shard, max(x.node) FILTER (WHERE x.role = 'primary') AS home,
+			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
+		FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x GROUP BY x.shard
+		HAVING bool_or(x.node = name AND x.role <> 'stale') ORDER BY x.shard::oid
 	LOOP
-		PERFORM shardfdw_internal.lock_copies(relation);
-		FOR p IN SELECT x.shard, max(x.node) FILTER (WHERE x.role = 'primary') AS home,
-				coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
-			FROM shardfdw_internal.shard_placements(relation) x GROUP BY x.shard
-			HAVING bool_or(x.node = name AND x.role <> 'stale') ORDER BY x.shard::oid
-		LOOP
-			IF p.home = name THEN
-				chosen := p.copies[1];
-				IF chosen IS NULL THEN
-					RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot disable node "%s" because no other node has the rows of shard %s', name, p.shard),
-						HINT = 'Enable another node that has a copy of it first.';
-				END IF;
-				PERFORM shardfdw_internal.set_shard_node(p.shard, chosen);
-				promoted := promoted || chosen;
-			ELSE
-				chosen := name;
-			END IF;
+		-- what the shard goes on with
+		chosen := (SELECT u.node FROM unnest(p.home || p.copies) WITH ORDINALITY u(node, ord) WHERE u.node <> name AND u.node = ANY (answering) ORDER BY u.ord LIMIT 1);
+		IF chosen IS NULL THEN
+			kept := kept || p.shard;
+			CONTINUE;
+		END IF;
+		IF p.home = name THEN
+			PERFORM shardfdw_internal.set_shard_node(p.shard, chosen);
+			promoted := promoted || chosen;
 			PERFORM shardfdw_internal.set_copies(p.shard, array_remove(p.copies, chosen), p.stale || name);
-			n := n + 1;
-		END LOOP;
+		ELSE
+			PERFORM shardfdw_internal.set_copies(p.shard, array_remove(p.copies, name), p.stale || name);
+		END IF;
+		n := n + 1;
 	END LOOP;
+	IF n = 0 AND kept <> '{}' THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot disable node "%s" because no other node that answers has the rows of shard %s', name, kept[1]),
+			HINT = 'Enable another node that has a copy of it first.';
+	END IF;
 	-- what the node had committed, and they have only prepared yet
 	IF promoted <> '{}' THEN
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
@@ -450,11 +554,12 @@ BEGIN
 			PERFORM shardfdw_internal.settle_node(chosen);
 		END LOOP;
 	END IF;
+	PERFORM shardfdw_internal.warn_unchanged(name, kept, 'no other node that answers has their rows', 'They can be written when a node that has their rows answers.');
 	RETURN n;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.disable_node(name) IS
-	'Goes on without a node: of shards that have copies, what the node has is marked as stale, and where it was the primary, a copy takes its place. The node is not asked. Waits for all who write to the tables. Returns the number of shards; raises object_not_in_prerequisite_state where no other node has the rows, insufficient_privilege for who does not own the tables.';
+	'Goes on without a node: of shards that have copies, what the node has is marked as stale, and where it was the primary, a copy takes its place. The node is not asked. A shard whose rows no other node that answers has stays as it is, with a WARNING. Waits for all who write to the tables. Returns the number of shards that go on without the node; raises object_not_in_prerequisite_state where that are none, insufficient_privilege for who does not own the tables.';
 REVOKE ALL ON FUNCTION shardfdw.disable_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.enable_node(name name) RETURNS bigint
@@ -462,8 +567,10 @@ CREATE FUNCTION shardfdw.enable_node(name name) RETURNS bigint
 AS $$
 #variable_conflict use_variable
 DECLARE
+	relations CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(name, '{stale}') t);
 	relation regclass;
 	shards regclass[];
+	kept regclass[] := '{}';
 	homes name[];
 	home name;
 	commands text[];
@@ -473,19 +580,26 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('enable_node');
 	PERFORM shardfdw_internal.check_node_name(name);
 	PERFORM shardfdw_internal.apply_copies();
-	FOR relation IN SELECT t FROM shardfdw_internal.tables_with_copies(name, '{stale}') t
-	LOOP
-		PERFORM shardfdw_internal.lock_copies(relation);
-		SELECT array_agg(x.shard ORDER BY x.shard::oid), array_agg(shardfdw_internal.drop_copy_commands(x.schema_name, x.shard_name) ORDER BY x.shard::oid) INTO shards, commands
-		FROM shardfdw_internal.shard_placements(relation) x WHERE x.node = name AND x.role = 'stale';
-		CONTINUE WHEN shards IS NULL;
-		homes := ARRAY(SELECT DISTINCT x.node FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = ANY (shards) AND x.role = 'primary');
-		-- what is committed and still prepared there is copied, too; what is prepared on the node keeps its old tables
+	PERFORM shardfdw_internal.lock_all_copies(relations);
+	commands := shardfdw_internal.take_left_shards(name);
+	IF commands <> '{}' THEN
+		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(commands)]), commands, 'write');
+	END IF;
+	homes := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x WHERE x.role = 'primary'));
+	-- what is committed and still prepared there is copied, too; what is prepared on the node keeps its old tables
+	IF relations <> '{}' THEN
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
 		FOREACH home IN ARRAY homes || name
 		LOOP
 			PERFORM shardfdw_internal.settle_node(home);
 		END LOOP;
+	END IF;
+	FOREACH relation IN ARRAY relations
+	LOOP
+		SELECT array_agg(x.shard ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)), array_agg(shardfdw_internal.drop_copy_commands(x.schema_name, x.shard_name) ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)),
+			kept || coalesce(array_agg(x.shard) FILTER (WHERE o.node <> ALL (homes)), '{}') INTO shards, commands, kept
+		FROM shardfdw_internal.shard_placements(relation) x JOIN shardfdw_internal.shard_placements(relation) o ON o.shard = x.shard AND o.role = 'primary' WHERE x.node = name AND x.role = 'stale';
+		CONTINUE WHEN shards IS NULL;
 		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(shards)]), commands, 'write');
 		PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(name, ARRAY[cardinality(shards)]));
 		FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
@@ -495,13 +609,17 @@ BEGIN
 			n := n + 1;
 		END LOOP;
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[name]);
-		PERFORM shardfdw_internal.own_notes(relation);
+		PERFORM shardfdw_internal.own_notes(relation, ARRAY[name]);
 	END LOOP;
+	IF n = 0 AND kept <> '{}' THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot enable node "%s" because the primary of shard %s does not answer', name, kept[1]);
+	END IF;
+	PERFORM shardfdw_internal.warn_unchanged(name, kept, 'their primaries do not answer', 'Enable the node again when these nodes are back.');
 	RETURN n;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.enable_node(name) IS
-	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, and nodes'' errors.';
+	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Copies of shards that were dropped while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
 REVOKE ALL ON FUNCTION shardfdw.enable_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.move_copy(shard regclass, source name, target name) RETURNS void
@@ -564,7 +682,7 @@ BEGIN
 			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)], 'write');
 		END IF;
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[target]);
-		PERFORM shardfdw_internal.own_notes(relation);
+		PERFORM shardfdw_internal.own_notes(relation, ARRAY[target]);
 	END LOOP;
 END
 $$;
@@ -618,6 +736,8 @@ DECLARE
 BEGIN
 	RETURN QUERY SELECT p.node, 'warning', format('copies of %s shards are stale, %s among them', count(*), (array_agg(p.shard::text ORDER BY p.shard::text))[1])
 	FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role = 'stale' GROUP BY p.node ORDER BY p.node::text COLLATE "C";
+	RETURN QUERY SELECT s.srvname, 'warning', format('copies of %s dropped shards are still there; enable_node() drops them', count(*))
+	FROM shardfdw_internal.left_shard l JOIN pg_foreign_server s ON s.oid = l.server GROUP BY s.srvname ORDER BY s.srvname::text COLLATE "C";
 	-- what notes changes, see note_copies_commands()
 	RETURN QUERY SELECT q.node, 'error', CASE WHEN q.ok THEN format('what notes changes of shard %s is missing or disabled', x.shards[q.command]) ELSE q.message END
 	FROM (SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS shards, array_agg(format(

@@ -286,6 +286,7 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 			name = defGetString(elem);
 		else if (strcmp(elem->defname, "copies") == 0)
 			copies = defGetString(elem);
+		shard->is_noted |= strcmp(elem->defname, "copies") == 0 || strcmp(elem->defname, "stale_copies") == 0;
 	}
 
 	shard->relid = relid;
@@ -304,8 +305,7 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	map->nodes[shard->nodeno].nshards++;
 	if (copies != NULL)
 		fill_copies(shard, copies);
-	if (shard->ncopies > 0)
-		map->has_copies = true;
+	map->has_copies |= shard->is_noted;
 	shard->name = pstrdup(local_name);
 	shard->relation = pstrdup(name);
 	shard->from_item = from_item == name ? shard->relation : pstrdup(from_item);

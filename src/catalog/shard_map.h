@@ -46,6 +46,9 @@ typedef struct Shard
 	 */
 	const char *from_item;
 
+	/* The node notes what is changed: the shard has copies, or had them until their nodes were disabled. */
+	bool		is_noted;
+
 	/* Servers that have the same rows, in the order of option `copies`: what is written goes there, too. */
 	int			ncopies;
 	const Oid  *copies;
@@ -94,7 +97,7 @@ typedef struct ShardMap
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
 	bool		has_triggers;	/* some shard has triggers here */
 	bool		foreign_definition; /* some shard's table is defined on its node alone, maybe in another way */
-	bool		has_copies;		/* some shard has copies */
+	bool		has_copies;		/* some shard is_noted */
 	bool		takes_all;		/* one shard, a partition that takes every key */
 	Oid			home;			/* takes_all: the schema, if all of its tables are on one node (home.h); else InvalidOid */
 	TransactionId newest_place; /* the youngest placed_by of all shards; invalid: all are frozen */

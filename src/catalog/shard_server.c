@@ -12,6 +12,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/shard_server.h"
+#include "flush_commit.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -25,6 +26,8 @@ shard_server_set(Oid relid, Oid parent, Oid source, Oid target)
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for foreign table %u", relid);
+	/* sessions that see the change write to the other node, which commits by itself */
+	shard_flush_commit_force();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver = target;
 	CatalogTupleUpdate(rel, &tuple->t_self, tuple);

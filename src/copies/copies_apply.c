@@ -126,7 +126,7 @@ find_noted(void)
 		{
 			NotedShard *one = make_noted(lfirst(name), lfirst(lc));
 
-			one->is_few = strtoi64(PQgetvalue(res, 0, 1), NULL, 10) <= SHARD_COPIES_FEW_KEYS;
+			one->is_few = one->shard->ncopies == 0 || strtoi64(PQgetvalue(res, 0, 1), NULL, 10) <= SHARD_COPIES_FEW_KEYS;
 			noted = lappend(noted, one);
 		}
 	}
@@ -159,7 +159,8 @@ ask_few(List *noted)
 	{
 		NotedShard *one = lfirst(lc);
 
-		if (!one->is_few)
+		/* where all copies are stale, the notes only have to go */
+		if (!one->is_few || one->shard->ncopies == 0)
 			continue;
 		commands[ncommands].serverid = one->shard->serverid;
 		commands[ncommands].userid = one->userid;
@@ -537,8 +538,14 @@ shard_copies_mirror(ShardCopyTarget *target, Oid relid)
 	const ShardMap *map = shard_map_get(relid);
 	char	   *ask;
 
-	if (map == NULL || map->shards[0].ncopies == 0)
+	if (map == NULL || !map->shards[0].is_noted)
 		return;
+	if (map->shards[0].ncopies == 0)
+	{
+		/* all copies are stale: nothing has to be noted */
+		shard_copy_target_mirror(target, NULL, 0, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_OFF);
+		return;
+	}
 	/* where the shard has notes, copies have other rows than it, until these are applied: then rows are noted, too */
 	shard_copies_note_sent();
 	ask = psprintf("SELECT pg_catalog.set_config('" APPLIED "', CASE WHEN %s = ANY (nullif(pg_catalog.current_setting('" NOTED "', true), '')::pg_catalog.text[])"
@@ -562,23 +569,27 @@ shard_copies_apply(void)
 	MemoryContext oldcxt;
 	List	   *noted;
 	bool		sent = sent_by == GetCurrentTransactionStartTimestamp();
-	bool		found;
+	bool		found = false;
 
 	if (shard_txn_writers == NIL || !shard_map_seen_copies())
 		return sent;
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copies", ALLOCSET_DEFAULT_SIZES);
 	oldcxt = MemoryContextSwitchTo(cxt);
 	noted = find_noted();
-	found = noted != NIL;
-	if (found)
+	if (noted != NIL)
 	{
 		List	   *many = NIL;
 		ListCell   *lc;
 
 		ask_few(noted);
 		foreach(lc, noted)
-			if (!((NotedShard *) lfirst(lc))->is_few)
-				many = lappend(many, lfirst(lc));
+		{
+			NotedShard *one = lfirst(lc);
+
+			found |= one->shard->ncopies > 0;
+			if (!one->is_few)
+				many = lappend(many, one);
+		}
 		send_many(many, cxt);
 		send_few_and_forget(noted);
 	}

@@ -66,7 +66,6 @@ static void
 fill_copies(ShardDdlShard *shard, const ForeignTable *table)
 {
 	List	   *names = NIL;
-	bool		has_copies = false;
 	Oid		   *copies;
 	ListCell   *lc;
 
@@ -76,9 +75,11 @@ fill_copies(ShardDdlShard *shard, const ForeignTable *table)
 
 		if (strcmp(option->defname, "copies") == 0)
 			names = shard_option_list(defGetString(option));
-		has_copies |= strcmp(option->defname, "copies") == 0 || strcmp(option->defname, "stale_copies") == 0;
+		else if (strcmp(option->defname, "stale_copies") == 0)
+			shard->stale = shard_option_list(defGetString(option));
+		shard->is_noted |= strcmp(option->defname, "copies") == 0 || strcmp(option->defname, "stale_copies") == 0;
 	}
-	if (has_copies && refused_copies != NULL)
+	if (shard->is_noted && refused_copies != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("%s is not supported for table \"%s\", whose shards have copies", refused_copies,

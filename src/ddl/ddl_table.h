@@ -22,6 +22,8 @@ typedef struct ShardDdlShard
 	const char *relation;		/* quoted, qualified */
 	int			ncopies;		/* a shard with copies: how many, and on which servers */
 	const Oid  *copies;
+	bool		is_noted;		/* it has copies, or had them until their nodes were disabled */
+	List	   *stale;			/* names of nodes that were disabled, and have a copy that has missed changes */
 	bool		is_copy;		/* of the shard with the same relid */
 	bool		whole_name;		/* another shard ends in the same number, or it has none, see ddl_name.c */
 } ShardDdlShard;

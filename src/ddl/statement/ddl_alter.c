@@ -65,7 +65,7 @@ check_key_stays(ShardAlterState *state)
 	ListCell   *lc;
 
 	for (int i = 0; i < state->table->nshards; i++)
-		has_copies |= state->table->shards[i].is_copy;
+		has_copies |= state->table->shards[i].is_noted;
 	foreach(lc, has_copies ? state->stmt->cmds : NIL)
 	{
 		const AlterTableCmd *cmd = lfirst(lc);

@@ -38,8 +38,11 @@
 #include "ddl/ddl_text.h"
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_statement.h"
+#include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "own_schema.h"
+#include "own_sql.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -255,6 +258,17 @@ add_placements(ShardDdlTable *all, const ShardDdlShard *shard)
 	}
 }
 
+/* Notes that the stale copies of a shard stay where they are: their nodes are not asked. */
+static void
+note_left(const ShardDdlShard *shard)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard->stale)
+		(void) shard_own_sql_run(psprintf("INSERT INTO " SHARD_INTERNAL_SCHEMA ".left_shard VALUES (%u, %s, %s) ON CONFLICT DO NOTHING",
+										  get_foreign_server_oid(lfirst(lc), false), quote_literal_cstr(shard->schema), quote_literal_cstr(shard->name)));
+}
+
 /* One DROP TABLE per node, since its tables may depend on each other. */
 static void
 drop_tables(Collector *dropped, const char *cascade)
@@ -277,8 +291,11 @@ drop_tables(Collector *dropped, const char *cascade)
 		DroppedShard *shard = lfirst(lc);
 
 		if (list_member_oid(dropped->tables, shard->parent))
+		{
 			add_placements(&all, &shard->shard);
-		else if (shard->shard.ncopies > 0)
+			note_left(&shard->shard);
+		}
+		else if (shard->shard.is_noted)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot drop shard %s alone because it has copies", shard->shard.relation)));
@@ -315,7 +332,7 @@ drop_tables(Collector *dropped, const char *cascade)
 		/* a table that is gone already is not an error */
 		shard_ddl_batch_add(batch, i, "DROP TABLE IF EXISTS %s%s", names.data, cascade);
 		for (int j = i; j < all.nshards; j++)
-			if ((all.shards[j].ncopies > 0 || all.shards[j].is_copy) && all.shards[j].serverid == all.shards[i].serverid)
+			if (all.shards[j].is_noted && all.shards[j].serverid == all.shards[i].serverid)
 			{
 				const char *notes = shard_copies_notes(all.shards[j].schema, all.shards[j].name);
 

@@ -23,13 +23,14 @@ typedef struct TruncatedCopies
 	List	   *relids;
 } TruncatedCopies;
 
-/* Adds relid to what is truncated on the servers that have copies of it.  Returns the list of TruncatedCopies. */
+/* Adds relid to what is truncated on the servers that have copies of it; *is_noted: its node notes changes.  Returns the list of TruncatedCopies. */
 static List *
-add_copies(List *copies, Oid relid)
+add_copies(List *copies, Oid relid, bool *is_noted)
 {
 	const ShardMap *map = shard_map_get(relid);
 	const Shard *shard = map ? &map->shards[0] : NULL;
 
+	*is_noted |= shard != NULL && shard->is_noted;
 	for (int i = 0; shard != NULL && i < shard->ncopies; i++)
 	{
 		TruncatedCopies *on_server = NULL;
@@ -52,14 +53,14 @@ add_copies(List *copies, Oid relid)
 }
 
 static void
-fill_command(ShardCommand *command, Oid serverid, List *relids, bool restart_seqs, bool has_copies)
+fill_command(ShardCommand *command, Oid serverid, List *relids, bool restart_seqs, bool is_noted)
 {
 	const char *sql = shard_dml_truncate(relids, restart_seqs);
 
 	command->serverid = serverid;
 	command->userid = GetUserId();
 	/* placements let it pass that way only, see 49_copies.sql */
-	command->sql = has_copies ? psprintf(SHARD_COPIES_APPLY_ON "; %s; " SHARD_COPIES_APPLY_OFF, sql) : sql;
+	command->sql = is_noted ? psprintf(SHARD_COPIES_APPLY_ON "; %s; " SHARD_COPIES_APPLY_OFF, sql) : sql;
 }
 
 /*
@@ -73,6 +74,7 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	Oid			serverid = InvalidOid;
 	List	   *relids = NIL;
 	List	   *copies = NIL;
+	bool		is_noted = false;
 	int			ncommands = 0;
 	ListCell   *lc;
 
@@ -88,13 +90,13 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 							RelationGetRelationName(rel))));
 		serverid = GetForeignServerIdByRelId(relid);
 		relids = lappend_oid(relids, relid);
-		copies = add_copies(copies, relid);
+		copies = add_copies(copies, relid, &is_noted);
 	}
 
 	if (copies != NIL)
 		shard_copies_note_sent();
 	commands = palloc0(sizeof(ShardCommand) * (1 + list_length(copies)));
-	fill_command(&commands[ncommands++], serverid, relids, restart_seqs, copies != NIL);
+	fill_command(&commands[ncommands++], serverid, relids, restart_seqs, is_noted);
 	foreach(lc, copies)
 	{
 		const TruncatedCopies *on_server = lfirst(lc);

@@ -21,6 +21,7 @@
 #include "catalog/namespace.h"
 #include "common/hashfn.h"
 #include "compat.h"
+#include "flush_commit.h"
 #include "fmgr.h"
 #include "load/input/resume_row.h"
 #include "mb/pg_wchar.h"
@@ -263,5 +264,7 @@ shardfdw_forget_load(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("load \"%s\" is running", name)));
+	/* the client begins the load again: a crash must not bring back that it has finished */
+	shard_flush_commit_force();
 	PG_RETURN_BOOL(find_row(userid, name, delete_row, NULL));
 }

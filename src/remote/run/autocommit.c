@@ -19,6 +19,7 @@
 
 #include "access/xact.h"
 #include "fault.h"
+#include "flush_commit.h"
 #include "miscadmin.h"
 #include "port/pg_bswap.h"
 #include "remote/pool/pool.h"
@@ -235,6 +236,7 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 		return false;
 	}
 	get_ready(conn, command);
+	shard_flush_commit_last();
 	shard_fence_pass();
 	while (!run_once(conn, command, rows, &deadlock, &result))
 	{

@@ -72,6 +72,7 @@
 #include "commit_log.h"
 #include "compat.h"
 #include "fault.h"
+#include "flush_commit.h"
 #include "guc.h"
 #include "identity.h"
 #include "miscadmin.h"
@@ -434,15 +435,6 @@ check_noted(ShardConn **conns, int nconns)
 	}
 }
 
-/* Until the end of the transaction: its commit waits for the disk, and for synchronous standbys. */
-static void
-force_synchronous_commit(void)
-{
-	ForceSyncCommit();
-	if (synchronous_commit <= SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
-		(void) set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
-}
-
 void
 shard_twophase_prepare(ShardConn **conns, int nconns)
 {
@@ -481,7 +473,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	}
 
 	take_current();
-	force_synchronous_commit();
+	shard_flush_commit_force();
 	SHARD_FAULT_POINT("prepare");
 	shard_broadcast_start(items, nconns);
 	SHARD_FAULT_POINT("prepare_sent");

@@ -45,6 +45,7 @@
 #include "access/xlog.h"
 #include "commands/async.h"
 #include "fault.h"
+#include "flush_commit.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "remote/pool/broadcast.h"
@@ -355,6 +356,7 @@ shard_txn_is_remote_only(void)
 static void
 commit_in_one_phase(ShardConn **conns, int nconns)
 {
+	shard_flush_commit_last();
 	if (nconns > 1)
 		shard_fence_hold();
 	else

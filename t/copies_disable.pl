@@ -1,0 +1,206 @@
+# disable_node() and enable_node(): clusters of two and of three nodes, nodes that are really gone, and crashes of the coordinator.
+# DISABLE_CRASHES: how often the coordinator crashes around them, on two nodes and on three each.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $crashes = $ENV{DISABLE_CRASHES} // 2;
+
+# Commits that nothing forces to the disk are surely lost by a crash.
+my $lazy = "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\n";
+
+sub differences
+{
+	my ($c, $table) = @_;
+	return $c->safe_psql("SELECT shard, node, role, row_count FROM shardfdw.compare_copies('$table') WHERE NOT is_equal");
+}
+
+sub stale
+{
+	my ($c) = @_;
+	return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_copies <> '{}'});
+}
+
+# ---------- two nodes: one goes on alone ----------
+
+my $c = ShardCluster->new(nodes => 2);
+$c->safe_psql(q{
+	CREATE TABLE t (id int PRIMARY KEY, v text, n bigint DEFAULT 0); INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 200) g;
+	SELECT shardfdw.shard_table('t', shards => 4, copies => 2);
+	CREATE TABLE plain (LIKE t INCLUDING ALL); INSERT INTO plain SELECT * FROM t});
+my $load = PostgreSQL::Test::Utils::tempdir() . '/load.csv';
+append_to_file($load, join('', map { "$_,load\n" } 1000 .. 1500));
+my @writes = (
+	q{UPDATE %s SET v = 'one' WHERE id = 5},
+	q{UPDATE %s SET n = n + 1},
+	q{INSERT INTO %s VALUES (500, 'one')},
+	q{INSERT INTO %s SELECT g, 'many' FROM generate_series(501, 700) g},
+	q{INSERT INTO %s VALUES (1, 'again'), (701, 'new') ON CONFLICT (id) DO UPDATE SET v = excluded.v},
+	q{DELETE FROM %s WHERE id BETWEEN 20 AND 30},
+	qq{COPY %s (id, v) FROM '$load' CSV},
+	qq{BEGIN; DELETE FROM %s WHERE id = 1000; COPY %1\$s (id, v) FROM PROGRAM 'head -1 $load' CSV; SAVEPOINT a; DELETE FROM %1\$s; ROLLBACK TO a; COMMIT},
+	q{MERGE INTO %s t USING (VALUES (40, 'm'), (800, 'm')) s(i, w) ON t.id = s.i WHEN MATCHED THEN UPDATE SET v = s.w WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.i, s.w)},
+	q{UPDATE %s SET id = id + 5000 WHERE id BETWEEN 50 AND 60},
+	q{WITH d AS (DELETE FROM %s WHERE id = 61 RETURNING *) INSERT INTO %1$s SELECT id + 7000, v, n FROM d},
+	q{BEGIN; UPDATE %s SET n = 7 WHERE id = 1; ALTER TABLE %1$s ADD COLUMN extra int DEFAULT 3; UPDATE %1$s SET extra = 4 WHERE id = 1; COMMIT},
+	q{ALTER TABLE %s DROP COLUMN extra},
+	q{BEGIN; TRUNCATE %s; INSERT INTO %1$s SELECT g, 'after' FROM generate_series(1, 300) g; COMMIT},
+	q{DO $$ BEGIN FOR i IN 1 .. 300 LOOP UPDATE %s SET n = n + i WHERE id = i; END LOOP; END $$},
+	q{BEGIN; DELETE FROM %s WHERE id = 2; SELECT count(*) FROM %1$s; COMMIT},
+	q{BEGIN; UPDATE %s SET v = 'undone'; ROLLBACK});
+my $rows = q{SELECT count(*), md5(string_agg(x.r, '|' ORDER BY x.r)) FROM (SELECT t::text AS r FROM %s t) x};
+for my $gone (1, 2)
+{
+	my $left = 3 - $gone;
+
+	$c->node($gone)->stop('immediate');
+	is($c->safe_psql("SELECT shardfdw.disable_node('node$gone')"), 4, "node $gone of two is disabled");
+	for my $sql (@writes)
+	{
+		my ($rc, $out, $err) = $c->psql(sprintf($sql, 't'), on_error_stop => 1);
+
+		is($err, '', "node $left alone: $sql");
+		$c->safe_psql(sprintf($sql, 'plain'));
+	}
+	is($c->safe_psql(sprintf($rows, 't')), $c->safe_psql(sprintf($rows, 'plain')), 'it has the rows of a plain table');
+	is($c->node_safe_psql($left, q{SELECT count(*) FROM pg_prepared_xacts}), 0, 'nothing is left prepared');
+	for my $sql ('ALTER TABLE t DROP COLUMN id', 'ALTER TABLE t RENAME v TO w', 'DROP FOREIGN TABLE ' . $c->safe_psql('SELECT shard FROM shardfdw.shards LIMIT 1'))
+	{
+		my ($rc, $out, $err) = $c->psql($sql);
+
+		like($err, qr/whose shards have copies|where shards have copies|because it has copies/, "node $left alone: $sql");
+	}
+	my (undef, undef, $err) = $c->psql("SELECT shardfdw.disable_node('node$left')");
+	like($err, qr/cannot disable node "node$left" because no other node that answers has the rows of shard/, 'it is not disabled, too');
+	$c->node($gone)->start;
+	is($c->safe_psql("SELECT shardfdw.enable_node('node$gone')"), 4, "node $gone is enabled");
+	is(differences($c, 't'), '', 'its copies are equal');
+	$c->safe_psql(qq{TRUNCATE t, plain; INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 200) g; INSERT INTO plain SELECT * FROM t});
+	is(differences($c, 't'), '', 'and stay so');
+}
+
+# ---------- tables that are dropped while a node is disabled ----------
+
+for my $end ('DROP TABLE t', q{SELECT shardfdw.unshard_table('t')}, 'DROP SCHEMA public CASCADE; CREATE SCHEMA public')
+{
+	$c->node(2)->stop('immediate');
+	$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
+	$c->safe_psql($end);
+	$c->node(2)->start;
+	is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), 'node2|copies of 4 dropped shards are still there; enable_node() drops them', "$end while a node is disabled");
+	$c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
+	is($c->node_safe_psql(2, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace}), 0, 'enable_node() drops what is left there');
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), 0, 'and then nothing is left to say');
+	$c->safe_psql(q{DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v text, n bigint DEFAULT 0); SELECT shardfdw.shard_table('t', shards => 4, copies => 2)});
+}
+
+# ---------- transactions that use the tables in another order ----------
+
+$c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('u', shards => 4, copies => 2); INSERT INTO t VALUES (1); INSERT INTO u VALUES (1, 0)});
+{
+	my $writer = $c->coordinator->background_psql('postgres');
+	my $disabler = $c->coordinator->background_psql('postgres');
+
+	# disable_node() takes t first, and finds u locked; then the writer wants t
+	$writer->query_safe('BEGIN; UPDATE u SET v = v + 1');
+	$disabler->{stdin} .= "SELECT shardfdw.disable_node('node1');\n\\echo done\n";
+	$disabler->{run}->pump_nb;
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND mode = 'ExclusiveLock' AND relation = 'u'::regclass});
+	$writer->query_safe(q{UPDATE t SET n = n + 1; COMMIT});
+	$disabler->query_safe('SELECT 1');
+	is(stale($c), 8, 'disable_node() and a transaction that locks the tables the other way round both come to their ends');
+	$writer->quit;
+	$disabler->quit;
+	$c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+	is(differences($c, $_), '', "copies of $_ are equal") for qw(t u);
+}
+
+# ---------- crashes of the coordinator ----------
+
+# A node is disabled, rows are written, the coordinator crashes: what it was told stays, and so do the rows.
+sub crash_around
+{
+	my ($cluster, $nnodes) = @_;
+	my $lost = 0;
+	my $back = 0;
+	my $unequal = '';
+
+	$cluster->coordinator->append_conf('postgresql.conf', $lazy);
+	$cluster->coordinator->restart;
+	$cluster->safe_psql(q{CREATE TABLE crashed (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('crashed', shards => 6, copies => 2); INSERT INTO crashed SELECT g, 0 FROM generate_series(1, 60) g});
+	for my $round (1 .. $crashes)
+	{
+		my $gone = 1 + $round % $nnodes;
+		my $sum = $cluster->safe_psql('SELECT sum(v) FROM crashed');
+
+		$cluster->node($gone)->stop('immediate');
+		$cluster->safe_psql("SELECT shardfdw.disable_node('node$gone')");
+		# one by one: a node that is alone commits them by itself
+		$cluster->safe_psql("UPDATE crashed SET v = v + 1 WHERE id = $_") for 1 + $round % 7 .. 10 + $round % 7;
+		$cluster->coordinator->stop('immediate');
+		$cluster->node($gone)->start;
+		$cluster->coordinator->start;
+		$back++ if $cluster->safe_psql("SELECT count(*) FROM shardfdw.shards WHERE table_name = 'crashed' AND ('node$gone' = ANY (copies) OR node = 'node$gone')");
+		$lost++ if $cluster->safe_psql('SELECT sum(v) FROM crashed') != $sum + 10;
+		$cluster->safe_psql("SELECT shardfdw.enable_node('node$gone')");
+		$cluster->safe_psql('UPDATE crashed SET v = v + 1 WHERE id = 1');
+		$cluster->coordinator->stop('immediate');
+		$cluster->coordinator->start;
+		$lost++ if $cluster->safe_psql('SELECT sum(v) FROM crashed') != $sum + 11;
+		$unequal .= differences($cluster, 'crashed');
+	}
+	is($back, 0, "$nnodes nodes, $crashes crashes: a disabled node stays disabled");
+	is($lost, 0, 'no row is lost');
+	is($unequal, '', 'all copies are equal');
+	return;
+}
+
+crash_around($c, 2);
+
+# ---------- three nodes, of which two are gone ----------
+
+my $ring = ShardCluster->new(nodes => 3);
+for my $order ([ 1, 2 ], [ 2, 1 ], [ 3, 2 ])
+{
+	my ($one, $two) = @$order;
+	my ($left) = grep { $_ != $one && $_ != $two } 1 .. 3;
+
+	$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 6, copies => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 60) g});
+	# whose rows are on the two alone
+	my $apart = qq{SELECT shard FROM shardfdw.shards WHERE 'node$left' <> ALL (copies || node) AND table_name = 't'};
+	my $here = qq{shardfdw.shard_for('t', id)::text NOT IN (} . join(', ', map { "'$_'" } split /\n/, $ring->safe_psql($apart)) . ')';
+	my $nhere = $ring->safe_psql("SELECT count(*) FROM t WHERE $here");
+	$ring->node($_)->stop('immediate') for $one, $two;
+	for my $gone ($one, $two)
+	{
+		my ($rc, $out, $err) = $ring->psql("SELECT shardfdw.disable_node('node$gone')");
+
+		cmp_ok($out, '>', 0, "nodes $one and $two are gone: node $gone is disabled");
+		like($err, qr/WARNING:  2 shards stay as they are on node "node$gone" because no other node that answers has their rows/, 'but for shards that are on the two alone');
+	}
+	my @ids = split /\n/, $ring->safe_psql("SELECT g FROM generate_series(1, 60) g WHERE " . $here =~ s/\bid\b/g/r);
+	is(scalar(@ids), $nhere, 'the others are complete');
+	$ring->safe_psql("UPDATE t SET v = v + 1 WHERE id = $_") for @ids[ 0 .. 9 ];
+	is($ring->safe_psql("SELECT sum(v), count(*) FROM t WHERE id IN (" . join(',', @ids) . ')'), "10|$nhere", 'and are written and read');
+	my ($rc, $out, $err) = $ring->psql('UPDATE t SET v = v + 100');
+	like($err, qr/could not connect to node "node($one|$two)"/, 'a statement on all shards fails');
+	# one of them comes back: what it has alone is used again, once it is the primary
+	$ring->node($one)->start;
+	my $enabled = $ring->safe_psql("SELECT shardfdw.enable_node('node$one')");
+	cmp_ok($enabled, '>', 0, "node $one is back, and enabled");
+	is($ring->safe_psql("SELECT shardfdw.disable_node('node$two')"), 2, "node $two is disabled once more, for the shards that only node $one had");
+	$ring->safe_psql('UPDATE t SET v = v + 1');
+	is($ring->safe_psql('SELECT sum(v), count(*) FROM t'), '70|60', 'all rows are there');
+	$ring->node($two)->start;
+	$ring->safe_psql("SELECT shardfdw.enable_node('node$two')");
+	is(differences($ring, 't'), '', 'and all copies are equal');
+	is(stale($ring), 0, 'none is stale');
+	$ring->safe_psql('DROP TABLE t');
+}
+crash_around($ring, 3);
+
+done_testing();
