@@ -116,7 +116,7 @@ my %calls = (
 	'add_coordinator' => q{shardfdw.add_coordinator('c9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
 	'remove_coordinator' => q{shardfdw.remove_coordinator('c9')},
 	'server_commands' => q{shardfdw_internal.server_commands('c9', 'h', 1, 'd', 'u', 'p', '{}')},
-	'settle_server' => q{shardfdw_internal.settle_server('node1')}, 'make_server' => q{shardfdw_internal.make_server(ARRAY['CREATE SERVER c9 FOREIGN DATA WRAPPER shardfdw', 'SELECT 1'])},
+	'shard_storage_options' => q{shardfdw_internal.shard_storage_options('t', NULL)}, 'settle_server' => q{shardfdw_internal.settle_server('node1')}, 'make_server' => q{shardfdw_internal.make_server(ARRAY['CREATE SERVER c9 FOREIGN DATA WRAPPER shardfdw', 'SELECT 1'])},
 	'acl_text' => q{shardfdw_internal.acl_text(NULL, 'r', 10)},
 	'lock_placements' => q{shardfdw_internal.lock_placements('{t_00}', 'node1', false)},
 	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
@@ -285,7 +285,7 @@ my %outcomes = (
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		missing_subscriptions interrupt_subscription subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences
-		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_commands has_copies inspect_copies nodes_in_option note_copies_commands notes_name shard_placements tables_with_copies
+		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_commands forget_position has_copies inspect_copies nodes_in_option note_copies_commands notes_name shard_placements tables_with_copies warn_unchanged
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shard_schema key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
@@ -319,7 +319,7 @@ my %outcomes = (
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		referring_table subscription_referring
-		compare_copies lock_copies settle_node
+		answering_nodes compare_copies lock_all_copies lock_copies note_left_shards settle_node
 		add_users_to database_mark grant_on_nodes make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shard_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
@@ -336,7 +336,8 @@ my %outcomes = (
 	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		disable_node enable_node
+		confirm_node disable_node enable_node take_left_shards write_left_shards
+		left_shard_read left_shard_written node_position_read node_position_written
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
 		add_user map_user

@@ -412,6 +412,7 @@ BEGIN
 	LOOP
 		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.name);
 	END LOOP;
+	PERFORM shardfdw_internal.forget_position(remove_node.name);
 	-- of one whose shards this transaction does not see, too, core says what needs it
 	EXECUTE format('DROP SERVER %I', remove_node.name);
 	-- the node may be gone for good, so nothing is asked of it

@@ -467,7 +467,7 @@ COMMENT ON FUNCTION shardfdw_internal.warn_unchanged(name, regclass[], text, tex
 
 -- Not dumped: what nodes have is true of this coordinator alone.
 CREATE TABLE shardfdw_internal.left_shard (
-	server oid NOT NULL,
+	server name NOT NULL,
 	schema_name name NOT NULL,
 	shard_name name NOT NULL,
 	PRIMARY KEY (server, schema_name, shard_name)
@@ -475,26 +475,32 @@ CREATE TABLE shardfdw_internal.left_shard (
 REVOKE ALL ON shardfdw_internal.left_shard FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.left_shard IS
 	'Stale copies of shards that were dropped while their node was disabled: they are still there.';
-COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'OID of the node''s server.';
+COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'Node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.schema_name IS 'Schema on the node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.shard_name IS 'Table on the node.';
 
-CREATE FUNCTION shardfdw_internal.note_left_shards(relation regclass) RETURNS void
-	LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.write_left_shards(relation regclass) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	INSERT INTO shardfdw_internal.left_shard SELECT s.oid, p.schema_name, p.shard_name
-	FROM shardfdw_internal.shard_placements(relation) p JOIN pg_foreign_server s ON s.srvname = p.node WHERE p.role = 'stale'
+	INSERT INTO shardfdw_internal.left_shard SELECT p.node, p.schema_name, p.shard_name
+	FROM shardfdw_internal.shard_placements(relation) p WHERE p.role = 'stale'
 	ON CONFLICT DO NOTHING
 $$;
-COMMENT ON FUNCTION shardfdw_internal.note_left_shards(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.write_left_shards(regclass) IS
 	'Notes that the stale copies of a table''s shards stay on their nodes when the table is dropped. Returns nothing.';
+REVOKE ALL ON FUNCTION shardfdw_internal.write_left_shards(regclass) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw_internal.note_left_shards(relation regclass) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_note_left_shards';
+COMMENT ON FUNCTION shardfdw_internal.note_left_shards(regclass) IS
+	'Runs write_left_shards() for the owner of the table. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.take_left_shards(node name) RETURNS text[]
-	LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH taken AS (
-		DELETE FROM shardfdw_internal.left_shard l USING pg_foreign_server s WHERE s.oid = l.server AND s.srvname = take_left_shards.node RETURNING l.*)
-	SELECT coalesce(array_agg(format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = pg_catalog.to_regclass(%1$L) AND t.tgfoid = pg_catalog.to_regproc(%2$L)) THEN %3$s; END IF; END',
+		DELETE FROM shardfdw_internal.left_shard l WHERE l.server = take_left_shards.node RETURNING l.*)
+	SELECT coalesce(array_agg(format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(%1$L) AND t.tgfoid OPERATOR(pg_catalog.=) pg_catalog.to_regproc(%2$L)) THEN %3$s; END IF; END',
 		format('%I.%I', t.schema_name, t.shard_name), format('%I.%I', t.schema_name, shardfdw_internal.notes_name(t.shard_name)),
 		shardfdw_internal.drop_copy_commands(t.schema_name, t.shard_name)))), '{}')
 	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -502,6 +508,38 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_left_shards(name) IS
 	'Writes the commands that drop stale copies of dropped shards on a node, and forgets them. Returns the commands.';
+REVOKE ALL ON FUNCTION shardfdw_internal.take_left_shards(name) FROM PUBLIC;
+
+-- Not dumped: it is about the servers that are the nodes now.
+CREATE TABLE shardfdw_internal.node_position (
+	server name NOT NULL,
+	process integer NOT NULL,
+	system_identifier bigint NOT NULL,
+	database oid NOT NULL,
+	timeline integer NOT NULL,
+	lsn pg_lsn NOT NULL,
+	PRIMARY KEY (server, process)
+) WITH (fillfactor = 50);
+REVOKE ALL ON shardfdw_internal.node_position FROM PUBLIC;
+COMMENT ON TABLE shardfdw_internal.node_position IS
+	'How far in the WAL of nodes with copies of shards lies what has been committed there: a node that is not as far is not connected to. Never change it by hand.';
+COMMENT ON COLUMN shardfdw_internal.node_position.server IS 'Node.';
+COMMENT ON COLUMN shardfdw_internal.node_position.process IS 'Number of the process that has committed: each has a row of its own.';
+COMMENT ON COLUMN shardfdw_internal.node_position.system_identifier IS 'System identifier of the server that is the node; 0: not known.';
+COMMENT ON COLUMN shardfdw_internal.node_position.database IS 'OID of the database there; 0: not known.';
+COMMENT ON COLUMN shardfdw_internal.node_position.timeline IS 'Its timeline.';
+COMMENT ON COLUMN shardfdw_internal.node_position.lsn IS 'Position on that timeline up to which the process has committed.';
+
+CREATE FUNCTION shardfdw_internal.forget_position(node name) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_position';
+COMMENT ON FUNCTION shardfdw_internal.forget_position(name) IS
+	'Forgets how far the WAL of a node was, if the node has nothing of shards with copies that is not stale. Returns nothing.';
+
+CREATE FUNCTION shardfdw.confirm_node(name name) RETURNS void
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
+COMMENT ON FUNCTION shardfdw.confirm_node(name) IS
+	'Says that a node with copies of shards, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. compare_copies() shows whether its copies are equal. Returns nothing; raises undefined_object.';
+REVOKE ALL ON FUNCTION shardfdw.confirm_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
@@ -546,6 +584,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot disable node "%s" because no other node that answers has the rows of shard %s', name, kept[1]),
 			HINT = 'Enable another node that has a copy of it first.';
 	END IF;
+	PERFORM shardfdw_internal.forget_position(name);
 	-- what the node had committed, and they have only prepared yet
 	IF promoted <> '{}' THEN
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
@@ -581,7 +620,10 @@ BEGIN
 	PERFORM shardfdw_internal.check_node_name(name);
 	PERFORM shardfdw_internal.apply_copies();
 	PERFORM shardfdw_internal.lock_all_copies(relations);
-	commands := shardfdw_internal.take_left_shards(name);
+	-- of whatever tables: for superusers
+	IF has_function_privilege('shardfdw_internal.take_left_shards(name)', 'EXECUTE') THEN
+		commands := shardfdw_internal.take_left_shards(name);
+	END IF;
 	IF commands <> '{}' THEN
 		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(commands)]), commands, 'write');
 	END IF;
@@ -736,8 +778,10 @@ DECLARE
 BEGIN
 	RETURN QUERY SELECT p.node, 'warning', format('copies of %s shards are stale, %s among them', count(*), (array_agg(p.shard::text ORDER BY p.shard::text))[1])
 	FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role = 'stale' GROUP BY p.node ORDER BY p.node::text COLLATE "C";
-	RETURN QUERY SELECT s.srvname, 'warning', format('copies of %s dropped shards are still there; enable_node() drops them', count(*))
-	FROM shardfdw_internal.left_shard l JOIN pg_foreign_server s ON s.oid = l.server GROUP BY s.srvname ORDER BY s.srvname::text COLLATE "C";
+	IF has_table_privilege('shardfdw_internal.left_shard', 'SELECT') THEN
+		RETURN QUERY SELECT l.server, 'warning', format('copies of %s dropped shards are still there; enable_node() drops them', count(*))
+		FROM shardfdw_internal.left_shard l JOIN pg_foreign_server s ON s.srvname = l.server GROUP BY l.server ORDER BY l.server::text COLLATE "C";
+	END IF;
 	-- what notes changes, see note_copies_commands()
 	RETURN QUERY SELECT q.node, 'error', CASE WHEN q.ok THEN format('what notes changes of shard %s is missing or disabled', x.shards[q.command]) ELSE q.message END
 	FROM (SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS shards, array_agg(format(

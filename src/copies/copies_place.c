@@ -17,6 +17,8 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "own_schema.h"
+#include "own_sql.h"
 #include "remote/run/settle.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -28,14 +30,17 @@ PG_FUNCTION_INFO_V1(shardfdw_copy_shard_rows);
 PG_FUNCTION_INFO_V1(shardfdw_set_shard_node);
 PG_FUNCTION_INFO_V1(shardfdw_settle_node);
 PG_FUNCTION_INFO_V1(shardfdw_apply_copies);
+PG_FUNCTION_INFO_V1(shardfdw_note_left_shards);
+PG_FUNCTION_INFO_V1(shardfdw_forget_position);
+PG_FUNCTION_INFO_V1(shardfdw_confirm_node);
 
 /* A node by its name, which the user may use. */
 static Oid
 find_node(Name name)
 {
-	Oid			serverid = get_foreign_server_oid(NameStr(*name), false);
+	Oid			serverid = get_foreign_server_oid(NameStr(*name), true);
 
-	if (!shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid) || serverid == shard_option_cluster_server())
+	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid) || serverid == shard_option_cluster_server())
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("node \"%s\" does not exist", NameStr(*name))));
@@ -76,6 +81,7 @@ shardfdw_copy_shard_rows(PG_FUNCTION_ARGS)
 	int64		nrows;
 
 	shard_copies_sql(map, shardno, &sql);
+	shard_copies_note_sent();
 	nrows = shard_copies_rows_send(shard, GetUserId(), sql.all, sql.insert, &target, 1, set, cxt);
 	shard_copy_set_finish(set);
 	MemoryContextSwitchTo(oldcxt);
@@ -118,5 +124,45 @@ Datum
 shardfdw_apply_copies(PG_FUNCTION_ARGS)
 {
 	(void) shard_copies_apply();
+	PG_RETURN_VOID();
+}
+
+/* (relation regclass) -> void */
+Datum
+shardfdw_note_left_shards(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+
+	if (!shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".write_left_shards(%u)", relid));
+	PG_RETURN_VOID();
+}
+
+/* Deletes the rows of a node where condition, appended to the DELETE, holds. */
+static void
+forget_position(Name node, const char *condition)
+{
+	(void) shard_own_sql_run(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".node_position p WHERE p.server OPERATOR(pg_catalog.=) %s%s",
+									  quote_literal_cstr(NameStr(*node)), condition));
+}
+
+/* (node name) -> void */
+Datum
+shardfdw_forget_position(PG_FUNCTION_ARGS)
+{
+	Name		node = PG_GETARG_NAME(0);
+
+	forget_position(node, psprintf(" AND NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_copies(%s, '{primary,copy}'))",
+								   quote_literal_cstr(NameStr(*node))));
+	PG_RETURN_VOID();
+}
+
+/* (name name) -> void */
+Datum
+shardfdw_confirm_node(PG_FUNCTION_ARGS)
+{
+	(void) find_node(PG_GETARG_NAME(0));
+	forget_position(PG_GETARG_NAME(0), "");
 	PG_RETURN_VOID();
 }

@@ -38,7 +38,6 @@
 #include "ddl/ddl_text.h"
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_statement.h"
-#include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "own_schema.h"
@@ -265,8 +264,8 @@ note_left(const ShardDdlShard *shard)
 	ListCell   *lc;
 
 	foreach(lc, shard->stale)
-		(void) shard_own_sql_run(psprintf("INSERT INTO " SHARD_INTERNAL_SCHEMA ".left_shard VALUES (%u, %s, %s) ON CONFLICT DO NOTHING",
-										  get_foreign_server_oid(lfirst(lc), false), quote_literal_cstr(shard->schema), quote_literal_cstr(shard->name)));
+		(void) shard_own_sql_run(psprintf("INSERT INTO " SHARD_INTERNAL_SCHEMA ".left_shard VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+										  quote_literal_cstr(lfirst(lc)), quote_literal_cstr(shard->schema), quote_literal_cstr(shard->name)));
 }
 
 /* One DROP TABLE per node, since its tables may depend on each other. */

@@ -16,6 +16,7 @@
 #include "lib/ilist.h"
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
+#include "node_position.h"
 #include "nodes/pg_list.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
@@ -65,6 +66,8 @@ typedef struct ShardOpening
 	int			hosts_stat;		/* number of shard_node_stat_find(), where the host that accepts is kept */
 	bool		needs_password; /* a server that does not ask for the password is refused */
 	bool		asks_allowed;	/* one question is how many connections the node allows */
+	bool		has_position;	/* the node must have reached position */
+	ShardNodePosition position;
 } ShardOpening;
 
 /*
@@ -204,6 +207,8 @@ struct ShardConn
 	int			nnotices;
 	int			server_version;
 	ShardConnServer server;		/* which server it leads to, if it always leads to the same one */
+	Oid			database;		/* OID of the database there; InvalidOid: not known */
+	XLogRecPtr	began_at;		/* how far its WAL was when the connection was opened; invalid: not known */
 	XLogRecPtr	replayed;		/* of a standby: so far it has replayed at least */
 	TimestampTz replayed_at;	/* when it said so */
 	NameData	noted_identity; /* of the coordinator that uses the node; empty: none is noted there */

@@ -42,6 +42,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "node_position.h"
 #include "own_schema.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
@@ -73,6 +74,11 @@
 
 /* What a standby has replayed, and when its postmaster was started. */
 #define STANDBY_SQL "pg_catalog.pg_last_wal_replay_lsn(), pg_catalog.pg_postmaster_start_time()"
+
+/* How far the WAL is, or what of it a standby has replayed, and which database this is. */
+#define POSITION_SQL \
+	"CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END," \
+	" (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())"
 
 /* Connections that the node allows, without those it reserves for superusers and other roles. */
 #define ALLOWED_SQL \
@@ -481,6 +487,7 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
 	conn->opening.needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
+	conn->opening.has_position = number == 0 && !replicates && shard_node_position_read(server->servername, &conn->opening.position);
 	begin_connection(conn, keywords, values);
 	return conn;
 }
@@ -529,12 +536,13 @@ shard_connection_start_string(const char *conninfo, const char *name, Oid userid
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
-	char	   *sql = psprintf("%s%sSELECT %s, %s, %s, %s",
+	char	   *sql = psprintf("%s%sSELECT %s, %s, %s, %s, %s",
 							   conforms ? "" : "SET standard_conforming_strings = on; ",
 							   conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
 							   conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
 							   conn->stateless ? "NULL" : shard_connection_note_sql(),
 							   conn->standby > 0 ? STANDBY_SQL : "NULL, NULL",
+							   conn->stateless || conn->standby > 0 ? "NULL, NULL" : POSITION_SQL,
 							   conn->stateless ? "NULL, NULL, NULL" :
 							   stage == SHARD_OPEN_SETUP ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"));
 
@@ -635,7 +643,11 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 		return;
 	if (!PQgetisnull(res, 0, 1))
 		namestrcpy(&conn->noted_identity, PQgetvalue(res, 0, 1));
-	shard_connection_parse_server(res, 4, &conn->server);
+	if (!PQgetisnull(res, 0, 4))
+		(void) shard_position_parse_lsn(PQgetvalue(res, 0, 4), &conn->began_at);
+	if (!PQgetisnull(res, 0, 5))
+		conn->database = strtoul(PQgetvalue(res, 0, 5), NULL, 10);
+	shard_connection_parse_server(res, 6, &conn->server);
 	if (conn->standby > 0)
 	{
 		(void) shard_position_parse_lsn(PQgetvalue(res, 0, 2), &conn->replayed);
@@ -764,6 +776,35 @@ is_stuck(ShardConn *conn)
 		!shard_connection_socket_is_ready(conn, opening->events);
 }
 
+/*
+ * Raises an error when the node may lack what transactions have committed there: it is another server, on another timeline, or not as
+ * far as it was.  What is not known is not compared.
+ */
+static void
+check_position(ShardConn *conn)
+{
+	const ShardNodePosition *needed = &conn->opening.position;
+	const ShardConnServer *server = &conn->server;
+	bool		is_other;
+
+	if (!conn->opening.has_position || conn->stateless)
+		return;
+	is_other = (server->system_identifier != 0 && needed->system_identifier != 0 && server->system_identifier != needed->system_identifier) ||
+		(OidIsValid(conn->database) && OidIsValid(needed->database) && conn->database != needed->database);
+	if (!is_other && (server->timeline == 0 || server->timeline == needed->timeline) && conn->began_at >= needed->lsn)
+		return;
+	conn->state = SHARD_CONN_BROKEN;
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
+	ereport(ERROR,
+			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			 errmsg("node \"%s\" is not known to have all that was committed there", conn->node),
+			 is_other ? errdetail("It is another server or database than before.") :
+			 errdetail("Transactions have committed there up to WAL position %X/%X of timeline %u; the node is at %X/%X of timeline %u.",
+					   LSN_FORMAT_ARGS(needed->lsn), needed->timeline, LSN_FORMAT_ARGS(conn->began_at), server->timeline),
+			 errhint("SELECT shardfdw.disable_node(%1$s) and then SELECT shardfdw.enable_node(%1$s) make its copies of shards again; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
+					 quote_literal_cstr(conn->node))));
+}
+
 /* Reads the answers to what accept_session() has sent.  Returns the events to wait for, 0 when all is read. */
 static int
 poll_setup(ShardConn *conn)
@@ -785,7 +826,7 @@ poll_setup(ShardConn *conn)
 			return 0;
 		if (!is_denied(conn, res))
 			shard_connection_count_result(conn, res);
-		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 4 + SHARD_SERVER_COLUMNS)
+		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 6 + SHARD_SERVER_COLUMNS)
 			take_setup_row(conn, res);
 		else if (is_denied(conn, res))
 			conn->opening.stage = SHARD_OPEN_SETUP_DENIED;
@@ -849,6 +890,7 @@ shard_connection_poll(ShardConn *conn)
 	else if ((events = poll_setup(conn)) != 0)
 		return events;
 
+	check_position(conn);
 	conn->state = SHARD_CONN_READY;
 	if (conn->opening.watch == SHARD_OPEN_RESUMED && !shard_connection_usable(conn))
 	{

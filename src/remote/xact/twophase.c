@@ -76,9 +76,11 @@
 #include "guc.h"
 #include "identity.h"
 #include "miscadmin.h"
+#include "node_position.h"
 #include "remote/pool/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
+#include "remote/wire/position.h"
 #include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/twophase.h"
@@ -325,6 +327,30 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 			 errmsg("connection to node \"%s\" was lost while it prepared the transaction", conn->node)));
 }
 
+/* Has a node prepared?  Where it was asked how far its WAL is, the last answer is the one to that, a row if the transaction is there. */
+static bool
+is_prepared(const ShardBroadcast *item)
+{
+	return shard_broadcast_ok(item, item->has_rows ? "SELECT 1" : "PREPARE TRANSACTION");
+}
+
+/*
+ * Notes in the local transaction how far the WAL of the nodes is, which is on their disks with what they have prepared.  Of nodes behind
+ * a pooler that leads to one server or another nothing is known.
+ */
+static void
+write_positions(const ShardBroadcast *items, int nitems)
+{
+	for (int i = 0; i < nitems; i++)
+	{
+		const ShardConn *conn = items[i].conn;
+		ShardNodePosition position = {conn->server.system_identifier, conn->database, conn->server.timeline, InvalidXLogRecPtr};
+
+		if (is_prepared(&items[i]) && conn->server.timeline != 0 && shard_position_parse_lsn(PQgetvalue(items[i].result, 0, 0), &position.lsn))
+			shard_node_position_write(conn->node, &position);
+	}
+}
+
 /* Makes every failure of items one error, after noting what is prepared and what is not. */
 static void
 check_prepared(ShardBroadcast *items, int nitems)
@@ -333,10 +359,11 @@ check_prepared(ShardBroadcast *items, int nitems)
 
 	for (int i = 0; i < nitems; i++)
 	{
-		if (shard_broadcast_ok(&items[i], "PREPARE TRANSACTION"))
+		if (is_prepared(&items[i]))
 			continue;
-		if (items[i].done || !items[i].sent)
-			items[i].conn->xact.prepared_gid = NULL; /* surely rolled back, or never sent */
+		/* surely rolled back, or never sent; of several statements another one may have failed */
+		if ((items[i].done && !items[i].has_rows) || !items[i].sent)
+			items[i].conn->xact.prepared_gid = NULL;
 		if (failed < 0)
 			failed = i;
 	}
@@ -436,7 +463,7 @@ check_noted(ShardConn **conns, int nconns)
 }
 
 void
-shard_twophase_prepare(ShardConn **conns, int nconns)
+shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 	TimestampTz now = GetCurrentTimestamp();
@@ -468,7 +495,10 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 											  psprintf("%s" INT64_FORMAT, prefix, current.token + i + 1));
 
 		items[i].conn = conns[i];
-		items[i].sql = psprintf("PREPARE TRANSACTION '%s'", gid);
+		items[i].has_rows = has_copies;
+		items[i].sql = has_copies ?
+			psprintf("PREPARE TRANSACTION '%s'; SELECT pg_catalog.pg_current_wal_flush_lsn() FROM pg_catalog.pg_prepared_xacts WHERE gid OPERATOR(pg_catalog.=) '%s'", gid, gid) :
+			psprintf("PREPARE TRANSACTION '%s'", gid);
 		conns[i]->xact.prepared_gid = gid;
 	}
 
@@ -479,6 +509,8 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	SHARD_FAULT_POINT("prepare_sent");
 	write_log(conns, nconns, now);
 	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_RAISE);
+	if (has_copies)
+		write_positions(items, nconns);
 	check_prepared(items, nconns);
 	SHARD_FAULT_POINT("prepared");
 

@@ -13,8 +13,11 @@
 #include "identity.h"
 #include "remote/wire/connection.h"
 
-/* Before the local commit: prepares all conns at once, writes the log row.  Errors abort the transaction. */
-extern void shard_twophase_prepare(ShardConn **conns, int nconns);
+/*
+ * Before the local commit: prepares all conns at once, writes the log row; has_copies: and how far the nodes' WAL is
+ * (node_position.h).  Errors abort the transaction.
+ */
+extern void shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies);
 
 /* After the local commit: COMMIT PREPARED on all at once.  WARNINGs only. */
 extern void shard_twophase_commit(ShardConn **conns, int nconns);

@@ -410,7 +410,7 @@ pre_commit(void)
 		for (int i = 0; i < written.nconns; i++)
 			add_conn(written.conns[i], &prepared);
 		MemoryContextSwitchTo(oldcxt);
-		shard_twophase_prepare(prepared.conns, prepared.nconns);
+		shard_twophase_prepare(prepared.conns, prepared.nconns, has_copies);
 		shard_fence_hold();
 	}
 }
