@@ -33,6 +33,6 @@ shard_flush_commit_always(void)
 void
 shard_flush_commit_last(void)
 {
-	if (!XLogRecPtrIsInvalid(XactLastCommitEnd))
+	if (XactLastCommitEnd != InvalidXLogRecPtr)
 		XLogFlush(XactLastCommitEnd);
 }

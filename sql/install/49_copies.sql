@@ -684,12 +684,12 @@ BEGIN
 			HINT = 'shardfdw.move_shard() moves shards that have none.';
 	END IF;
 	PERFORM shardfdw_internal.apply_copies();
+	-- all at once: a transaction that waits for a stronger lock than it has may wait for itself
+	reads := EXISTS (SELECT FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = ANY (shards) AND s.srvname = source);
+	PERFORM shardfdw_internal.lock_all_copies(ARRAY(SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = ANY (shards)), reads);
 	FOREACH one IN ARRAY shards
 	LOOP
 		relation := (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = one);
-		-- all at once: who waits for a stronger lock than he has may wait for himself
-		reads := EXISTS (SELECT FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = one AND x.node = source AND x.role = 'primary');
-		PERFORM shardfdw_internal.lock_copies(relation, reads);
 		SELECT max(x.node) FILTER (WHERE x.role = 'primary') AS home, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies,
 			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale, max(x.role) FILTER (WHERE x.node = source) AS role,
 			bool_or(x.node = target) AS is_there, max(x.schema_name) AS schema_name, max(x.shard_name) AS shard_name INTO p
@@ -791,6 +791,7 @@ BEGIN
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', false) q
 	WHERE x.nodes IS NOT NULL AND (NOT q.ok OR (q.fields)[1] <> '5') ORDER BY q.command;
 	IF compare_rows THEN
+		PERFORM shardfdw_internal.lock_all_copies(ARRAY(SELECT t FROM unnest(tables) t JOIN pg_class c ON c.oid = t WHERE pg_has_role(c.relowner, 'USAGE')));
 		FOREACH relation IN ARRAY tables
 		LOOP
 			CONTINUE WHEN NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation)

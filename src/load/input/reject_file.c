@@ -354,6 +354,11 @@ shard_reject_file_finish(ShardRejectFile *file)
 				(errcode_for_file_access(),
 				 errmsg("could not create file \"%s\": %m", file->path)));
 	MemoryContextSwitchTo(oldcxt);
+	/* the load's rows are on disk when it has committed: then those that it has set aside are, too */
+	if (file->temp_path != NULL && pg_fsync(fd) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not fsync file \"%s\": %m", file->temp_path)));
 	file->fd = -1;
 	ReleaseExternalFD();
 	if (close(fd) != 0)

@@ -796,7 +796,7 @@ check_position(ShardConn *conn)
 	conn->state = SHARD_CONN_BROKEN;
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
 	ereport(ERROR,
-			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("node \"%s\" is not known to have all that was committed there", conn->node),
 			 is_other ? errdetail("It is another server or database than before.") :
 			 errdetail("Transactions have committed there up to WAL position %X/%X of timeline %u; the node is at %X/%X of timeline %u.",
