@@ -457,6 +457,12 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define SHARD_XACT_IS_PIPELINED() true
 #endif
 
+/* 18 has a reverse() of bytea, too, so that the name of text's became longer */
+#include "utils/fmgroids.h"
+#ifndef F_REVERSE_TEXT
+#define F_REVERSE_TEXT F_REVERSE
+#endif
+
 /* 16 moved the rights that a query needs out of the range table */
 #include "executor/executor.h"
 #include "parser/parse_node.h"

@@ -258,7 +258,7 @@ ignores_collation(Oid funcid)
 		case F_POSITION_TEXT_TEXT:
 		case F_REPLACE:
 		case F_SPLIT_PART:
-		case F_REVERSE:
+		case F_REVERSE_TEXT:
 		case F_REPEAT:
 		case F_BTRIM_TEXT:
 		case F_BTRIM_TEXT_TEXT:
