@@ -131,6 +131,11 @@ CREATE TABLE fm_far.parent (id int, a_id int, x numeric) PARTITION BY RANGE (id)
 CREATE FOREIGN TABLE fm_far.part PARTITION OF fm_far.parent FOR VALUES FROM (0) TO (1000) SERVER node1 OPTIONS (table_name 'b');
 INSERT INTO fm_far.part SELECT id + 5000, 0, 0 FROM fm_far.b;
 
+-- multi-column assignments, with casts; a merged column of a join
+SELECT * FROM same('UPDATE a SET (n) = (SELECT count(*) FROM b WHERE a_id = a.id) WHERE id < 40 RETURNING id, n');
+SELECT * FROM same('UPDATE a SET (n, t) = (SELECT count(*) + 0.5, max(x)::text FROM b WHERE a_id = a.id) WHERE id < 30 RETURNING id, n, t');
+SELECT * FROM same('UPDATE a SET (n) = (SELECT count(*) + 0.5 FROM pg_am WHERE amname <> a.t) WHERE id < 20');
+SELECT * FROM same('UPDATE a SET n = a2.n + 1 FROM a a2 FULL JOIN b USING (id) WHERE b.id = a.id AND a2.id < 9 RETURNING a.*');
 -- in the end
 SELECT * FROM same('SELECT * FROM a');
 SELECT * FROM same('SELECT * FROM b');

@@ -701,11 +701,20 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define shard_stmt_add_unprunable(stmt, rti) ((void) 0)
 #endif
 
-/* Conditions of MERGE beside its join tree, from 17 on; expressions of GROUP BY in a range table entry of 18 */
+/*
+ * Conditions of MERGE beside its join tree, from 17 on: the condition of a view that is the target is in the join tree
+ * then.  Expressions of GROUP BY in a range table entry of 18.
+ */
 #if PG_VERSION_NUM >= 170000
 #define shard_query_merge_condition(query) (&(query)->mergeJoinCondition)
+#define shard_merge_target(query) ((query)->mergeTargetRelation)
+#define shard_merge_set_target(query, rtindex) ((query)->mergeTargetRelation = (query)->resultRelation = (rtindex))
+#define shard_merge_view_condition(query) ((query)->jointree->quals)
 #else
 #define shard_query_merge_condition(query) ((Node **) NULL)
+#define shard_merge_target(query) ((query)->resultRelation)
+#define shard_merge_set_target(query, rtindex) ((query)->resultRelation = (rtindex))
+#define shard_merge_view_condition(query) ((Node *) NULL)
 #endif
 #if PG_VERSION_NUM >= 180000
 #define shard_rte_group_exprs(rte) ((rte)->rtekind == RTE_GROUP ? &(rte)->groupexprs : NULL)

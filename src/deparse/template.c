@@ -17,6 +17,7 @@
 
 #include "catalog/namespace.h"
 #include "deparse/print_settings.h"
+#include "deparse/printable.h"
 #include "deparse/template.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
@@ -76,8 +77,11 @@ print_query(Query *query, List *places, CutPlace *cuts)
 {
 	int			nestlevel = shard_print_settings_begin();
 	char	   *text;
+	const char *obstacle = shard_printable_obstacle(query);
 	ListCell   *lc;
 
+	if (obstacle != NULL)
+		elog(ERROR, "core does not print all of a remote query: %s", obstacle);
 	query = copyObject(query);
 	qualify_columns(query);
 	text = pg_get_querydef(query, false);

@@ -380,8 +380,8 @@ convert(Node *node, ShardWholeContext *cxt)
 		case T_Const:
 			return convert_const((Const *) node, cxt);
 		case T_Param:
-			/* columns of (a, b) = (SELECT ...) have lost their order */
-			if (((Param *) node)->paramkind != PARAM_SUBLINK)
+			/* columns of sub-selects: of one in the same expression, or of (a, b) = (SELECT ...), see printable.c */
+			if (((Param *) node)->paramkind != PARAM_SUBLINK && ((Param *) node)->paramkind != PARAM_MULTIEXPR)
 				return refuse(node, cxt, "parameter");
 			return node;
 		case T_CaseTestExpr:

@@ -8,15 +8,23 @@
  *
  *	   VALUES		each row is what the target list computes from it
  *	   sub-select	SELECT targets FROM (sub-select), unless it gives just them
+ *
+ * Where a node's table may be defined in another way, an INSERT gives every column a value, as postgres_fdw does:
+ * defaults are those of the coordinator, never the node's.  So does INSERT of no column, since core would print
+ * OVERRIDING SYSTEM VALUE before DEFAULT VALUES, which is no SQL.
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "deparse/whole_insert.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
+#include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 typedef struct SubstituteContext
 {
@@ -34,6 +42,50 @@ substitute_mutator(Node *node, void *arg)
 	if (IsA(node, Var) && ((Var *) node)->varno == cxt->varno && ((Var *) node)->varlevelsup == 0)
 		return copyObject(list_nth(cxt->values, ((Var *) node)->varattno - 1));
 	return expression_tree_mutator(node, substitute_mutator, arg);
+}
+
+/* The entry of a target list for a column, NULL when the list does not name it. */
+static TargetEntry *
+find_assignment(List *targets, AttrNumber attno)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		if (lfirst_node(TargetEntry, lc)->resno == attno)
+			return lfirst(lc);
+	}
+	return NULL;
+}
+
+List *
+shard_whole_insert_all(Oid relid, List *targets)
+{
+	Relation	rel = table_open(relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	List	   *result = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		TargetEntry *entry = find_assignment(targets, att->attnum);
+
+		if (att->attisdropped || att->attgenerated != '\0')
+			continue;
+		if (entry == NULL)
+		{
+			/* a domain may refuse it */
+			Oid			base = getBaseType(att->atttypid);
+			Node	   *null = (Node *) makeNullConst(base, -1, att->attcollation);
+
+			null = coerce_to_domain(null, base, -1, att->atttypid, COERCION_IMPLICIT,
+									COERCE_IMPLICIT_CAST, -1, false);
+			entry = makeTargetEntry((Expr *) null, att->attnum, pstrdup(NameStr(att->attname)), false);
+		}
+		result = lappend(result, entry);
+	}
+	table_close(rel, NoLock);
+	return result;
 }
 
 /* Names for as many columns as targets has. */
@@ -146,9 +198,10 @@ fit_subquery(Query *query, int varno, RangeTblEntry *rte)
 }
 
 void
-shard_whole_insert_fit(Query *query, ShardWholeContext *cxt)
+shard_whole_insert_fit(Query *query, bool all_columns, ShardWholeContext *cxt)
 {
 	int			source = 0;
+	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
 	RangeTblEntry *rte;
 	ListCell   *lc;
 
@@ -169,6 +222,8 @@ shard_whole_insert_fit(Query *query, ShardWholeContext *cxt)
 			shard_whole_refuse(cxt, "INSERT through a view");
 		source = foreach_current_index(lc) + 1;
 	}
+	if (all_columns || query->targetList == NIL)
+		query->targetList = shard_whole_insert_all(relid, query->targetList);
 	if (source == 0 || cxt->reason != NULL)
 		return;
 	rte = rt_fetch(source, query->rtable);

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
@@ -22,6 +21,7 @@
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
+#include "deparse/printable.h"
 #include "deparse/select.h"
 #include "deparse/shippable/shippable_rule.h"
 #include "deparse/template.h"
@@ -175,10 +175,6 @@ convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *
 	bool		is_source = query->commandType == CMD_INSERT && list_length(query->jointree->fromlist) == 1;
 	List	  **group_exprs = shard_rte_group_exprs(rte);
 
-	if (rte->securityQuals != NIL)
-		shard_whole_refuse(cxt, "row security");
-	if (rte->security_barrier)
-		shard_whole_refuse(cxt, "security barrier");
 	switch (rte->rtekind)
 	{
 		case RTE_RELATION:
@@ -236,29 +232,6 @@ checks_domains(const Query *query)
 	return map != NULL && map->foreign_definition;
 }
 
-/* Refuses the statement when tlist, of an INSERT, leaves out a column whose domain may not allow NULL. */
-static void
-check_left_out(const Query *query, List *tlist, ShardWholeContext *cxt)
-{
-	Relation	rel;
-
-	if (!cxt->checks_domains)
-		return;
-	rel = table_open(rt_fetch(query->resultRelation, query->rtable)->relid, NoLock);
-	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-		bool		found = att->attisdropped || !shard_domain_has_constraints(att->atttypid);
-		ListCell   *lc;
-
-		foreach(lc, tlist)
-			found |= lfirst_node(TargetEntry, lc)->resno == att->attnum;
-		if (!found)
-			shard_whole_refuse(cxt, "column of a domain that is left out");
-	}
-	table_close(rel, NoLock);
-}
-
 /*
  * ON CONFLICT ON CONSTRAINT by its columns: the constraints of shards may have
  * other names.
@@ -276,7 +249,8 @@ infer_constraint(OnConflictExpr *clause, Index target, Oid relid, ShardWholeCont
 		return;
 	}
 	form = (Form_pg_index) GETSTRUCT(tuple);
-	if (!form->indisunique)
+	/* columns do not say that it is a key WITHOUT OVERLAPS */
+	if (!form->indisunique || form->indisexclusion)
 		shard_whole_refuse(cxt, "constraint that is not unique");
 	for (int i = 0; i < form->indnkeyatts; i++)
 	{
@@ -304,6 +278,8 @@ convert_targets(List *entries, ShardWholeContext *cxt)
 {
 	ListCell   *lc;
 
+	if (!shard_printable_assignments(entries))
+		shard_whole_refuse(cxt, "order of a multi-column assignment");
 	foreach(lc, entries)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -360,15 +336,15 @@ convert_merge_actions(Query *query, ShardWholeContext *cxt)
 		MergeAction *action = lfirst_node(MergeAction, lc);
 
 		action->qual = shard_whole_expr(action->qual, cxt);
+		if (action->commandType == CMD_INSERT && (cxt->checks_domains || action->targetList == NIL))
+			action->targetList = shard_whole_insert_all(rt_fetch(query->resultRelation, query->rtable)->relid,
+														action->targetList);
 		convert_targets(action->targetList, cxt);
 		/* the coordinator gives values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
 		if (action->commandType == CMD_UPDATE && action->targetList == NIL)
 			shard_whole_refuse(cxt, "UPDATE of no column");
 		if (action->commandType == CMD_INSERT)
-		{
-			check_left_out(query, action->targetList, cxt);
 			action->override = OVERRIDING_SYSTEM_VALUE;
-		}
 	}
 	if (condition != NULL)
 		*condition = shard_whole_expr(*condition, cxt);
@@ -450,9 +426,6 @@ convert_ctes(Query *query, ShardWholeContext *cxt)
 	{
 		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
 
-		/* the rewriter has replaced these clauses, but left them in the tree, so core would print them, too */
-		if (cte->search_clause != NULL || cte->cycle_clause != NULL)
-			shard_whole_refuse(cxt, "SEARCH or CYCLE");
 		convert_query(castNode(Query, cte->ctequery), cxt);
 	}
 }
@@ -483,7 +456,6 @@ convert_target_list(Query *query, ShardWholeContext *cxt)
 			break;
 		case CMD_INSERT:
 			/* a row without FROM is computed once */
-			check_left_out(query, query->targetList, cxt);
 			cxt->once = query->jointree->fromlist == NIL;
 			convert_targets(query->targetList, cxt);
 			cxt->once = false;
@@ -508,18 +480,21 @@ convert_query(Query *query, ShardWholeContext *cxt)
 	Bitmapset  *from_items = NULL;
 	bool		outer_checks_domains = cxt->checks_domains;
 	bool		outer_checks_values = cxt->checks_values;
+	const char *obstacle;
 
 	check_stack_depth();
 	if (cxt->reason != NULL)
 		return;
 	cxt->checks_domains = checks_domains(query);
 	cxt->checks_values = cxt->checks_domains && ((WholeState *) cxt)->single && query->onConflict != NULL;
-	if (query->querySource != QSRC_ORIGINAL || query->utilityStmt != NULL)
-		shard_whole_refuse(cxt, "rule");
-	if (query->withCheckOptions != NIL)
-		shard_whole_refuse(cxt, "check option");
+	obstacle = shard_printable_obstacle(query);
+	if (obstacle != NULL)
+	{
+		shard_whole_refuse(cxt, obstacle);
+		return;
+	}
 	if (query->commandType == CMD_INSERT)
-		shard_whole_insert_fit(query, cxt);
+		shard_whole_insert_fit(query, ((WholeState *) cxt)->single || cxt->checks_domains, cxt);
 
 	convert_ctes(query, cxt);
 	(void) from_items_walker((Node *) query->jointree, &from_items);
@@ -657,19 +632,22 @@ compares_walker(Node *node, void *context)
 	return expression_tree_walker(node, compares_walker, context);
 }
 
-/* Parameters that are values of INSERT's columns. */
+/* For each of targets, the columns of an INSERT, the parameter that is its value in converted, or 0. */
 static List *
-assigned_params(Query *query)
+assigned_params(List *targets, List *converted)
 {
 	List	   *result = NIL;
 	ListCell   *lc;
+	ListCell   *lc2 = list_head(converted);
 
-	if (query->commandType != CMD_INSERT)
-		return NIL;
-	foreach(lc, query->targetList)
+	/* both are in the order of columns, and converted has all of targets */
+	foreach(lc, targets)
 	{
-		Node	   *expr = (Node *) lfirst_node(TargetEntry, lc)->expr;
+		Node	   *expr;
 
+		while (lfirst_node(TargetEntry, lc2)->resno != lfirst_node(TargetEntry, lc)->resno)
+			lc2 = lnext(converted, lc2);
+		expr = (Node *) lfirst_node(TargetEntry, lc2)->expr;
 		if (IsA(expr, RelabelType))
 			expr = (Node *) ((RelabelType *) expr)->arg;
 		result = lappend_int(result, IsA(expr, Param) ? ((Param *) expr)->paramid : 0);
@@ -681,8 +659,10 @@ static ShardWholeQuery *
 print_statement(Query *query, bool single, List *columns, bool keep_constants, const char **reason)
 {
 	WholeState	state = {0};
+	List	   *targets = query->commandType == CMD_INSERT ? query->targetList : NIL;
 
 	query = copyObject(query);
+	query->isReturn = false;	/* the body of a function, which core would print as RETURN */
 	state.cxt.compares = compares_walker((Node *) query, NULL);
 	state.cxt.keep_constants = keep_constants;
 	state.whole = palloc0(sizeof(ShardWholeQuery));
@@ -701,7 +681,7 @@ print_statement(Query *query, bool single, List *columns, bool keep_constants, c
 		shard_whole_refuse(&state.cxt, "more parameters than a message takes");
 	if (state.cxt.reason == NULL)
 	{
-		state.whole->assigned = assigned_params(query);
+		state.whole->assigned = assigned_params(targets, query->targetList);
 		state.whole->params = state.cxt.params;
 		state.whole->sources = state.cxt.sources;
 		state.whole->template = shard_template_print(NULL, query, state.places);

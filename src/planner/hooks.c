@@ -394,7 +394,10 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	if (!sharded && parse->commandType != CMD_UTILITY)
 		stmt = shard_single_plan(parse, cursor_options, params);
 	else if (sharded)
+	{
+		shard_source_merge_views(parse);
 		stmt = plan_whole_statement(parse, query_string, cursor_options, params);
+	}
 	if (stmt != NULL)
 	{
 		show_to_others(parse, query_string, es);

@@ -369,13 +369,19 @@ sub set_list
 	@free = grep { $_ ne 'k' } @free if $table =~ /^[br]$/;
 	my %seen;
 	my @set = grep { !$seen{$_}++ } map { pick(@free) } 1 .. 1 + int rand 3;
-	return map {
+	my @assigned = map {
 		my $type = $types{$table}{$_};
 		my $made = $excluded && chance(0.5) ? "EXCLUDED.$_" : bounded($type, $scope, chance(0.7) ? 1 : 0);
 		$made = literal($type) if $made =~ /SELECT/ && !$self->free;
 		$made = $self->filled($table, $_, $made);
-		chance(0.03) && $table ne 'g' ? "$_ = DEFAULT" : "$_ = $made"
+		[ $_, chance(0.03) && $table ne 'g' ? 'DEFAULT' : $made ]
 	} @set;
+	my @alone = map { "$_->[0] = $_->[1]" } @assigned;
+	return @alone if chance(0.8) || grep { $_->[1] eq 'DEFAULT' } @assigned;
+	# some of the columns, or all of them, by one sub-select; a cast comes with a type of another width
+	my @together = splice @assigned, 0, 1 + int rand @assigned;
+	my @values = map { $_->[1] . ($types{$table}{ $_->[0] } eq 'int' && chance(0.5) ? ' + 0.25' : '') } @together;
+	return ('(' . join(', ', map { $_->[0] } @together) . ') = (SELECT ' . join(', ', @values) . ')', @alone[ scalar(@together) .. $#alone ]);
 }
 
 sub make_upsert

@@ -91,9 +91,6 @@ value_type_ok(Oid type, WalkContext *cxt)
 static bool
 param_ok(Node *expr, WalkContext *cxt)
 {
-	if (IsA(expr, Param) && ((Param *) expr)->paramkind != PARAM_EXTERN &&
-		((Param *) expr)->paramkind != PARAM_EXEC)
-		return false;
 	return value_type_ok(exprType(expr), cxt) &&
 		!contain_volatile_functions(expr) &&
 		!expression_returns_set(expr);

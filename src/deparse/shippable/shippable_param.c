@@ -34,10 +34,10 @@ shard_shippable_is_param(Node *expr, bool conditional)
 	if (expr == NULL || IsA(expr, Var) || IsA(expr, Const) || IsA(expr, List) ||
 		IsA(expr, TargetEntry))
 		return false;
-	if (IsA(expr, Param))
-		return true;
 	if (!shard_rule_is_value(expr, true) || !needs_coordinator_walker(expr, NULL))
 		return false;
+	if (IsA(expr, Param))
+		return true;
 
 	/*
 	 * A parameter is evaluated even where its expression would not be (CASE), so in

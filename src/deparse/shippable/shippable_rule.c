@@ -23,7 +23,7 @@ shard_rule_is_builtin(Oid oid)
 	return OidIsValid(oid) && oid < FirstGenbkiObjectId;
 }
 
-/* Finds something that keeps an expression from being one value; context: bool, whether any parameter is allowed. */
+/* Finds something that keeps an expression from being one value; context: bool, whether parameters of the plan are allowed. */
 static bool
 not_value_walker(Node *node, void *context)
 {
@@ -45,7 +45,20 @@ not_value_walker(Node *node, void *context)
 		case T_SetToDefault:
 			return true;
 		case T_Param:
-			return !*(bool *) context && ((Param *) node)->paramkind != PARAM_EXTERN;
+			switch (((Param *) node)->paramkind)
+			{
+				case PARAM_EXTERN:
+					return false;
+				case PARAM_EXEC:
+					return !*(bool *) context;
+				default:
+
+					/*
+					 * PARAM_SUBLINK and PARAM_MULTIEXPR are columns of a sub-select of the expression or the
+					 * target list around this one
+					 */
+					return true;
+			}
 		default:
 			return expression_tree_walker(node, not_value_walker, context);
 	}

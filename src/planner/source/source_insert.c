@@ -93,12 +93,18 @@ shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint)
 	List	   *elements = NIL;
 	ArrayType  *columns;
 	Form_pg_constraint form;
+	bool		is_unique;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for constraint %u", constraint);
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 	if (form->contype != CONSTRAINT_PRIMARY && form->contype != CONSTRAINT_UNIQUE)
 		shard_source_refuse(info, psprintf(_("Constraint \"%s\" is neither a primary key nor a unique constraint."),
+										   NameStr(form->conname)));
+	/* equal values may be in it as long as they do not overlap */
+	(void) SysCacheGetAttr(CONSTROID, tuple, Anum_pg_constraint_conexclop, &is_unique);
+	if (!is_unique)
+		shard_source_refuse(info, psprintf(_("Constraint \"%s\" is WITHOUT OVERLAPS, and nodes find constraints by their columns alone."),
 										   NameStr(form->conname)));
 	columns = DatumGetArrayTypeP(SysCacheGetAttrNotNull(CONSTROID, tuple,
 														Anum_pg_constraint_conkey));

@@ -13,7 +13,8 @@
  *
  * Expressions that nodes cannot compute (nextval(), functions and types of this
  * database, sub-selects) are computed for each source row, even if the row does not
- * reach the action that uses them.
+ * reach the action that uses them.  WHEN NOT MATCHED BY SOURCE has no source row: there,
+ * they are refused.
  */
 #include "postgres.h"
 
@@ -27,6 +28,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "planner/source/source_modify.h"
+#include "planner/whole/multi_assign.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -46,6 +48,7 @@ typedef struct PlaceContext
 {
 	ShardSourceInfo *info;
 	Relids		relids;			/* all that the statement has */
+	bool		by_source;		/* there is no row of the source */
 } PlaceContext;
 
 static bool
@@ -78,7 +81,11 @@ place_mutator(Node *node, PlaceContext *context)
 		!has_case_test(node, NULL) &&
 		!(shard_shippable_expr(NULL, context->relids, (Expr *) node) &&
 		  shard_source_style_ok(context->info, node)))
+	{
+		if (context->by_source)
+			shard_source_refuse(context->info, _("WHEN NOT MATCHED BY SOURCE uses a sub-select, a volatile function, or a type that nodes may not have."));
 		return (Node *) shard_source_add_column(context->info, (Expr *) node, false);
+	}
 	return expression_tree_mutator(node, place_mutator, context);
 }
 
@@ -94,9 +101,9 @@ place_columns_mutator(Node *node, ShardSourceInfo *info)
 }
 
 static Node *
-place(ShardSourceInfo *info, Node *expr)
+place(ShardSourceInfo *info, Node *expr, bool by_source)
 {
-	PlaceContext context = {info, NULL};
+	PlaceContext context = {info, NULL, by_source};
 
 	context.relids = bms_add_range(NULL, 1, list_length(info->query->rtable));
 	return place_mutator(expr, &context);
@@ -315,6 +322,12 @@ plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 	MergeAction *action = copyObject(unconstify(MergeAction *, source));
 	ListCell   *lc;
 
+	if (action->commandType == CMD_UPDATE && action->targetList != NIL)
+	{
+		action->targetList = shard_multi_assign_split(action->targetList);
+		if (action->targetList == NIL)
+			shard_source_refuse(info, _("A multi-column assignment has a volatile function or a set operation in its sub-select."));
+	}
 	foreach(lc, action->targetList)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -327,9 +340,9 @@ plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 		check_key(info, keys, action);
 	if (action->commandType == CMD_INSERT)
 		add_nulls(info, action);
-	action->targetList = (List *) place(info, (Node *) action->targetList);
+	action->targetList = (List *) place(info, (Node *) action->targetList, shard_merge_is_by_source(action));
 	if (action->qual != NULL)
-		action->qual = place(info, shard_source_prepare(action->qual));
+		action->qual = place(info, shard_source_prepare(action->qual), shard_merge_is_by_source(action));
 	return action;
 }
 
@@ -377,7 +390,7 @@ shard_source_merge_columns(ShardSourceInfo *info)
 	keys = add_keys(info, RelationGetPartitionKey(info->rel), clauses, NIL);
 	if (map->part_key != NULL)
 		keys = add_keys(info, shard_route_part_key(map), clauses, keys);
-	info->condition = place(info, condition);
+	info->condition = place(info, condition, false);
 	foreach(lc, info->query->mergeActionList)
 	{
 		MergeAction *action = lfirst_node(MergeAction, lc);
@@ -421,7 +434,7 @@ shard_source_merge_build(ShardSourceInfo *info)
 	ListCell   *lc;
 
 	query->commandType = CMD_MERGE;
-	query->resultRelation = 1;
+	shard_merge_set_target(query, 1);
 	foreach(lc, info->columns)
 		values = lappend(values, makeVarFromTargetEntry(info->source, lfirst(lc)));
 	query->jointree->fromlist = list_make1(shard_source_add_rows(info, values));

@@ -327,8 +327,10 @@ computes_here(const ShardSourceInfo *info)
 
 	if (checkExprHasSubLink((Node *) info->query->returningList))
 		return true;
-	if (conflict->action != ONCONFLICT_UPDATE)
+	if (conflict->action == ONCONFLICT_NOTHING)
 		return false;
+	if (conflict->action != ONCONFLICT_UPDATE)
+		return true;
 	foreach(lc, conflict->onConflictSet)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -402,6 +404,51 @@ shard_source_target_map(const Query *query, Oid relid)
 	}
 	table_close(rel, NoLock);
 	return map;
+}
+
+/*
+ * The condition of the view that query, a MERGE, names as its target becomes part of MERGE's own conditions.  Such a
+ * condition (17 and later) says which rows the target has, and core checks the condition below the join:
+ *
+ *	 MERGE INTO view USING s ON c
+ *	 --> MERGE INTO table USING s ON c AND condition of the view
+ *		 WHEN NOT MATCHED BY SOURCE AND condition of the view THEN ...
+ */
+static void
+add_view_condition(Query *query)
+{
+	Node	   *quals = shard_merge_view_condition(query);
+	const RangeTblEntry *target = rt_fetch(query->resultRelation, query->rtable);
+	ListCell   *lc;
+
+	if (quals == NULL || target->relkind != RELKIND_PARTITIONED_TABLE ||
+		shard_source_target_map(query, target->relid) == NULL)
+		return;
+	if (contain_volatile_functions(quals))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot run this MERGE on sharded table \"%s\"", get_rel_name(target->relid)),
+				 errdetail("The condition of the view has a volatile function.")));
+	shard_merge_set_condition(query, make_and_qual(shard_merge_condition(query), quals));
+	foreach(lc, query->mergeActionList)
+	{
+		MergeAction *action = lfirst_node(MergeAction, lc);
+
+		if (shard_merge_is_by_source(action))
+			action->qual = make_and_qual(copyObject(quals), action->qual);
+	}
+	query->jointree->quals = NULL;
+}
+
+void
+shard_source_merge_views(Query *query)
+{
+	ListCell   *lc;
+
+	if (query->commandType == CMD_MERGE)
+		add_view_condition(query);
+	foreach(lc, query->cteList)
+		shard_source_merge_views(castNode(Query, lfirst_node(CommonTableExpr, lc)->ctequery));
 }
 
 /* Is it INSERT ... ON CONFLICT or MERGE on a sharded table? */

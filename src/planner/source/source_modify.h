@@ -128,6 +128,9 @@ extern void shard_source_go_by_row(ShardSourceInfo *info);
 
 extern void shard_source_insert_columns(ShardSourceInfo *info);
 extern void shard_source_insert_build(ShardSourceInfo *info);
+
+/* In each MERGE of query whose target is a view of a sharded table: puts the view's condition into MERGE's own. */
+extern void shard_source_merge_views(Query *query);
 extern void shard_source_merge_columns(ShardSourceInfo *info);
 extern void shard_source_merge_build(ShardSourceInfo *info);
 

@@ -129,7 +129,7 @@ shard_source_go_by_row(ShardSourceInfo *info)
 	if (uses_transition_tables(info->rel->trigdesc))
 		shard_source_refuse(info, _("It has triggers with transition tables."));
 	if (conflict->action != ONCONFLICT_NOTHING && conflict->action != ONCONFLICT_UPDATE)
-		shard_source_refuse(info, _("Its rows have to go one by one."));
+		shard_source_refuse(info, _("ON CONFLICT has another action than DO NOTHING and DO UPDATE."));
 	if (conflict->arbiterWhere != NULL)
 		shard_source_refuse(info, _("ON CONFLICT has an index condition, and its rows have to go one by one."));
 	if (OidIsValid(conflict->constraint))

@@ -31,6 +31,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
+#include "planner/whole/multi_assign.h"
 #include "planner/whole/shard_text.h"
 #include "planner/whole/statement.h"
 #include "rewrite/rewriteManip.h"
@@ -125,7 +126,7 @@ target_column(Query *query, AttrNumber attno)
 /*
  * The SELECT of the rows that query changes, with the new values; or of those that it
  * inserts.  Its columns are in the order of query's target list; except for INSERT, a
- * column of the target comes first.
+ * column of the target comes first.  NULL when a multi-column assignment cannot be part of a SELECT.
  */
 static Query *
 equivalent_select(Query *query, AttrNumber some_attno)
@@ -136,6 +137,12 @@ equivalent_select(Query *query, AttrNumber some_attno)
 
 	if (query->commandType != CMD_INSERT)
 		tlist = list_make1(target_column(query, some_attno));
+	if (query->commandType == CMD_UPDATE)
+	{
+		select->targetList = shard_multi_assign_split(select->targetList);
+		if (select->targetList == NIL)
+			return NULL;
+	}
 	foreach(lc, select->targetList)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -324,6 +331,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	ForeignScan *scan;
 	PlannedStmt *select;
 	PlannedStmt *stmt;
+	Query	   *rows;
 	List	   *attnos;
 	List	   *values;
 	Oid			target;
@@ -350,8 +358,10 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	if (text == NULL)
 		return refuse(reason);
 
-	select = plan_select(equivalent_select(query, linitial_int(attnos)), query_string,
-						 cursor_options, params);
+	rows = equivalent_select(query, linitial_int(attnos));
+	if (rows == NULL)
+		return refuse("multi-column assignment");
+	select = plan_select(rows, query_string, cursor_options, params);
 	scan = only_scan(select, &values);
 	if (scan == NULL)
 		return refuse("more than a scan of shards");

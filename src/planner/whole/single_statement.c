@@ -13,9 +13,6 @@
  *	 INSERT ... ON CONFLICT with a target, which core refuses
  *	 SELECT ... FOR UPDATE, of which only the rows that it returns are to be locked
  *	 what has such a part in WITH
- *
- * An INSERT gives every column a value, as postgres_fdw does: defaults are those
- * of the foreign table, never the node's.
  */
 #include "postgres.h"
 
@@ -161,66 +158,6 @@ is_candidate(Query *query)
 	return cxt.worthwhile || (query->commandType != CMD_SELECT && cxt.ntables > 1);
 }
 
-/* The entry of an INSERT's target list for a column, NULL when it does not name it. */
-static TargetEntry *
-find_assignment(const Query *query, AttrNumber attno)
-{
-	ListCell   *lc;
-
-	foreach(lc, query->targetList)
-	{
-		if (lfirst_node(TargetEntry, lc)->resno == attno)
-			return lfirst(lc);
-	}
-	return NULL;
-}
-
-/* Adds NULL to an INSERT's target list for each column that it does not name. */
-static void
-name_all_columns(Query *query)
-{
-	Relation	rel = table_open(rt_fetch(query->resultRelation, query->rtable)->relid, NoLock);
-	TupleDesc	desc = RelationGetDescr(rel);
-	List	   *tlist = NIL;
-
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-		TargetEntry *entry = find_assignment(query, att->attnum);
-
-		if (att->attisdropped)
-			continue;
-		if (entry == NULL)
-		{
-			/* a domain may refuse it */
-			Oid			base = getBaseType(att->atttypid);
-			Node	   *null = (Node *) makeNullConst(base, -1, att->attcollation);
-
-			null = coerce_to_domain(null, base, -1, att->atttypid, COERCION_IMPLICIT,
-									COERCE_IMPLICIT_CAST, -1, false);
-			entry = makeTargetEntry((Expr *) null, att->attnum, pstrdup(NameStr(att->attname)), false);
-		}
-		tlist = lappend(tlist, entry);
-	}
-	table_close(rel, NoLock);
-	query->targetList = tlist;
-}
-
-/* All INSERTs of a statement, in place. */
-static bool
-insert_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Query))
-	{
-		if (((Query *) node)->commandType == CMD_INSERT)
-			name_all_columns((Query *) node);
-		return query_tree_walker((Query *) node, insert_walker, context, QTW_IGNORE_JOINALIASES);
-	}
-	return expression_tree_walker(node, insert_walker, context);
-}
-
 PlannedStmt *
 shard_single_plan(Query *query, int cursor_options, ParamListInfo params)
 {
@@ -233,8 +170,6 @@ shard_single_plan(Query *query, int cursor_options, ParamListInfo params)
 		!is_candidate(query) || !shard_statement_user(query, &user))
 		return NULL;
 
-	query = copyObject(query);
-	insert_walker((Node *) query, NULL);
 	text = shard_whole_query_print_single(query, &reason);
 	if (text == NULL)
 	{

@@ -1,0 +1,91 @@
+/*
+ * multi_assign.c
+ *	  Multi-column assignments as one sub-select for each column.
+ *
+ * PostgreSQL keeps (a, b) = (SELECT x, y ...) as a sub-select in an entry of the target list that is not assigned, and
+ * parameters of kind PARAM_MULTIEXPR for a and b, which may be within casts.  Core's planner resolves these
+ * parameters late.  Where an UPDATE's values are planned as something other than an UPDATE, the values have to be
+ * expressions of their own.
+ */
+#include "postgres.h"
+
+#include "nodes/nodeFuncs.h"
+#include "nodes/parsenodes.h"
+#include "nodes/primnodes.h"
+#include "optimizer/optimizer.h"
+#include "planner/whole/multi_assign.h"
+
+/* (SELECT column ...), from sublink, whose sub-select has column (1-based) among others. */
+static Node *
+select_column(const SubLink *sublink, int column)
+{
+	SubLink    *result = copyObject(unconstify(SubLink *, sublink));
+	Query	   *query = castNode(Query, result->subselect);
+	List	   *others = NIL;
+	TargetEntry *selected = NULL;
+	int			number = 0;
+	ListCell   *lc;
+
+	result->subLinkType = EXPR_SUBLINK;
+	result->subLinkId = 0;
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!entry->resjunk && ++number == column)
+			selected = entry;
+		else
+		{
+			entry->resjunk = true;
+			others = lappend(others, entry);
+		}
+	}
+	query->targetList = lcons(selected, others);	/* core takes the first entry for the sub-select's value */
+	foreach(lc, query->targetList)
+		lfirst_node(TargetEntry, lc)->resno = foreach_current_index(lc) + 1;
+	return (Node *) result;
+}
+
+static Node *
+split_mutator(Node *node, List *targets)
+{
+	Param	   *param = (Param *) node;
+	ListCell   *lc;
+
+	if (node == NULL)
+		return NULL;
+	if (!IsA(node, Param) || param->paramkind != PARAM_MULTIEXPR)
+		return expression_tree_mutator(node, split_mutator, targets);
+	foreach(lc, targets)
+	{
+		SubLink    *sublink = (SubLink *) lfirst_node(TargetEntry, lc)->expr;
+
+		if (IsA(sublink, SubLink) && sublink->subLinkType == MULTIEXPR_SUBLINK &&
+			sublink->subLinkId == param->paramid >> 16)
+			return select_column(sublink, param->paramid & 0xFFFF);
+	}
+	elog(ERROR, "multi-column assignment %d not found", param->paramid >> 16);
+}
+
+List *
+shard_multi_assign_split(List *targets)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (entry->resjunk && IsA(entry->expr, SubLink) &&
+			((SubLink *) entry->expr)->subLinkType == MULTIEXPR_SUBLINK)
+		{
+			if (contain_volatile_functions((Node *) entry->expr) ||
+				castNode(Query, ((SubLink *) entry->expr)->subselect)->setOperations != NULL)
+				return NIL;
+			continue;
+		}
+		result = lappend(result, split_mutator((Node *) entry, targets));
+	}
+	return result;
+}

@@ -1,0 +1,142 @@
+# Writes that PostgreSQL 17 and 18 brought, on sharded tables and on plain ones: MERGE into views, WHEN NOT MATCHED BY
+# SOURCE, keys WITHOUT OVERLAPS in ON CONFLICT, OLD and NEW in RETURNING.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c     = ShardCluster->new(nodes => 2);
+my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
+plan skip_all => 'needs PostgreSQL 17' if $major < 17;
+
+# The same tables in schema s, sharded, and in schema p.
+$c->safe_psql("CREATE SCHEMA $_; SET search_path = $_;
+	CREATE TABLE m (k int PRIMARY KEY, v int);
+	CREATE TABLE source (k int, v int);
+	INSERT INTO m SELECT i, i * 10 FROM generate_series(1, 20) i;
+	INSERT INTO source SELECT i, i FROM generate_series(5, 25) i") for qw(s p);
+$c->shard_table('s.m', 'k', shards => 4);
+$c->safe_psql("SET search_path = $_;
+	CREATE VIEW below AS SELECT k, v FROM m WHERE v < 150;
+	CREATE VIEW tenant AS SELECT k, v FROM below WHERE v > current_setting('my.tenant')::int;
+	CREATE VIEW member AS SELECT k, v FROM m WHERE pg_has_role(current_user, 'pg_monitor', 'MEMBER');
+	CREATE VIEW one_key AS SELECT k, v FROM m WHERE k = 17;
+	CREATE VIEW from_select AS SELECT k, v FROM m WHERE v < (SELECT 75);
+	CREATE VIEW volatile AS SELECT k, v FROM m WHERE v < 55 + random() * 0;
+	CREATE VIEW checked AS SELECT k, v FROM m WHERE v < 150 WITH CHECK OPTION;
+	CREATE VIEW barrier WITH (security_barrier) AS SELECT k, v FROM m WHERE v < 150") for qw(s p);
+$c->safe_psql(q{
+	CREATE ROLE guest;
+	GRANT USAGE ON SCHEMA s, p TO guest;
+	GRANT ALL ON s.member, p.member TO guest;
+	CREATE FUNCTION outcome(place text, statement text, as_role text) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE
+		row record;
+		rows text[] := '{}';
+		n bigint;
+		result text;
+	BEGIN
+		PERFORM set_config('search_path', place, true), set_config('my.tenant', '40', true);
+		BEGIN
+			PERFORM set_config('role', as_role, true);
+			IF statement ~ 'RETURNING' THEN
+				FOR row IN EXECUTE statement LOOP
+					rows := rows || row::text;
+				END LOOP;
+			ELSE
+				EXECUTE statement;
+				GET DIAGNOSTICS n = ROW_COUNT;
+			END IF;
+			PERFORM set_config('role', 'none', true);
+			result := format('%s rows, returned %s, now %s', n, ARRAY(SELECT x FROM unnest(rows) x ORDER BY x), ARRAY(SELECT m FROM m ORDER BY k));
+			RAISE EXCEPTION 'undone' USING ERRCODE = 'UNDO1';
+		EXCEPTION
+			WHEN SQLSTATE 'UNDO1' THEN RETURN result;
+			WHEN others THEN
+				GET STACKED DIAGNOSTICS result = PG_EXCEPTION_DETAIL;
+				RETURN concat_ws(' ', SQLSTATE, SQLERRM, CASE WHEN SQLSTATE = '0A000' THEN result END);
+		END;
+	END $$});
+
+sub outcome
+{
+	my ($place, $statement, $role) = @_;
+	my $text = $statement =~ s/'/''/gr;
+	return $c->safe_psql("SELECT public.outcome('$place', '$text', '" . ($role // 'none') . "')");
+}
+
+# The statement does the same in both schemas.
+sub same
+{
+	my ($statement, $role) = @_;
+	is(outcome('s', $statement, $role), outcome('p', $statement, $role), $statement . ($role ? " as $role" : ''));
+}
+
+# The sharded table raises an error for a statement that works on the plain table.
+sub refused
+{
+	my ($statement, $message) = @_;
+	like(outcome('s', $statement), $message, "refused: $statement");
+	unlike(outcome('p', $statement), qr/^[0-9A-Z]{5} /, 'and done on the plain table');
+}
+
+my $matched     = 'WHEN MATCHED THEN UPDATE SET v = q.v + s.v';
+my $not_matched = 'WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.v)';
+my $by_source   = 'WHEN NOT MATCHED BY SOURCE THEN DELETE';
+
+# The condition of the view says which rows the target has.
+for my $view (qw(below tenant member one_key))
+{
+	same("MERGE INTO $view q USING (SELECT 0 AS k WHERE false) s ON q.k = s.k $by_source");
+	same("MERGE INTO $view q USING (VALUES (1, 2)) s (k, v) ON q.k = s.k $by_source");
+	same("MERGE INTO $view q USING source s ON q.k = s.k $matched");
+	same("MERGE INTO $view q USING source s ON q.k = s.k $matched $by_source");
+	same("MERGE INTO $view q USING source s ON q.k = s.k WHEN NOT MATCHED BY SOURCE AND q.v > 30 THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 0");
+	same("MERGE INTO $view q USING (SELECT k + 20 AS k, v FROM source) s ON q.k = s.k $matched $not_matched");
+	same("MERGE INTO $view q USING (SELECT 7 AS k, 1 AS v) s ON q.k = s.k AND q.k = 7 $matched");
+	same("MERGE INTO $view q USING (SELECT 2 AS k, 1 AS v) s ON q.k = s.k AND q.k = 2 $matched RETURNING merge_action(), q.*");
+	same("WITH w AS (MERGE INTO $view q USING source s ON q.k = s.k $matched $by_source RETURNING merge_action(), q.k) SELECT * FROM w -- RETURNING");
+}
+# A row that the view does not show is not found, and then its key is there already.
+like(outcome('s', "MERGE INTO below q USING (SELECT 16 AS k, 1 AS v) s ON q.k = s.k $matched $not_matched"), qr/^23505/, 'a row outside of the view, inserted again');
+same("MERGE INTO member q USING (SELECT 0 AS k WHERE false) s ON q.k = s.k $by_source", 'guest');
+same("MERGE INTO from_select q USING source s ON q.k = s.k $matched");
+same("MERGE INTO checked q USING source s ON q.k = s.k WHEN MATCHED THEN DELETE");
+my $cannot = qr/^0A000 cannot run this MERGE on sharded table "m"/;
+refused("MERGE INTO from_select q USING source s ON q.k = s.k $by_source", qr/$cannot WHEN NOT MATCHED BY SOURCE uses a sub-select/);
+refused("MERGE INTO volatile q USING source s ON q.k = s.k $matched", qr/$cannot The condition of the view has a volatile function/);
+refused("MERGE INTO barrier q USING source s ON q.k = s.k $matched", qr/$cannot It is subject to row security/);
+
+# There is no row of the source for values that the coordinator would compute.
+same("MERGE INTO m q USING source s ON q.k = s.k WHEN NOT MATCHED BY SOURCE AND q.v > current_setting('my.tenant')::int - 20 THEN UPDATE SET v = q.v + current_setting('my.tenant')::int");
+for my $action ('AND q.v > (SELECT 5) THEN DELETE', 'AND q.v > random() THEN DELETE', 'THEN UPDATE SET v = (SELECT 3)', 'THEN UPDATE SET (v) = (SELECT 3)')
+{
+	refused("MERGE INTO m q USING source s ON q.k = s.k WHEN NOT MATCHED BY SOURCE $action", qr/$cannot WHEN NOT MATCHED BY SOURCE uses a sub-select/);
+}
+
+SKIP:
+{
+	skip 'needs PostgreSQL 18', 1 if $major < 18;
+
+	# OLD and NEW: columns, and rows as a whole where a node runs the statement.
+	same('INSERT INTO m VALUES (1, 1), (100, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING old.v, new.v, old.k IS NULL');
+	same('INSERT INTO m VALUES (1, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING old.v, new.v');
+	same('UPDATE m SET v = v + 1 RETURNING to_jsonb(old), new, old IS NULL');
+	same('UPDATE m SET v = v + 1 WHERE k = 3 RETURNING to_jsonb(old), new, old IS NULL');
+	refused('INSERT INTO m VALUES (1, 1), (100, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING to_jsonb(old)', qr/^0A000 .* There is an old or new row as a whole in RETURNING/);
+	refused('MERGE INTO m q USING source s ON q.k = s.k WHEN MATCHED THEN DELETE RETURNING old IS NULL', qr/$cannot There is an old or new row as a whole in RETURNING/);
+
+	# A key WITHOUT OVERLAPS.
+	$c->safe_psql("CREATE TABLE $_.stay (room int4range, during daterange, PRIMARY KEY (room, during WITHOUT OVERLAPS));
+		INSERT INTO $_.stay VALUES ('[1,2)', '[2026-01-01,2026-02-01)'), ('[2,3)', '[2026-01-01,2026-02-01)')") for qw(s p);
+	$c->shard_table('s.stay', 'room', shards => 3);
+	for my $rows ("VALUES ('[1,2)'::int4range, '[2026-01-10,2026-01-20)'::daterange)", "VALUES ('[1,2)'::int4range, '[2026-01-10,2026-01-20)'::daterange), ('[2,3)', '[2026-03-10,2026-03-20)')", 'SELECT * FROM stay')
+	{
+		same("INSERT INTO stay $rows ON CONFLICT DO NOTHING RETURNING *");
+		refused("INSERT INTO stay $rows ON CONFLICT ON CONSTRAINT stay_pkey DO NOTHING", qr/^0A000 .* Constraint "stay_pkey" is WITHOUT OVERLAPS/);
+	}
+}
+
+done_testing();
