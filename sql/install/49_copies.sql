@@ -412,8 +412,9 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	lock_timeout CONSTANT text := current_setting('lock_timeout');
-	-- less than after what PostgreSQL looks for deadlocks
-	patience CONSTANT text := (greatest(10, extract(epoch FROM current_setting('deadlock_timeout')::interval) * 500))::integer::text;
+	-- in ms, for all locks but the first: before another session that waits for the first one looks for a deadlock
+	patience CONSTANT integer := greatest(10, extract(epoch FROM current_setting('deadlock_timeout')::interval) * 500);
+	began timestamptz;
 	ordered regclass[] := relations;
 	relation regclass;
 	is_first boolean;
@@ -426,8 +427,9 @@ BEGIN
 			FOREACH relation IN ARRAY ordered
 			LOOP
 				PERFORM shardfdw_internal.lock_copies(relation, readers);
+				began := CASE WHEN is_first THEN clock_timestamp() ELSE began END;
 				is_first := false;
-				PERFORM set_config('lock_timeout', patience, true);
+				PERFORM set_config('lock_timeout', greatest(1, patience - extract(epoch FROM clock_timestamp() - began) * 1000)::integer::text, true);
 			END LOOP;
 			PERFORM set_config('lock_timeout', lock_timeout, true);
 			RETURN;

@@ -81,14 +81,14 @@ shard_command_free(ShardCommand *commands, int ncommands)
 
 /*
  * Is this an error that says nothing about a node?  It is raised again: there is no subtransaction to undo what the code
- * has done that failed.
+ * has done that failed.  58000 is the error of a node that cannot be reached.
  */
 static bool
 is_of_coordinator(int code)
 {
 	return code == ERRCODE_QUERY_CANCELED || code == ERRCODE_ADMIN_SHUTDOWN || code == ERRCODE_OUT_OF_MEMORY ||
 		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR) ||
-		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR);
+		(code != ERRCODE_SYSTEM_ERROR && ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR));
 }
 
 ErrorData *
