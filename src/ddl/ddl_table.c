@@ -93,6 +93,7 @@ fill_copies(ShardDdlShard *shard, const ForeignTable *table)
 static void
 fill_shard(ShardDdlShard *shard, Oid relid, Oid serverid)
 {
+	memset(shard, 0, sizeof(*shard));
 	shard->relid = relid;
 	shard->serverid = serverid;
 	shard->node = GetForeignServer(serverid)->servername;
