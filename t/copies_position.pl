@@ -99,6 +99,15 @@ for my $change ('UPDATE t SET v = v + 1 WHERE id = 1', 'UPDATE t SET v = v + 1 W
 	refused_and_made_again($sum, "an older state, without $change");
 }
 
+# what a node wrote alone, while the other one was disabled
+$c->safe_psql(q{SELECT shardfdw.disable_node('node2'); UPDATE t SET v = v + 1});
+save();
+$c->safe_psql('UPDATE t SET v = v + 1 WHERE id = 1');
+$c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
+my $alone = $c->safe_psql('SELECT sum(v) FROM t');
+restore();
+refused_and_made_again($alone, 'an older state, without what the node wrote alone');
+
 # ---------- a database that was made again, and another server ----------
 
 $c->safe_psql('UPDATE t SET v = v + 1');

@@ -653,7 +653,8 @@ BEGIN
 			n := n + 1;
 		END LOOP;
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[name]);
-		PERFORM shardfdw_internal.own_notes(relation, ARRAY[name]);
+		-- the primaries, too: so they take part in the commit, and it is noted how far they are
+		PERFORM shardfdw_internal.own_notes(relation, homes || name);
 	END LOOP;
 	IF n = 0 AND kept <> '{}' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot enable node "%s" because the primary of shard %s does not answer', name, kept[1]);
@@ -726,7 +727,7 @@ BEGIN
 			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)], 'write');
 		END IF;
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[target]);
-		PERFORM shardfdw_internal.own_notes(relation, ARRAY[target]);
+		PERFORM shardfdw_internal.own_notes(relation, ARRAY[target, p.home]);
 	END LOOP;
 END
 $$;
