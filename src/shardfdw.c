@@ -9,6 +9,7 @@
 #include "catalog/partial_aggregate.h"
 #include "catalog/shard_map.h"
 #include "copies/copies.h"
+#include "ddl/alter/ddl_redirect.h"
 #include "ddl/statement/ddl_drop.h"
 #include "executor/modify/cte_order.h"
 #include "executor/modify/nested_write.h"
@@ -110,6 +111,7 @@ _PG_init(void)
 	shard_reference_turn_init();
 	shard_copy_to_init(shard_query_of);
 	shard_ddl_drop_init();
+	shard_ddl_redirect_init();
 	shard_utility_hook_init();
 	shard_deadlock_init();
 	shard_error_name_init();

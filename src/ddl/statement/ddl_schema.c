@@ -43,6 +43,7 @@
 #include "commands/extension.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
+#include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_send.h"
 #include "ddl/now.h"
 #include "ddl/schema_lock.h"
@@ -452,6 +453,7 @@ shard_ddl_rename_schema(ShardDdlCall *call)
 	check_no_job(parts);
 	shard_ddl_rest_first();
 	nodes = rename_on_nodes(parts, stmt->subname, stmt->newname);
+	(void) shard_ddl_redirect_follow(!shard_guc_follows_coordinator);
 	shard_ddl_run_core(call);
 	keep_foreign_tables(namespace, stmt->subname, stmt->newname, nodes);
 	return true;

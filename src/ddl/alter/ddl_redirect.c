@@ -1,0 +1,205 @@
+/*
+ * ddl_redirect.c
+ *	  Who may have a foreign table stand for another table.
+ *
+ * A user mapping may be shared by many roles, and the role on the node may read tables of
+ * all of them.  CREATE FOREIGN TABLE needs USAGE on the server.  So does every change after
+ * which an existing foreign table stands for another table of its node, or of another node:
+ *
+ *	 ALTER ... OPTIONS (schema_name, table_name, copies, stale_copies)
+ *	 RENAME and SET SCHEMA of the foreign table, RENAME of its schema, unless the table on
+ *	 the node gets the new name, too
+ *
+ * Core calls object_access_hook while the object is locked, before the change can be seen:
+ * the system caches have the old row, and SnapshotSelf shows the new one.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "access/table.h"
+#include "catalog/node_list.h"
+#include "catalog/objectaccess.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
+#include "catalog/pg_namespace.h"
+#include "commands/defrem.h"
+#include "compat.h"
+#include "ddl/alter/ddl_redirect.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+/* For which table, of which servers, a foreign table stands. */
+typedef struct Place
+{
+	char	   *schema;
+	char	   *name;
+	List	   *copies;			/* char *: servers */
+} Place;
+
+static bool nodes_follow = false;
+static object_access_hook_type prev_object_access = NULL;
+
+bool
+shard_ddl_redirect_follow(bool follow)
+{
+	bool		before = nodes_follow;
+
+	nodes_follow = follow;
+	return before;
+}
+
+/* The row of oid in a catalog after the change; NULL: it has none.  Memory: current context. */
+static HeapTuple
+new_row(Relation catalog, Oid index, AttrNumber key_attno, Oid oid)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, key_attno, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
+	scan = systable_beginscan(catalog, index, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		tuple = heap_copytuple(tuple);
+	systable_endscan(scan);
+	return tuple;
+}
+
+/* Takes what options say. */
+static void
+read_options(Place *place, List *options)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "schema_name") == 0)
+			place->schema = defGetString(option);
+		else if (strcmp(option->defname, "table_name") == 0)
+			place->name = defGetString(option);
+		else if (strcmp(option->defname, "copies") == 0 || strcmp(option->defname, "stale_copies") == 0)
+			place->copies = list_concat(place->copies, shard_option_list(defGetString(option)));
+	}
+}
+
+/* The place of the foreign table before the change. */
+static Place
+old_place(const ForeignTable *table)
+{
+	Place		place = {get_namespace_name(get_rel_namespace(table->relid)), get_rel_name(table->relid), NIL};
+
+	read_options(&place, table->options);
+	return place;
+}
+
+/* The place of the foreign table after the change. */
+static Place
+new_place(Oid relid)
+{
+	Relation	tables = table_open(ForeignTableRelationId, AccessShareLock);
+	Relation	classes = table_open(RelationRelationId, AccessShareLock);
+	HeapTuple	table = new_row(tables, ForeignTableRelidIndexId, Anum_pg_foreign_table_ftrelid, relid);
+	HeapTuple	class = new_row(classes, ClassOidIndexId, Anum_pg_class_oid, relid);
+	Place		place = {NULL, NULL, NIL};
+
+	if (HeapTupleIsValid(table) && HeapTupleIsValid(class))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(class);
+		bool		isnull;
+		Datum		options = heap_getattr(table, Anum_pg_foreign_table_ftoptions, RelationGetDescr(tables), &isnull);
+
+		place.schema = get_namespace_name(form->relnamespace);
+		place.name = pstrdup(NameStr(form->relname));
+		if (!isnull)
+			read_options(&place, untransformRelOptions(options));
+	}
+	table_close(classes, AccessShareLock);
+	table_close(tables, AccessShareLock);
+	return place;
+}
+
+/* Checks the rights for a change of a foreign table. */
+static void
+check_table(Oid relid)
+{
+	const ForeignTable *table = GetForeignTable(relid);
+	Place		before = old_place(table);
+	Place		after = new_place(relid);
+	ListCell   *lc;
+
+	if (after.schema == NULL || strcmp(before.schema, after.schema) != 0 || strcmp(before.name, after.name) != 0)
+		shard_node_check_usage(table->serverid);
+	foreach(lc, after.copies)
+	{
+		Oid			serverid = get_foreign_server_oid(lfirst(lc), true);
+		bool		is_new = OidIsValid(serverid) && serverid != table->serverid;
+		ListCell   *lc2;
+
+		foreach(lc2, before.copies)
+			is_new &= strcmp(lfirst(lc), lfirst(lc2)) != 0;
+		if (is_new)
+			shard_node_check_usage(serverid);
+	}
+}
+
+/* Checks the rights for a new name of a schema, which is the name of the schema on the node for tables without an option. */
+static void
+check_schema(Oid namespace)
+{
+	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
+	HeapTuple	tuple = new_row(catalog, NamespaceOidIndexId, Anum_pg_namespace_oid, namespace);
+	char	   *old_name = get_namespace_name(namespace);
+	bool		is_renamed = HeapTupleIsValid(tuple) && old_name != NULL &&
+		strcmp(NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname), old_name) != 0;
+	SysScanDesc scan;
+
+	table_close(catalog, AccessShareLock);
+	if (!is_renamed)
+		return;
+	catalog = table_open(ForeignTableRelationId, AccessShareLock);
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+		Place		place = {NULL, NULL, NIL};
+
+		if (get_rel_namespace(form->ftrelid) != namespace || !shard_option_is_ours(form->ftrelid))
+			continue;
+		read_options(&place, GetForeignTable(form->ftrelid)->options);
+		if (place.schema == NULL)
+			shard_node_check_usage(form->ftserver);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+static void
+object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
+{
+	if (access == OAT_POST_ALTER && subid == 0 && !superuser())
+	{
+		if ((class == ForeignTableRelationId || (class == RelationRelationId && !nodes_follow)) &&
+			get_rel_relkind(object) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(object))
+			check_table(object);
+		else if (class == NamespaceRelationId && !nodes_follow)
+			check_schema(object);
+	}
+	if (prev_object_access)
+		prev_object_access(access, class, object, subid, arg);
+}
+
+void
+shard_ddl_redirect_init(void)
+{
+	prev_object_access = object_access_hook;
+	object_access_hook = object_access;
+}
