@@ -35,6 +35,7 @@
 #include "plan/plan_private.h"
 #include "planner/path/cost.h"
 #include "planner/path/early_stop.h"
+#include "planner/ctid_check.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/foreign_path.h"
 #include "planner/path/key_filter.h"
@@ -195,6 +196,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 	ShardScanPlan plan = {0};
 	ShardSelect *select = shard_select_begin(info->rtindex, info->relid);
 	Bitmapset  *columns = bms_copy(info->columns);
+	Bitmapset  *named;
 	List	   *remote;
 	List	   *local;
 
@@ -202,6 +204,9 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 		shard_select_sample(select, info->sample);
 	split_clauses(root, rel, info, scan_clauses, &remote, &local);
 	pull_varattnos((Node *) local, info->rtindex, &columns);
+	named = bms_copy(columns);
+	pull_varattnos((Node *) remote, info->rtindex, &named);
+	shard_ctid_check_scan(root, info->rtindex, named);
 
 	/* EvalPlanQual checks the remote conditions on the coordinator, against a row it has, so it needs their columns */
 	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT)

@@ -45,6 +45,7 @@
 #include "optimizer/planmain.h"
 #include "parser/parsetree.h"
 #include "planner/async_subplan.h"
+#include "planner/ctid_check.h"
 #include "planner/jit.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
@@ -326,6 +327,9 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 
 	if (shard_guc_enable_router)
 		stmt = shard_statement_cache_plan(parse, cursor_options, params);
+	/* a statement of one shard may use ctids as it likes */
+	if (stmt == NULL)
+		shard_ctid_check(parse);
 	if (stmt == NULL && shard_guc_enable_statement_push)
 		stmt = shard_push_plan(parse, query_string, cursor_options, params);
 	if (stmt == NULL)
@@ -377,8 +381,8 @@ show_to_others(const Query *statement, const char *query_string, ExplainState *e
 }
 
 static PlannedStmt *
-shard_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params,
-			  ExplainState *es)
+plan_statement(Query *parse, bool sharded, const char *query_string, int cursor_options, ParamListInfo params,
+			   ExplainState *es)
 {
 	PlannedStmt *volatile stmt = NULL;
 	bool		outer_marked = statement_marked;
@@ -387,9 +391,6 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	List	   *outer_ctes;
 	ShardLateLocks outer_late;
 	bool		may_lock;
-	bool		sharded = parse->commandType != CMD_UTILITY &&
-		OidIsValid(shard_option_cluster_server()) &&
-		find_sharded_walker((Node *) parse, NULL);
 
 	if (!sharded && parse->commandType != CMD_UTILITY)
 		stmt = shard_single_plan(parse, cursor_options, params);
@@ -433,6 +434,28 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 		shard_jit_adjust(stmt);
 	shard_window_print_replace(stmt);
 	shard_async_subplan_adjust(stmt);
+	return stmt;
+}
+
+static PlannedStmt *
+shard_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params,
+			  ExplainState *es)
+{
+	bool		sharded = parse->commandType != CMD_UTILITY &&
+		OidIsValid(shard_option_cluster_server()) &&
+		find_sharded_walker((Node *) parse, NULL);
+	List	   *outer = shard_ctid_enter(sharded ? parse : NULL);
+	PlannedStmt *volatile stmt;
+
+	PG_TRY();
+	{
+		stmt = plan_statement(parse, sharded, query_string, cursor_options, params, es);
+	}
+	PG_FINALLY();
+	{
+		shard_ctid_leave(outer);
+	}
+	PG_END_TRY();
 	return stmt;
 }
 

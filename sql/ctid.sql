@@ -1,0 +1,137 @@
+-- A ctid names a row of a table with several shards only together with tableoid or the shard key: other comparisons
+-- are errors, since they would hit rows of other shards.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+CREATE SCHEMA ci;
+SET search_path = ci;
+CREATE TABLE b (k int PRIMARY KEY, v int);
+CREATE TABLE two (a int, c int, v int, PRIMARY KEY (a, c)) PARTITION BY HASH (a, c);
+CREATE TABLE one (k int PRIMARY KEY, v int);
+CREATE TABLE plain (k int PRIMARY KEY, v int, t tid);
+SELECT shardfdw.shard_table('b', 'k', shards => 4) \g /dev/null
+SELECT shardfdw.create_shard('two', ('two_' || r)::name, format('WITH (MODULUS 3, REMAINDER %s)', r), ('node' || r + 1)::name) FROM generate_series(0, 2) r \g /dev/null
+SELECT shardfdw.shard_table('one', 'k', shards => 1) \g /dev/null
+INSERT INTO b SELECT i, i FROM generate_series(1, 40) i;
+INSERT INTO two SELECT i, i % 3, i FROM generate_series(1, 40) i;
+INSERT INTO one SELECT i, i FROM generate_series(1, 40) i;
+INSERT INTO plain SELECT i, i, format('(0,%s)', i)::tid FROM generate_series(1, 40) i;
+
+-- What a statement does, without doing it: the number of rows, or the error.
+CREATE FUNCTION tried(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	n bigint;
+	m bigint := 0;
+	whole boolean;
+BEGIN
+	FOREACH whole IN ARRAY '{true,false}'::boolean[] LOOP
+		PERFORM set_config('shardfdw.enable_router', whole::text, true), set_config('shardfdw.enable_statement_push', whole::text, true);
+		BEGIN
+			EXECUTE statement;
+			GET DIAGNOSTICS n = ROW_COUNT;
+			RAISE EXCEPTION USING ERRCODE = 'triggered_action_exception';
+		EXCEPTION
+			WHEN triggered_action_exception THEN NULL;
+			WHEN feature_not_supported THEN
+				IF whole THEN CONTINUE; END IF;
+				RETURN SQLERRM;
+		END;
+		IF NOT whole AND m <> 0 AND m <> n THEN RETURN format('%s and %s', m, n); END IF;
+		m := n;
+	END LOOP;
+	RETURN n;
+END $$;
+\pset format unaligned
+\pset tuples_only on
+
+-- refused
+SELECT s, tried(s) FROM unnest(ARRAY[
+	'DELETE FROM b WHERE ctid = ANY (ARRAY(SELECT ctid FROM b WHERE v <= 10 ORDER BY v LIMIT 5))',
+	'DELETE FROM b WHERE ctid IN (SELECT ctid FROM b WHERE v <= 10)',
+	'DELETE FROM b WHERE ctid NOT IN (SELECT min(ctid) FROM b GROUP BY v)',
+	'WITH x AS (SELECT ctid AS c FROM b WHERE v <= 10 FOR UPDATE) UPDATE b SET v = 0 FROM x WHERE b.ctid = x.c',
+	'UPDATE b SET v = 0 WHERE ctid = ''(0,1)''',
+	'UPDATE b SET v = 0 WHERE ctid::text = ''(0,1)''',
+	'SELECT * FROM b WHERE ctid = ''(0,1)'' AND v = 5',
+	'SELECT * FROM b WHERE ctid = ''(0,1)'' OR k = 5',
+	'SELECT * FROM b WHERE ctid BETWEEN ''(0,1)'' AND ''(0,4)'' FOR UPDATE',
+	'SELECT * FROM b WHERE tideq(ctid, ''(0,1)'')',
+	'SELECT ctid = ''(0,1)'' FROM b',
+	'SELECT CASE ctid WHEN ''(0,1)'' THEN 1 END FROM b',
+	'SELECT * FROM b x JOIN b y ON x.ctid = y.ctid',
+	'SELECT * FROM b x LEFT JOIN b y ON x.k = 5 AND y.ctid IS DISTINCT FROM x.ctid',
+	'SELECT * FROM b x JOIN b y ON x.ctid < y.ctid AND x.v = y.v',
+	'SELECT * FROM b x LEFT JOIN plain p ON x.k = p.k WHERE x.ctid = p.t',
+	'SELECT * FROM b x JOIN plain p ON x.ctid = p.t',
+	'SELECT * FROM b x WHERE EXISTS (SELECT 1 FROM b y WHERE y.v = x.v AND y.ctid < x.ctid)',
+	'SELECT * FROM b x WHERE ctid <> (SELECT min(y.ctid) FROM b y WHERE y.k = x.k)',
+	'SELECT * FROM (SELECT ctid c FROM b) x JOIN (SELECT ctid c FROM b) y USING (c)',
+	'WITH x AS MATERIALIZED (SELECT ctid AS c FROM b) SELECT * FROM x, x AS y WHERE x.c = y.c',
+	'SELECT ctid, count(*) FROM b GROUP BY ctid',
+	'SELECT count(*) FROM b GROUP BY v HAVING min(ctid) > ''(0,1)''',
+	'SELECT DISTINCT ctid FROM b',
+	'SELECT count(DISTINCT ctid) FROM b',
+	'SELECT row_number() OVER (PARTITION BY ctid) FROM b',
+	'SELECT ctid FROM b UNION SELECT ctid FROM b',
+	'SELECT ctid FROM b EXCEPT SELECT ctid FROM b WHERE v < 5',
+	'DELETE FROM two WHERE a = 5 AND ctid = ''(0,1)''',
+	'MERGE INTO b USING (SELECT ctid c FROM b WHERE v < 5) s ON b.ctid = s.c WHEN MATCHED THEN DELETE',
+	'DELETE FROM b WHERE k = 5 OR (v = 4 AND ctid = ''(0,1)'')',
+	'DELETE FROM b WHERE k IN (5, 6) AND ctid > ''(0,0)'''
+	]) s;
+
+-- with tableoid, or the shard key
+SELECT s, tried(s) FROM unnest(ARRAY[
+	'DELETE FROM b WHERE (tableoid, ctid) IN (SELECT tableoid, ctid FROM b WHERE v <= 10 ORDER BY v LIMIT 5)',
+	'DELETE FROM b USING (SELECT tableoid AS t, ctid AS c FROM b WHERE v <= 10) x WHERE b.tableoid = x.t AND b.ctid = x.c',
+	'DELETE FROM b WHERE k = 5 AND ctid = (SELECT ctid FROM b WHERE k = 5)',
+	'DELETE FROM b WHERE k = 5 AND ctid = ''(77,1)''',
+	'SELECT * FROM b WHERE tableoid = ''b_00''::regclass AND ctid = ''(0,1)''',
+	'SELECT * FROM b WHERE tableoid::regclass::text = ''b_00'' AND ctid = ''(0,1)''',
+	'SELECT * FROM b x JOIN b y ON x.k = y.k WHERE x.ctid = y.ctid',
+	'DELETE FROM b x USING b y WHERE x.k = y.k AND x.ctid < y.ctid',
+	'SELECT * FROM b x WHERE EXISTS (SELECT 1 FROM b y WHERE y.k = x.k AND y.ctid = x.ctid)',
+	'SELECT * FROM b x JOIN plain p ON x.k = p.k AND x.ctid = p.t WHERE false',
+	'SELECT tableoid, ctid, count(*) FROM b GROUP BY tableoid, ctid',
+	'SELECT DISTINCT k, ctid FROM b',
+	'SELECT count(DISTINCT (tableoid, ctid)) FROM b',
+	'SELECT tableoid, ctid FROM b UNION SELECT tableoid, ctid FROM b',
+	'DELETE FROM two WHERE a = 5 AND c = 2 AND ctid > ''(0,0)''',
+	'DELETE FROM b WHERE k = 5 OR (k = 4 AND ctid > ''(0,0)'')',
+	-- one shard, no shard, no comparison
+	'DELETE FROM one WHERE ctid = ANY (ARRAY(SELECT ctid FROM one WHERE v <= 10 ORDER BY v LIMIT 5))',
+	'DELETE FROM one WHERE ctid = ''(0,1)''',
+	'DELETE FROM plain WHERE ctid = ''(0,1)'' AND k IN (SELECT k FROM b)',
+	'SELECT b.ctid FROM plain JOIN b USING (k) WHERE plain.ctid = ''(0,1)''',
+	'SELECT k, ctid FROM b WHERE ctid IS NOT NULL ORDER BY ctid, k LIMIT 5',
+	'SELECT count(ctid) FROM b HAVING count(ctid) > 5',
+	'SELECT min(ctid) FROM b'
+	]) s;
+
+-- functions whose body core may put in the place of the call
+CREATE FUNCTION at_ctid(tid) RETURNS SETOF b LANGUAGE sql STABLE AS 'SELECT * FROM ci.b WHERE ctid = $1';
+CREATE FUNCTION at_key(int, tid) RETURNS SETOF b LANGUAGE sql STABLE AS 'SELECT * FROM ci.b WHERE k = $1 AND ctid = $2';
+CREATE FUNCTION is_first(tid) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 = ''(0,1)''';
+SELECT s, tried(s) FROM unnest(ARRAY[
+	'SELECT * FROM at_ctid(''(0,1)'')',
+	'SELECT * FROM b, at_ctid(''(0,1)'') x WHERE b.k = x.k',
+	'SELECT * FROM b WHERE is_first(ctid)',
+	'SELECT * FROM at_key(5, ''(77,1)'')'
+	]) s;
+
+-- parameters, cursors, months of shards
+PREPARE p(int, tid) AS DELETE FROM b WHERE k = $1 AND ctid = $2;
+EXECUTE p(1, '(50,1)');
+PREPARE q(tid) AS DELETE FROM b WHERE ctid = $1;
+CREATE TABLE months (at date, k int, v int) PARTITION BY RANGE (at);
+CREATE TABLE m1 (at date, k int, v int);
+SELECT shardfdw.shard_table('m1', 'k', shards => 2) \g /dev/null
+ALTER TABLE months ATTACH PARTITION m1 FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
+INSERT INTO months SELECT '2026-01-05', i, i FROM generate_series(1, 10) i;
+SELECT s, tried(s) FROM unnest(ARRAY[
+	'DELETE FROM months WHERE ctid > ''(0,0)''',
+	'DELETE FROM months WHERE k = 5 AND ctid > ''(0,0)''',
+	'DELETE FROM months WHERE k = 5 AND at = ''2026-01-05'' AND ctid > ''(0,0)''',
+	'DELETE FROM m1 WHERE k = 5 AND ctid > ''(0,0)''',
+	'DELETE FROM months WHERE tableoid = ''m1_00''::regclass AND ctid > ''(0,0)'' AND v < 0'
+	]) s;
+DROP SCHEMA ci CASCADE;
