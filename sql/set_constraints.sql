@@ -241,5 +241,64 @@ ROLLBACK;
 SET CONSTRAINTS child_id_fkey DEFERRED;
 SELECT count(*) FROM child JOIN parent USING (id);
 
+-- Deferrable unique keys of rows that are updated one by one: 23505 where a plain table raises it.  u has the
+-- shard key alone; g has another column, and a trigger for each row; d and i are checked at the end and with each row.
 SET client_min_messages = warning;
+CREATE TABLE u (i int UNIQUE DEFERRABLE, v text);
+CREATE TABLE g (k int, i int, v text, UNIQUE (k, i) DEFERRABLE, UNIQUE (k, v));
+CREATE TABLE d (i int UNIQUE DEFERRABLE INITIALLY DEFERRED, v text);
+CREATE TABLE i (i int UNIQUE, v text);
+CREATE TABLE plain_u (LIKE u INCLUDING ALL);
+CREATE TABLE plain_g (LIKE g INCLUDING ALL);
+CREATE TABLE plain_d (LIKE d INCLUDING ALL);
+CREATE TABLE plain_i (LIKE i INCLUDING ALL);
+SELECT shardfdw.shard_table(t, 'i', shards => 2) FROM unnest('{u,d,i}'::regclass[]) t \g /dev/null
+SELECT shardfdw.shard_table('g', 'k', shards => 2) \g /dev/null
+CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
+CREATE TRIGGER stay BEFORE UPDATE ON g FOR EACH ROW EXECUTE FUNCTION stay();
+-- What becomes of statements, in one transaction, on the sharded tables and on the plain ones.
+CREATE FUNCTION outcome(prefix text, statements text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	statement text;
+	result text := '';
+	part text;
+BEGIN
+	FOREACH statement IN ARRAY ARRAY['INSERT INTO {u} SELECT n, n FROM generate_series(1, 6) n', 'INSERT INTO {g} SELECT n / 4, n, n FROM generate_series(1, 6) n',
+		'INSERT INTO {d} SELECT n, n FROM generate_series(1, 6) n', 'INSERT INTO {i} SELECT n, n FROM generate_series(1, 6) n'] || string_to_array(statements, '; ') LOOP
+		BEGIN
+			EXECUTE regexp_replace(statement, '{(.)}', prefix || '\1', 'g');
+			result := result || ' done';
+		EXCEPTION WHEN unique_violation THEN
+			result := result || ' ' || SQLSTATE;
+		END;
+	END LOOP;
+	BEGIN
+		SET CONSTRAINTS ALL IMMEDIATE;
+	EXCEPTION WHEN unique_violation THEN
+		result := result || ' end ' || SQLSTATE;
+	END;
+	EXECUTE format('SELECT string_agg(i::text, '','' ORDER BY i) FROM (SELECT i FROM %1$su UNION ALL SELECT 100 + i FROM %1$sg UNION ALL SELECT 200 + i FROM %1$sd) x', prefix) INTO part;
+	RAISE EXCEPTION USING ERRCODE = 'triggered_action_exception', MESSAGE = substr(result, 21) || ' ' || part;
+EXCEPTION WHEN triggered_action_exception THEN
+	RETURN SQLERRM;
+END$$;
+\pset tuples_only on
+\pset format unaligned
+SELECT format('SELECT %s, %L, outcome(%L, %L)', n, t, t, s) FROM (VALUES
+	(1, 'UPDATE {u} SET i = i + 1'),
+	(2, 'UPDATE {u} SET i = 7 - i; UPDATE {u} SET i = 5 - i WHERE i IN (2,3)'),
+	(3, 'UPDATE {u} SET i = 9 WHERE i < 3'),
+	(4, 'UPDATE {u} SET i = i + 2 WHERE i < 4'),
+	(5, 'UPDATE {g} SET i = i + 1; UPDATE {g} SET i = -i; UPDATE {g} SET i = i - 1'),
+	(6, 'UPDATE {g} SET i = 2 WHERE k = 0'),
+	(7, 'UPDATE {g} SET i = i + 1 WHERE i < 6 AND k = 1'),
+	(8, 'UPDATE {d} SET i = i + 1; UPDATE {d} SET i = 4 WHERE i = 3; UPDATE {d} SET i = 40 WHERE i = 4'),
+	(9, 'SET CONSTRAINTS ALL IMMEDIATE; UPDATE {d} SET i = i + 1; UPDATE {d} SET i = 4 WHERE i = 3'),
+	(10, 'SET CONSTRAINTS ALL DEFERRED; UPDATE {u} SET i = 4 WHERE i = 3; UPDATE {u} SET i = i + 10 WHERE i < 4'),
+	(11, 'WITH x AS (UPDATE {u} SET i = i + 1 RETURNING i) UPDATE {g} SET i = i + 1'),
+	(12, 'INSERT INTO {g} SELECT n / 4, n + 10, n FROM generate_series(1, 6) n ON CONFLICT (k, v) DO UPDATE SET i = CASE {g}.i WHEN 6 THEN 4 ELSE {g}.i + 1 END'),
+	(13, 'INSERT INTO {g} SELECT n / 4, 5, n FROM generate_series(4, 6) n ON CONFLICT (k, v) DO UPDATE SET i = 5')) x (n, s), unnest('{"",plain_}'::text[]) t
+ORDER BY n, t
+\gexec
+SELECT outcome('', 'UPDATE {i} SET i = 9 WHERE i < 3');
 DROP SCHEMA set_constraints CASCADE;

@@ -9,6 +9,7 @@
  *				`-> row_upsert					ON CONFLICT DO UPDATE: the row is there
  *	 UPDATE, DELETE --> by ctid, a statement per row
  *			`-> row_move						the new key belongs to another shard
+ *			`-> row_defer						deferrable keys, checked when the statement ends
  *
  * All of it runs on the transaction's writing connection of the shard's node.
  * The scan below an UPDATE or DELETE has locked the row there, so its ctid is
@@ -31,6 +32,7 @@
 #include "deparse/dml.h"
 #include "deparse/remote_table.h"
 #include "executor/instrument.h"
+#include "executor/modify/row_defer.h"
 #include "executor/modify/row_move.h"
 #include "executor/modify/row_refer.h"
 #include "executor/modify/row_sink.h"
@@ -55,6 +57,7 @@ typedef struct ShardModifyState
 	Relation	rel;
 	bool		check_partition;	/* rows of INSERT and UPDATE must be checked */
 	ShardRowMove *move;			/* UPDATE may move rows to other shards; NULL: it must not */
+	ShardRowDefer *defer;		/* keys of the shard are checked when the statement ends; NULL: with each row */
 	const char *delete_sql;		/* deletes what moves */
 	ShardRowReferrers *referrers;	/* to rows of this shard; set along with delete_sql */
 
@@ -184,6 +187,8 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 		state->check_partition = plan->check_partition && state->rel->rd_rel->relispartition;
 		if (state->check_partition)
 			state->move = shard_row_move_begin(mtstate->ps.state, rinfo, state->statement.userid);
+		if (plan->operation == CMD_UPDATE)
+			state->defer = shard_row_defer_begin(mtstate->ps.state, RelationGetRelid(state->rel));
 		state->ctid_attno = ExecFindJunkAttributeInTlist(subplan->targetlist, "ctid");
 		if (!AttributeNumberIsValid(state->ctid_attno))
 			elog(ERROR, "could not find junk ctid column");
@@ -203,6 +208,8 @@ shardEndForeignModify(EState *estate, ResultRelInfo *rinfo)
 		shard_row_sink_release(state->sink);
 	if (state->move != NULL)
 		shard_row_move_end(state->move);
+	if (state->defer != NULL)
+		shard_row_defer_end(state->defer);
 }
 
 /* Range table index that the Vars of a routed partition's RETURNING and check options have. */
@@ -282,8 +289,11 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 
 	state = create_state(mtstate, rinfo, &plan);
 	if (upsert)
+	{
+		state->defer = shard_row_defer_begin(mtstate->ps.state, RelationGetRelid(state->rel));
 		state->upsert = shard_row_upsert_begin(mtstate, rinfo, &state->statement,
 											   plan.conflict_attnos, plan.returning_attnos);
+	}
 	else if (plan.do_nothing)
 		state->do_nothing = &mtstate->ps;
 
@@ -300,6 +310,15 @@ shardEndForeignInsert(EState *estate, ResultRelInfo *rinfo)
 }
 
 /* ---- statement per row ---- */
+
+/* To be called before a row is changed. */
+static void
+defer_keys(ShardModifyState *state)
+{
+	if (state->defer != NULL)
+		shard_row_defer_shard(state->defer, RelationGetRelid(state->rel), state->statement.serverid,
+							  state->statement.userid, state->statement.label);
+}
 
 /* Text of the ctid of the plan's row. Memory: current context. */
 static const char *
@@ -449,7 +468,10 @@ shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 	if (unlikely(state->check_partition))
 		(void) ExecPartitionCheck(rinfo, slot, estate, true);
 	if (state->upsert != NULL)
+	{
+		defer_keys(state);
 		return upsert_row(state, estate, slot, planSlot);
+	}
 	if (state->sink != NULL && unlikely(state->target == NULL) && state->row_cxt == NULL)
 		choose_way(state, estate);
 	if (state->target == NULL)
@@ -502,6 +524,7 @@ shardExecForeignUpdate(EState *estate, ResultRelInfo *rinfo,
 
 	if (rinfo->ri_WithCheckOptions != NIL)
 		ExecWithCheckOptions(WCO_RLS_UPDATE_CHECK, rinfo, slot, estate);
+	defer_keys(state);
 	if (state->check_partition && !ExecPartitionCheck(rinfo, slot, estate, false))
 		return move_row(state, rinfo, slot, planSlot);
 	return modify_row(state, estate, slot, planSlot);

@@ -13,6 +13,8 @@
 #include "remote/xact/txn_private.h"
 #include "utils/builtins.h"
 
+#define ALL_DEFERRED "SET CONSTRAINTS ALL DEFERRED"
+
 /* Runs sql on the nodes that are written to, and notes it for the others. */
 static void
 set_mode(const char *name, const char *sql)
@@ -41,7 +43,7 @@ shard_constraints_set_all(bool deferred)
 {
 	if (deferred)
 	{
-		set_mode(NULL, "SET CONSTRAINTS ALL DEFERRED");
+		set_mode(NULL, ALL_DEFERRED);
 		return;
 	}
 	/* what keeps shards from committing without their copies has to wait for these, also of tables that are written to later */
@@ -51,6 +53,15 @@ shard_constraints_set_all(bool deferred)
 											   " JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.conname = 'shardfdw_copied' AND c.contype = 't'"
 											   " AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
 											   " LOOP EXECUTE 'SET CONSTRAINTS ' || name || '.shardfdw_copied DEFERRED'; END LOOP; END")));
+}
+
+ShardConstraintsMode
+shard_constraints_mode(void)
+{
+	const char *sql = shard_txn_constraints_of_all();
+
+	return sql == NULL ? SHARD_CONSTRAINTS_OWN :
+		strcmp(sql, ALL_DEFERRED) == 0 ? SHARD_CONSTRAINTS_DEFERRED : SHARD_CONSTRAINTS_IMMEDIATE;
 }
 
 /*

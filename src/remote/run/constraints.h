@@ -17,6 +17,16 @@ typedef enum ShardConstraintKind
 	SHARD_CONSTRAINT_DEFERRABLE
 } ShardConstraintKind;
 
+/* What SET CONSTRAINTS ALL has said in this transaction. */
+typedef enum ShardConstraintsMode
+{
+	SHARD_CONSTRAINTS_OWN,		/* nothing: each constraint is as it was defined */
+	SHARD_CONSTRAINTS_DEFERRED,
+	SHARD_CONSTRAINTS_IMMEDIATE
+} ShardConstraintsMode;
+
+extern ShardConstraintsMode shard_constraints_mode(void);
+
 /*
  * SET CONSTRAINTS ALL for the rest of the current (sub)transaction, on nodes to which
  * it has written and on those to which it will write.  Errors: constraints that nodes

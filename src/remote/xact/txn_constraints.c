@@ -73,6 +73,22 @@ shard_txn_append_constraints(int min_level, int max_level, StringInfo buf)
 	}
 }
 
+const char *
+shard_txn_constraints_of_all(void)
+{
+	const char *sql = NULL;
+	ListCell   *lc;
+
+	foreach(lc, modes)
+	{
+		const ConstraintMode *mode = lfirst(lc);
+
+		if (mode->name == NULL)
+			sql = mode->sql;
+	}
+	return sql;
+}
+
 void
 shard_txn_end_constraints(int level, bool committed)
 {

@@ -47,6 +47,9 @@ extern void shard_txn_note_constraints(int level, const char *name, const char *
 /* Appends SET CONSTRAINTS as the levels from min_level to max_level have set them. */
 extern void shard_txn_append_constraints(int min_level, int max_level, StringInfo buf);
 
+/* The sql that was noted last for all constraints; NULL: none. */
+extern const char *shard_txn_constraints_of_all(void);
+
 /* The subtransaction of level, or the transaction, has ended. */
 extern void shard_txn_end_constraints(int level, bool committed);
 extern void shard_txn_reset_constraints(void);

@@ -1,0 +1,170 @@
+/*
+ * row_defer.c
+ *	  UPDATE of rows of deferrable unique keys, row by row.
+ *
+ * PostgreSQL checks a deferrable key when the statement ends, so that rows may have the
+ * same value in between.  A node that gets a statement per row would check after each
+ * row.  So its keys are set DEFERRED before the first row of a shard, and IMMEDIATE
+ * when the whole statement is done:
+ *
+ *	 begin (each shard) --> first row: SET CONSTRAINTS ... DEFERRED --> rows --(last end)--> IMMEDIATE
+ *
+ * Nothing is to be done if SET CONSTRAINTS ALL DEFERRED has been run in the transaction.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/partition.h"
+#include "catalog/pg_index.h"
+#include "deparse/dml.h"
+#include "executor/modify/row_defer.h"
+#include "lib/ilist.h"
+#include "remote/run/command.h"
+#include "remote/run/constraints.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+
+struct ShardRowDefer
+{
+	slist_node	link;			/* in statements */
+	EState	   *estate;
+	int			nusers;			/* begins without end */
+	bool		all_immediate;	/* SET CONSTRAINTS ALL IMMEDIATE has been run in the transaction */
+	List	   *shards;			/* of ShardCommand: what sets the keys of a shard IMMEDIATE */
+	List	   *relids;			/* the shards */
+};
+
+/* Statements in progress, innermost first. */
+static slist_head statements = SLIST_STATIC_INIT(statements);
+
+static void
+forget(void *arg)
+{
+	slist_delete(&statements, &((ShardRowDefer *) arg)->link);
+}
+
+/* Has the table a key that is not checked with each row? */
+static bool
+has_deferrable_key(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	List	   *indexes = RelationGetIndexList(rel);
+	bool		result = false;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		result |= !((Form_pg_index) GETSTRUCT(tuple))->indimmediate;
+		ReleaseSysCache(tuple);
+	}
+	list_free(indexes);
+	table_close(rel, NoLock);
+	return result;
+}
+
+ShardRowDefer *
+shard_row_defer_begin(EState *estate, Oid relid)
+{
+	ShardConstraintsMode mode = shard_constraints_mode();
+	bool		deferrable = false;
+	ShardRowDefer *defer;
+	MemoryContext oldcxt;
+	MemoryContextCallback *callback;
+	slist_iter	iter;
+	ListCell   *lc;
+
+	if (mode == SHARD_CONSTRAINTS_DEFERRED || !get_rel_relispartition(relid))
+		return NULL;
+	/* the sharded table has the keys; it and its ancestors are locked, as the shard is */
+	foreach(lc, get_partition_ancestors(relid))
+		deferrable |= has_deferrable_key(lfirst_oid(lc));
+	if (!deferrable)
+		return NULL;
+	slist_foreach(iter, &statements)
+	{
+		defer = slist_container(ShardRowDefer, link, iter.cur);
+		if (defer->estate == estate)
+		{
+			defer->nusers++;
+			return defer;
+		}
+	}
+	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	defer = palloc0(sizeof(ShardRowDefer));
+	defer->estate = estate;
+	defer->nusers = 1;
+	defer->all_immediate = mode == SHARD_CONSTRAINTS_IMMEDIATE;
+	callback = palloc0(sizeof(MemoryContextCallback));
+	callback->func = forget;
+	callback->arg = defer;
+	slist_push_head(&statements, &defer->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	MemoryContextSwitchTo(oldcxt);
+	return defer;
+}
+
+/* What sets the keys of a table on a node that are checked when a statement ends. */
+static char *
+set_command(const ShardRowDefer *defer, const char *relation, const char *mode)
+{
+	char	   *body = psprintf("DECLARE names pg_catalog.text; BEGIN"
+								" SELECT pg_catalog.string_agg(pg_catalog.format('%%I.%%I', n.nspname, c.conname), ', ') INTO names"
+								" FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace"
+								" WHERE c.conrelid = %s::pg_catalog.regclass AND c.contype IN ('p', 'u', 'x') AND c.condeferrable%s;"
+								" IF names IS NOT NULL THEN EXECUTE 'SET CONSTRAINTS ' || names || ' %s'; END IF; END",
+								quote_literal_cstr(relation), defer->all_immediate ? "" : " AND NOT c.condeferred", mode);
+
+	return psprintf("DO %s", quote_literal_cstr(body));
+}
+
+void
+shard_row_defer_shard(ShardRowDefer *defer, Oid relid, Oid serverid, Oid userid, const char *label)
+{
+	MemoryContext oldcxt;
+	ShardCommand *command;
+	ShardCommand first;
+
+	if (list_member_oid(defer->relids, relid))
+		return;
+	oldcxt = MemoryContextSwitchTo(defer->estate->es_query_cxt);
+	command = palloc0(sizeof(ShardCommand));
+	command->serverid = serverid;
+	command->userid = userid;
+	command->label = label;
+	first = *command;
+	first.sql = set_command(defer, shard_dml_remote_name(relid), "DEFERRED");
+	command->sql = set_command(defer, shard_dml_remote_name(relid), "IMMEDIATE");
+	shard_command_run(&first, 1, SHARD_COMMAND_WRITE, false);
+	shard_command_free(&first, 1);
+	defer->shards = lappend(defer->shards, command);
+	defer->relids = lappend_oid(defer->relids, relid);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+void
+shard_row_defer_end(ShardRowDefer *defer)
+{
+	MemoryContext oldcxt;
+	ShardCommand *commands;
+	int			ncommands = list_length(defer->shards);
+	ListCell   *lc;
+
+	if (--defer->nusers > 0 || ncommands == 0)
+		return;
+	oldcxt = MemoryContextSwitchTo(defer->estate->es_query_cxt);
+	commands = palloc(sizeof(ShardCommand) * ncommands);
+	foreach(lc, defer->shards)
+		commands[foreach_current_index(lc)] = *(ShardCommand *) lfirst(lc);
+	defer->shards = defer->relids = NIL;
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, ncommands);
+	MemoryContextSwitchTo(oldcxt);
+}
