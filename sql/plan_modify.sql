@@ -32,6 +32,8 @@ RESET shardfdw.enable_shard_scan;
 SELECT plan('UPDATE t SET s = s || random() WHERE k = 5');
 SELECT plan('UPDATE gen SET g = 1 WHERE k = 5');
 SELECT plan('DELETE FROM t WHERE k = 5 AND random() < 2');
+SELECT plan('DELETE FROM t USING (VALUES (5), (9)) v (g) WHERE t.g = v.g AND v.g > s::int AND k = 5');
+-- nothing but the keys is needed of a list of values
 SELECT plan('DELETE FROM t USING (VALUES (5), (9)) v (g) WHERE t.g = v.g AND k = 5');
 UPDATE gen SET g = 1 + floor(random())::int WHERE k = 5 RETURNING k, g, twice;
 DELETE FROM t WHERE k = 7 AND random() < 2 RETURNING k, s;

@@ -411,7 +411,7 @@ plan_statement(Query *parse, bool sharded, const char *query_string, int cursor_
 	outer_late = shard_late_lock_enter(may_lock ? parse : NULL);
 	PG_TRY();
 	{
-		if (may_lock)
+		if (may_lock || sharded)
 			shard_locked_keys(parse);
 		if (sharded)
 			shard_source_cte_replace(parse);

@@ -1,14 +1,16 @@
 /*
  * locked_keys.c
- *	  Changes of rows whose keys come from a SELECT that locks.
+ *	  Changes of rows whose keys come from a SELECT that locks, or from a list of values.
  *
  *	 WHERE id IN (SELECT id ... FOR UPDATE SKIP LOCKED)
  *	   --> WHERE id = ANY (ARRAY(SELECT id ...))
  *	 FROM z WHERE t.id = z.id, z being a WITH query or a sub-select that locks
  *	   --> ... AND t.id = ANY (ARRAY(SELECT id FROM z))
+ *	 FROM (VALUES ...) z, or FROM unnest(...) z
+ *	   --> the same
  *
  * As a join, such a statement would read its target from all shards, and the scan below an UPDATE
- * or DELETE locks what it reads: it would wait for just those who hold the rows that were skipped.
+ * or DELETE locks what it reads: it would wait for other sessions that hold rows which it does not change.
  * With the keys in an array the nodes are asked for these rows alone.  Where the statement needs
  * nothing else of z, the join goes, and each node changes its rows by one command: a row is changed once,
  * however many rows of z it meets.
@@ -16,6 +18,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -128,6 +131,48 @@ locks_rows(Node *query)
 	return IsA(query, Query) && castNode(Query, query)->commandType == CMD_SELECT && castNode(Query, query)->rowMarks != NIL;
 }
 
+/* Finds what reads tables or WITH queries. */
+static bool
+reads_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return ((RangeTblEntry *) node)->rtekind == RTE_RELATION || ((RangeTblEntry *) node)->rtekind == RTE_CTE;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, reads_walker, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, reads_walker, context);
+}
+
+/* Is the statement's target sharded?  Not where that would have to wait for a lock of a partition. */
+static bool
+changes_shards(List *levels)
+{
+	const Query *query = linitial_node(Query, levels);
+
+	return shard_map_get_levels(rt_fetch(query->resultRelation, query->rtable)->relid, false) != NULL;
+}
+
+/* Is it a list of values, VALUES or functions, that gives the same when it is computed twice, and names no columns of level? */
+static bool
+is_list(Node *values, int level)
+{
+	return values != NULL && !contain_vars_of_level(values, level) && !reads_walker(values, NULL) &&
+		!contain_volatile_functions(values);
+}
+
+/* The list of values that an entry of FROM is; NULL: something else. */
+static Node *
+list_of(const RangeTblEntry *rte)
+{
+	if (rte->rtekind == RTE_FUNCTION)
+		return is_list((Node *) rte->functions, 0) ? (Node *) rte->functions : NULL;
+	/* not a view, as below */
+	if (rte->rtekind == RTE_SUBQUERY && !OidIsValid(rte->relid) && !rte->security_barrier)
+		return is_list((Node *) rte->subquery, 1) ? (Node *) rte->subquery : NULL;
+	return NULL;
+}
+
 /* Makes a sub-select in FROM a WITH query, so that it can be read twice and is run once. */
 static void
 make_cte(Query *query, RangeTblEntry *rte, int rtindex)
@@ -163,9 +208,9 @@ make_cte(Query *query, RangeTblEntry *rte, int rtindex)
 	rte->colcollations = cte->ctecolcollations;
 }
 
-/* The WITH query of rtindex that locks rows, if it is one, or is made one of a sub-select. */
+/* The WITH query of rtindex that locks rows or is a list, if it is one, or is made one of a sub-select that locks. */
 static CommonTableExpr *
-find_locking_cte(List *levels, int rtindex)
+find_cte_of_keys(List *levels, int rtindex)
 {
 	Query	   *query = linitial_node(Query, levels);
 	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
@@ -177,7 +222,7 @@ find_locking_cte(List *levels, int rtindex)
 	if (rte->rtekind != RTE_CTE)
 		return NULL;
 	cte = find_cte(levels, rte);
-	return cte && !cte->cterecursive && locks_rows(cte->ctequery) ? cte : NULL;
+	return cte && !cte->cterecursive && (locks_rows(cte->ctequery) || (is_list(cte->ctequery, 1) && changes_shards(levels))) ? cte : NULL;
 }
 
 /* The Var that expr is, by whatever name its type goes; NULL: something else. */
@@ -189,15 +234,11 @@ var_of(Node *expr)
 	return expr && IsA(expr, Var) ? castNode(Var, expr) : NULL;
 }
 
-/* SELECT column FROM cte, for a sub-select of the level that sees cte levelsup further out.  column: a Var, as var_of() takes it. */
-static Query *
-select_column(CommonTableExpr *cte, Index levelsup, Node *column)
+/* An entry for a sub-select of the level that sees cte levelsup further out. */
+static RangeTblEntry *
+entry_of_cte(CommonTableExpr *cte, Index levelsup)
 {
-	Query	   *query = makeNode(Query);
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
-	RangeTblRef *ref = makeNode(RangeTblRef);
-	Node	   *expr = copyObject(column);
-	Var		   *var = var_of(expr);
 
 	rte->rtekind = RTE_CTE;
 	rte->ctename = cte->ctename;
@@ -208,6 +249,35 @@ select_column(CommonTableExpr *cte, Index levelsup, Node *column)
 	rte->eref = makeAlias(cte->ctename, copyObject(cte->ctecolnames));
 	rte->inFromCl = true;
 	cte->cterefcount++;
+	return rte;
+}
+
+/* The entry from which a sub-select reads again what entry rtindex of the statement gives; NULL: it is to be a join. */
+static RangeTblEntry *
+read_again(List *levels, int rtindex)
+{
+	RangeTblEntry *rte = rt_fetch(rtindex, linitial_node(Query, levels)->rtable);
+	CommonTableExpr *cte;
+
+	if (list_of(rte) != NULL && changes_shards(levels))
+	{
+		rte = copyObject(rte);
+		rte->lateral = false;
+		return rte;
+	}
+	cte = find_cte_of_keys(levels, rtindex);
+	return cte ? entry_of_cte(cte, rt_fetch(rtindex, linitial_node(Query, levels)->rtable)->ctelevelsup) : NULL;
+}
+
+/* SELECT column FROM rte.  column: a Var, as var_of() takes it. */
+static Query *
+select_column(RangeTblEntry *rte, Node *column)
+{
+	Query	   *query = makeNode(Query);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	Node	   *expr = copyObject(column);
+	Var		   *var = var_of(expr);
+
 	*var = *makeVar(1, var->varattno, var->vartype, var->vartypmod, var->varcollid, 0);
 	ref->rtindex = 1;
 	query->commandType = CMD_SELECT;
@@ -220,8 +290,8 @@ select_column(CommonTableExpr *cte, Index levelsup, Node *column)
 }
 
 /*
- * For expr target.key = z.column, z being a WITH query that locks: target.key = ANY (ARRAY(SELECT column FROM z)).  NULL
- * for other expressions.  May make a sub-select in FROM a WITH query.
+ * For expr target.key = z.column, z being a WITH query that locks or a list: target.key = ANY (ARRAY(SELECT column
+ * FROM z)).  NULL for other expressions.  May make a sub-select in FROM a WITH query.
  */
 static Node *
 implied(List *levels, OpExpr *expr)
@@ -231,7 +301,7 @@ implied(List *levels, OpExpr *expr)
 	Node	   *other = key ? lsecond(expr->args) : NULL;
 	Oid			opno = expr->opno;
 	Var		   *var;
-	CommonTableExpr *cte;
+	RangeTblEntry *source;
 
 	if (var_of(key) == NULL || var_of(other) == NULL)
 		return NULL;
@@ -248,12 +318,11 @@ implied(List *levels, OpExpr *expr)
 		var->varlevelsup != 0 || var->varattno <= 0 || var->varno == query->resultRelation ||
 		!op_mergejoinable(opno, exprType(key)) || !OidIsValid(get_array_type(exprType(other))))
 		return NULL;
-	cte = find_locking_cte(levels, var->varno);
-	if (cte == NULL)
+	source = read_again(levels, var->varno);
+	if (source == NULL)
 		return NULL;
 	query->hasSubLinks = true;
-	return make_any_of(opno, expr->inputcollid, (Expr *) copyObject(key),
-					   make_array_of(select_column(cte, rt_fetch(var->varno, query->rtable)->ctelevelsup, other)), -1);
+	return make_any_of(opno, expr->inputcollid, (Expr *) copyObject(key), make_array_of(select_column(source, other)), -1);
 }
 
 /* What the conditions imply; *joins: those of them that imply something. */
