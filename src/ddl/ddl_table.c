@@ -69,6 +69,9 @@ fill_copies(ShardDdlShard *shard, const ForeignTable *table)
 	Oid		   *copies;
 	ListCell   *lc;
 
+	shard->is_noted = false;
+	shard->stale = NIL;
+	shard->ncopies = 0;
 	foreach(lc, table->options)
 	{
 		DefElem    *option = lfirst_node(DefElem, lc);
