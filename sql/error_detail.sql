@@ -1,5 +1,6 @@
 -- Values in errors of nodes: a user sees no value of a column that the user may not read.
 SET client_min_messages = warning;
+\set SHOW_CONTEXT never
 CREATE SCHEMA ed;
 SET search_path = ed;
 CREATE ROLE ed_clerk;
