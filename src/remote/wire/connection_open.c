@@ -776,35 +776,6 @@ is_stuck(ShardConn *conn)
 		!shard_connection_socket_is_ready(conn, opening->events);
 }
 
-/*
- * Raises an error when the node may lack what transactions have committed there: it is another server, on another timeline, or not as
- * far as it was.  What is not known is not compared.
- */
-static void
-check_position(ShardConn *conn)
-{
-	const ShardNodePosition *needed = &conn->opening.position;
-	const ShardConnServer *server = &conn->server;
-	bool		is_other;
-
-	if (!conn->opening.has_position || conn->stateless)
-		return;
-	is_other = (server->system_identifier != 0 && needed->system_identifier != 0 && server->system_identifier != needed->system_identifier) ||
-		(OidIsValid(conn->database) && OidIsValid(needed->database) && conn->database != needed->database);
-	if (!is_other && (server->timeline == 0 || server->timeline == needed->timeline) && conn->began_at >= needed->lsn)
-		return;
-	conn->state = SHARD_CONN_BROKEN;
-	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
-	ereport(ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("node \"%s\" is not known to have all that was committed there", conn->node),
-			 is_other ? errdetail("It is another server or database than before.") :
-			 errdetail("Transactions have committed there up to WAL position %X/%X of timeline %u; the node is at %X/%X of timeline %u.",
-					   LSN_FORMAT_ARGS(needed->lsn), needed->timeline, LSN_FORMAT_ARGS(conn->began_at), server->timeline),
-			 errhint("SELECT shardfdw.disable_node(%1$s) and then SELECT shardfdw.enable_node(%1$s) make its copies of shards again; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
-					 quote_literal_cstr(conn->node))));
-}
-
 /* Reads the answers to what accept_session() has sent.  Returns the events to wait for, 0 when all is read. */
 static int
 poll_setup(ShardConn *conn)
@@ -890,7 +861,7 @@ shard_connection_poll(ShardConn *conn)
 	else if ((events = poll_setup(conn)) != 0)
 		return events;
 
-	check_position(conn);
+	shard_connection_check_position(conn);
 	conn->state = SHARD_CONN_READY;
 	if (conn->opening.watch == SHARD_OPEN_RESUMED && !shard_connection_usable(conn))
 	{

@@ -51,4 +51,10 @@ extern void shard_connection_name_anew(ShardPrepared *entry, char *name, size_t 
 extern bool shard_connection_find_prepared(ShardConn *conn, const char *sql, char *name, size_t size);
 extern void shard_connection_free_prepared(ShardConn *conn);
 
+/*
+ * Raises an error when the node may lack what transactions have committed there: it is another server, on another timeline, or not as
+ * far as it was.  What is not known is not compared.  conn is broken then.
+ */
+extern void shard_connection_check_position(ShardConn *conn);
+
 #endif
