@@ -33,6 +33,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "own_sql.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -184,6 +185,7 @@ static char *
 version_to_install(List *options)
 {
 	char	   *version = NULL;
+	ShardOwnSql own;
 	ListCell   *lc;
 
 	foreach(lc, options)
@@ -194,16 +196,12 @@ version_to_install(List *options)
 			return defGetString(option);
 	}
 
-	SPI_connect();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_execute(DEFAULT_VERSION_SQL, true, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for available extensions");
-	if (SPI_processed > 0)
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
+	if (shard_own_sql_select(DEFAULT_VERSION_SQL, 0, NULL) > 0)
 		version = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	if (version != NULL)
 		version = strcpy(SPI_palloc(strlen(version) + 1), version);
-	PopActiveSnapshot();
-	SPI_finish();
+	shard_own_sql_end(&own);
 	return version;
 }
 

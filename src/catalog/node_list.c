@@ -20,6 +20,7 @@
 #include "foreign/foreign.h"
 #include "identity.h"
 #include "miscadmin.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
@@ -62,46 +63,12 @@ node_owner(Oid serverid, bool of_coordinator)
 	return owner;
 }
 
-/*
- * May role call add_node()?  The look-up does not depend on the rights of the current
- * user, who may not see the schema.  Other functions of that name, which somebody else
- * may have made there, do not count.
- */
-static bool
-may_add_nodes(Oid role)
-{
-	Oid			schema;
-	Oid			extension;
-	CatCList   *functions;
-	bool		result = false;
-
-	if (superuser_arg(role))
-		return true;
-	schema = get_namespace_oid(SHARD_SCHEMA, true);
-	extension = get_extension_oid(SHARD_EXTENSION, true);
-	if (!OidIsValid(schema) || !OidIsValid(extension))
-		return false;
-	functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(ADD_NODE_FUNCTION));
-	for (int i = 0; i < functions->n_members; i++)
-	{
-		Form_pg_proc proc = (Form_pg_proc) GETSTRUCT(&functions->members[i]->tuple);
-
-		if (proc->pronamespace == schema &&
-			getExtensionOfObject(ProcedureRelationId, proc->oid) == extension &&
-			DatumGetBool(DirectFunctionCall3(has_function_privilege_id_id, ObjectIdGetDatum(role),
-											 ObjectIdGetDatum(proc->oid), CStringGetTextDatum("EXECUTE"))))
-			result = true;
-	}
-	ReleaseSysCacheList(functions);
-	return result;
-}
-
 bool
 shard_node_in_cluster(Oid serverid)
 {
 	Oid			owner = node_owner(serverid, false);
 
-	return OidIsValid(owner) && may_add_nodes(owner);
+	return OidIsValid(owner) && shard_own_right_has(owner, ADD_NODE_FUNCTION);
 }
 
 void
@@ -116,7 +83,7 @@ is_trusted(Oid serverid, Oid userid)
 {
 	Oid			owner = node_owner(serverid, false);
 
-	return OidIsValid(owner) && (owner == userid || may_add_nodes(owner));
+	return OidIsValid(owner) && (owner == userid || shard_own_right_has(owner, ADD_NODE_FUNCTION));
 }
 
 bool
@@ -124,7 +91,7 @@ shard_node_is_coordinator(Oid serverid)
 {
 	Oid			owner = node_owner(serverid, true);
 
-	return OidIsValid(owner) && may_add_nodes(owner);
+	return OidIsValid(owner) && shard_own_right_has(owner, ADD_NODE_FUNCTION);
 }
 
 /*

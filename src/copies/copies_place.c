@@ -132,29 +132,28 @@ Datum
 shardfdw_note_left_shards(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
+	ShardSqlParam param = shard_sql_oid(relid);
 
 	if (!shard_class_ownercheck(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
-	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".write_left_shards(%u)", relid));
+	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".write_left_shards($1)", 1, &param);
 	PG_RETURN_VOID();
 }
 
-/* Deletes the rows of a node where condition, appended to the DELETE, holds. */
+/* Deletes the rows of a node where condition, appended to the DELETE, holds; $1 is the node's name. */
 static void
 forget_position(Name node, const char *condition)
 {
-	(void) shard_own_sql_run(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".node_position p WHERE p.server OPERATOR(pg_catalog.=) %s%s",
-									  quote_literal_cstr(NameStr(*node)), condition));
+	ShardSqlParam param = shard_sql_text(NameStr(*node));
+
+	(void) shard_own_sql_run(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".node_position p WHERE p.server = $1%s", condition), 1, &param);
 }
 
 /* (node name) -> void */
 Datum
 shardfdw_forget_position(PG_FUNCTION_ARGS)
 {
-	Name		node = PG_GETARG_NAME(0);
-
-	forget_position(node, psprintf(" AND NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_copies(%s, '{primary,copy}'))",
-								   quote_literal_cstr(NameStr(*node))));
+	forget_position(PG_GETARG_NAME(0), " AND NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_copies($1, '{primary,copy}'))");
 	PG_RETURN_VOID();
 }
 

@@ -8,7 +8,7 @@
 #include "ddl/ddl_extension.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "utils/guc.h"
+#include "own_sql.h"
 #include "utils/snapmgr.h"
 
 /* Gives the statement that removes the library from session_preload_libraries; no row if it is not there. */
@@ -34,27 +34,20 @@ shard_ddl_extension_is_ours(Oid extension)
 void
 shard_ddl_extension_forget_library(void)
 {
-	int			nestlevel = NewGUCNestLevel();
+	ShardOwnSql own;
 	char	   *command;
 
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	SPI_connect();
 	/* as it is now, whatever the transaction's snapshot: others may have added libraries */
-	PushActiveSnapshot(GetLatestSnapshot());
-	if (SPI_execute(FORGET_SQL, true, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for what the database loads");
-	PopActiveSnapshot();
-	if (SPI_processed > 0)
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetLatestSnapshot());
+	if (shard_own_sql_select(FORGET_SQL, 0, NULL) > 0)
 	{
 		command = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 		if (!superuser())
 			ereport(WARNING,
 					(errmsg("new sessions of this database go on loading the library shardfdw"),
 					 errhint("Before its files are removed, a superuser must run: %s", command)));
-		else if (SPI_execute(command, false, 0) != SPI_OK_UTILITY)
-			elog(ERROR, "could not run: %s", command);
+		else
+			(void) shard_own_sql_execute(command, SPI_OK_UTILITY, 0, NULL);
 	}
-	SPI_finish();
-	AtEOXact_GUC(true, nestlevel);
+	shard_own_sql_end(&own);
 }

@@ -6,11 +6,13 @@
 
 #include "ddl/ddl_here.h"
 #include "executor/spi.h"
+#include "own_sql.h"
 #include "utils/guc.h"
 
 void
 shard_ddl_run_here(List *commands)
 {
+	ShardOwnSql own;
 	int			nestlevel;
 	ListCell   *lc;
 
@@ -19,10 +21,9 @@ shard_ddl_run_here(List *commands)
 	nestlevel = NewGUCNestLevel();
 	(void) set_config_option("shardfdw.enable_ddl_propagation", "off", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-	SPI_connect();
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, InvalidSnapshot);
 	foreach(lc, commands)
-		if (SPI_execute(lfirst(lc), false, 0) != SPI_OK_UTILITY)
-			elog(ERROR, "could not run: %s", (char *) lfirst(lc));
-	SPI_finish();
+		(void) shard_own_sql_execute(lfirst(lc), SPI_OK_UTILITY, 0, NULL);
+	shard_own_sql_end(&own);
 	AtEOXact_GUC(true, nestlevel);
 }

@@ -155,7 +155,7 @@ make_index(Oid partition, const char *command, Oid owner)
 	int			context;
 
 	GetUserIdAndSecContext(&userid, &context);
-	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE);
+	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
 	shard_ddl_run_here(list_make1(unconstify(char *, command)));
 	SetUserIdAndSecContext(userid, context);
 	CommandCounterIncrement();

@@ -15,6 +15,7 @@
 #include "ddl/now.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "own_sql.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
@@ -22,37 +23,31 @@
 PG_FUNCTION_INFO_V1(shardfdw_check_owner_code);
 PG_FUNCTION_INFO_V1(shardfdw_aggregates_of);
 
-/* Leaves SPI connected, with the result in SPI_tuptable. */
+/* Leaves SPI connected until shard_own_sql_end(), with the result in SPI_tuptable. */
 static void
-begin_query(const char *sql)
+begin_query(ShardOwnSql *own, const char *sql)
 {
-	PushActiveSnapshot(GetLatestSnapshot());
-	SPI_connect();
-	if (SPI_execute(sql, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not run: %s", sql);
-}
-
-static void
-end_query(void)
-{
-	SPI_finish();
-	PopActiveSnapshot();
+	shard_own_sql_begin(own, SHARD_OWN_SQL_CALLER, GetLatestSnapshot());
+	(void) shard_own_sql_select(sql, 0, NULL);
 }
 
 void
 shard_now_run(const char *sql)
 {
-	begin_query(sql);
-	end_query();
+	ShardOwnSql own;
+
+	begin_query(&own, sql);
+	shard_own_sql_end(&own);
 }
 
 List *
 shard_now_oids(const char *sql)
 {
 	MemoryContext cxt = CurrentMemoryContext;
+	ShardOwnSql own;
 	List	   *oids = NIL;
 
-	begin_query(sql);
+	begin_query(&own, sql);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		MemoryContext spi = MemoryContextSwitchTo(cxt);
@@ -61,7 +56,7 @@ shard_now_oids(const char *sql)
 		oids = lappend_oid(oids, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
 		MemoryContextSwitchTo(spi);
 	}
-	end_query();
+	shard_own_sql_end(&own);
 	return oids;
 }
 
@@ -69,15 +64,16 @@ char *
 shard_now_value(const char *sql)
 {
 	MemoryContext cxt = CurrentMemoryContext;
+	ShardOwnSql own;
 	char	   *value;
 
-	begin_query(sql);
+	begin_query(&own, sql);
 	if (SPI_processed != 1)
 		elog(ERROR, "could not run: %s", sql);
 	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	if (value != NULL)
 		value = MemoryContextStrdup(cxt, value);
-	end_query();
+	shard_own_sql_end(&own);
 	return value;
 }
 

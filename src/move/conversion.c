@@ -21,20 +21,26 @@
 
 #include "access/xact.h"
 #include "catalog/moving.h"
+#include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "compat.h"
 #include "fault.h"
 #include "fmgr.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "move/conversion.h"
 #include "move/job/attempt.h"
 #include "move/job/table.h"
 #include "move/job/turn.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "pgstat.h"
 #include "remote/wire/wait.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -508,6 +514,22 @@ shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 	shard_job_end(conversion->id, error);
 }
 
+/* Background workers are few: they are for roles that may use a node. */
+static void
+check_uses_node(void)
+{
+	bool		complete;
+	ListCell   *lc;
+
+	foreach(lc, shard_node_list(&complete))
+		if (DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(((ShardNodeName *) lfirst(lc))->serverid), CStringGetTextDatum("USAGE"))))
+			return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("role \"%s\" may use no node", GetUserNameFromId(GetUserId(), false)),
+			 errhint("The role needs USAGE on the servers of nodes, and user mappings: GRANT USAGE ON FOREIGN SERVER ..., SELECT shardfdw.add_user(...).")));
+}
+
 /* start_conversion(relation oid, plan text) -> bigint */
 Datum
 shardfdw_start_conversion(PG_FUNCTION_ARGS)
@@ -519,6 +541,9 @@ shardfdw_start_conversion(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("relation %u is not a table", args.converted)));
+	if (!shard_class_ownercheck(args.converted, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.converted));
+	check_uses_node();
 	args.back = relkind == RELKIND_PARTITIONED_TABLE;
 	PG_RETURN_INT64(shard_job_start(&args, TextDatumGetCString(PG_GETARG_DATUM(1))));
 }

@@ -19,6 +19,7 @@
 #include "move/leftover.h"
 #include "move/subscription.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -30,11 +31,10 @@ remove_by(const char *call, List *outcomes)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	MemoryContext spi_cxt;
+	ShardOwnSql own;
 
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".%s", call), false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for what jobs have left");
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
+	(void) shard_own_sql_execute(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".%s", call), SPI_OK_SELECT, 0, NULL);
 	spi_cxt = MemoryContextSwitchTo(cxt);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
@@ -46,8 +46,7 @@ remove_by(const char *call, List *outcomes)
 									 SPI_getvalue(tuple, desc, 2));
 	}
 	MemoryContextSwitchTo(spi_cxt);
-	SPI_finish();
-	PopActiveSnapshot();
+	shard_own_sql_end(&own);
 	return outcomes;
 }
 

@@ -262,8 +262,11 @@ write_all(Applied *sub)
 		write_batches(sub);
 	if (sub->nchanges > 0)
 	{
-		(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription(%u, '%X/%X', " INT64_FORMAT ", " INT64_FORMAT ")",
-										  sub->oid, LSN_FORMAT_ARGS(sub->end), sub->ntransactions, sub->nchanges));
+		const ShardSqlParam params[] = {
+			shard_sql_oid(sub->oid), shard_sql_lsn(sub->end), shard_sql_int8(sub->ntransactions), shard_sql_int8(sub->nchanges)
+		};
+
+		(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription($1, $2, $3, $4)", lengthof(params), params);
 		set_position(sub, sub->end);
 		SHARD_FAULT_POINT("subscription_written");
 		commit(sub);
@@ -388,6 +391,15 @@ copy_query(Applied *sub, const ShardImportTable *table)
 	return psprintf("(SELECT %s FROM %s%s%s)", table->column_list, is_plain[0] == 't' ? "ONLY " : "", table->source, filter);
 }
 
+/* Notes that a table has the publisher's rows as of a position. */
+static void
+note_copy(const Applied *sub, Oid relid, XLogRecPtr from)
+{
+	const ShardSqlParam params[] = {shard_sql_oid(sub->oid), shard_sql_oid(relid), shard_sql_lsn(from)};
+
+	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_copy($1, $2, $3)", lengthof(params), params);
+}
+
 /* Copies a table, as of a moment of the publisher after which the subscription's changes of it are taken. */
 static void
 copy_table(Applied *sub, Oid relid, XLogRecPtr from)
@@ -405,7 +417,7 @@ copy_table(Applied *sub, Oid relid, XLogRecPtr from)
 	ensure_transaction(sub);
 	if (shard_import_copy_has_row(&copy))
 		(void) shard_import_copy_load(&copy, &table, PG_INT64_MAX);
-	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_copy(%u, %u, '%X/%X')", sub->oid, relid, LSN_FORMAT_ARGS(from)));
+	note_copy(sub, relid, from);
 	SHARD_FAULT_POINT("subscription_copied");
 	commit(sub);
 	MemoryContextSwitchTo(sub->cxt);
@@ -603,8 +615,10 @@ keep_alive(void *arg)
 static void
 note_ready(Applied *sub)
 {
+	const ShardSqlParam params[] = {shard_sql_oid(sub->oid), shard_sql_lsn(sub->slot->received)};
+
 	ensure_transaction(sub);
-	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_ready(%u, '%X/%X')", sub->oid, LSN_FORMAT_ARGS(sub->slot->received)));
+	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_ready($1, $2)", lengthof(params), params);
 	set_position(sub, sub->slot->received);
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
@@ -779,9 +793,11 @@ apply(Applied *sub)
 static void
 note_error(const Applied *sub, const ErrorData *error)
 {
+	ShardSqlParam params[] = {shard_sql_oid(sub->oid), {0}, shard_sql_bool(sub->disable_on_error)};
+
 	StartTransactionCommand();
-	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_error(%u, %s, %s)", sub->oid, quote_literal_cstr(error->message),
-									  sub->disable_on_error ? "true" : "false"));
+	params[1] = shard_sql_text(error->message);
+	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_error($1, $2, $3)", lengthof(params), params);
 	CommitTransactionCommand();
 }
 

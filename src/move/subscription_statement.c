@@ -73,7 +73,8 @@ warn_not_started(const char *name)
 static bool
 says(const char *function, Oid subid)
 {
-	bool		result = shard_own_sql_run(psprintf("SELECT FROM " SHARD_INTERNAL_SCHEMA ".%s(%u) t WHERE t", function, subid)) > 0;
+	ShardSqlParam param = shard_sql_oid(subid);
+	bool		result = shard_own_sql_run(psprintf("SELECT FROM " SHARD_INTERNAL_SCHEMA ".%s($1) t WHERE t", function), 1, &param) > 0;
 
 	CommandCounterIncrement();
 	return result;
@@ -83,12 +84,13 @@ says(const char *function, Oid subid)
 static void
 lock_subscription(Oid subid)
 {
+	ShardSqlParam param = shard_sql_oid(subid);
 	LOCKTAG		tag;
 
 	SET_LOCKTAG_OBJECT(tag, InvalidOid, SubscriptionRelationId, subid, 0);
 	if (LockAcquire(&tag, AccessExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL)
 		return;
-	(void) shard_own_sql_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".interrupt_subscription(%u)", subid));
+	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".interrupt_subscription($1)", 1, &param);
 	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
 }
 
@@ -146,7 +148,7 @@ shard_subscription_after(const Node *stmt)
 
 	if (IsA(stmt, DropSubscriptionStmt))
 	{
-		(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".forget_subscriptions()");
+		(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".forget_subscriptions()", 0, NULL);
 		return;
 	}
 	name = IsA(stmt, CreateSubscriptionStmt) ? ((const CreateSubscriptionStmt *) stmt)->subname : ((const AlterSubscriptionStmt *) stmt)->subname;

@@ -36,6 +36,7 @@
 #include "fault.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "miscadmin.h"
@@ -58,7 +59,6 @@
 #define TARGET_BYTES 63			/* the longest that pg_create_restore_point() takes */
 #define NUMBER_BYTES 16			/* of the random number in a target, as hexadecimal digits */
 
-#define FUNCTION SHARD_SCHEMA ".create_restore_point(text)"
 
 PG_FUNCTION_INFO_V1(shardfdw_set_restore_point);
 
@@ -73,17 +73,6 @@ check_node(Oid serverid)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server %u is not a node", serverid)));
 	shard_node_check_usage(serverid);
-}
-
-/* This function can be called by everybody, the one that calls it cannot. */
-static void
-check_rights(void)
-{
-	Oid			function = DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(FUNCTION)));
-	AclResult	result = shard_function_aclcheck(function, GetUserId());
-
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_FUNCTION, FUNCTION);
 }
 
 /* The target of a point of this name, which no other point has. */
@@ -332,7 +321,7 @@ set_restore_point(const char *name, const char *target, ShardBroadcast *items, i
 									  " VALUES (%s, %s, pg_catalog.clock_timestamp(), %s, pg_catalog.make_interval(secs => %f),"
 									  " ARRAY[%s]::pg_catalog.name[], ARRAY[%s]::pg_catalog.int4[], ARRAY[%s]::pg_catalog.pg_lsn[])",
 									  quote_literal_cstr(target), quote_literal_cstr(name), quote_literal_cstr(GetUserNameFromId(GetUserId(), false)),
-									  pause_us / 1000000.0, places.nodes.data, places.timelines.data, places.lsns.data));
+									  pause_us / 1000000.0, places.nodes.data, places.timelines.data, places.lsns.data), 0, NULL);
 }
 
 /*
@@ -351,7 +340,7 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("create_restore_point()");
 	PreventCommandDuringRecovery("create_restore_point()");
-	check_rights();
+	shard_own_right_check("create_restore_point");
 	target = make_target(name);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
 	for (int i = 0; i < nelems; i++)

@@ -13,6 +13,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "own_sql.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -78,8 +79,8 @@ shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
 	char	   *identity = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	char	   *statement = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	const char *role = NameStr(*PG_GETARG_NAME(2));
+	ShardOwnSql own;
 	int			nestlevel;
-	int			rc;
 
 	if (strcmp(GetUserNameFromId(GetUserId(), false), role) != 0)
 		ereport(ERROR,
@@ -92,12 +93,10 @@ shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
 	set("shardfdw.follows_coordinator", "on");
 	/* the client has the messages of the coordinator that it is connected to */
 	set("client_min_messages", "warning");
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	rc = SPI_execute(statement, false, 0);
-	if (rc < 0)
-		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(rc));
-	SPI_finish();
+	/* the settings are those of the session on the other coordinator */
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, InvalidSnapshot);
+	(void) shard_own_sql_execute(statement, 0, 0, NULL);
+	shard_own_sql_end(&own);
 	AtEOXact_GUC(true, nestlevel);
 	PG_RETURN_VOID();
 }

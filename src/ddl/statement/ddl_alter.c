@@ -33,6 +33,7 @@
 #include "executor/spi.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "own_sql.h"
 #include "tcop/cmdtag.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -239,6 +240,7 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 {
 	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												  RelationGetRelationName(rel));
+	ShardOwnSql own;
 	StringInfoData sql;
 	bool		is_empty;
 	ListCell   *lc;
@@ -249,10 +251,8 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 				 errmsg("ADD COLUMN with a default that is computed row by row needs transaction isolation level READ COMMITTED"),
 				 errdetail("Table \"%s\" may have rows that this transaction does not see.", state->table->name),
 				 errhint("Begin the transaction with BEGIN ISOLATION LEVEL READ COMMITTED.")));
-	SPI_connect();
-	if (SPI_execute(psprintf("SELECT FROM %s LIMIT 1", name), false, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not read table \"%s\"", RelationGetRelationName(rel));
-	is_empty = SPI_processed == 0;
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, InvalidSnapshot);
+	is_empty = shard_own_sql_execute(psprintf("SELECT FROM %s LIMIT 1", name), SPI_OK_SELECT, 0, NULL) == 0;
 	if (!is_empty)
 	{
 		if (state->table->is_reference || has_update_triggers(rel))
@@ -267,10 +267,9 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 
 			appendStringInfo(&sql, "%s%s = DEFAULT", foreach_current_index(lc) > 0 ? ", " : "", column);
 		}
-		if (SPI_execute(sql.data, false, 0) != SPI_OK_UPDATE)
-			elog(ERROR, "could not fill the new columns of table \"%s\"", RelationGetRelationName(rel));
+		(void) shard_own_sql_execute(sql.data, SPI_OK_UPDATE, 0, NULL);
 	}
-	SPI_finish();
+	shard_own_sql_end(&own);
 }
 
 /* Changes the owner of partitions on the coordinator, and of tables on nodes where the role exists. */

@@ -264,8 +264,11 @@ note_left(const ShardDdlShard *shard)
 	ListCell   *lc;
 
 	foreach(lc, shard->stale)
-		(void) shard_own_sql_run(psprintf("INSERT INTO " SHARD_INTERNAL_SCHEMA ".left_shard VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-										  quote_literal_cstr(lfirst(lc)), quote_literal_cstr(shard->schema), quote_literal_cstr(shard->name)));
+	{
+		const ShardSqlParam params[] = {shard_sql_text(lfirst(lc)), shard_sql_text(shard->schema), shard_sql_text(shard->name)};
+
+		(void) shard_own_sql_run("INSERT INTO " SHARD_INTERNAL_SCHEMA ".left_shard VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", lengthof(params), params);
+	}
 }
 
 /* One DROP TABLE per node, since its tables may depend on each other. */

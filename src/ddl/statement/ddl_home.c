@@ -28,6 +28,7 @@
 #include "guc.h"
 #include "nodes/makefuncs.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
@@ -94,13 +95,12 @@ take_foreign_keys(CreateStmt *stmt)
 static void
 bring_home(Oid relid)
 {
-	Oid			type = REGCLASSOID;
-	Datum		value = ObjectIdGetDatum(relid);
+	ShardSqlParam param = shard_sql_oid(relid);
+	ShardOwnSql own;
 
-	SPI_connect();
-	if (SPI_execute_with_args("SELECT " SHARD_INTERNAL_SCHEMA ".bring_home($1)", 1, &type, &value, NULL, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not bring relation %u to its schema's node", relid);
-	SPI_finish();
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, InvalidSnapshot);
+	(void) shard_own_sql_execute("SELECT " SHARD_INTERNAL_SCHEMA ".bring_home($1)", SPI_OK_SELECT, 1, &param);
+	shard_own_sql_end(&own);
 }
 
 static void

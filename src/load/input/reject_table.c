@@ -22,6 +22,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -98,25 +99,31 @@ build_insert(Relation rel)
 {
 	return psprintf("INSERT INTO %s (load, line, \"column\", shard, sqlstate, message, raw) "
 					"SELECT $1, u.line, u.col, u.shard, u.sqlstate, u.message, u.raw "
-					"FROM unnest($2, $3, $4, $5, $6, $7) AS u(line, col, shard, sqlstate, message, raw)",
+					"FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4),"
+					" pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7)) AS u(line, col, shard, sqlstate, message, raw)",
 					quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 											   RelationGetRelationName(rel)));
 }
 
-static SPIPlanPtr
-prepare_insert(const char *sql)
+static Oid
+param_type(int param)
+{
+	return param == 0 ? INT8OID : param == COL_LINE + 1 ? INT8ARRAYOID : TEXTARRAYOID;
+}
+
+/* The parser finds out whether the INSERT is possible: types of the columns, rules, views. */
+static void
+check_insert(const char *sql)
 {
 	Oid			types[NCOLS + 1];
-	SPIPlanPtr	plan;
+	ShardOwnSql own;
 
-	types[0] = INT8OID;
-	types[COL_LINE + 1] = INT8ARRAYOID;
-	for (int i = COL_LINE + 1; i < NCOLS; i++)
-		types[i + 1] = TEXTARRAYOID;
-	plan = SPI_prepare(sql, NCOLS + 1, types);
-	if (plan == NULL)
+	for (int i = 0; i <= NCOLS; i++)
+		types[i] = param_type(i);
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, InvalidSnapshot);
+	if (SPI_prepare(sql, NCOLS + 1, types) == NULL)
 		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	return plan;
+	shard_own_sql_end(&own);
 }
 
 static int64
@@ -152,10 +159,7 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, in
 	/* The lock stays, so that the table is still the same when rows go in. */
 	table_close(rel, NoLock);
 
-	/* The parser finds out whether the INSERT is possible: types of the columns, rules, views. */
-	SPI_connect();
-	(void) prepare_insert(table->insert_sql);
-	SPI_finish();
+	check_insert(table->insert_sql);
 	table->load = load != 0 ? load : next_load();
 
 	table->batch_cxt = AllocSetContextCreate(cxt, "shardfdw rejected rows", ALLOCSET_DEFAULT_SIZES);
@@ -181,14 +185,14 @@ static void
 insert_batch(ShardRejectTable *table)
 {
 	MemoryContext oldcxt;
-	Datum		params[NCOLS + 1];
+	ShardSqlParam params[NCOLS + 1] = {0};
+	ShardOwnSql own;
 	int			lbound = 1;
-	int			rc;
 
 	if (table->nrows == 0)
 		return;
 	oldcxt = MemoryContextSwitchTo(table->batch_cxt);
-	params[0] = Int64GetDatum(table->load);
+	params[0] = shard_sql_int8(table->load);
 	for (int i = 0; i < NCOLS; i++)
 	{
 		ArrayType  *array;
@@ -199,14 +203,12 @@ insert_batch(ShardRejectTable *table)
 		else
 			array = construct_md_array(table->values[i], table->nulls[i], 1, &table->nrows, &lbound,
 									   TEXTOID, -1, false, TYPALIGN_INT);
-		params[i + 1] = PointerGetDatum(array);
+		params[i + 1] = (ShardSqlParam) {param_type(i + 1), PointerGetDatum(array), false};
 	}
 
-	SPI_connect();
-	rc = SPI_execute_plan(prepare_insert(table->insert_sql), params, NULL, false, 0);
-	if (rc < 0)
-		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(rc));
-	SPI_finish();
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, InvalidSnapshot);
+	(void) shard_own_sql_execute(table->insert_sql, 0, lengthof(params), params);
+	shard_own_sql_end(&own);
 
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextReset(table->batch_cxt);

@@ -33,6 +33,7 @@
 #include "executor/spi.h"
 #include "move/import/import_batch.h"
 #include "move/import/import_copy.h"
+#include "own_sql.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -476,8 +477,7 @@ keys_at_once(const ShardImportTable *table)
 static void
 run(const char *sql, int expected)
 {
-	if (SPI_execute(sql, false, 0) != expected)
-		elog(ERROR, "unexpected result of a statement of an import");
+	(void) shard_own_sql_execute(sql, expected, 0, NULL);
 }
 
 /* Is its row updated, in place of deleted and inserted again? */
@@ -817,18 +817,18 @@ name_here(const ShardImportTable *table)
 static void
 run_step(void (*step) (const ShardImportBatch *batch), const ShardImportBatch *batch)
 {
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	ShardOwnSql own;
+
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, GetTransactionSnapshot());
 	step(batch);
-	SPI_finish();
-	PopActiveSnapshot();
+	shard_own_sql_end(&own);
 }
 
 /* In one statement, since some may refer to others. */
 static void
 truncate_tables(const List *batches)
 {
+	ShardOwnSql own;
 	StringInfoData sql;
 	const ListCell *lc;
 
@@ -842,12 +842,9 @@ truncate_tables(const List *batches)
 	}
 	if (sql.len == 0)
 		return;
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, GetTransactionSnapshot());
 	run(sql.data, SPI_OK_UTILITY);
-	SPI_finish();
-	PopActiveSnapshot();
+	shard_own_sql_end(&own);
 }
 
 void

@@ -26,6 +26,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_operator.h"
 #include "commands/dbcommands.h"
+#include "compat.h"
 #include "conninfo.h"
 #include "executor/spi.h"
 #include "fault.h"
@@ -44,6 +45,7 @@
 #include "move/job/turn.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "pgstat.h"
 #include "remote/wire/error.h"
@@ -73,7 +75,6 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_start_import);
 
-#define IMPORT_TABLE SHARD_SCHEMA ".import_table(pg_catalog.regclass, pg_catalog.text, pg_catalog.text, pg_catalog.name, pg_catalog.text, pg_catalog.bool, pg_catalog.bool)"
 
 /* What an error leaves to do. */
 typedef enum ImportPhase
@@ -990,9 +991,10 @@ shardfdw_start_import(PG_FUNCTION_ARGS)
 	const char **keywords;
 	const char **values;
 
-	/* who may connect the server to others is what import_table() is granted for, and this one can be called by itself */
-	if (!DatumGetBool(DirectFunctionCall2(has_function_privilege_name, CStringGetTextDatum(IMPORT_TABLE), CStringGetTextDatum("EXECUTE"))))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, "import_table");
+	/* import_table() is granted to those who may connect the server to others */
+	shard_own_right_check("import_table");
+	if (!shard_class_ownercheck(args.converted, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.converted));
 	/* what is wrong with it is said at once; jsonb as text is one line */
 	shard_conninfo_parse(conninfo, GetUserId(), &keywords, &values);
 	PG_RETURN_INT64(shard_job_start(&args, psprintf("%s\n%s", plan, conninfo)));

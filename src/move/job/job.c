@@ -29,6 +29,7 @@
 #include "miscadmin.h"
 #include "move/job/job.h"
 #include "move/job/table.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "postmaster/bgworker.h"
@@ -51,7 +52,7 @@
 
 #define POLL_MS 50				/* how often a row that somebody waits for is read */
 #define DROP_PATIENCE_MS 2000	/* how long a caller waits for the old table to be dropped */
-#define KEPT_JOBS 1000			/* rows of ended jobs */
+#define KEPT_JOBS 1000			/* a role's job that has ended goes when so many others have begun after it, and then one of that role */
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
 PG_FUNCTION_INFO_V1(shardfdw_start_job);
@@ -119,27 +120,47 @@ shardfdw_job_is_running(PG_FUNCTION_ARGS)
 
 /* Writes the journal, in a transaction of its own, or as a part of the one that is open. */
 static void
-run_by_itself(const char *sql)
+run_by_itself(const char *sql, int nparams, const ShardSqlParam *params)
 {
 	bool		begun = IsTransactionState();
 
 	if (!begun)
 		StartTransactionCommand();
-	(void) shard_own_sql_run(sql);
+	(void) shard_own_sql_run(sql, nparams, params);
 	if (!begun)
 		CommitTransactionCommand();
 }
 
+/* params are $2 and the following of assignments. */
 static void
-update_row(int64 id, const char *assignments)
+update_row(int64 id, const char *assignments, int nparams, const ShardSqlParam *params)
 {
-	run_by_itself(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".job SET %s WHERE id = " INT64_FORMAT, assignments, id));
+	ShardSqlParam all[8] = {shard_sql_int8(id)};
+
+	Assert(nparams < lengthof(all));
+	for (int i = 0; i < nparams; i++)
+		all[i + 1] = params[i];
+	run_by_itself(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".job SET %s WHERE id = $1", assignments), nparams + 1, all);
 }
 
-static char *
-literal(const char *text)
+static ShardSqlParam
+oid_array(const Oid *oids, int n)
 {
-	return text ? quote_literal_cstr(text) : pstrdup("NULL");
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		values[i] = ObjectIdGetDatum(oids[i]);
+	return (ShardSqlParam) {OIDARRAYOID, PointerGetDatum(construct_array(values, n, OIDOID, sizeof(Oid), true, TYPALIGN_INT)), false};
+}
+
+static ShardSqlParam
+text_array(const char *const *texts, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		values[i] = CStringGetTextDatum(texts[i]);
+	return (ShardSqlParam) {TEXTARRAYOID, PointerGetDatum(construct_array(values, n, TEXTOID, -1, false, TYPALIGN_INT)), false};
 }
 
 int64
@@ -167,55 +188,52 @@ shard_job_link(const ShardJobArgs *args, char **plan)
 void
 shard_job_insert(const ShardJobRow *row)
 {
-	StringInfoData oids;
-	StringInfoData names;
+	const ShardSqlParam params[] = {
+		shard_sql_int8(row->id), shard_sql_text(row->kind), oid_array(row->relids, row->ntables), text_array(row->names, row->ntables),
+		shard_sql_text(row->source_name), shard_sql_text(row->target_name), shard_sql_text(row->mode),
+		shard_sql_text(GetUserNameFromId(row->userid, false)), shard_sql_int4(MyProcPid), shard_sql_int8(row->id - KEPT_JOBS)
+	};
 
-	initStringInfo(&oids);
-	initStringInfo(&names);
-	for (int i = 0; i < row->ntables; i++)
-	{
-		appendStringInfo(&oids, "%s%u", i > 0 ? "," : "", row->relids[i]);
-		appendStringInfo(&names, "%s%s", i > 0 ? "," : "", literal(row->names[i]));
-	}
-	run_by_itself(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".job WHERE state <> 'running' AND id <= " INT64_FORMAT
-						   "; INSERT INTO " SHARD_INTERNAL_SCHEMA ".job (id, kind, state, stage, tables, names, source, target, mode, role, pid, started)"
-						   " VALUES (" INT64_FORMAT ", '%s', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
-						   " %s, %s, '%s', %s, %d, pg_catalog.clock_timestamp())",
-						   row->id - KEPT_JOBS, row->id, row->kind, oids.data, names.data,
-						   literal(row->source_name), literal(row->target_name), row->mode,
-						   literal(GetUserNameFromId(row->userid, false)), MyProcPid));
+	run_by_itself("DELETE FROM " SHARD_INTERNAL_SCHEMA ".job WHERE state <> 'running' AND role = $8 AND id <= $10; "
+				  "INSERT INTO " SHARD_INTERNAL_SCHEMA ".job (id, kind, state, stage, tables, names, source, target, mode, role, pid, started)"
+				  " VALUES ($1, $2, 'running', 'starting', $3, $4, $5, $6, $7, $8, $9, clock_timestamp())", lengthof(params), params);
 }
 
 void
 shard_job_set_stage(int64 id, const char *stage)
 {
-	update_row(id, psprintf("stage = %s, waits_for = NULL", literal(stage)));
+	ShardSqlParam param = shard_sql_text(stage);
+
+	update_row(id, "stage = $2, waits_for = NULL", 1, &param);
 }
 
 void
 shard_job_set_nodes(int64 id, const char *source_name, const char *target_name)
 {
-	update_row(id, psprintf("source = %s, target = %s", literal(source_name), literal(target_name)));
+	const ShardSqlParam params[] = {shard_sql_text(source_name), shard_sql_text(target_name)};
+
+	update_row(id, "source = $2, target = $3", lengthof(params), params);
 }
 
 void
 shard_job_set_stage_here(int64 id, const char *stage)
 {
 	Assert(IsTransactionState());
-	update_row(id, psprintf("stage = %s, waits_for = NULL", literal(stage)));
+	shard_job_set_stage(id, stage);
 }
 
 void
 shard_job_set_tables_here(int64 id, const List *names)
 {
-	StringInfoData oids;
+	const char **texts = palloc(sizeof(char *) * Max(list_length(names), 1));
+	ShardSqlParam param;
 	const ListCell *lc;
 
 	Assert(IsTransactionState());
-	initStringInfo(&oids);
 	foreach(lc, names)
-		appendStringInfo(&oids, "%s%s::pg_catalog.regclass::pg_catalog.oid", oids.len > 0 ? ", " : "", literal(lfirst(lc)));
-	update_row(id, psprintf("tables = ARRAY[%s]", oids.data));
+		texts[foreach_current_index(lc)] = lfirst(lc);
+	param = text_array(texts, list_length(names));
+	update_row(id, "tables = $2::regclass[]::oid[]", 1, &param);
 }
 
 void
@@ -224,11 +242,13 @@ shard_job_set_progress(int64 id, ShardJobProgress *progress)
 	/* it is called again and again */
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw journal", ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	ShardSqlParam params[] = {
+		shard_sql_int8(progress->nrows), shard_sql_int8(progress->nbytes), shard_sql_int8(progress->nchanges), shard_sql_int8(progress->lag_bytes)
+	};
 
+	params[3].isnull = progress->lag_bytes < 0;
 	progress->noted_at = GetCurrentTimestamp();
-	update_row(id, psprintf("rows_copied = " INT64_FORMAT ", bytes_copied = " INT64_FORMAT ", changes_applied = " INT64_FORMAT ", lag_bytes = %s",
-							progress->nrows, progress->nbytes, progress->nchanges,
-							progress->lag_bytes < 0 ? "NULL" : psprintf(INT64_FORMAT, progress->lag_bytes)));
+	update_row(id, "rows_copied = $2, bytes_copied = $3, changes_applied = $4, lag_bytes = $5", lengthof(params), params);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
 }
@@ -236,24 +256,34 @@ shard_job_set_progress(int64 id, ShardJobProgress *progress)
 void
 shard_job_set_pause(int64 id, int64 pause_us)
 {
-	update_row(id, psprintf("write_pause = pg_catalog.make_interval(secs => %f)", pause_us / 1000000.0));
+	ShardSqlParam param = shard_sql_float8(pause_us / 1000000.0);
+
+	update_row(id, "write_pause = make_interval(secs => $2)", 1, &param);
 }
 
 void
 shard_job_set_waiting(int64 id, const char *waits_for)
 {
-	update_row(id, psprintf("waits_for = %s", literal(waits_for)));
+	ShardSqlParam param = shard_sql_text(waits_for);
+
+	update_row(id, "waits_for = $2", 1, &param);
 }
 
 void
 shard_job_end(int64 id, const ErrorData *error)
 {
 	if (error == NULL)
-		update_row(id, "state = 'done', stage = 'done', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp()");
+		update_row(id, "state = 'done', stage = 'done', waits_for = NULL, lag_bytes = NULL, ended = clock_timestamp()", 0, NULL);
 	else
-		update_row(id, psprintf("state = '%s', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp(), sqlstate = '%s', message = %s, detail = %s, hint = %s",
-								error->sqlerrcode == ERRCODE_QUERY_CANCELED ? "cancelled" : "failed",
-								unpack_sql_state(error->sqlerrcode), literal(error->message), literal(error->detail), literal(error->hint)));
+	{
+		const ShardSqlParam params[] = {
+			shard_sql_text(error->sqlerrcode == ERRCODE_QUERY_CANCELED ? "cancelled" : "failed"), shard_sql_text(unpack_sql_state(error->sqlerrcode)),
+			shard_sql_text(error->message), shard_sql_text(error->detail), shard_sql_text(error->hint)
+		};
+
+		update_row(id, "state = $2, waits_for = NULL, lag_bytes = NULL, ended = clock_timestamp(), sqlstate = $3, message = $4, detail = $5, hint = $6",
+				   lengthof(params), params);
+	}
 }
 
 /* ---------- reading ---------- */
@@ -522,7 +552,7 @@ shardfdw_wait_job(PG_FUNCTION_ARGS)
 	get_row(id, &row);
 	if (strcmp(row.state, "running") == 0)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_wait('wait_job', %s, %s)",
-								 literal(row.source), literal(row.mode)));
+								 row.source ? quote_literal_cstr(row.source) : "NULL", quote_literal_cstr(row.mode)));
 	PG_RETURN_TEXT_P(cstring_to_text(await(id, AWAIT_END)));
 }
 
@@ -624,6 +654,8 @@ take_shards(ArrayType *array, ShardJobArgs *args)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("relation %u is not a shard", nulls[i] ? InvalidOid : DatumGetObjectId(shards[i]))));
+		if (!shard_class_ownercheck(DatumGetObjectId(shards[i]), GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(DatumGetObjectId(shards[i])));
 		args->shards[i] = DatumGetObjectId(shards[i]);
 	}
 }
@@ -687,5 +719,6 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 	args.npieces = PG_GETARG_INT32(2);
 	args.online = PG_GETARG_BOOL(4);
 	args.verify = PG_GETARG_BOOL(5);
+	shard_own_right_check(args.npieces > 1 ? "split_shard" : args.nshards > 1 ? "merge_shards" : "move_shard");
 	PG_RETURN_INT64(shard_job_start(&args, OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(3))));
 }

@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "move/job/table.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "postmaster/interrupt.h"
 #include "remote/run/command.h"
 #include "remote/xact/twophase.h"
@@ -88,15 +89,14 @@ shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *a
 void
 shard_move_each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg)
 {
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(sql, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "unexpected result of: %s", sql);
-	for (uint64 i = 0; i < SPI_processed && take; i++)
+	ShardOwnSql own;
+	uint64		nrows;
+
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
+	nrows = shard_own_sql_execute(sql, SPI_OK_SELECT, 0, NULL);
+	for (uint64 i = 0; i < nrows && take; i++)
 		take(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, arg);
-	SPI_finish();
-	PopActiveSnapshot();
+	shard_own_sql_end(&own);
 }
 
 void

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "remote/pool/broadcast.h"
+#include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
@@ -277,9 +278,5 @@ shard_broadcast_ok(const ShardBroadcast *item, const char *tag)
 int
 shard_broadcast_sqlstate(const ShardBroadcast *item)
 {
-	const char *state = item->result ? PQresultErrorField(item->result, PG_DIAG_SQLSTATE) : NULL;
-
-	if (!item->done || !state || strlen(state) != 5)
-		return 0;
-	return MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]);
+	return item->done ? shard_error_sqlstate(item->result) : 0;
 }

@@ -113,7 +113,6 @@ shard_connection_keep_notice(void *arg, const PGresult *res)
 {
 	ShardConn  *conn = arg;
 	const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
-	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
 	ShardNotice *notice;
 	ShardNotice **last = &conn->notices;
 	int			len;
@@ -130,8 +129,7 @@ shard_connection_keep_notice(void *arg, const PGresult *res)
 		return;
 	notice->next = NULL;
 	notice->elevel = notice_level(res);
-	notice->sqlstate = sqlstate && strlen(sqlstate) == 5 ?
-		MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]) : 0;
+	notice->sqlstate = shard_error_sqlstate(res);
 	memcpy(notice->text, message, len);
 	notice->text[len] = '\0';
 	while (*last)

@@ -60,6 +60,17 @@ shard_error_clean_text(const char *text)
 	return copy;
 }
 
+int
+shard_error_sqlstate(const PGresult *res)
+{
+	const char *text = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
+
+	/* class 00 would tell the client that there was no error */
+	if (!text || strlen(text) != 5 || strspn(text, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 || strncmp(text, "00", 2) == 0)
+		return 0;
+	return MAKE_SQLSTATE(text[0], text[1], text[2], text[3], text[4]);
+}
+
 static ShardErrorHook error_hook = NULL;
 
 /* What a node said, copied out of libpq. */
@@ -152,14 +163,11 @@ is_about_row(int sqlstate)
 static void
 take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 {
-	const char *sqlstate = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *severity = res ? PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED) : NULL;
 	bool		lost = conn && PQstatus(conn->pg) != CONNECTION_OK;
 
-	if (sqlstate && strlen(sqlstate) == 5)
-		error->sqlstate = MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2],
-										sqlstate[3], sqlstate[4]);
-	else
+	error->sqlstate = shard_error_sqlstate(res);
+	if (error->sqlstate == 0)
 		error->sqlstate = ERRCODE_SYSTEM_ERROR;
 
 	/*
@@ -299,13 +307,12 @@ shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
 char *
 shard_error_message(const PGresult *res, const ShardConn *conn)
 {
-	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	int			sqlstate = shard_error_sqlstate(res);
 	ShardErrorNames names;
 
 	take_names(&names, res);
-	if (sqlstate && strlen(sqlstate) == 5)
-		(void) ask_hook(&names, MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
-						field(res, PG_DIAG_MESSAGE_DETAIL), conn);
+	if (sqlstate != 0)
+		(void) ask_hook(&names, sqlstate, field(res, PG_DIAG_MESSAGE_DETAIL), conn);
 	return names.message;
 }
 

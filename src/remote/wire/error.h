@@ -29,6 +29,9 @@ typedef bool (*ShardErrorHook) (Oid serverid, int sqlstate, const char *detail,
 								ShardErrorNames *names);
 extern void shard_error_set_hook(ShardErrorHook hook);
 
+/* The SQLSTATE of a node's message; 0 where res is NULL, or what the node sent is none. */
+extern int	shard_error_sqlstate(const PGresult *res);
+
 /*
  * Reports res (or, when NULL, the state of conn) at elevel: SQLSTATE, message,
  * detail, hint and context of the node, its constraint/table/column fields.  A

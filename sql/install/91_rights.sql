@@ -1,0 +1,81 @@
+-- Who may execute the functions of schema shardfdw_internal.
+
+-- Functions in SQL and PL/pgSQL run with the rights of their caller, and so does what they call: they let nobody do what
+-- the caller could not do with a statement. A function in C does what it wants. So none of these is for everybody, except
+-- those that are named below. t/rights_functions.pl says why for each.
+DO $$
+DECLARE
+	f pg_catalog.regprocedure;
+BEGIN
+	FOR f IN
+		SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+		JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e'
+		JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.oid = d.refobjid AND e.extname = 'shardfdw'
+		WHERE p.pronamespace::pg_catalog.regnamespace::text = 'shardfdw_internal' AND (l.lanname NOT IN ('sql', 'plpgsql') OR p.prosecdef)
+			AND p.prokind <> 'a'
+	LOOP
+		EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
+	END LOOP;
+END
+$$;
+
+-- Only compute, or read what the catalogs show to everybody.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.aggregates_of(oid, oid), shardfdw_internal.balance(double precision[], integer[], boolean[], double precision[], double precision),
+	shardfdw_internal.check_isolation(text), shardfdw_internal.check_owner_code(regclass, text), shardfdw_internal.checked_columns(text),
+	shardfdw_internal.checked_definition(text, regclass), shardfdw_internal.checked_part(text, text, text), shardfdw_internal.decided_identities(),
+	shardfdw_internal.default_collation(), shardfdw_internal.in_remote_transaction(), shardfdw_internal.is_cluster_coordinator(oid),
+	shardfdw_internal.is_cluster_node(oid), shardfdw_internal.is_reference(regclass), shardfdw_internal.is_trusted_node(oid),
+	shardfdw_internal.job_is_running(bigint), shardfdw_internal.key_default_reason(regclass, smallint), shardfdw_internal.needed(regclass[]),
+	shardfdw_internal.partial_aggregate_name(name), shardfdw_internal.schema_command(name), shardfdw_internal.scram_secret(text),
+	shardfdw_internal.server_mark(), shardfdw_internal.shard_group(regclass), shardfdw_internal.shard_groups()
+	TO PUBLIC;
+
+-- Show what the session, the caller, or everybody may know of connections and loads.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.all_connections(), shardfdw_internal.load_stats(), shardfdw_internal.node_counters(),
+	shardfdw_internal.session_connections()
+	TO PUBLIC;
+
+-- Ask nodes with the user mapping of the caller, who needs USAGE on their servers.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_copies(), shardfdw_internal.list_prepared(), shardfdw_internal.run_commands(name[], text[], text, boolean, text[]),
+	shardfdw_internal.settle_node(name), shardfdw_internal.settle_server(name)
+	TO PUBLIC;
+
+-- Check that the caller owns the object, or has the rights on the table for which something is locked.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, regprocedure), shardfdw_internal.copy_reference_rows(regclass, name[]),
+	shardfdw_internal.copy_shard_rows(regclass, name), shardfdw_internal.hold_shards(regclass), shardfdw_internal.lock_placements(text[], name, boolean),
+	shardfdw_internal.lock_schema(regnamespace), shardfdw_internal.lock_schemas(regclass), shardfdw_internal.make_objects_on_nodes(regclass, name[]), shardfdw_internal.note_left_shards(regclass),
+	shardfdw_internal.set_key_defaults(regclass, regclass[]), shardfdw_internal.set_placements(text[], name, name),
+	shardfdw_internal.set_shard_node(regclass, name), shardfdw_internal.start_conversion(oid, text), shardfdw_internal.take_turn(text, boolean)
+	TO PUBLIC;
+
+-- Check that the caller owns the table, and may execute the public function: move_shard(), split_shard(), merge_shards(),
+-- import_table(), create_restore_point().
+GRANT EXECUTE ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, text[], boolean, boolean),
+	shardfdw_internal.start_import(oid, text, text, boolean, boolean), shardfdw_internal.set_restore_point(text, oid[])
+	TO PUBLIC;
+
+-- Check that the job is the caller's; for others' jobs, wait only.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.ask_for_cut_over(bigint, boolean), shardfdw_internal.wait_move(bigint)
+	TO PUBLIC;
+
+-- Called by another coordinator, with the rights of the role of the same name.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.begin_following(text), shardfdw_internal.follow_coordinator(text, text, name, text[])
+	TO PUBLIC;
+
+-- Forgets only what nothing needs any more, whoever calls.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.forget_position(name)
+	TO PUBLIC;
+
+-- Writes the identity that the database has, whoever calls.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.store_identity()
+	TO PUBLIC;
+
+-- Trigger functions: an owner makes the triggers of reference tables.
+GRANT EXECUTE ON FUNCTION shardfdw_internal.send_reference_write(), shardfdw_internal.take_reference_turn()
+	TO PUBLIC;
+
+-- Only processes of the extension call these, as the bootstrap superuser.
+REVOKE ALL ON FUNCTION shardfdw_internal.forget_subscriptions(), shardfdw_internal.interrupt_subscription(oid), shardfdw_internal.note_subscription(oid, pg_lsn, bigint, bigint),
+	shardfdw_internal.note_subscription_copy(oid, oid, pg_lsn), shardfdw_internal.note_subscription_error(oid, text, boolean),
+	shardfdw_internal.note_subscription_ready(oid, pg_lsn), shardfdw_internal.release_subscription(oid), shardfdw_internal.take_subscription(oid)
+	FROM PUBLIC;

@@ -1,0 +1,109 @@
+# Who may execute what the extension has made: the functions of shardfdw_internal that everybody may call, each with its
+# reason; what they refuse; and what the extension makes on nodes.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2);
+
+# ---- schema shardfdw_internal -----------------------------------------------------------------------
+
+# Functions in SQL and PL/pgSQL have the rights of their caller. The others can do anything, so each has a reason.
+my %reasons = (
+	'only computes, or reads what the catalogs show to everybody' => [
+		qw(balance check_isolation checked_columns checked_definition checked_part default_collation partial_aggregate_name scram_secret),
+		qw(aggregates_of check_owner_code decided_identities in_remote_transaction is_cluster_coordinator is_cluster_node is_reference
+		  is_trusted_node job_is_running key_default_reason needed schema_command server_mark shard_group shard_groups)],
+	'shows connections, counters and the loads that the caller may see' => [qw(all_connections load_stats node_counters session_connections)],
+	'asks nodes with the user mapping of the caller' => [qw(apply_copies list_prepared run_commands settle_node settle_server)],
+	'checks ownership, or rights on the table' => [
+		qw(attach_partial_aggregate copy_reference_rows copy_shard_rows hold_shards lock_placements lock_schema lock_schemas
+		  make_objects_on_nodes note_left_shards set_key_defaults set_placements set_shard_node start_conversion take_turn)],
+	'checks ownership, and EXECUTE on the public function' => [qw(start_job start_import set_restore_point)],
+	'checks whose job it is' => [qw(ask_for_cut_over wait_move)],
+	'called by another coordinator, with the rights of the role of the same name' => [qw(begin_following follow_coordinator)],
+	'writes the identity that the database has, whoever calls' => ['store_identity'],
+	'forgets only what nothing needs any more' => ['forget_position'],
+	'trigger function' => [qw(send_reference_write take_reference_turn)]);
+my %reason_of = map { my $reason = $_; map { ($_ => $reason) } @{ $reasons{$reason} } } keys %reasons;
+
+my $of_extension = q{p.oid IN (SELECT objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND e.extname = 'shardfdw')};
+my @public = split /\n/, $c->safe_psql(qq{SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+	WHERE p.pronamespace = 'shardfdw_internal'::regnamespace AND $of_extension AND l.lanname NOT IN ('sql', 'plpgsql') AND p.prokind <> 'a'
+		AND has_function_privilege('pg_monitor', p.oid, 'EXECUTE') ORDER BY 1});
+is(join(' ', grep { !$reason_of{$_} } @public), '', 'functions that everybody may execute have a reason');
+my %is_public = map { ($_ => 1) } @public;
+is(join(' ', sort grep { !$is_public{$_} } keys %reason_of), '', 'all that have a reason may be executed');
+
+is($c->safe_psql(qq{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND $of_extension AND p.prosecdef}), '', 'no function has the rights of its owner');
+is($c->safe_psql(qq{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
+	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND $of_extension AND l.lanname IN ('sql', 'plpgsql') AND p.prokind = 'f'
+		AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp', 'standard_conforming_strings=on']}), '',
+	'functions in SQL and PL/pgSQL have a fixed search_path and read literals in one way');
+# procedures commit, so they cannot have settings; they call functions, by qualified names, and operators likewise
+is($c->safe_psql(qq{SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace IN ('shardfdw'::regnamespace, 'shardfdw_internal'::regnamespace)
+	AND $of_extension AND p.prokind = 'p' AND regexp_replace(p.prosrc, 'OPERATOR\\(pg_catalog\\.[^)]+\\)|#variable_conflict|:=', '', 'g') ~ '[=<>+*/~!@#%^&|`?]'}), '', 'procedures qualify operators');
+
+# ---- what a role without rights is refused ----------------------------------------------------------
+
+$c->safe_psql(q{CREATE TABLE t (k int PRIMARY KEY); SELECT shardfdw.shard_table('t', 'k', shards => 2); CREATE TABLE plain (k int PRIMARY KEY); CREATE TABLE r (k int PRIMARY KEY);
+	SELECT shardfdw.replicate_table('r'); CREATE ROLE nobody; CREATE SCHEMA own AUTHORIZATION nobody; SET ROLE nobody; CREATE TABLE own.mine (k int PRIMARY KEY)});
+my $jobs = $c->safe_psql('SELECT count(*) FROM shardfdw.jobs');
+for (
+	[ q{start_job(ARRAY['t_00'::regclass], (SELECT oid FROM pg_foreign_server WHERE srvname = 'node2'), 1, '{}', false, false)} => qr/42501.*must be owner of foreign table t_00/ ],
+	[ q{start_conversion('plain'::regclass, '{}')} => qr/42501.*must be owner of table plain/ ],
+	[ q{start_conversion('t'::regclass, '{}')} => qr/42501.*must be owner of table t/ ],
+	[ q{start_conversion('own.mine'::regclass, '{}')} => qr/42501.*role "nobody" may use no node/ ],
+	[ q{start_import('own.mine'::regclass, '{}', 'host=127.0.0.1', false, false)} => qr/42501.*permission denied for function import_table/ ],
+	[ q{set_restore_point('x', '{}')} => qr/42501.*permission denied for function create_restore_point/ ],
+	[ q{set_shard_node('t_00', 'node2')} => qr/42501/ ],
+	[ q{copy_shard_rows('t_00', 'node2')} => qr/42501/ ],
+	[ q{set_placements(ARRAY['t_00'], 'node1', 'node2')} => qr/42501/ ],
+	[ q{lock_placements(ARRAY['t_00'], 'node1', true)} => qr/42501/ ],
+	[ q{hold_shards('t')} => qr/42501/ ],
+	[ q{lock_schema('public')} => qr/42501/ ],
+	[ q{lock_schemas('t')} => qr/42501/ ],
+	[ q{make_objects_on_nodes('t', '{node1}')} => qr/42501/ ],
+	[ q{set_key_defaults('t', ARRAY['t_00'::regclass])} => qr/42501/ ],
+	[ q{copy_reference_rows('r', '{node1}')} => qr/42501/ ],
+	[ q{take_turn('r', false)} => qr/42501/ ],
+	[ q{settle_node('node1')} => qr/42501/ ],
+	[ q{run_commands('{node1}', '{SELECT 1}', 'autocommit')} => qr/42501/ ],
+	[ q{note_subscription_error(1, 'x', true)} => qr/42501.*permission denied for function/ ])
+{
+	my ($call, $error) = @$_;
+	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw_internal.$call;", $error, "refused: $call");
+}
+is($c->safe_psql('SELECT count(*) FROM shardfdw.jobs'), $jobs, 'no job has begun');
+
+# An owner needs what move_shard() and its like need.
+$c->safe_psql('ALTER TABLE t OWNER TO nobody; GRANT USAGE ON FOREIGN SERVER node1, node2 TO nobody');
+$c->psql_fails_like(qq{SET ROLE nobody; SELECT shardfdw_internal.start_job($_, false, false);}, qr/42501.*permission denied for function/, "an owner whom nobody has granted it: $_")
+  for q{ARRAY['t_00'::regclass], 1, 1, '{}'}, q{ARRAY['t_00'::regclass], 1, 2, '{}'}, q{ARRAY['t_00'::regclass, 't_01'], 1, 1, '{}'};
+
+# A role's jobs push none of another role out of the journal.
+$c->safe_psql(q{INSERT INTO shardfdw_internal.job (id, kind, state, stage, tables, names, mode, role, pid, started)
+	SELECT i, 'move', 'done', 'done', '{}', '{}', 'block', 'somebody', 1, now() FROM generate_series(-2000, -1999) i;
+	ALTER TABLE t OWNER TO CURRENT_USER});
+$c->safe_psql(q{SELECT shardfdw.move_shard('t_00', CASE (SELECT node FROM shardfdw.shards WHERE shard = 't_00') WHEN 'node1' THEN 'node2' ELSE 'node1' END, mode => 'block')});
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.jobs WHERE role = 'somebody'}), '2', 'jobs of another role stay in the journal');
+
+# ---- nodes ------------------------------------------------------------------------------------------
+
+# Partial aggregates are for all who aggregate; they call built-in functions alone.
+for my $i (1, 2)
+{
+	is($c->node_safe_psql($i, q{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p LEFT JOIN pg_aggregate a ON a.aggfnoid = p.oid
+		WHERE p.pronamespace::regnamespace::text LIKE 'shardfdw%' AND has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+			AND (p.prokind <> 'a' OR EXISTS (SELECT FROM unnest(ARRAY[a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn]) f
+				JOIN pg_proc c ON c.oid = f WHERE c.pronamespace <> 'pg_catalog'::regnamespace))}), '', "node $i: everybody may execute partial aggregates, which call built-in functions, and nothing else");
+	is($c->node_safe_psql($i, q{SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname LIKE 'shardfdw%' AND c.relkind IN ('r', 'v', 'S') AND has_table_privilege('pg_monitor', c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')}), '',
+		"node $i: no table of the extension is for everybody");
+}
+
+done_testing();
