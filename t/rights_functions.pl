@@ -15,15 +15,15 @@ my $c = ShardCluster->new(nodes => 2);
 my %reasons = (
 	'only computes, or reads what the catalogs show to everybody' => [
 		qw(balance check_isolation checked_columns checked_definition checked_part default_collation partial_aggregate_name scram_secret),
-		qw(aggregates_of check_owner_code decided_identities in_remote_transaction is_cluster_coordinator is_cluster_node is_reference
+		qw(aggregates_of check_owner_code decided_identities holds_job in_remote_transaction is_cluster_coordinator is_cluster_node is_reference
 		  is_trusted_node job_is_running key_default_reason needed schema_command server_mark shard_group shard_groups)],
 	'shows connections, counters and the loads that the caller may see' => [qw(all_connections load_stats node_counters session_connections)],
 	'asks nodes with the user mapping of the caller' => [qw(apply_copies list_prepared run_commands settle_node settle_server)],
 	'checks ownership, or rights on the table' => [
-		qw(attach_partial_aggregate copy_reference_rows copy_shard_rows hold_shards lock_placements lock_schema lock_schemas
+		qw(attach_partial_aggregate copy_reference_rows copy_shard_rows hold_shards lock_placements lock_schema lock_schemas lock_to_clear
 		  make_objects_on_nodes note_left_shards set_key_defaults set_placements set_shard_node start_conversion take_turn)],
 	'checks ownership, and EXECUTE on the public function' => [qw(start_job start_import set_restore_point)],
-	'checks whose job it is' => [qw(ask_for_cut_over wait_move)],
+	'checks whose job it is' => [qw(ask_for_cut_over claim_job wait_move)],
 	'called by another coordinator, with the rights of the role of the same name' => [qw(begin_following follow_coordinator)],
 	'writes the identity that the database has, whoever calls' => ['store_identity'],
 	'forgets only what nothing needs any more' => ['forget_position'],
@@ -67,6 +67,7 @@ for (
 	[ q{hold_shards('t')} => qr/42501/ ],
 	[ q{lock_schema('public')} => qr/42501/ ],
 	[ q{lock_schemas('t')} => qr/42501/ ],
+	[ q{lock_to_clear('t')} => qr/42501/ ],
 	[ q{make_objects_on_nodes('t', '{node1}')} => qr/42501/ ],
 	[ q{set_key_defaults('t', ARRAY['t_00'::regclass])} => qr/42501/ ],
 	[ q{copy_reference_rows('r', '{node1}')} => qr/42501/ ],

@@ -157,7 +157,7 @@ BEGIN
 	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
 	WHERE t.tgrelid = relation AND NOT t.tgisinternal
 		-- of a job that has died; the next one removes them
-		AND NOT (action = 'shard' AND t.tgname ~ '^shardfdw_note_')
+		AND NOT (action = 'shard' AND t.tgfoid = coalesce(to_regproc(shardfdw_internal.conversion_name(relation, 'note')), 0))
 		AND (t.tgconstraint <> 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)
 	ORDER BY t.tgname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN

@@ -100,7 +100,7 @@ UNION ALL SELECT 'problem', 0, format('has foreign key %s to %s on node %%s, whi
 UNION ALL SELECT 'problem', 0, format('is referred to by foreign key %s of %s on node %%s, which is not moved with it', quote_ident(f.conname), f.conrelid::regclass)
 	FROM t JOIN pg_constraint f ON f.confrelid = t.oid AND f.contype = 'f' JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE jsonb_build_array(n.nspname, c.relname)::text <> ALL ((TABLE move_group) || '{}'::text[])
-UNION ALL SELECT 'problem', 0, 'has triggers on node %s' FROM t WHERE t.is_renamed AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgname <> 'shardfdw_moved')
+UNION ALL SELECT 'problem', 0, 'has triggers on node %s' FROM t WHERE t.is_renamed AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'))
 UNION ALL SELECT 'problem', 0, format('needs the name %s, which is taken on node %%s', x.name) FROM t,
 	(SELECT t.name FROM t UNION ALL SELECT format('%I.%I', t.nspname, i.new_name) FROM t, i) x WHERE t.is_renamed AND (to_regclass(x.name) IS NOT NULL OR x.name = t.name AND to_regtype(x.name) IS NOT NULL)
 UNION ALL SELECT 'problem', 0, format('has statistics object %s on node %%s, whose definition cannot be read', s.new_name) FROM s WHERE NOT starts_with(s.definition, s.prefix) OR right(s.definition, length(s.suffix)) <> s.suffix
@@ -150,9 +150,9 @@ UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', (TABL
 -- what is made when it has its name
 UNION ALL SELECT 'finish', 20, format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', t.name, k.conname, k.definition, CASE WHEN k.convalidated THEN ' NOT VALID' ELSE '' END)
 	FROM t, k WHERE k.contype = 'f'
-UNION ALL SELECT 'finish', 21, pg_get_triggerdef(g.oid) FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgname <> 'shardfdw_moved'
+UNION ALL SELECT 'finish', 21, pg_get_triggerdef(g.oid) FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$')
 UNION ALL SELECT 'finish', 22, format('ALTER TABLE %s %s TRIGGER %I', t.name, CASE g.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, g.tgname)
-	FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'O' AND g.tgname <> 'shardfdw_moved'
+	FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'O' AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$')
 UNION ALL SELECT 'finish', 23, concat_ws(' ', format('CREATE POLICY %I ON %s', p.polname, t.name), CASE WHEN p.polpermissive THEN 'AS PERMISSIVE' ELSE 'AS RESTRICTIVE' END,
 		CASE p.polcmd WHEN 'r' THEN 'FOR SELECT' WHEN 'a' THEN 'FOR INSERT' WHEN 'w' THEN 'FOR UPDATE' WHEN 'd' THEN 'FOR DELETE' ELSE 'FOR ALL' END,
 		'TO ' || (SELECT string_agg(CASE x WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x)) END, ', ') FROM unnest(p.polroles) x),

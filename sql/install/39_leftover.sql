@@ -57,7 +57,7 @@ BEGIN
 	IF t.side = 'target' AND pg_catalog.obj_description(t.oid, 'pg_class') = %1$L THEN
 		EXECUTE t.finish;
 	END IF;
-	IF t.side = 'source' AND EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = t.oid AND g.tgname = 'shardfdw_moved') THEN
+	IF t.side = 'source' AND EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = t.oid AND g.tgname = 'shardfdw_moved' AND g.tgfoid IN (SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %1$L)) THEN
 		EXECUTE pg_catalog.format('DROP TRIGGER shardfdw_moved ON %%s', t.name);
 	END IF;
 	IF t.side = 'source' AND t.identity IS NOT NULL AND t.relreplident = 'f' THEN
@@ -94,7 +94,7 @@ BEGIN
 			ELSIF NOT t.placed AND t.identity IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(t.name) AND c.relreplident = 'f') THEN
 				-- it has not moved, and its foreign table has been dropped or detached: the table stays, as that leaves it
 				EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
-			ELSIF t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved')
+			ELSIF t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND g.tgfoid IN (SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %1$L))
 				OR t.placed AND t.identity IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.relation AND c.relreplident = 'f') THEN
 				RAISE EXCEPTION 'table %% is in use', t.name;
 			END IF;
@@ -123,7 +123,7 @@ CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
 AS $$
 	SELECT coalesce((SELECT q.ok AND (q.fields)[1] = 't' FROM (
 		SELECT s.srvname, format($query$SELECT bool_and(to_regclass(x.name) IS NOT NULL AND NOT EXISTS (
-				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND g.tgname = 'shardfdw_moved')) FROM unnest(%L::text[]) x(name)$query$, n.names) AS command
+				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'))) FROM unnest(%L::text[]) x(name)$query$, n.names) AS command
 		FROM (SELECT array_agg(t->>'name') FILTER (WHERE t->>'side' = 'source') AS own, array_agg(t->>'name') AS names FROM jsonb_array_elements(note->'tables') t) a
 		-- the note of a target alone has the names that the source has
 		CROSS JOIN LATERAL (SELECT coalesce(a.own, a.names) AS names, (CASE WHEN a.own IS NULL THEN note->>'other' ELSE note->>'server' END)::oid AS server) n

@@ -301,18 +301,27 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
 	'Writes the commands that make a table''s foreign keys to reference tables on its shards, where they refer to the copies. Returns what stands before and after the name of the shard.';
 
-CREATE FUNCTION shardfdw_internal.checksum_query(relation regclass, compare_rows boolean) RETURNS text
+CREATE FUNCTION shardfdw_internal.stored_rows(table_name text) RETURNS text
+	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+	-- The caller may be a superuser, and the owner of the table may put a view with functions of his in its place at any time. The parser
+	-- refuses TABLESAMPLE for anything but a table, and locks what it has looked at.
+	SELECT format('ONLY %s TABLESAMPLE system (100)', table_name)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.stored_rows(text) IS
+	'Writes the FROM item that reads all rows of a table, and of nothing else. table_name: qualified and quoted, perhaps with an alias. Returns its text.';
+
+CREATE FUNCTION shardfdw_internal.checksum_query(relation regclass, schema_name name, table_name name, compare_rows boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- a sum, since rows have no order
-	SELECT format('SELECT count(*), %s FROM ONLY %I.%I', CASE WHEN compare_rows THEN
-			(SELECT format('coalesce(sum(hashtextextended(ROW(%s)::text, 0)), 0)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
+	-- A sum, since rows have no order. An anonymous row has no casts of users, unlike the type of the table; output functions are superusers'.
+	SELECT format('SELECT count(*), %s FROM %s', CASE WHEN compare_rows THEN
+			(SELECT format('coalesce(sum(hashtextextended((ROW(%s)::text) COLLATE "C", 0)), 0)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
 			 FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped)
-			ELSE '0' END, n.nspname, c.relname)
-	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
+			ELSE '0' END, shardfdw_internal.stored_rows(format('%I.%I', schema_name, table_name)))
 $$;
-COMMENT ON FUNCTION shardfdw_internal.checksum_query(regclass, boolean) IS
-	'Writes the query, to be run here and on nodes, by which copies of a table are compared. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
+COMMENT ON FUNCTION shardfdw_internal.checksum_query(regclass, name, name, boolean) IS
+	'Writes the query, to be run here and on nodes, by which copies of a table are compared; it calls nobody''s functions. schema_name, table_name: of the copy. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
 
 CREATE FUNCTION shardfdw_internal.different_copies(relation regclass, nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, detail text)
@@ -320,7 +329,7 @@ CREATE FUNCTION shardfdw_internal.different_copies(relation regclass, nodes name
 AS $$
 #variable_conflict use_column
 DECLARE
-	question CONSTANT text := shardfdw_internal.checksum_query(relation, compare_rows);
+	question CONSTANT text := (SELECT shardfdw_internal.checksum_query(c.oid, n.nspname, c.relname, compare_rows) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
 	nrows bigint;
 	checksum numeric;
 BEGIN

@@ -86,7 +86,7 @@ DECLARE
 	noted text[];
 	n bigint;
 BEGIN
-	IF TG_NAME = 'shardfdw_copied' THEN
+	IF TG_RELID = %1$L::regclass THEN
 		IF EXISTS (SELECT FROM %1$s WHERE xact = pg_current_xact_id()) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s was changed, and its copies were not', shard),
 				HINT = 'Change the rows of the sharded table on its coordinator.';
@@ -101,7 +101,8 @@ BEGIN
 		DELETE FROM %1$s WHERE xact = pg_current_xact_id();
 		RETURN NULL;
 	END IF;
-	IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = TG_RELID AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND NOT starts_with(t.tgname::text, 'shardfdw_copy_'))
+	IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = TG_RELID AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+			AND t.tgfoid <> (SELECT own.tgfoid FROM pg_trigger own WHERE own.tgrelid = TG_RELID AND own.tgname = TG_NAME))
 		OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = TG_RELID) OR (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = TG_RELID) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has copies, and triggers, rules or row security of its own', shard),
 			DETAIL = 'What they do would not be done to the copies.', HINT = 'Drop them, and make triggers and policies of the sharded table on its coordinator.';
@@ -282,6 +283,7 @@ DECLARE
 	schema_name CONSTANT name := shardfdw_internal.shard_schema(relation);
 	names CONSTANT name[] := ARRAY(SELECT c.relname FROM unnest(shards) WITH ORDINALITY s(oid, ord) JOIN pg_class c ON c.oid = s.oid ORDER BY s.ord);
 	distinct_nodes CONSTANT name[] := ARRAY(SELECT DISTINCT n FROM unnest(nodes) n);
+	index_first CONSTANT boolean := shardfdw_internal.index_before_rows(relation);
 	table_options text;
 	made record;
 BEGIN
@@ -294,16 +296,23 @@ BEGIN
 	IF table_options IS NOT NULL THEN
 		PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, ARRAY['ALTER TABLE '], ARRAY[format(' SET (%s)', table_options)]);
 	END IF;
+	IF index_first THEN
+		PERFORM shardfdw_internal.index_shards(relation, names, nodes);
+	END IF;
+	PERFORM shardfdw_internal.check_owner_code(relation, 'copy');
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(relation, 'copy', schema_name, names, nodes);
 	FOR i IN 1 .. cardinality(shards)
 	LOOP
 		PERFORM shardfdw_internal.copy_shard_rows(shards[i], nodes[i]);
 	END LOOP;
-	PERFORM shardfdw_internal.index_shards(relation, names, nodes);
+	IF NOT index_first THEN
+		PERFORM shardfdw_internal.index_shards(relation, names, nodes);
+	END IF;
 	PERFORM shardfdw_internal.note_placements(relation, shards, nodes);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_placements(regclass, regclass[], name[]) IS
-	'Makes copies of some shards of a table, which is locked, on a node each. Returns nothing; raises the node''s error.';
+	'Makes copies of some shards of a table, which is locked, on a node each. Returns nothing; raises insufficient_privilege as check_owner_code() does, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.note_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -757,7 +766,7 @@ BEGIN
 	), answers AS MATERIALIZED (
 		SELECT q.command, (q.fields)[1]::bigint AS n, (q.fields)[2]::numeric AS hash
 		FROM (SELECT array_agg(p.node ORDER BY p.number) AS nodes, array_agg(p.shard::text ORDER BY p.number) AS labels,
-				array_agg(format('SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM ONLY %I.%I t', p.schema_name, p.shard_name) ORDER BY p.number) AS commands
+				array_agg(shardfdw_internal.checksum_query(compare_copies.relation, p.schema_name, p.shard_name, true) ORDER BY p.number) AS commands
 			  FROM placed p) x
 		CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', labels => x.labels) q
 	)

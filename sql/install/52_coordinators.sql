@@ -234,8 +234,8 @@ BEGIN
 	IF peers = '{}' THEN
 		RETURN;
 	END IF;
-	SELECT q.node INTO taken FROM shardfdw_internal.run_commands(peers, array_fill(format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM ONLY %s)',
-		qualified, qualified), ARRAY[cardinality(peers)]), 'write', labels => array_fill(qualified, ARRAY[cardinality(peers)])) q
+	SELECT q.node INTO taken FROM shardfdw_internal.run_commands(peers, array_fill(format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM %s)',
+		qualified, shardfdw_internal.stored_rows(qualified)), ARRAY[cardinality(peers)]), 'write', labels => array_fill(qualified, ARRAY[cardinality(peers)])) q
 	WHERE (q.fields)[1] = 't' LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -23,7 +23,7 @@ $$;
 GRANT EXECUTE ON FUNCTION shardfdw_internal.aggregates_of(oid, oid), shardfdw_internal.balance(double precision[], integer[], boolean[], double precision[], double precision),
 	shardfdw_internal.check_isolation(text), shardfdw_internal.check_owner_code(regclass, text), shardfdw_internal.checked_columns(text),
 	shardfdw_internal.checked_definition(text, regclass), shardfdw_internal.checked_part(text, text, text), shardfdw_internal.decided_identities(),
-	shardfdw_internal.default_collation(), shardfdw_internal.in_remote_transaction(), shardfdw_internal.is_cluster_coordinator(oid),
+	shardfdw_internal.default_collation(), shardfdw_internal.holds_job(bigint), shardfdw_internal.in_remote_transaction(), shardfdw_internal.is_cluster_coordinator(oid),
 	shardfdw_internal.is_cluster_node(oid), shardfdw_internal.is_reference(regclass), shardfdw_internal.is_trusted_node(oid),
 	shardfdw_internal.job_is_running(bigint), shardfdw_internal.key_default_reason(regclass, smallint), shardfdw_internal.needed(regclass[]),
 	shardfdw_internal.partial_aggregate_name(name), shardfdw_internal.schema_command(name), shardfdw_internal.scram_secret(text),
@@ -43,7 +43,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_copies(), shardfdw_internal.li
 -- Check that the caller owns the object, or has the rights on the table for which something is locked.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, regprocedure), shardfdw_internal.copy_reference_rows(regclass, name[]),
 	shardfdw_internal.copy_shard_rows(regclass, name), shardfdw_internal.hold_shards(regclass), shardfdw_internal.lock_placements(text[], name, boolean),
-	shardfdw_internal.lock_schema(regnamespace), shardfdw_internal.lock_schemas(regclass), shardfdw_internal.make_objects_on_nodes(regclass, name[]), shardfdw_internal.note_left_shards(regclass),
+	shardfdw_internal.lock_schema(regnamespace), shardfdw_internal.lock_schemas(regclass), shardfdw_internal.lock_to_clear(regclass), shardfdw_internal.make_objects_on_nodes(regclass, name[]), shardfdw_internal.note_left_shards(regclass),
 	shardfdw_internal.set_key_defaults(regclass, regclass[]), shardfdw_internal.set_placements(text[], name, name),
 	shardfdw_internal.set_shard_node(regclass, name), shardfdw_internal.start_conversion(oid, text), shardfdw_internal.take_turn(text, boolean)
 	TO PUBLIC;
@@ -55,7 +55,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, 
 	TO PUBLIC;
 
 -- Check that the job is the caller's; for others' jobs, wait only.
-GRANT EXECUTE ON FUNCTION shardfdw_internal.ask_for_cut_over(bigint, boolean), shardfdw_internal.wait_move(bigint)
+GRANT EXECUTE ON FUNCTION shardfdw_internal.ask_for_cut_over(bigint, boolean), shardfdw_internal.claim_job(bigint, integer), shardfdw_internal.wait_move(bigint)
 	TO PUBLIC;
 
 -- Called by another coordinator, with the rights of the role of the same name.

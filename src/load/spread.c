@@ -175,7 +175,8 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 					 " THEN 'foreign keys between shards' END",
 					 events,
 	/* those of shards with copies do nothing for what the load itself sends to the copies */
-					 map->has_copies ? " AND NOT starts_with(t.tgname::text, 'shardfdw_copy_')" : "");
+					 map->has_copies ? " AND NOT EXISTS (SELECT FROM pg_proc f, pg_class c WHERE f.oid = t.tgfoid AND c.oid = t.tgrelid"
+					 " AND f.pronamespace = c.relnamespace AND f.proname = 'shardfdw_notes_' || md5(c.relname))" : "");
 	return sql.data;
 }
 

@@ -68,6 +68,9 @@ shardfdw_lock_to_clear(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 
+	/* others must not queue behind a lock that is refused then */
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && !shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 	if (TransactionIdIsValid(locked_by) && locked_by == GetTopTransactionIdIfAny())
 	{
 		if (!ConditionalLockRelationOid(relid, AccessExclusiveLock))
