@@ -465,7 +465,8 @@ shard_conninfo_parse(const char *conninfo, Oid userid, const char ***keywords_ou
 	{
 		if (o->val == NULL || o->val[0] == '\0' || find_option(o->keyword) == NULL || strcmp(o->keyword, "replication") == 0)
 			continue;
-		if (shard_conninfo_is_superuser_option(o->keyword))
+		/* certificates in the server's files are not the user's, as in user mappings */
+		if (shard_conninfo_is_superuser_option(o->keyword) || strcmp(o->keyword, "sslcert") == 0 || strcmp(o->keyword, "sslkey") == 0)
 			denied = pstrdup(o->keyword);
 		keywords[n] = pstrdup(o->keyword);
 		values[n++] = pstrdup(o->val);

@@ -79,6 +79,14 @@ for (
 	my ($call, $error) = @$_;
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw_internal.$call;", $error, "refused: $call");
 }
+# Public functions that change something.
+for my $call (q{shard_table('plain', 'k')}, q{shard_table('plain', 'k', mode => 'online')}, q{unshard_table('t')}, q{unshard_table('t', mode => 'online')}, q{replicate_table('plain')},
+	q{unreplicate_table('r')}, q{create_shard('t', 'x', 'FROM (1) TO (2)', 'node1')}, q{set_shard_schema('t', 'public')}, q{distribute_schema('public', 'node1')},
+	q{undistribute_schema('public')}, q{compare_copies('t')}, q{query_nodes('{node1}', '{SELECT 1}', 'autocommit')}, q{distribute_aggregate('sum(int)'::regprocedure)},
+	q{move_shard('t_00', 'node2')}, q{split_shard('t_00')}, q{add_node('node9', 'localhost')}, q{disable_node('node1')})
+{
+	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw.$call;", qr/42501/, "refused: $call");
+}
 is($c->safe_psql('SELECT count(*) FROM shardfdw.jobs'), $jobs, 'no job has begun');
 
 # An owner needs what move_shard() and its like need.

@@ -4,8 +4,10 @@
 use strict;
 use warnings;
 
+use ProtocolProxy;
 use ShardCluster;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $c = ShardCluster->new(
 	nodes            => 3,
@@ -97,5 +99,29 @@ $c->safe_psql(q{GRANT EXECUTE ON FUNCTION shardfdw.add_node TO mallory});
 is($c->safe_psql('SELECT in_cluster FROM shardfdw.nodes WHERE name = $$a_trap$$'), 't', 'once its owner may add nodes');
 $c->safe_psql(q{SELECT shardfdw.replicate_table('r_postgres'); SELECT shardfdw.replicate_table('r_alice'); INSERT INTO r_postgres VALUES (2, 2)});
 is($c->node_safe_psql(3, 'SELECT count(*) FROM r_postgres'), '2', 'it has copies and gets what is written');
+
+# A private server that does not answer after the login keeps recovery of other databases waiting only for a moment.
+my $proxy = ProtocolProxy->new(port => $c->node(3)->port);
+$proxy->arm(from => 'node', type => 'Z', action => 'hang');
+$c->safe_psql('CREATE DATABASE later');
+$c->coordinator->safe_psql('later', "CREATE EXTENSION shardfdw; SELECT shardfdw.add_node('node1', '$_->[0]', $_->[1], 'postgres')") for [ $c->node_address(1) ];
+my $prefix = $c->coordinator->safe_psql('later', q{SELECT format('shardfdw:%s:%s:%s:%s:', system_identifier, database, identity, (extract(epoch FROM now() + interval '1 hour') * 1000000)::bigint)
+	FROM shardfdw_internal.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
+$c->safe_psql(q{CREATE ROLE sleepy; GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO sleepy; SET ROLE sleepy;
+	CREATE SERVER asleep FOREIGN DATA WRAPPER shardfdw OPTIONS (host '127.0.0.1', port '} . $proxy->port . q{', dbname 'postgres', connect_timeout '0')});
+$c->safe_psql(q{CREATE USER MAPPING FOR sleepy SERVER asleep OPTIONS (user 'postgres', password_required 'false')});
+for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+{
+	last if $proxy->fired;
+	usleep(100_000);
+}
+my $worker = q{SELECT string_agg(pid::text, ',') FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery worker' AND datname = 'postgres'};
+my $hangs = $c->safe_psql($worker);
+my $xid = $c->coordinator->safe_psql('later', 'SELECT pg_current_xact_id()');
+$c->node_safe_psql(1, "CREATE TABLE probe (id int); BEGIN; INSERT INTO probe VALUES (1); PREPARE TRANSACTION '$prefix$xid:65536'");
+ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE '%$xid:65536'", 1), 'another database is recovered');
+is($c->safe_psql($worker), $hangs, 'while the process that waits for the server goes on');
+like($hangs, qr/\A\d+\z/, 'there is one');
+$proxy->clear;
 
 done_testing();

@@ -31,6 +31,7 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "open_table.h"
 #include "reference/reference_send.h"
 #include "reference/reference_turn.h"
 #include "utils/acl.h"
@@ -289,7 +290,7 @@ shardfdw_is_reference(PG_FUNCTION_ARGS)
 Datum
 shardfdw_copy_reference_rows(PG_FUNCTION_ARGS)
 {
-	Relation	rel = table_open(PG_GETARG_OID(0), ShareRowExclusiveLock);
+	Relation	rel = shard_open_table(PG_GETARG_OID(0), ShareRowExclusiveLock);
 	List	   *nodes = NIL;
 	Datum	   *names;
 	bool	   *nulls;

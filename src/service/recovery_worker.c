@@ -3,12 +3,14 @@
  *	  Recovery of interrupted commits by background workers.
  *
  *	 launcher	knows the databases; every shardfdw.recovery_interval it starts,
- *				one after the other, for each that has the extension, a
+ *				one after the other, for each that has the extension and no worker yet, a
  *	 worker		which does recover_prepared_transactions() once for each user who has a mapping to a
  *				node, as that user, and ends
  *
  * A worker connects to nodes with the same mappings that sessions use, so it can settle
- * what they prepared, and nobody gets more rights.
+ * what they prepared, and nobody gets more rights.  A server that does not answer delays a worker by up to
+ * SHARD_COMMAND_SETTLE_MS for each question, and any role may own such a server.  So users of the cluster's nodes
+ * come before owners of private servers, and the launcher goes on with other databases.
  *
  * Only for libraries in shared_preload_libraries.  Only a worker in a database can find
  * out whether it has the extension; databases without it are asked again every
@@ -53,10 +55,12 @@
 
 #define RETRY_ROUNDS 10			/* databases without the extension are asked so seldom */
 #define LAUNCHER_RESTART_S 10
+#define PATIENCE_MS 2000		/* the launcher does not wait for a worker for longer, while other databases are due */
 
-/* What the worker of the moment has found out; the launcher reads it when it has ended. */
+/* What the worker that was started last has found out. */
 typedef struct RecoveryShared
 {
+	Oid			database;		/* which one that is: an earlier one may still run */
 	bool		has_extension;
 } RecoveryShared;
 
@@ -65,6 +69,7 @@ typedef struct WatchedDatabase
 {
 	Oid			oid;
 	int			rounds_to_wait; /* until it is asked again */
+	BackgroundWorkerHandle *worker; /* that runs there; NULL: none */
 	bool		seen;			/* still there */
 } WatchedDatabase;
 
@@ -75,31 +80,36 @@ extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
 
 /* ---------- worker ---------- */
 
-/* The users who have a mapping to a node of this database.  OidList; memory: cxt. */
+/* The users who have a mapping to a node of this database, those of the cluster's nodes first.  OidList; memory: cxt. */
 static List *
 find_users(MemoryContext cxt)
 {
 	Relation	mappings = table_open(UserMappingRelationId, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(mappings, InvalidOid, false, NULL, 0, NULL);
 	List	   *users = NIL;
+	List	   *owners = NIL;
 	HeapTuple	tuple;
+	MemoryContext oldcxt;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_user_mapping form = (Form_pg_user_mapping) GETSTRUCT(tuple);
-		MemoryContext oldcxt;
 
 		if (!shard_option_is_our_server(form->umserver))
 			continue;
 		oldcxt = MemoryContextSwitchTo(cxt);
 		/* the mapping of PUBLIC serves anybody, and on a private server its owner */
-		users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser :
-									   shard_node_in_cluster(form->umserver) ? BOOTSTRAP_SUPERUSERID :
-									   GetForeignServer(form->umserver)->owner);
+		if (shard_node_in_cluster(form->umserver))
+			users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser : BOOTSTRAP_SUPERUSERID);
+		else
+			owners = list_append_unique_oid(owners, OidIsValid(form->umuser) ? form->umuser : GetForeignServer(form->umserver)->owner);
 		MemoryContextSwitchTo(oldcxt);
 	}
 	systable_endscan(scan);
 	table_close(mappings, AccessShareLock);
+	oldcxt = MemoryContextSwitchTo(cxt);
+	users = list_concat_unique_oid(users, owners);
+	MemoryContextSwitchTo(oldcxt);
 	return users;
 }
 
@@ -171,6 +181,7 @@ shard_recovery_worker_main(Datum arg)
 	List	   *users = NIL;
 	List	   *outcomes = NIL;
 	ListCell   *lc;
+	bool		has_extension;
 
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
@@ -179,8 +190,10 @@ shard_recovery_worker_main(Datum arg)
 	cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw recovery", ALLOCSET_DEFAULT_SIZES);
 
 	StartTransactionCommand();
-	shared->has_extension = OidIsValid(get_extension_oid("shardfdw", true));
-	if (shared->has_extension && shard_version_check_noerror())
+	has_extension = OidIsValid(get_extension_oid("shardfdw", true));
+	if (shared->database == MyDatabaseId)
+		shared->has_extension = has_extension;
+	if (has_extension && shard_version_check_noerror())
 		users = find_users(cxt);
 	CommitTransactionCommand();
 
@@ -243,18 +256,50 @@ refresh_databases(List *watched, MemoryContext cxt)
 		if (!database->seen)
 		{
 			watched = foreach_delete_current(watched, lc);
+			if (database->worker)
+				pfree(database->worker);
 			pfree(database);
 		}
 	}
 	return watched;
 }
 
-/* Runs a worker in the database, and waits for its end. */
+/* Has the worker in the database ended, or does it within ms? */
+static bool
+has_ended(WatchedDatabase *database, int ms)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
+
+	while (database->worker)
+	{
+		pid_t		pid;
+		BgwHandleStatus status = GetBackgroundWorkerPid(database->worker, &pid);
+		long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+
+		if (status == BGWH_POSTMASTER_DIED)
+			proc_exit(1);
+		if (status == BGWH_STOPPED)
+		{
+			pfree(database->worker);
+			database->worker = NULL;
+			break;
+		}
+		if (left_ms <= 0)
+			return false;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left_ms, shard_wait_event(SHARD_WAIT_RECOVERY));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
+/* Runs a worker in the database, and waits some time for its end.  Memory: cxt. */
 static void
-run_worker(WatchedDatabase *database)
+run_worker(WatchedDatabase *database, MemoryContext cxt)
 {
 	BackgroundWorker worker = {0};
-	BackgroundWorkerHandle *handle;
+	MemoryContext oldcxt;
+	bool		registered;
 
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -267,17 +312,20 @@ run_worker(WatchedDatabase *database)
 	strlcpy(worker.bgw_type, "shardfdw recovery worker", sizeof(worker.bgw_type));
 
 	/* a worker that cannot connect (the database is being dropped) leaves this as it is */
+	shared->database = database->oid;
 	shared->has_extension = false;
-	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+	oldcxt = MemoryContextSwitchTo(cxt);
+	registered = RegisterDynamicBackgroundWorker(&worker, &database->worker);
+	MemoryContextSwitchTo(oldcxt);
+	if (!registered)
 	{
+		database->worker = NULL;
 		ereport(LOG,
 				(errmsg("no background worker is free for recovery"),
 				 errhint("Increase max_worker_processes.")));
 		return;
 	}
-	if (WaitForBackgroundWorkerShutdown(handle) == BGWH_POSTMASTER_DIED)
-		proc_exit(1);
-	database->rounds_to_wait = shared->has_extension ? 0 : RETRY_ROUNDS - 1;
+	database->rounds_to_wait = !has_ended(database, PATIENCE_MS) || shared->has_extension ? 0 : RETRY_ROUNDS - 1;
 }
 
 /* Runs a worker in each database that is due.  Returns the databases. */
@@ -291,10 +339,12 @@ run_round(List *watched, MemoryContext cxt)
 	{
 		WatchedDatabase *database = lfirst(lc);
 
+		if (!has_ended(database, 0))
+			continue;
 		if (database->rounds_to_wait > 0)
 			database->rounds_to_wait--;
 		else
-			run_worker(database);
+			run_worker(database, cxt);
 	}
 	return watched;
 }

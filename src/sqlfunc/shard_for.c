@@ -14,6 +14,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "nodes/makefuncs.h"
+#include "open_table.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
@@ -112,11 +113,7 @@ shardfdw_shard_for(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	relid = PG_GETARG_OID(0);
 
-	parent = try_table_open(relid, AccessShareLock);
-	if (parent == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+	parent = shard_open_table(relid, AccessShareLock);
 	map = parent->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? shard_route_pin(parent, &partdesc) : NULL;
 	if (map == NULL)
 		ereport(ERROR,

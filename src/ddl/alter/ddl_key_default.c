@@ -22,6 +22,7 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "open_table.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
 #include "utils/acl.h"
@@ -171,7 +172,7 @@ shard_key_default_set(const ShardDdlTable *table, const List *attnos)
 Datum
 shardfdw_set_key_defaults(PG_FUNCTION_ARGS)
 {
-	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	Relation	rel = shard_open_table(PG_GETARG_OID(0), AccessShareLock);
 	ShardDdlTable *table = shard_ddl_table(PG_GETARG_OID(0));
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(1);
 	int			nshards = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
@@ -180,7 +181,9 @@ shardfdw_set_key_defaults(PG_FUNCTION_ARGS)
 	if (!shard_class_ownercheck(RelationGetRelid(rel), GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	if (ARR_HASNULL(array))
-		elog(ERROR, "null among shards");
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("shards must not be null")));
 	for (int i = 0; table != NULL && i < table->nshards; i++)
 		for (int j = 0; j < nshards; j++)
 			if (((Oid *) ARR_DATA_PTR(array))[j] == table->shards[i].relid)
@@ -202,7 +205,7 @@ Datum
 shardfdw_key_default_reason(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
-	Relation	rel = table_open(relid, AccessShareLock);
+	Relation	rel = shard_open_table(relid, AccessShareLock);
 	AttrNumber	attno = PG_GETARG_INT16(1);
 	const char *reason = NULL;
 

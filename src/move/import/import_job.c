@@ -993,6 +993,10 @@ shardfdw_start_import(PG_FUNCTION_ARGS)
 
 	/* import_table() is granted to those who may connect the server to others */
 	shard_own_right_check("import_table");
+	if (get_rel_relkind(args.converted) != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation %u is not a table", args.converted)));
 	if (!shard_class_ownercheck(args.converted, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.converted));
 	/* what is wrong with it is said at once; jsonb as text is one line */
