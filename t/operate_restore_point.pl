@@ -116,7 +116,7 @@ is($c->safe_psql(q{BEGIN; INSERT INTO chain VALUES (1, -3), (2, -3); SELECT coun
 
 $c->safe_psql('CREATE ROLE clerk LOGIN; GRANT USAGE ON SCHEMA shardfdw, shardfdw_internal TO clerk');
 refused(q{SET ROLE clerk; SELECT shardfdw.create_restore_point('clerk')}, qr/42501: permission denied for function create_restore_point/, 'a role without the right');
-refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('clerk', '{}')}, qr/42501: permission denied for function shardfdw.create_restore_point/, 'nor does what the function calls help');
+refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('clerk', '{}')}, qr/42501: permission denied for function create_restore_point/, 'nor does what the function calls help');
 
 $c->safe_psql('GRANT EXECUTE ON FUNCTION shardfdw.create_restore_point(text) TO clerk');
 refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('clerk', ARRAY(SELECT oid FROM pg_foreign_server WHERE srvname = 'node1'))}, qr/42501: permission denied for foreign server node1/, 'a role without USAGE on a node');
