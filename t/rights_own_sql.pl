@@ -113,7 +113,7 @@ for my $n (1 .. 30)
 	$job = root(q{SELECT pg_catalog.concat_ws('|', sqlstate, message) FROM shardfdw_internal.job ORDER BY id DESC LIMIT 1});
 	last if $job =~ /query_to_xml/;
 }
-like($job, qr/\A08006\|.*query_to_xml/, 'a malformed SQLSTATE is not taken over, the message is text');
+like($job, qr/\A58000\|.*query_to_xml/, 'a malformed SQLSTATE is not taken over, the message is text');
 unchanged('an answer of a node');
 
 # ---- all of it, with the rounds of recovery ----------------------------------------------------------
