@@ -839,6 +839,23 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 }
 #endif
 
+/* Expressions of SQL/JSON: 16 and 17 brought them.  Cases of a switch over node tags. */
+#if PG_VERSION_NUM >= 170000
+#define SHARD_JSON_VALUES \
+	case T_JsonValueExpr: \
+	case T_JsonConstructorExpr: \
+	case T_JsonIsPredicate: \
+	case T_JsonExpr: \
+	case T_JsonBehavior:
+#elif PG_VERSION_NUM >= 160000
+#define SHARD_JSON_VALUES \
+	case T_JsonValueExpr: \
+	case T_JsonConstructorExpr: \
+	case T_JsonIsPredicate:
+#else
+#define SHARD_JSON_VALUES
+#endif
+
 /* 17 moved the join condition of MERGE out of the jointree */
 #if PG_VERSION_NUM >= 170000
 #define shard_merge_condition(query) ((query)->mergeJoinCondition)

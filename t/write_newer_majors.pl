@@ -99,6 +99,9 @@ for my $view (qw(below tenant member one_key))
 	same("MERGE INTO $view q USING (SELECT 2 AS k, 1 AS v) s ON q.k = s.k AND q.k = 2 $matched RETURNING merge_action(), q.*");
 	same("WITH w AS (MERGE INTO $view q USING source s ON q.k = s.k $matched $by_source RETURNING merge_action(), q.k) SELECT * FROM w -- RETURNING");
 }
+# What the node computes for each row, next to what the coordinator computes once.
+same("MERGE INTO m q USING (SELECT 2 AS k) s ON q.k = s.k AND q.k = 2 WHEN MATCHED THEN DELETE RETURNING merge_action() || current_setting('my.tenant'), q.k + current_setting('my.tenant')::int");
+same("MERGE INTO m q USING source s ON q.k = s.k $matched RETURNING merge_action() || current_setting('my.tenant'), q.k");
 # A row that the view does not show is not found, and then its key is there already.
 like(outcome('s', "MERGE INTO below q USING (SELECT 16 AS k, 1 AS v) s ON q.k = s.k $matched $not_matched"), qr/^23505/, 'a row outside of the view, inserted again');
 same("MERGE INTO member q USING (SELECT 0 AS k WHERE false) s ON q.k = s.k $by_source", 'guest');

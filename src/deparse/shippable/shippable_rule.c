@@ -31,19 +31,6 @@ not_value_walker(Node *node, void *context)
 		return false;
 	switch (nodeTag(node))
 	{
-		case T_Var:
-		case T_Aggref:
-		case T_GroupingFunc:
-		case T_WindowFunc:
-		case T_SubLink:
-		case T_SubPlan:
-		case T_AlternativeSubPlan:
-		case T_PlaceHolderVar:
-		case T_CaseTestExpr:
-		case T_CoerceToDomainValue:
-		case T_CurrentOfExpr:
-		case T_SetToDefault:
-			return true;
 		case T_Param:
 			switch (((Param *) node)->paramkind)
 			{
@@ -59,8 +46,41 @@ not_value_walker(Node *node, void *context)
 					 */
 					return true;
 			}
-		default:
+		case T_List:
+		case T_TargetEntry:
+		case T_Const:
+		case T_FuncExpr:
+		case T_NamedArgExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_BoolExpr:
+		case T_SubscriptingRef:
+		case T_FieldSelect:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_ConvertRowtypeExpr:
+		case T_CollateExpr:
+		case T_CaseExpr:
+		case T_CaseWhen:
+		case T_ArrayExpr:
+		case T_RowExpr:
+		case T_RowCompareExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+		case T_SQLValueFunction:
+		case T_NextValueExpr:
+		case T_XmlExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_CoerceToDomain:
+		SHARD_JSON_VALUES
 			return expression_tree_walker(node, not_value_walker, context);
+		default:
+			/* columns, aggregates, sub-selects, what stands for a value of the row at hand */
+			return true;
 	}
 }
 
