@@ -215,4 +215,15 @@ $writer->quit;
 ($rc, $out, $err) = $c->wait_sql($checker);
 is("$rc$err", '0', 'check_cluster() ends without an error');
 
+# Two sessions shard tables that need the same schema, type and function on nodes, where they are missing
+$c->safe_psql(q{CREATE SCHEMA fresh; CREATE TYPE fresh.mood AS ENUM ('good', 'bad'); CREATE FUNCTION fresh.fine(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 > 0';
+	CREATE TABLE fresh.a (k int PRIMARY KEY CHECK (fresh.fine(k)), m fresh.mood); CREATE TABLE fresh.b (LIKE fresh.a INCLUDING ALL); CREATE TABLE fresh.c (LIKE fresh.a INCLUDING ALL)});
+$reader->query(q{BEGIN; SELECT shardfdw.shard_table('fresh.a', shards => 4)});
+my @sharders = map { $c->start_sql("SELECT shardfdw.shard_table('fresh.$_', shards => 4)", name => "shard $_") } 'b', 'c';
+wait_for_waiters('SELECT shardfdw.shard_table(%', 2);
+$reader->query('COMMIT');
+is(($c->wait_sql($_))[2], '', 'a session that had to wait makes nothing twice') for @sharders;
+$c->safe_psql("INSERT INTO fresh.$_ VALUES (1, 'good'), (2, 'bad')") for 'a' .. 'c';
+is($c->safe_psql('SELECT count(*) FROM fresh.a JOIN fresh.b USING (k, m) JOIN fresh.c USING (k, m)'), '2', 'all three tables are there');
+
 done_testing();

@@ -154,6 +154,30 @@ BEGIN
 			HINT = format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', relation, r.conname);
 	END IF;
 
+	-- a Var of pg_node_tree with attribute number 0 is a whole row, a lower one a system column
+	SELECT x.what INTO r FROM (
+		SELECT format('constraint "%s"', k.conname), k.conbin::text FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'c'
+		UNION ALL SELECT format('index "%s"', c.relname), concat(i.indexprs, i.indpred) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = relation
+		UNION ALL SELECT format('generated column "%s"', a.attname), d.adbin::text FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+			WHERE d.adrelid = relation AND a.attgenerated <> '') x(what, tree)
+	WHERE action = 'shard' AND x.tree ~ ':varattno (0|-[0-9]+) '
+	ORDER BY x.what COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because %s uses a whole row or a system column', refusal, r.what),
+			DETAIL = 'A shard has another row type and another table OID than the table.',
+			HINT = 'Drop it first, or name the columns in it.';
+	END IF;
+
+	SELECT k.conname, a.attname INTO r FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+	WHERE action = 'shard' AND k.conrelid = relation AND k.contype = 'n' AND NOT k.convalidated ORDER BY a.attnum LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because NOT NULL constraint "%s" is not valid', refusal, r.conname),
+			DETAIL = format('Column "%s" may have nulls, which shards do not accept.', r.attname),
+			HINT = format('Validate it first, ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I, or drop it, ALTER TABLE %1$s ALTER %3$I DROP NOT NULL.', relation, r.conname, r.attname);
+	END IF;
+
 	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
 	WHERE t.tgrelid = relation AND NOT t.tgisinternal
 		-- of a job that has died; the next one removes them
@@ -170,7 +194,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_constraints(regclass, text) IS
-	'Checks that a table has no foreign keys but to reference tables, no exclusion constraints, and no triggers that foreign tables cannot have. Returns nothing; raises feature_not_supported, naming what is in the way.';
+	'Checks that a table has no foreign keys but to reference tables, no exclusion constraints, no triggers that foreign tables cannot have, and no constraints and indexes that shards cannot have. Returns nothing; raises feature_not_supported, naming what is in the way.';
 
 CREATE FUNCTION shardfdw_internal.check_replaceable_dependents(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -217,6 +241,15 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because a subscription writes to it', refusal),
 			DETAIL = 'The subscription would not have the table that takes its place.',
 			HINT = 'Drop the subscription, or take the table out of the publication and run ALTER SUBSCRIPTION ... REFRESH PUBLICATION.';
+	END IF;
+	-- a table of FOR TABLE depends on the publication, and is refused above
+	SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname::text COLLATE "C") AS names INTO r FROM pg_publication p
+	WHERE action = 'shard' AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid
+		WHERE n.pnpubid = p.oid AND c.oid = relation));
+	IF r.names IS NOT NULL THEN
+		RAISE WARNING USING MESSAGE = format('publication %s does not publish changes of table "%s" any more', r.names, (SELECT relname FROM pg_class WHERE oid = relation)),
+			DETAIL = 'The rows are on nodes, and so are the changes.',
+			HINT = 'Publish the shards on the nodes, or undo this with shardfdw.unshard_table().';
 	END IF;
 END
 $$;

@@ -68,9 +68,9 @@ COMMENT ON FUNCTION shardfdw_internal.schema_command(name) IS
 CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
+	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do; another session may make it at the same time
 	SELECT shardfdw_internal.run_commands(nodes, array_fill(format('DO %L', format(
-			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; END',
+			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN BEGIN %s; EXCEPTION WHEN unique_violation OR duplicate_schema THEN NULL; END; END IF; END',
 			quote_ident(schema_name), shardfdw_internal.schema_command(schema_name))), ARRAY[cardinality(nodes)]), 'write')
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(name, name[]) IS

@@ -46,6 +46,10 @@ BEGIN
 		SELECT 'operator class', jsonb_build_object('name', o.opcname, 'schema', s.nspname, 'arguments', jsonb_build_array(a.amname))
 		FROM pg_opclass o JOIN pg_namespace s ON s.oid = o.opcnamespace JOIN pg_am a ON a.oid = o.opcmethod
 		WHERE n.classid = 'pg_opclass'::regclass AND o.oid = n.objid
+		UNION ALL
+		SELECT 'text search configuration', jsonb_build_object('name', c.cfgname, 'schema', s.nspname)
+		FROM pg_ts_config c JOIN pg_namespace s ON s.oid = c.cfgnamespace
+		WHERE n.classid = 'pg_ts_config'::regclass AND c.oid = n.objid
 	) k(kind, object);
 END
 $$;
@@ -73,6 +77,19 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_that_need(name) IS
 	'Lists the sharded and reference tables, in whatever schema, whose shards and copies need types, functions, collations, operators or an extension of a schema on their nodes.';
+
+CREATE FUNCTION shardfdw_internal.tables_of_type(type oid) RETURNS SETOF regclass
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT t.relation
+	FROM (SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+		  UNION ALL SELECT r FROM shardfdw_internal.reference_tables() r) t(relation)
+	WHERE EXISTS (SELECT FROM shardfdw_internal.needed(ARRAY[t.relation]) n
+		WHERE n.classid = 'pg_type'::regclass AND n.objid = tables_of_type.type)
+	ORDER BY 1
+$$;
+COMMENT ON FUNCTION shardfdw_internal.tables_of_type(oid) IS
+	'Lists the sharded and reference tables whose shards and copies need a type on their nodes.';
 
 CREATE FUNCTION shardfdw_internal.lock_schema(schema regnamespace) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schema';
@@ -150,7 +167,10 @@ AS $$
 		('operator class', $query$
 			SELECT true, NULL FROM pg_opclass p JOIN pg_namespace s ON s.oid = p.opcnamespace JOIN pg_am a ON a.oid = p.opcmethod
 			WHERE o.object->>'kind' = 'operator class' AND p.opcname = o.object->>'name' AND s.nspname = o.object->>'schema'
-				AND o.object->'arguments'->>0 = a.amname$query$)) k(kind, query)
+				AND o.object->'arguments'->>0 = a.amname$query$),
+		('text search configuration', $query$
+			SELECT true, NULL FROM pg_ts_config c JOIN pg_namespace s ON s.oid = c.cfgnamespace
+			WHERE o.object->>'kind' = 'text search configuration' AND c.cfgname = o.object->>'name' AND s.nspname = o.object->>'schema'$query$)) k(kind, query)
 	WHERE objects @> jsonb_build_array(jsonb_build_object('kind', k.kind))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
@@ -190,7 +210,12 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text) IS
 	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error.';
 
-CREATE FUNCTION shardfdw_internal.make_objects_seen(relation regclass, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_new_objects() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_lock_new_objects';
+COMMENT ON FUNCTION shardfdw_internal.lock_new_objects() IS
+	'Keeps other sessions from making schemas, types, functions and the like on nodes until the transaction ends: two sessions may need the same ones. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.make_objects_seen(relation regclass, nodes name[], mode text DEFAULT 'write') RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -202,7 +227,11 @@ DECLARE
 	commands text[] := '{}';
 	labels text[] := '{}';
 BEGIN
-	FOR o IN SELECT * FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, 'write')
+	-- what a node lacks may have been made by another session when the lock is granted
+	IF EXISTS (SELECT FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode) c WHERE c.ok AND NOT c.found) THEN
+		PERFORM shardfdw_internal.lock_new_objects();
+	END IF;
+	FOR o IN SELECT * FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode)
 	LOOP
 		IF NOT o.ok THEN
 			RAISE EXCEPTION USING ERRCODE = 'fdw_error', MESSAGE = o.message, DETAIL = format('Node "%s".', o.node);
@@ -229,7 +258,7 @@ BEGIN
 		RETURN;
 	END IF;
 
-	SELECT q.* INTO failed FROM shardfdw_internal.run_commands(make_nodes, commands, 'write', false) q WHERE NOT q.ok ORDER BY q.command LIMIT 1;
+	SELECT q.* INTO failed FROM shardfdw_internal.run_commands(make_nodes, commands, mode, false) q WHERE NOT q.ok ORDER BY q.command LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = coalesce(failed.sqlstate, 'fdw_error'),
 			MESSAGE = format('could not create %s on node "%s": %s', labels[failed.command], failed.node, failed.message),
@@ -238,8 +267,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.make_objects_seen(regclass, name[]) IS
-	'Does what make_objects_on_nodes() does, by what the statement''s snapshot shows. Returns nothing; raises the same.';
+COMMENT ON FUNCTION shardfdw_internal.make_objects_seen(regclass, name[], text) IS
+	'Does what make_objects_on_nodes() does, by what the statement''s snapshot shows. mode: write, as part of this transaction, or autocommit. Returns nothing; raises the same.';
 
 CREATE FUNCTION shardfdw_internal.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_make_objects_on_nodes';

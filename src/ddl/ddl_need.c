@@ -16,6 +16,7 @@
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/objectaddress.h"
+#include "catalog/option.h"
 #include "catalog/pg_attrdef.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
@@ -24,6 +25,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_opclass.h"
+#include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "ddl/ddl_need.h"
@@ -116,6 +118,13 @@ is_any_constraint(HeapTuple tuple, Oid *objid)
 }
 
 static bool
+is_statistics(HeapTuple tuple, Oid *objid)
+{
+	*objid = ((Form_pg_statistic_ext) GETSTRUCT(tuple))->oid;
+	return true;
+}
+
+static bool
 is_generated(HeapTuple tuple, Oid *objid)
 {
 	Form_pg_attrdef def = (Form_pg_attrdef) GETSTRUCT(tuple);
@@ -131,6 +140,7 @@ add_parts(List **objects, Oid relid)
 	add_object(objects, RelationRelationId, relid);
 	add_rows(objects, IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid, relid, is_index);
 	add_rows(objects, ConstraintRelationId, ConstraintRelidTypidNameIndexId, Anum_pg_constraint_conrelid, relid, is_kept_constraint);
+	add_rows(objects, StatisticExtRelationId, StatisticExtRelidIndexId, Anum_pg_statistic_ext_stxrelid, relid, is_statistics);
 	add_rows(objects, AttrDefaultRelationId, AttrDefaultIndexId, Anum_pg_attrdef_adrelid, relid, is_generated);
 }
 
@@ -344,6 +354,14 @@ shardfdw_needed(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+List *
+shard_ddl_tables_of_type(Oid type)
+{
+	if (type < FirstNormalObjectId || !OidIsValid(shard_option_cluster_server()))
+		return NIL;
+	return shard_now_oids(psprintf("SELECT shardfdw_internal.tables_of_type(%u)", type));
+}
+
 bool
 shard_ddl_may_need_objects(const AlterTableStmt *stmt)
 {
@@ -361,7 +379,7 @@ shard_ddl_may_need_objects(const AlterTableStmt *stmt)
 }
 
 void
-shard_ddl_make_objects(const ShardDdlTable *table)
+shard_ddl_make_objects(const ShardDdlTable *table, bool autocommit)
 {
 	StringInfoData nodes;
 	ListCell   *lc;
@@ -377,5 +395,8 @@ shard_ddl_make_objects(const ShardDdlTable *table)
 	initStringInfo(&nodes);
 	for (int i = 0; i < table->nshards; i++)
 		appendStringInfo(&nodes, "%s%s", i > 0 ? ", " : "", quote_literal_cstr(table->shards[i].node));
-	shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])", table->relid, nodes.data));
+	if (autocommit)
+		shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_seen(%u, ARRAY[%s]::pg_catalog.name[], 'autocommit')", table->relid, nodes.data));
+	else
+		shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])", table->relid, nodes.data));
 }

@@ -14,14 +14,17 @@
 /* Finds the schemas that the shards of a table need: its own, and those of what it needs.  Returns a list of OIDs, each once. */
 extern List *shard_ddl_needed_schemas(Oid relid);
 
+/* The sharded and reference tables, as OIDs, whose nodes need a type. */
+extern List *shard_ddl_tables_of_type(Oid type);
+
 /* May the statement add something for which the nodes lack objects? */
 extern bool shard_ddl_may_need_objects(const AlterTableStmt *stmt);
 
 /*
  * Makes on the nodes the types, functions and other objects that the table, in its
  * present definition, needs there.  Does nothing for a table that needs only built-in
- * ones.
+ * ones.  autocommit: not as part of the transaction.
  */
-extern void shard_ddl_make_objects(const ShardDdlTable *table);
+extern void shard_ddl_make_objects(const ShardDdlTable *table, bool autocommit);
 
 #endif

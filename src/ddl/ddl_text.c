@@ -11,6 +11,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "access/toast_compression.h"
 #include "access/transam.h"
@@ -67,6 +68,32 @@ expr_text(Relation rel, Node *expr)
 							  false, false);
 }
 
+void
+shard_ddl_text_refuse_rows(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("whole rows and system columns are not supported in expressions of sharded table \"%s\"", get_rel_name(relid)),
+			 errdetail("A shard has another row type and another table OID than the table."),
+			 errhint("Name the columns.")));
+}
+
+/* Refuses expressions (one, or a list of them) of a sharded table that mean something else on a shard. */
+static void
+check_columns(Oid relid, Datum tree)
+{
+	Bitmapset  *attnos = NULL;
+	int			member;
+
+	if (get_rel_relkind(relid) == RELKIND_RELATION)
+		return;					/* a reference table, which is the same on nodes */
+	pull_varattnos(stringToNode(TextDatumGetCString(tree)), 1, &attnos);
+	member = bms_next_member(attnos, -1);
+	if (member >= 0 && member + FirstLowInvalidHeapAttributeNumber <= 0)
+		shard_ddl_text_refuse_rows(relid);
+	bms_free(attnos);
+}
+
 /* What the catalog says of a column's default or generation. */
 static Node *
 stored_expr(Relation rel, AttrNumber attno)
@@ -82,6 +109,7 @@ stored_expr(Relation rel, AttrNumber attno)
 char *
 shard_ddl_text_generation(Relation rel, AttrNumber attno)
 {
+	check_columns(RelationGetRelid(rel), CStringGetTextDatum(nodeToString(stored_expr(rel, attno))));
 	return expr_text(rel, stored_expr(rel, attno));
 }
 
@@ -165,10 +193,15 @@ shard_ddl_text_constraint(Oid constraint)
 	Form_pg_constraint form;
 	char	   *definition;
 	char	   *prefix;
+	Datum		tree;
+	bool		isnull;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for constraint %u", constraint);
 	check_constraint_seen(tuple);
+	tree = SysCacheGetAttr(CONSTROID, tuple, Anum_pg_constraint_conbin, &isnull);
+	if (!isnull)
+		check_columns(((Form_pg_constraint) GETSTRUCT(tuple))->conrelid, tree);
 	definition = pg_get_constraintdef_command(constraint);
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 
@@ -186,6 +219,7 @@ shard_ddl_text_constraint(Oid constraint)
 char *
 shard_ddl_text_index(Oid index)
 {
+	const AttrNumber trees[] = {Anum_pg_index_indexprs, Anum_pg_index_indpred};
 	Oid			relid = IndexGetRelation(index, false);
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
 	bool		is_unique;
@@ -195,6 +229,14 @@ shard_ddl_text_index(Oid index)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", index);
 	is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
+	for (int i = 0; i < lengthof(trees); i++)
+	{
+		bool		isnull;
+		Datum		tree = SysCacheGetAttr(INDEXRELID, tuple, trees[i], &isnull);
+
+		if (!isnull)
+			check_columns(relid, tree);
+	}
 	ReleaseSysCache(tuple);
 
 	/* the text before USING is known exactly, so it can be cut off */

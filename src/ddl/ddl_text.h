@@ -20,6 +20,12 @@ extern char *shard_ddl_text_type(Oid type, int32 typmod);
 /* " COLLATE x", or "" for the type's own. */
 extern char *shard_ddl_text_collation(Oid type, Oid collation);
 
+/*
+ * Texts of expressions of a sharded table.  Errors: feature_not_supported for whole rows and
+ * system columns, which are others on a shard.  refuse_rows raises that.
+ */
+extern void shard_ddl_text_refuse_rows(Oid relid) pg_attribute_noreturn();
+
 /* The generation expression of a column. */
 extern char *shard_ddl_text_generation(Relation rel, AttrNumber attno);
 

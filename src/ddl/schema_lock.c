@@ -41,7 +41,13 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_schema);
 PG_FUNCTION_INFO_V1(shardfdw_lock_schemas);
+PG_FUNCTION_INFO_V1(shardfdw_lock_new_objects);
 PG_FUNCTION_INFO_V1(shardfdw_make_objects_on_nodes);
+
+/* Key of the lock on new objects: an advisory lock of a kind that no SQL function takes. */
+#define LOCK_KEY1 0x73686172
+#define LOCK_KEY2 0x6f626a73
+#define LOCK_KIND 7
 
 void
 shard_schema_lock(Oid namespace, LOCKMODE lockmode)
@@ -83,6 +89,23 @@ shardfdw_lock_schemas(PG_FUNCTION_ARGS)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 	lock_needed(relid);
+	PG_RETURN_VOID();
+}
+
+void
+shard_schema_lock_new_objects(void)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, LOCK_KIND);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/* lock_new_objects() -> void */
+Datum
+shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
+{
+	shard_schema_lock_new_objects();
 	PG_RETURN_VOID();
 }
 

@@ -14,6 +14,9 @@
 extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
 
+/* Keeps other sessions from making schemas, types and the like on nodes until the end of the transaction. */
+extern void shard_schema_lock_new_objects(void);
+
 /* The table that a statement will make, EXPLAIN of it included; NULL: none, or a foreign one. */
 extern RangeVar *shard_schema_new_table(Node *stmt);
 

@@ -59,6 +59,9 @@ extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);
  */
 extern ListCell *shard_alter_take_attributes(Constraint *constraint, List *constraints, ListCell *next);
 
+/* Takes the table's own name from columns in CHECK constraints and generation expressions. */
+extern void shard_alter_unqualify(ShardAlterState *state);
+
 /* "a, b" for names (of String). */
 extern char *shard_alter_quoted_columns(List *columns);
 

@@ -8,7 +8,9 @@
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_text.h"
 #include "guc.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -94,4 +96,74 @@ shard_alter_quoted_columns(List *columns)
 	foreach(lc, columns)
 		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
 	return text.data;
+}
+
+/* Has the table a column, or does the statement add it? */
+static bool
+has_column(const ShardAlterState *state, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddColumn && strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
+			return true;
+	}
+	return get_attnum(state->table->relid, name) != InvalidAttrNumber;
+}
+
+/* Takes the table's name from columns that are qualified by it, and refuses whole rows.  context: ShardAlterState. */
+static bool
+unqualify_walker(Node *node, void *context)
+{
+	const ShardAlterState *state = context;
+	Oid			relid = state->table->relid;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, ColumnRef))
+	{
+		ColumnRef  *column = (ColumnRef *) node;
+		int			nfields = list_length(column->fields);
+
+		if (IsA(llast(column->fields), A_Star) ||
+			(nfields == 1 && !has_column(state, strVal(linitial(column->fields))) &&
+			 strcmp(strVal(linitial(column->fields)), state->table->name) == 0))
+			shard_ddl_text_refuse_rows(relid);
+		if (nfields >= 2 && IsA(llast(column->fields), String) &&
+			strcmp(strVal(list_nth(column->fields, nfields - 2)), get_rel_name(relid)) == 0 &&
+			(nfields == 2 || strcmp(strVal(list_nth(column->fields, nfields - 3)),
+									get_namespace_name(get_rel_namespace(relid))) == 0))
+			column->fields = list_make1(llast(column->fields));
+		return false;
+	}
+	return raw_expression_tree_walker(node, unqualify_walker, context);
+}
+
+/*
+ * Core parses CHECK constraints and generation expressions once more for each partition, where
+ * the table's name means nothing.
+ */
+void
+shard_alter_unqualify(ShardAlterState *state)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (state->table->is_reference)
+		return;
+	foreach(lc, state->stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddConstraint)
+			(void) unqualify_walker(castNode(Constraint, cmd->def)->raw_expr, state);
+		else if (cmd->subtype == SHARD_AT_SET_EXPRESSION)
+			(void) unqualify_walker(cmd->def, state);
+		else if (cmd->subtype == AT_AddColumn)
+			foreach(lc2, castNode(ColumnDef, cmd->def)->constraints)
+				(void) unqualify_walker(lfirst_node(Constraint, lc2)->raw_expr, state);
+	}
 }

@@ -363,7 +363,7 @@ alter_rest(void *arg)
 	run_markers(state);
 	shard_ddl_run_here(state->options);
 	if (shard_ddl_may_need_objects(state->stmt))
-		shard_ddl_make_objects(state->table);
+		shard_ddl_make_objects(state->table, false);
 	run_on_nodes(state);
 }
 
@@ -474,6 +474,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	state.stmt = copyObject(stmt);
 	state.stmt->relation->inh |= state.only_at_home;
 	check_key_stays(&state);
+	shard_alter_unqualify(&state);
 	classify_all(&state);
 	if (!state.table->is_reference)
 	{

@@ -18,6 +18,7 @@
 #include "catalog/namespace.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_need.h"
 #include "ddl/ddl_send.h"
 #include "ddl/marker_level.h"
 #include "ddl/statement/ddl_statement.h"
@@ -74,6 +75,7 @@ try_index(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, NewIn
 				shard_marker_level_all(table->relid);
 			for (int i = 0; i < table->nshards; i++)
 				new->skip[i] = shard_marker_level_had(table->shards[i].relid, linitial_oid(made), before);
+			shard_ddl_make_objects(table, true);
 		}
 	}
 	PG_CATCH();

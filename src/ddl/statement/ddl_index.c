@@ -93,10 +93,10 @@ create_rest(void *arg)
 
 	if (new->stmt != NULL && !new->unique_there)
 		shard_marker_level_all(table->relid);
-	shard_ddl_make_objects(table);
 	/* none, where IF NOT EXISTS found one of that name */
 	foreach(lc, list_difference_oid(shard_marker_level_of(table->relid), new->before))
 		add_create_index(batch, lfirst_oid(lc), new->before, NULL, new->unique_there);
+	shard_ddl_make_objects(table, false);
 	shard_ddl_batch_run(batch);
 }
 

@@ -266,6 +266,10 @@ shardfdw_check_loaded(PG_FUNCTION_ARGS)
 	created = shard_ddl_home_created(stmt);
 	if (created != NULL)
 		shard_ddl_late_refuse(psprintf("It would have made table \"%s\" on the coordinator, and not on its schema's node.", created));
+	relid = shard_ddl_type_table(stmt);
+	if (OidIsValid(relid))
+		shard_ddl_late_refuse(psprintf("It would have changed a type of table \"%s\" on the coordinator, and not on the nodes.",
+									   get_rel_name(relid)));
 	relid = find_table(stmt);
 	if (OidIsValid(relid))
 		shard_ddl_late_refuse(psprintf("It would have changed the definition of table \"%s\" on the coordinator, and not on the nodes.",

@@ -20,6 +20,7 @@
 #include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
+#include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -51,6 +52,7 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	if (table == NULL || (!table->is_reference && get_rel_relkind(table->relid) != RELKIND_FOREIGN_TABLE))
 		return false;
 
+	shard_schema_lock_new_objects();
 	batch = shard_ddl_batch_create(table);
 	for (int i = 0; i < table->nshards; i++)
 	{

@@ -53,11 +53,11 @@ take_over(ShardDdlCall *call)
 		case T_ExplainStmt:
 			return shard_ddl_explain(call);
 		case T_AlterTableStmt:
-			return shard_ddl_alter_table(call);
+			return shard_ddl_alter_type(call) || shard_ddl_alter_table(call);
 		case T_IndexStmt:
 			return shard_ddl_create_index(call);
 		case T_AlterObjectSchemaStmt:
-			return shard_ddl_set_schema(call);
+			return shard_ddl_alter_type(call) || shard_ddl_set_schema(call);
 		case T_CommentStmt:
 			return shard_ddl_comment(call);
 		case T_GrantStmt:
@@ -81,7 +81,10 @@ take_over(ShardDdlCall *call)
 		case SHARD_T_CLUSTER_STMT:
 			return shard_ddl_cluster(call);
 		case T_RenameStmt:
-			return shard_ddl_rename(call);
+			return shard_ddl_alter_type(call) || shard_ddl_rename(call);
+		case T_AlterEnumStmt:
+		case T_AlterDomainStmt:
+			return shard_ddl_alter_type(call);
 		case T_DropStmt:
 			return shard_ddl_drop(call);
 		case T_DropOwnedStmt:

@@ -40,6 +40,7 @@ extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
  */
 extern void shard_ddl_drop_copies(const ShardDdlTable *table);
 
+extern bool shard_ddl_alter_type(ShardDdlCall *call);
 extern bool shard_ddl_rename(ShardDdlCall *call);
 extern bool shard_ddl_rename_schema(ShardDdlCall *call);
 extern bool shard_ddl_set_schema(ShardDdlCall *call);
@@ -74,6 +75,9 @@ extern bool shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt);
 
 /* The partition that DETACH PARTITION CONCURRENTLY or FINALIZE detaches; NULL for other statements. */
 extern RangeVar *shard_ddl_detached_concurrently(const AlterTableStmt *stmt);
+
+/* A table whose nodes have the type that the statement changes; InvalidOid when there is none. */
+extern Oid	shard_ddl_type_table(Node *stmt);
 
 /* GRANT of rights on tables, and which tables (OIDs) it names; InvalidOid for one that does not exist. */
 extern bool shard_ddl_grant_is_of_tables(const GrantStmt *stmt);

@@ -14,6 +14,7 @@
 #include "catalog/pg_statistic_ext.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_need.h"
 #include "ddl/ddl_send.h"
 #include "ddl/statement/ddl_statement.h"
 #include "deparse/print_settings.h"
@@ -116,6 +117,7 @@ shard_ddl_create_statistics(ShardDdlCall *call)
 	batch = shard_ddl_batch_create(table);
 	foreach(lc, list_difference_oid(statistics_of(table->relid), before))
 		add_create(batch, lfirst_oid(lc));
+	shard_ddl_make_objects(table, false);
 	shard_ddl_batch_run(batch);
 	return true;
 }

@@ -31,8 +31,9 @@ needs_coordinator_walker(Node *node, void *context)
 bool
 shard_shippable_is_param(Node *expr, bool conditional)
 {
+	/* a mutator meets parts of expressions, too, which core's walker does not take by themselves */
 	if (expr == NULL || IsA(expr, Var) || IsA(expr, Const) || IsA(expr, List) ||
-		IsA(expr, TargetEntry))
+		IsA(expr, TargetEntry) || IsA(expr, CaseWhen))
 		return false;
 	if (!shard_rule_is_value(expr, true) || !needs_coordinator_walker(expr, NULL))
 		return false;

@@ -1,0 +1,342 @@
+/*
+ * ddl_type.c
+ *	  ALTER TYPE and ALTER DOMAIN of types that tables need on their nodes.
+ *
+ *	  statement --> tables that need the type --none--> core
+ *		  |
+ *		core changes the coordinator's type
+ *		  |
+ *		a command with qualified names --> each node of these tables, in the same transaction
+ *
+ * Commands are made from the parse tree's names and literals.  Expressions and types of
+ * attributes are printed from the catalogs, when core is done.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/option.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "ddl/ddl_need.h"
+#include "ddl/ddl_send.h"
+#include "ddl/ddl_text.h"
+#include "ddl/schema_lock.h"
+#include "ddl/statement/ddl_statement.h"
+#include "deparse/print_settings.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "parser/parse_type.h"
+#include "remote/run/command.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/ruleutils.h"
+#include "utils/syscache.h"
+
+typedef struct AlterType
+{
+	Node	   *stmt;			/* a copy */
+	Oid			type;
+	const char *name;			/* qualified, as it was before */
+	List	   *servers;		/* OIDs of the nodes */
+	List	   *constraints;	/* OIDs of the domain's constraints that there were */
+	bool		drops_not_null; /* the constraint that is dropped is NOT NULL */
+} AlterType;
+
+static Oid
+named_type(Node *names)
+{
+	return LookupTypeNameOid(NULL, makeTypeNameFromNameList(castNode(List, names)), true);
+}
+
+static Oid
+composite_type(RangeVar *name)
+{
+	Oid			relid = RangeVarGetRelid(name, NoLock, true);
+
+	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_COMPOSITE_TYPE ? get_rel_type_id(relid) : InvalidOid;
+}
+
+/* The type that a statement changes; InvalidOid for other statements. */
+static Oid
+altered_type(Node *stmt)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_AlterEnumStmt:
+			return named_type((Node *) castNode(AlterEnumStmt, stmt)->typeName);
+		case T_AlterDomainStmt:
+			return named_type((Node *) castNode(AlterDomainStmt, stmt)->typeName);
+		case T_AlterTableStmt:
+			return castNode(AlterTableStmt, stmt)->objtype == OBJECT_TYPE ?
+				composite_type(castNode(AlterTableStmt, stmt)->relation) : InvalidOid;
+		case T_AlterObjectSchemaStmt:
+			switch (castNode(AlterObjectSchemaStmt, stmt)->objectType)
+			{
+				case OBJECT_TYPE:
+				case OBJECT_DOMAIN:
+					return named_type(castNode(AlterObjectSchemaStmt, stmt)->object);
+				default:
+					return InvalidOid;
+			}
+		case T_RenameStmt:
+			switch (castNode(RenameStmt, stmt)->renameType)
+			{
+				case OBJECT_TYPE:
+				case OBJECT_DOMAIN:
+				case OBJECT_DOMCONSTRAINT:
+					return named_type(castNode(RenameStmt, stmt)->object);
+				case OBJECT_ATTRIBUTE:
+					return composite_type(castNode(RenameStmt, stmt)->relation);
+				default:
+					return InvalidOid;
+			}
+		default:
+			return InvalidOid;
+	}
+}
+
+/* The nodes of tables. */
+static List *
+nodes_of(List *relids)
+{
+	List	   *servers = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relids)
+	{
+		ShardDdlTable *table = shard_ddl_table(lfirst_oid(lc));
+
+		for (int i = 0; table != NULL && i < table->nshards; i++)
+			servers = list_append_unique_oid(servers, table->shards[i].serverid);
+	}
+	return servers;
+}
+
+/* Constraints of a domain; *type: the kind of the one that is called name. */
+static List *
+domain_constraints(Oid domain, const char *name, char *type)
+{
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	List	   *constraints = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_contypid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(domain));
+	scan = systable_beginscan(catalog, ConstraintTypidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
+
+		constraints = lappend_oid(constraints, form->oid);
+		if (name != NULL && strcmp(NameStr(form->conname), name) == 0)
+			*type = form->contype;
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return constraints;
+}
+
+static char *
+enum_command(const AlterType *alter, const AlterEnumStmt *stmt)
+{
+	if (stmt->oldVal != NULL)
+		return psprintf("ALTER TYPE %s RENAME VALUE %s TO %s", alter->name,
+						quote_literal_cstr(stmt->oldVal), quote_literal_cstr(stmt->newVal));
+	return psprintf("ALTER TYPE %s ADD VALUE %s%s%s%s", alter->name, stmt->skipIfNewValExists ? "IF NOT EXISTS " : "",
+					quote_literal_cstr(stmt->newVal),
+					stmt->newValNeighbor == NULL ? "" : stmt->newValIsAfter ? " AFTER " : " BEFORE ",
+					stmt->newValNeighbor == NULL ? "" : quote_literal_cstr(stmt->newValNeighbor));
+}
+
+/* The constraints that a domain has got. */
+static char *
+new_domain_constraints(const AlterType *alter)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, list_difference_oid(domain_constraints(alter->type, NULL, NULL), alter->constraints))
+	{
+		HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(lfirst_oid(lc)));
+		bool		is_not_null = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == SHARD_CONSTRAINT_NOTNULL;
+
+		ReleaseSysCache(tuple);
+		appendStringInfo(&text, "%s%s", text.len > 0 ? "; " : "", is_not_null ?
+						 psprintf("ALTER DOMAIN %s SET NOT NULL", alter->name) : pg_get_constraintdef_command(lfirst_oid(lc)));
+	}
+	return text.len > 0 ? text.data : NULL;
+}
+
+static char *
+domain_command(const AlterType *alter, const AlterDomainStmt *stmt)
+{
+	const char *cascade = stmt->behavior == DROP_CASCADE ? " CASCADE" : "";
+
+	switch ((char) stmt->subtype)
+	{
+		case 'N':
+			return psprintf("ALTER DOMAIN %s DROP NOT NULL", alter->name);
+		case 'O':
+			return psprintf("ALTER DOMAIN %s SET NOT NULL", alter->name);
+		case 'C':
+			return new_domain_constraints(alter);
+		case 'X':
+			if (alter->drops_not_null)
+				return psprintf("ALTER DOMAIN %s DROP NOT NULL", alter->name);
+			return psprintf("ALTER DOMAIN %s DROP CONSTRAINT %s%s%s", alter->name, stmt->missing_ok ? "IF EXISTS " : "",
+							quote_identifier(stmt->name), cascade);
+		case 'V':
+			return psprintf("ALTER DOMAIN %s VALIDATE CONSTRAINT %s", alter->name, quote_identifier(stmt->name));
+		default:
+			/* the coordinator computes defaults */
+			return NULL;
+	}
+}
+
+/* "type COLLATE ..." of an attribute, as the catalog has it now. */
+static char *
+attribute_text(Oid type, const char *name)
+{
+	Oid			relid = get_typ_typrelid(type);
+	Oid			atttype;
+	int32		typmod;
+	Oid			collation;
+
+	get_atttypetypmodcoll(relid, get_attnum(relid, name), &atttype, &typmod, &collation);
+	return psprintf("%s%s", shard_ddl_text_type(atttype, typmod), shard_ddl_text_collation(atttype, collation));
+}
+
+static char *
+attributes_command(const AlterType *alter, const AlterTableStmt *stmt)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		const char *name = cmd->subtype == AT_AddColumn ? castNode(ColumnDef, cmd->def)->colname : cmd->name;
+
+		if (cmd->subtype != AT_AddColumn && cmd->subtype != AT_DropColumn && cmd->subtype != AT_AlterColumnType)
+			continue;			/* the owner, which nodes have of their own */
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : psprintf("ALTER TYPE %s ", alter->name),
+						 cmd->subtype == AT_AddColumn ? "ADD ATTRIBUTE " : cmd->subtype == AT_AlterColumnType ? "ALTER ATTRIBUTE " :
+						 cmd->missing_ok ? "DROP ATTRIBUTE IF EXISTS " : "DROP ATTRIBUTE ");
+		appendStringInfo(&text, "%s%s%s%s", quote_identifier(name), cmd->subtype == AT_AlterColumnType ? " TYPE " : " ",
+						 cmd->subtype == AT_DropColumn ? "" : attribute_text(alter->type, name),
+						 cmd->behavior == DROP_CASCADE ? " CASCADE" : "");
+	}
+	return text.len > 0 ? text.data : NULL;
+}
+
+static char *
+rename_command(const AlterType *alter, const RenameStmt *stmt)
+{
+	switch (stmt->renameType)
+	{
+		case OBJECT_ATTRIBUTE:
+			return psprintf("ALTER TYPE %s RENAME ATTRIBUTE %s TO %s%s", alter->name, quote_identifier(stmt->subname),
+							quote_identifier(stmt->newname), stmt->behavior == DROP_CASCADE ? " CASCADE" : "");
+		case OBJECT_DOMCONSTRAINT:
+			return psprintf("ALTER DOMAIN %s RENAME CONSTRAINT %s TO %s", alter->name,
+							quote_identifier(stmt->subname), quote_identifier(stmt->newname));
+		default:
+			return psprintf("ALTER TYPE %s RENAME TO %s", alter->name, quote_identifier(stmt->newname));
+	}
+}
+
+static char *
+schema_command(const AlterType *alter, const AlterObjectSchemaStmt *stmt)
+{
+	const char *schema = quote_identifier(stmt->newschema);
+	char	   *make = psprintf("BEGIN IF pg_catalog.to_regnamespace(%s) IS NULL THEN %s; END IF; END",
+								quote_literal_cstr(schema), shard_ddl_schema_command(stmt->newschema));
+
+	return psprintf("DO %s; ALTER TYPE %s SET SCHEMA %s", quote_literal_cstr(make), alter->name, schema);
+}
+
+static char *
+command_text(const AlterType *alter)
+{
+	switch (nodeTag(alter->stmt))
+	{
+		case T_AlterEnumStmt:
+			return enum_command(alter, (AlterEnumStmt *) alter->stmt);
+		case T_AlterDomainStmt:
+			return domain_command(alter, (AlterDomainStmt *) alter->stmt);
+		case T_AlterTableStmt:
+			return attributes_command(alter, (AlterTableStmt *) alter->stmt);
+		case T_RenameStmt:
+			return rename_command(alter, (RenameStmt *) alter->stmt);
+		default:
+			return schema_command(alter, castNode(AlterObjectSchemaStmt, alter->stmt));
+	}
+}
+
+/* The nodes' side. */
+static void
+alter_rest(void *arg)
+{
+	const AlterType *alter = arg;
+	int			nestlevel = shard_print_settings_begin();
+	char	   *sql = command_text(alter);
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(alter->servers), 1));
+	int			ncommands = 0;
+	ListCell   *lc;
+
+	shard_print_settings_end(nestlevel);
+	if (sql == NULL || shard_guc_follows_coordinator)
+		return;
+	shard_schema_lock_new_objects();
+	foreach(lc, alter->servers)
+	{
+		commands[ncommands].serverid = lfirst_oid(lc);
+		commands[ncommands].userid = GetUserId();
+		commands[ncommands++].sql = sql;
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
+	shard_command_free(commands, ncommands);
+}
+
+Oid
+shard_ddl_type_table(Node *stmt)
+{
+	Oid			type = altered_type(stmt);
+	List	   *tables = OidIsValid(type) ? shard_ddl_tables_of_type(type) : NIL;
+
+	return tables != NIL ? linitial_oid(tables) : InvalidOid;
+}
+
+bool
+shard_ddl_alter_type(ShardDdlCall *call)
+{
+	AlterType	alter = {.type = altered_type(call->pstmt->utilityStmt)};
+	char		contype = '\0';
+
+	if (!OidIsValid(alter.type))
+		return false;
+	alter.servers = nodes_of(shard_ddl_tables_of_type(alter.type));
+	if (alter.servers == NIL)
+		return false;
+	PreventCommandIfReadOnly("ALTER TYPE");
+	alter.stmt = copyObject(call->pstmt->utilityStmt);
+	alter.name = format_type_extended(alter.type, -1, FORMAT_TYPE_FORCE_QUALIFY);
+	if (IsA(alter.stmt, AlterDomainStmt))
+		alter.constraints = domain_constraints(alter.type, castNode(AlterDomainStmt, alter.stmt)->name, &contype);
+	alter.drops_not_null = contype == SHARD_CONSTRAINT_NOTNULL;
+	shard_ddl_run_core_then(call, NULL, alter_rest, &alter);
+	return true;
+}
