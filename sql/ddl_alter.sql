@@ -37,6 +37,14 @@ SELECT shard_of('t');
 ALTER TABLE t RESET (fillfactor), ALTER a RESET (n_distinct), ALTER a DROP NOT NULL, ALTER g DROP EXPRESSION, DROP u, REPLICA IDENTITY DEFAULT;
 ALTER TABLE t ALTER n TYPE bigint, ALTER v TYPE varchar(40) USING upper(v) || '!', ALTER a TYPE text COLLATE "C" USING 'a'::text || a::text;
 SELECT id, v, n, a FROM t ORDER BY id LIMIT 2;
+-- 17 and later have it
+DO $$ BEGIN ALTER TABLE t ADD ident int GENERATED ALWAYS AS IDENTITY; ALTER TABLE t DROP ident; EXCEPTION WHEN feature_not_supported THEN NULL; END $$;
+-- a literal is of the column's new type
+ALTER TABLE t ADD lit text DEFAULT 'x';
+ALTER TABLE t ALTER lit TYPE varchar(5) USING NULL;
+ALTER TABLE t ALTER lit TYPE text USING 'y';
+SELECT DISTINCT lit FROM t;
+ALTER TABLE t DROP lit;
 ALTER TABLE t ADD CONSTRAINT late CHECK (n < 20) NOT VALID;
 ALTER TABLE t VALIDATE CONSTRAINT late;
 DELETE FROM t WHERE n >= 20;

@@ -216,6 +216,36 @@ SELECT * FROM keys('h1') WHERE of = 'of_others'::regclass;
 SELECT relname, pg_get_userbyid(relowner) FROM pg_class WHERE oid IN (SELECT index FROM keys('h1') WHERE of = 'of_others'::regclass);
 DROP INDEX of_others;
 
+-- A sharded table joins a table that has local partitions and a primary key: the key becomes one that each partition
+-- enforces for itself
+CREATE TABLE job (queue text NOT NULL, id int NOT NULL, v int, PRIMARY KEY (queue, id)) PARTITION BY LIST (queue);
+CREATE TABLE job_local (LIKE job INCLUDING ALL);
+ALTER TABLE job ATTACH PARTITION job_local FOR VALUES IN ('local');
+CREATE TABLE job_sharded (LIKE job INCLUDING ALL);
+SELECT shardfdw.shard_table('job_sharded', 'id', shards => 2) \g /dev/null
+ALTER TABLE job ATTACH PARTITION job_sharded FOR VALUES IN ('sharded');
+SELECT * FROM keys('job');
+INSERT INTO job SELECT q, i FROM unnest('{local,sharded}'::text[]) q, generate_series(1, 3) i;
+INSERT INTO job VALUES ('local', 1);
+INSERT INTO job VALUES ('sharded', 1);
+INSERT INTO job VALUES ('local', 1), ('sharded', 1), ('sharded', 4) ON CONFLICT DO NOTHING;
+INSERT INTO job VALUES ('local', 1) ON CONFLICT (queue, id) DO NOTHING;
+SELECT queue, count(*) FROM job GROUP BY queue ORDER BY queue;
+CREATE TABLE job_next PARTITION OF job FOR VALUES IN ('next');
+ALTER TABLE job DETACH PARTITION job_sharded;
+ALTER TABLE job ATTACH PARTITION job_sharded FOR VALUES IN ('sharded');
+SELECT * FROM differences();
+-- not where a foreign key needs the key
+CREATE TABLE referenced (queue text PRIMARY KEY) PARTITION BY LIST (queue);
+CREATE TABLE referenced_local PARTITION OF referenced FOR VALUES IN ('local');
+CREATE TABLE refers (queue text REFERENCES referenced);
+CREATE TABLE referenced_sharded (queue text PRIMARY KEY);
+SELECT shardfdw.shard_table('referenced_sharded', shards => 2) \g /dev/null
+\set VERBOSITY sqlstate
+ALTER TABLE referenced ATTACH PARTITION referenced_sharded FOR VALUES IN ('sharded');
+\set VERBOSITY terse
+DROP TABLE refers, referenced, referenced_sharded, job;
+
 DROP TABLE f;
 DROP SCHEMA ddl_levels CASCADE;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS ddl_levels CASCADE') r WHERE r.ok;

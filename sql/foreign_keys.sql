@@ -133,4 +133,18 @@ UPDATE ad SET company_id = company_id + 10;
 SELECT count(*), min(company_id), max(company_id) FROM ad;
 SELECT count(*) FROM ad JOIN campaign USING (company_id) JOIN company c ON c.id = company_id;
 
+-- A foreign key that shards have is not made twice, by whatever name; it can be replaced
+CREATE TABLE up (k int PRIMARY KEY, u int, UNIQUE (k, u));
+CREATE TABLE down (k int, u int, kind int);
+SELECT shardfdw.shard_table('up', shards => 4), shardfdw.shard_table('down', 'k', colocate_with => 'up') \g /dev/null
+ALTER TABLE down ADD FOREIGN KEY (k) REFERENCES up, ADD CONSTRAINT to_kind FOREIGN KEY (kind) REFERENCES kind;
+\set VERBOSITY default
+ALTER TABLE down ADD FOREIGN KEY (k) REFERENCES up;
+\set VERBOSITY terse
+ALTER TABLE down ADD CONSTRAINT other FOREIGN KEY (k) REFERENCES up (k) ON DELETE CASCADE;
+ALTER TABLE down ADD x int, ADD FOREIGN KEY (kind) REFERENCES kind;
+ALTER TABLE down DROP CONSTRAINT to_kind, ADD CONSTRAINT kind_again FOREIGN KEY (kind) REFERENCES kind ON DELETE CASCADE;
+ALTER TABLE down ADD FOREIGN KEY (k, u) REFERENCES up (k, u);
+SELECT DISTINCT result FROM shardfdw.run_on_shards('down', $$SELECT string_agg(conname, ', ' ORDER BY conname::text COLLATE "C") FROM pg_constraint WHERE conrelid = %L::regclass AND contype = 'f'$$);
+
 DROP SCHEMA fk, fk_plain CASCADE;

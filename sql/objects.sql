@@ -68,5 +68,18 @@ SELECT shardfdw.create_shard('o', 'o1', 'WITH (MODULUS 1, REMAINDER 0)', 'node1'
 SELECT DISTINCT ok FROM shardfdw.query_nodes('{node1}', ARRAY['DROP TABLE ob.mood'], 'write');
 SELECT shardfdw.create_shard('o', 'o1', 'WITH (MODULUS 1, REMAINDER 0)', 'node1');
 
+-- CREATE INDEX CONCURRENTLY and CREATE STATISTICS make what they need
+CREATE TABLE later (k int PRIMARY KEY, v text);
+SELECT shardfdw.shard_table('later', shards => 4) \g /dev/null
+CREATE FUNCTION half(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$SELECT left($1, length($1) / 2)$$;
+CREATE FUNCTION third(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$SELECT left($1, length($1) / 3)$$;
+CREATE INDEX CONCURRENTLY later_half ON later (ob.half(v));
+CREATE STATISTICS later_third ON (ob.third(v)), k FROM later;
+SELECT DISTINCT result FROM shardfdw.run_on_nodes($$SELECT string_agg(proname, ', ' ORDER BY proname::text) FROM pg_proc WHERE pronamespace = 'ob'::regnamespace AND proname IN ('half', 'third')$$);
+CREATE TEXT SEARCH CONFIGURATION plain (COPY = simple);
+CREATE INDEX later_words ON later USING gin (to_tsvector('ob.plain', v));
+SELECT DISTINCT ok FROM shardfdw.run_on_nodes('CREATE TEXT SEARCH CONFIGURATION ob.plain (COPY = simple)');
+CREATE INDEX later_words ON later USING gin (to_tsvector('ob.plain', v));
+
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS ob, "Ob 2" CASCADE');
 DROP SCHEMA ob, "Ob 2" CASCADE;

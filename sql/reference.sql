@@ -135,4 +135,21 @@ COMMIT;
 SELECT * FROM counts;
 -- tables that are empty already
 TRUNCATE kind, "a kind", thing, part;
+-- Triggers that are switched off, as pg_restore --disable-triggers does: those that send the rows stay as they are
+CREATE TABLE restored (k int PRIMARY KEY, v int);
+SELECT shardfdw.replicate_table('restored') \g /dev/null
+ALTER TABLE restored DISABLE TRIGGER ALL;
+COPY restored FROM stdin;
+1	1
+2	2
+\.
+ALTER TABLE restored ENABLE TRIGGER ALL;
+INSERT INTO restored VALUES (3, 3);
+SET session_replication_role = replica;
+INSERT INTO restored VALUES (4, 4);
+RESET session_replication_role;
+ALTER TABLE restored DISABLE TRIGGER USER;
+INSERT INTO restored VALUES (5, 5);
+SELECT DISTINCT result FROM shardfdw.run_on_nodes('SELECT count(*) FROM reference.restored');
+SELECT DISTINCT tgenabled FROM pg_trigger WHERE tgrelid = 'restored'::regclass;
 DROP SCHEMA reference CASCADE;

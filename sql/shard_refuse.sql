@@ -162,6 +162,20 @@ SELECT shardfdw.run_on_shards(1::regclass, 'SELECT 1');
 SELECT shardfdw.shard_sizes(1::regclass);
 \set VERBOSITY terse
 
+-- publications of all tables and of a schema go on without the table: a warning
+CREATE TABLE published (k int PRIMARY KEY);
+SET client_min_messages = error;
+CREATE PUBLICATION refuse_all FOR ALL TABLES;
+CREATE PUBLICATION "refuse schema" FOR TABLES IN SCHEMA refuse;
+SET client_min_messages = warning;
+BEGIN;
+\set VERBOSITY default
+SELECT shardfdw.shard_table('published', shards => 1) \g /dev/null
+\set VERBOSITY terse
+ROLLBACK;
+DROP PUBLICATION refuse_all, "refuse schema";
+DROP TABLE published;
+
 SELECT node, result FROM shardfdw.run_on_nodes($$SELECT relname FROM pg_class WHERE relnamespace = 'refuse'::regnamespace AND relkind = 'r' ORDER BY 1$$)
 ORDER BY 1;
 

@@ -733,6 +733,11 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #include "catalog/pg_constraint.h"
 #include "nodes/parsenodes.h"
 #if PG_VERSION_NUM >= 170000
+#define SHARD_PARTITIONED_IDENTITY true	/* partitioned tables may have identity columns */
+#else
+#define SHARD_PARTITIONED_IDENTITY false
+#endif
+#if PG_VERSION_NUM >= 170000
 #define SHARD_AT_SET_EXPRESSION AT_SetExpression
 #else
 #define SHARD_AT_SET_EXPRESSION ((AlterTableType) 10001)

@@ -36,7 +36,13 @@ $c->safe_psql(q{
 	COPY u (id, part) FROM PROGRAM 'printf "1\t1\n2\t2\n"' (RESUME 'once');
 	CREATE VIEW grouped AS SELECT part, count(*) AS n, sum(v) AS s FROM t JOIN u USING (id) GROUP BY part;
 	COMMENT ON TABLE t IS 'sharded';
-	CREATE INDEX ON plain (name)});
+	CREATE INDEX ON plain (name);
+	CREATE TABLE checked (id int PRIMARY KEY, v int);
+	SELECT shardfdw.shard_table('checked', shards => 2);
+	INSERT INTO checked VALUES (1, -1), (2, 1);
+	ALTER TABLE checked ADD CONSTRAINT late CHECK (v > 0) NOT VALID});
+my $not_enforced = $c->safe_psql('SHOW server_version_num') >= 180000;
+$c->safe_psql('ALTER TABLE checked ADD CONSTRAINT loose CHECK (v < 0) NOT ENFORCED') if $not_enforced;
 
 my @queries = (
 	'SELECT count(*), sum(v), min(w), sum(g), max(id) FROM t',
@@ -55,6 +61,8 @@ my @queries = (
 	'SELECT shardfdw.shard_for(\'t\', id) FROM generate_series(1::bigint, 20) id',
 	"SELECT conname, contype FROM pg_constraint WHERE conrelid = 't'::regclass ORDER BY conname",
 	"SELECT obj_description('t'::regclass)",
+	"SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'checked'::regclass AND contype = 'c' ORDER BY conname",
+	q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ 'checked'},
 	'EXPLAIN (COSTS OFF) SELECT part, count(*) FROM u GROUP BY part');
 my @before = map { $c->safe_psql($_) } @queries;
 

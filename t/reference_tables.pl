@@ -309,7 +309,7 @@ sub committed_late
 {
 	my ($id, $late, $now, $error) = @_;
 
-	$c->safe_psql("ALTER TABLE r DISABLE TRIGGER USER; $late; ALTER TABLE r ENABLE TRIGGER USER");
+	$c->safe_psql("SET shardfdw.enable_ddl_propagation = off; ALTER TABLE r DISABLE TRIGGER USER; RESET shardfdw.enable_ddl_propagation; $late; ALTER TABLE r ENABLE TRIGGER USER");
 	$c->node_safe_psql($_, $late) for 1, 3;
 	my $prefix = $c->safe_psql("SELECT 'shardfdw:' || system_identifier || ':' || d.oid || ':' FROM pg_control_system(), pg_database d WHERE datname = current_database()");
 	$c->node_safe_psql(2, "BEGIN; $late; PREPARE TRANSACTION '${prefix}1:$id'");

@@ -275,6 +275,7 @@ typedef struct NameQuestion
 	const char *name;
 	char	  **found;
 	const char *kinds;			/* of constraints, as SQL literals */
+	const char *definition;		/* NULL: any */
 } NameQuestion;
 
 static char *
@@ -283,8 +284,10 @@ ask_constraint(const ShardDdlTable *table, List *shardnos, void *arg)
 	NameQuestion *question = arg;
 
 	return psprintf("SELECT s.no, k.conname FROM (VALUES %s) s(no, shard, name) "
-					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype IN (%s) AND k.conname = %s",
-					list_shards(table, shardnos, question->name), question->kinds, quote_literal_cstr(question->name));
+					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype IN (%s) AND k.conname = %s%s",
+					list_shards(table, shardnos, question->name), question->kinds, quote_literal_cstr(question->name),
+					question->definition == NULL ? "" :
+					psprintf(" AND pg_get_constraintdef(k.oid) = %s", quote_literal_cstr(question->definition)));
 }
 
 static void
@@ -319,11 +322,74 @@ shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name)
 }
 
 char **
-shard_ddl_find_check(const ShardDdlTable *table, const char *name)
+shard_ddl_find_check(const ShardDdlTable *table, const char *name, const char *definition)
 {
-	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards), "'c'"};
+	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards), "'c'", definition};
 
 	shard_ddl_ask(table, ask_constraint, take_named, &question);
+	return question.found;
+}
+
+typedef struct KeyQuestion
+{
+	const char *referenced;		/* qualified name of the table; NULL: others has that of each shard */
+	char	  **others;
+	const char *columns;		/* arrays of names, as SQL expressions */
+	const char *referenced_columns;
+	char	   *found;
+} KeyQuestion;
+
+static char *
+ask_foreign_key(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	KeyQuestion *question = arg;
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, shardnos)
+	{
+		int			i = lfirst_int(lc);
+
+		appendStringInfo(&text, "%s(%d, to_regclass(%s), to_regclass(%s))", text.len > 0 ? ", " : "", i,
+						 quote_literal_cstr(table->shards[i].relation),
+						 quote_literal_cstr(question->referenced ? question->referenced : question->others[i]));
+	}
+	return psprintf("SELECT s.no, k.conname FROM (VALUES %s) s(no, shard, referenced) "
+					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.confrelid = s.referenced AND k.contype = 'f' "
+					"WHERE ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY u(attnum, ord) "
+					"JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum ORDER BY u.ord) = %s "
+					"AND ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY u(attnum, ord) "
+					"JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.attnum ORDER BY u.ord) = %s",
+					text.data, question->columns, question->referenced_columns);
+}
+
+static void
+take_foreign_key(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	if (nfields == 1 && fields[0] != NULL)
+		((KeyQuestion *) arg)->found = pstrdup(fields[0]);
+}
+
+/* ARRAY['a', 'b'] of names (String) */
+static char *
+names_array(List *names)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, names)
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_literal_cstr(strVal(lfirst(lc))));
+	return psprintf("ARRAY[%s]::text[]", text.data);
+}
+
+char *
+shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *referenced, char **others, List *columns, List *referenced_columns)
+{
+	KeyQuestion question = {referenced, others, names_array(columns), names_array(referenced_columns)};
+
+	shard_ddl_ask(table, ask_foreign_key, take_foreign_key, &question);
 	return question.found;
 }
 

@@ -41,8 +41,15 @@ extern bool *shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index);
  */
 extern bool shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name);
 
-/* CHECK constraint: name on each shard, NULL where there is none. */
-extern char **shard_ddl_find_check(const ShardDdlTable *table, const char *name);
+/* CHECK constraint: name on each shard, NULL where there is none; definition: it must have this one, or NULL. */
+extern char **shard_ddl_find_check(const ShardDdlTable *table, const char *name, const char *definition);
+
+/*
+ * Name of a foreign key of shards over these columns (String) to the table of a qualified name, or to each shard's
+ * own in others; NULL when there is none.
+ */
+extern char *shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *referenced, char **others,
+										List *columns, List *referenced_columns);
 
 /* Extended statistics: names on each shard, NULL where there are none. */
 extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *name);

@@ -33,6 +33,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/readfuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "parser/parse_collate.h"
 #include "parser/parse_expr.h"
 #include "parser/parse_relation.h"
@@ -437,7 +438,7 @@ shard_ddl_text_default_varies(Relation rel, AttrNumber attno)
 }
 
 static Node *
-parse_using(Relation rel, const char *query_string, Node *raw_expr)
+parse_using(Relation rel, const char *query_string, Node *raw_expr, Oid type)
 {
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *nsitem;
@@ -447,20 +448,23 @@ parse_using(Relation rel, const char *query_string, Node *raw_expr)
 	nsitem = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, nsitem, false, true, true);
 	expr = transformExpr(pstate, copyObject(raw_expr), EXPR_KIND_ALTER_COL_TRANSFORM);
+	/* a literal; other types are converted by the node */
+	if (exprType(expr) == UNKNOWNOID)
+		expr = coerce_type(pstate, expr, UNKNOWNOID, getBaseType(type), -1, COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
 	assign_expr_collations(pstate, expr);
 	return expr;
 }
 
 bool
-shard_ddl_text_using_varies(Relation rel, const char *query_string, Node *raw_expr)
+shard_ddl_text_using_varies(Relation rel, const char *query_string, Node *raw_expr, Oid type)
 {
-	return contain_mutable_functions(parse_using(rel, query_string, raw_expr));
+	return contain_mutable_functions(parse_using(rel, query_string, raw_expr, type));
 }
 
 char *
-shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr)
+shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr, Oid type)
 {
-	Node	   *expr = parse_using(rel, query_string, raw_expr);
+	Node	   *expr = parse_using(rel, query_string, raw_expr, type);
 	int			nestlevel;
 	char	   *text;
 

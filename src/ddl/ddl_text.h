@@ -24,7 +24,7 @@ extern char *shard_ddl_text_collation(Oid type, Oid collation);
  * Texts of expressions of a sharded table.  Errors: feature_not_supported for whole rows and
  * system columns, which are others on a shard.  refuse_rows raises that.
  */
-extern void shard_ddl_text_refuse_rows(Oid relid) pg_attribute_noreturn();
+extern void shard_ddl_text_refuse_rows(Oid relid) __attribute__((noreturn));
 
 /* The generation expression of a column. */
 extern char *shard_ddl_text_generation(Relation rel, AttrNumber attno);
@@ -68,13 +68,13 @@ extern char *shard_ddl_text_row_default(Relation rel, AttrNumber attno, List **f
  * (attno, which is there), or by a USING expression?  Functions that are not immutable read the clock, or settings.
  */
 extern bool shard_ddl_text_default_varies(Relation rel, AttrNumber attno);
-extern bool shard_ddl_text_using_varies(Relation rel, const char *query_string, Node *raw_expr);
+extern bool shard_ddl_text_using_varies(Relation rel, const char *query_string, Node *raw_expr, Oid type);
 
 /*
  * USING expression of ALTER COLUMN TYPE for nodes, with values in place of parts that
  * only the coordinator can evaluate.  NULL when a node might get another result.  To be
  * called outside of begin and end.
  */
-extern char *shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr);
+extern char *shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr, Oid type);
 
 #endif

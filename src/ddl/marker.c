@@ -133,9 +133,9 @@ is_referenced_above(Oid parent)
 
 /*
  * Hides the markers of a partitioned table from core; the caller's lock on the table
- * keeps others from seeing the table without them.  An index that covers no partition
- * yet becomes a marker.  Returns the indexes (OIDs), NIL when there are none, or when
- * one of them is a real index over local partitions.
+ * keeps others from seeing the table without them.  A real index becomes a marker: its
+ * local partitions keep theirs.  Returns the indexes (OIDs), NIL when there are none, or
+ * when a foreign key needs one of them.
  */
 static List *
 hide_markers(Oid parent)
@@ -143,8 +143,6 @@ hide_markers(Oid parent)
 	Relation	rel = table_open(parent, NoLock);
 	List	   *indexes = RelationGetIndexList(rel);
 	List	   *markers = NIL;
-	bool		no_partitions = find_inheritance_children(parent, NoLock) == NIL;
-	bool		all = true;
 	ListCell   *lc;
 
 	foreach(lc, indexes)
@@ -156,15 +154,12 @@ hide_markers(Oid parent)
 			elog(ERROR, "cache lookup failed for index %u", lfirst_oid(lc));
 		form = (Form_pg_index) GETSTRUCT(tuple);
 		if (form->indisunique)
-		{
 			markers = lappend_oid(markers, lfirst_oid(lc));
-			all = all && (!form->indisvalid || no_partitions);
-		}
 		ReleaseSysCache(tuple);
 	}
 	table_close(rel, NoLock);
 
-	if (markers == NIL || !all || is_referenced_above(parent))
+	if (markers == NIL || is_referenced_above(parent))
 		return NIL;
 	set_markers(parent, markers, false);
 	return markers;

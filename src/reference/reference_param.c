@@ -21,6 +21,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 AttrNumber *
 shard_reference_param_sent(TupleDesc desc, int *ncolumns)
@@ -52,7 +53,8 @@ is_identity(Relation index, TupleDesc desc)
 {
 	Form_pg_index form = index->rd_index;
 
-	if (index->rd_rel->relam != BTREE_AM_OID || !form->indisunique || !form->indimmediate ||
+	/* a unique index of another kind is one WITHOUT OVERLAPS: no two rows are equal, either */
+	if ((index->rd_rel->relam != BTREE_AM_OID && !form->indisexclusion) || !form->indisunique || !form->indimmediate ||
 		!form->indisvalid || RelationGetIndexPredicate(index) != NIL)
 		return false;
 	for (int i = 0; i < form->indnkeyatts; i++)
@@ -97,12 +99,14 @@ find_identity(Relation rel)
 	return found;
 }
 
-/* "OPERATOR(schema.=)": what the index takes for equal. */
+/* "OPERATOR(schema.=)": what the index takes for equal; where it knows overlaps alone, what the column's type does. */
 static const char *
-equality_operator(Relation index, int keyno)
+equality_operator(Relation index, int keyno, Oid atttype)
 {
 	Oid			type = index->rd_opcintype[keyno];
-	Oid			opno = get_opfamily_member(index->rd_opfamily[keyno], type, type, BTEqualStrategyNumber);
+	Oid			opno = index->rd_rel->relam == BTREE_AM_OID ?
+		get_opfamily_member(index->rd_opfamily[keyno], type, type, BTEqualStrategyNumber) :
+		lookup_type_cache(atttype, TYPECACHE_EQ_OPR)->eq_opr;
 
 	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(opno));
 	Form_pg_operator form;
@@ -139,7 +143,7 @@ shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIde
 	for (int i = 0; i < identity->ncolumns; i++)
 	{
 		identity->attnos[i] = index->rd_index->indkey.values[i];
-		identity->operators[i] = equality_operator(index, i);
+		identity->operators[i] = equality_operator(index, i, TupleDescAttr(RelationGetDescr(rel), identity->attnos[i] - 1)->atttypid);
 	}
 	index_close(index, AccessShareLock);
 }

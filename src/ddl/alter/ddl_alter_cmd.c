@@ -95,6 +95,9 @@ classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 			shard_ddl_table_refuse(state->table, "ADD COLUMN with a key that does not include the shard key",
 								   "Add the column first, and then a key over it and the shard key.");
 		}
+		if (!state->table->is_reference && constraint->contype == CONSTR_IDENTITY && !SHARD_PARTITIONED_IDENTITY)
+			shard_ddl_table_refuse(state->table, "ADD COLUMN ... GENERATED AS IDENTITY",
+								   "Add the column, and then a default: SET DEFAULT nextval(...).");
 		if (!state->table->is_reference && constraint->contype == CONSTR_FOREIGN)
 		{
 			next = shard_alter_take_attributes(constraint, def->constraints, next);
@@ -147,9 +150,9 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 	}
 	if (attno > 0 && def->raw_default != NULL)
 	{
-		using_text = shard_ddl_text_using(state->rel, state->call->query_string, def->raw_default);
+		using_text = shard_ddl_text_using(state->rel, state->call->query_string, def->raw_default, type);
 		if (state->table->is_reference && shard_alter_has_peers() &&
-			shard_ddl_text_using_varies(state->rel, state->call->query_string, def->raw_default))
+			shard_ddl_text_using_varies(state->rel, state->call->query_string, def->raw_default, type))
 			shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE with a USING expression that is not immutable, where there are several coordinators,",
 								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
 		if (using_text == NULL)

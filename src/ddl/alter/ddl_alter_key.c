@@ -334,6 +334,29 @@ check_no_local_partition(const ShardAlterState *state)
 	}
 }
 
+/* Raises if the shards have such a foreign key, which is not shown on the coordinator, and the statement does not drop it. */
+static void
+check_no_foreign_key(const ShardAlterState *state, const Constraint *constraint, const char *referenced, char **names, List *columns)
+{
+	char	   *found = shard_ddl_find_foreign_key(state->table, referenced, names, constraint->fk_attrs, columns);
+	ListCell   *lc;
+
+	if (found == NULL)
+		return;
+	foreach(lc, state->stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_DropConstraint && strcmp(cmd->name, found) == 0)
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("sharded table \"%s\" has this foreign key already: constraint \"%s\"", state->table->name, found),
+			 errdetail("Foreign keys of sharded tables are constraints of their shards, and not in pg_constraint here."),
+			 errhint("To replace it, drop it in the same statement: DROP CONSTRAINT %s.", quote_identifier(found))));
+}
+
 void
 shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 {
@@ -360,6 +383,9 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 		names = referenced_shards(state, referenced, constraint, columns);
 	if (!shard_alter_is_at_home(state->table->relid))
 		check_actions(state, constraint, names == NULL);
+	check_no_foreign_key(state, constraint, names != NULL ? NULL :
+						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(referenced)), get_rel_name(referenced)),
+						 names, columns);
 
 	initStringInfo(&before);
 	initStringInfo(&after);
@@ -515,6 +541,17 @@ send_plain_index(NewConstraints *new, Form_pg_constraint constraint)
 							psprintf(" USING %s", shard_ddl_text_index(constraint->conindid)));
 }
 
+/* Shards keep an equal constraint: a dump adds those apart that are not valid or not enforced. */
+static void
+send_check(ShardAlterState *state, const char *name, const char *definition)
+{
+	char	  **found = shard_ddl_find_check(state->table, name, definition);
+
+	for (int i = 0; i < state->table->nshards; i++)
+		found[i] = found[i] != NULL ? NULL : pstrdup(quote_identifier(name));
+	shard_alter_piece(state, pstrdup("ADD CONSTRAINT "), found, psprintf(" %s", definition));
+}
+
 static void
 send_new(Form_pg_constraint constraint, void *arg)
 {
@@ -526,8 +563,7 @@ send_new(Form_pg_constraint constraint, void *arg)
 	switch (constraint->contype)
 	{
 		case CONSTRAINT_CHECK:
-			shard_alter_piece(state, psprintf("ADD CONSTRAINT %s %s", quote_identifier(name),
-											  shard_ddl_text_constraint(constraint->oid)), NULL, NULL);
+			send_check(state, name, shard_ddl_text_constraint(constraint->oid));
 			break;
 		case CONSTRAINT_PRIMARY:
 		case CONSTRAINT_UNIQUE:

@@ -19,6 +19,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
 #include "commands/tablecmds.h"
+#include "commands/trigger.h"
 #include "compat.h"
 #include "copies/copies_sql.h"
 #include "ddl/alter/ddl_alter.h"
@@ -354,6 +355,29 @@ run_on_nodes(ShardAlterState *state)
 	table_close(rel, NoLock);
 }
 
+/*
+ * Has a reference table's triggers that send its writes fire always, whatever DISABLE TRIGGER ALL and ENABLE TRIGGER ALL
+ * (pg_restore --disable-triggers) have made of them: its copies would not get the rows.
+ */
+static void
+keep_own_triggers(ShardAlterState *state)
+{
+	Relation	rel = table_open(state->table->relid, NoLock);
+	TriggerDesc *triggers = rel->trigdesc;
+	char	   *relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (shard_reference_is_trigger(triggers->triggers[i].tgfoid) &&
+			triggers->triggers[i].tgenabled != TRIGGER_FIRES_ALWAYS)
+			appendStringInfo(&text, "%s ENABLE ALWAYS TRIGGER %s", text.len > 0 ? "," : "",
+							 quote_identifier(triggers->triggers[i].tgname));
+	table_close(rel, NoLock);
+	if (text.len > 0)
+		shard_ddl_run_here(list_make1(psprintf("ALTER TABLE %s%s", relation, text.data)));
+}
+
 /* What comes after core's statement. */
 static void
 alter_rest(void *arg)
@@ -361,6 +385,8 @@ alter_rest(void *arg)
 	ShardAlterState *state = arg;
 
 	run_markers(state);
+	if (state->table->is_reference)
+		keep_own_triggers(state);
 	shard_ddl_run_here(state->options);
 	if (shard_ddl_may_need_objects(state->stmt))
 		shard_ddl_make_objects(state->table, false);

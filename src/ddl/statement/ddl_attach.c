@@ -199,7 +199,7 @@ detach_rest(void *arg)
 	foreach(lc, check_constraints(partition))
 	{
 		char	   *name = get_constraint_name(lfirst_oid(lc));
-		char	  **found = shard_ddl_find_check(table, name);
+		char	  **found = shard_ddl_find_check(table, name, NULL);
 
 		for (int i = 0; i < table->nshards; i++)
 			if (found[i] == NULL)

@@ -42,6 +42,9 @@
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
+/* pg_constraint.contype of a domain's NOT NULL, which has such a row from 17 on. */
+#define DOMAIN_NOT_NULL 'n'
+
 typedef struct AlterType
 {
 	Node	   *stmt;			/* a copy */
@@ -170,7 +173,7 @@ new_domain_constraints(const AlterType *alter)
 	foreach(lc, list_difference_oid(domain_constraints(alter->type, NULL, NULL), alter->constraints))
 	{
 		HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(lfirst_oid(lc)));
-		bool		is_not_null = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == SHARD_CONSTRAINT_NOTNULL;
+		bool		is_not_null = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == DOMAIN_NOT_NULL;
 
 		ReleaseSysCache(tuple);
 		appendStringInfo(&text, "%s%s", text.len > 0 ? "; " : "", is_not_null ?
@@ -336,7 +339,7 @@ shard_ddl_alter_type(ShardDdlCall *call)
 	alter.name = format_type_extended(alter.type, -1, FORMAT_TYPE_FORCE_QUALIFY);
 	if (IsA(alter.stmt, AlterDomainStmt))
 		alter.constraints = domain_constraints(alter.type, castNode(AlterDomainStmt, alter.stmt)->name, &contype);
-	alter.drops_not_null = contype == SHARD_CONSTRAINT_NOTNULL;
+	alter.drops_not_null = contype == DOMAIN_NOT_NULL;
 	shard_ddl_run_core_then(call, NULL, alter_rest, &alter);
 	return true;
 }
