@@ -8,7 +8,7 @@ SELECT shardfdw.create_shard('q', 'q_' || i, format('IN (%s)', i), ('node' || n)
 INSERT INTO q VALUES (1, 20000, 0), (2, 3000, 0), (3, 7000, 0), (4, 0, 0);
 -- Row 2 takes so long here that row 3 has come before its scan is asked again. That one needs the connection
 -- which the scan of 1 waits at, and for which the scan of 4 is queued.
-CREATE FUNCTION f(id int) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION f(id int) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 BEGIN
 	IF id = 2 THEN
 		PERFORM pg_sleep(0.2);

@@ -12,7 +12,7 @@
 #include "ddl/alter/ddl_redirect.h"
 #include "ddl/statement/ddl_drop.h"
 #include "executor/modify/cte_order.h"
-#include "executor/modify/nested_write.h"
+#include "executor/scan/nested_write.h"
 #include "executor/modify/source_modify_exec.h"
 #include "executor/scan/key_join_exec.h"
 #include "executor/scan/lost_locks.h"

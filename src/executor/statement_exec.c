@@ -73,6 +73,7 @@ typedef struct ShardStatementState
 	List	   *rels;			/* these, open; NULL: closed */
 	Oid			userid;			/* whose mappings are used */
 	ShardTxnLevel *level;		/* in which it began */
+	const ShardStreamView *view;
 	ShardDecoder *decoder;		/* NULL: no rows come back */
 	MemoryContext row_cxt;		/* values of the current row */
 
@@ -163,6 +164,7 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	state->rels = shard_scan_open_rels(estate, state->plan->relids);
+	state->view = shard_statement_view_create(estate, state->rels);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement",
 										   ALLOCSET_SMALL_SIZES);
 	if (state->plan->returns_rows)
@@ -611,6 +613,7 @@ open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 		spec.portable_text = shard_decode_has_styled_text(state->decoder);
 		spec.as_writer = state->plan->on_writer;
 		spec.only_locks = state->plan->only_locks;
+		spec.view = state->plan->on_writer ? NULL : state->view;
 		/* the locks of rows that are fetched within a savepoint are the savepoint's */
 		spec.level = state->plan->only_locks ? NULL : state->level;
 		spec.workers = -1;

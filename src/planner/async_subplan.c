@@ -13,11 +13,17 @@
  * where the scans run one after the other, since each sets the mark again when it
  * begins.  Asynchronous scans have all begun before, and use tables of an earlier
  * value.  (Seen on 15 with scans of ours, on 18 and 19 with postgres_fdw's.)
+ *
+ * Asynchronous scans compute a row each before Append returns the first one.  A
+ * volatile function that reads tables must see what was done with the rows before
+ * its own: UPDATE t SET a = f() writes a row before it computes the next one.  So
+ * statements that call such functions have no asynchronous scans.
  */
 #include "postgres.h"
 
 #include "catalog/option.h"
 #include "nodes/nodeFuncs.h"
+#include "plan/plan_functions.h"
 #include "plan/plan_walk.h"
 #include "planner/async_subplan.h"
 
@@ -50,13 +56,21 @@ is_ours(const Plan *plan)
 	return IsA(plan, ForeignScan) && shard_option_is_our_server(((const ForeignScan *) plan)->fs_server);
 }
 
+/* A statement whose plans are looked at. */
+typedef struct AsyncAdjust
+{
+	PlannedStmt *stmt;
+	bool		in_step;		/* no scan of ours may be asynchronous */
+} AsyncAdjust;
+
 /*
  * Makes the scans of an Append synchronous if one of them is ours: scans of other
  * wrappers share the sub-select with it.
  */
 static bool
-adjust_append(Plan *plan, void *stmt)
+adjust_append(Plan *plan, void *context)
 {
+	const AsyncAdjust *adjust = context;
 	Append	   *append = (Append *) plan;
 	List	   *scans = NIL;
 	bool		any_ours = false;
@@ -68,7 +82,7 @@ adjust_append(Plan *plan, void *stmt)
 	{
 		Plan	   *child = lfirst(lc);
 
-		if (child->async_capable && uses_changing_hash(child, stmt))
+		if (child->async_capable && (adjust->in_step ? is_ours(child) : uses_changing_hash(child, adjust->stmt)))
 			scans = lappend(scans, child);
 	}
 	foreach(lc, scans)
@@ -85,5 +99,7 @@ adjust_append(Plan *plan, void *stmt)
 void
 shard_async_subplan_adjust(PlannedStmt *stmt)
 {
-	(void) shard_plan_walk_statement(stmt, adjust_append, stmt);
+	AsyncAdjust adjust = {stmt, (shard_plan_functions_of_statement(stmt) & SHARD_FUNCTIONS_VOLATILE) != 0};
+
+	(void) shard_plan_walk_statement(stmt, adjust_append, &adjust);
 }

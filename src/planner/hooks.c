@@ -44,6 +44,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/planmain.h"
 #include "parser/parsetree.h"
+#include "plan/plan_functions.h"
 #include "planner/async_subplan.h"
 #include "planner/ctid_check.h"
 #include "planner/jit.h"
@@ -318,19 +319,39 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 	bms_free(level.syscol_rels);
 }
 
+/*
+ * INSERT of several rows with volatile functions, which may look at the rows before their own: these have to be on
+ * their nodes when the functions are called.
+ */
+static bool
+computes_rows_in_step(Query *query)
+{
+	ListCell   *lc;
+
+	if (query->commandType != CMD_INSERT)
+		return false;
+	foreach(lc, query->rtable)
+	{
+		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_VALUES)
+			return (shard_plan_functions_of_query(query) & SHARD_FUNCTIONS_VOLATILE) != 0;
+	}
+	return false;
+}
+
 /* The plan of a statement that nodes run as it stands, or NULL. */
 static PlannedStmt *
 plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 					 ParamListInfo params)
 {
 	PlannedStmt *stmt = NULL;
+	bool		in_step = computes_rows_in_step(parse);
 
-	if (shard_guc_enable_router)
+	if (shard_guc_enable_router && !in_step)
 		stmt = shard_statement_cache_plan(parse, cursor_options, params);
 	/* a statement of one shard may use ctids as it likes */
 	if (stmt == NULL)
 		shard_ctid_check(parse);
-	if (stmt == NULL && shard_guc_enable_statement_push)
+	if (stmt == NULL && shard_guc_enable_statement_push && !in_step)
 		stmt = shard_push_plan(parse, query_string, cursor_options, params);
 	if (stmt == NULL)
 		stmt = shard_source_plan(parse, query_string, cursor_options, params);

@@ -34,6 +34,7 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
+#include "plan/plan_functions.h"
 #include "plan/plan_private.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/prune.h"
@@ -307,6 +308,28 @@ returned_columns(Index rtindex, List *returning)
 	return columns;
 }
 
+/*
+ * Does the statement, in whichever level, call volatile functions that may look at the rows which it has changed so far?
+ * Then it has to change them one by one.
+ */
+static bool
+changes_rows_in_step(PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	for (PlannerInfo *level = root; level != NULL; level = level->parent_root)
+	{
+		if ((shard_plan_functions_of_query(level->parse) & SHARD_FUNCTIONS_VOLATILE) != 0)
+			return true;
+	}
+	foreach(lc, root->glob->subroots)
+	{
+		if ((shard_plan_functions_of_query(lfirst_node(PlannerInfo, lc)->parse) & SHARD_FUNCTIONS_VOLATILE) != 0)
+			return true;
+	}
+	return false;
+}
+
 bool
 shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 					  Index resultRelation, int subplan_index)
@@ -321,7 +344,7 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 	List	   *assignments = NIL;
 	List	   *returning = NIL;
 
-	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
+	if ((plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE) || changes_rows_in_step(root))
 		return false;
 	baserel = find_base_rel(root, resultRelation);
 	info = baserel->fdw_private;

@@ -17,6 +17,9 @@
  * runs first must not be seen by a part that only reads the table; such statements
  * are refused, too.
  *
+ * A statement that has to read before it writes anything (read_first.c) does so before
+ * all of that.
+ *
  * The parts that come first run when the statement's plan is asked for its first
  * row.  That is within core's ExecutorRun(): other libraries measure them as part of
  * the statement, and take statements of their triggers and functions for nested ones.
@@ -32,6 +35,7 @@
 #include "compat.h"
 #include "executor/executor.h"
 #include "executor/modify/cte_order.h"
+#include "executor/modify/read_first.h"
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 #include "parser/parse_relation.h"
@@ -54,6 +58,7 @@ typedef struct RunningStatement
 {
 	struct RunningStatement *outer;
 	PlanState  *top;
+	bool		reads_first;	/* shard_read_first_is_needed() */
 	ExecProcNodeMtd next_row;	/* the function of top that run_changes_first() stands for */
 } RunningStatement;
 
@@ -265,7 +270,10 @@ first_row(PlanState *ps)
 		statement = statement->outer;
 	statement->top = NULL;
 	ExecSetExecProcNode(ps, statement->next_row);
-	run_changes_first(ps->state);
+	if (statement->reads_first)
+		shard_read_first(ps->state, ps);
+	if (ps->state->es_plannedstmt->hasModifyingCTE)
+		run_changes_first(ps->state);
 	/* not called by ExecProcNode(), which would measure the node twice */
 	return statement->next_row(ps);
 }
@@ -282,7 +290,8 @@ run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 {
 	RunningStatement statement;
 
-	if (!desc->plannedstmt->hasModifyingCTE || desc->estate->es_finished ||
+	statement.reads_first = shard_read_first_is_needed(desc);
+	if ((!desc->plannedstmt->hasModifyingCTE && !statement.reads_first) || desc->estate->es_finished ||
 		ScanDirectionIsNoMovement(direction))
 	{
 		run_next(desc, direction, count, once);

@@ -26,6 +26,7 @@
 
 #include "access/sysattr.h"
 #include "catalog/option.h"
+#include "catalog/partition.h"
 #include "catalog/shard_map.h"
 #include "commands/trigger.h"
 #include "compat.h"
@@ -39,6 +40,7 @@
 #include "executor/modify/row_statement.h"
 #include "executor/modify/row_upsert.h"
 #include "executor/scan/fdw_executor.h"
+#include "executor/scan/nested_write.h"
 #include "executor/scan/statement_view.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -71,6 +73,7 @@ typedef struct ShardModifyState
 	ShardEncoder *encoder;		/* columns sent; NULL: none */
 	AttrNumber	ctid_attno;		/* resno of the ctid in the plan's rows */
 	ShardRowUpsert *upsert;		/* ON CONFLICT DO UPDATE; NULL: none */
+	ShardNestedWatch *watch;	/* UPDATE, DELETE: of the table */
 	PlanState  *do_nothing;		/* ON CONFLICT DO NOTHING: counts the conflicts; NULL: not that */
 	MemoryContext row_cxt;		/* parameters and returned values of one row */
 } ShardModifyState;
@@ -149,6 +152,7 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyP
 		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(state->rel)),
 								   RelationGetRelationName(state->rel));
 	state->attnos = plan->target_attnos;
+	shard_statement_view_add_triggers(estate, rinfo->ri_TrigDesc);
 	shard_statement_view_pin(estate, state->statement.serverid, state->statement.userid);
 
 	if (shard_modify_by_copy(plan, rinfo))
@@ -189,6 +193,8 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 			state->move = shard_row_move_begin(mtstate->ps.state, rinfo, state->statement.userid);
 		if (plan->operation == CMD_UPDATE)
 			state->defer = shard_row_defer_begin(mtstate->ps.state, RelationGetRelid(state->rel));
+		if (state->rel->rd_rel->relispartition)
+			state->watch = shard_nested_write_watch(mtstate->ps.state, get_partition_parent(RelationGetRelid(state->rel), true));
 		state->ctid_attno = ExecFindJunkAttributeInTlist(subplan->targetlist, "ctid");
 		if (!AttributeNumberIsValid(state->ctid_attno))
 			elog(ERROR, "could not find junk ctid column");
@@ -347,6 +353,22 @@ one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
 }
 
 /*
+ * The row that was to be updated or deleted has gone since it was locked.  The statement has changed it already (a join
+ * gave it twice), and core leaves it alone; or a function or trigger has, and core raises.
+ */
+static void
+check_not_changed(const ShardModifyState *state)
+{
+	if (state->watch != NULL && shard_nested_write_ran(state->watch))
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 state->operation == CMD_UPDATE ?
+				 errmsg("tuple to be updated was already modified by an operation triggered by the current command") :
+				 errmsg("tuple to be deleted was already modified by an operation triggered by the current command"),
+				 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+}
+
+/*
  * Changes one row by the state's statement.  Returns slot, with the returned
  * columns in it where there are any, or NULL when no row was changed.
  */
@@ -367,6 +389,8 @@ modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
 		shard_encode_params(state->encoder, slot, state->statement.params + nfixed);
 
 	nrows = shard_row_statement_run(&state->statement, estate, slot);
+	if (nrows == 0)
+		check_not_changed(state);
 	MemoryContextSwitchTo(oldcxt);
 	return one_row(state, nrows, slot);
 }

@@ -60,6 +60,7 @@ create_state(EState *estate, const ExecRowMark *mark)
 	state->statement.label = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
 	state->statement.sql = shard_dml_lock_row(RelationGetRelid(rel), strength_of(mark->markType), mark->waitPolicy, attnos);
 	state->statement.nparams = 1;
+	state->statement.keeps_rows = true;
 	state->statement.params = &state->ctid;
 	state->statement.decoder = shard_row_statement_decoder(rel, attnos);
 	state->cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw locked row", ALLOCSET_SMALL_SIZES);

@@ -28,6 +28,7 @@
 #include "executor/executor.h"
 #include "executor/modify/row_move.h"
 #include "executor/modify/row_sink.h"
+#include "executor/scan/nested_write.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -54,6 +55,7 @@ struct ShardRowMove
 	Oid			userid;
 	int			nusers;			/* begins without end */
 	Tuplestorestate *rows;		/* NULL: none yet */
+	ShardPendingRows *pending;	/* says that there are some */
 	TupleTableSlot *slot;		/* a row of the parent's form */
 };
 
@@ -131,6 +133,7 @@ shard_row_move_begin(EState *estate, ResultRelInfo *rinfo, Oid userid)
 		elog(ERROR, "relation %u is not sharded", RelationGetRelid(move->parent));
 	move->userid = userid;
 	move->nusers = 1;
+	move->pending = shard_pending_rows_create(estate, RelationGetRelid(move->parent));
 	callback = palloc0(sizeof(MemoryContextCallback));
 	callback->func = forget_move;
 	callback->arg = move;
@@ -174,6 +177,7 @@ shard_row_move_put(ShardRowMove *move, ResultRelInfo *rinfo, TupleTableSlot *slo
 	if (move->rows == NULL)
 	{
 		move->rows = tuplestore_begin_heap(false, false, work_mem);
+		shard_pending_rows_set(move->pending, true);
 		move->slot = MakeSingleTupleTableSlot(RelationGetDescr(move->parent), &TTSOpsVirtual);
 	}
 	MemoryContextSwitchTo(GetPerTupleMemoryContext(move->estate));
@@ -246,6 +250,7 @@ shard_row_move_end(ShardRowMove *move)
 	{
 		oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
 		insert_rows(move);
+		shard_pending_rows_set(move->pending, false);
 		ExecDropSingleTupleTableSlot(move->slot);
 		tuplestore_end(move->rows);
 		move->rows = NULL;

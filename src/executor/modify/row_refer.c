@@ -123,6 +123,7 @@ shard_row_refer_check(const ShardRowReferrers *referrers, const ShardRowStatemen
 		return true;
 	look.decoder = NULL;
 	look.nparams = 1;
+	look.keeps_rows = true;
 	look.sql = referrers->lock_sql;
 	if (shard_row_statement_run(&look, NULL, NULL) == 0)
 		return false;

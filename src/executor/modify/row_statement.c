@@ -67,6 +67,7 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 	spec.ncolumns = shard_decode_nremote(statement->decoder);
 	spec.portable_text = shard_decode_has_styled_text(statement->decoder);
 	spec.as_writer = true;
+	spec.keeps_rows = statement->keeps_rows;
 	spec.workers = -1;
 	spec.nparams = statement->nparams;
 	spec.params = statement->params;
@@ -98,6 +99,7 @@ run_plain(const ShardRowStatement *statement)
 	command.serverid = statement->serverid;
 	command.userid = statement->userid;
 	command.sql = statement->sql;
+	command.keeps_rows = statement->keeps_rows;
 	command.label = statement->label;
 	command.nparams = statement->nparams;
 	command.params = statement->params;

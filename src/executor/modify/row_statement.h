@@ -20,6 +20,7 @@ typedef struct ShardRowStatement
 	const char *sql;
 	int			nparams;
 	const char **params;		/* text */
+	bool		keeps_rows;		/* it locks or looks at rows, and changes none */
 	ShardDecoder *decoder;		/* of the rows that come back; NULL: none do */
 } ShardRowStatement;
 

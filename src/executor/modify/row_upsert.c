@@ -32,7 +32,7 @@
 #include "deparse/dml.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
-#include "executor/modify/nested_write.h"
+#include "executor/scan/nested_write.h"
 #include "executor/nodeModifyTable.h"
 #include "executor/modify/row_upsert.h"
 #include "miscadmin.h"
@@ -105,6 +105,7 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 	upsert->is_own = *insert;
 	upsert->is_own.sql = shard_dml_is_own(RelationGetRelid(rel));
 	upsert->is_own.nparams = 1;
+	upsert->is_own.keeps_rows = true;
 	upsert->is_own.decoder = NULL;
 
 	upsert->conflict_attnos = conflict_attnos;
@@ -114,6 +115,7 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 		lcons_int(SelfItemPointerAttributeNumber, shard_dml_needed_attnos(rel, 1, NIL, true));
 	upsert->lock = *insert;
 	upsert->lock.nparams = list_length(conflict_attnos);
+	upsert->lock.keeps_rows = true;
 	upsert->lock.params = palloc0(sizeof(char *) * upsert->lock.nparams);
 	upsert->lock.sql = shard_dml_lock(RelationGetRelid(rel), conflict_attnos, upsert->nulls,
 									  upsert->read_attnos);

@@ -23,6 +23,7 @@
 #include "executor/modify/returned.h"
 #include "executor/modify/row_arrays.h"
 #include "executor/modify/source_modify_exec.h"
+#include "executor/scan/nested_write.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
 #include "miscadmin.h"
@@ -60,6 +61,7 @@ typedef struct SourceState
 	MemoryContext row_cxt;		/* texts of a source row, values of a returned one */
 	ShardDecoder *decoder;		/* NULL: no columns come back */
 
+	ShardPendingRows *pending;	/* rows that are not written yet, or not handed up */
 	bool		started;
 	SourceShard *shards;
 	int			nshards;
@@ -113,6 +115,7 @@ read_source(SourceState *state)
 		if (TupIsNull(slot))
 			break;
 		state->nsource++;
+		shard_pending_rows_set(state->pending, true);
 		MemoryContextReset(state->row_cxt);
 		oldcxt = MemoryContextSwitchTo(state->row_cxt);
 		shardno = route_row(state, slot);
@@ -251,6 +254,8 @@ start(SourceState *state)
 		for (int i = 0; i < state->nshards; i++)
 			open_stream(state, i);
 	}
+	/* a single row is written when it is handed up, as core does it */
+	shard_pending_rows_set(state->pending, state->plan->returns_rows && state->nsource > 1);
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -352,6 +357,7 @@ source_begin(CustomScanState *node, EState *estate, int eflags)
 	if (state->routing == NULL)
 		elog(ERROR, "relation %u is not sharded", plan->relid);
 	state->map = state->routing->map;
+	state->pending = shard_pending_rows_create(estate, plan->relid);
 	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
 	state->nscalars = list_length(cscan->custom_exprs);
 	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw source row",
@@ -377,7 +383,10 @@ source_exec(CustomScanState *node)
 	if (!state->started)
 		start(state);
 	if (!state->plan->returns_rows || !next_returned(state, slot))
+	{
+		shard_pending_rows_set(state->pending, false);
 		return NULL;
+	}
 
 	ResetExprContext(econtext);
 	econtext->ecxt_scantuple = slot;

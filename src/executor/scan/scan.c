@@ -300,6 +300,8 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 		return;
 
 	state->rels = shard_scan_open_rels(estate, state->plan->relids);
+	if (!state->plan->locks_rows)
+		state->view = shard_statement_view_create(estate, state->rels);
 	state->decoder = create_decoder(node, state->plan);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -377,6 +379,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.for_values = state->plan->for_values;
 	spec.as_writer = state->plan->locks_rows;
 	spec.only_locks = state->plan->locks_rows;
+	spec.view = state->view;
 	/* the locks of rows that are fetched within a savepoint are the savepoint's */
 	spec.level = state->plan->locks_rows ? NULL : state->level;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);

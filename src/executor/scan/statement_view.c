@@ -19,20 +19,27 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/option.h"
+#include "catalog/pg_proc.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
+#include "executor/scan/nested_write.h"
 #include "executor/scan/statement_view.h"
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
+#include "plan/plan_functions.h"
 #include "plan/plan_private.h"
 #include "plan/plan_walk.h"
 #include "remote/pool/pool.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
 #include "tcop/utility.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 
 /* A statement whose nodes are being pinned. */
 typedef struct PinnedStatement
@@ -68,13 +75,59 @@ reads_nodes(Plan *plan, void *context)
 		(scan->scan.scanrelid == 0 || !shard_is_result_relation(stmt, scan->scan.scanrelid));
 }
 
-/* May the statement, which writes, read nodes after it has written? */
-static bool
-reads_beside_writing(EState *estate)
+/* May the statement, which writes, read nodes after it has written?  Functions that are not volatile read by its snapshot. */
+bool
+shard_statement_view_reads(EState *estate)
 {
 	PlannedStmt *stmt = estate->es_plannedstmt;
 
-	return stmt != NULL && shard_plan_walk_statement(stmt, reads_nodes, stmt);
+	return stmt != NULL &&
+		(shard_plan_walk_statement(stmt, reads_nodes, stmt) ||
+		 (shard_plan_functions_of_statement(stmt) & SHARD_FUNCTIONS_STEADY) != 0);
+}
+
+bool
+shard_statement_view_lacks_snapshot(void)
+{
+	return IsolationUsesXactSnapshot() || shard_txn_has_writers();
+}
+
+/* What a scan of a statement reads, and as of when. */
+typedef struct ScanView
+{
+	ShardStreamView stream;		/* first: what streams know */
+	List	   *relids;
+} ScanView;
+
+/* Raises when one of the tables has been changed since the statement began.  ShardStreamView.refuse. */
+static void
+refuse_changed(const ShardStreamView *stream, const char *node)
+{
+	const ScanView *view = (const ScanView *) stream;
+	ListCell   *lc;
+
+	foreach(lc, view->relids)
+	{
+		if (shard_nested_write_since(lfirst_oid(lc), stream->cid))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot read table \"%s\" as it was when the statement began", get_rel_name(shard_map_top(lfirst_oid(lc)))),
+					 errdetail("The transaction has changed rows since then, and its changes cannot be hidden on node \"%s\".", node),
+					 errhint("Read the table in a statement of its own, before it is changed.")));
+	}
+}
+
+const ShardStreamView *
+shard_statement_view_create(const EState *estate, const List *rels)
+{
+	ScanView   *view = palloc0(sizeof(ScanView));
+	ListCell   *lc;
+
+	view->stream.cid = estate->es_snapshot->curcid;
+	view->stream.refuse = refuse_changed;
+	foreach(lc, rels)
+		view->relids = lappend_oid(view->relids, RelationGetRelid((Relation) lfirst(lc)));
+	return &view->stream;
 }
 
 bool
@@ -106,7 +159,7 @@ get_statement(EState *estate)
 	}
 	statement = MemoryContextAllocZero(estate->es_query_cxt, sizeof(PinnedStatement));
 	statement->estate = estate;
-	statement->needed = reads_beside_writing(estate);
+	statement->needed = shard_statement_view_reads(estate);
 	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget_statement;
 	callback->arg = statement;
@@ -146,6 +199,18 @@ export_snapshot(EState *estate, Oid serverid, Oid userid)
 }
 
 void
+shard_statement_view_add_triggers(EState *estate, const TriggerDesc *triggers)
+{
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		/* others take snapshots of their own */
+		if (triggers->triggers[i].tgfoid >= FirstNormalObjectId &&
+			func_volatile(triggers->triggers[i].tgfoid) != PROVOLATILE_VOLATILE)
+			get_statement(estate)->needed = true;
+	}
+}
+
+void
 shard_statement_view_pin(EState *estate, Oid serverid, Oid userid)
 {
 	PinnedStatement *statement = get_statement(estate);
@@ -165,4 +230,5 @@ shard_statement_view_pin(EState *estate, Oid serverid, Oid userid)
 	if (pool->writer == NULL &&
 		!shard_txn_is_exported(shard_txn_snapshot(estate->es_query_cxt), serverid, userid))
 		export_snapshot(estate, serverid, userid);
+	shard_txn_snapshot(estate->es_query_cxt)->shared_as = estate->es_snapshot;
 }

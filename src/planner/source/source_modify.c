@@ -43,6 +43,7 @@
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "partitioning/partdesc.h"
+#include "plan/plan_functions.h"
 #include "plan/plan_private.h"
 #include "planner/path/scan_output.h"
 #include "planner/source/source_modify.h"
@@ -359,6 +360,8 @@ find_row_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 		return _("One of its shards has triggers.");
 	if (computes_here(info))
 		return _("Nodes cannot compute what it says.");
+	if (info->query->jointree->fromlist != NIL && (shard_plan_functions_of_query(info->query) & SHARD_FUNCTIONS_VOLATILE) != 0)
+		return _("It calls volatile functions, which may look at rows that it has written before.");
 	return NULL;
 }
 

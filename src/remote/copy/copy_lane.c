@@ -267,6 +267,7 @@ start_copy(ShardCopyLane *lane)
 		shard_txn_check_writer(lane->conn);
 	nbytes = sql.len;
 	shard_txn_writer_preamble(lane->conn, lane->set->level, false, &sql);
+	shard_txn_note_written(lane->conn, lane->set->level, lane->set->cid);
 	shard_connection_sync_settings(lane->conn, lane->set->user_lines ? SHARD_SETTINGS_LINES :
 								   SHARD_SETTINGS_USER, -1, 0, &sql);
 	if (lane->target->frame && !lane->target->framed)
@@ -299,6 +300,7 @@ start_completion(ShardCopyLane *lane)
 	else
 		shard_txn_check_writer(lane->conn);
 	shard_txn_writer_preamble(lane->conn, lane->set->level, false, &sql);
+	shard_txn_note_written(lane->conn, lane->set->level, lane->set->cid);
 	shard_copy_staging_append_drop(lane, &sql);
 	foreach(lc, lane->targets)
 	{

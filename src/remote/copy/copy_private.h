@@ -275,6 +275,7 @@ struct ShardCopySet
 	void	   *progress_arg;
 	TimestampTz ticked_at;		/* progress was called, and quiet sockets were looked at */
 	int			level;			/* nesting level of the rows */
+	CommandId	cid;			/* the command that writes them */
 	int			nlanes;			/* per node */
 	List	   *lanes;
 	int			ntargets;

@@ -35,6 +35,7 @@
 #include "access/xact.h"
 #include "guc.h"
 #include "remote/copy/copy_private.h"
+#include "remote/xact/txn_level.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
@@ -397,6 +398,7 @@ shard_copy_set_create(MemoryContext cxt, ShardCopyErrorHook hook, void *arg)
 	set->hook = hook;
 	set->hook_arg = arg;
 	set->level = GetCurrentTransactionNestLevel();
+	set->cid = shard_txn_level_command();
 	set->nlanes = 1;
 	set->limit_bytes = Min((int64) shard_guc_copy_buffer_kb * 1024, MAX_BUFFER_BYTES);
 	set->chunk_bytes = SHARD_COPY_MAX_CHUNK_BYTES;

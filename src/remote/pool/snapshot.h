@@ -10,11 +10,12 @@
 #include "lib/ilist.h"
 #include "nodes/pg_list.h"
 #include "remote/wire/connection.h"
+#include "utils/snapshot.h"
 
 /*
  * One statement's view of the nodes.  Streams of one statement on one node
  * share an exported snapshot; see remote/run/stream.h.  Its fields, and those of its
- * nodes, are for txn.c and snapshot.c only.
+ * nodes, are for txn.c and snapshot.c only; shared_as is set by who shares it.
  */
 typedef struct ShardSnapshot ShardSnapshot;
 
@@ -43,10 +44,9 @@ typedef struct ShardNodeSnapshot
 
 struct ShardSnapshot
 {
-	dlist_node	link;			/* in snapshots */
-	MemoryContext query_cxt;	/* NULL: the transaction's */
-	MemoryContext cxt;			/* context that holds all fields below */
-	MemoryContextCallback callback;
+	MemoryContext cxt;			/* that holds the snapshot and all fields below */
+	int			nuses;			/* statements that read by it */
+	Snapshot	shared_as;		/* statements with this snapshot of the coordinator read by it, too; NULL: no others do */
 	List	   *nodes;			/* of ShardNodeSnapshot */
 	bool		cut;			/* taken on all nodes at one moment (remote/run/cut.c) */
 	char	   *local;			/* of a cut: the coordinator's snapshot of that moment, as SerializeSnapshot() writes it */

@@ -18,6 +18,7 @@
 #include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/txn.h"
+#include "remote/xact/txn_level.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 #include "version.h"
@@ -46,6 +47,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 	run->noerror = noerror;
 	run->writes = mode == SHARD_COMMAND_WRITE || mode == SHARD_COMMAND_EXCLUSIVE;
 	run->guarded = noerror && run->writes;
+	run->cid = run->writes ? shard_txn_level_command() : InvalidCommandId;
 	commands[0].memory = run->cxt;
 	run->snapshot_cxt = AllocSetContextCreate(run->cxt, "shardfdw snapshot", ALLOCSET_SMALL_SIZES);
 	if (mode == SHARD_COMMAND_WATCH)

@@ -36,6 +36,7 @@ typedef struct ShardCommand
 	const char *label;			/* shard's name for messages, or NULL */
 	bool		portable_text;	/* as in ShardStreamSpec */
 	bool		is_whole;		/* sql is all that there is to say: errors are reported as the node has raised them */
+	bool		keeps_rows;		/* in WRITE mode: locks or looks at rows, and changes none */
 	bool		only_reads;		/* writes nothing; in WRITE mode: makes or ends a cursor.  All of a node, or none */
 	bool		changes_session;	/* sql may leave settings, locks...: the connection is closed afterwards */
 	int			nparams;

@@ -41,6 +41,8 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 	{
 		shard_txn_check_writer(lane->conn);
 		shard_txn_writer_preamble(lane->conn, GetCurrentTransactionNestLevel(), command->only_reads, &xact);
+		if (!command->only_reads && !command->keeps_rows)
+			shard_txn_note_written(lane->conn, GetCurrentTransactionNestLevel(), run->cid);
 	}
 	else if (run->mode == SHARD_COMMAND_READ)
 	{

@@ -55,6 +55,7 @@ typedef struct ShardCommandRun
 	bool		noerror;
 	bool		writes;			/* in this transaction */
 	bool		guarded;		/* each command in a savepoint */
+	CommandId	cid;			/* of the statement that runs them */
 	int			timeout_ms;		/* WATCH, SPARE and SETTLE; else 0 */
 	TimestampTz deadline;		/* the same */
 	ShardSnapshot *snapshot;	/* READ */

@@ -217,6 +217,16 @@ check_standby(ShardPool *pool, ShardConn *conn)
 			 errhint("Run the statement again.")));
 }
 
+/* Over the connection that writes the node shows everything that the transaction has written. */
+static void
+check_view(const ShardStream *stream)
+{
+	const ShardStreamView *view = stream->spec.view;
+
+	if (view != NULL && stream->pool->writer == stream->conn && shard_txn_written_since(stream->conn, view->cid))
+		view->refuse(view, stream->conn->node);
+}
+
 /* Sends the statement; false when the snapshot is not known yet, or the stream has ended. */
 static bool
 send_statement(ShardStream *stream)
@@ -235,6 +245,7 @@ send_statement(ShardStream *stream)
 	}
 	if (conn->standby > 0)
 		check_standby(stream->pool, conn);
+	check_view(stream);
 	stream->began = !shard_connection_in_xact(conn);
 	initStringInfo(&xact);
 	initStringInfo(&text);
@@ -244,6 +255,8 @@ send_statement(ShardStream *stream)
 		shard_txn_writer_preamble(conn, level, stream->spec.only_reads, &xact);
 		if (conn->xact.depth > level)
 			join_savepoint(stream);
+		if (!stream->spec.only_reads && !stream->spec.only_locks && !stream->spec.keeps_rows)
+			shard_txn_note_written(conn, level, stream->spec.level->cid);
 	}
 	else
 		ready = shard_txn_reader_preamble(conn, stream->snapshot, level, &xact, &exports);

@@ -22,6 +22,15 @@
 
 typedef struct ShardStream ShardStream;
 
+/* As of which command a statement reads. */
+typedef struct ShardStreamView
+{
+	CommandId	cid;			/* what it, or a later one, has written must not be seen */
+
+	/* Called before the query is sent to a node that would show such writes: raises, unless they do not matter. */
+	void		(*refuse) (const struct ShardStreamView *view, const char *node);
+} ShardStreamView;
+
 typedef struct ShardStreamSpec
 {
 	Oid			serverid;
@@ -37,8 +46,10 @@ typedef struct ShardStreamSpec
 	bool		portable_text;	/* the coordinator reads dates, intervals or floats of the result as
 								 * SHARD_SETTINGS_PORTABLE */
 	bool		only_locks;		/* as_writer for row locks */
+	bool		keeps_rows;		/* as_writer: locks or looks at rows, and changes none */
 	bool		only_reads;		/* as_writer for a cursor: the node needs no two-phase commit for it */
 	bool		makes_cursor;	/* sql makes a binary cursor, and fetches from it: one simple message; nparams == 0 */
+	const ShardStreamView *view;	/* of a query of the user that reads; NULL: it may see everything */
 	ShardTxnLevel *level;		/* of the statement that reads, which began before its streams are opened;
 								 * NULL: the current one, and always with only_locks */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */

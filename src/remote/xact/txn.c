@@ -49,9 +49,20 @@
 #include "remote/xact/txn_level.h"
 #include "remote/xact/txn_private.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "version.h"
 
-static dlist_head snapshots = DLIST_STATIC_INIT(snapshots);
+/* A statement that reads by a snapshot. */
+typedef struct SnapshotUse
+{
+	dlist_node	link;			/* in snapshot_uses */
+	MemoryContext query_cxt;	/* of the statement; the use is in there, too */
+	ShardSnapshot *snapshot;	/* NULL: the transaction has ended */
+	MemoryContextCallback callback;
+} SnapshotUse;
+
+/* At READ COMMITTED, innermost statements first. */
+static dlist_head snapshot_uses = DLIST_STATIC_INIT(snapshot_uses);
 static ShardSnapshot *xact_snapshot = NULL; /* in TopTransactionContext */
 List	   *shard_txn_writers = NIL;
 bool		shard_txn_touched = false;
@@ -79,7 +90,11 @@ shard_txn_forget(ShardConn *conn)
 void
 shard_txn_reset(void)
 {
+	dlist_iter	iter;
+
 	xact_snapshot = NULL;
+	dlist_foreach(iter, &snapshot_uses)
+		dlist_container(SnapshotUse, link, iter.cur)->snapshot = NULL;
 	shard_txn_writers = NIL;
 	shard_txn_touched = false;
 	shard_txn_has_written = false;
@@ -141,12 +156,47 @@ end_read_transaction(ShardConn *conn, void *arg)
 }
 
 static void
-end_snapshot(void *arg)
+end_use(void *arg)
 {
-	ShardSnapshot *snapshot = arg;
+	SnapshotUse *use = arg;
+	ShardSnapshot *snapshot = use->snapshot;
 
-	dlist_delete(&snapshot->link);
+	dlist_delete(&use->link);
+	if (snapshot == NULL || --snapshot->nuses > 0)
+		return;
 	shard_pool_each(end_read_transaction, snapshot);
+	MemoryContextDelete(snapshot->cxt);
+}
+
+static ShardSnapshot *
+create_snapshot(void)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopTransactionContext, "shardfdw snapshot", ALLOCSET_SMALL_SIZES);
+	ShardSnapshot *snapshot = MemoryContextAllocZero(cxt, sizeof(ShardSnapshot));
+
+	snapshot->cxt = cxt;
+	return snapshot;
+}
+
+/*
+ * The snapshot that was shared by a statement in progress with those that read by the coordinator's active
+ * snapshot, as its STABLE functions do; NULL: none.
+ */
+static ShardSnapshot *
+find_shared(void)
+{
+	dlist_iter	iter;
+
+	if (!ActiveSnapshotSet())
+		return NULL;
+	dlist_foreach(iter, &snapshot_uses)
+	{
+		ShardSnapshot *snapshot = dlist_container(SnapshotUse, link, iter.cur)->snapshot;
+
+		if (snapshot != NULL && snapshot->shared_as == GetActiveSnapshot())
+			return snapshot;
+	}
+	return NULL;
 }
 
 /* Takes snapshot, which is new, on all nodes at once if shardfdw.snapshot is 'cluster'. */
@@ -162,8 +212,8 @@ take_cut(ShardSnapshot *snapshot)
 ShardSnapshot *
 shard_txn_snapshot(MemoryContext query_cxt)
 {
-	MemoryContext cxt = query_cxt;
 	ShardSnapshot *snapshot;
+	SnapshotUse *use;
 	dlist_iter	iter;
 
 	shard_txn_touched = true;
@@ -171,29 +221,31 @@ shard_txn_snapshot(MemoryContext query_cxt)
 	{
 		if (!xact_snapshot)
 		{
-			snapshot = MemoryContextAllocZero(TopTransactionContext, sizeof(ShardSnapshot));
-			snapshot->cxt = TopTransactionContext;
+			snapshot = create_snapshot();
 			take_cut(snapshot);
 			xact_snapshot = snapshot;
 		}
 		return xact_snapshot;
 	}
 
-	dlist_foreach(iter, &snapshots)
+	dlist_foreach(iter, &snapshot_uses)
 	{
-		snapshot = dlist_container(ShardSnapshot, link, iter.cur);
-		if (snapshot->query_cxt == query_cxt)
-			return snapshot;
+		use = dlist_container(SnapshotUse, link, iter.cur);
+		if (use->query_cxt == query_cxt)
+			return use->snapshot;
 	}
-	snapshot = MemoryContextAllocZero(cxt, sizeof(ShardSnapshot));
-	snapshot->query_cxt = query_cxt;
-	snapshot->cxt = cxt;
-	snapshot->callback.func = end_snapshot;
-	snapshot->callback.arg = snapshot;
-	dlist_push_head(&snapshots, &snapshot->link);
-	MemoryContextRegisterResetCallback(cxt, &snapshot->callback);
-	take_cut(snapshot);
-	return snapshot;
+	use = MemoryContextAllocZero(query_cxt, sizeof(SnapshotUse));
+	snapshot = find_shared();
+	use->snapshot = snapshot ? snapshot : create_snapshot();
+	use->snapshot->nuses++;
+	use->query_cxt = query_cxt;
+	use->callback.func = end_use;
+	use->callback.arg = use;
+	dlist_push_head(&snapshot_uses, &use->link);
+	MemoryContextRegisterResetCallback(query_cxt, &use->callback);
+	if (snapshot == NULL)
+		take_cut(use->snapshot);
+	return use->snapshot;
 }
 
 ShardPool *
@@ -207,7 +259,10 @@ shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
 	ShardNodeSnapshot *node = shard_snapshot_node(snapshot, serverid, userid);
 
-	return node->state != SHARD_SNAPSHOT_NONE && exporter_alive(snapshot, node);
+	/* a stream that is closed before it has read the identifier would take the snapshot along */
+	if (node->state == SHARD_SNAPSHOT_EXPORTING && exporter_alive(snapshot, node))
+		shard_connection_yield(node->exporter);
+	return node->state == SHARD_SNAPSHOT_EXPORTED && exporter_alive(snapshot, node);
 }
 
 bool
@@ -396,6 +451,7 @@ note_writer(ShardConn *conn, int level)
 	writer->node = pstrdup(conn->node);
 	writer->level = level;
 	writer->nextra = 0;
+	writer->written = NIL;
 	shard_txn_writers = lappend(shard_txn_writers, writer);
 	MemoryContextSwitchTo(oldcxt);
 }

@@ -15,7 +15,9 @@
 /*
  * The snapshot of the statement whose executor state lives in query_cxt; made
  * at first use, released (read transactions are ended without waiting) when
- * query_cxt is reset.
+ * query_cxt is reset.  It is that of another statement which has shared it
+ * (ShardSnapshot.shared_as), if the coordinator's active snapshot is the same; then it
+ * is released with the last of them.
  */
 extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
 
@@ -29,6 +31,17 @@ extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
  */
 extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid, int level);
 extern void shard_txn_writer_preamble(ShardConn *conn, int level, bool only_reads, StringInfo buf);
+
+/*
+ * Command cid writes to the node over conn, in nesting level level.  since: has command cid or a later one written to
+ * the node?  A statement of that command which reads over the connection that writes would see it, where PostgreSQL
+ * would not show it.
+ */
+extern void shard_txn_note_written(const ShardConn *conn, int level, CommandId cid);
+extern bool shard_txn_written_since(const ShardConn *conn, CommandId cid);
+
+/* Does this transaction write to some node? */
+extern bool shard_txn_has_writers(void);
 
 /*
  * In a transaction with one snapshot, whose writer on the node of pool has been started: ends
@@ -96,7 +109,7 @@ extern ShardPool *shard_txn_reader_pool(ShardSnapshot *snapshot, Oid serverid, O
  */
 extern ShardConn *shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot);
 
-/* Is the node's snapshot exported, or about to be, by a connection that is there? */
+/* Is the node's snapshot exported by a connection that is there?  Waits for one that is about to export it. */
 extern bool shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
 /* Has this transaction, at REPEATABLE READ or above, taken its snapshot of the node already? */

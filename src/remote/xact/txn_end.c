@@ -699,6 +699,7 @@ end_level(int level, bool committed)
 		ShardWriter *writer = lfirst(lc);
 		ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
 
+		shard_txn_end_written(writer, level, committed);
 		if (writer->level < level)
 			continue;
 		if (committed)

@@ -7,6 +7,7 @@
 #include "access/xact.h"
 #include "remote/xact/txn_level.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 static dlist_head levels = DLIST_STATIC_INIT(levels);
 static int	nlost = 0;			/* undone with their row locks */
@@ -24,6 +25,12 @@ forget(void *arg)
 	nlost -= level->undone && level->has_locks;
 }
 
+CommandId
+shard_txn_level_command(void)
+{
+	return ActiveSnapshotSet() ? GetActiveSnapshot()->curcid : GetCurrentCommandId(false);
+}
+
 ShardTxnLevel *
 shard_txn_level_create(MemoryContext cxt)
 {
@@ -31,6 +38,7 @@ shard_txn_level_create(MemoryContext cxt)
 
 	level->cxt = cxt;
 	level->level = GetCurrentTransactionNestLevel();
+	level->cid = shard_txn_level_command();
 	level->callback.func = forget;
 	level->callback.arg = level;
 	dlist_push_tail(&levels, &level->link);

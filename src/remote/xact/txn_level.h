@@ -19,11 +19,18 @@ typedef struct ShardTxnLevel
 	MemoryContext cxt;
 	MemoryContextCallback callback;
 	int			level;			/* as GetCurrentTransactionNestLevel() counts */
+	CommandId	cid;			/* of the statement: it does not see what this command, or a later one, has written */
 	bool		has_locks;		/* row locks that the nodes hold for cxt belong to it */
 	bool		undone;			/* the subtransaction that it began in was rolled back */
 } ShardTxnLevel;
 
-/* The current level.  Memory: in cxt, whose reset ends it. */
+/*
+ * The command of the statement that runs: the one whose snapshot is active.  Where none is active, the transaction's
+ * current one.
+ */
+extern CommandId shard_txn_level_command(void);
+
+/* The current level, and the statement's command.  Memory: in cxt, whose reset ends it. */
 extern ShardTxnLevel *shard_txn_level_create(MemoryContext cxt);
 
 /*

@@ -18,12 +18,23 @@ typedef struct ShardWriter
 	char	   *node;
 	int			level;			/* outermost nesting level in which it wrote */
 	int			nextra;			/* connections with is_extra that were given out */
+	List	   *written;		/* of ShardWritten: what was written, by nesting level */
 } ShardWriter;
 
 extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
 extern bool shard_txn_touched;	/* this transaction has used a node */
 extern bool shard_txn_has_written;	/* this transaction has written to a node, even if a savepoint has rolled that back */
 extern const ShardTxnUpcalls *shard_txn_upcalls;
+
+/* The last command that has written to a node in a nesting level. */
+typedef struct ShardWritten
+{
+	int			level;
+	CommandId	cid;
+} ShardWritten;
+
+/* The subtransaction of level has ended: forgets what writer has written in it, or moves that to the level around it. */
+extern void shard_txn_end_written(ShardWriter *writer, int level, bool committed);
 
 /* NULL: this transaction has not written there. */
 extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);

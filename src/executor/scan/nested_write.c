@@ -8,18 +8,25 @@
  * watched one.  A watch begins with the first row that is written.  Nested statements
  * may have run before that, by BEFORE statement triggers or functions of the source:
  * they are known by their command numbers, which are higher than the statement's own.
+ *
+ * The same notes say whether a table has been changed since a command began, so that
+ * what is read on the connection that writes is newer than the statement's snapshot.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/colocate.h"
 #include "catalog/partition.h"
+#include "catalog/reference.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
 #include "executor/executor.h"
-#include "executor/modify/nested_write.h"
+#include "executor/scan/nested_write.h"
 #include "lib/ilist.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #define WRITES	(ACL_INSERT | ACL_UPDATE | ACL_DELETE | ACL_TRUNCATE)
 
@@ -29,13 +36,27 @@ struct ShardNestedWatch
 	EState	   *estate;
 	Oid			parent;
 	bool		seen;
+	bool		ran;			/* by nested statements alone */
 };
 
-/* Last command of this transaction that was to write to a partitioned table or its partitions. */
+struct ShardPendingRows
+{
+	slist_node	link;			/* in pendings */
+	Oid			top;			/* the sharded table */
+	CommandId	cid;			/* of the statement */
+	bool		has_rows;
+};
+
+/* Of statements in progress, innermost first. */
+static slist_head pendings = SLIST_STATIC_INIT(pendings);
+
+/* Last command of this transaction that was to write to a partitioned table or its partitions, or to another table of nodes. */
 typedef struct LastWrite
 {
 	Oid			parent;
 	CommandId	cid;
+	bool		changed;		/* one has updated or deleted rows, or has locked them ... */
+	CommandId	changed_cid;	/* ... the last one of these */
 } LastWrite;
 
 /* Of LastWrite; in TopTransactionContext. */
@@ -45,7 +66,9 @@ static List *last_writes = NIL;
 static slist_head watches = SLIST_STATIC_INIT(watches);
 static ExecutorCheckPerms_hook_type prev_check_hook = NULL;
 
-/* The partitioned table that permission is to write to, itself or a partition; InvalidOid: none. */
+/*
+ * The table of nodes that permission is to write to.  Of a partition it is the partitioned table.  InvalidOid: none.
+ */
 static Oid
 written_parent(const ShardPermissions *permission)
 {
@@ -53,7 +76,16 @@ written_parent(const ShardPermissions *permission)
 		return InvalidOid;
 	if (get_rel_relispartition(permission->relid))
 		return get_partition_parent(permission->relid, true);
-	return get_rel_relkind(permission->relid) == RELKIND_PARTITIONED_TABLE ? permission->relid : InvalidOid;
+	switch (get_rel_relkind(permission->relid))
+	{
+		case RELKIND_PARTITIONED_TABLE:
+		case RELKIND_FOREIGN_TABLE:
+			return permission->relid;
+		case RELKIND_RELATION:
+			return permission->relid >= FirstNormalObjectId && shard_reference_is(permission->relid) ? permission->relid : InvalidOid;
+		default:
+			return InvalidOid;
+	}
 }
 
 /* How many of a statement's permissions are for writing to parent or its shards? */
@@ -100,10 +132,16 @@ note_writes(List *permissions)
 			oldcxt = MemoryContextSwitchTo(TopTransactionContext);
 			last = palloc(sizeof(LastWrite));
 			last->parent = parent;
+			last->changed = false;
 			last_writes = lappend(last_writes, last);
 			MemoryContextSwitchTo(oldcxt);
 		}
 		last->cid = GetCurrentCommandId(false);
+		if ((((const ShardPermissions *) lfirst(lc))->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0)
+		{
+			last->changed = true;
+			last->changed_cid = last->cid;
+		}
 	}
 }
 
@@ -114,17 +152,45 @@ forget_writes(XactEvent event, void *arg)
 		last_writes = NIL;
 }
 
+/* Raises when a statement that begins is to see rows which are not where it would look for them. */
+static void
+check_pending(List *permissions)
+{
+	slist_iter	iter;
+
+	slist_foreach(iter, &pendings)
+	{
+		const ShardPendingRows *pending = slist_container(ShardPendingRows, link, iter.cur);
+		ListCell   *lc;
+
+		/* by the snapshot of the statement that writes these rows it does not see them */
+		if (!pending->has_rows || !ActiveSnapshotSet() || GetActiveSnapshot()->curcid <= pending->cid)
+			continue;
+		foreach(lc, permissions)
+		{
+			if (shard_map_top(((const ShardPermissions *) lfirst(lc))->relid) == pending->top)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("a function cannot use table \"%s\" now", get_rel_name(pending->top)),
+						 errdetail("The statement that calls the function writes to the table, and has rows that are not on their nodes yet."),
+						 errhint("Declare the function STABLE if it need not see what the statement writes. Otherwise write the rows one by one.")));
+		}
+	}
+}
+
 static bool
 check_permissions(List *range_table, List *permissions, bool raise)
 {
 	slist_iter	iter;
 
+	check_pending(permissions);
 	note_writes(permissions);
 	slist_foreach(iter, &watches)
 	{
 		ShardNestedWatch *watch = slist_container(ShardNestedWatch, link, iter.cur);
 
-		watch->seen |= count_writes(permissions, watch->parent) > 0;
+		watch->ran |= count_writes(permissions, watch->parent) > 0;
+		watch->seen |= watch->ran;
 	}
 	return prev_check_hook ? shard_call_check_perms(prev_check_hook, range_table, permissions, raise) : true;
 }
@@ -168,6 +234,59 @@ bool
 shard_nested_write_seen(const ShardNestedWatch *watch)
 {
 	return watch->seen;
+}
+
+bool
+shard_nested_write_ran(const ShardNestedWatch *watch)
+{
+	return watch->ran;
+}
+
+static void
+forget_pending(void *arg)
+{
+	slist_delete(&pendings, &((ShardPendingRows *) arg)->link);
+}
+
+ShardPendingRows *
+shard_pending_rows_create(EState *estate, Oid relid)
+{
+	ShardPendingRows *pending = MemoryContextAllocZero(estate->es_query_cxt, sizeof(ShardPendingRows));
+	MemoryContextCallback *callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
+
+	pending->top = shard_map_top(relid);
+	pending->cid = estate->es_output_cid;
+	callback->func = forget_pending;
+	callback->arg = pending;
+	slist_push_head(&pendings, &pending->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	return pending;
+}
+
+void
+shard_pending_rows_set(ShardPendingRows *pending, bool has_rows)
+{
+	pending->has_rows = has_rows;
+}
+
+bool
+shard_nested_write_since(Oid relid, CommandId cid)
+{
+	Oid			top = shard_map_top(relid);
+	ListCell   *lc;
+
+	foreach(lc, last_writes)
+	{
+		const LastWrite *last = lfirst(lc);
+
+		if (last->cid >= cid && shard_map_top(last->parent) == top)
+			return true;
+		/* foreign keys, which nodes alone know, may have changed rows of the table along */
+		if (last->changed && last->changed_cid >= cid &&
+			(shard_reference_is(last->parent) || shard_colocated(shard_map_top(last->parent), top)))
+			return true;
+	}
+	return false;
 }
 
 void

@@ -1,0 +1,183 @@
+/*
+ * read_first.c
+ *	  Statements that read what they need before they write anything.
+ *
+ *	 DELETE FROM t WHERE v = (SELECT max(v) FROM t AS z WHERE z.g = t.g)
+ *
+ * PostgreSQL shows each sub-select the table as it was before the statement.  Where the
+ * statement has a snapshot of its nodes, its queries read by that snapshot
+ * (executor/scan/statement_view.c).  There is no such snapshot after the transaction has written
+ * to a node, and at REPEATABLE READ and above.  There
+ *
+ *	 1. scans that need no values of other parts of the plan are started,
+ *		so that the nodes have their queries before anything is written
+ *	 2. rows that the statement is going to write are computed to the last one,
+ *		into a tuplestore below each ModifyTable
+ *
+ * That gives the rows that core would compute one by one, unless volatile functions
+ * compute them, which must see what has been written so far: then (2) is left out.
+ *
+ * What still reads a table later (RETURNING, triggers, a SELECT behind WITH) is refused
+ * when it would see what was written (ShardStreamView).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "executor/modify/read_first.h"
+#include "executor/scan/fdw_executor.h"
+#include "executor/scan/scan.h"
+#include "executor/scan/statement_view.h"
+#include "foreign/fdwapi.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "plan/plan_functions.h"
+#include "plan/plan_walk.h"
+#include "utils/memutils.h"
+#include "utils/tuplestore.h"
+
+/* Rows that were computed before the first of them is written. */
+typedef struct StoredSource
+{
+	slist_node	link;			/* in sources */
+	PlanState  *source;			/* the plan below a ModifyTable */
+	Tuplestorestate *store;		/* NULL: all rows have been handed on */
+	TupleTableSlot *stored;		/* a row as the store has it */
+	TupleTableSlot *slot;		/* the same as ModifyTable expects it */
+} StoredSource;
+
+static slist_head sources = SLIST_STATIC_INIT(sources);
+
+bool
+shard_read_first_is_needed(const QueryDesc *desc)
+{
+	return shard_statement_view_writes(desc->estate) && shard_statement_view_lacks_snapshot() &&
+		shard_statement_view_reads(desc->estate);
+}
+
+/* ---- scans ---- */
+
+/* Starts a scan that depends on nothing. */
+static bool
+start_scans(PlanState *ps, void *context)
+{
+	ForeignScanState *node = (ForeignScanState *) ps;
+
+	if (IsA(ps, ForeignScanState) && ((ForeignScan *) ps->plan)->operation == CMD_SELECT &&
+		node->fdwroutine->IterateForeignScan == shardIterateForeignScan)
+	{
+		const ShardScanState *state = node->fdw_state;
+
+		if (!state->plan->locks_rows && !shard_param_has_exec(state->params))
+			shard_scan_start(node);
+	}
+	return planstate_tree_walker(ps, start_scans, context);
+}
+
+/* ---- rows to be written ---- */
+
+static void
+forget_source(void *arg)
+{
+	slist_delete(&sources, &((StoredSource *) arg)->link);
+}
+
+static TupleTableSlot *
+next_stored(PlanState *ps)
+{
+	StoredSource *stored = NULL;
+	slist_iter	iter;
+
+	slist_foreach(iter, &sources)
+	{
+		stored = slist_container(StoredSource, link, iter.cur);
+		if (stored->source == ps)
+			break;
+	}
+	Assert(stored != NULL && stored->source == ps);
+	if (stored->store == NULL)
+		return NULL;
+	if (!tuplestore_gettupleslot(stored->store, true, false, stored->stored))
+	{
+		tuplestore_end(stored->store);
+		stored->store = NULL;
+		return NULL;
+	}
+	return stored->slot == stored->stored ? stored->slot : ExecCopySlot(stored->slot, stored->stored);
+}
+
+static bool
+add_functions(Plan *plan, void *context)
+{
+	*(int *) context |= shard_plan_functions_of_node(plan);
+	return false;
+}
+
+/* May the source be computed before its rows are written?  Its sub-selects stand elsewhere in the statement. */
+static bool
+may_be_stored(const PlannedStmt *stmt, PlanState *source)
+{
+	int			kinds = SHARD_FUNCTIONS_NONE;
+	ListCell   *lc;
+
+	if (!shard_plan_has_functions(stmt))
+		return true;
+	(void) shard_plan_walk(source->plan, add_functions, &kinds);
+	foreach(lc, stmt->subplans)
+		(void) shard_plan_walk(lfirst(lc), add_functions, &kinds);
+	return (kinds & SHARD_FUNCTIONS_VOLATILE) == 0;
+}
+
+static void
+store_source(EState *estate, PlanState *source)
+{
+	StoredSource *stored = palloc0(sizeof(StoredSource));
+	MemoryContextCallback *callback = palloc0(sizeof(MemoryContextCallback));
+	TupleDesc	desc = ExecGetResultType(source);
+	bool		isfixed;
+	const TupleTableSlotOps *ops = ExecGetResultSlotOps(source, &isfixed);
+
+	stored->source = source;
+	stored->store = tuplestore_begin_heap(false, false, work_mem);
+	stored->stored = ExecAllocTableSlot(&estate->es_tupleTable, desc, &TTSOpsMinimalTuple);
+	stored->slot = isfixed ? ExecAllocTableSlot(&estate->es_tupleTable, desc, ops) : stored->stored;
+	for (;;)
+	{
+		TupleTableSlot *slot;
+
+		CHECK_FOR_INTERRUPTS();
+		ResetPerTupleExprContext(estate);
+		slot = ExecProcNode(source);
+		if (TupIsNull(slot))
+			break;
+		tuplestore_puttupleslot(stored->store, slot);
+	}
+	callback->func = forget_source;
+	callback->arg = stored;
+	slist_push_head(&sources, &stored->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	ExecSetExecProcNode(source, next_stored);
+}
+
+static void
+store_source_of(EState *estate, PlanState *ps)
+{
+	/* what nodes run as a whole has no rows before it writes */
+	if (IsA(ps, ModifyTableState) && outerPlanState(ps) != NULL &&
+		bms_is_empty(((ModifyTable *) ps->plan)->fdwDirectModifyPlans) && may_be_stored(estate->es_plannedstmt, outerPlanState(ps)))
+		store_source(estate, outerPlanState(ps));
+}
+
+void
+shard_read_first(EState *estate, PlanState *top)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	ListCell   *lc;
+
+	(void) start_scans(top, NULL);
+	foreach(lc, estate->es_auxmodifytables)
+		store_source_of(estate, lfirst(lc));
+	store_source_of(estate, top);
+	MemoryContextSwitchTo(oldcxt);
+}

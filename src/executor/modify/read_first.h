@@ -1,0 +1,18 @@
+/*
+ * read_first.h
+ *	  Statements that read what they need before they write anything.
+ */
+#ifndef SHARDFDW_READ_FIRST_H
+#define SHARDFDW_READ_FIRST_H
+
+#include "postgres.h"
+
+#include "executor/execdesc.h"
+
+/* Has the statement to read first?  Then shard_read_first() must be called before it writes. */
+extern bool shard_read_first_is_needed(const QueryDesc *desc);
+
+/* Starts the statement's scans, and computes the rows that it is going to write.  Within ExecutorRun(). */
+extern void shard_read_first(EState *estate, PlanState *top);
+
+#endif

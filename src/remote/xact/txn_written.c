@@ -1,0 +1,83 @@
+/*
+ * txn_written.c
+ *	  Which command of the transaction was the last one to write to a node.
+ *
+ * PostgreSQL numbers the commands of a transaction.  A snapshot shows what commands
+ * before its own have written (SnapshotData.curcid).  A node has other numbers: what
+ * is read there over the connection that writes shows everything that was written
+ * over it.  These notes say whether that is more than the coordinator's snapshot
+ * would show.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "remote/xact/txn_private.h"
+#include "utils/memutils.h"
+
+void
+shard_txn_note_written(const ShardConn *conn, int level, CommandId cid)
+{
+	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
+	ShardWritten *written;
+	MemoryContext oldcxt;
+	ListCell   *lc;
+
+	/* so that the next command gets another number, as after a write to a local table */
+	(void) GetCurrentCommandId(true);
+	if (writer == NULL)
+		return;
+	foreach(lc, writer->written)
+	{
+		written = lfirst(lc);
+		if (written->level == level)
+		{
+			written->cid = Max(written->cid, cid);
+			return;
+		}
+	}
+	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	written = palloc(sizeof(ShardWritten));
+	written->level = level;
+	written->cid = cid;
+	writer->written = lappend(writer->written, written);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+bool
+shard_txn_written_since(const ShardConn *conn, CommandId cid)
+{
+	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
+	ListCell   *lc;
+
+	foreach(lc, writer ? writer->written : NIL)
+	{
+		if (((ShardWritten *) lfirst(lc))->cid >= cid)
+			return true;
+	}
+	return false;
+}
+
+bool
+shard_txn_has_writers(void)
+{
+	return shard_txn_writers != NIL;
+}
+
+void
+shard_txn_end_written(ShardWriter *writer, int level, bool committed)
+{
+	ListCell   *lc;
+
+	/* entries of one level are as good as one: they are looked through, never counted */
+	foreach(lc, writer->written)
+	{
+		ShardWritten *written = lfirst(lc);
+
+		if (written->level < level)
+			continue;
+		if (committed)
+			written->level = level - 1;
+		else
+			writer->written = foreach_delete_current(writer->written, lc);
+	}
+}
