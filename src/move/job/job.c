@@ -454,6 +454,7 @@ static void
 check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext cxt)
 {
 	PGPROC	   *proc = BackendPidGetProc(row->pid);
+	bool		waits;
 	List	   *again;
 	List	   *pids;
 	MemoryContext oldcxt;
@@ -465,9 +466,11 @@ check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext 
 				 errmsg("job " INT64_FORMAT " waits for a lock of this transaction", id),
 				 errdetail("The transaction would wait for the job's end, and the job for that of the transaction."),
 				 errhint("Wait for jobs in a transaction of its own.")));
-	if (row->waits_for && !TimestampDifferenceExceeds(look->at, GetCurrentTimestamp(), DeadlockTimeout))
+	/* before its turn it waits for another job, not for transactions */
+	waits = row->waits_for && strcmp(row->stage, "waiting for its turn") != 0;
+	if (waits && !TimestampDifferenceExceeds(look->at, GetCurrentTimestamp(), DeadlockTimeout))
 		return;
-	pids = row->waits_for ? find_blocked_here() : NIL;
+	pids = waits ? find_blocked_here() : NIL;
 	again = list_intersection_int(pids, look->pids);
 	if (again != NIL)
 		ereport(ERROR,
