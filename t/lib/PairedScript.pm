@@ -106,7 +106,7 @@ sub outcome
 {
 	my ($statement, $result) = @_;
 	return "error $result->{error}{C}" if $result->{error};
-	my @rows = map { row_text($_) } @{ $result->{rows} };
+	my @rows = $statement->{no_rows} ? () : map { row_text($_) } @{ $result->{rows} };
 	return join "\n", join(',', @{ $result->{tags} }), $statement->{ordered} ? @rows : sort @rows;
 }
 

@@ -15,7 +15,7 @@ use warnings;
 # What scripts are made of, and how often.
 my %weights = (
 	select => 12, lock => 6, insert => 10, upsert => 8, update => 10, assign => 10, delete => 6, merge => 7, cte => 8, view => 10,
-	cursor => 5, prepared => 8, transaction => 8, setting => 6, block => 5, whole => 6, stable => 6, key => 4, rule => 2, error => 4);
+	cursor => 5, prepared => 8, transaction => 8, setting => 6, block => 5, whole => 6, stable => 6, key => 4, rule => 2, error => 4, explain => 4);
 our @features = sort keys %weights;
 
 my @table_names = ('t', 'shard_t1', 'r1', 's1', 'old_t', '"T t"', '"select"', '"order"', '"it\'s"', '"a""b"', '"new"', '"excluded"', '"src"', '"$1"', '"pg%s"', "\"\xc3\xa9\"");
@@ -58,7 +58,7 @@ sub new
 sub described
 {
 	my ($self) = @_;
-	return join '; ', (map { "$_ $self->{$_}" } qw(shards other_shards deferrable generated check barrier)), map { "$_ = $self->{at}{$_}" } sort keys %{ $self->{at} };
+	return join '; ', (map { "$_ $self->{$_}" } qw(shards other_shards deferrable generated check barrier)), (map { "$_ = $self->{at}{$_}" } sort keys %{ $self->{at} }), $self->{has_rules} ? map { $self->filled($_) } $self->rules : ();
 }
 
 # Names in a text: {T} is a table, {tk} its column k; {K} and {V} are values, {ID} a new key, {W} a word.
@@ -90,7 +90,7 @@ sub setup
 		CREATE DOMAIN small AS int CHECK (VALUE < 1000);
 		CREATE TABLE {T} ({tk} int NOT NULL, {tv} int, {tw} text DEFAULT 'dflt', {tn} numeric(8,2) DEFAULT 1.5, {tc} comp, {ta} int[], {tz} small DEFAULT 3$generated);
 		CREATE TABLE {U} ({uk} int, {up} int, {uv} int DEFAULT 7, {uw} varchar(8), PRIMARY KEY ({uk}, {up}));
-		CREATE TABLE {O} ({ow} text PRIMARY KEY, {ov} int, {ok} bigint);
+		CREATE TABLE {O} ({ow} text UNIQUE, {ov} int, {ok} bigint DEFAULT 4);
 		CREATE TABLE {R} ({rv} int PRIMARY KEY, {rw} text);
 		CREATE TABLE {L} ({lk} int, {lv} int, {lw} text);
 		INSERT INTO {T} SELECT g, CASE WHEN g % 9 <> 0 THEN g % 7 END, 'w' || g % 6, g / 3.0, ROW(g, 'y' || g % 3)::comp, ARRAY[g, g % 4], g % 5 FROM generate_series(1, 30) AS g;
@@ -134,7 +134,7 @@ sub rules
 		'CREATE RULE i2 AS ON INSERT TO {T} WHERE new.{tv} = 4 DO INSTEAD NOTHING', "CREATE RULE i3 AS ON INSERT TO {T} DO ALSO INSERT INTO {L} VALUES (new.{tk}, 1, 'also')",
 		"CREATE RULE u1 AS ON UPDATE TO {T} WHERE old.{tv} = 2 DO INSTEAD UPDATE {U} SET {uv} = 50 WHERE {uk} = old.{tk}", "CREATE RULE u2 AS ON UPDATE TO {T} DO ALSO INSERT INTO {L} VALUES (old.{tk}, new.{tv}, 'upd')",
 		'CREATE RULE d1 AS ON DELETE TO {T} WHERE old.{tv} = 1 DO INSTEAD NOTHING', "CREATE RULE d2 AS ON DELETE TO {T} DO ALSO INSERT INTO {L} VALUES (old.{tk}, old.{tv}, 'del')");
-	return grep { ($self->{seed} >> (1 + index join("\n", @all), $_) % 5) & 1 } @all;
+	return @all[ grep { ($self->{seed} >> $_) & 1 } 0 .. $#all ];
 }
 
 # A query that gives (table, row) of what is to be equal.
@@ -199,7 +199,7 @@ sub make_insert
 	my $r = returning_q();
 	return pick(
 		"INSERT INTO {T} AS q ({tk}, {tv}, {tc}) VALUES ({ID}, {V}, ROW({V}, {W}))$r", "INSERT INTO {T} AS q VALUES ({ID}, {V}, DEFAULT), ({ID}, {V}, {W})$r", "INSERT INTO {T} AS q ({tk}, {tv}, {ta}[1], {ta}[2]) VALUES ({ID}, {V}, {V}, {V})$r",
-		"INSERT INTO {T} AS q ({tk}, {tc}.x, {tc}.y) VALUES ({ID}, {V}, {W})$r", 'INSERT INTO {T} DEFAULT VALUES', 'INSERT INTO {L} DEFAULT VALUES', 'INSERT INTO {L} VALUES (DEFAULT, DEFAULT, DEFAULT)', 'INSERT INTO {U} ({uk}, {up}, {uv}, {uw}) VALUES ({K}, {ID}, DEFAULT, DEFAULT) RETURNING {uv}', 'INSERT INTO {O} VALUES ({W} || {ID}, DEFAULT, DEFAULT) RETURNING *',
+		"INSERT INTO {T} AS q ({tk}, {tc}.x, {tc}.y) VALUES ({ID}, {V}, {W})$r", 'INSERT INTO {T} DEFAULT VALUES', 'INSERT INTO {L} DEFAULT VALUES', 'INSERT INTO {O} DEFAULT VALUES', 'INSERT INTO {O} VALUES (DEFAULT, DEFAULT) RETURNING *', 'INSERT INTO {O} VALUES (DEFAULT, {V}, DEFAULT), (DEFAULT, DEFAULT, DEFAULT)', 'INSERT INTO {L} VALUES (DEFAULT, DEFAULT, DEFAULT)', 'INSERT INTO {U} ({uk}, {up}, {uv}, {uw}) VALUES ({K}, {ID}, DEFAULT, DEFAULT) RETURNING {uv}', 'INSERT INTO {O} VALUES ({W} || {ID}, DEFAULT, DEFAULT) RETURNING *',
 		"INSERT INTO {T} AS q ({tk}, {tv}, {tw}) SELECT {uk} + {ID}, {uv}, {uw} FROM {U} WHERE {up} = 1 AND {uk} < {K}$r", 'INSERT INTO {U} ({uk}, {up}, {uv}) SELECT {tk}, {ID}, {tv} FROM {T} WHERE {tv} = {V} RETURNING {uk}, {uv}', "INSERT INTO {T} AS q ({tk}, {tv}) SELECT {lk} + {ID} + 100 * {lv} * row_number() OVER (ORDER BY {lk}, {lv}, {lw}), {lv} FROM {L} WHERE {lv} = {V}$r",
 		"INSERT INTO {T} AS q ({tk}, {tv}) (SELECT {ID}, {V} UNION ALL SELECT {ID}, {V})$r", 'INSERT INTO {O} SELECT {tw} || {tk} || {W} || {ID}, {tv}, {tk} FROM {T} WHERE {tk} < {K} RETURNING {ov}', "INSERT INTO {T} AS q ({tk}, {tw}) VALUES ({ID}, (SELECT min({uw}) FROM {U} WHERE {uk} = {K})), ({ID}, {W})$r", 'INSERT INTO {L} SELECT {tk}, {tv}, {tw} FROM {T} WHERE {tk} = {K}',
 		"INSERT INTO {T} AS q ({tk}, {tv}, {tz}) VALUES ({ID}, {V}, {V}) RETURNING q", 'INSERT INTO {T} ({tk}, {tw}) OVERRIDING USER VALUE VALUES ({ID}, {W}) RETURNING {tk}', "INSERT INTO {R} VALUES ({ID}, {W})", "INSERT INTO {T} AS q ({tk}) SELECT g FROM generate_series({ID}, {ID}) AS g$r");
@@ -343,6 +343,15 @@ sub make_stable
 	return pick("DELETE FROM {T} AS q WHERE q.{tk} > 20 AND $f(q.{tv}) = {D}", "UPDATE {T} AS q SET {tn} = $f(q.{tv}) WHERE $cond RETURNING q.{tk}, q.{tn}", "UPDATE {T} AS q SET {tv} = v_of(q.{tk} + 1) WHERE $cond", "INSERT INTO {T} ({tk}, {tv}) SELECT g + {ID} * 10, $f(g) FROM generate_series(1, 3) AS g RETURNING {tv}", "SELECT q.{tk}, $f(q.{tv}), v_of(q.{tk}) FROM {T} AS q WHERE $cond",
 		"UPDATE {T} AS q SET {tv} = 8 WHERE q.{tk} < {K} RETURNING $f(8), $f(q.{tv})", "DELETE FROM {T} AS q WHERE q.{tk} > 25 RETURNING $f({V})", "WITH d AS (DELETE FROM {T} AS q WHERE q.{tk} = {K} RETURNING q.{tv}) SELECT $f({V}), {tv} FROM d", "INSERT INTO {T} AS q ({tk}, {tv}) VALUES ({K}, {V}) ON CONFLICT ({tk}) DO UPDATE SET {tv} = $f({V}) RETURNING $f(q.{tv})", "UPDATE {T} SET {tv} = 2 WHERE v_of({tk}) = {V} RETURNING v_of({tk})",
 		"DELETE FROM {U} WHERE $f({uv}) = {D} AND {uk} < {K}", "UPDATE {U} SET {uv} = $f({up}) WHERE {uk} = {K} RETURNING {uv}");
+}
+
+# A plan is not compared; whatever it says, the statement has run.
+sub make_explain
+{
+	my ($self) = @_;
+	my $made = pick(grep { !ref && !/^PREPARE/ } map { my $m = "make_$_"; $self->$m } qw(select update assign insert upsert delete cte lock view merge whole stable));
+	return { sql => 'EXPLAIN (VERBOSE, COSTS OFF' . pick('', ', ANALYZE, TIMING OFF', ', ANALYZE, FORMAT json', ', SETTINGS') . ") $made", no_rows => 1 } if defined $made;
+	return 'SELECT 3';
 }
 
 # Keys that change, collide, or are checked late.
