@@ -40,7 +40,7 @@ my $c = ShardCluster->new(
 	node_conf        => "log_min_messages = fatal\n");
 my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
 my $modes = PlannerModes->new($c->coordinator);
-my %made;
+my (%made, %scripts);
 
 for my $server ($c->coordinator, $c->nodes)
 {
@@ -61,6 +61,8 @@ sub run_queries
 
 	if (!$made{queries})
 	{
+		# a script may end within a transaction, whose locks are in the way
+		$_->end_sessions for values %scripts;
 		$c->safe_psql("DROP SCHEMA IF EXISTS $_ CASCADE") for qw(p s);
 		$_->safe_psql('postgres', 'DROP SCHEMA IF EXISTS s CASCADE') for $c->nodes;
 		$queries->fill_schema($_, 1) for qw(p s);
@@ -103,7 +105,7 @@ sub takes_key_in_between
 	return $plain_code eq '23505' && !$code && $statement->{sql} =~ /UPDATE/;
 }
 
-my %scripts = map { my $class = $_; $class => PairedScript->new($c,
+%scripts = map { my $class = $_; $class => PairedScript->new($c,
 	make => sub { return $class->new(@_) }, settings => sub { return { common => [], sharded => [ $modes->settings($modes->choose) ] } },
 	refused => \&refused, tolerated => \&takes_key_in_between, length => $ENV{ATTACK_LENGTH} || 60, tries => $ENV{ATTACK_TRIES} // 30, show => $ENV{ATTACK_SHOW}, skip => $ENV{ATTACK_SKIP},
 	on_node => 'GRANT USAGE ON SCHEMA s TO dml_user', on_schema => 'DO $$ BEGIN EXECUTE format($f$GRANT USAGE ON SCHEMA %I TO dml_user$f$, current_schema); END $$') } qw(DmlRandom ShapeRandom);
