@@ -18,7 +18,7 @@ my %reasons = (
 		qw(aggregates_of check_owner_code decided_identities holds_job in_remote_transaction is_cluster_coordinator is_cluster_node is_reference
 		  is_trusted_node job_is_running key_default_reason needed schema_command server_mark shard_group shard_groups)],
 	'shows connections, counters and the loads that the caller may see' => [qw(all_connections load_stats node_counters session_connections)],
-	'asks nodes with the user mapping of the caller' => [qw(apply_copies list_prepared run_commands settle_node settle_server)],
+	'asks nodes with the user mapping of the caller' => [qw(apply_copies list_prepared lock_new_objects run_commands settle_node settle_server)],
 	'checks ownership, or rights on the table' => [
 		qw(attach_partial_aggregate copy_reference_rows copy_shard_rows hold_shards lock_placements lock_schema lock_schemas lock_to_clear
 		  make_objects_on_nodes note_left_shards set_key_defaults set_placements set_shard_node start_conversion take_turn)],
@@ -37,6 +37,11 @@ my @public = split /\n/, $c->safe_psql(qq{SELECT p.proname FROM pg_proc p JOIN p
 is(join(' ', grep { !$reason_of{$_} } @public), '', 'functions that everybody may execute have a reason');
 my %is_public = map { ($_ => 1) } @public;
 is(join(' ', sort grep { !$is_public{$_} } keys %reason_of), '', 'all that have a reason may be executed');
+# A function in SQL or PL/pgSQL that everybody may execute needs the right to execute what it calls.
+is($c->safe_psql(qq{WITH f AS (SELECT p.proname, p.prosrc, p.pronamespace::regnamespace::text AS schema, has_function_privilege('pg_monitor', p.oid, 'EXECUTE') AS is_public FROM pg_proc p
+		WHERE p.pronamespace IN ('shardfdw'::regnamespace, 'shardfdw_internal'::regnamespace) AND $of_extension)
+	SELECT string_agg(c.proname || ' calls ' || r.proname, ', ') FROM f c JOIN f r ON c.prosrc ~ format('%s\.%s\\(', r.schema, r.proname)
+	WHERE c.is_public AND NOT r.is_public AND r.schema = 'shardfdw_internal'}), '', 'functions that everybody may execute call no others');
 
 is($c->safe_psql(qq{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND $of_extension AND p.prosecdef}), '', 'no function has the rights of its owner');
@@ -72,6 +77,7 @@ for (
 	[ q{set_key_defaults('t', ARRAY['t_00'::regclass])} => qr/42501/ ],
 	[ q{copy_reference_rows('r', '{node1}')} => qr/42501/ ],
 	[ q{take_turn('r', false)} => qr/42501/ ],
+	[ q{lock_new_objects('{node1}')} => qr/42501/ ],
 	[ q{settle_node('node1')} => qr/42501/ ],
 	[ q{run_commands('{node1}', '{SELECT 1}', 'autocommit')} => qr/42501/ ],
 	[ q{note_subscription_error(1, 'x', true)} => qr/42501.*permission denied for function/ ])
@@ -100,6 +106,38 @@ $c->safe_psql(q{INSERT INTO shardfdw_internal.job (id, kind, state, stage, table
 	ALTER TABLE t OWNER TO CURRENT_USER});
 $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', CASE (SELECT node FROM shardfdw.shards WHERE shard = 't_00') WHEN 'node1' THEN 'node2' ELSE 'node1' END, mode => 'block')});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.jobs WHERE role = 'somebody'}), '2', 'jobs of another role stay in the journal');
+
+# ---- what an owner who is no superuser can do --------------------------------------------------------
+
+$c->node_safe_psql($_, 'CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE postgres TO owner; GRANT CREATE ON SCHEMA public TO owner') for 1, 2;
+$c->safe_psql('CREATE ROLE owner; GRANT CREATE ON DATABASE postgres TO owner; GRANT CREATE ON SCHEMA public TO owner; GRANT USAGE ON FOREIGN SERVER node1, node2 TO owner');
+$c->safe_psql("CREATE USER MAPPING FOR owner SERVER node$_ OPTIONS (user 'owner', password_required 'false')") for 1, 2;
+my $name = 0;
+# Each statement needs a function, type or schema that the nodes do not have yet.
+sub new_function { my ($arguments) = @_; $name++; return "CREATE FUNCTION f$name($arguments) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'; "; }
+for my $table (['a sharded table', q{SELECT shardfdw.shard_table('%s', 'k', shards => 2)}], ['a reference table', q{SELECT shardfdw.replicate_table('%s')}])
+{
+	my ($kind, $make) = @$table;
+	$name++;
+	my $t = "owned_$name";
+	my @statements = (
+		new_function('i int') . "CREATE TABLE $t (k int PRIMARY KEY, v int CHECK (f$name(v) > 0)); INSERT INTO $t SELECT i, i FROM generate_series(1, 9) i; " . sprintf($make, $t),
+		new_function('i int') . "CREATE INDEX ON $t (f$name(v))",
+		new_function('i int') . "CREATE INDEX ON $t (v) WHERE f$name(v) > 0",
+		new_function('i int') . "CREATE STATISTICS st_$name ON (f$name(v)), k FROM $t",
+		new_function('i int') . "ALTER TABLE $t ADD CHECK (f$name(v) > 0)",
+		new_function('i int') . "ALTER TABLE $t ADD COLUMN g int GENERATED ALWAYS AS (f$name(v)) STORED",
+		"CREATE TYPE e_$t AS ENUM ('x'); ALTER TABLE $t ADD COLUMN e e_$t",
+		"CREATE DOMAIN d_$t AS int CHECK (VALUE > 0); ALTER TABLE $t ADD COLUMN d int; ALTER TABLE $t ALTER COLUMN d TYPE d_$t",
+		new_function("e e_$t") . "CREATE INDEX ON $t (f$name(e))",
+		"ALTER TYPE e_$t ADD VALUE 'y'", "ALTER TABLE $t RENAME COLUMN v TO w", "ANALYZE $t", "REINDEX TABLE $t", "VACUUM $t",
+		"CREATE SCHEMA s_$t; ALTER TABLE $t SET SCHEMA s_$t", "TRUNCATE s_$t.$t", "DROP TABLE s_$t.$t");
+	for my $statement (@statements)
+	{
+		my ($rc, undef, $err) = $c->psql("SET ROLE owner; $statement", on_error_stop => 1);
+		is($rc, 0, "$kind, by its owner: $statement") || diag $err;
+	}
+}
 
 # ---- nodes ------------------------------------------------------------------------------------------
 

@@ -210,10 +210,10 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text) IS
 	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error.';
 
-CREATE FUNCTION shardfdw_internal.lock_new_objects() RETURNS void
-	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_lock_new_objects';
-COMMENT ON FUNCTION shardfdw_internal.lock_new_objects() IS
-	'Keeps other sessions from making schemas, types, functions and the like on nodes until the transaction ends: two sessions may need the same ones. Returns nothing.';
+CREATE FUNCTION shardfdw_internal.lock_new_objects(nodes name[]) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_new_objects';
+COMMENT ON FUNCTION shardfdw_internal.lock_new_objects(name[]) IS
+	'Keeps other sessions from making schemas, types, functions and the like on nodes until the transaction ends: two sessions may need the same ones. Returns nothing; raises insufficient_privilege for who may not use the nodes.';
 
 CREATE FUNCTION shardfdw_internal.make_objects_seen(relation regclass, nodes name[], mode text DEFAULT 'write') RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -229,7 +229,7 @@ DECLARE
 BEGIN
 	-- what a node lacks may have been made by another session when the lock is granted
 	IF EXISTS (SELECT FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode) c WHERE c.ok AND NOT c.found) THEN
-		PERFORM shardfdw_internal.lock_new_objects();
+		PERFORM shardfdw_internal.lock_new_objects(distinct_nodes);
 	END IF;
 	FOR o IN SELECT * FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode)
 	LOOP

@@ -212,6 +212,7 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_all_members(name) IS
 	'Does what lock_node_list() and lock_members() do on all coordinators but one, in the order of their names. Returns nothing; raises the error of one that does not answer.';
+REVOKE ALL ON FUNCTION shardfdw_internal.lock_all_members(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.peer_command(statement text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

@@ -19,10 +19,12 @@
 
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
+#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_type.h"
 #include "catalog/reference.h"
 #include "compat.h"
 #include "ddl/ddl_need.h"
@@ -101,11 +103,18 @@ shard_schema_lock_new_objects(void)
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/* lock_new_objects() -> void */
+/* lock_new_objects(nodes name[]) -> void: for those who may use the nodes. */
 Datum
 shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
 {
-	shard_schema_lock_new_objects();
+	Datum	   *names;
+	int			nnames;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &nnames);
+	for (int i = 0; i < nnames; i++)
+		shard_node_check_usage(get_foreign_server_oid(NameStr(*DatumGetName(names[i])), false));
+	if (nnames > 0)
+		shard_schema_lock_new_objects();
 	PG_RETURN_VOID();
 }
 
