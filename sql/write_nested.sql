@@ -18,9 +18,20 @@ SELECT format($x$
 	CREATE FUNCTION volatile_count() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM t); END';
 	CREATE FUNCTION volatile_max() RETURNS int LANGUAGE sql AS 'SELECT max(v) FROM t';
 	CREATE FUNCTION changes_t(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE t SET v = 0 WHERE k = $1; RETURN 1; END';
+	CREATE TABLE ref (k int PRIMARY KEY, v int);
+	CREATE TABLE log (n serial, event text, level text, sum bigint);
+	CREATE FUNCTION volatile_ref() RETURNS int LANGUAGE sql AS 'SELECT max(v) FROM ref';
+	CREATE FUNCTION volatile_both() RETURNS int LANGUAGE sql AS 'SELECT (SELECT max(v) FROM ref) + (SELECT count(*) FROM t)::int';
+	CREATE FUNCTION volatile_join() RETURNS int LANGUAGE sql AS 'SELECT max(ref.v) FROM ref JOIN t USING (k)';
+	CREATE FUNCTION stable_join() RETURNS int LANGUAGE plpgsql STABLE AS 'BEGIN RETURN (SELECT max(ref.v) FROM ref JOIN t USING (k)); END';
+	CREATE FUNCTION changes_join() RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE t SET v = ref.v FROM ref WHERE ref.k = t.k; RETURN 1; END';
+	CREATE FUNCTION logs_join() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN
+		INSERT INTO log (event, level, sum) SELECT TG_OP, TG_LEVEL, sum(ref.v) FROM ref JOIN t USING (k);
+		RETURN CASE WHEN TG_WHEN = 'BEFORE' THEN NEW END; END $f$;
 $x$, schema) FROM unnest('{nested_plain,nested_sharded}'::text[]) AS schema \gexec
 SELECT shardfdw.shard_table('t', 'k', shards => 4);
 SELECT shardfdw.shard_table('one', 'k', shards => 1);
+SELECT shardfdw.replicate_table('ref');
 
 \set ECHO all
 SET search_path = nested_plain;
@@ -53,4 +64,48 @@ ROLLBACK;
 UPDATE t SET k = k + 100, v = volatile_count();
 MERGE INTO t USING generate_series(1, 9) AS s (k) ON t.k = s.k WHEN NOT MATCHED THEN INSERT VALUES (s.k, 0, volatile_count());
 MERGE INTO t USING generate_series(1, 9) AS s (k) ON t.k = s.k AND s.k = 9 WHEN NOT MATCHED AND volatile_count() > 0 THEN INSERT VALUES (s.k, 0, 0);
+-- nodes have not got what the statement has written to a reference table
+UPDATE ref SET v = volatile_join() + 1;
+INSERT INTO ref SELECT i, volatile_join() FROM generate_series(11, 12) AS i;
+DELETE FROM ref WHERE volatile_join() = 0;
+INSERT INTO ref SELECT i, 0 FROM generate_series(1, 2) AS i ON CONFLICT (k) DO UPDATE SET v = volatile_join();
+MERGE INTO ref USING generate_series(1, 2) AS s (k) ON ref.k = s.k WHEN MATCHED THEN UPDATE SET v = volatile_join();
+UPDATE ref SET v = changes_join();
+WITH u AS (UPDATE ref SET v = 1 RETURNING k) SELECT k, volatile_join() FROM u;
+ALTER TABLE ref ALTER v SET DEFAULT volatile_join();
+COPY ref (k) FROM PROGRAM 'seq 11 12';
+CREATE TRIGGER before BEFORE UPDATE ON ref FOR EACH ROW EXECUTE FUNCTION logs_join();
+UPDATE ref SET v = 1;
+DROP TRIGGER before ON ref;
+CREATE TRIGGER "00_early" AFTER UPDATE ON ref FOR EACH ROW EXECUTE FUNCTION logs_join();
+UPDATE ref SET v = 1;
+DROP TRIGGER "00_early" ON ref;
+CREATE TRIGGER logs AFTER INSERT OR UPDATE ON ref FOR EACH ROW EXECUTE FUNCTION logs_join();
+INSERT INTO ref VALUES (1, 1), (11, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+DROP TRIGGER logs ON ref;
+-- rows of an action of a foreign key
+CREATE TABLE child (k int PRIMARY KEY, v int REFERENCES ref ON DELETE CASCADE);
+INSERT INTO child SELECT i, i % 4 + 1 FROM generate_series(1, 8) AS i;
+SELECT shardfdw.replicate_table('child');
+CREATE FUNCTION logs_child() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	INSERT INTO log (event, level, sum) SELECT TG_TABLE_NAME, TG_LEVEL, count(*) FROM child JOIN t USING (k);
+	RETURN NULL; END $$;
+CREATE TRIGGER logs AFTER DELETE ON child FOR EACH ROW EXECUTE FUNCTION logs_child();
+DELETE FROM ref WHERE k IN (1, 2);
+SELECT event, level, sum FROM log ORDER BY n;
+CREATE TRIGGER logs AFTER DELETE ON ref FOR EACH ROW EXECUTE FUNCTION logs_child();
+DELETE FROM ref WHERE k = 3;
+-- nothing of a refused statement is left
+SELECT k, v FROM ref ORDER BY k;
+SELECT sum(ref.v), count(*) FROM ref JOIN t USING (k);
+-- a cursor that is opened before a row is written sees those that are written
+CREATE FUNCTION fetches(int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE c refcursor := 'c'; result int;
+BEGIN
+	IF $1 = 1 THEN OPEN c FOR SELECT max(ref.v) FROM ref JOIN t USING (k); RETURN 5; END IF;
+	FETCH c INTO result;
+	RETURN result;
+END $$;
+UPDATE ref SET v = fetches(n) FROM (VALUES (3, 1), (4, 2)) AS x (k, n) WHERE ref.k = x.k;
+SELECT count(*) FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'reference%' AND status <> 'ok';
 DROP SCHEMA nested_plain, nested_sharded CASCADE;

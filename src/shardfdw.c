@@ -29,6 +29,7 @@
 #include "planner/path/fdw_planner.h"
 #include "planner/path/key_join.h"
 #include "planner/whole/statement_cache.h"
+#include "reference/reference_pending.h"
 #include "reference/reference_turn.h"
 #include "remote/pool/pool.h"
 #include "remote/run/autocommit.h"
@@ -109,6 +110,7 @@ _PG_init(void)
 	shard_lost_locks_init();
 	shard_writing_statement_init();
 	shard_reference_turn_init();
+	shard_reference_pending_init();
 	shard_copy_to_init(shard_query_of);
 	shard_ddl_drop_init();
 	shard_ddl_redirect_init();

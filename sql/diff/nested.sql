@@ -1,7 +1,8 @@
 -- Statements of sql/write_nested.sql, for the tables that search_path finds.
-TRUNCATE t, one;
+TRUNCATE t, one, ref;
 INSERT INTO t SELECT i, i % 2, 100 * i - 23 FROM generate_series(1, 8) AS i;
 INSERT INTO one SELECT i, i % 2, i FROM generate_series(1, 8) AS i;
+INSERT INTO ref SELECT i, 0 FROM generate_series(1, 4) AS i;
 
 -- STABLE functions do not see what their own statement has written
 BEGIN;
@@ -39,4 +40,32 @@ ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 DELETE FROM t WHERE stable_count(grp) > 4;
 SELECT k, v FROM t ORDER BY k;
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+WITH u AS (UPDATE t SET v = 0 WHERE k < 5 RETURNING k) SELECT (SELECT count(*) FROM u), (SELECT sum(v) FROM t);
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+WITH d AS (DELETE FROM t WHERE k = 3 RETURNING k) SELECT (SELECT k FROM d), count(*), sum(v) FROM t;
+ROLLBACK;
+
+-- a table of which nodes have copies
+BEGIN;
+UPDATE ref SET v = volatile_ref() + 1;
+SELECT k, v FROM ref ORDER BY k;
+UPDATE ref SET v = volatile_both() + 1;
+UPDATE ref SET v = stable_join() + 1;
+INSERT INTO ref VALUES (9, volatile_join());
+UPDATE ref SET v = volatile_join() + 1 WHERE k = 9;
+INSERT INTO ref VALUES (9, volatile_join()) ON CONFLICT (k) DO UPDATE SET v = excluded.v + 1;
+SELECT k, v FROM ref ORDER BY k;
+ROLLBACK;
+-- its AFTER triggers see all that the statement has written
+BEGIN;
+CREATE TRIGGER logs AFTER INSERT OR UPDATE OR DELETE ON ref FOR EACH ROW EXECUTE FUNCTION logs_join();
+CREATE TRIGGER logs_all AFTER INSERT OR UPDATE OR DELETE ON ref FOR EACH STATEMENT EXECUTE FUNCTION logs_join();
+UPDATE ref SET v = v + 10 WHERE k < 3;
+DELETE FROM ref WHERE k = 2;
+INSERT INTO ref VALUES (1, 30) ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+INSERT INTO ref VALUES (2, 40) ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+SELECT event, level, sum FROM log ORDER BY n;
 ROLLBACK;

@@ -32,6 +32,7 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "open_table.h"
+#include "reference/reference_pending.h"
 #include "reference/reference_send.h"
 #include "reference/reference_turn.h"
 #include "utils/acl.h"
@@ -261,10 +262,9 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 
 	if (by_row ? !is_early(fcinfo, rel, event) || were_sent(rows, false) : were_sent(rows, true))
 		return PointerGetDatum(NULL);
-	if (tuplestore_tuple_count(rows) == 0)
-		return PointerGetDatum(NULL);
-
-	send_rows(rel, event, old_rows, new_rows);
+	if (tuplestore_tuple_count(rows) > 0)
+		send_rows(rel, event, old_rows, new_rows);
+	shard_reference_pending_sent(RelationGetRelid(rel), event, tuplestore_tuple_count(rows));
 	if (by_row)
 		note_sent(rows);
 	return PointerGetDatum(NULL);

@@ -14,8 +14,9 @@
  *
  * There is no such snapshot after the transaction has written to the node in an
  * earlier statement (other connections do not see those rows), and at REPEATABLE READ
- * and above, where the writer shares the transaction's snapshot.  Then such a scan
- * sees what its own statement has written before the scan starts.
+ * and above, where the writer shares the transaction's snapshot.  Then the statement
+ * reads before it writes (executor/modify/read_first.c).  What it cannot read before,
+ * as for RETURNING, is refused.
  */
 #include "postgres.h"
 

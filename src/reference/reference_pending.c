@@ -1,0 +1,296 @@
+/*
+ * reference_pending.c
+ *	  Refuses to read a reference table on nodes while they lack rows of it.
+ *
+ * A statement that writes to a reference table sends its rows when they are complete (reference_trigger.c).  A VOLATILE
+ * function or a trigger that the statement calls before that must see the rows so far.  A query of the function that
+ * reads the table on the coordinator sees them.  A query that nodes run, or join with their rows, would not.
+ *
+ * A statement that begins is noted with the kinds of writes that it may do, as core checks its permissions.  COPY has no
+ * executor, and is noted as well.  Each row that is written queues an event of our AFTER triggers, so core knows whether
+ * there is one.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/option.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/reference.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
+#include "plan/plan_walk.h"
+#include "reference/reference_pending.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+typedef struct PendingTable
+{
+	Oid			relid;
+	int			events;			/* TRIGGER_TYPE_... of writes that are not sent */
+	CommandId	curcid;			/* of the statement's snapshot: queries with a later one see its rows */
+	int			level;			/* of the subtransaction */
+	EState	   *estate;			/* NULL: not known, or it may write to other tables as well */
+	uint64		nsent;			/* rows */
+	int			trigger_depth;	/* of an action of a foreign key: of its trigger; otherwise 0 */
+} PendingTable;
+
+/* Of PendingTable: statements in progress, outermost first.  In TopTransactionContext. */
+static List *pending_tables = NIL;
+
+static ExecutorStart_hook_type prev_start_hook = NULL;
+static ExecutorRun_hook_type prev_run_hook = NULL;
+static ExecutorCheckPerms_hook_type prev_check_hook = NULL;
+
+/* ---------- which statements ---------- */
+
+static int
+written_events(AclMode required)
+{
+	return ((required & ACL_INSERT) ? TRIGGER_TYPE_INSERT : 0) |
+		((required & ACL_UPDATE) ? TRIGGER_TYPE_UPDATE : 0) |
+		((required & ACL_DELETE) ? TRIGGER_TYPE_DELETE : 0);
+}
+
+static bool
+check_permissions(List *range_table, List *permissions, bool raise)
+{
+	ListCell   *lc;
+
+	foreach(lc, permissions)
+	{
+		const ShardPermissions *permission = lfirst(lc);
+		int			events = written_events(permission->requiredPerms);
+		PendingTable *table;
+		MemoryContext oldcxt;
+
+		if (events == 0 || permission->relid < FirstNormalObjectId ||
+			get_rel_relkind(permission->relid) != RELKIND_RELATION || !shard_reference_is(permission->relid))
+			continue;
+		oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+		table = palloc0(sizeof(PendingTable));
+		table->relid = permission->relid;
+		table->events = events;
+		table->curcid = ActiveSnapshotSet() ? GetActiveSnapshot()->curcid : FirstCommandId;
+		table->level = GetCurrentTransactionNestLevel();
+		pending_tables = lappend(pending_tables, table);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	return prev_check_hook ? shard_call_check_perms(prev_check_hook, range_table, permissions, raise) : true;
+}
+
+SHARD_CHECK_PERMS_ENTRY(check_permissions_entry, check_permissions)
+
+static void
+forget_table(void *arg)
+{
+	pending_tables = list_delete_ptr(pending_tables, arg);
+}
+
+static void
+keep_until_statement_ends(PendingTable *table, EState *estate)
+{
+	MemoryContextCallback *callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
+
+	callback->func = forget_table;
+	callback->arg = table;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+}
+
+/*
+ * The rows that actions of foreign keys have written are sent when the statement ends that their triggers belong to.
+ * Rows of the same kind are sent together.  Returns false when there are such rows.
+ */
+static bool
+keep_until_sent(PendingTable *table)
+{
+	int			depth = DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
+	ListCell   *lc;
+
+	foreach(lc, pending_tables)
+	{
+		const PendingTable *other = lfirst(lc);
+
+		if (other->relid == table->relid && other->events == table->events && other->trigger_depth == depth)
+			return false;
+	}
+	table->trigger_depth = depth;
+	return true;
+}
+
+static void
+start_statement(QueryDesc *desc, int eflags)
+{
+	const PlannedStmt *stmt = desc->plannedstmt;
+	int			nbefore = list_length(pending_tables);
+
+	if (prev_start_hook)
+		prev_start_hook(desc, eflags);
+	else
+		standard_ExecutorStart(desc, eflags);
+
+	/* what functions have run meanwhile, to choose partitions, has ended */
+	if ((stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE) || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
+	{
+		/* locks of rows need the permissions of UPDATE */
+		pending_tables = list_truncate(pending_tables, Min(nbefore, list_length(pending_tables)));
+		return;
+	}
+	for (int i = list_length(pending_tables) - 1; i >= nbefore; i--)
+	{
+		PendingTable *table = list_nth(pending_tables, i);
+
+		if ((eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0)
+		{
+			if (!keep_until_sent(table))
+				forget_table(table);
+			continue;
+		}
+		keep_until_statement_ends(table, desc->estate);
+		if (stmt->commandType != CMD_SELECT && !stmt->hasModifyingCTE)
+			table->estate = desc->estate;
+	}
+}
+
+/* ---------- which of them have rows that nodes lack ---------- */
+
+void
+shard_reference_pending_sent(Oid relid, int event, int64 nrows)
+{
+	for (int i = list_length(pending_tables) - 1; i >= 0; i--)
+	{
+		PendingTable *table = list_nth(pending_tables, i);
+
+		if (table->relid != relid || (table->events & event) == 0)
+			continue;
+		table->events &= ~event;
+		table->nsent += nrows;
+		/* an upsert of a single row, and its like, has no rows of the other kinds */
+		if (table->events == 0 || (table->estate != NULL && table->nsent == table->estate->es_processed))
+			forget_table(table);
+		break;
+	}
+}
+
+/* Removes from *context, a set of indexes of range table entries, the one that the plan node scans on the coordinator. */
+static bool
+remove_scanned(Plan *plan, void *context)
+{
+	Bitmapset **rtis = context;
+
+	switch (nodeTag(plan))
+	{
+		case T_SeqScan:
+		case T_SampleScan:
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+		case T_BitmapHeapScan:
+		case T_TidScan:
+		case T_TidRangeScan:
+			*rtis = bms_del_member(*rtis, ((Scan *) plan)->scanrelid);
+			return bms_is_empty(*rtis);
+		default:
+			return false;
+	}
+}
+
+/* What of the table is neither scanned nor written on the coordinator is left to nodes. */
+static bool
+leaves_to_nodes(const PlannedStmt *stmt, Oid relid)
+{
+	Bitmapset  *rtis = NULL;
+	int			rti = 0;
+	ListCell   *lc;
+
+	foreach(lc, stmt->rtable)
+	{
+		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		rti++;
+		if (rte->rtekind == RTE_RELATION && rte->relid == relid && !shard_is_result_relation(stmt, rti))
+			rtis = bms_add_member(rtis, rti);
+	}
+	if (rtis != NULL)
+		shard_plan_walk_statement(stmt, remove_scanned, &rtis);
+	return !bms_is_empty(rtis);
+}
+
+/* Does the plan node run on nodes? */
+static bool
+uses_nodes(Plan *plan, void *context)
+{
+	return IsA(plan, CustomScan) ||
+		(IsA(plan, ForeignScan) && shard_option_is_our_server(((ForeignScan *) plan)->fs_server));
+}
+
+static void
+check_statement(const QueryDesc *desc)
+{
+	ListCell   *lc;
+
+	foreach(lc, pending_tables)
+	{
+		const PendingTable *table = lfirst(lc);
+
+		/* by the snapshot of the statement that writes these rows it does not see them */
+		if (desc->snapshot == NULL || desc->snapshot->curcid <= table->curcid ||
+			!leaves_to_nodes(desc->plannedstmt, table->relid) || !AfterTriggerPendingOnRel(table->relid) ||
+			!shard_plan_walk_statement(desc->plannedstmt, uses_nodes, NULL))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a function cannot read reference table \"%s\" on nodes now", get_rel_name(table->relid)),
+				 errdetail("The statement that calls the function writes to the table, and nodes get its rows when it ends."),
+				 errhint("Declare the function STABLE if it need not see what the statement writes. Otherwise read the table in a query without sharded tables.")));
+	}
+}
+
+/* A cursor may have been opened before rows were written, so each FETCH is checked. */
+static void
+run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
+{
+	check_statement(desc);
+	shard_call_executor_run(prev_run_hook ? prev_run_hook : standard_ExecutorRun, desc, direction, count, once);
+}
+
+SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
+
+/* ---------- the end of transactions ---------- */
+
+static void
+forget_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parentid, void *arg)
+{
+	ListCell   *lc;
+
+	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
+		return;
+	foreach(lc, pending_tables)
+	{
+		if (((PendingTable *) lfirst(lc))->level >= GetCurrentTransactionNestLevel())
+			pending_tables = foreach_delete_current(pending_tables, lc);
+	}
+}
+
+static void
+forget_xact(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		pending_tables = NIL;
+}
+
+void
+shard_reference_pending_init(void)
+{
+	prev_start_hook = ExecutorStart_hook;
+	ExecutorStart_hook = start_statement;
+	prev_run_hook = ExecutorRun_hook;
+	ExecutorRun_hook = run_entry;
+	prev_check_hook = ExecutorCheckPerms_hook;
+	ExecutorCheckPerms_hook = check_permissions_entry;
+	RegisterSubXactCallback(forget_subxact, NULL);
+	RegisterXactCallback(forget_xact, NULL);
+}
