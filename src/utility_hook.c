@@ -65,24 +65,14 @@ writes(Node *stmt)
 }
 
 /*
- * Does the statement say where shards are: which server has them, and where that server is?  Sessions that see the change write to that
- * server, which commits by itself.
+ * Does the statement change definitions?  Other sessions see them when it has committed.  What they write then to one
+ * node is committed there alone, and leaves no commit here that would flush them.
  */
 static bool
-says_where(Node *stmt)
+defines(Node *stmt)
 {
-	ListCell   *lc;
-
-	if (IsA(stmt, AlterForeignServerStmt))
-		return true;
-	foreach(lc, IsA(stmt, AlterTableStmt) ? castNode(AlterTableStmt, stmt)->cmds : NIL)
-	{
-		const Node *cmd = lfirst(lc);
-
-		if (IsA(cmd, AlterTableCmd) && ((const AlterTableCmd *) cmd)->subtype == AT_GenericOptions)
-			return true;
-	}
-	return false;
+	/* nothing is written in parallel mode, and core says so */
+	return GetCommandLogLevel(stmt) == LOGSTMT_DDL && !IsInParallelMode();
 }
 
 /* Carries a call out. */
@@ -103,16 +93,20 @@ run_call(void *arg)
 		shard_ddl_run_core(call);
 	else
 	{
+		bool		is_definition = defines(call->pstmt->utilityStmt);
 		Node	   *subscription = shard_subscription_concerns(call->pstmt->utilityStmt) ? call->pstmt->utilityStmt : NULL;
 
 		shard_version_check_statement(call->pstmt->utilityStmt);
-		if (says_where(call->pstmt->utilityStmt))
+		if (is_definition)
 			shard_flush_commit_force();
 		if (subscription)
 			shard_subscription_before(subscription);
 		shard_ddl_run(call);
 		if (subscription)
 			shard_subscription_after(subscription);
+		/* statements that commit by themselves, CREATE INDEX CONCURRENTLY for one, are in another transaction now */
+		if (is_definition)
+			shard_flush_commit_force();
 	}
 }
 

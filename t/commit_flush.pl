@@ -12,8 +12,9 @@ use Test::More;
 my $crashes = $ENV{FLUSH_CRASHES} // 3;
 
 # Commits that nothing forces to the disk are surely lost by a crash.
+my $lazy = "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\n";
 my $c = ShardCluster->new(nodes => 2, preload => 1,
-	coordinator_conf => "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\nshardfdw.recovery_interval = 1s\n");
+	coordinator_conf => "${lazy}shardfdw.recovery_interval = 1s\n");
 
 sub crash
 {
@@ -35,6 +36,54 @@ for my $write (q{UPDATE t SET v = 1 WHERE id = 1}, q{BEGIN; UPDATE t SET v = 1 W
 	$c->safe_psql("TRUNCATE here; CHECKPOINT; INSERT INTO here VALUES (1); $write");
 	crash();
 	is($c->safe_psql('SELECT count(*) FROM here'), 1, "an earlier commit of the session is on disk before a node commits: $write");
+}
+
+# ---------- definitions, which other sessions rely on ----------
+# A session that writes to one node commits nothing on the coordinator, which would flush what others have committed.
+{
+	$c->node_safe_psql(1, 'CREATE TABLE m_1 (k int, v int); CREATE TABLE m_2 (k int, v int)');
+	$c->safe_psql(q{CREATE TABLE m (k int, v int) PARTITION BY LIST (k); CREATE FOREIGN TABLE m_2 (k int, v int) SERVER node1; CREATE FUNCTION attach() RETURNS void LANGUAGE plpgsql SET synchronous_commit = off AS $$ BEGIN ALTER TABLE m ATTACH PARTITION m_2 FOR VALUES IN (2); END $$});
+	for my $row ([ 1, 'CREATE FOREIGN TABLE m_1 PARTITION OF m FOR VALUES IN (1) SERVER node1' ], [ 2, 'SELECT attach()' ])
+	{
+		my ($k, $sql) = @$row;
+
+		$c->safe_psql("CHECKPOINT; $sql");
+		$c->safe_psql("SET synchronous_commit = on; INSERT INTO m VALUES ($k, 1)");
+		crash();
+		is($c->safe_psql("SELECT count(*) FROM m WHERE k = $k"), 1, "a row is there in a partition of another session: $sql");
+	}
+	$c->safe_psql('CHECKPOINT; CREATE UNIQUE INDEX CONCURRENTLY here_id ON here (id)');
+	crash();
+	is($c->safe_psql(q{SELECT indisvalid FROM pg_index WHERE indexrelid = 'here_id'::regclass}), 't', 'a statement that commits several times is on disk with all of it');
+	$c->safe_psql('DROP INDEX here_id');
+}
+
+# Is what a statement commits on disk when the session is told so?
+sub flushed
+{
+	my ($cluster, $sql) = @_;
+	my $before = $cluster->safe_psql('INSERT INTO here VALUES (0); SELECT pg_current_wal_insert_lsn()');
+
+	$cluster->safe_psql($sql);
+	return $cluster->safe_psql("SELECT pg_current_wal_flush_lsn() > '$before'");
+}
+
+is(flushed($c, 'INSERT INTO here VALUES (0)'), 'f', 'rows are not on disk');
+my @definitions = (
+	'ALTER TABLE t ENABLE ROW LEVEL SECURITY', 'CREATE POLICY p ON t USING (true)', 'ALTER TABLE t RENAME COLUMN v TO w', 'ALTER TABLE m DETACH PARTITION m_2',
+	'CREATE SERVER other FOREIGN DATA WRAPPER shardfdw', 'ALTER SERVER other RENAME TO another', 'CREATE USER MAPPING FOR PUBLIC SERVER another', 'DROP SERVER another CASCADE',
+	'CREATE ROLE r', 'GRANT SELECT ON t TO r', 'DROP OWNED BY r', 'DROP ROLE r', q{COMMENT ON TABLE t IS 'x'},
+	q{CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'}, 'CREATE SEQUENCE s', 'ALTER SEQUENCE s RESTART 7', 'CREATE DOMAIN d AS int', 'CREATE VIEW v AS SELECT 1',
+	'CREATE TABLE made AS SELECT 1 AS id', 'EXPLAIN (ANALYZE, COSTS off) CREATE TABLE explained AS SELECT 1 AS id', q{DO $$ BEGIN CREATE TABLE done (id int); COMMIT; END $$},
+	'BEGIN; SAVEPOINT a; CREATE TABLE kept (id int); RELEASE a; INSERT INTO here VALUES (0); COMMIT', 'DROP VIEW v; DROP TABLE made, explained, done, kept');
+is(join("\n", grep { flushed($c, $_) ne 't' } @definitions), '', 'definitions are on disk');
+{
+	# sessions of roles with session_preload_libraries of their own load the library when they need it
+	my $without = ShardCluster->new(nodes => 1, coordinator_conf => $lazy);
+
+	$without->safe_psql('CREATE TABLE here (id int)');
+	local $ENV{PGOPTIONS} = '-c session_preload_libraries=';
+	is(flushed($without, 'CREATE TABLE made (id int)'), 't', 'definitions of sessions that have not loaded the library are on disk');
 }
 
 # ---------- where shards are ----------

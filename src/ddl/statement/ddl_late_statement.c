@@ -31,6 +31,7 @@
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
+#include "flush_commit.h"
 #include "fmgr.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -249,6 +250,7 @@ shardfdw_check_loaded(PG_FUNCTION_ARGS)
 	if (!shard_ddl_late_is() || IsBinaryUpgrade || RecoveryInProgress())
 		PG_RETURN_NULL();
 
+	shard_flush_commit_force(); /* the hook does so for the others */
 	stmt = (Node *) ((EventTriggerData *) fcinfo->context)->parsetree;
 	shard_version_check_statement(stmt);
 	shard_ddl_prepare(stmt);
