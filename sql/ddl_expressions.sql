@@ -10,7 +10,8 @@ CREATE TYPE pair AS (x int, y int);
 CREATE TABLE typed (k int PRIMARY KEY, c pair);
 SELECT shardfdw.shard_table('typed', shards => 4) \g /dev/null
 CREATE TEMP TABLE expressions (n int GENERATED ALWAYS AS IDENTITY, e text);
--- What a major does not know is a syntax error on both tables.
+-- What a major does not know is a syntax error on both tables. IS DOCUMENT is not here: 18 prints it without
+-- parentheses in the definition of an index, which PostgreSQL then cannot read.
 COPY expressions (e) FROM stdin;
 t.n
 ddl_expressions.t.n + t.n
@@ -52,7 +53,6 @@ generate_series(1, n)
 current_date
 random()
 xmlserialize(content xmlelement(name a, n) AS text)
-xmlelement(name a) IS DOCUMENT
 xmlexists('//a' PASSING '<a/>')
 j['a']
 j @? '$.a'
@@ -106,9 +106,10 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	RETURN CASE SQLSTATE WHEN 'P9999' THEN SQLERRM ELSE SQLSTATE END;
 END $$;
-CREATE TEMP TABLE tried AS SELECT place, n, e, try('plain', s) AS plain, try('before', s) AS before,
-	CASE WHEN place IN ('CHECK', 'index') THEN try('after', s) END AS after
-FROM expressions, places, LATERAL (SELECT replace(statement, '%s', e) AS s) x;
+-- What a plain table refuses is tried on a sharded one in USING alone.
+CREATE TEMP TABLE tried AS SELECT place, n, e, plain, CASE WHEN length(plain) > 5 OR place = 'USING' THEN try('before', s) END AS before,
+	CASE WHEN length(plain) > 5 AND place IN ('CHECK', 'index') THEN try('after', s) END AS after
+FROM expressions, places, LATERAL (SELECT replace(statement, '%s', e) AS s) x, LATERAL (SELECT try('plain', s) AS plain OFFSET 0) y;
 -- Refused on a sharded table alone; JSON constructors, which 15 lacks, in USING as well
 SELECT place, string_agg(e, '   ' ORDER BY n) FROM tried WHERE length(plain) > 5 AND before = '0A000' AND place <> 'DEFAULT' AND e !~ 'JSON' GROUP BY place ORDER BY place COLLATE "C";
 SELECT place, string_agg(e, '   ' ORDER BY n) FROM tried WHERE length(plain) > 5 AND after = '0A000' GROUP BY place ORDER BY place COLLATE "C";

@@ -24,10 +24,17 @@ sub crash
 }
 
 # ---------- the crash loses commits that nobody was told of ----------
-$c->safe_psql('CREATE TABLE here (id int); SELECT pg_switch_wal(); CHECKPOINT');
-$c->safe_psql('INSERT INTO here VALUES (1)');
-crash();
-is($c->safe_psql('SELECT count(*) FROM here'), 0, 'a plain commit is lost');
+# On a busy machine a server process may flush the WAL in between.
+$c->safe_psql('CREATE TABLE here (id int); SELECT pg_switch_wal()');
+my $is_lost;
+for (1 .. 10)
+{
+	$c->safe_psql('CHECKPOINT; TRUNCATE here; CHECKPOINT');
+	$c->safe_psql('INSERT INTO here VALUES (1)');
+	crash();
+	last if $is_lost = !$c->safe_psql('SELECT count(*) FROM here');
+}
+ok($is_lost, 'a plain commit is lost');
 
 # ---------- a commit on the coordinator, then one of the same session on a node ----------
 $c->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g});
@@ -38,6 +45,27 @@ for my $write (q{UPDATE t SET v = 1 WHERE id = 1}, q{BEGIN; UPDATE t SET v = 1 W
 	is($c->safe_psql('SELECT count(*) FROM here'), 1, "an earlier commit of the session is on disk before a node commits: $write");
 }
 
+# ---------- values of a sequence ----------
+# A failed INSERT draws the first value, and writes to the WAL that 32 more are drawn. The INSERTs after it write nothing here.
+$c->safe_psql('CREATE TABLE drawn (k int, id bigserial, v int CHECK (v > 0), PRIMARY KEY (k, id))');
+$c->shard_table('drawn', 'k', shards => 2);
+for my $insert ('INSERT INTO drawn (k, v) VALUES (1, 1)', 'BEGIN; INSERT INTO drawn (k, v) VALUES (1, 1); COMMIT')
+{
+	$c->safe_psql('CHECKPOINT');
+	$c->psql('INSERT INTO drawn (k, v) VALUES (1, -1)');
+	$c->safe_psql("$insert; $insert");
+	crash();
+	$c->safe_psql("$insert; $insert; $insert");
+	is($c->safe_psql('SELECT count(*) - count(DISTINCT id) FROM drawn'), 0, "no value is drawn twice: $insert");
+	$c->safe_psql('TRUNCATE drawn RESTART IDENTITY');
+}
+
+# ---------- commits of another session ----------
+$c->safe_psql('TRUNCATE here; CHECKPOINT');
+$c->safe_psql('INSERT INTO here VALUES (1)');
+$c->safe_psql('UPDATE t SET v = (SELECT count(*) FROM here) WHERE id = 3');
+crash();
+is($c->safe_psql('SELECT count(*) FROM here'), 1, 'a commit of another session is on disk before a node commits');
 # ---------- definitions, which other sessions rely on ----------
 # A session that writes to one node commits nothing on the coordinator, which would flush what others have committed.
 {
@@ -68,7 +96,6 @@ sub flushed
 	return $cluster->safe_psql("SELECT pg_current_wal_flush_lsn() > '$before'");
 }
 
-is(flushed($c, 'INSERT INTO here VALUES (0)'), 'f', 'rows are not on disk');
 my @definitions = (
 	'ALTER TABLE t ENABLE ROW LEVEL SECURITY', 'CREATE POLICY p ON t USING (true)', 'ALTER TABLE t RENAME COLUMN v TO w', 'ALTER TABLE m DETACH PARTITION m_2',
 	'CREATE SERVER other FOREIGN DATA WRAPPER shardfdw', 'ALTER SERVER other RENAME TO another', 'CREATE USER MAPPING FOR PUBLIC SERVER another', 'DROP SERVER another CASCADE',
