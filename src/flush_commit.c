@@ -6,7 +6,10 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "flush_commit.h"
+#include "miscadmin.h"
+#include "replication/syncrep.h"
 #include "utils/guc.h"
 
 /* Standbys are waited for, too: a promoted standby must have what others were told. */
@@ -30,9 +33,32 @@ shard_flush_commit_always(void)
 	raise_setting(PGC_S_OVERRIDE, GUC_ACTION_SET);
 }
 
-void
-shard_flush_commit_last(void)
+/*
+ * The end of what has been written to the WAL.  Where that is the end of a page, GetXLogInsertRecPtr() gives the position
+ * behind the header of the next one, which XLogFlush() refuses.
+ */
+static XLogRecPtr
+end_of_wal(void)
 {
-	if (XactLastCommitEnd != InvalidXLogRecPtr)
-		XLogFlush(XactLastCommitEnd);
+	XLogRecPtr	end = GetXLogInsertRecPtr();
+	uint32		in_page = end % XLOG_BLCKSZ;
+
+	if (in_page == SizeOfXLogShortPHD || XLogSegmentOffset(end, wal_segment_size) == SizeOfXLogLongPHD)
+		end -= in_page;
+	return end;
+}
+
+void
+shard_flush_commit_all(void)
+{
+	XLogRecPtr	end;
+
+	if (RecoveryInProgress())
+		return;
+	end = end_of_wal();
+	XLogFlush(end);
+	/* as at a commit: an interrupt is reported when the session has left the queue of those that wait */
+	HOLD_INTERRUPTS();
+	SyncRepWaitForLSN(end, true);
+	RESUME_INTERRUPTS();
 }

@@ -20,9 +20,11 @@ extern void shard_flush_commit_force(void);
 extern void shard_flush_commit_always(void);
 
 /*
- * Waits until the last local commit of this session is on disk.  To be called before a node commits by itself: otherwise a crash
- * could lose an earlier transaction of the session, and keep a later one.
+ * Waits until all that this server has written to the WAL so far is on disk, and on its synchronous standbys as
+ * synchronous_commit asks for.  To be called before a node commits by itself, since no commit record follows here that
+ * would be flushed with all before it.  Otherwise a crash could lose what the node's transaction relies on, and keep
+ * that transaction: values of a sequence, and earlier commits of any session.
  */
-extern void shard_flush_commit_last(void);
+extern void shard_flush_commit_all(void);
 
 #endif

@@ -236,7 +236,7 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 		return false;
 	}
 	get_ready(conn, command);
-	shard_flush_commit_last();
+	shard_flush_commit_all();
 	shard_fence_pass();
 	while (!run_once(conn, command, rows, &deadlock, &result))
 	{

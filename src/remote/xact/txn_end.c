@@ -356,7 +356,7 @@ shard_txn_is_remote_only(void)
 static void
 commit_in_one_phase(ShardConn **conns, int nconns)
 {
-	shard_flush_commit_last();
+	shard_flush_commit_all();
 	if (nconns > 1)
 		shard_fence_hold();
 	else
