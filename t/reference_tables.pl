@@ -475,6 +475,41 @@ command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $c->coordinator->co
 is($c->safe_psql('SELECT count(*) FROM multi'), '20', 'all rows');
 same_copies('data restored', 'multi');
 
+# ---------- statements that their caller stops ----------
+
+# a caller of the SPI asks for so many rows of RETURNING; PL/Perl and PL/Python can, PL/pgSQL cannot
+my $library = PostgreSQL::Test::Utils::tempdir() . '/stopped';
+my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+PostgreSQL::Test::Utils::append_to_file("$library.c", <<'EOF');
+#include "postgres.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+
+PG_MODULE_MAGIC;
+PG_FUNCTION_INFO_V1(stopped);
+
+Datum
+stopped(PG_FUNCTION_ARGS)
+{
+	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	SPI_connect();
+	SPI_execute(query, false, PG_GETARG_INT32(1));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+EOF
+SKIP:
+{
+	skip 'no compiler for a function in C', 5
+	  if system("cc -fPIC -shared -I`$pg_config --includedir-server` -o $library.so $library.c >/dev/null 2>&1") != 0;
+	$c->safe_psql("CREATE FUNCTION stopped(text, int) RETURNS void LANGUAGE c AS '$library.so'");
+	writes("SELECT stopped('UPDATE multi SET v = -1 RETURNING v', 2), stopped('DELETE FROM multi WHERE v > 0 RETURNING v', 3)", 'stopped by the caller', 'multi');
+	writes(q{BEGIN; SELECT stopped('UPDATE multi SET v = v - 1 RETURNING v', i) FROM generate_series(1, 9) AS i; UPDATE multi SET v = v - 1; COMMIT}, 'and again, in a transaction', 'multi');
+	is($c->safe_psql('SELECT count(*) FROM multi'), '17', 'rows were written');
+}
+
 # ---------- roles ----------
 
 my $create_role = 'CREATE ROLE writer LOGIN';

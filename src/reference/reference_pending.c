@@ -34,7 +34,9 @@ typedef struct PendingTable
 	int			events;			/* TRIGGER_TYPE_... of writes that are not sent */
 	CommandId	curcid;			/* of the statement's snapshot: queries with a later one see its rows */
 	int			level;			/* of the subtransaction */
-	EState	   *estate;			/* NULL: not known, or it may write to other tables as well */
+	EState	   *estate;			/* NULL: not known */
+	bool		is_sole;		/* the statement has one part that writes; its rows are es_processed */
+	bool		is_cut_off;		/* the statement has not run to its end, so it has no AFTER STATEMENT triggers */
 	uint64		nsent;			/* rows */
 	int			trigger_depth;	/* of an action of a foreign key: of its trigger; otherwise 0 */
 } PendingTable;
@@ -44,6 +46,7 @@ static List *pending_tables = NIL;
 
 static ExecutorStart_hook_type prev_start_hook = NULL;
 static ExecutorRun_hook_type prev_run_hook = NULL;
+static ExecutorFinish_hook_type prev_finish_hook = NULL;
 static ExecutorCheckPerms_hook_type prev_check_hook = NULL;
 
 /* ---------- which statements ---------- */
@@ -151,29 +154,67 @@ start_statement(QueryDesc *desc, int eflags)
 			continue;
 		}
 		keep_until_statement_ends(table, desc->estate);
-		if (stmt->commandType != CMD_SELECT && !stmt->hasModifyingCTE)
-			table->estate = desc->estate;
+		table->estate = desc->estate;
+		table->is_sole = stmt->commandType != CMD_SELECT && !stmt->hasModifyingCTE;
 	}
 }
 
 /* ---------- which of them have rows that nodes lack ---------- */
 
-void
-shard_reference_pending_sent(Oid relid, int event, int64 nrows)
+static PendingTable *
+find_innermost(Oid relid, int event)
 {
 	for (int i = list_length(pending_tables) - 1; i >= 0; i--)
 	{
 		PendingTable *table = list_nth(pending_tables, i);
 
-		if (table->relid != relid || (table->events & event) == 0)
-			continue;
-		table->events &= ~event;
-		table->nsent += nrows;
-		/* an upsert of a single row, and its like, has no rows of the other kinds */
-		if (table->events == 0 || (table->estate != NULL && table->nsent == table->estate->es_processed))
-			forget_table(table);
-		break;
+		if (table->relid == relid && (table->events & event) != 0)
+			return table;
 	}
+	return NULL;
+}
+
+void
+shard_reference_pending_sent(Oid relid, int event, int64 nrows)
+{
+	PendingTable *table = find_innermost(relid, event);
+
+	if (table == NULL)
+		return;
+	table->events &= ~event;
+	table->nsent += nrows;
+	/* an upsert of a single row, and its like, has no rows of the other kinds */
+	if (table->events == 0 || (table->is_sole && table->nsent == table->estate->es_processed))
+		forget_table(table);
+}
+
+bool
+shard_reference_pending_is_cut_off(Oid relid, int event)
+{
+	const PendingTable *table = find_innermost(relid, event);
+
+	return table != NULL && table->is_cut_off;
+}
+
+/* A caller of the SPI may ask for a number of rows of RETURNING.  Then core stops there, and runs the AFTER ROW triggers. */
+static void
+finish_statement(QueryDesc *desc)
+{
+	ListCell   *lc;
+
+	if (desc->planstate != NULL && IsA(desc->planstate, ModifyTableState) && !((ModifyTableState *) desc->planstate)->mt_done)
+	{
+		foreach(lc, pending_tables)
+		{
+			PendingTable *table = lfirst(lc);
+
+			table->is_cut_off |= table->estate == desc->estate;
+		}
+	}
+	if (prev_finish_hook)
+		prev_finish_hook(desc);
+	else
+		standard_ExecutorFinish(desc);
 }
 
 /* Removes from *context, a set of indexes of range table entries, the one that the plan node scans on the coordinator. */
@@ -289,6 +330,8 @@ shard_reference_pending_init(void)
 	ExecutorStart_hook = start_statement;
 	prev_run_hook = ExecutorRun_hook;
 	ExecutorRun_hook = run_entry;
+	prev_finish_hook = ExecutorFinish_hook;
+	ExecutorFinish_hook = finish_statement;
 	prev_check_hook = ExecutorCheckPerms_hook;
 	ExecutorCheckPerms_hook = check_permissions_entry;
 	RegisterSubXactCallback(forget_subxact, NULL);

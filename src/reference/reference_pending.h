@@ -13,6 +13,9 @@
  */
 extern void shard_reference_pending_sent(Oid relid, int event, int64 nrows);
 
+/* Has that statement no AFTER STATEMENT triggers, since it was not run to its end? */
+extern bool shard_reference_pending_is_cut_off(Oid relid, int event);
+
 /* To be called once, when the library is loaded. */
 extern void shard_reference_pending_init(void);
 

@@ -7,7 +7,8 @@
  *
  *	 AFTER ... FOR EACH STATEMENT	sends what the statement has changed
  *	 AFTER ... FOR EACH ROW			does so before it, at its first call, where other
- *									row triggers might change the table further
+ *									row triggers might change the table further, or
+ *									where the statement was not run to its end
  *
  * All AFTER triggers of a statement run when its rows are complete, in the order
  * of their names, those of rows before those of the statement.  A row trigger of
@@ -148,19 +149,25 @@ must_send_early(Relation rel, int event)
 	return has_others && has_statement;
 }
 
-/* must_send_early() once for all rows of a query. */
-static bool
-is_early(FunctionCallInfo fcinfo, Relation rel, int event)
+/* Of the calls for all rows of a query. */
+typedef struct RowCalls
 {
-	bool	   *early = fcinfo->flinfo->fn_extra;
+	bool		early;			/* must_send_early(), or no statement trigger follows */
+	Tuplestorestate *sent;		/* what was sent for which no statement trigger follows */
+} RowCalls;
 
-	if (early == NULL)
+static RowCalls *
+row_calls(FunctionCallInfo fcinfo, Relation rel, int event)
+{
+	RowCalls   *calls = fcinfo->flinfo->fn_extra;
+
+	if (calls == NULL)
 	{
-		early = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(bool));
-		*early = must_send_early(rel, event);
-		fcinfo->flinfo->fn_extra = early;
+		calls = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(RowCalls));
+		calls->early = must_send_early(rel, event) || shard_reference_pending_is_cut_off(RelationGetRelid(rel), event);
+		fcinfo->flinfo->fn_extra = calls;
 	}
-	return *early;
+	return calls;
 }
 
 static void
@@ -227,6 +234,8 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 	Tuplestorestate *rows;
 	bool		by_row;
 	int			event;
+	RowCalls   *calls = NULL;
+	bool		cut_off;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(data->tg_event))
 		ereport(ERROR,
@@ -260,12 +269,17 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 						data->tg_trigger->tgname, RelationGetRelationName(rel)),
 				 errhint("shardfdw.replicate_table() makes the triggers as they must be.")));
 
-	if (by_row ? !is_early(fcinfo, rel, event) || were_sent(rows, false) : were_sent(rows, true))
+	if (by_row)
+		calls = row_calls(fcinfo, rel, event);
+	if (by_row ? !calls->early || calls->sent == rows || were_sent(rows, false) : were_sent(rows, true))
 		return PointerGetDatum(NULL);
+	cut_off = shard_reference_pending_is_cut_off(RelationGetRelid(rel), event);
 	if (tuplestore_tuple_count(rows) > 0)
 		send_rows(rel, event, old_rows, new_rows);
 	shard_reference_pending_sent(RelationGetRelid(rel), event, tuplestore_tuple_count(rows));
-	if (by_row)
+	if (by_row && cut_off)
+		calls->sent = rows;
+	else if (by_row)
 		note_sent(rows);
 	return PointerGetDatum(NULL);
 }
