@@ -91,7 +91,7 @@ for my $end ('DROP TABLE t', q{SELECT shardfdw.unshard_table('t')}, 'DROP SCHEMA
 	$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
 	$c->safe_psql($end);
 	$c->node(2)->start;
-	is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), 'node2|copies of 4 dropped shards are still there; enable_node() drops them', "$end while a node is disabled");
+	is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), 'node2|copies of 4 dropped or moved shards are still there; enable_node() drops them', "$end while a node is disabled");
 	$c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
 	is($c->node_safe_psql(2, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace}), 0, 'enable_node() drops what is left there');
 	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), 0, 'and then nothing is left to say');
@@ -161,9 +161,33 @@ sub crash_around
 
 crash_around($c, 2);
 
+my $ring = ShardCluster->new(nodes => 3);
+
+# ---------- shards that no longer have a copy on a disabled node, and are on others ----------
+# what they were in is dropped on the node by enable_node(), and tables of the same names can be made there
+
+$ring->safe_psql(q{CREATE TABLE kept (id int PRIMARY KEY); SELECT shardfdw.shard_table('kept', shards => 3, copies => 2, nodes => '{node1,node2}')});
+for my $end (q{SELECT shardfdw.move_copy(shard, 'node2', 'node3') FROM shardfdw.shards WHERE table_name = 't'},
+	q{DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, copies => 2, nodes => '{node1,node3}')})
+{
+	$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, copies => 2, nodes => '{node1,node2}'); INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g});
+	$ring->node(2)->stop('immediate');
+	$ring->safe_psql(q{SELECT shardfdw.disable_node('node2')});
+	$ring->safe_psql($end);
+	$ring->node(2)->start;
+	like($ring->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE "check" = 'copies' AND node = 'node2'}), qr/copies of 2 dropped or moved shards are still there; enable_node\(\) drops them/, "a node is disabled, then: $end");
+	is($ring->safe_psql(q{SELECT shardfdw.enable_node('node2')}), 3, 'the shards of another table are made there anew');
+	is($ring->node_safe_psql(2, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname LIKE 't\_%'}), 0, 'what is left there is dropped');
+	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw_internal.left_shard}), 0, 'and forgotten');
+	$ring->safe_psql(q{SELECT shardfdw.move_copy(shard, 'node3', 'node2') FROM shardfdw.shards WHERE table_name = 't'});
+	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE table_name = 't' AND 'node2' = ANY (copies || node)}), 2, 'shards of that name are moved there');
+	is(differences($ring, 't'), '', 'and are equal');
+	$ring->safe_psql('DROP TABLE t');
+}
+$ring->safe_psql('DROP TABLE kept');
+
 # ---------- three nodes, of which two are gone ----------
 
-my $ring = ShardCluster->new(nodes => 3);
 for my $order ([ 1, 2 ], [ 2, 1 ], [ 3, 2 ])
 {
 	my ($one, $two) = @$order;

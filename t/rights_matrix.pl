@@ -319,7 +319,7 @@ my %outcomes = (
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		referring_table subscription_referring
-		answering_nodes compare_copies lock_all_copies lock_copies note_left_shards settle_node
+		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node
 		add_users_to database_mark grant_on_nodes make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shard_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
@@ -336,7 +336,7 @@ my %outcomes = (
 	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		confirm_node disable_node enable_node take_left_shards write_left_shards
+		confirm_node disable_node enable_node take_left_shards write_left_shard
 		left_shard_read left_shard_written node_position_read node_position_written
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription

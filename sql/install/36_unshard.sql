@@ -98,7 +98,7 @@ BEGIN
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
 	IF shardfdw_internal.has_copies(relation) THEN
-		PERFORM shardfdw_internal.note_left_shards(relation);
+		PERFORM shardfdw_internal.note_left_shard(p.shard, p.node) FROM shardfdw_internal.shard_placements(relation) p WHERE p.role = 'stale';
 		SELECT array_agg(p.node), array_agg(shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)), array_agg(p.shard::text)
 		INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale';
 	END IF;

@@ -485,26 +485,27 @@ CREATE TABLE shardfdw_internal.left_shard (
 );
 REVOKE ALL ON shardfdw_internal.left_shard FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.left_shard IS
-	'Stale copies of shards that were dropped while their node was disabled: they are still there.';
+	'Stale copies of shards that were dropped, or moved from there, while their node was disabled: they are still there.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'Node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.schema_name IS 'Schema on the node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.shard_name IS 'Table on the node.';
 
-CREATE FUNCTION shardfdw_internal.write_left_shards(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.write_left_shard(shard regclass, node name) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	INSERT INTO shardfdw_internal.left_shard SELECT p.node, p.schema_name, p.shard_name
-	FROM shardfdw_internal.shard_placements(relation) p WHERE p.role = 'stale'
+	FROM pg_inherits i CROSS JOIN LATERAL shardfdw_internal.shard_placements(i.inhparent) p
+	WHERE i.inhrelid = write_left_shard.shard AND p.shard = write_left_shard.shard AND p.node = write_left_shard.node AND p.role = 'stale'
 	ON CONFLICT DO NOTHING
 $$;
-COMMENT ON FUNCTION shardfdw_internal.write_left_shards(regclass) IS
-	'Notes that the stale copies of a table''s shards stay on their nodes when the table is dropped. Returns nothing.';
-REVOKE ALL ON FUNCTION shardfdw_internal.write_left_shards(regclass) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw_internal.write_left_shard(regclass, name) IS
+	'Notes that the stale copy of a shard stays on its node when the shard is dropped, or moved from there. Returns nothing.';
+REVOKE ALL ON FUNCTION shardfdw_internal.write_left_shard(regclass, name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.note_left_shards(relation regclass) RETURNS void
-	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_note_left_shards';
-COMMENT ON FUNCTION shardfdw_internal.note_left_shards(regclass) IS
-	'Runs write_left_shards() for the owner of the table. Returns nothing; raises insufficient_privilege.';
+CREATE FUNCTION shardfdw_internal.note_left_shard(shard regclass, node name) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_note_left_shard';
+COMMENT ON FUNCTION shardfdw_internal.note_left_shard(regclass, name) IS
+	'Runs write_left_shard() for the owner of the shard. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.take_left_shards(node name) RETURNS text[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -514,11 +515,13 @@ AS $$
 	SELECT coalesce(array_agg(format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(%1$L) AND t.tgfoid OPERATOR(pg_catalog.=) pg_catalog.to_regproc(%2$L)) THEN %3$s; END IF; END',
 		format('%I.%I', t.schema_name, t.shard_name), format('%I.%I', t.schema_name, shardfdw_internal.notes_name(t.shard_name)),
 		shardfdw_internal.drop_copy_commands(t.schema_name, t.shard_name)))), '{}')
-	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = t.schema_name AND c.relname = t.shard_name)
+	-- what another shard of that name has on this node was made after the left one had gone
+	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_server s ON s.oid = f.ftserver
+		WHERE n.nspname = t.schema_name AND c.relname = t.shard_name
+			AND t.server = ANY (s.srvname || shardfdw_internal.nodes_in_option(f.ftoptions, 'copies') || shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_copies')))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_left_shards(name) IS
-	'Writes the commands that drop stale copies of dropped shards on a node, and forgets them. Returns the commands.';
+	'Writes the commands that drop stale copies of dropped or moved shards on a node, and forgets them. Returns the commands.';
 REVOKE ALL ON FUNCTION shardfdw_internal.take_left_shards(name) FROM PUBLIC;
 
 -- Not dumped: it is about the servers that are the nodes now.
@@ -673,7 +676,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.enable_node(name) IS
-	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Copies of shards that were dropped while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
+	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Copies of shards that were dropped, or moved from there, while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
 REVOKE ALL ON FUNCTION shardfdw.enable_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.move_copy(shard regclass, source name, target name) RETURNS void
@@ -731,6 +734,9 @@ BEGIN
 			-- the new one is read where no node that had it answers, and then what is prepared there is waited for
 			PERFORM shardfdw_internal.set_shard_node(one, p.copies[1]);
 		END IF;
+		IF p.role = 'stale' THEN
+			PERFORM shardfdw_internal.note_left_shard(one, source);
+		END IF;
 		PERFORM shardfdw_internal.set_copies(one, array_remove(CASE WHEN p.role = 'primary' THEN p.copies[2:] ELSE p.copies END, source) || target, array_remove(p.stale, source));
 		IF p.role <> 'stale' THEN
 			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)], 'write');
@@ -741,7 +747,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.move_copy(regclass, name, name) IS
-	'Moves what a node has of a shard with copies, and of the shards of colocated tables with the same keys, to another node, in this transaction. source: a node that has it as primary, whose place a copy takes then, as copy, or stale; what is stale is left there. Waits for all who write to the tables, and for who reads them where source has the primary, and keeps them waiting. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege for who does not own the tables, and nodes'' errors.';
+	'Moves what a node has of a shard with copies, and of the shards of colocated tables with the same keys, to another node, in this transaction. source: a node that has it as primary, whose place a copy takes then, as copy, or stale; what is stale is left there until enable_node() drops it. Waits for all who write to the tables, and for who reads them where source has the primary, and keeps them waiting. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege for who does not own the tables, and nodes'' errors.';
 REVOKE ALL ON FUNCTION shardfdw.move_copy(regclass, name, name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.compare_copies(relation regclass) RETURNS TABLE (shard regclass, node name, role text, row_count bigint, checksum numeric, is_equal boolean)
@@ -791,7 +797,7 @@ BEGIN
 	RETURN QUERY SELECT p.node, 'warning', format('copies of %s shards are stale, %s among them', count(*), (array_agg(p.shard::text ORDER BY p.shard::text))[1])
 	FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role = 'stale' GROUP BY p.node ORDER BY p.node::text COLLATE "C";
 	IF has_table_privilege('shardfdw_internal.left_shard', 'SELECT') THEN
-		RETURN QUERY SELECT l.server, 'warning', format('copies of %s dropped shards are still there; enable_node() drops them', count(*))
+		RETURN QUERY SELECT l.server, 'warning', format('copies of %s dropped or moved shards are still there; enable_node() drops them', count(*))
 		FROM shardfdw_internal.left_shard l JOIN pg_foreign_server s ON s.srvname = l.server GROUP BY l.server ORDER BY l.server::text COLLATE "C";
 	END IF;
 	-- what notes changes, see note_copies_commands()

@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(shardfdw_copy_shard_rows);
 PG_FUNCTION_INFO_V1(shardfdw_set_shard_node);
 PG_FUNCTION_INFO_V1(shardfdw_settle_node);
 PG_FUNCTION_INFO_V1(shardfdw_apply_copies);
-PG_FUNCTION_INFO_V1(shardfdw_note_left_shards);
+PG_FUNCTION_INFO_V1(shardfdw_note_left_shard);
 PG_FUNCTION_INFO_V1(shardfdw_forget_position);
 PG_FUNCTION_INFO_V1(shardfdw_confirm_node);
 
@@ -127,16 +127,16 @@ shardfdw_apply_copies(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* (relation regclass) -> void */
+/* (shard regclass, node name) -> void */
 Datum
-shardfdw_note_left_shards(PG_FUNCTION_ARGS)
+shardfdw_note_left_shard(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
-	ShardSqlParam param = shard_sql_oid(relid);
+	const ShardSqlParam params[] = {shard_sql_oid(relid), shard_sql_text(NameStr(*PG_GETARG_NAME(1)))};
 
 	if (!shard_class_ownercheck(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
-	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".write_left_shards($1)", 1, &param);
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
+	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".write_left_shard($1, $2::pg_catalog.name)", lengthof(params), params);
 	PG_RETURN_VOID();
 }
 
