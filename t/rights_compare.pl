@@ -92,6 +92,47 @@ like($c->safe_psql(q{SELECT status || ': ' || detail FROM shardfdw.verify_cluste
 nobody_ran('a foreign key by a cast');
 $c->node_safe_psql(1, "SET ROLE mallory; ALTER TABLE $refers DROP COLUMN t");
 
+# ---- what the planner runs --------------------------------------------------------------------------
+
+# The planner folds constants in expressions of a table's indexes and statistics, whatever the query. spy(1) is a constant.
+my %expressions = (
+	'an index expression' => 'CREATE INDEX spied ON %s (spy(1), k)',
+	'a predicate of an index' => 'CREATE INDEX spied ON %s (k) WHERE spy(1) = 1',
+	'statistics' => 'CREATE STATISTICS spied ON (spy(1) + k), v FROM %s');
+my $placement = $c->safe_psql(q{SELECT shard FROM shardfdw_internal.shard_placements('shards') WHERE node = 'node1' AND role = 'copy' LIMIT 1});
+for my $what (sort keys %expressions)
+{
+	my $drop = $what eq 'statistics' ? 'DROP STATISTICS' : 'DROP INDEX';
+	for my $place ([ 'the coordinator', 'ref' ], [ 'a copy of a reference table', 'ref', 1 ], [ 'a copy of a shard', $placement, 1 ], [ 'a shard with a foreign key', $refers, 1 ])
+	{
+		my ($where, $table, $node) = @$place;
+		my $sql = sub { return $node ? $c->node_safe_psql($node, $_[0]) : $c->safe_psql($_[0]) };
+		my $create = sprintf $expressions{$what}, $table;
+		$create =~ s/, v FROM/, r FROM/ if $table eq $refers;
+		# names and places of the same index differ on the coordinator and on nodes
+		$sql->("SET shardfdw.enable_ddl_propagation = off; SET ROLE mallory; $create");
+		# verify_cluster() does what check_cluster(true) does
+		is($c->safe_psql(q{SELECT count(*) FROM shardfdw.verify_cluster() WHERE detail ~ 'not (compared|checked)'}), '0', "$what of $where: rows are compared");
+		$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster(); SELECT * FROM shardfdw.compare_copies('shards')}) if !$node || $table eq $placement;
+		nobody_ran("$what of $where");
+		$sql->("SET shardfdw.enable_ddl_propagation = off; $drop spied");
+	}
+}
+
+# Work on rows is refused for statistics as for indexes.
+$c->safe_psql('SET ROLE mallory; CREATE TABLE counted (k int PRIMARY KEY, v int); CREATE STATISTICS counts ON (spy(1) + k), v FROM counted');
+$c->psql_fails_like("SELECT shardfdw.${_}_table('counted');", qr/42501: cannot $_ table "counted" because function .*spy.*SET ROLE mallory/s, "${_}_table with statistics") for 'shard', 'replicate';
+$c->safe_psql(q{SET ROLE mallory; DROP STATISTICS counts; SELECT shardfdw.shard_table('counted', shards => 1, nodes => ARRAY['node1'])});
+$c->node_safe_psql(1, 'SET ROLE mallory; CREATE STATISTICS counts ON (spy(1) + k), v FROM counted_00');
+$c->psql_fails_like("SELECT shardfdw.move_shard('counted_00', 'node2', mode => 'block');", qr/42501: .*because function .*spy.*on node "node1"/s, 'move_shard with statistics');
+nobody_ran('statistics');
+
+# An owner whose tables cannot be read in that way
+$c->psql_fails_like(q{BEGIN; UPDATE ref SET v = 'b'; SELECT * FROM shardfdw.compare_copies('shards');}, qr/25001: cannot read table "shards" of role "mallory" in a transaction that has written to nodes/, 'in a transaction that has written');
+$c->safe_psql('DROP USER MAPPING FOR mallory SERVER node1');
+like($c->safe_psql(q{SELECT string_agg(status || ': ' || detail, E'\n') FROM shardfdw.check_cluster(true) WHERE detail ~ 'not compared'}), qr/warning: .*not compared: user mapping not found/, 'an owner without a user mapping: rows are not compared');
+$c->safe_psql("CREATE USER MAPPING FOR mallory SERVER node1 OPTIONS (user 'mallory', password_required 'false')");
+
 # ---- copies that a superuser makes ------------------------------------------------------------------
 
 $c->safe_psql(q{SET ROLE mallory; ALTER TABLE shards ADD CHECK (spy(v) > 0)});

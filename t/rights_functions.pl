@@ -18,7 +18,8 @@ my %reasons = (
 		qw(aggregates_of check_owner_code decided_identities holds_job in_remote_transaction is_cluster_coordinator is_cluster_node is_reference
 		  is_trusted_node job_is_running key_default_reason needed schema_command server_mark shard_group shard_groups)],
 	'shows connections, counters and the loads that the caller may see' => [qw(all_connections load_stats node_counters session_connections)],
-	'asks nodes with the user mapping of the caller' => [qw(apply_copies list_prepared lock_new_objects run_commands settle_node settle_server)],
+	'reads as a statement of the caller would, or with fewer rights' => ['read_here'],
+	'asks nodes with the user mapping of the caller' => [qw(apply_copies list_prepared lock_new_objects read_as_owner run_commands settle_node settle_server)],
 	'checks ownership, or rights on the table' => [
 		qw(attach_partial_aggregate copy_reference_rows copy_shard_rows hold_shards lock_placements lock_schema lock_schemas lock_to_clear
 		  make_objects_on_nodes note_left_shard set_key_defaults set_placements set_shard_node start_conversion take_turn)],

@@ -16,6 +16,18 @@ CREATE FUNCTION shardfdw_internal.run_commands(nodes name[], commands text[], mo
 COMMENT ON FUNCTION shardfdw_internal.run_commands(name[], text[], text, boolean, text[]) IS
 	'Does what query_nodes() does with commands of this extension, which leave no setting, lock or temporary object in the node''s session: the session''s connections are kept, where query_nodes() closes those that it has used. Returns and raises as query_nodes() does.';
 
+CREATE FUNCTION shardfdw_internal.read_as_owner(nodes name[], commands text[], mode text, stop_on_error boolean, labels text[], relations regclass[],
+											   OUT command integer, OUT node name, OUT ok boolean, OUT fields text[],
+											   OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
+	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_read_as_owner';
+COMMENT ON FUNCTION shardfdw_internal.read_as_owner(name[], text[], text, boolean, text[], regclass[]) IS
+	'Does what run_commands() does for commands that read the rows of tables, given here by relations. For a superuser it uses the user mappings of the owners, whose functions the planner may call. Returns and raises as run_commands() does; raises active_sql_transaction for another owner''s table in a transaction that has written to nodes.';
+
+CREATE FUNCTION shardfdw_internal.read_here(relation regclass, query text) RETURNS text[]
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_read_here';
+COMMENT ON FUNCTION shardfdw_internal.read_here(regclass, text) IS
+	'Runs a query of one row that reads a table here; for a superuser, with the rights of the owner of the table and in a security-restricted operation. Returns the row; raises as read_as_owner() does.';
+
 CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';
 COMMENT ON FUNCTION shardfdw_internal.check_isolation(text) IS

@@ -16,6 +16,9 @@ AS $$
 			UNION ALL
 			SELECT 'pg_class'::regclass, i.indexrelid FROM tables t JOIN pg_index i ON i.indrelid = t.oid
 			UNION ALL
+			-- the planner folds constants in them
+			SELECT 'pg_statistic_ext'::regclass, s.oid FROM tables t JOIN pg_statistic_ext s ON s.stxrelid = t.oid
+			UNION ALL
 			SELECT 'pg_constraint'::regclass, k.oid FROM tables t JOIN pg_constraint k ON k.conrelid = t.oid
 			UNION ALL
 			SELECT 'pg_attrdef'::regclass, d.oid FROM tables t JOIN pg_attrdef d ON d.adrelid = t.oid
@@ -38,6 +41,8 @@ AS $$
 					  SELECT a.adbin::text FROM pg_attrdef a WHERE c.classid = 'pg_attrdef'::regclass AND a.oid = c.objid
 					  UNION ALL
 					  SELECT concat(i.indexprs, i.indpred) FROM pg_index i WHERE c.classid = 'pg_class'::regclass AND i.indexrelid = c.objid
+					  UNION ALL
+					  SELECT s.stxexprs::text FROM pg_statistic_ext s WHERE c.classid = 'pg_statistic_ext'::regclass AND s.oid = c.objid
 					  UNION ALL
 					  SELECT p.partexprs::text FROM pg_partitioned_table p WHERE c.classid = 'pg_class'::regclass AND p.partrelid = c.objid) e(tree)
 				CROSS JOIN LATERAL regexp_matches(e.tree, ':(\w*(?:funcid|opno|typ\w*)) ([1-9]\d*)', 'g') m(found)
@@ -68,7 +73,7 @@ AS $$
 		ORDER BY f.is_foreign DESC, f.name COLLATE "C" LIMIT 1$query$, '$relation$', quote_literal(relation))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.owner_code_query(text) IS
-	'Writes the query, to be run here or on a node, for a function by which the owner of a table decides what runs when its rows are moved: in CHECK constraints, generated columns, indexes, partition keys, operators, domains, casts. Functions of superusers and of the current user are none, unless volatile or known to run what their arguments say. Returns its text; the query returns the function, its owner if that is what counts, and the current user, or no row.';
+	'Writes the query, to be run here or on a node, for a function by which the owner of a table decides what runs when its rows are moved: in CHECK constraints, generated columns, indexes, statistics, partition keys, operators, domains, casts. Functions of superusers and of the current user are none, unless volatile or known to run what their arguments say. Returns its text; the query returns the function, its owner if that is what counts, and the current user, or no row.';
 
 CREATE FUNCTION shardfdw_internal.raise_owner_code(relation regclass, action text, function_name text, function_owner text, runs_as text, node name DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -78,7 +83,7 @@ BEGIN
 		MESSAGE = format('cannot %s table "%s" because function %s would run with the rights of "%s"', action,
 			(SELECT c.relname FROM pg_class c WHERE c.oid = relation),
 			concat_ws(' of role ', function_name, '"' || function_owner || '"'), concat_ws('" on node "', runs_as, node)),
-		DETAIL = 'A CHECK constraint, generated column, index, key or type of the table calls it'
+		DETAIL = 'A CHECK constraint, generated column, index, statistics object, key or type of the table calls it'
 			|| CASE WHEN function_owner IS NULL THEN ', and its arguments may decide what it does.' ELSE '.' END,
 		HINT = format('Do it as the owner of the table: SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
 END

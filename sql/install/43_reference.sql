@@ -304,7 +304,7 @@ COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
 CREATE FUNCTION shardfdw_internal.stored_rows(table_name text) RETURNS text
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
-	-- The caller may be a superuser, and the owner of the table may put a view with functions of his in its place at any time. The parser
+	-- The owner of the table may put a view with functions of his in its place at any time. The parser
 	-- refuses TABLESAMPLE for anything but a table, and locks what it has looked at.
 	SELECT format('ONLY %s TABLESAMPLE system (100)', table_name)
 $$;
@@ -321,7 +321,7 @@ AS $$
 			ELSE '0' END, shardfdw_internal.stored_rows(format('%I.%I', schema_name, table_name)))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.checksum_query(regclass, name, name, boolean) IS
-	'Writes the query, to be run here and on nodes, by which copies of a table are compared; it calls nobody''s functions. schema_name, table_name: of the copy. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
+	'Writes the query, to be run here and on nodes, by which copies of a table are compared, to be run by read_as_owner(). schema_name, table_name: of the copy. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
 
 CREATE FUNCTION shardfdw_internal.different_copies(relation regclass, nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, detail text)
@@ -333,18 +333,18 @@ DECLARE
 	nrows bigint;
 	checksum numeric;
 BEGIN
-	EXECUTE question INTO nrows, checksum;
+	SELECT r[1], r[2] INTO nrows, checksum FROM shardfdw_internal.read_here(relation, question) r;
 	RETURN QUERY
 	SELECT q.node, CASE WHEN NOT q.ok THEN q.message
 			WHEN q.fields[1]::bigint <> nrows THEN format('%s rows, but %s here', q.fields[1], nrows)
 			ELSE 'rows differ' END
-	FROM shardfdw_internal.run_commands(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'read', false) q
+	FROM shardfdw_internal.read_as_owner(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'read', false, NULL, array_fill(relation, ARRAY[cardinality(nodes)])) q
 	WHERE NOT q.ok OR q.fields[1]::bigint <> nrows OR q.fields[2]::numeric <> checksum
 	ORDER BY q.node::text COLLATE "C";
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.different_copies(regclass, name[], boolean) IS
-	'Compares a reference table with its copies by number of rows, and by a checksum of them with compare_rows. Returns the nodes whose copies differ, or cannot be read, and how.';
+	'Compares a reference table with its copies, by read_as_owner(): by number of rows, and by a checksum of them with compare_rows. Returns the nodes whose copies differ, or cannot be read, and how.';
 
 CREATE FUNCTION shardfdw_internal.expected_copy(definition jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -416,7 +416,7 @@ BEGIN
 				detail := coalesce(nullif(concat_ws('; ', differences->node->>1, differ.detail), ''), 'as expected');
 				RETURN NEXT;
 			END LOOP;
-		EXCEPTION WHEN insufficient_privilege THEN
+		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
 			FOREACH node IN ARRAY comparable
 			LOOP
 				status := 'warning';

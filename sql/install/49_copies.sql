@@ -774,7 +774,7 @@ BEGIN
 		FROM (SELECT array_agg(p.node ORDER BY p.number) AS nodes, array_agg(p.shard::text ORDER BY p.number) AS labels,
 				array_agg(shardfdw_internal.checksum_query(compare_copies.relation, p.schema_name, p.shard_name, true) ORDER BY p.number) AS commands
 			  FROM placed p) x
-		CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', labels => x.labels) q
+		CROSS JOIN LATERAL shardfdw_internal.read_as_owner(x.nodes, x.commands, 'read', true, x.labels, array_fill(compare_copies.relation, ARRAY[cardinality(x.nodes)])) q
 	)
 	SELECT p.shard, p.node, p.role, a.n, a.hash, (a.n, a.hash) = (h.n, h.hash)
 	FROM placed p JOIN answers a ON a.command = p.number
@@ -814,7 +814,11 @@ BEGIN
 		LOOP
 			CONTINUE WHEN NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation)
 				OR EXISTS (SELECT FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale' AND p.node <> ALL (nodes));
-			RETURN QUERY SELECT c.node, 'error', format('the copy of shard %s has other rows than its primary', c.shard) FROM shardfdw.compare_copies(relation) c WHERE NOT c.is_equal;
+			BEGIN
+				RETURN QUERY SELECT c.node, 'error', format('the copy of shard %s has other rows than its primary', c.shard) FROM shardfdw.compare_copies(relation) c WHERE NOT c.is_equal;
+			EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
+				RETURN QUERY VALUES (NULL::name, 'warning', format('copies of shards of %s: not compared: %s', relation, SQLERRM));
+			END;
 		END LOOP;
 	END IF;
 END

@@ -235,8 +235,12 @@ BEGIN
 	IF peers = '{}' THEN
 		RETURN;
 	END IF;
-	SELECT q.node INTO taken FROM shardfdw_internal.run_commands(peers, array_fill(format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM %s)',
-		qualified, shardfdw_internal.stored_rows(qualified)), ARRAY[cardinality(peers)]), 'write', labels => array_fill(qualified, ARRAY[cardinality(peers)])) q
+	PERFORM shardfdw_internal.run_commands(peers, array_fill(format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', qualified), ARRAY[cardinality(peers)]), 'write',
+		labels => array_fill(qualified, ARRAY[cardinality(peers)]));
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(relation, what, n.nspname, array_fill(c.relname, ARRAY[cardinality(peers)]), peers)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+	SELECT q.node INTO taken FROM shardfdw_internal.run_commands(peers, array_fill(format('SELECT EXISTS (SELECT FROM %s)',
+		shardfdw_internal.stored_rows(qualified)), ARRAY[cardinality(peers)]), 'write', labels => array_fill(qualified, ARRAY[cardinality(peers)])) q
 	WHERE (q.fields)[1] = 't' LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -17,7 +17,7 @@ BEGIN
 			-- writers through any coordinator wait
 			PERFORM shardfdw_internal.lock_table(relation, 'SHARE');
 			RETURN QUERY SELECT d.node, 'error', format('reference table %s: %s', relation, d.detail) FROM shardfdw_internal.different_copies(relation, peers, true) d;
-		EXCEPTION WHEN insufficient_privilege THEN
+		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
 			RETURN QUERY SELECT p, 'warning', format('reference table %s: not compared: %s', relation, SQLERRM) FROM unnest(peers) p;
 		END;
 	END LOOP;
@@ -33,13 +33,14 @@ AS $$
 	SELECT format($query$SELECT k.conname, k.conrelid::regclass, k.confrelid::regclass, CASE WHEN bool_and(a.atttypid < 16384 OR o.oprright = a.atttypid
 			OR (SELECT p.typtype = 'p' FROM pg_type p WHERE p.oid = o.oprright) OR (SELECT d.typtype = 'd' AND d.typbasetype < 16384 FROM pg_type d WHERE d.oid = a.atttypid)) THEN format('SELECT count(*) FROM ONLY %%s f TABLESAMPLE system (100) WHERE %%s AND NOT EXISTS (SELECT FROM ONLY %%s p TABLESAMPLE system (100) WHERE %%s)',
 		k.conrelid::regclass, string_agg(format('f.%%I IS NOT NULL', a.attname), ' AND '), k.confrelid::regclass, string_agg(format('p.%%I OPERATOR(%%I.%%s) f.%%I', b.attname, s.nspname, o.oprname, a.attname), ' AND ')) END
-		FROM unnest(%L::text[]) r JOIN pg_constraint k ON k.conrelid = to_regclass(r) AND k.contype = 'f' AND k.convalidated
+, r.ord
+		FROM unnest(%L::text[]) WITH ORDINALITY r(name, ord) JOIN pg_constraint k ON k.conrelid = to_regclass(r.name) AND k.contype = 'f' AND k.convalidated
 		CROSS JOIN LATERAL unnest(k.conkey, k.confkey, k.conpfeqop) u(attnum, refnum, operator) JOIN pg_operator o ON o.oid = u.operator JOIN pg_namespace s ON s.oid = o.oprnamespace
 		JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = u.refnum
-		GROUP BY k.oid, k.conname, k.conrelid, k.confrelid ORDER BY 2, 1$query$, relations)
+		GROUP BY k.oid, k.conname, k.conrelid, k.confrelid, r.ord ORDER BY 2, 1$query$, relations)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.broken_keys_query(text[]) IS
-	'Writes the query, to be run on a node, for the foreign keys of tables there, by their qualified names. Returns its text; the query returns name, table, table referred to, and a query that counts the rows that refer to nothing, null where that would call a cast of a user.';
+	'Writes the query, to be run on a node, for the foreign keys of tables there, by their qualified names. Returns its text; the query returns name, table, table referred to, a query that counts the rows that refer to nothing, null where that would call a cast of a user, and the number of the table.';
 
 CREATE FUNCTION shardfdw_internal.inspect_foreign_keys(nodes name[]) RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -48,26 +49,34 @@ AS $$
 DECLARE
 	keys record;
 	nkeys bigint;
+	here record;
 BEGIN
 	FOREACH node IN ARRAY nodes
 	LOOP
+		SELECT array_agg(e.parent) AS parents, array_agg(e.remote_name) AS names INTO here FROM shardfdw_internal.expected_shards(node) e WHERE e.parent IS NOT NULL;
 		SELECT array_agg((q.fields)[1]) FILTER (WHERE (q.fields)[4] IS NOT NULL) AS names, array_agg((q.fields)[2]) FILTER (WHERE (q.fields)[4] IS NOT NULL) AS relations,
 			array_agg((q.fields)[3]) FILTER (WHERE (q.fields)[4] IS NOT NULL) AS referenced, array_agg((q.fields)[4]) FILTER (WHERE (q.fields)[4] IS NOT NULL) AS queries,
+			array_agg(here.parents[(q.fields)[5]::integer]) FILTER (WHERE (q.fields)[4] IS NOT NULL) AS parents,
 			array_agg(format('foreign key %s of %s is not checked: it compares by a cast of a user-defined type', (q.fields)[1], (q.fields)[2])) FILTER (WHERE (q.fields)[4] IS NULL) AS unchecked INTO keys
-		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[shardfdw_internal.broken_keys_query(
-			ARRAY(SELECT e.remote_name FROM shardfdw_internal.expected_shards(node) e WHERE e.parent IS NOT NULL))], 'read') q WHERE q.fields IS NOT NULL;
+		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[shardfdw_internal.broken_keys_query(coalesce(here.names, '{}'))], 'read') q WHERE q.fields IS NOT NULL;
 		RETURN QUERY SELECT node, 'warning', u FROM unnest(keys.unchecked) u;
 		nkeys := coalesce(cardinality(keys.names), 0);
 		CONTINUE WHEN nkeys = 0;
 		-- each node runs only queries that it has written itself
-		RETURN QUERY
-		SELECT node, 'error', CASE WHEN NOT q.ok THEN q.message
-			ELSE format('%s rows of %s refer to nothing in %s (foreign key %s)', (q.fields)[1], keys.relations[q.command], keys.referenced[q.command], keys.names[q.command]) END
-		FROM shardfdw_internal.run_commands(array_fill(node, ARRAY[nkeys::integer]), keys.queries, 'read', false) q
-		WHERE NOT q.ok OR (q.fields)[1] <> '0';
-		IF NOT FOUND THEN
-			RETURN QUERY VALUES (node, 'ok', format('%s foreign keys hold', nkeys));
-		END IF;
+		BEGIN
+			RETURN QUERY
+			SELECT node, CASE WHEN q.sqlstate = '42501' THEN 'warning' ELSE 'error' END, CASE
+				WHEN q.sqlstate = '42501' THEN format('foreign key %s of %s is not checked: %s', keys.names[q.command], keys.relations[q.command], q.message)
+				WHEN NOT q.ok THEN q.message
+				ELSE format('%s rows of %s refer to nothing in %s (foreign key %s)', (q.fields)[1], keys.relations[q.command], keys.referenced[q.command], keys.names[q.command]) END
+			FROM shardfdw_internal.read_as_owner(array_fill(node, ARRAY[nkeys::integer]), keys.queries, 'read', false, NULL, keys.parents) q
+			WHERE NOT q.ok OR (q.fields)[1] <> '0';
+			IF NOT FOUND THEN
+				RETURN QUERY VALUES (node, 'ok', format('%s foreign keys hold', nkeys));
+			END IF;
+		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
+			RETURN QUERY VALUES (node, 'warning', format('%s foreign keys are not checked: %s', nkeys, SQLERRM));
+		END;
 	END LOOP;
 END
 $$;

@@ -36,7 +36,8 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.all_connections(), shardfdw_internal
 	TO PUBLIC;
 
 -- Ask nodes with the user mapping of the caller, who needs USAGE on their servers.
-GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_copies(), shardfdw_internal.list_prepared(), shardfdw_internal.lock_new_objects(name[]), shardfdw_internal.run_commands(name[], text[], text, boolean, text[]),
+GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_copies(), shardfdw_internal.list_prepared(), shardfdw_internal.lock_new_objects(name[]), shardfdw_internal.read_as_owner(name[], text[], text, boolean, text[], regclass[]),
+	shardfdw_internal.read_here(regclass, text), shardfdw_internal.run_commands(name[], text[], text, boolean, text[]),
 	shardfdw_internal.settle_node(name), shardfdw_internal.settle_server(name)
 	TO PUBLIC;
 

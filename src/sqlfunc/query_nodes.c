@@ -12,22 +12,33 @@
  *
  * Everybody may call both, as they require USAGE on each server and use the caller's own
  * user mapping.
+ *
+ * read_as_owner() and read_here() read tables.  The planner folds constants in expressions of a table's indexes and
+ * statistics, so reading a table may run functions of its owner.  A superuser must not lend them his rights: he reads
+ * the tables of others with the rights of their owners, on nodes with the user mappings of the owners.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "own_sql.h"
 #include "remote/run/command.h"
 #include "remote/wire/answer.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
 /* Columns of the result. */
@@ -46,6 +57,8 @@ typedef enum ResultColumn
 
 PG_FUNCTION_INFO_V1(shardfdw_query_nodes);
 PG_FUNCTION_INFO_V1(shardfdw_run_commands);
+PG_FUNCTION_INFO_V1(shardfdw_read_as_owner);
+PG_FUNCTION_INFO_V1(shardfdw_read_here);
 
 static ShardCommandMode
 parse_mode(const char *mode)
@@ -75,7 +88,7 @@ get_elements(FunctionCallInfo fcinfo, int argno, Oid elemtype, int elemlen, char
 
 	if (PG_ARGISNULL(argno))
 		return -1;
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), elemtype, elemlen, false, align,
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), elemtype, elemlen, elemtype == REGCLASSOID, align,
 					  elems, nulls, &nelems);
 	return nelems;
 }
@@ -166,23 +179,49 @@ store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardComman
 	}
 }
 
+/* With whose rights the current user reads a table. */
+static Oid
+reading_user(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	if (!superuser() || superuser_arg(owner))
+		return GetUserId();
+	/* the connections of the owner do not see what this transaction has written */
+	if (shard_command_has_written())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("cannot read table \"%s\" of role \"%s\" in a transaction that has written to nodes", get_rel_name(relid), GetUserNameFromId(owner, false)),
+				 errhint("Compare tables of other roles in a transaction of its own.")));
+	return owner;
+}
+
 /*
  * (nodes name[], commands text[], mode text, stop_on_error bool, labels text[])
  * -> setof record (see ResultColumn)
  *
  * commands[i] runs on nodes[i].  One row per row of a result, or one for a
- * command that failed or returned no row.
+ * command that failed or returned no row.  With is_read, commands[i] reads the table relations[i].
  */
 static Datum
-run_commands(FunctionCallInfo fcinfo, bool changes_session)
+run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Datum	   *nodes;
 	Datum	   *texts;
 	Datum	   *labels = NULL;
+	Datum	   *relations = NULL;
 	bool	   *node_nulls;
 	bool	   *text_nulls;
 	bool	   *label_nulls = NULL;
+	bool	   *relation_nulls;
 	int			ncommands;
 	ShardCommandMode mode;
 	bool		stop_on_error;
@@ -204,6 +243,8 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("nodes, commands and labels must have the same number of elements")));
+	if (is_read && get_elements(fcinfo, 5, REGCLASSOID, sizeof(Oid), TYPALIGN_INT, &relations, &relation_nulls) != ncommands)
+		elog(ERROR, "commands and relations must have the same number of elements");
 	if (ncommands <= 0)
 		return (Datum) 0;
 
@@ -215,7 +256,7 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session)
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("nodes and commands must not be null")));
 		commands[i].serverid = lookup_node(NameStr(*DatumGetName(nodes[i])));
-		commands[i].userid = GetUserId();
+		commands[i].userid = is_read ? reading_user(DatumGetObjectId(relations[i])) : GetUserId();
 		commands[i].sql = TextDatumGetCString(texts[i]);
 		commands[i].is_whole = true;
 		commands[i].changes_session = changes_session;
@@ -236,12 +277,44 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session)
 Datum
 shardfdw_query_nodes(PG_FUNCTION_ARGS)
 {
-	return run_commands(fcinfo, true);
+	return run_commands(fcinfo, true, false);
 }
 
 /* Commands of the extension's own functions. */
 Datum
 shardfdw_run_commands(PG_FUNCTION_ARGS)
 {
-	return run_commands(fcinfo, false);
+	return run_commands(fcinfo, false, false);
+}
+
+/* (nodes name[], commands text[], mode text, stop_on_error bool, labels text[], relations regclass[]) */
+Datum
+shardfdw_read_as_owner(PG_FUNCTION_ARGS)
+{
+	return run_commands(fcinfo, false, true);
+}
+
+/* read_here(relation regclass, query text) -> text[]: the row that the query on the table returns. */
+Datum
+shardfdw_read_here(PG_FUNCTION_ARGS)
+{
+	Oid			userid = reading_user(PG_GETARG_OID(0));
+	const char *query = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	MemoryContext cxt = CurrentMemoryContext;
+	ArrayBuildState *row = initArrayResult(TEXTOID, cxt, false);
+	ShardOwnSql own;
+
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
+	if (userid != own.userid)
+		SetUserIdAndSecContext(userid, own.sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	if (shard_own_sql_select(query, 0, NULL) != 1)
+		elog(ERROR, "one row was expected");
+	for (int i = 1; i <= SPI_tuptable->tupdesc->natts; i++)
+	{
+		char	   *value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i);
+
+		(void) accumArrayResult(row, value ? CStringGetTextDatum(value) : (Datum) 0, value == NULL, TEXTOID, cxt);
+	}
+	shard_own_sql_end(&own);
+	PG_RETURN_DATUM(makeArrayResult(row, cxt));
 }

@@ -361,3 +361,9 @@ shard_command_is_fixed(Oid serverid, Oid userid)
 {
 	return shard_txn_is_fixed(serverid, userid);
 }
+
+bool
+shard_command_has_written(void)
+{
+	return shard_txn_has_writers();
+}

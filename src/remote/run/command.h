@@ -70,4 +70,7 @@ extern void shard_command_free(ShardCommand *commands, int ncommands);
 /* Has this transaction's snapshot of the node been taken, so that a command in WRITE mode would see it as of then? */
 extern bool shard_command_is_fixed(Oid serverid, Oid userid);
 
+/* Does this transaction write to some node?  Commands of other users do not see that. */
+extern bool shard_command_has_written(void);
+
 #endif
