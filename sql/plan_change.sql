@@ -99,5 +99,28 @@ EXECUTE m;
 ALTER SERVER node1 OPTIONS (SET dbname :'node1_db');
 EXECUTE m;
 
+-- A node that has prepared the UPDATE or INSERT of a row keeps the types of its parameters. The column gets another type:
+-- by ALTER TABLE, or since another table has the name.
+SET shardfdw.enable_ddl_propagation = on;
+CREATE FUNCTION by_row(anyelement) RETURNS anyelement LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TABLE retyped (k int PRIMARY KEY, x date);
+SELECT shardfdw.shard_table('retyped', 'k', shards => 2);
+INSERT INTO retyped SELECT i, '2024-01-01' FROM generate_series(1, 6) i;
+UPDATE retyped SET x = by_row(x);
+UPDATE retyped SET x = by_row(x);
+ALTER TABLE retyped ALTER x TYPE timestamp;
+UPDATE retyped SET x = by_row(x + interval '1 hour');
+SELECT DISTINCT x FROM retyped;
+DROP TABLE retyped;
+CREATE TABLE retyped (k int PRIMARY KEY, x int);
+SELECT shardfdw.shard_table('retyped', 'k', shards => 2);
+CREATE TRIGGER nothing BEFORE INSERT OR UPDATE ON retyped FOR EACH ROW EXECUTE FUNCTION nothing();
+INSERT INTO retyped SELECT i, i FROM generate_series(1, 6) i ON CONFLICT (k) DO UPDATE SET x = by_row(excluded.x);
+INSERT INTO retyped SELECT i, i FROM generate_series(1, 12) i ON CONFLICT (k) DO UPDATE SET x = by_row(excluded.x);
+ALTER TABLE retyped ALTER x TYPE bigint;
+INSERT INTO retyped SELECT i, i + 5000000000 FROM generate_series(1, 20) i ON CONFLICT (k) DO UPDATE SET x = by_row(excluded.x);
+SELECT count(*), min(x), max(x) FROM retyped;
+
 DROP SCHEMA plan_change CASCADE;
 SELECT ok FROM shardfdw.run_on_nodes('DROP SCHEMA plan_change CASCADE');

@@ -356,6 +356,20 @@ shard_dml_update(Oid relid, List *attnos, List *returning)
 }
 
 char *
+shard_dml_with_types(const char *sql, Oid relid, List *attnos)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "%s /* types", sql);
+	foreach(lc, attnos)
+		appendStringInfo(&buf, " %u", get_atttype(relid, lfirst_int(lc)));
+	appendStringInfoString(&buf, " */");
+	return buf.data;
+}
+
+char *
 shard_dml_delete(Oid relid, List *returning)
 {
 	StringInfoData buf;

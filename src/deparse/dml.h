@@ -104,6 +104,12 @@ extern char *shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWait
 /* SELECT of a row if the one with ctid $1 has been written by the transaction that asks. */
 extern char *shard_dml_is_own(Oid relid);
 
+/*
+ * sql, an INSERT or UPDATE of the columns attnos, and a comment with their types.  A node that has prepared a text keeps the
+ * types of its parameters, also when those of the columns change.  So the text must be another one then.
+ */
+extern char *shard_dml_with_types(const char *sql, Oid relid, List *attnos);
+
 /* $1 is the row's ctid, $2... the columns of attnos.  Never touches rows of inheritance children of the shard. */
 extern char *shard_dml_update(Oid relid, List *attnos, List *returning);
 

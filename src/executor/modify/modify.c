@@ -91,9 +91,11 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 		case CMD_INSERT:
 			state->statement.sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
 												plan->conflict_attnos, plan->returning_attnos);
+			state->statement.sql = shard_dml_with_types(state->statement.sql, relid, plan->target_attnos);
 			break;
 		case CMD_UPDATE:
 			state->statement.sql = shard_dml_update(relid, plan->target_attnos, plan->returning_attnos);
+			state->statement.sql = shard_dml_with_types(state->statement.sql, relid, plan->target_attnos);
 			break;
 		case CMD_DELETE:
 			state->statement.sql = shard_dml_delete(relid, plan->returning_attnos);

@@ -274,6 +274,7 @@ prepare_update(ShardRowUpsert *upsert, EState *estate)
 	upsert->update.params = palloc0(sizeof(char *) * upsert->update.nparams);
 	upsert->update.decoder = shard_row_statement_decoder(rel, upsert->returning_attnos);
 	upsert->update.sql = shard_dml_update(RelationGetRelid(rel), attnos, upsert->returning_attnos);
+	upsert->update.sql = shard_dml_with_types(upsert->update.sql, RelationGetRelid(rel), attnos);
 	MemoryContextSwitchTo(oldcxt);
 }
 
