@@ -271,8 +271,7 @@ my %outcomes = (
 	# copies of shards: owners of the table with USAGE on the nodes
 	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_copies make_placements},
 	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{note_placements own_notes},
-	'42601 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		start_import},
+	'42601 42601 42601 42601 42601 42601 42601 42601 42601 42601' => q{read_here},
 	'42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' => q{
 		import_columns},
 	'55000 55000 55000 42501 55000 42501 55000 42501 2F003 42704' => q{
@@ -283,7 +282,7 @@ my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
-		missing_subscriptions interrupt_subscription subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
+		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences
 		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_commands forget_position has_copies inspect_copies nodes_in_option note_copies_commands notes_name shard_placements tables_with_copies warn_unchanged
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shard_schema key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
@@ -295,7 +294,7 @@ my %outcomes = (
 		object_query obstacle_in_body obstacle_to_copies parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
-		shard_table_commands shardfdw_validator shards_of shards_read placed_shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
+		shard_table_commands stored_rows tables_of_type shards_of shards_read placed_shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
@@ -318,6 +317,7 @@ my %outcomes = (
 	'ok ok 42501 ok ok 42501 ok 42501 ok ok' => q{take_turn},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
+		lock_new_objects
 		referring_table subscription_referring
 		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node
 		add_users_to database_mark grant_on_nodes make_user run_beside
@@ -333,9 +333,10 @@ my %outcomes = (
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		mark_import
 		lock_schemas make_objects_on_nodes},
-	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy},
+	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy start_import},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		interrupt_subscription shardfdw_validator
 		confirm_node disable_node enable_node take_left_shards write_left_shard
 		left_shard_read left_shard_written node_position_read node_position_written
 		resumable_load_read resumable_load_written
@@ -398,6 +399,7 @@ my %outcomes = (
 		adopt_postgres_fdw declare_commits_received take_over_coordinator},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
 		check_copies
+		read_as_owner
 		set_import_sequences
 		comparable_keys sharding_step},
 	'08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01' => q{
