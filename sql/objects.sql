@@ -81,5 +81,11 @@ CREATE INDEX later_words ON later USING gin (to_tsvector('ob.plain', v));
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('CREATE TEXT SEARCH CONFIGURATION ob.plain (COPY = simple)');
 CREATE INDEX later_words ON later USING gin (to_tsvector('ob.plain', v));
 
+-- A SECURITY DEFINER function would belong to another role on the node
+CREATE FUNCTION definer(int) RETURNS int LANGUAGE sql IMMUTABLE SECURITY DEFINER AS 'SELECT $1';
+\set VERBOSITY terse
+CREATE STATISTICS of_definer ON (definer(k)), v FROM later;
+\set VERBOSITY default
+
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS ob, "Ob 2" CASCADE');
 DROP SCHEMA ob, "Ob 2" CASCADE;

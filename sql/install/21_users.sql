@@ -32,7 +32,7 @@ BEGIN
 		SELECT t.relation, x.grantee, format('GRANT %s ON TABLE %%s TO %%s%s', x.privilege_type, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END) AS form
 		FROM named t JOIN pg_class c ON c.oid = t.oid CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE x.grantee <> c.relowner
 		UNION
-		SELECT t.relation, x.grantee, format('GRANT %s (%I) ON TABLE %%s TO %%s%s', x.privilege_type, a.attname, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
+		SELECT t.relation, x.grantee, format('GRANT %s (%s) ON TABLE %%s TO %%s%s', x.privilege_type, replace(quote_ident(a.attname), '%', '%%'), CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
 		FROM named t JOIN pg_class c ON c.oid = t.oid JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped CROSS JOIN LATERAL aclexplode(a.attacl) x
 		WHERE x.grantee <> c.relowner
 		UNION ALL

@@ -241,11 +241,13 @@ BEGIN
 				DETAIL = format(E'There: %s\nHere: %s', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind')),
 				HINT = 'Make them the same, or give one of them another name.';
 		ELSIF NOT o.found AND (o.command IS NULL OR o.kind = 'operator'
-				OR (o.kind = 'function' AND o.command !~ '\n LANGUAGE (sql|plpgsql)\n')) THEN
+				OR (o.kind = 'function' AND (o.command !~ '\n LANGUAGE (sql|plpgsql)\n'
+					-- it would run there with the rights of who makes it, not of its owner here
+					OR o.command LIKE '%SECURITY DEFINER%'))) THEN
 			RAISE EXCEPTION USING ERRCODE = 'undefined_object',
 				MESSAGE = format('%s does not exist on node "%s"', o.label, o.node),
 				DETAIL = 'It is of a kind that is not made there by itself.',
-				HINT = coalesce('Create it on the node first: ' || o.command, 'Create it on the node first.');
+				HINT = coalesce('Create it on the node first, as the role that is to own it: ' || o.command, 'Create it on the node first.');
 		ELSIF NOT o.found THEN
 			make_nodes := make_nodes || o.node;
 			-- what a body mentions may come later
