@@ -108,6 +108,24 @@ my $alone = $c->safe_psql('SELECT sum(v) FROM t');
 restore();
 refused_and_made_again($alone, 'an older state, without what the node wrote alone');
 
+# the same while the other one is still disabled: nobody else has these rows
+for my $change ('UPDATE t SET v = v + 10 WHERE id = 1', 'UPDATE t SET v = v + 10', 'INSERT INTO t SELECT 1000, 1', 'BEGIN; UPDATE t SET v = v + 1 WHERE id = 1; SET CONSTRAINTS ALL IMMEDIATE; COMMIT', 'DELETE FROM t WHERE id = 99',
+	q{COPY t FROM PROGRAM 'seq -f "100%g,1" 4' (DELIMITER ',')}, 'ALTER TABLE t ALTER v SET NOT NULL', 'TRUNCATE t')
+{
+	$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
+	save();
+	$c->safe_psql($change);
+	restore();
+	for my $sql ('SELECT sum(v) FROM t', 'UPDATE t SET v = v + 1', 'UPDATE t SET v = v + 1 WHERE id = 2', q{SELECT shardfdw.enable_node('node2')})
+	{
+		(undef, undef, my $err) = $c->psql($sql);
+		like($err, $sql =~ /enable/ ? qr/primary of shard \S+ does not answer/ : $refused, "only node1 has the rows, and lacks $change: refused: $sql");
+	}
+	$c->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
+	is($c->safe_psql(q{SELECT shardfdw.enable_node('node2')}), 4, 'the administrator takes the older rows');
+}
+is(differences(), '', 'and they are on both nodes');
+
 # ---------- a database that was made again, and another server ----------
 
 $c->safe_psql('UPDATE t SET v = v + 1');

@@ -11,13 +11,13 @@
 
 /*
  * Brings the copies of all shards in line with what this transaction has written to these so far, in this transaction.
- * To be called before it commits, and before the definition of such a table changes.  Returns whether anything was sent to
- * copies, by this or otherwise: then the transaction must commit in two phases.
+ * To be called before it commits, and before the definition of such a table changes.  Returns whether such shards were changed,
+ * by this or otherwise, also where all their copies are stale: then the transaction must commit in two phases.
  * Errors: nodes'; 55000 where a copy differs; 40001 where that may be a matter of snapshots.
  */
 extern bool shard_copies_apply(void);
 
-/* To be called by who changes copies by itself: this transaction must commit in two phases. */
+/* To be called by who changes shards with copies otherwise than by notes: this transaction must commit in two phases. */
 extern void shard_copies_note_sent(void);
 
 /*

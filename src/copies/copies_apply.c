@@ -63,7 +63,7 @@ typedef struct NotedShard
 	int64		nrows;			/* rows that are there now */
 } NotedShard;
 
-/* When the transaction began that was the last one to change copies otherwise than by notes. */
+/* When the transaction began that was the last one to change shards with copies, also stale ones. */
 static TimestampTz sent_by = 0;
 
 /* ---------- which shards ---------- */
@@ -540,6 +540,7 @@ shard_copies_mirror(ShardCopyTarget *target, Oid relid)
 
 	if (map == NULL || !map->shards[0].is_noted)
 		return;
+	shard_copies_note_sent();
 	if (map->shards[0].ncopies == 0)
 	{
 		/* all copies are stale: nothing has to be noted */
@@ -547,7 +548,6 @@ shard_copies_mirror(ShardCopyTarget *target, Oid relid)
 		return;
 	}
 	/* where the shard has notes, copies have other rows than it, until these are applied: then rows are noted, too */
-	shard_copies_note_sent();
 	ask = psprintf("SELECT pg_catalog.set_config('" APPLIED "', CASE WHEN %s = ANY (nullif(pg_catalog.current_setting('" NOTED "', true), '')::pg_catalog.text[])"
 				   " THEN 'off' ELSE 'on' END, true)", quote_literal_cstr(map->shards[0].relation));
 	shard_copy_target_mirror(target, map->shards[0].copies, map->shards[0].ncopies, ask, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_OFF);
@@ -568,11 +568,9 @@ shard_copies_apply(void)
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	List	   *noted;
-	bool		sent = sent_by == GetCurrentTransactionStartTimestamp();
-	bool		found = false;
 
 	if (shard_txn_writers == NIL || !shard_map_seen_copies())
-		return sent;
+		return sent_by == GetCurrentTransactionStartTimestamp();
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copies", ALLOCSET_DEFAULT_SIZES);
 	oldcxt = MemoryContextSwitchTo(cxt);
 	noted = find_noted();
@@ -581,12 +579,13 @@ shard_copies_apply(void)
 		List	   *many = NIL;
 		ListCell   *lc;
 
+		/* also where all copies are stale: the node's position is noted by two phases alone, and no other node has the rows */
+		shard_copies_note_sent();
 		ask_few(noted);
 		foreach(lc, noted)
 		{
 			NotedShard *one = lfirst(lc);
 
-			found |= one->shard->ncopies > 0;
 			if (!one->is_few)
 				many = lappend(many, one);
 		}
@@ -595,5 +594,5 @@ shard_copies_apply(void)
 	}
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
-	return found || sent;
+	return sent_by == GetCurrentTransactionStartTimestamp();
 }

@@ -227,10 +227,14 @@ add_copies(ShardDdlTable *table)
 {
 	int			nshards = table->nshards;
 	int			ncopies = 0;
+	bool		is_noted = false;
 
 	for (int i = 0; i < nshards; i++)
+	{
 		ncopies += table->shards[i].ncopies;
-	if (ncopies == 0)
+		is_noted |= table->shards[i].is_noted;
+	}
+	if (!is_noted)
 		return;
 	/* what was changed before is changed in copies that have the same definition */
 	(void) shard_copies_apply();

@@ -93,7 +93,7 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 		copies = add_copies(copies, relid, &is_noted);
 	}
 
-	if (copies != NIL)
+	if (is_noted)
 		shard_copies_note_sent();
 	commands = palloc0(sizeof(ShardCommand) * (1 + list_length(copies)));
 	fill_command(&commands[ncommands++], serverid, relids, restart_seqs, is_noted);

@@ -144,8 +144,8 @@ typedef struct ShardTxnUpcalls
 	void		(*drain_queue) (ShardPool *pool);
 
 	/*
-	 * Before the commit: sends to copies of shards what was written to these: shard_copies_apply().  True: something was
-	 * sent, so the commit must have two phases.
+	 * Before the commit: sends to copies of shards what was written to these: shard_copies_apply().  True: such shards were
+	 * changed, so the commit must have two phases.
 	 */
 	bool		(*apply_copies) (void);
 

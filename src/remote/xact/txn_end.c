@@ -8,7 +8,8 @@
  *	 one connection wrote, nothing local
  *	   to commit ----------------------> COMMIT there, waited for
  *	 several wrote, or one and the
- *	   coordinator --------------------> twophase.c
+ *	   coordinator, or to shards with
+ *	   copies, also stale ones --------> twophase.c
  *	 the same with commit_protocol
  *	   = '1pc', or in recovery --------> COMMIT on all at once, waited for (not where shards have copies)
  *
@@ -400,7 +401,7 @@ pre_commit(void)
 
 	/* in recovery the local transaction cannot write a log row; those on nodes are READ ONLY */
 	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_copies) || RecoveryInProgress() ||
-		(written.nconns == 1 && shard_txn_is_remote_only()))
+		(written.nconns == 1 && !has_copies && shard_txn_is_remote_only()))
 		commit_in_one_phase(written.conns, written.nconns);
 	else
 	{
