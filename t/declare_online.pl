@@ -348,8 +348,9 @@ for my $case (
 {
 	my ($statement, $expected) = @$case;
 	like(($c->psql($statement))[2], qr/\Q$expected\E/, $statement);
+	# the job of a statement that is refused late ends after the statement
+	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
 }
-$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
 is($c->safe_psql($traces), '0|0|0', 'nothing is left');
 
 # What looks as if a job had left it is removed with the rights of who has made it.
