@@ -19,6 +19,7 @@
 #include "nodes/pathnodes.h"
 #include "optimizer/pathnode.h"
 #include "parser/parse_relation.h"
+#include "replication/origin.h"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
 #error "shardfdw needs PostgreSQL 15 to 19"
@@ -983,6 +984,18 @@ typedef RangeTblEntry ShardPermissions;
 	((hook) (range_table, raise))
 #define shard_estate_permissions(estate) ((estate)->es_range_table)
 #define shard_rte_required_perms(stmt, rte) ((rte)->requiredPerms)
+#endif
+
+/* What a commit says about its origin: 19 keeps it in one struct, with a function that clears it */
+#if PG_VERSION_NUM < 190000
+static inline void
+replorigin_xact_clear(bool clear_origin)
+{
+	replorigin_session_origin_lsn = InvalidXLogRecPtr;
+	replorigin_session_origin_timestamp = 0;
+	if (clear_origin)
+		replorigin_session_origin = InvalidRepOriginId;
+}
 #endif
 
 /*

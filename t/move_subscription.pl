@@ -226,7 +226,7 @@ same($_, "$_: nothing is lost, doubled or stale") for qw(orders items);
 is($c->safe_psql("SELECT count(*) FROM pg_subscription_rel WHERE srsubstate = 'i'"), 0, 'nothing was copied again');
 
 SKIP: {
-	skip('needs a build with FAULT_POINTS=1', 4) unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+	skip('needs a build with FAULT_POINTS=1', 7) unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 	for my $point (qw(subscription_written subscription_committed prepared subscription_copied))
 	{
 		if ($point eq 'subscription_copied')
@@ -244,6 +244,20 @@ SKIP: {
 		caught_up('shop');
 		$c->wait_for('SELECT copied = tables FROM shardfdw.subscriptions');
 		same($point eq 'subscription_copied' ? 'late' : 'items', "killed at $point");
+	}
+	# The position moves with a commit only: not with a transaction that an error or a termination aborts behind the point where it is set.
+	my $wait = $c->coordinator->data_dir . '/shardfdw_fault_subscription_written';
+	append_to_file($wait, '');
+	for my $fault ('error', 'wait')
+	{
+		$c->set_faults("subscription_written=$fault");
+		there('UPDATE items SET w = w + 1 WHERE o < 100');
+		if ($fault eq 'error') { $c->wait_for(q{SELECT error LIKE '%subscription_written%' FROM shardfdw.subscriptions}); }
+		else { $c->wait_for(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'shardfdw subscription worker' AND backend_xid IS NOT NULL}); }
+		$c->set_faults('');
+		unlink $wait if $fault eq 'wait';
+		caught_up('shop');
+		same('items', "after a transaction that is aborted late: $fault");
 	}
 }
 

@@ -24,6 +24,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_subscription.h"
 #include "commands/extension.h"
+#include "compat.h"
 #include "conninfo.h"
 #include "executor/spi.h"
 #include "fault.h"
@@ -94,7 +95,6 @@ typedef struct Applied
 	List	   *publications;	/* String */
 	ShardConn  *source;			/* for questions, and copies */
 	ShardSlot  *slot;
-	bool		has_origin;		/* commits of this process have the position */
 	List	   *tables;			/* Table, by rank */
 	XLogRecPtr	ready;			/* position from which on the copies of all tables are no special case any more; invalid: they are none */
 	bool		in_transaction; /* of the publisher */
@@ -252,6 +252,16 @@ set_position(Applied *sub, XLogRecPtr position)
 	(void) DirectFunctionCall2(pg_replication_origin_xact_setup, LSNGetDatum(position), TimestampTzGetDatum(sub->time));
 	if (sub->ready <= position)
 		sub->ready = InvalidXLogRecPtr;
+}
+
+/*
+ * before_shmem_exit callback.  Transactions of this process do not carry the position any more.  It is called before a
+ * transaction is aborted: from PostgreSQL 16 on, the abort of a transaction moves the position of the origin, too.
+ */
+static void
+forget_position(int code, Datum arg)
+{
+	replorigin_xact_clear(true);
 }
 
 /* Commits what has been read, between two transactions of the publisher. */
@@ -632,7 +642,6 @@ begin_origin(Applied *sub)
 
 	shard_move_begin(BOOTSTRAP_SUPERUSERID);
 	shard_move_call(psprintf("SELECT pg_catalog.pg_replication_origin_session_setup('pg_%u')", sub->oid));
-	sub->has_origin = true;
 	lsn = shard_move_value("SELECT coalesce(pg_catalog.pg_replication_origin_session_progress(true), '0/0')");
 	sub->end = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
 	shard_move_commit();
@@ -814,6 +823,8 @@ shard_subscription_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 	shard_worker_settings_apply();
+	/* runs before the callback of PostgreSQL that aborts a transaction */
+	before_shmem_exit(forget_position, (Datum) 0);
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw subscription", ALLOCSET_DEFAULT_SIZES));
 	sub = palloc0(sizeof(Applied));
 	sub->cxt = CurrentMemoryContext;
@@ -835,11 +846,9 @@ shard_subscription_main(Datum arg)
 		HOLD_INTERRUPTS();
 		error = CopyErrorData();
 		EmitErrorReport();
+		forget_position(0, (Datum) 0);
 		AbortOutOfAnyTransaction();
 		FlushErrorState();
-		/* the position of what could not be committed must not come into the record of another commit */
-		if (sub->has_origin)
-			(void) DirectFunctionCall1(pg_replication_origin_session_reset, (Datum) 0);
 		RESUME_INTERRUPTS();
 		note_error(sub, error);
 		proc_exit(1);
