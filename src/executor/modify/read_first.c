@@ -140,8 +140,8 @@ store_source(EState *estate, PlanState *source)
 
 	stored->source = source;
 	stored->store = tuplestore_begin_heap(false, false, work_mem);
-	stored->stored = ExecAllocTableSlot(&estate->es_tupleTable, desc, &TTSOpsMinimalTuple);
-	stored->slot = isfixed ? ExecAllocTableSlot(&estate->es_tupleTable, desc, ops) : stored->stored;
+	stored->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
+	stored->slot = isfixed ? ExecInitExtraTupleSlot(estate, desc, ops) : stored->stored;
 	for (;;)
 	{
 		TupleTableSlot *slot;
