@@ -127,6 +127,7 @@ ROLLBACK;
 
 -- A user who owns the schemas, on both sides
 CREATE ROLE regress_owner LOGIN;
+GRANT USAGE ON FOREIGN SERVER node1, node2, node3, node4 TO regress_owner;
 DO $$BEGIN FOR i IN 1..4 LOOP EXECUTE format('CREATE USER MAPPING FOR regress_owner SERVER node%s OPTIONS (user ''regress_owner'', password_required ''false'')', i); END LOOP; END$$;
 SELECT count(*) FROM shardfdw.run_on_nodes('ALTER SCHEMA stage OWNER TO regress_owner; GRANT ALL ON ALL TABLES IN SCHEMA stage TO regress_owner') r WHERE r.ok;
 ALTER SCHEMA stage OWNER TO regress_owner;
@@ -164,4 +165,5 @@ DROP SCHEMA live, mine CASCADE;
 DROP SCHEMA ddl_schema CASCADE;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS live, stage, mine, left_over, zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz, lonely, ddl_schema CASCADE') r WHERE r.ok;
 DO $$BEGIN FOR i IN 1..4 LOOP EXECUTE format('DROP USER MAPPING FOR regress_owner SERVER node%s', i); END LOOP; END$$;
+REVOKE USAGE ON FOREIGN SERVER node1, node2, node3, node4 FROM regress_owner;
 DROP ROLE regress_owner;

@@ -85,7 +85,23 @@ CREATE INDEX later_words ON later USING gin (to_tsvector('ob.plain', v));
 CREATE FUNCTION definer(int) RETURNS int LANGUAGE sql IMMUTABLE SECURITY DEFINER AS 'SELECT $1';
 \set VERBOSITY terse
 CREATE STATISTICS of_definer ON (definer(k)), v FROM later;
+-- so would that of another role, and code of superusers is trusted; superusers count as one role
+CREATE ROLE ob_owner;
+CREATE ROLE ob_super SUPERUSER;
+CREATE FUNCTION others(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE FUNCTION supers(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE DOMAIN checked AS int CHECK (ob.others(VALUE) > 0);
+ALTER FUNCTION others(int) OWNER TO ob_owner;
+ALTER FUNCTION supers(int) OWNER TO ob_super;
+CREATE STATISTICS of_others ON (others(k)), v FROM later;
+CREATE INDEX ON later (others(k));
+ALTER TABLE later ADD CHECK (others(k) > 0);
+ALTER TABLE later ADD COLUMN c checked;
+CREATE INDEX ON later (supers(k));
+SELECT DISTINCT ok FROM shardfdw.run_on_nodes('CREATE FUNCTION ob.others(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT $1$$');
+CREATE INDEX ON later (others(k));
 \set VERBOSITY default
 
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS ob, "Ob 2" CASCADE');
 DROP SCHEMA ob, "Ob 2" CASCADE;
+DROP ROLE ob_owner, ob_super;

@@ -31,8 +31,9 @@ BEGIN
 		WHERE n.classid = 'pg_type'::regclass AND t.oid = n.objid
 		UNION ALL
 		SELECT 'function', jsonb_build_object('name', p.proname, 'schema', s.nspname, 'arguments',
-			(SELECT coalesce(jsonb_agg(format_type(a, NULL) ORDER BY o), '[]') FROM unnest(p.proargtypes) WITH ORDINALITY u(a, o)))
-		FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace
+			(SELECT coalesce(jsonb_agg(format_type(a, NULL) ORDER BY o), '[]') FROM unnest(p.proargtypes) WITH ORDINALITY u(a, o)),
+			'owner', CASE WHEN r.rolname <> current_user AND NOT (r.rolsuper AND (SELECT m.rolsuper FROM pg_roles m WHERE m.rolname = current_user)) THEN r.rolname END)
+		FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace JOIN pg_roles r ON r.oid = p.proowner
 		WHERE n.classid = 'pg_proc'::regclass AND p.oid = n.objid
 		UNION ALL
 		SELECT 'collation', jsonb_build_object('name', c.collname, 'schema', s.nspname) FROM pg_collation c JOIN pg_namespace s ON s.oid = c.collnamespace
@@ -54,7 +55,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.needed_objects(regclass[]) IS
-	'Lists what the shards of tables need on their nodes, see needed(): schemas, extensions, types, functions, collations, operators and their classes. Returns for each its kind, its name as jsonb, a description, and a level: higher ones are needed by lower ones.';
+	'Lists what the shards of tables need on their nodes, see needed(): schemas, extensions, types, functions, collations, operators and their classes. Returns for each its kind, its name as jsonb (with the owner of a function that the current user may not make on nodes), a description, and a level: higher ones are needed by lower ones.';
 
 CREATE FUNCTION shardfdw_internal.tables_that_need(schema_name name) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -177,7 +178,7 @@ COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
 	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), and the major version of the server.';
 
 CREATE FUNCTION shardfdw_internal.compare_objects(relations regclass[], nodes name[], mode text)
-	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, here text, there text, found boolean, is_different boolean, level integer)
+	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, owner text, here text, there text, found boolean, is_different boolean, level integer)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -191,11 +192,12 @@ BEGIN
 	IF needed IS NULL OR nodes = '{}' THEN
 		RETURN;
 	END IF;
-	question := shardfdw_internal.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command') FROM jsonb_array_elements(needed) n));
+	question := shardfdw_internal.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command' - 'owner') FROM jsonb_array_elements(needed) n));
 	RETURN QUERY EXECUTE format($q$
 		SELECT a.node, a.ok, a.message, n.object->>'kind', n.object->>'name', n.object->>'label',
 			CASE n.object->>'kind' WHEN 'schema' THEN format('DO %%L', format('BEGIN %%s; END', shardfdw_internal.schema_command((n.object->>'name')::name)))
 				WHEN 'extension' THEN n.object->>'command' ELSE h.definition END,
+			n.object->>'owner',
 			h.definition, (a.fields)[3], (a.fields)[2] IS NOT NULL,
 			CASE WHEN (a.fields)[4]::integer = h.major THEN h.definition IS DISTINCT FROM (a.fields)[3]
 				-- majors differ in the blanks and parentheses of expressions they print
@@ -248,6 +250,12 @@ BEGIN
 				MESSAGE = format('%s does not exist on node "%s"', o.label, o.node),
 				DETAIL = 'It is of a kind that is not made there by itself.',
 				HINT = coalesce('Create it on the node first, as the role that is to own it: ' || o.command, 'Create it on the node first.');
+		ELSIF NOT o.found AND o.owner IS NOT NULL THEN
+			-- it would belong there to the role of the caller, whose functions others trust
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+				MESSAGE = format('cannot create %s of role "%s" on node "%s"', o.label, o.owner, o.node),
+				DETAIL = 'It would belong there to the role of another user mapping.',
+				HINT = format('Do it as the owner of the function: SET ROLE %I. Or create it on the node first, as the role that is to own it: %s', o.owner, o.command);
 		ELSIF NOT o.found THEN
 			make_nodes := make_nodes || o.node;
 			-- what a body mentions may come later
@@ -275,7 +283,7 @@ COMMENT ON FUNCTION shardfdw_internal.make_objects_seen(regclass, name[], text) 
 CREATE FUNCTION shardfdw_internal.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_make_objects_on_nodes';
 COMMENT ON FUNCTION shardfdw_internal.make_objects_on_nodes(regclass, name[]) IS
-	'Makes on nodes what the shards of a table need there and lack: schemas, extensions, types, collations and functions, as part of this transaction; replaces nothing. Returns nothing; raises object_not_in_prerequisite_state for an object of that name that is another one, undefined_object for what is not made by itself, and the node''s error, each with the command.';
+	'Makes on nodes what the shards of a table need there and lack: schemas, extensions, types, collations and functions, as part of this transaction; replaces nothing. Returns nothing; raises object_not_in_prerequisite_state for an object of that name that is another one, undefined_object for what is not made by itself, insufficient_privilege for a function of another role (superusers count as one), and the node''s error, each with the command.';
 
 CREATE FUNCTION shardfdw_internal.inspect_objects(nodes name[])
 	RETURNS TABLE (node name, label text, status text, detail text)

@@ -74,8 +74,14 @@ shard_node_in_cluster(Oid serverid)
 void
 shard_node_check_usage(Oid serverid)
 {
+	const char *name = GetForeignServer(serverid)->servername;
+
 	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for foreign server %s", name),
+				 errhint("A superuser can run: GRANT USAGE ON FOREIGN SERVER %s TO %s", quote_identifier(name),
+						 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
 static bool

@@ -5,18 +5,27 @@
  * In a transaction they go over the connection that writes there, so that they
  * commit, or vanish with a savepoint, together with what was changed here.
  *
+ * Commands may contain expressions and names of the user's choice.  They run as a role of the node that other
+ * users may share, so the user needs USAGE on the server, as to make foreign tables.  A user whose own mapping names
+ * a role of the same name, as add_user() makes it, shares that role with nobody, and needs no USAGE.  Nor do commands
+ * that only name shards, and what belongs to these already: DROP, LOCK TABLE, GRANT on tables, VACUUM.
+ *
  * A session that follows another coordinator (ddl/peer/) sends and asks nothing: that one does.
  */
 #include "postgres.h"
 
 #include "catalog/moving.h"
+#include "catalog/node_list.h"
+#include "commands/defrem.h"
 #include "ddl/ddl_send.h"
+#include "foreign/foreign.h"
 #include "guc.h"
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 ShardDdlBatch *
 shard_ddl_batch_create(const ShardDdlTable *table)
@@ -83,6 +92,32 @@ make_commands(ShardDdlBatch *batch, int *ncommands, int **shardnos)
 	return commands;
 }
 
+/* Has the current user a user mapping of its own, which names a role of the same name? */
+static bool
+has_own_role(Oid serverid)
+{
+	ListCell   *lc;
+
+	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(GetUserId()), ObjectIdGetDatum(serverid)))
+		return false;
+	foreach(lc, GetUserMapping(GetUserId(), serverid)->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "user") == 0)
+			return strcmp(defGetString(option), GetUserNameFromId(GetUserId(), false)) == 0;
+	}
+	return false;
+}
+
+void
+shard_ddl_check_usage(const ShardCommand *commands, int ncommands)
+{
+	for (int i = 0; i < ncommands; i++)
+		if (!has_own_role(commands[i].serverid))
+			shard_node_check_usage(commands[i].serverid);
+}
+
 /* Raises when a job moves one of the shards that get commands. */
 static void
 check_no_job(const ShardDdlTable *table, const int *shardnos, int ncommands)
@@ -106,6 +141,8 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 		check_no_job(batch->table, shardnos, ncommands);
 	if (shard_guc_follows_coordinator)
 		return;
+	if (!batch->only_names_shards)
+		shard_ddl_check_usage(commands, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }
@@ -117,6 +154,7 @@ shard_ddl_lock_shards(const ShardDdlTable *table, const char *mode, bool nowait)
 
 	shard_ddl_batch_add_all(batch, "LOCK TABLE ", psprintf(" IN %s MODE%s", mode, nowait ? " NOWAIT" : ""));
 	batch->keeps_definition = true;
+	batch->only_names_shards = true;
 	shard_ddl_batch_run(batch);
 }
 
@@ -135,6 +173,8 @@ shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error)
 	List	   *done = NIL;
 
 	*error = NULL;
+	if (!batch->only_names_shards)
+		shard_ddl_check_usage(commands, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_AUTOCOMMIT, true);
 	for (int i = 0; i < ncommands; i++)
 	{

@@ -16,6 +16,7 @@ typedef struct ShardDdlBatch
 	const ShardDdlTable *table;
 	StringInfoData *texts;		/* of each shard: its commands, separated by semicolons */
 	bool		keeps_definition;	/* nothing that a move would have to follow */
+	bool		only_names_shards;	/* no expression and no new name: the user needs no USAGE on the servers */
 } ShardDdlBatch;
 
 extern ShardDdlBatch *shard_ddl_batch_create(const ShardDdlTable *table);
@@ -30,8 +31,14 @@ extern void shard_ddl_batch_add(ShardDdlBatch *batch, int shardno, const char *f
 extern void shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, const char *after);
 
 /*
+ * Checks that the user has USAGE on the servers of commands that contain expressions or names of the user's choice,
+ * or a role of the nodes for itself.  Commands that are no batch call this themselves.  Errors: insufficient_privilege.
+ */
+extern void shard_ddl_check_usage(const ShardCommand *commands, int ncommands);
+
+/*
  * Sends all of it in this transaction, as the current user; raises the first
- * node's error.  The batch is empty afterwards.
+ * node's error.  The batch is empty afterwards.  Errors: insufficient_privilege as shard_ddl_check_usage().
  */
 extern void shard_ddl_batch_run(ShardDdlBatch *batch);
 

@@ -7,8 +7,7 @@
  * which an existing foreign table stands for another table of its node, or of another node:
  *
  *	 ALTER ... OPTIONS (schema_name, table_name, copies, stale_copies)
- *	 RENAME and SET SCHEMA of the foreign table, RENAME of its schema, unless the table on
- *	 the node gets the new name, too
+ *	 RENAME and SET SCHEMA of the foreign table, RENAME of its schema
  *
  * Core calls object_access_hook while the object is locked, before the change can be seen:
  * the system caches have the old row, and SnapshotSelf shows the new one.
@@ -43,17 +42,7 @@ typedef struct Place
 	List	   *copies;			/* char *: servers */
 } Place;
 
-static bool nodes_follow = false;
 static object_access_hook_type prev_object_access = NULL;
-
-bool
-shard_ddl_redirect_follow(bool follow)
-{
-	bool		before = nodes_follow;
-
-	nodes_follow = follow;
-	return before;
-}
 
 /* The row of oid in a catalog after the change; NULL: it has none.  Memory: current context. */
 static HeapTuple
@@ -187,10 +176,10 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 {
 	if (access == OAT_POST_ALTER && subid == 0 && !superuser())
 	{
-		if ((class == ForeignTableRelationId || (class == RelationRelationId && !nodes_follow)) &&
+		if ((class == ForeignTableRelationId || class == RelationRelationId) &&
 			get_rel_relkind(object) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(object))
 			check_table(object);
-		else if (class == NamespaceRelationId && !nodes_follow)
+		else if (class == NamespaceRelationId)
 			check_schema(object);
 	}
 	if (prev_object_access)

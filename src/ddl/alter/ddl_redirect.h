@@ -7,12 +7,6 @@
 
 #include "postgres.h"
 
-/*
- * Says whether the tables on nodes get the new names that the statement under way gives to foreign
- * tables and schemas.  Returns what was said before, to be said again at the statement's end.
- */
-extern bool shard_ddl_redirect_follow(bool follow);
-
 extern void shard_ddl_redirect_init(void);
 
 #endif

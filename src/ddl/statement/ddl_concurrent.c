@@ -409,6 +409,7 @@ shard_ddl_drop_index_concurrently(ShardDdlCall *call)
 
 	names = shard_ddl_find_index_described(table, shard_ddl_index_describe(index), true);
 	batch = shard_ddl_batch_create(table);
+	batch->only_names_shards = true;
 	for (int i = 0; i < table->nshards; i++)
 		if (names[i] != NULL)
 			shard_ddl_batch_add(batch, i, "DROP INDEX CONCURRENTLY IF EXISTS %s",

@@ -317,6 +317,7 @@ drop_tables(Collector *dropped, const char *cascade)
 	shard_ddl_table_sort(&all);
 
 	batch = shard_ddl_batch_create(&all);
+	batch->only_names_shards = true;
 	done = palloc0(sizeof(bool) * all.nshards);
 	for (int i = 0; i < all.nshards; i++)
 	{
@@ -352,6 +353,7 @@ drop_part(DroppedPart *part, const char *cascade)
 	char	  **names = part->index ? shard_ddl_find_index_described(table, part->index, true) :
 		part->kind == OBJECT_STATISTIC_EXT ? shard_ddl_find_statistics(table, part->name) : NULL;
 
+	batch->only_names_shards = true;
 	/* core checks this for the index of a table, but not for that of a partitioned one */
 	if (part->kind == OBJECT_INDEX)
 		shard_ddl_table_check_unused(table, "DROP INDEX");

@@ -113,6 +113,7 @@ grant_rest(void *arg)
 		if (table == NULL)
 			continue;
 		batch = shard_ddl_batch_create(table);
+		batch->only_names_shards = true;
 		for (int i = 0; i < table->nshards; i++)
 			foreach(lc2, stmt->grantees)
 				add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc2), psprintf("TABLE %s", table->shards[i].relation), "");

@@ -152,6 +152,7 @@ shard_ddl_vacuum(ShardDdlCall *call)
 		{
 			ShardDdlBatch *batch = shard_ddl_batch_create(table);
 
+			batch->only_names_shards = true;
 			shard_ddl_batch_add_all(batch, psprintf("VACUUM%s ", options), columns_text(relation->va_cols));
 			batches = lappend(batches, batch);
 		}
@@ -186,6 +187,7 @@ run_maintenance(ShardDdlCall *call, ShardDdlBatch *batch, bool in_xact, const ch
 {
 	bool		is_reference = batch->table->is_reference;
 
+	batch->only_names_shards = true;
 	if (!is_reference || !in_xact)
 		PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, name);
 	if (is_reference && in_xact)

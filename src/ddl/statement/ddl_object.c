@@ -16,13 +16,11 @@
 #include "catalog/pg_constraint.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
-#include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
-#include "guc.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
@@ -62,7 +60,6 @@ shard_ddl_set_schema(ShardDdlCall *call)
 					 quote_literal_cstr(schema), shard_ddl_schema_command(stmt->newschema))));
 		shard_ddl_batch_add(batch, i, "ALTER TABLE %s SET SCHEMA %s", table->shards[i].relation, schema);
 	}
-	(void) shard_ddl_redirect_follow(!shard_guc_follows_coordinator);
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }

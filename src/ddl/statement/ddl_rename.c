@@ -15,11 +15,9 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "compat.h"
-#include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/statement/ddl_statement.h"
-#include "guc.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
@@ -153,10 +151,7 @@ shard_ddl_rename(ShardDdlCall *call)
 		add_rename(batch, "COLUMN ", stmt);
 	}
 	else if (table->is_reference || get_rel_relkind(table->relid) == RELKIND_FOREIGN_TABLE)
-	{
 		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" RENAME TO %s", quote_identifier(stmt->newname)));
-		(void) shard_ddl_redirect_follow(!shard_guc_follows_coordinator);
-	}
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }

@@ -43,7 +43,6 @@
 #include "commands/extension.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
-#include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_send.h"
 #include "ddl/now.h"
 #include "ddl/schema_lock.h"
@@ -284,6 +283,7 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 	}
 	if (shard_guc_follows_coordinator)
 		return nodes;
+	shard_ddl_check_usage(commands, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 	return nodes;
@@ -453,7 +453,6 @@ shard_ddl_rename_schema(ShardDdlCall *call)
 	check_no_job(parts);
 	shard_ddl_rest_first();
 	nodes = rename_on_nodes(parts, stmt->subname, stmt->newname);
-	(void) shard_ddl_redirect_follow(!shard_guc_follows_coordinator);
 	shard_ddl_run_core(call);
 	keep_foreign_tables(namespace, stmt->subname, stmt->newname, nodes);
 	return true;

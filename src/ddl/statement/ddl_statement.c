@@ -24,7 +24,6 @@
 #include "access/xlog.h"
 #include "catalog/option.h"
 #include "compat.h"
-#include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_late.h"
 #include "ddl/ddl_rest.h"
 #include "ddl/peer/peer_follow.h"
@@ -120,7 +119,6 @@ run(ShardDdlCall *call)
 {
 	ShardDdlRestOuter outer;
 	ShardPeerStatement sent;
-	bool		follow = shard_ddl_redirect_follow(false);
 	const char *refused = shard_ddl_table_refuse_copies(shard_ddl_copies_refusal(call->pstmt->utilityStmt));
 
 	shard_peer_begin(&sent, call);
@@ -140,7 +138,6 @@ run(ShardDdlCall *call)
 		shard_ddl_rest_resume(outer);
 		shard_peer_end(&sent);
 		(void) shard_ddl_table_refuse_copies(refused);
-		(void) shard_ddl_redirect_follow(follow);
 	}
 	PG_END_TRY();
 }

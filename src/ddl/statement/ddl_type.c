@@ -310,6 +310,7 @@ alter_rest(void *arg)
 		commands[ncommands].userid = GetUserId();
 		commands[ncommands++].sql = sql;
 	}
+	shard_ddl_check_usage(commands, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }
