@@ -95,7 +95,7 @@ DROP INDEX CONCURRENTLY rd.lone_p;
 DROP STATISTICS rd.lone_stat;
 TRUNCATE rd.lone;
 RESET ROLE;
-SELECT node, status, detail FROM shardfdw.check_cluster() WHERE object LIKE '%lone%' AND status <> 'ok';
+SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE '%lone%' AND status <> 'ok';
 
 -- a table of which each name is an option
 CREATE FOREIGN TABLE rd.hand (k int, s text) SERVER node1 OPTIONS (schema_name 'rd', table_name 'lone_00');
@@ -123,8 +123,88 @@ DROP TABLE rd_more.lone;
 RESET ROLE;
 SELECT node, result FROM shardfdw.run_on_nodes('SELECT to_regclass(''rd_more.renamed_00'')');
 
+-- What others do with a table for which a role that is no superuser has chosen the table on the node: the node's table must
+-- be that role's there, asked with its user mapping.  What superusers have chosen is not asked.
+CREATE ROLE rd_own LOGIN;
+GRANT USAGE ON FOREIGN SERVER node1, node2 TO rd_own;
+CREATE USER MAPPING FOR rd_own SERVER node1 OPTIONS (user 'rd_own', password_required 'false');
+CREATE USER MAPPING FOR rd_own SERVER node2 OPTIONS (user 'rd_own', password_required 'false');
+CREATE SCHEMA rd_s AUTHORIZATION rd_own;
+SELECT count(*) FROM shardfdw.run_on_nodes('CREATE SCHEMA rd_s; GRANT ALL ON SCHEMA rd_s TO rd_own') WHERE NOT ok;
+SELECT ok FROM shardfdw.query_nodes('{node1,node2}', ARRAY['CREATE TABLE rd_s.precious AS SELECT 1 AS k, ''secret'' AS s', 'CREATE TABLE rd_s.t_00 (k int)'], 'write');
+SET ROLE rd_own;
+CREATE TABLE rd_s.t (k int PRIMARY KEY, s text);
+SELECT shardfdw.shard_table('rd_s.t', 'k', shards => 1, nodes => '{node1}') \g /dev/null
+CREATE TABLE rd_s.hand (k int, s text) PARTITION BY HASH (k);
+CREATE FOREIGN TABLE rd_s.precious PARTITION OF rd_s.hand FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER node1;
+INSERT INTO rd_s.t VALUES (1, 'own');
+SELECT * FROM rd_s.hand;
+RESET ROLE;
+CREATE TABLE rd_s.super (k int PRIMARY KEY);
+SELECT shardfdw.shard_table('rd_s.super', 'k', shards => 1, nodes => '{node1}') \g /dev/null
+SET shardfdw.enable_ddl_propagation = off;
+ALTER TABLE rd_s.super OWNER TO rd_own;
+ALTER FOREIGN TABLE rd_s.super_00 OWNER TO rd_own;
+RESET shardfdw.enable_ddl_propagation;
+-- superusers, and the owner's own table
+ALTER TABLE rd_s.super ADD COLUMN v int;
+ALTER TABLE rd_s.t ADD COLUMN v int;
+GRANT SELECT ON rd_s.t TO rd_owner;
+SELECT shardfdw_internal.check_shard_owners(t) FROM unnest('{rd_s.super,rd_s.t}'::regclass[]) t;
+-- others' tables
+DROP TABLE rd_s.hand;
+DROP SCHEMA rd_s CASCADE;
+ALTER SCHEMA rd_s RENAME TO rd_t;
+DROP OWNED BY rd_own CASCADE;
+ALTER TABLE rd_s.hand ADD COLUMN v int;
+GRANT SELECT ON rd_s.hand TO rd_owner;
+CREATE INDEX ON rd_s.hand (k);
+CREATE INDEX CONCURRENTLY ON rd_s.hand (k);
+SELECT shardfdw.unshard_table('rd_s.hand');
+SELECT shardfdw.move_shard('rd_s.precious', 'node2', mode => 'block');
+SELECT count(*) FROM shardfdw.run_on_shards('rd_s.hand', 'DROP TABLE %s');
+SELECT shardfdw_internal.grant_on_nodes('{rd_s.hand}');
+SELECT result FROM shardfdw.run_on_nodes('SELECT s FROM rd_s.precious') WHERE node = 'node1';
+SET ROLE rd_own;
+DROP TABLE rd_s.hand;
+-- each way by which the table on the node is chosen
+SET shardfdw.enable_ddl_propagation = off;
+DROP TABLE rd_s.hand;
+ALTER FOREIGN TABLE rd_s.super_00 OPTIONS (ADD table_name 'precious');
+RESET ROLE;
+SELECT shardfdw_internal.check_shard_owners('rd_s.super');
+ALTER FOREIGN TABLE rd_s.super_00 OPTIONS (DROP table_name);
+SELECT shardfdw_internal.check_shard_owners('rd_s.super');
+SET ROLE rd_own;
+ALTER FOREIGN TABLE rd_s.super_00 RENAME TO precious;
+RESET ROLE;
+SELECT shardfdw_internal.check_shard_owners('rd_s.super');
+ALTER FOREIGN TABLE rd_s.precious RENAME TO super_00;
+SET ROLE rd_own;
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD copies '{node2}');
+RESET ROLE;
+SELECT shardfdw_internal.check_shard_owners('rd_s.t');
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP copies);
+SET ROLE rd_own;
+SELECT shardfdw_internal.set_shard_node('rd_s.t_00', 'node2') \g /dev/null
+RESET ROLE;
+RESET shardfdw.enable_ddl_propagation;
+SELECT shardfdw_internal.check_shard_owners('rd_s.t');
+SET ROLE rd_own;
+SELECT shardfdw_internal.set_shard_node('rd_s.t_00', 'node1') \g /dev/null
+RESET ROLE;
+-- a role without rights on the table does not use the owner's mapping
+GRANT USAGE ON SCHEMA rd_s TO rd_owner;
+SET ROLE rd_owner;
+SELECT shardfdw_internal.check_shard_owners('rd_s.t');
+RESET ROLE;
+DROP OWNED BY rd_own CASCADE;
+SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('rd_s');
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY rd_own CASCADE') WHERE NOT ok;
+DROP ROLE rd_own;
+
 DROP SCHEMA rd_more, rd_hr, rd_other CASCADE;
-SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA rd_hr CASCADE') WHERE NOT ok;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS rd, rd_more, rd_hr, rd_other, rd_s CASCADE') WHERE NOT ok;
 DO $$BEGIN
 	FOR i IN 1..4 LOOP EXECUTE format('DROP USER MAPPING FOR rd_owner SERVER node%s', i); END LOOP;
 	EXECUTE format('REVOKE CREATE ON DATABASE %I FROM rd_owner', current_database());

@@ -60,17 +60,29 @@ CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_node
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
+DECLARE
+	r regclass;
+	theirs regclass[] := '{}';
 BEGIN
+	FOREACH r IN ARRAY relations
+	LOOP
+		BEGIN
+			PERFORM shardfdw_internal.check_shard_owners(r);
+			theirs := theirs || r;
+		EXCEPTION WHEN OTHERS THEN
+			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('rights on table %s are not given to roles on nodes: %s', r, SQLERRM);
+		END;
+	END LOOP;
 	PERFORM shardfdw_internal.run_commands(array_agg(c.node), array_agg(format('DO %L', format('BEGIN %s END', c.body))), 'write')
 	FROM (SELECT g.node, string_agg(CASE WHEN g.role IS NULL THEN g.commands ELSE format('IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s END IF;', g.role, g.commands) END, ' ') AS body
 		FROM (SELECT x.node, x.role, string_agg(x.command || ';', ' ' ORDER BY x.command LIKE 'ALTER%', x.command COLLATE "C") AS commands
-			FROM shardfdw_internal.grants_on_nodes(relations) x WHERE only_nodes IS NULL OR x.node = ANY (only_nodes) GROUP BY x.node, x.role) g
+			FROM shardfdw_internal.grants_on_nodes(theirs) x WHERE only_nodes IS NULL OR x.node = ANY (only_nodes) GROUP BY x.node, x.role) g
 		GROUP BY g.node) c
 	HAVING count(*) > 0;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grant_on_nodes(regclass[], name[]) IS
-	'Gives roles on nodes, as far as they exist there, the rights on shards and copies of some tables, and on their schemas, that roles of these names have here; owners who were added by add_user() own them. Returns nothing; raises the node''s error.';
+	'Gives roles on nodes, as far as they exist there, the rights on shards and copies of some tables, and on their schemas, that roles of these names have here; owners who were added by add_user() own them. Leaves out, with a warning, tables that check_shard_owners() refuses. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.tables_on_nodes() RETURNS regclass[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

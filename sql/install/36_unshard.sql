@@ -91,6 +91,7 @@ BEGIN
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
+	PERFORM shardfdw_internal.check_shard_owners(relation);
 
 	index_commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false));
 	commands := ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
@@ -162,6 +163,7 @@ DECLARE
 	nodes name[];
 	commands text[];
 BEGIN
+	PERFORM shardfdw_internal.check_shard_owners(relation);
 	-- the name as often as the command may ask for it
 	SELECT array_agg(s.shard), array_agg(s.node),
 		array_agg(format(run_on_shards.command, VARIADIC array_fill(s.remote_name, ARRAY[32])))

@@ -339,6 +339,7 @@ BEGIN
 		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal AND t.tgparentid = 0) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: it has triggers of its own on the coordinator', m.relation, done);
 		END IF;
+		PERFORM shardfdw_internal.check_shard_owners(m.relation);
 		PERFORM shardfdw_internal.check_owner_code(m.parent, CASE done WHEN 'moved' THEN 'move' WHEN 'merged' THEN 'merge' ELSE done END);
 	END LOOP;
 END

@@ -1,22 +1,81 @@
 /*
  * shard_server.c
- *	  Changes where the catalog says that a shard is.
+ *	  Changes where the catalog says that a shard is; notes who has chosen that.
+ *
+ * A foreign table for which a user who is no superuser has chosen the table on the node depends in pg_depend on the
+ * extension.  Users cannot remove that.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/shard_server.h"
+#include "commands/extension.h"
 #include "flush_commit.h"
+#include "miscadmin.h"
+#include "own_schema.h"
+#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+static bool
+is_noted(Oid relid)
+{
+	Relation	depend = table_open(DependRelationId, AccessShareLock);
+	Oid			extension = get_extension_oid(SHARD_EXTENSION, true);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 2, keys);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend d = (Form_pg_depend) GETSTRUCT(tuple);
+
+		found = d->refclassid == ExtensionRelationId && d->refobjid == extension && d->objsubid == 0;
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+	return found;
+}
+
+void
+shard_server_note_chooser(Oid relid)
+{
+	ObjectAddress table = {RelationRelationId, relid, 0};
+	ObjectAddress extension = {ExtensionRelationId, get_extension_oid(SHARD_EXTENSION, false), 0};
+
+	if (superuser())
+		(void) deleteDependencyRecordsForClass(RelationRelationId, relid, ExtensionRelationId, DEPENDENCY_NORMAL);
+	else if (!is_noted(relid))
+		recordDependencyOn(&table, &extension, DEPENDENCY_NORMAL);
+}
+
+Oid
+shard_server_owner_to_check(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner != GetUserId() && !superuser_arg(owner) && is_noted(relid) ? owner : InvalidOid;
+}
 
 void
 shard_server_set(Oid relid, Oid parent, Oid source, Oid target)
@@ -33,6 +92,8 @@ shard_server_set(Oid relid, Oid parent, Oid source, Oid target)
 	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
 	if (changeDependencyFor(RelationRelationId, relid, ForeignServerRelationId, source, target) != 1)
 		elog(ERROR, "unexpected dependencies of foreign table %u", relid);
+	if (!superuser())
+		shard_server_note_chooser(relid);
 	PopActiveSnapshot();
 	heap_freetuple(tuple);
 	table_close(rel, RowExclusiveLock);

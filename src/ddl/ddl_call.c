@@ -4,11 +4,20 @@
  *
  * If a library loaded before this one has a hook of its own, that hook is called instead of core, and
  * calls core in turn.  During the call the markers of a table that gets a partition are hidden (marker.c).
+ * After CREATE FOREIGN TABLE the catalog notes who has chosen the table on the node (catalog/shard_server.h).
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_server.h"
 #include "ddl/ddl_call.h"
 #include "ddl/marker.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "utils/lsyscache.h"
 
 /* The hook that was there before ours, or core's function. */
 static ProcessUtility_hook_type next_process_utility = NULL;
@@ -19,11 +28,33 @@ shard_ddl_call_init(ProcessUtility_hook_type next)
 	next_process_utility = next != NULL ? next : standard_ProcessUtility;
 }
 
+/* The foreign table of the name that CREATE FOREIGN TABLE gives; InvalidOid where there is none. */
+static Oid
+table_of_new_name(Node *stmt)
+{
+	RangeVar   *name = IsA(stmt, CreateForeignTableStmt) ? castNode(CreateForeignTableStmt, stmt)->base.relation : NULL;
+	Oid			relid = name != NULL ? get_relname_relid(name->relname, RangeVarGetCreationNamespace(name)) : InvalidOid;
+
+	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? relid : InvalidOid;
+}
+
 static void
 run_next(ShardDdlCall *call)
 {
+	Node	   *stmt = call->pstmt->utilityStmt;
+	bool		is_new = IsA(stmt, CreateForeignTableStmt) && !superuser() && !OidIsValid(table_of_new_name(stmt));
+
 	next_process_utility(call->pstmt, call->query_string, call->read_only_tree, call->context,
 						 call->params, call->query_env, call->dest, call->qc);
+	if (is_new)
+	{
+		Oid			relid;
+
+		CommandCounterIncrement();
+		relid = table_of_new_name(stmt);
+		if (OidIsValid(relid) && shard_option_is_ours(relid))
+			shard_server_note_chooser(relid);
+	}
 }
 
 /* Runs the call by run, and then rest, as shard_ddl_run_core_then() says. */

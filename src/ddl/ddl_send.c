@@ -10,6 +10,9 @@
  * a role of the same name, as add_user() makes it, shares that role with nobody, and needs no USAGE.  Nor do commands
  * that only name shards, and what belongs to these already: DROP, LOCK TABLE, GRANT on tables, VACUUM.
  *
+ * What the user acts on for another owner must be that owner's on the node, if a user who is no superuser could choose
+ * for which table the foreign table stands (catalog/shard_server.h).
+ *
  * A session that follows another coordinator (ddl/peer/) sends and asks nothing: that one does.
  */
 #include "postgres.h"
@@ -118,6 +121,78 @@ shard_ddl_check_usage(const ShardCommand *commands, int ncommands)
 			shard_node_check_usage(commands[i].serverid);
 }
 
+/* The question to the node of shard i, for all shards there with the same owner; NULL: a shard before has asked it. */
+static char *
+question_of(const ShardDdlTable *table, int i)
+{
+	const ShardDdlShard *first = &table->shards[i];
+	StringInfoData text;
+
+	if (!OidIsValid(first->owner))
+		return NULL;
+	initStringInfo(&text);
+	for (int j = 0; j < table->nshards; j++)
+	{
+		const ShardDdlShard *shard = &table->shards[j];
+
+		if (shard->owner != first->owner || shard->serverid != first->serverid)
+			continue;
+		if (j < i)
+			return NULL;
+		appendStringInfo(&text, "%s(%s, %s)", text.len > 0 ? ", " : "", quote_literal_cstr(shard->schema), quote_literal_cstr(shard->name));
+	}
+	return psprintf("SELECT format('%%I.%%I', n.nspname, c.relname), pg_get_userbyid(c.relowner), current_user FROM (VALUES %s) s(schema, name) "
+					"JOIN pg_namespace n ON n.nspname = s.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = s.name "
+					"WHERE NOT pg_has_role(c.relowner, 'USAGE') LIMIT 1", text.data);
+}
+
+void
+shard_ddl_check_owners(const ShardDdlTable *table)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * table->nshards);
+	int			ncommands = 0;
+
+	for (int i = 0; i < table->nshards && !shard_guc_follows_coordinator; i++)
+	{
+		ShardCommand *command = &commands[ncommands];
+
+		command->sql = question_of(table, i);
+		if (command->sql == NULL)
+			continue;
+		command->serverid = table->shards[i].serverid;
+		command->userid = table->shards[i].owner;
+		command->nfields = 3;
+		ncommands++;
+	}
+	/* the owner's connection does not see what this transaction has changed on the node, which the current user was allowed to change */
+	shard_command_run(commands, ncommands, SHARD_COMMAND_AUTOCOMMIT, false);
+	for (int i = 0; i < ncommands; i++)
+		if (PQntuples(commands[i].result) > 0)
+		{
+			const char *owner = GetUserNameFromId(commands[i].userid, false);
+
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("table %s on node \"%s\" belongs to role \"%s\", and not to role \"%s\"", PQgetvalue(commands[i].result, 0, 0),
+							GetForeignServer(commands[i].serverid)->servername, PQgetvalue(commands[i].result, 0, 1), PQgetvalue(commands[i].result, 0, 2)),
+					 errdetail("Role \"%s\" owns the foreign table here, and could let it stand for a table of others.", owner),
+					 errhint("Do it as the owner: SET ROLE %s. Or, if the table on the node is the right one, give it there to role \"%s\".",
+							 quote_identifier(owner), PQgetvalue(commands[i].result, 0, 2))));
+		}
+	shard_command_free(commands, ncommands);
+	pfree(commands);
+}
+
+/* Checks what the user may do on the nodes of a batch, and whether the tables there are those of the shards' owners. */
+static void
+check_rights(const ShardDdlBatch *batch, const ShardCommand *commands, int ncommands)
+{
+	if (!batch->only_names_shards)
+		shard_ddl_check_usage(commands, ncommands);
+	if (ncommands > 0)
+		shard_ddl_check_owners(batch->table);
+}
+
 /* Raises when a job moves one of the shards that get commands. */
 static void
 check_no_job(const ShardDdlTable *table, const int *shardnos, int ncommands)
@@ -141,8 +216,7 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 		check_no_job(batch->table, shardnos, ncommands);
 	if (shard_guc_follows_coordinator)
 		return;
-	if (!batch->only_names_shards)
-		shard_ddl_check_usage(commands, ncommands);
+	check_rights(batch, commands, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }
@@ -173,8 +247,7 @@ shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error)
 	List	   *done = NIL;
 
 	*error = NULL;
-	if (!batch->only_names_shards)
-		shard_ddl_check_usage(commands, ncommands);
+	check_rights(batch, commands, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_AUTOCOMMIT, true);
 	for (int i = 0; i < ncommands; i++)
 	{

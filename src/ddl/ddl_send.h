@@ -37,6 +37,13 @@ extern void shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, co
 extern void shard_ddl_check_usage(const ShardCommand *commands, int ncommands);
 
 /*
+ * Asks nodes whether the tables of shards with an owner to be checked are the owner's, with the user mapping of the owner.
+ * A table that is missing on its node is no error.  Batches ask by themselves.  Errors: insufficient_privilege, naming
+ * table and node; undefined_object if the owner has no user mapping.
+ */
+extern void shard_ddl_check_owners(const ShardDdlTable *table);
+
+/*
  * Sends all of it in this transaction, as the current user; raises the first
  * node's error.  The batch is empty afterwards.  Errors: insufficient_privilege as shard_ddl_check_usage().
  */

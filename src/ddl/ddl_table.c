@@ -25,6 +25,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
+#include "catalog/shard_server.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
@@ -103,6 +104,7 @@ fill_shard(ShardDdlShard *shard, Oid relid, Oid serverid)
 	shard->schema = get_namespace_name(get_rel_namespace(relid));
 	shard->name = get_rel_name(relid);
 	shard->relation = quote_qualified_identifier(shard->schema, shard->name);
+	shard->owner = shard_server_owner_to_check(relid);
 }
 
 /* Has a foreign table, which is locked, the names that its table has on the node? */

@@ -16,6 +16,7 @@ typedef struct ShardDdlShard
 {
 	Oid			relid;			/* the foreign table here; of a copy: the reference table */
 	Oid			serverid;
+	Oid			owner;			/* the owner of relid, if ddl_send.c has to ask whether the table on the node is the owner's; or InvalidOid */
 	const char *node;			/* server's name */
 	const char *schema;
 	const char *name;			/* the same there as here */

@@ -9,30 +9,42 @@
  *	 ALTER ... OPTIONS (schema_name, table_name, copies, stale_copies)
  *	 RENAME and SET SCHEMA of the foreign table, RENAME of its schema
  *
+ * The catalog notes who has chosen the table (catalog/shard_server.h).
+ *
  * Core calls object_access_hook while the object is locked, before the change can be seen:
  * the system caches have the old row, and SnapshotSelf shows the new one.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/node_list.h"
 #include "catalog/objectaccess.h"
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/shard_server.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/alter/ddl_redirect.h"
+#include "ddl/ddl_send.h"
+#include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_check_shard_owners);
 
 /* For which table, of which servers, a foreign table stands. */
 typedef struct Place
@@ -126,7 +138,10 @@ check_table(Oid relid)
 	ListCell   *lc;
 
 	if (after.schema == NULL || strcmp(before.schema, after.schema) != 0 || strcmp(before.name, after.name) != 0)
+	{
 		shard_node_check_usage(table->serverid);
+		shard_server_note_chooser(relid);
+	}
 	foreach(lc, after.copies)
 	{
 		Oid			serverid = get_foreign_server_oid(lfirst(lc), true);
@@ -136,7 +151,11 @@ check_table(Oid relid)
 		foreach(lc2, before.copies)
 			is_new &= strcmp(lfirst(lc), lfirst(lc2)) != 0;
 		if (is_new)
+		{
 			shard_node_check_usage(serverid);
+			if (!superuser())
+				shard_server_note_chooser(relid);
+		}
 	}
 }
 
@@ -165,7 +184,11 @@ check_schema(Oid namespace)
 			continue;
 		read_options(&place, GetForeignTable(form->ftrelid)->options);
 		if (place.schema == NULL)
+		{
 			shard_node_check_usage(form->ftserver);
+			if (!superuser())
+				shard_server_note_chooser(form->ftrelid);
+		}
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -174,7 +197,7 @@ check_schema(Oid namespace)
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
 {
-	if (access == OAT_POST_ALTER && subid == 0 && !superuser())
+	if (access == OAT_POST_ALTER && subid == 0)
 	{
 		if ((class == ForeignTableRelationId || class == RelationRelationId) &&
 			get_rel_relkind(object) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(object))
@@ -184,6 +207,83 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 	}
 	if (prev_object_access)
 		prev_object_access(access, class, object, subid, arg);
+}
+
+/*
+ * What others do with such tables
+ */
+
+/* Adds what foreign table relid stands for, on all nodes that have it. */
+static void
+add_places(ShardDdlTable *table, Oid relid)
+{
+	const ForeignTable *foreign = GetForeignTable(relid);
+	Place		place = old_place(foreign);
+	List	   *servers = list_make1_oid(foreign->serverid);
+	ListCell   *lc;
+
+	foreach(lc, place.copies)
+		servers = list_append_unique_oid(servers, get_foreign_server_oid(lfirst(lc), false));
+	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (table->nshards + list_length(servers)));
+	foreach(lc, servers)
+	{
+		ShardDdlShard *shard = &table->shards[table->nshards++];
+
+		memset(shard, 0, sizeof(*shard));
+		shard->relid = relid;
+		shard->serverid = lfirst_oid(lc);
+		shard->schema = place.schema;
+		shard->name = place.name;
+		shard->owner = shard_server_owner_to_check(relid);
+	}
+}
+
+bool
+shard_ddl_redirect_check_owned(Oid roleid)
+{
+	ShardDdlTable table = {.shards = palloc(sizeof(ShardDdlShard))};
+	Relation	catalog;
+	ScanKeyData key;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!has_privs_of_role(GetUserId(), roleid))
+		return false;
+	catalog = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_class_relowner, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(roleid));
+	scan = table_beginscan_catalog(catalog, 1, &key);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (form->relkind == RELKIND_FOREIGN_TABLE && form->relispartition && shard_option_is_ours(form->oid))
+			add_places(&table, form->oid);
+	}
+	table_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	shard_ddl_check_owners(&table);
+	return true;
+}
+
+/* check_shard_owners(relation regclass) -> void */
+Datum
+shardfdw_check_shard_owners(PG_FUNCTION_ARGS)
+{
+	ShardDdlTable table = {.relid = PG_GETARG_OID(0), .shards = palloc(sizeof(ShardDdlShard))};
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(table.relid, NoLock, NULL))
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid) || !OidIsValid(shard_server_owner_to_check(relid)))
+			continue;
+		if (!shard_class_ownercheck(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
+		add_places(&table, relid);
+	}
+	shard_ddl_check_owners(&table);
+	PG_RETURN_VOID();
 }
 
 void

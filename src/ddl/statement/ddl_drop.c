@@ -31,6 +31,7 @@
 #include "compat.h"
 #include "copies/copies.h"
 #include "copies/copies_sql.h"
+#include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_extension.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_late.h"
@@ -42,6 +43,7 @@
 #include "miscadmin.h"
 #include "own_schema.h"
 #include "own_sql.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -73,6 +75,7 @@ typedef struct Collector
 	List	   *copies;			/* of ShardDdlTable: reference tables that are dropped */
 	List	   *tables;			/* OIDs of tables that are dropped */
 	List	   *parts;			/* of DroppedPart */
+	List	   *checked;		/* OIDs of roles whose foreign tables were checked before */
 	bool		extension;		/* this extension is dropped */
 	bool		is_late;		/* the statement has not come to the hook */
 	struct Collector *outer;
@@ -292,6 +295,8 @@ drop_tables(Collector *dropped, const char *cascade)
 	{
 		DroppedShard *shard = lfirst(lc);
 
+		if (list_member_oid(dropped->checked, shard->shard.owner))
+			shard->shard.owner = InvalidOid;
 		if (list_member_oid(dropped->tables, shard->parent))
 		{
 			add_placements(&all, &shard->shard);
@@ -406,10 +411,11 @@ drop_on_nodes(void *arg)
 		shard_ddl_extension_forget_library();
 }
 
+/* checked: OIDs of roles */
 static void
-run_collected(ShardDdlCall *call, bool cascade)
+run_collected(ShardDdlCall *call, bool cascade, List *checked)
 {
-	Collector	mine = {CurrentMemoryContext};
+	Collector	mine = {CurrentMemoryContext, .checked = checked};
 
 	/* what notes changes of shards with copies goes with them, and must be empty */
 	(void) shard_copies_apply();
@@ -431,8 +437,17 @@ bool
 shard_ddl_drop_collected(ShardDdlCall *call)
 {
 	DropOwnedStmt *stmt = castNode(DropOwnedStmt, call->pstmt->utilityStmt);
+	List	   *checked = NIL;
+	ListCell   *lc;
 
-	run_collected(call, stmt->behavior == DROP_CASCADE);
+	foreach(lc, stmt->roles)
+	{
+		Oid			roleid = get_rolespec_oid(lfirst_node(RoleSpec, lc), true);
+
+		if (OidIsValid(roleid) && shard_ddl_redirect_check_owned(roleid))
+			checked = lappend_oid(checked, roleid);
+	}
+	run_collected(call, stmt->behavior == DROP_CASCADE, checked);
 	return true;
 }
 
@@ -443,7 +458,7 @@ shard_ddl_drop(ShardDdlCall *call)
 
 	if (stmt->concurrent)
 		return shard_ddl_drop_index_concurrently(call);
-	run_collected(call, stmt->behavior == DROP_CASCADE);
+	run_collected(call, stmt->behavior == DROP_CASCADE, NIL);
 	return true;
 }
 

@@ -253,13 +253,17 @@ static List *
 rename_on_nodes(List *parts, const char *schema, const char *newname)
 {
 	List	   *nodes = NIL;
+	ShardDdlTable table = {.nshards = list_length(parts), .shards = palloc(sizeof(ShardDdlShard) * Max(list_length(parts), 1))};
 	ShardCommand *commands;
 	int			ncommands = 0;
 	ListCell   *lc;
 	ListCell   *lc2;
 
 	foreach(lc, parts)
+	{
+		table.shards[foreach_current_index(lc)] = *(ShardDdlShard *) lfirst(lc);
 		nodes = list_append_unique_oid(nodes, ((ShardDdlShard *) lfirst(lc))->serverid);
+	}
 	if (nodes == NIL)
 		return NIL;
 	/* as in ddl_table.c: several tables are always locked in this order */
@@ -284,6 +288,7 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 	if (shard_guc_follows_coordinator)
 		return nodes;
 	shard_ddl_check_usage(commands, ncommands);
+	shard_ddl_check_owners(&table);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 	return nodes;
