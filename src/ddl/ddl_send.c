@@ -7,7 +7,7 @@
  *
  * Commands may contain expressions and names of the user's choice.  They run as a role of the node that other
  * users may share, so the user needs USAGE on the server, as to make foreign tables.  A user whose own mapping names
- * a role of the same name, as add_user() makes it, shares that role with nobody, and needs no USAGE.  Nor do commands
+ * a role of the same name, as add_user() makes it, needs no USAGE if no other mapping names that role.  Nor do commands
  * that only name shards, and what belongs to these already: DROP, LOCK TABLE, GRANT on tables, VACUUM.
  *
  * What the user acts on for another owner must be that owner's on the node, if a user who is no superuser could choose
@@ -17,8 +17,13 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "access/table.h"
 #include "catalog/moving.h"
 #include "catalog/node_list.h"
+#include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "ddl/ddl_send.h"
 #include "foreign/foreign.h"
@@ -27,8 +32,9 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
+#include "utils/rel.h"
 
 ShardDdlBatch *
 shard_ddl_batch_create(const ShardDdlTable *table)
@@ -95,22 +101,50 @@ make_commands(ShardDdlBatch *batch, int *ncommands, int **shardnos)
 	return commands;
 }
 
-/* Has the current user a user mapping of its own, which names a role of the same name? */
+/* Does a user mapping name a role of the nodes? */
 static bool
-has_own_role(Oid serverid)
+mapping_names(Relation mappings, HeapTuple mapping, const char *role)
 {
+	bool		isnull;
+	Datum		options = heap_getattr(mapping, Anum_pg_user_mapping_umoptions, RelationGetDescr(mappings), &isnull);
 	ListCell   *lc;
 
-	if (!SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(GetUserId()), ObjectIdGetDatum(serverid)))
-		return false;
-	foreach(lc, GetUserMapping(GetUserId(), serverid)->options)
+	foreach(lc, isnull ? NIL : untransformRelOptions(options))
 	{
 		DefElem    *option = lfirst_node(DefElem, lc);
 
 		if (strcmp(option->defname, "user") == 0)
-			return strcmp(defGetString(option), GetUserNameFromId(GetUserId(), false)) == 0;
+			return strcmp(defGetString(option), role) == 0;
 	}
 	return false;
+}
+
+/* Does the current user's own mapping name a role of the same name, and no other mapping of the server that role? */
+static bool
+has_own_role(Oid serverid)
+{
+	Relation	mappings = table_open(UserMappingRelationId, AccessShareLock);
+	const char *name = GetUserNameFromId(GetUserId(), false);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		is_own = false;
+	bool		is_shared = false;
+
+	ScanKeyInit(&key, Anum_pg_user_mapping_umserver, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(serverid));
+	scan = systable_beginscan(mappings, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (!mapping_names(mappings, tuple, name))
+			continue;
+		if (((Form_pg_user_mapping) GETSTRUCT(tuple))->umuser == GetUserId())
+			is_own = true;
+		else
+			is_shared = true;
+	}
+	systable_endscan(scan);
+	table_close(mappings, AccessShareLock);
+	return is_own && !is_shared;
 }
 
 void

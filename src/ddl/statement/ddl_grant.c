@@ -13,10 +13,13 @@
 #include "compat.h"
 #include "ddl/ddl_send.h"
 #include "ddl/statement/ddl_statement.h"
+#include "fmgr.h"
 #include "foreign/foreign.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 
 /* "SELECT (a, b), INSERT" */
@@ -95,6 +98,30 @@ add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *
 					 condition, command)));
 }
 
+/*
+ * May the user grant some right on a table?  Where a user may not, core warns at most, and changes nothing; the role on
+ * the node, which others may share, could.
+ */
+static bool
+may_grant(Oid relid)
+{
+	text	   *rights = cstring_to_text("SELECT WITH GRANT OPTION, INSERT WITH GRANT OPTION, UPDATE WITH GRANT OPTION, REFERENCES WITH GRANT OPTION");
+	text	   *more = cstring_to_text("DELETE WITH GRANT OPTION, TRUNCATE WITH GRANT OPTION, TRIGGER WITH GRANT OPTION");
+
+	return shard_class_ownercheck(relid, GetUserId()) ||
+		DatumGetBool(DirectFunctionCall2(has_any_column_privilege_id, ObjectIdGetDatum(relid), PointerGetDatum(rights))) ||
+		DatumGetBool(DirectFunctionCall2(has_table_privilege_id, ObjectIdGetDatum(relid), PointerGetDatum(more)));
+}
+
+/* The same for a schema. */
+static bool
+may_grant_schema(Oid schema)
+{
+	text	   *rights = cstring_to_text("USAGE WITH GRANT OPTION, CREATE WITH GRANT OPTION");
+
+	return OidIsValid(schema) && DatumGetBool(DirectFunctionCall2(has_schema_privilege_id, ObjectIdGetDatum(schema), PointerGetDatum(rights)));
+}
+
 /* The nodes' part. */
 static void
 grant_rest(void *arg)
@@ -110,10 +137,11 @@ grant_rest(void *arg)
 		ShardDdlBatch *batch;
 		ListCell   *lc2;
 
-		if (table == NULL)
+		if (table == NULL || !may_grant(relid))
 			continue;
 		batch = shard_ddl_batch_create(table);
-		batch->only_names_shards = true;
+		/* others take back here what they have given, and on a node what its role has given */
+		batch->only_names_shards = shard_class_ownercheck(relid, GetUserId());
 		for (int i = 0; i < table->nshards; i++)
 			foreach(lc2, stmt->grantees)
 				add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc2), psprintf("TABLE %s", table->shards[i].relation), "");
@@ -132,6 +160,7 @@ schema_rest(void *arg)
 	foreach(lc, stmt->objects)
 	{
 		char	   *schema = strVal(lfirst(lc));
+		Oid			namespace = get_namespace_oid(schema, true);
 		const char *object = psprintf("SCHEMA %s", quote_identifier(schema));
 		const char *condition = psprintf(" AND (SELECT pg_catalog.pg_has_role(n.nspowner, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = %s)",
 										 quote_literal_cstr(schema));
@@ -139,7 +168,7 @@ schema_rest(void *arg)
 		ListCell   *lc2;
 		ListCell   *lc3;
 
-		foreach(lc2, shard_ddl_table_of_schema(get_namespace_oid(schema, true)))
+		foreach(lc2, may_grant_schema(namespace) ? shard_ddl_table_of_schema(namespace) : NIL)
 		{
 			Oid			relid = lfirst_oid(lc2);
 			ShardDdlTable *table;
