@@ -48,6 +48,7 @@
 #include "funcapi.h"
 #include "identity.h"
 #include "miscadmin.h"
+#include "own_lock.h"
 #include "own_schema.h"
 #include "storage/lock.h"
 #include "storage/procarray.h"
@@ -83,11 +84,6 @@ enum
 };
 
 #define FINGERPRINT_LEN 64
-
-/* Key of the lock: an advisory lock of a kind that no SQL function takes. */
-#define LOCK_KEY1 0x73686172
-#define LOCK_KEY2 0x6964656e
-#define LOCK_KIND 4
 
 /* A row of the table: an identity that is, or was, this server's or a predecessor's. */
 typedef struct KnownIdentity
@@ -464,9 +460,8 @@ shard_identity_note_command(const char *identity)
 bool
 shard_identity_lock(bool wait)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_IDENTITY, 0, 0);
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, LOCK_KIND);
 	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 

@@ -336,7 +336,7 @@ my %outcomes = (
 	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy start_import},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		interrupt_subscription shardfdw_validator
+		shardfdw_validator
 		confirm_node disable_node enable_node take_left_shards write_left_shard
 		left_shard_read left_shard_written node_position_read node_position_written
 		resumable_load_read resumable_load_written

@@ -34,17 +34,6 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.release_subscription(oid) IS
 	'Shows PostgreSQL a subscription that shardfdw applies as enabled, which it is, until take_subscription(). Returns whether it is one.';
 
-CREATE FUNCTION shardfdw_internal.interrupt_subscription(subid oid) RETURNS void
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-	-- the lock by which shard_moving_claim() tells that a job is running
-	SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-	WHERE l.locktype = 'advisory' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.objsubid = 16
-		AND l.classid::bigint << 32 | l.objid::bigint = -subid::bigint AND a.backend_type = 'shardfdw subscription worker'
-$$;
-COMMENT ON FUNCTION shardfdw_internal.interrupt_subscription(oid) IS
-	'Ends the process that applies a subscription, which begins again after a while. Returns nothing.';
-
 CREATE FUNCTION shardfdw_internal.take_subscription(subid oid) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

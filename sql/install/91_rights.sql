@@ -76,7 +76,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.send_reference_write(), shardfdw_int
 	TO PUBLIC;
 
 -- Only processes of the extension call these, as the bootstrap superuser.
-REVOKE ALL ON FUNCTION shardfdw_internal.forget_subscriptions(), shardfdw_internal.interrupt_subscription(oid), shardfdw_internal.note_subscription(oid, pg_lsn, bigint, bigint),
+REVOKE ALL ON FUNCTION shardfdw_internal.forget_subscriptions(), shardfdw_internal.note_subscription(oid, pg_lsn, bigint, bigint),
 	shardfdw_internal.note_subscription_copy(oid, oid, pg_lsn), shardfdw_internal.note_subscription_error(oid, text, boolean),
 	shardfdw_internal.note_subscription_ready(oid, pg_lsn), shardfdw_internal.release_subscription(oid), shardfdw_internal.take_subscription(oid)
 	FROM PUBLIC;

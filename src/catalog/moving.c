@@ -20,6 +20,7 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "own_lock.h"
 #include "own_schema.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -29,13 +30,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-
-/* Advisory locks of kinds that no SQL function takes.  Unlike others, they last over errors. */
-#define JOB_LOCK_KIND 16
-#define TURN_LOCK_KIND 17
-#define WAIT_LOCK_KIND 18		/* of number 0, share: waits for a job */
-#define CUT_OVER_LOCK_KIND 19	/* of a job, share: wants it to cut over, with the source's table locked */
-#define CUT_OVER_FREE_LOCK_KIND 20	/* the same without that */
 
 PG_FUNCTION_INFO_V1(shardfdw_hold_shards);
 
@@ -50,10 +44,11 @@ enum
 	JOB_PID = 11
 };
 
-static void
-set_tag(LOCKTAG *tag, int64 id, uint16 kind)
+/* The lock of a kind of job id. */
+static LOCKTAG
+job_lock(ShardLockKind kind, int64 id)
 {
-	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) (id >> 32), (uint32) id, kind);
+	return shard_own_lock(kind, (uint32) (id >> 32), (uint32) id);
 }
 
 /*
@@ -67,36 +62,32 @@ set_tag(LOCKTAG *tag, int64 id, uint16 kind)
 bool
 shard_moving_claim(int64 id)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
 
-	set_tag(&tag, id, JOB_LOCK_KIND);
 	return LockAcquire(&tag, RUN_MODE, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 bool
 shard_moving_claim_leftovers(int64 id)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
 
-	set_tag(&tag, id, JOB_LOCK_KIND);
 	return LockAcquire(&tag, CLEAR_MODE, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 bool
 shard_moving_is_claimed_here(int64 id)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
 
-	set_tag(&tag, id, JOB_LOCK_KIND);
 	return shard_lock_held_by_me(&tag, RUN_MODE) || shard_lock_held_by_me(&tag, CLEAR_MODE);
 }
 
 bool
 shard_moving_is_running(int64 id)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
 
-	set_tag(&tag, id, JOB_LOCK_KIND);
 	if (LockAcquire(&tag, LOOK_MODE, true, true) == LOCKACQUIRE_NOT_AVAIL)
 		return true;
 	LockRelease(&tag, LOOK_MODE, true);
@@ -106,27 +97,24 @@ shard_moving_is_running(int64 id)
 bool
 shard_moving_try_turn(Oid classid, Oid objid)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_JOB_TURN, classid, objid);
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
 	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 void
 shard_moving_take_turn(Oid classid, Oid objid)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_JOB_TURN, classid, objid);
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
 	(void) LockAcquire(&tag, ExclusiveLock, true, false);
 }
 
 void
 shard_moving_give_turn(Oid classid, Oid objid)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_JOB_TURN, classid, objid);
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
 	LockRelease(&tag, ExclusiveLock, true);
 }
 
@@ -155,46 +143,41 @@ shardfdw_hold_shards(PG_FUNCTION_ARGS)
 void
 shard_moving_begin_wait(void)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB_WAIT, 0);
 
-	set_tag(&tag, 0, WAIT_LOCK_KIND);
 	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
 void
 shard_moving_end_wait(void)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB_WAIT, 0);
 
-	set_tag(&tag, 0, WAIT_LOCK_KIND);
 	LockRelease(&tag, ShareLock, false);
 }
 
 VirtualTransactionId *
 shard_moving_waiting(int *n)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB_WAIT, 0);
 
-	set_tag(&tag, 0, WAIT_LOCK_KIND);
 	return GetLockConflicts(&tag, ExclusiveLock, n);
 }
 
 void
 shard_moving_ask_cut_over(int64 id, bool lock)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(lock ? SHARD_LOCK_CUT_OVER : SHARD_LOCK_CUT_OVER_FREE, id);
 
-	set_tag(&tag, id, lock ? CUT_OVER_LOCK_KIND : CUT_OVER_FREE_LOCK_KIND);
 	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
 /* Does another process hold the lock? */
 static bool
-is_asked(int64 id, uint16 kind)
+is_asked(int64 id, ShardLockKind kind)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(kind, id);
 
-	set_tag(&tag, id, kind);
 	if (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
 		return true;
 	LockRelease(&tag, ExclusiveLock, true);
@@ -204,9 +187,9 @@ is_asked(int64 id, uint16 kind)
 ShardCutOver
 shard_moving_cut_over_asked(int64 id)
 {
-	if (is_asked(id, CUT_OVER_LOCK_KIND))
+	if (is_asked(id, SHARD_LOCK_CUT_OVER))
 		return SHARD_CUT_OVER_LOCK;
-	return is_asked(id, CUT_OVER_FREE_LOCK_KIND) ? SHARD_CUT_OVER_FREE : SHARD_CUT_OVER_NONE;
+	return is_asked(id, SHARD_LOCK_CUT_OVER_FREE) ? SHARD_CUT_OVER_FREE : SHARD_CUT_OVER_NONE;
 }
 
 Oid
@@ -322,19 +305,17 @@ find_holder(const LOCKTAG *tag, LOCKMODE mode)
 int
 shard_moving_process(int64 id)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
 
-	set_tag(&tag, id, JOB_LOCK_KIND);
 	return find_holder(&tag, RUN_MODE);
 }
 
 int64
 shard_moving_turn_holder(Oid classid, Oid objid)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_JOB_TURN, classid, objid);
 	JobSearch	search = {0};
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
 	search.pid = find_holder(&tag, ExclusiveLock);
 	return search.pid != 0 ? find_running(&search) : 0;
 }
@@ -358,7 +339,7 @@ shard_moving_check_server(Oid serverid)
 	const char *name = GetForeignServer(serverid)->servername;
 	JobSearch	search = {.server = name};
 	int64		id = find_running(&search);
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_JOB_TURN, ForeignServerRelationId, serverid);
 
 	if (id != 0)
 		ereport(ERROR,
@@ -366,7 +347,6 @@ shard_moving_check_server(Oid serverid)
 				 errmsg("server \"%s\" cannot be dropped while job " INT64_FORMAT " works on it", name, id),
 				 errhint("Wait for it (SELECT shardfdw.wait_job(" INT64_FORMAT ")) or cancel it (SELECT shardfdw.cancel_job(" INT64_FORMAT ")).", id, id)));
 	/* jobs of several nodes do not name them; none begins on this one before the transaction ends */
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, ForeignServerRelationId, serverid, TURN_LOCK_KIND);
 	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

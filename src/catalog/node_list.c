@@ -20,6 +20,7 @@
 #include "foreign/foreign.h"
 #include "identity.h"
 #include "miscadmin.h"
+#include "own_lock.h"
 #include "own_right.h"
 #include "own_schema.h"
 #include "storage/lock.h"
@@ -34,11 +35,6 @@
 
 /* Servers of roles that may execute this function are nodes of the cluster. */
 #define ADD_NODE_FUNCTION "add_node"
-
-/* Key of the lock on the list of coordinators: an advisory lock of a kind that no SQL function takes. */
-#define LOCK_KEY1 0x73686172
-#define LOCK_KEY2 0x70656572
-#define LOCK_KIND 7
 
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
 PG_FUNCTION_INFO_V1(shardfdw_lock_members);
@@ -221,9 +217,8 @@ shard_node_own_name(void)
 static void
 lock_members(LOCKMODE lockmode)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_MEMBERS, 0, 0);
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, LOCK_KIND);
 	(void) LockAcquire(&tag, lockmode, false, false);
 	AcceptInvalidationMessages();
 }

@@ -35,6 +35,7 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "own_lock.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -46,11 +47,6 @@ PG_FUNCTION_INFO_V1(shardfdw_lock_schema);
 PG_FUNCTION_INFO_V1(shardfdw_lock_schemas);
 PG_FUNCTION_INFO_V1(shardfdw_lock_new_objects);
 PG_FUNCTION_INFO_V1(shardfdw_make_objects_on_nodes);
-
-/* Key of the lock on new objects: an advisory lock of a kind that no SQL function takes. */
-#define LOCK_KEY1 0x73686172
-#define LOCK_KEY2 0x6f626a73
-#define LOCK_KIND 7
 
 void
 shard_schema_lock(Oid namespace, LOCKMODE lockmode)
@@ -98,9 +94,8 @@ shardfdw_lock_schemas(PG_FUNCTION_ARGS)
 void
 shard_schema_lock_new_objects(void)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NEW_OBJECTS, 0, 0);
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, LOCK_KIND);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 

@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/moving.h"
@@ -84,13 +86,15 @@ says(const char *function, Oid subid)
 static void
 lock_subscription(Oid subid)
 {
-	ShardSqlParam param = shard_sql_oid(subid);
 	LOCKTAG		tag;
+	int			pid;
 
 	SET_LOCKTAG_OBJECT(tag, InvalidOid, SubscriptionRelationId, subid, 0);
 	if (LockAcquire(&tag, AccessExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL)
 		return;
-	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".interrupt_subscription($1)", 1, &param);
+	pid = shard_moving_process(-(int64) subid);
+	if (pid != 0)
+		(void) kill(pid, SIGTERM);
 	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
 }
 

@@ -21,22 +21,17 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "guc.h"
-#include "miscadmin.h"
 #include "nodes/plannodes.h"
+#include "own_lock.h"
 #include "own_schema.h"
 #include "parser/parsetree.h"
 #include "reference/reference_turn.h"
 #include "remote/run/command.h"
-#include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/varlena.h"
-
-/* Key of the lock: an advisory lock of a kind that no SQL function takes. */
-#define LOCK_KEY 0x7475726e
-#define LOCK_KIND 6
 
 static ExecutorStart_hook_type prev_executor_start = NULL;
 
@@ -54,9 +49,8 @@ shard_reference_follows(void)
 static void
 take_turn_here(Oid relid)
 {
-	LOCKTAG		tag;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_REFERENCE_TURN, relid, 0);
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, relid, LOCK_KEY, LOCK_KIND);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 

@@ -35,6 +35,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "own_lock.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/fence.h"
 #include "storage/lock.h"
@@ -45,22 +46,6 @@
 #include "utils/timestamp.h"
 
 #define DRAIN_POLL_MS 1
-
-/* Keys of the locks: advisory locks of kinds that no SQL function takes. */
-#define LOCK_KEY1 0x73686172
-#define LOCK_KEY2 0x64666477
-#define GATE_KIND 3				/* share: passes; exclusive: has closed the fence */
-#define HOLD_KIND 4				/* share: holds the fence; exclusive: knows that nobody does */
-#define TURN_KIND 5				/* exclusive: takes a cut */
-
-static LOCKTAG
-lock_tag(uint16 kind)
-{
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, kind);
-	return tag;
-}
 
 /* Which of the locks this commit has, for those who give them back. */
 static bool has_gate = false;
@@ -76,8 +61,8 @@ static int	closing_nestlevel = 0;
 static void
 pass_gate(ResourceOwner owner, bool hold)
 {
-	LOCKTAG		gate = lock_tag(GATE_KIND);
-	LOCKTAG		held = lock_tag(HOLD_KIND);
+	LOCKTAG		gate = shard_own_lock(SHARD_LOCK_FENCE_GATE, 0, 0);
+	LOCKTAG		held = shard_own_lock(SHARD_LOCK_FENCE_HOLD, 0, 0);
 	ResourceOwner save_owner = CurrentResourceOwner;
 	int			save_timeout = LockTimeout;
 
@@ -134,7 +119,7 @@ shard_fence_hold(void)
 void
 shard_fence_let_go(void)
 {
-	LOCKTAG		hold = lock_tag(HOLD_KIND);
+	LOCKTAG		hold = shard_own_lock(SHARD_LOCK_FENCE_HOLD, 0, 0);
 	ResourceOwner owner = CurrentResourceOwner;
 
 	if (!has_hold)
@@ -148,7 +133,7 @@ shard_fence_let_go(void)
 void
 shard_fence_take_turn(void)
 {
-	LOCKTAG		turn = lock_tag(TURN_KIND);
+	LOCKTAG		turn = shard_own_lock(SHARD_LOCK_FENCE_TURN, 0, 0);
 
 	(void) LockAcquire(&turn, ExclusiveLock, false, false);
 }
@@ -156,7 +141,7 @@ shard_fence_take_turn(void)
 void
 shard_fence_give_turn(void)
 {
-	LOCKTAG		turn = lock_tag(TURN_KIND);
+	LOCKTAG		turn = shard_own_lock(SHARD_LOCK_FENCE_TURN, 0, 0);
 
 	(void) LockRelease(&turn, ExclusiveLock, false);
 }
@@ -167,8 +152,8 @@ shard_fence_give_turn(void)
 static bool
 take_locks(void)
 {
-	LOCKTAG		gate = lock_tag(GATE_KIND);
-	LOCKTAG		hold = lock_tag(HOLD_KIND);
+	LOCKTAG		gate = shard_own_lock(SHARD_LOCK_FENCE_GATE, 0, 0);
+	LOCKTAG		hold = shard_own_lock(SHARD_LOCK_FENCE_HOLD, 0, 0);
 	TimestampTz deadline;
 	volatile bool has_turn = false;
 
@@ -201,8 +186,8 @@ take_locks(void)
 static void
 give_locks(bool closed)
 {
-	LOCKTAG		gate = lock_tag(GATE_KIND);
-	LOCKTAG		hold = lock_tag(HOLD_KIND);
+	LOCKTAG		gate = shard_own_lock(SHARD_LOCK_FENCE_GATE, 0, 0);
+	LOCKTAG		hold = shard_own_lock(SHARD_LOCK_FENCE_HOLD, 0, 0);
 
 	if (closed)
 		(void) LockRelease(&hold, ExclusiveLock, false);

@@ -77,6 +77,7 @@
 #include "identity.h"
 #include "miscadmin.h"
 #include "node_position.h"
+#include "own_lock.h"
 #include "remote/pool/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
@@ -213,20 +214,13 @@ shard_twophase_is_running(FullTransactionId xid)
 }
 
 /*
- * Key of the lock by which a session shows that all nodes have confirmed xid, of a kind that no SQL function
- * takes.  The session holds it in RowExclusiveLock.  Recovery tries to get it in ShareLock, which does not
- * conflict with others that try the same.
+ * The lock by which a session shows that all nodes have confirmed xid.  The session holds it in RowExclusiveLock.
+ * Recovery tries to get it in ShareLock, which does not conflict with others that try the same.
  */
-#define CONFIRMED_LOCK_KIND 5
-
 static LOCKTAG
 confirmed_lock(FullTransactionId xid)
 {
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, EpochFromFullTransactionId(xid), XidFromFullTransactionId(xid),
-						 CONFIRMED_LOCK_KIND);
-	return tag;
+	return shard_own_lock(SHARD_LOCK_CONFIRMED, EpochFromFullTransactionId(xid), XidFromFullTransactionId(xid));
 }
 
 bool
