@@ -208,6 +208,9 @@ ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD copies '{node2}');
 RESET ROLE;
 SELECT shardfdw_internal.check_shard_owners('rd_s.t');
 ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP copies);
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD stale_copies '{node3}');
+SELECT shardfdw_internal.check_shard_owners('rd_s.t');
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP stale_copies);
 SET ROLE rd_own;
 SELECT shardfdw_internal.set_shard_node('rd_s.t_00', 'node2') \g /dev/null
 RESET ROLE;

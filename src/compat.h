@@ -769,8 +769,10 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 /* 17 lets maintenance be granted */
 #if PG_VERSION_NUM >= 170000
 #define shard_may_maintain(relid, roleid) (pg_class_aclcheck(relid, roleid, ACL_MAINTAIN) == ACLCHECK_OK)
+#define SHARD_OR_MAINTAIN(option) ", MAINTAIN" option
 #else
 #define shard_may_maintain(relid, roleid) shard_class_ownercheck(relid, roleid)
+#define SHARD_OR_MAINTAIN(option) ""
 #endif
 
 /* 17 has a target of statistics that may be missing: the default */

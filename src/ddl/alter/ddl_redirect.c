@@ -213,16 +213,17 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
  * What others do with such tables
  */
 
-/* Adds what foreign table relid stands for, on all nodes that have it. */
+/* Adds what foreign table relid stands for, on all nodes that have it.  Nodes of stale copies, which may be down, are not asked. */
 static void
 add_places(ShardDdlTable *table, Oid relid)
 {
 	const ForeignTable *foreign = GetForeignTable(relid);
 	Place		place = old_place(foreign);
+	const char *copies = shard_option_table(relid, "copies");
 	List	   *servers = list_make1_oid(foreign->serverid);
 	ListCell   *lc;
 
-	foreach(lc, place.copies)
+	foreach(lc, copies != NULL ? shard_option_list(copies) : NIL)
 		servers = list_append_unique_oid(servers, get_foreign_server_oid(lfirst(lc), false));
 	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (table->nshards + list_length(servers)));
 	foreach(lc, servers)

@@ -106,7 +106,8 @@ static bool
 may_grant(Oid relid)
 {
 	text	   *rights = cstring_to_text("SELECT WITH GRANT OPTION, INSERT WITH GRANT OPTION, UPDATE WITH GRANT OPTION, REFERENCES WITH GRANT OPTION");
-	text	   *more = cstring_to_text("DELETE WITH GRANT OPTION, TRUNCATE WITH GRANT OPTION, TRIGGER WITH GRANT OPTION");
+	text	   *more = cstring_to_text("DELETE WITH GRANT OPTION, TRUNCATE WITH GRANT OPTION, TRIGGER WITH GRANT OPTION"
+									   SHARD_OR_MAINTAIN(" WITH GRANT OPTION"));
 
 	return shard_class_ownercheck(relid, GetUserId()) ||
 		DatumGetBool(DirectFunctionCall2(has_any_column_privilege_id, ObjectIdGetDatum(relid), PointerGetDatum(rights))) ||
