@@ -149,9 +149,10 @@ SELECT node, result FROM shardfdw.run_on_nodes('SELECT to_regclass(''rd_more.ren
 -- What others do with a table for which a role that is no superuser has chosen the table on the node: the node's table must
 -- be that role's there, asked with its user mapping.  What superusers have chosen is not asked.
 CREATE ROLE rd_own LOGIN;
-GRANT USAGE ON FOREIGN SERVER node1, node2 TO rd_own;
+GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO rd_own;
 CREATE USER MAPPING FOR rd_own SERVER node1 OPTIONS (user 'rd_own', password_required 'false');
 CREATE USER MAPPING FOR rd_own SERVER node2 OPTIONS (user 'rd_own', password_required 'false');
+CREATE USER MAPPING FOR rd_own SERVER node3 OPTIONS (user 'rd_own', password_required 'false');
 CREATE SCHEMA rd_s AUTHORIZATION rd_own;
 SELECT count(*) FROM shardfdw.run_on_nodes('CREATE SCHEMA rd_s; GRANT ALL ON SCHEMA rd_s TO rd_own') WHERE NOT ok;
 SELECT ok FROM shardfdw.query_nodes('{node1,node2}', ARRAY['CREATE TABLE rd_s.precious AS SELECT 1 AS k, ''secret'' AS s', 'CREATE TABLE rd_s.t_00 (k int)'], 'write');
@@ -208,7 +209,7 @@ ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD copies '{node2}');
 RESET ROLE;
 SELECT shardfdw_internal.check_shard_owners('rd_s.t');
 ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP copies);
-ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD stale_copies '{node3}');
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD stale_copies '{node4}');
 SELECT shardfdw_internal.check_shard_owners('rd_s.t');
 ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP stale_copies);
 SET ROLE rd_own;
@@ -219,6 +220,15 @@ SELECT shardfdw_internal.check_shard_owners('rd_s.t');
 SET ROLE rd_own;
 SELECT shardfdw_internal.set_shard_node('rd_s.t_00', 'node1') \g /dev/null
 RESET ROLE;
+-- copies that a superuser makes belong to the owner of the primary
+SET ROLE rd_own;
+CREATE TABLE rd_s.c (k int PRIMARY KEY);
+SELECT shardfdw.shard_table('rd_s.c', 'k', shards => 1, copies => 2, nodes => '{node1,node2}') \g /dev/null
+RESET ROLE;
+SELECT shardfdw.move_copy('rd_s.c_00', 'node2', 'node3') \g /dev/null
+SELECT shardfdw_internal.check_shard_owners('rd_s.c');
+SELECT node, result FROM shardfdw.run_on_nodes($$SELECT pg_get_userbyid(relowner), relname FROM pg_class WHERE relname IN ('c_00', 'shardfdw_notes_' || md5('c_00')) ORDER BY relname$$) WHERE node IN ('node1', 'node3');
+ALTER TABLE rd_s.c ADD COLUMN v int;
 -- a role without rights on the table does not use the owner's mapping
 GRANT USAGE ON SCHEMA rd_s TO rd_owner;
 SET ROLE rd_owner;

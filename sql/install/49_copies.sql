@@ -275,6 +275,26 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.choose_copies(name[], name[], integer, regclass) IS
 	'Chooses the nodes of copies. placement: the node of each shard; copies: how many nodes are to have it, that one included. Returns for each shard the other nodes, as an array in text form; raises invalid_parameter_value or object_not_in_prerequisite_state.';
 
+CREATE FUNCTION shardfdw_internal.own_copies(shards regclass[], nodes name[]) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT count(q) FROM (
+		SELECT array_agg(c.node ORDER BY c.ord) AS nodes, array_agg(c.shard::regclass::text ORDER BY c.ord) AS labels, array_agg(format('DO %L', format(
+			'BEGIN IF (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = %L) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
+			(q.fields)[1], c.name, (q.fields)[1])) ORDER BY c.ord) AS commands
+		FROM (SELECT array_agg(f.node ORDER BY f.ord) AS nodes, array_agg(format('SELECT pg_catalog.pg_get_userbyid(c.relowner) FROM pg_catalog.pg_class c WHERE c.oid = %L::pg_catalog.regclass', f.name) ORDER BY f.ord) AS commands
+			FROM (SELECT s.ord, v.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name
+				FROM unnest(shards) WITH ORDINALITY s(shard, ord) JOIN pg_foreign_table f ON f.ftrelid = s.shard JOIN pg_foreign_server v ON v.oid = f.ftserver
+				JOIN pg_class c ON c.oid = s.shard JOIN pg_namespace n ON n.oid = c.relnamespace) f) a
+		CROSS JOIN LATERAL shardfdw_internal.run_commands(a.nodes, a.commands, 'write') q
+		JOIN (SELECT s.ord, s.shard, s.node, format('%I.%I', n.nspname, c.relname) AS name
+			FROM unnest(shards, nodes) WITH ORDINALITY s(shard, node, ord) JOIN pg_class c ON c.oid = s.shard JOIN pg_namespace n ON n.oid = c.relnamespace) c ON c.ord = q.command
+		WHERE q.fields IS NOT NULL) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
+$$;
+COMMENT ON FUNCTION shardfdw_internal.own_copies(regclass[], name[]) IS
+	'Gives the copies of some shards, on a node each, to the role that owns the primary, where the caller is a superuser on the node and the role exists there. Returns nothing; raises the node''s error.';
+
 CREATE FUNCTION shardfdw_internal.make_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
@@ -309,6 +329,7 @@ BEGIN
 		PERFORM shardfdw_internal.index_shards(relation, names, nodes);
 	END IF;
 	PERFORM shardfdw_internal.note_placements(relation, shards, nodes);
+	PERFORM shardfdw_internal.own_copies(shards, nodes);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_placements(regclass, regclass[], name[]) IS
