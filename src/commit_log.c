@@ -25,27 +25,20 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/indexing.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commit_log.h"
 #include "compat.h"
 #include "guc.h"
 #include "identity.h"
-#include "own_schema.h"
-#include "storage/lmgr.h"
+#include "own_table.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/xid8.h"
+
+#define LOG_TABLE "commit_log"
 
 enum
 {
@@ -59,66 +52,25 @@ enum
 	LOG_CONFIRMS_XID,
 	LOG_CONFIRMS_TOKEN,
 	LOG_SETTLED_AT,
-	LOG_NOTE,
-	LOG_NATTS = LOG_NOTE
+	LOG_NOTE
 };
 
 #define SETTLED_STEP 1000		/* settled_below is written when it moves by this many transactions, to save writes */
 
-/* OID of a table or index in the extension's internal schema; InvalidOid when not there. */
-static Oid
-find_relation(const char *name)
+/* Begins a scan of the versions of the row of key that snapshot shows. */
+static void
+begin_lookup(ShardOwnTable *log, ShardLogKey key, Snapshot snapshot)
 {
-	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
-
-	return OidIsValid(nspid) ? get_relname_relid(name, nspid) : InvalidOid;
-}
-
-static Relation
-open_log(LOCKMODE lockmode)
-{
-	Oid			relid = find_relation("commit_log");
-
-	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"shardfdw_internal.commit_log\" does not exist"),
-				 errhint("Run CREATE EXTENSION shardfdw in this database, or set shardfdw.commit_protocol to '1pc'.")));
-	return table_open(relid, lockmode);
-}
-
-/* NULL when there is no log, or somebody has locked it. */
-static Relation
-try_open_log(LOCKMODE lockmode)
-{
-	Oid			relid = find_relation("commit_log");
-
-	if (!OidIsValid(relid) || !ConditionalLockRelationOid(relid, lockmode))
-		return NULL;
-	return try_table_open(relid, NoLock);
-}
-
-/* Scan for the versions of the row of key that snapshot shows, by the primary key. */
-static SysScanDesc
-begin_lookup(Relation log, ShardLogKey key, Snapshot snapshot)
-{
-	ScanKeyData keys[2];
-
-	ScanKeyInit(&keys[0], LOG_XID, BTEqualStrategyNumber, F_XID8EQ,
-				FullTransactionIdGetDatum(key.xid));
-	ScanKeyInit(&keys[1], LOG_TOKEN, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(key.token));
-	return systable_beginscan(log, find_relation("commit_log_pkey"), true,
-							  snapshot, lengthof(keys), keys);
+	shard_own_table_key(log, LOG_XID, BTEqualStrategyNumber, F_XID8EQ, FullTransactionIdGetDatum(key.xid));
+	shard_own_table_key(log, LOG_TOKEN, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(key.token));
+	shard_own_table_begin(log, snapshot);
 }
 
 void
 shard_commit_log_insert(ShardLogKey key, TimestampTz time, const ShardLogNode *nodes, int nnodes,
 						ShardLogKey confirms)
 {
-	Relation	log = open_log(RowExclusiveLock);
-	Datum		values[LOG_NATTS];
-	bool		nulls[LOG_NATTS] = {false};
+	ShardOwnTable log;
 	Datum	   *names = palloc(nnodes * sizeof(Datum));
 	Datum	   *timelines = palloc(nnodes * sizeof(Datum));
 	Datum	   *systems = palloc(nnodes * sizeof(Datum));
@@ -131,119 +83,109 @@ shard_commit_log_insert(ShardLogKey key, TimestampTz time, const ShardLogNode *n
 		systems[i] = Int64GetDatum(nodes[i].system_identifier);
 		databases[i] = CStringGetTextDatum(nodes[i].database);
 	}
-	values[LOG_XID - 1] = FullTransactionIdGetDatum(key.xid);
-	values[LOG_TOKEN - 1] = Int64GetDatum(key.token);
-	values[LOG_NODES - 1] = PointerGetDatum(construct_array(names, nnodes, TEXTOID, -1, false, TYPALIGN_INT));
-	values[LOG_LOGGED_AT - 1] = TimestampTzGetDatum(time);
-	values[LOG_TIMELINES - 1] = PointerGetDatum(construct_array(timelines, nnodes, INT4OID, sizeof(int32), true, TYPALIGN_INT));
-	values[LOG_SYSTEMS - 1] = PointerGetDatum(construct_array(systems, nnodes, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[LOG_DATABASES - 1] = PointerGetDatum(construct_array(databases, nnodes, TEXTOID, -1, false, TYPALIGN_INT));
-	values[LOG_CONFIRMS_XID - 1] = FullTransactionIdGetDatum(confirms.xid);
-	values[LOG_CONFIRMS_TOKEN - 1] = Int64GetDatum(confirms.token);
-	nulls[LOG_CONFIRMS_XID - 1] = nulls[LOG_CONFIRMS_TOKEN - 1] = !FullTransactionIdIsValid(confirms.xid);
-	nulls[LOG_SETTLED_AT - 1] = nulls[LOG_NOTE - 1] = true;
-	CatalogTupleInsert(log, heap_form_tuple(RelationGetDescr(log), values, nulls));
-
-	/* the lock stays until the end of the transaction, as for any INSERT */
-	table_close(log, NoLock);
+	shard_own_table_open(&log, LOG_TABLE, RowExclusiveLock);
+	shard_own_table_set(&log, LOG_XID, FullTransactionIdGetDatum(key.xid));
+	shard_own_table_set(&log, LOG_TOKEN, Int64GetDatum(key.token));
+	shard_own_table_set(&log, LOG_NODES, PointerGetDatum(construct_array(names, nnodes, TEXTOID, -1, false, TYPALIGN_INT)));
+	shard_own_table_set(&log, LOG_LOGGED_AT, TimestampTzGetDatum(time));
+	shard_own_table_set(&log, LOG_TIMELINES, PointerGetDatum(construct_array(timelines, nnodes, INT4OID, sizeof(int32), true, TYPALIGN_INT)));
+	shard_own_table_set(&log, LOG_SYSTEMS, PointerGetDatum(construct_array(systems, nnodes, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	shard_own_table_set(&log, LOG_DATABASES, PointerGetDatum(construct_array(databases, nnodes, TEXTOID, -1, false, TYPALIGN_INT)));
+	if (FullTransactionIdIsValid(confirms.xid))
+	{
+		shard_own_table_set(&log, LOG_CONFIRMS_XID, FullTransactionIdGetDatum(confirms.xid));
+		shard_own_table_set(&log, LOG_CONFIRMS_TOKEN, Int64GetDatum(confirms.token));
+	}
+	shard_own_table_insert(&log);
+	shard_own_table_close(&log);
 }
 
 bool
 shard_commit_log_contains(ShardLogKey key)
 {
-	Relation	log = open_log(AccessShareLock);
+	ShardOwnTable log;
+	bool		found;
 
+	shard_own_table_open(&log, LOG_TABLE, AccessShareLock);
 	/* any version of the row proves the commit, also an old one */
-	SysScanDesc scan = begin_lookup(log, key, SnapshotAny);
-	HeapTuple	tuple;
-	bool		found = false;
-
-	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
-		found = shard_identity_is_committed(tuple);
-	systable_endscan(scan);
-	table_close(log, AccessShareLock);
+	begin_lookup(&log, key, SnapshotAny);
+	found = shard_own_table_next(&log);
+	shard_own_table_end(&log);
+	shard_own_table_close(&log);
 	return found;
 }
 
-/* Locks the row of tuple, unless another transaction has it locked. */
+/* Locks the row of log, unless another transaction has it locked. */
 static bool
-lock_row(Relation log, HeapTuple tuple)
+lock_row(ShardOwnTable *log)
 {
-	TupleTableSlot *slot = table_slot_create(log, NULL);
+	TupleTableSlot *slot = table_slot_create(log->rel, NULL);
 	TM_FailureData failure;
-	TM_Result	result = table_tuple_lock(log, &tuple->t_self, SnapshotSelf, slot, GetCurrentCommandId(true),
+	TM_Result	result = table_tuple_lock(log->rel, &log->tuple->t_self, SnapshotSelf, slot, GetCurrentCommandId(true),
 										  LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
 
 	ExecDropSingleTupleTableSlot(slot);
 	return result == TM_Ok;
 }
 
-/* Replaces columns of the row of key. */
+/* Finds and locks the row of key.  False when there is none, or another transaction has locked it or the log. */
 static bool
-update_row(ShardLogKey key, Datum *values, const bool *replaces)
+begin_update(ShardOwnTable *log, ShardLogKey key)
 {
-	Relation	log = try_open_log(RowExclusiveLock);
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		updated = false;
-
-	if (!log)
+	if (!shard_own_table_try_open(log, LOG_TABLE, RowExclusiveLock))
 		return false;
-	scan = begin_lookup(log, key, SnapshotSelf);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple) && lock_row(log, tuple))
-	{
-		bool		nulls[LOG_NATTS] = {false};
+	begin_lookup(log, key, SnapshotSelf);
+	if (shard_own_table_next(log) && lock_row(log))
+		return true;
+	shard_own_table_end(log);
+	shard_own_table_close(log);
+	return false;
+}
 
-		CatalogTupleUpdate(log, &tuple->t_self,
-						   heap_modify_tuple(tuple, RelationGetDescr(log), values, nulls, (bool *) replaces));
-		updated = true;
-	}
-	systable_endscan(scan);
-	table_close(log, NoLock);
-	if (updated)
-		CommandCounterIncrement();
-	return updated;
+static void
+finish_update(ShardOwnTable *log)
+{
+	shard_own_table_update(log);
+	shard_own_table_end(log);
+	shard_own_table_close(log);
+	CommandCounterIncrement();
 }
 
 bool
 shard_commit_log_settle(ShardLogKey key, const char *note)
 {
-	Datum		values[LOG_NATTS] = {0};
-	bool		replaces[LOG_NATTS] = {false};
+	ShardOwnTable log;
 
-	values[LOG_SETTLED_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
-	replaces[LOG_SETTLED_AT - 1] = true;
+	if (!begin_update(&log, key))
+		return false;
+	shard_own_table_set(&log, LOG_SETTLED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
 	if (note)
-	{
-		values[LOG_NOTE - 1] = CStringGetTextDatum(note);
-		replaces[LOG_NOTE - 1] = true;
-	}
-	return update_row(key, values, replaces);
+		shard_own_table_set(&log, LOG_NOTE, CStringGetTextDatum(note));
+	finish_update(&log);
+	return true;
 }
 
 bool
 shard_commit_log_set_timelines(ShardLogKey key, List *nodes)
 {
-	Datum		values[LOG_NATTS] = {0};
-	bool		replaces[LOG_NATTS] = {false};
+	ShardOwnTable log;
 	Datum	   *timelines = palloc(list_length(nodes) * sizeof(Datum));
 	ListCell   *lc;
 
-	if (!shard_identity_lock(false))
+	if (!shard_identity_lock(false) || !begin_update(&log, key))
 		return false;
 	foreach(lc, nodes)
 		timelines[foreach_current_index(lc)] = Int32GetDatum((int32) ((const ShardLogNode *) lfirst(lc))->timeline);
-	values[LOG_TIMELINES - 1] = PointerGetDatum(construct_array(timelines, list_length(nodes), INT4OID, sizeof(int32), true, TYPALIGN_INT));
-	replaces[LOG_TIMELINES - 1] = true;
-	return update_row(key, values, replaces);
+	shard_own_table_set(&log, LOG_TIMELINES, PointerGetDatum(construct_array(timelines, list_length(nodes), INT4OID, sizeof(int32), true, TYPALIGN_INT)));
+	finish_update(&log);
+	return true;
 }
 
 /* ---------- reading ---------- */
 
 /* Elements of an array column, n of them; missing ones are null. */
 static void
-take_array(bool isnull, Datum array, Oid type, int n, Datum **elems, bool **nulls)
+take_array(const ShardOwnTable *log, AttrNumber column, Oid type, int n, Datum **elems, bool **nulls)
 {
 	int16		typlen;
 	bool		typbyval;
@@ -253,8 +195,8 @@ take_array(bool isnull, Datum array, Oid type, int n, Datum **elems, bool **null
 	int			nfound = 0;
 
 	get_typlenbyvalalign(type, &typlen, &typbyval, &typalign);
-	if (!isnull)
-		deconstruct_array(DatumGetArrayTypeP(array), type, typlen, typbyval, typalign, &found, &found_nulls, &nfound);
+	if (!log->nulls[column])
+		deconstruct_array(DatumGetArrayTypeP(log->values[column]), type, typlen, typbyval, typalign, &found, &found_nulls, &nfound);
 	*elems = palloc0(Max(n, 1) * sizeof(Datum));
 	*nulls = palloc(Max(n, 1) * sizeof(bool));
 	for (int i = 0; i < n; i++)
@@ -266,10 +208,10 @@ take_array(bool isnull, Datum array, Oid type, int n, Datum **elems, bool **null
 }
 
 static List *
-take_nodes(const Datum *values, const bool *nulls)
+take_nodes(const ShardOwnTable *log)
 {
-	int			n = ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(values[LOG_NODES - 1])),
-								   ARR_DIMS(DatumGetArrayTypeP(values[LOG_NODES - 1])));
+	ArrayType  *array = DatumGetArrayTypeP(log->values[LOG_NODES]);
+	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	List	   *nodes = NIL;
 	Datum	   *names,
 			   *timelines,
@@ -280,10 +222,10 @@ take_nodes(const Datum *values, const bool *nulls)
 			   *system_nulls,
 			   *database_nulls;
 
-	take_array(false, values[LOG_NODES - 1], TEXTOID, n, &names, &name_nulls);
-	take_array(nulls[LOG_TIMELINES - 1], values[LOG_TIMELINES - 1], INT4OID, n, &timelines, &timeline_nulls);
-	take_array(nulls[LOG_SYSTEMS - 1], values[LOG_SYSTEMS - 1], INT8OID, n, &systems, &system_nulls);
-	take_array(nulls[LOG_DATABASES - 1], values[LOG_DATABASES - 1], TEXTOID, n, &databases, &database_nulls);
+	take_array(log, LOG_NODES, TEXTOID, n, &names, &name_nulls);
+	take_array(log, LOG_TIMELINES, INT4OID, n, &timelines, &timeline_nulls);
+	take_array(log, LOG_SYSTEMS, INT8OID, n, &systems, &system_nulls);
+	take_array(log, LOG_DATABASES, TEXTOID, n, &databases, &database_nulls);
 	for (int i = 0; i < n; i++)
 	{
 		ShardLogNode *node;
@@ -301,9 +243,9 @@ take_nodes(const Datum *values, const bool *nulls)
 }
 
 static ShardLogKey
-key_of(const Datum *values)
+key_of(const ShardOwnTable *log)
 {
-	ShardLogKey key = {DatumGetFullTransactionId(values[LOG_XID - 1]), DatumGetInt64(values[LOG_TOKEN - 1])};
+	ShardLogKey key = {DatumGetFullTransactionId(log->values[LOG_XID]), DatumGetInt64(log->values[LOG_TOKEN])};
 
 	return key;
 }
@@ -314,39 +256,23 @@ is_same(ShardLogKey a, ShardLogKey b)
 	return a.token == b.token && FullTransactionIdEquals(a.xid, b.xid);
 }
 
-/* Scan of the rows from xid on, in order; index is opened for it. */
-static SysScanDesc
-begin_ordered(Relation log, Relation *index, FullTransactionId from)
-{
-	ScanKeyData key;
-
-	ScanKeyInit(&key, LOG_XID, BTGreaterEqualStrategyNumber, F_XID8GE, FullTransactionIdGetDatum(from));
-	*index = index_open(find_relation("commit_log_pkey"), AccessShareLock);
-	return systable_beginscan_ordered(log, *index, SnapshotSelf, 1, &key);
-}
-
 /*
  * Reads the rows that are not settled.  A row that confirms an earlier one removes that
  * from the list, so the list stays short: the last transactions of sessions.
  */
 static List *
-read_unsettled(Relation log, FullTransactionId from)
+read_unsettled(ShardOwnTable *log, FullTransactionId from)
 {
-	Relation	index;
-	SysScanDesc scan = begin_ordered(log, &index, from);
 	List	   *entries = NIL;
-	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
+	shard_own_table_key(log, LOG_XID, BTGreaterEqualStrategyNumber, F_XID8GE, FullTransactionIdGetDatum(from));
+	shard_own_table_begin_ordered(log, SnapshotSelf);
+	while (shard_own_table_next(log))
 	{
-		Datum		values[LOG_NATTS];
-		bool		nulls[LOG_NATTS];
-
-		heap_deform_tuple(tuple, RelationGetDescr(log), values, nulls);
-		if (!nulls[LOG_CONFIRMS_XID - 1] && !nulls[LOG_CONFIRMS_TOKEN - 1])
+		if (!log->nulls[LOG_CONFIRMS_XID] && !log->nulls[LOG_CONFIRMS_TOKEN])
 		{
-			ShardLogKey confirmed = {DatumGetFullTransactionId(values[LOG_CONFIRMS_XID - 1]),
-			DatumGetInt64(values[LOG_CONFIRMS_TOKEN - 1])};
+			ShardLogKey confirmed = {DatumGetFullTransactionId(log->values[LOG_CONFIRMS_XID]),
+			DatumGetInt64(log->values[LOG_CONFIRMS_TOKEN])};
 			ListCell   *lc;
 
 			foreach(lc, entries)
@@ -360,46 +286,40 @@ read_unsettled(Relation log, FullTransactionId from)
 				break;
 			}
 		}
-		if (nulls[LOG_SETTLED_AT - 1])
+		if (log->nulls[LOG_SETTLED_AT])
 		{
 			ShardLogEntry *entry = palloc(sizeof(ShardLogEntry));
 
-			entry->key = key_of(values);
+			entry->key = key_of(log);
 			entry->nodes = NIL;
 			entries = lappend(entries, entry);
 		}
 	}
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
+	shard_own_table_end(log);
 	return entries;
 }
 
 List *
 shard_commit_log_read_unsettled(void)
 {
-	Relation	log = open_log(AccessShareLock);
-	List	   *entries = read_unsettled(log, shard_identity_read_reach().settled_below);
+	ShardOwnTable log;
+	List	   *entries;
 	ListCell   *lc;
 
+	shard_own_table_open(&log, LOG_TABLE, AccessShareLock);
+	entries = read_unsettled(&log, shard_identity_read_reach().settled_below);
 	foreach(lc, entries)
 	{
 		ShardLogEntry *entry = lfirst(lc);
-		SysScanDesc scan = begin_lookup(log, entry->key, SnapshotSelf);
-		HeapTuple	tuple = systable_getnext(scan);
 
-		if (HeapTupleIsValid(tuple))
-		{
-			Datum		values[LOG_NATTS];
-			bool		nulls[LOG_NATTS];
-
-			heap_deform_tuple(tuple, RelationGetDescr(log), values, nulls);
-			entry->nodes = take_nodes(values, nulls);
-		}
+		begin_lookup(&log, entry->key, SnapshotSelf);
+		if (shard_own_table_next(&log))
+			entry->nodes = take_nodes(&log);
 		else
 			entries = foreach_delete_current(entries, lc);	/* purged a moment ago */
-		systable_endscan(scan);
+		shard_own_table_end(&log);
 	}
-	table_close(log, AccessShareLock);
+	shard_own_table_close(&log);
 	return entries;
 }
 
@@ -417,16 +337,14 @@ oldest_running(void)
 }
 
 static int64
-count_rows(Relation log)
+count_rows(ShardOwnTable *log)
 {
-	Relation	index;
-	SysScanDesc scan = begin_ordered(log, &index, InvalidFullTransactionId);
 	int64		n = 0;
 
-	while (HeapTupleIsValid(systable_getnext_ordered(scan, ForwardScanDirection)))
+	shard_own_table_begin_ordered(log, SnapshotSelf);
+	while (shard_own_table_next(log))
 		n++;
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
+	shard_own_table_end(log);
 	return n;
 }
 
@@ -436,67 +354,60 @@ count_rows(Relation log)
  * another one is deleted after that one.
  */
 static void
-delete_rows(Relation log, FullTransactionId before, List *unsettled, ShardLogReach *reach)
+delete_rows(ShardOwnTable *log, FullTransactionId before, List *unsettled, ShardLogReach *reach)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz keep_from = TimestampTzPlusMilliseconds(now, -INT64CONST(1000) * shard_guc_commit_log_max_age_s);
 	int64		surplus = count_rows(log) - shard_guc_commit_log_max_rows;
-	Relation	index;
-	SysScanDesc scan = begin_ordered(log, &index, InvalidFullTransactionId);
 	ListCell   *stays = list_head(unsettled);
-	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
+	shard_own_table_begin_ordered(log, SnapshotSelf);
+	while (shard_own_table_next(log))
 	{
-		Datum		values[LOG_NATTS];
-		bool		nulls[LOG_NATTS];
-		TimestampTz logged_at;
+		TimestampTz logged_at = DatumGetTimestampTz(log->values[LOG_LOGGED_AT]);
 		TM_FailureData failure;
 
-		heap_deform_tuple(tuple, RelationGetDescr(log), values, nulls);
-		logged_at = DatumGetTimestampTz(values[LOG_LOGGED_AT - 1]);
-		if (!FullTransactionIdPrecedes(key_of(values).xid, before) || logged_at > now ||
+		if (!FullTransactionIdPrecedes(key_of(log).xid, before) || logged_at > now ||
 			(surplus <= 0 && logged_at >= keep_from))
 			break;
-		if (stays && is_same(((ShardLogEntry *) lfirst(stays))->key, key_of(values)))
+		if (stays && is_same(((ShardLogEntry *) lfirst(stays))->key, key_of(log)))
 		{
 			stays = lnext(unsettled, stays);
 			continue;
 		}
 		/* somebody changes it by hand */
-		if (shard_table_tuple_delete(log, &tuple->t_self, GetCurrentCommandId(true), SnapshotSelf, InvalidSnapshot,
+		if (shard_table_tuple_delete(log->rel, &log->tuple->t_self, GetCurrentCommandId(true), SnapshotSelf, InvalidSnapshot,
 									 false, &failure) != TM_Ok)
 			break;
 		reach->forgotten_until = Max(reach->forgotten_until, logged_at);
 		surplus--;
 	}
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
+	shard_own_table_end(log);
 }
 
 void
 shard_commit_log_purge(void)
 {
-	Relation	log = try_open_log(RowExclusiveLock);
+	ShardOwnTable log;
 	FullTransactionId before;
 	ShardLogReach reach;
 	ShardLogReach old;
 	List	   *unsettled;
 
-	if (!log)
+	if (!shard_own_table_try_open(&log, LOG_TABLE, RowExclusiveLock))
 		return;
 	shard_identity_store();
 	if (!shard_identity_is_stored() || !shard_identity_is_confirmed() || !shard_identity_lock(false))
 	{
-		table_close(log, NoLock);
+		shard_own_table_close(&log);
 		return;
 	}
 
 	/* read before the rows: a transaction that ends later is not before it */
 	before = oldest_running();
 	old = reach = shard_identity_read_reach();
-	unsettled = read_unsettled(log, reach.settled_below);
-	delete_rows(log, before, unsettled, &reach);
+	unsettled = read_unsettled(&log, reach.settled_below);
+	delete_rows(&log, before, unsettled, &reach);
 	if (unsettled != NIL && FullTransactionIdPrecedes(((ShardLogEntry *) linitial(unsettled))->key.xid, before))
 		before = ((ShardLogEntry *) linitial(unsettled))->key.xid;
 	if (FullTransactionIdPrecedes(reach.settled_below, before))
@@ -506,5 +417,5 @@ shard_commit_log_purge(void)
 		U64FromFullTransactionId(reach.settled_below) - U64FromFullTransactionId(old.settled_below) >= SETTLED_STEP)
 		shard_identity_write_reach(&reach);
 	list_free_deep(unsettled);
-	table_close(log, NoLock);
+	shard_own_table_close(&log);
 }

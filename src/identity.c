@@ -32,13 +32,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/indexing.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "compat.h"
@@ -50,15 +46,14 @@
 #include "miscadmin.h"
 #include "own_lock.h"
 #include "own_schema.h"
+#include "own_table.h"
 #include "storage/lock.h"
-#include "storage/procarray.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/xid8.h"
 
@@ -79,9 +74,10 @@ enum
 	COORDINATOR_TAKEN_OVER_AT,
 	COORDINATOR_COMPLETE,
 	COORDINATOR_FORGOTTEN_UNTIL,
-	COORDINATOR_SETTLED_BELOW,
-	COORDINATOR_NATTS = COORDINATOR_SETTLED_BELOW
+	COORDINATOR_SETTLED_BELOW
 };
+
+#define COORDINATOR_TABLE "coordinator"
 
 #define FINGERPRINT_LEN 64
 
@@ -209,62 +205,32 @@ make_random(char *identity)
 
 /* ---------- the table ---------- */
 
-bool
-shard_identity_is_committed(HeapTuple tuple)
-{
-	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
-
-	return TransactionIdIsCurrentTransactionId(xmin) ||
-		(!TransactionIdIsInProgress(xmin) && TransactionIdDidCommit(xmin));
-}
-
-static Relation
-open_table(LOCKMODE lockmode)
-{
-	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
-	Oid			relid = OidIsValid(nspid) ? get_relname_relid("coordinator", nspid) : InvalidOid;
-
-	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"shardfdw_internal.coordinator\" does not exist"),
-				 errhint("Run CREATE EXTENSION shardfdw in this database, or set shardfdw.commit_protocol to '1pc'.")));
-	return table_open(relid, lockmode);
-}
-
 /* Is it the row of this server's present identity? */
 static bool
-is_current(const Datum *values, const bool *nulls)
+is_current(const ShardOwnTable *row)
 {
-	return (uint64) DatumGetInt64(values[COORDINATOR_SYSTEM - 1]) == GetSystemIdentifier() &&
-		DatumGetObjectId(values[COORDINATOR_DATABASE - 1]) == MyDatabaseId &&
-		nulls[COORDINATOR_TAKEN_OVER_AT - 1];
-}
-
-static void
-copy_identity(char *identity, Datum value)
-{
-	char	   *found = TextDatumGetCString(value);
-
-	strlcpy(identity, found, SHARD_IDENTITY_LEN + 1);
-	pfree(found);
+	return (uint64) DatumGetInt64(row->values[COORDINATOR_SYSTEM]) == GetSystemIdentifier() &&
+		DatumGetObjectId(row->values[COORDINATOR_DATABASE]) == MyDatabaseId &&
+		row->nulls[COORDINATOR_TAKEN_OVER_AT];
 }
 
 /* Adds a version of a row to what is known. */
 static void
-add_known(const Datum *values, const bool *nulls)
+add_known(const ShardOwnTable *row)
 {
 	KnownIdentity read = {
-		.system_identifier = (uint64) DatumGetInt64(values[COORDINATOR_SYSTEM - 1]),
-		.database = DatumGetObjectId(values[COORDINATOR_DATABASE - 1]),
-		.taken_over = !nulls[COORDINATOR_TAKEN_OVER_AT - 1],
-		.complete = DatumGetBool(values[COORDINATOR_COMPLETE - 1])
+		.system_identifier = (uint64) DatumGetInt64(row->values[COORDINATOR_SYSTEM]),
+		.database = DatumGetObjectId(row->values[COORDINATOR_DATABASE]),
+		.taken_over = !row->nulls[COORDINATOR_TAKEN_OVER_AT],
+		.complete = DatumGetBool(row->values[COORDINATOR_COMPLETE])
 	};
-	char	   *noted = TextDatumGetCString(values[COORDINATOR_FINGERPRINT - 1]);
+	char	   *noted = shard_own_table_text(row, COORDINATOR_FINGERPRINT);
+	char	   *identity = shard_own_table_text(row, COORDINATOR_IDENTITY);
 
-	copy_identity(read.identity, values[COORDINATOR_IDENTITY - 1]);
+	strlcpy(read.identity, identity, sizeof(read.identity));
 	read.has_our_fingerprint = strcmp(noted, fingerprint()) == 0;
 	pfree(noted);
+	pfree(identity);
 	for (int i = 0; i < cached.nknown; i++)
 	{
 		KnownIdentity *known = &cached.known[i];
@@ -295,9 +261,7 @@ shard_identity_invalidate(Oid relid)
 static const Identity *
 look_up(void)
 {
-	Relation	table;
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ShardOwnTable table;
 
 	/* otherwise it is read again each time, since another session may store or confirm it */
 	if (cached.is_valid && cached.is_stored && cached.is_confirmed)
@@ -309,22 +273,14 @@ look_up(void)
 	cached.nknown = 0;
 	cached.is_stored = false;
 	cached.is_confirmed = true;
-	table = open_table(AccessShareLock);
-	cached.relid = RelationGetRelid(table);
+	shard_own_table_open(&table, COORDINATOR_TABLE, AccessShareLock);
+	cached.relid = RelationGetRelid(table.rel);
 	cached.is_valid = true;		/* unless an invalidation comes while it is being read */
-	scan = systable_beginscan(table, InvalidOid, false, SnapshotAny, 0, NULL);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Datum		values[COORDINATOR_NATTS];
-		bool		nulls[COORDINATOR_NATTS];
-
-		if (!shard_identity_is_committed(tuple))
-			continue;
-		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
-		add_known(values, nulls);
-	}
-	systable_endscan(scan);
-	table_close(table, AccessShareLock);
+	shard_own_table_begin(&table, SnapshotAny);
+	while (shard_own_table_next(&table))
+		add_known(&table);
+	shard_own_table_end(&table);
+	shard_own_table_close(&table);
 	for (int i = 0; i < cached.nknown; i++)
 	{
 		const KnownIdentity *known = &cached.known[i];
@@ -467,38 +423,35 @@ shard_identity_lock(bool wait)
 
 /* Stores identity as this server's own. */
 static void
-insert_row(Relation table, const char *identity, const ShardLogReach *reach)
+insert_row(ShardOwnTable *table, const char *identity, const ShardLogReach *reach)
 {
-	Datum		values[COORDINATOR_NATTS];
-	bool		nulls[COORDINATOR_NATTS] = {false};
-
-	values[COORDINATOR_IDENTITY - 1] = CStringGetTextDatum(identity);
-	values[COORDINATOR_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
-	values[COORDINATOR_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
-	values[COORDINATOR_FINGERPRINT - 1] = CStringGetTextDatum(fingerprint());
-	values[COORDINATOR_MADE_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
-	nulls[COORDINATOR_TAKEN_OVER_AT - 1] = true;
-	values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(false);
-	values[COORDINATOR_FORGOTTEN_UNTIL - 1] = TimestampTzGetDatum(reach->forgotten_until);
-	values[COORDINATOR_SETTLED_BELOW - 1] = FullTransactionIdGetDatum(reach->settled_below);
-	CatalogTupleInsert(table, heap_form_tuple(RelationGetDescr(table), values, nulls));
-	CacheInvalidateRelcache(table);
+	shard_own_table_clear(table);
+	shard_own_table_set(table, COORDINATOR_IDENTITY, CStringGetTextDatum(identity));
+	shard_own_table_set(table, COORDINATOR_SYSTEM, Int64GetDatum((int64) GetSystemIdentifier()));
+	shard_own_table_set(table, COORDINATOR_DATABASE, ObjectIdGetDatum(MyDatabaseId));
+	shard_own_table_set(table, COORDINATOR_FINGERPRINT, CStringGetTextDatum(fingerprint()));
+	shard_own_table_set(table, COORDINATOR_MADE_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
+	shard_own_table_set(table, COORDINATOR_COMPLETE, BoolGetDatum(false));
+	shard_own_table_set(table, COORDINATOR_FORGOTTEN_UNTIL, TimestampTzGetDatum(reach->forgotten_until));
+	shard_own_table_set(table, COORDINATOR_SETTLED_BELOW, FullTransactionIdGetDatum(reach->settled_below));
+	shard_own_table_insert(table);
+	CacheInvalidateRelcache(table->rel);
 }
 
 void
 shard_identity_store(void)
 {
 	const Identity *own = look_up();
-	Relation	table;
+	ShardOwnTable table;
 	ShardLogReach reach;
 
 	if (own->is_stored || !shard_identity_lock(false) || look_up()->is_stored)
 		return;
-	table = open_table(RowExclusiveLock);
+	shard_own_table_open(&table, COORDINATOR_TABLE, RowExclusiveLock);
 	reach = shard_identity_read_reach();
-	insert_row(table, cached.identity, &reach);
+	insert_row(&table, cached.identity, &reach);
 	CommandCounterIncrement();
-	table_close(table, NoLock);
+	shard_own_table_close(&table);
 }
 
 /*
@@ -508,90 +461,79 @@ shard_identity_store(void)
 ShardLogReach
 shard_identity_read_reach(void)
 {
-	Relation	table = open_table(AccessShareLock);
-	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotAny, 0, NULL);
+	ShardOwnTable table;
 	ShardLogReach reach = {DT_NOBEGIN, InvalidFullTransactionId};
-	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_own_table_open(&table, COORDINATOR_TABLE, AccessShareLock);
+	shard_own_table_begin(&table, SnapshotAny);
+	while (shard_own_table_next(&table))
 	{
-		Datum		values[COORDINATOR_NATTS];
-		bool		nulls[COORDINATOR_NATTS];
+		FullTransactionId settled_below = DatumGetFullTransactionId(table.values[COORDINATOR_SETTLED_BELOW]);
 
 		/* both values only grow, and each row continues an earlier one: so old versions do no harm */
-		if (!shard_identity_is_committed(tuple))
-			continue;
-		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
-		reach.forgotten_until = Max(reach.forgotten_until, DatumGetTimestampTz(values[COORDINATOR_FORGOTTEN_UNTIL - 1]));
-		if (FullTransactionIdPrecedes(reach.settled_below, DatumGetFullTransactionId(values[COORDINATOR_SETTLED_BELOW - 1])))
-			reach.settled_below = DatumGetFullTransactionId(values[COORDINATOR_SETTLED_BELOW - 1]);
+		reach.forgotten_until = Max(reach.forgotten_until, DatumGetTimestampTz(table.values[COORDINATOR_FORGOTTEN_UNTIL]));
+		if (FullTransactionIdPrecedes(reach.settled_below, settled_below))
+			reach.settled_below = settled_below;
 	}
-	systable_endscan(scan);
-	table_close(table, AccessShareLock);
+	shard_own_table_end(&table);
+	shard_own_table_close(&table);
 	return reach;
 }
 
-/* Changes values of a row, and says which in replaces. */
-typedef void (*ChangeRow) (Datum *values, bool *nulls, bool *replaces, const void *arg);
+/* Changes a row; false: leaves it as it is. */
+typedef bool (*ChangeRow) (ShardOwnTable *row, const void *arg);
 
 /* Has change look at each row.  Returns how many it has changed. */
 static int
-update_rows(Relation table, ChangeRow change, const void *arg)
+update_rows(ShardOwnTable *table, ChangeRow change, const void *arg)
 {
-	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotSelf, 0, NULL);
-	HeapTuple	tuple;
 	int			nchanged = 0;
 
 	/* comes by the new versions as well */
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_own_table_begin(table, SnapshotSelf);
+	while (shard_own_table_next(table))
 	{
-		Datum		values[COORDINATOR_NATTS];
-		bool		nulls[COORDINATOR_NATTS];
-		bool		replaces[COORDINATOR_NATTS] = {false};
-
-		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
-		change(values, nulls, replaces, arg);
-		if (memchr(replaces, true, sizeof(replaces)) == NULL)
+		if (!change(table, arg))
 			continue;
-		CatalogTupleUpdate(table, &tuple->t_self,
-						   heap_modify_tuple(tuple, RelationGetDescr(table), values, nulls, replaces));
+		shard_own_table_update(table);
 		nchanged++;
 	}
-	systable_endscan(scan);
+	shard_own_table_end(table);
 	CommandCounterIncrement();
 	return nchanged;
 }
 
-static void
-change_reach(Datum *values, bool *nulls, bool *replaces, const void *arg)
+static bool
+change_reach(ShardOwnTable *row, const void *arg)
 {
 	const ShardLogReach *reach = arg;
 
-	if (!is_current(values, nulls) ||
-		(DatumGetTimestampTz(values[COORDINATOR_FORGOTTEN_UNTIL - 1]) == reach->forgotten_until &&
-		 FullTransactionIdEquals(DatumGetFullTransactionId(values[COORDINATOR_SETTLED_BELOW - 1]), reach->settled_below)))
-		return;
-	values[COORDINATOR_FORGOTTEN_UNTIL - 1] = TimestampTzGetDatum(reach->forgotten_until);
-	values[COORDINATOR_SETTLED_BELOW - 1] = FullTransactionIdGetDatum(reach->settled_below);
-	replaces[COORDINATOR_FORGOTTEN_UNTIL - 1] = replaces[COORDINATOR_SETTLED_BELOW - 1] = true;
+	if (!is_current(row) ||
+		(DatumGetTimestampTz(row->values[COORDINATOR_FORGOTTEN_UNTIL]) == reach->forgotten_until &&
+		 FullTransactionIdEquals(DatumGetFullTransactionId(row->values[COORDINATOR_SETTLED_BELOW]), reach->settled_below)))
+		return false;
+	shard_own_table_set(row, COORDINATOR_FORGOTTEN_UNTIL, TimestampTzGetDatum(reach->forgotten_until));
+	shard_own_table_set(row, COORDINATOR_SETTLED_BELOW, FullTransactionIdGetDatum(reach->settled_below));
+	return true;
 }
 
 void
 shard_identity_write_reach(const ShardLogReach *reach)
 {
-	Relation	table = open_table(RowExclusiveLock);
+	ShardOwnTable table;
 
-	(void) update_rows(table, change_reach, reach);
-	table_close(table, NoLock);
+	shard_own_table_open(&table, COORDINATOR_TABLE, RowExclusiveLock);
+	(void) update_rows(&table, change_reach, reach);
+	shard_own_table_close(&table);
 }
 
 /* Is it the row of another database of this server, of which this one was made (CREATE DATABASE ... TEMPLATE)? */
 static bool
-is_of_neighbour(const Datum *values)
+is_of_neighbour(const ShardOwnTable *row)
 {
-	Oid			database = DatumGetObjectId(values[COORDINATOR_DATABASE - 1]);
+	Oid			database = DatumGetObjectId(row->values[COORDINATOR_DATABASE]);
 
-	return (uint64) DatumGetInt64(values[COORDINATOR_SYSTEM - 1]) == GetSystemIdentifier() &&
+	return (uint64) DatumGetInt64(row->values[COORDINATOR_SYSTEM]) == GetSystemIdentifier() &&
 		database != MyDatabaseId && SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
 }
 
@@ -600,30 +542,29 @@ is_of_neighbour(const Datum *values)
  * before stays as it is: it was about commits that this server, or the one whose copy it is, had received by then.
  * That of another database that is there is not taken over: it decides about its transactions itself.
  */
-static void
-take_over(Datum *values, bool *nulls, bool *replaces, const void *arg)
+static bool
+take_over(ShardOwnTable *row, const void *arg)
 {
 	const bool *all_received = arg;
 
-	if (!nulls[COORDINATOR_TAKEN_OVER_AT - 1] || is_of_neighbour(values))
-		return;
-	nulls[COORDINATOR_TAKEN_OVER_AT - 1] = false;
-	values[COORDINATOR_TAKEN_OVER_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(*all_received);
-	replaces[COORDINATOR_TAKEN_OVER_AT - 1] = replaces[COORDINATOR_COMPLETE - 1] = true;
+	if (!row->nulls[COORDINATOR_TAKEN_OVER_AT] || is_of_neighbour(row))
+		return false;
+	shard_own_table_set(row, COORDINATOR_TAKEN_OVER_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
+	shard_own_table_set(row, COORDINATOR_COMPLETE, BoolGetDatum(*all_received));
+	return true;
 }
 
 /* Notes that all commits of a predecessor are known. */
-static void
-mark_complete(Datum *values, bool *nulls, bool *replaces, const void *arg)
+static bool
+mark_complete(ShardOwnTable *row, const void *arg)
 {
 	const char *identity = arg;
 
-	if (nulls[COORDINATOR_TAKEN_OVER_AT - 1] || DatumGetBool(values[COORDINATOR_COMPLETE - 1]) ||
-		strcmp(TextDatumGetCString(values[COORDINATOR_IDENTITY - 1]), identity) != 0)
-		return;
-	values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(true);
-	replaces[COORDINATOR_COMPLETE - 1] = true;
+	if (row->nulls[COORDINATOR_TAKEN_OVER_AT] || DatumGetBool(row->values[COORDINATOR_COMPLETE]) ||
+		strcmp(shard_own_table_text(row, COORDINATOR_IDENTITY), identity) != 0)
+		return false;
+	shard_own_table_set(row, COORDINATOR_COMPLETE, BoolGetDatum(true));
+	return true;
 }
 
 /* ---------- SQL ---------- */
@@ -651,7 +592,7 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 {
 	char		identity[SHARD_IDENTITY_LEN + 1];
 	ShardLogReach reach;
-	Relation	table;
+	ShardOwnTable table;
 	bool		all_received = PG_GETARG_BOOL(0);
 
 	PreventCommandIfReadOnly("take_over_coordinator()");
@@ -661,13 +602,13 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	note_change(&replaced_by);
 	note_change(&changed_by);
 	shard_identity_store();
-	table = open_table(RowExclusiveLock);
+	shard_own_table_open(&table, COORDINATOR_TABLE, RowExclusiveLock);
 	reach = shard_identity_read_reach();
-	(void) update_rows(table, take_over, &all_received);
+	(void) update_rows(&table, take_over, &all_received);
 	make_random(identity);
-	insert_row(table, identity, &reach);
+	insert_row(&table, identity, &reach);
 	CommandCounterIncrement();
-	table_close(table, NoLock);
+	shard_own_table_close(&table);
 	PG_RETURN_TEXT_P(cstring_to_text(identity));
 }
 
@@ -676,7 +617,7 @@ Datum
 shardfdw_declare_commits_received(PG_FUNCTION_ARGS)
 {
 	char	   *identity;
-	Relation	table;
+	ShardOwnTable table;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
@@ -687,14 +628,14 @@ shardfdw_declare_commits_received(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("declare_commits_received()");
 	(void) shard_identity_lock(true);
 	note_change(&changed_by);
-	table = open_table(RowExclusiveLock);
-	if (update_rows(table, mark_complete, identity) == 0)
+	shard_own_table_open(&table, COORDINATOR_TABLE, RowExclusiveLock);
+	if (update_rows(&table, mark_complete, identity) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("\"%s\" is no predecessor of this coordinator of which commits may be missing", identity),
 				 errhint("recover_prepared_transactions() names those that have left something on nodes.")));
-	CacheInvalidateRelcache(table);
-	table_close(table, NoLock);
+	CacheInvalidateRelcache(table.rel);
+	shard_own_table_close(&table);
 	PG_RETURN_VOID();
 }
 

@@ -80,9 +80,6 @@ extern void shard_identity_invalidate(Oid relid);
 extern ShardLogReach shard_identity_read_reach(void);
 extern void shard_identity_write_reach(const ShardLogReach *reach);
 
-/* Has whoever made this version of a row committed, or is it the current transaction? */
-extern bool shard_identity_is_committed(HeapTuple tuple);
-
 /* Takes the lock for changing the identity or purging the log, until the end of the transaction. */
 extern bool shard_identity_lock(bool wait);
 

@@ -7,10 +7,19 @@
 
 #include "postgres.h"
 
-#include "storage/lockdefs.h"
-#include "utils/relcache.h"
+#include "access/table.h"
 
 /* As table_open().  Errors: undefined_table for an OID that no table has; core takes that for an error of its own. */
-extern Relation shard_open_table(Oid relid, LOCKMODE lockmode);
+static inline Relation
+shard_open_table(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel = try_table_open(relid, lockmode);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	return rel;
+}
 
 #endif

@@ -7,11 +7,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/moving.h"
-#include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
@@ -21,28 +17,15 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "own_lock.h"
-#include "own_schema.h"
+#include "own_table.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_hold_shards);
-
-/* Columns of shardfdw_internal.job that are read here. */
-enum
-{
-	JOB_ID = 1,
-	JOB_STATE = 3,
-	JOB_TABLES = 5,
-	JOB_SOURCE = 7,
-	JOB_TARGET,
-	JOB_PID = 11
-};
 
 /* The lock of a kind of job id. */
 static LOCKTAG
@@ -192,26 +175,16 @@ shard_moving_cut_over_asked(int64 id)
 	return is_asked(id, SHARD_LOCK_CUT_OVER_FREE) ? SHARD_CUT_OVER_FREE : SHARD_CUT_OVER_NONE;
 }
 
-Oid
-shard_moving_journal(void)
-{
-	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
-
-	return OidIsValid(nspid) ? get_relname_relid("job", nspid) : InvalidOid;
-}
-
 /* Is one of relids among the tables of a row of the journal? */
 static bool
-concerns(HeapTuple tuple, TupleDesc desc, const Oid *relids, int nrelids)
+concerns(const ShardOwnTable *job, const Oid *relids, int nrelids)
 {
-	bool		isnull;
-	Datum		value = heap_getattr(tuple, JOB_TABLES, desc, &isnull);
 	Datum	   *elems;
 	int			nelems;
 
-	if (isnull)
+	if (job->nulls[SHARD_JOB_TABLES])
 		return false;
-	deconstruct_array(DatumGetArrayTypeP(value), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
+	deconstruct_array(DatumGetArrayTypeP(job->values[SHARD_JOB_TABLES]), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
 	for (int i = 0; i < nelems; i++)
 	{
 		for (int j = 0; j < nrelids; j++)
@@ -225,12 +198,9 @@ concerns(HeapTuple tuple, TupleDesc desc, const Oid *relids, int nrelids)
 
 /* Does a column of a row of the journal have this name? */
 static bool
-is_named(HeapTuple tuple, int attno, TupleDesc desc, const char *name)
+is_named(const ShardOwnTable *job, AttrNumber column, const char *name)
 {
-	bool		isnull;
-	Datum		value = heap_getattr(tuple, attno, desc, &isnull);
-
-	return !isnull && strcmp(NameStr(*DatumGetName(value)), name) == 0;
+	return !job->nulls[column] && strcmp(NameStr(*DatumGetName(job->values[column])), name) == 0;
 }
 
 /* Which job is looked for: one that fits one of these. */
@@ -243,46 +213,35 @@ typedef struct JobSearch
 } JobSearch;
 
 static bool
-fits(HeapTuple tuple, TupleDesc desc, const JobSearch *search)
+fits(const ShardOwnTable *job, const JobSearch *search)
 {
-	bool		isnull;
-
-	if (concerns(tuple, desc, search->relids, search->nrelids))
+	if (concerns(job, search->relids, search->nrelids))
 		return true;
-	if (search->server && (is_named(tuple, JOB_SOURCE, desc, search->server) || is_named(tuple, JOB_TARGET, desc, search->server)))
+	if (search->server && (is_named(job, SHARD_JOB_SOURCE, search->server) || is_named(job, SHARD_JOB_TARGET, search->server)))
 		return true;
-	return search->pid != 0 && DatumGetInt32(heap_getattr(tuple, JOB_PID, desc, &isnull)) == search->pid;
+	return search->pid != 0 && DatumGetInt32(job->values[SHARD_JOB_PID]) == search->pid;
 }
 
 /* The number of such a job of another process that is at work; 0: there is none. */
 static int64
 find_running(const JobSearch *search)
 {
-	Oid			journal = shard_moving_journal();
-	Relation	rel;
-	Snapshot	snapshot;
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ShardOwnTable jobs;
 	int64		found = 0;
 
-	if (!OidIsValid(journal))
+	if (!OidIsValid(shard_own_relation(SHARD_JOB_TABLE, true)))
 		return 0;
-	rel = table_open(journal, AccessShareLock);
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
-	while (found == 0 && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_own_table_open(&jobs, SHARD_JOB_TABLE, AccessShareLock);
+	shard_own_table_begin(&jobs, NULL);
+	while (found == 0 && shard_own_table_next(&jobs))
 	{
-		TupleDesc	desc = RelationGetDescr(rel);
-		bool		isnull;
-		int64		id = DatumGetInt64(heap_getattr(tuple, JOB_ID, desc, &isnull));
-		char	   *state = TextDatumGetCString(heap_getattr(tuple, JOB_STATE, desc, &isnull));
+		int64		id = DatumGetInt64(jobs.values[SHARD_JOB_ID]);
 
-		if (strcmp(state, "running") == 0 && fits(tuple, desc, search) && shard_moving_is_running(id))
+		if (strcmp(shard_own_table_text(&jobs, SHARD_JOB_STATE), "running") == 0 && fits(&jobs, search) && shard_moving_is_running(id))
 			found = id;
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
+	shard_own_table_end(&jobs);
+	shard_own_table_close(&jobs);
 	return found;
 }
 

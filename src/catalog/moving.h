@@ -58,8 +58,28 @@ typedef enum ShardCutOver
 extern void shard_moving_ask_cut_over(int64 id, bool lock);
 extern ShardCutOver shard_moving_cut_over_asked(int64 id);
 
-/* The table of jobs. */
-extern Oid	shard_moving_journal(void);
+/* The journal of jobs, and its columns. */
+#define SHARD_JOB_TABLE "job"
+
+enum
+{
+	SHARD_JOB_ID = 1,
+	SHARD_JOB_KIND,
+	SHARD_JOB_STATE,
+	SHARD_JOB_STAGE,
+	SHARD_JOB_TABLES,
+	SHARD_JOB_NAMES,
+	SHARD_JOB_SOURCE,
+	SHARD_JOB_TARGET,
+	SHARD_JOB_MODE,
+	SHARD_JOB_ROLE,
+	SHARD_JOB_PID,
+	SHARD_JOB_WAITS_FOR = 19,
+	SHARD_JOB_SQLSTATE,
+	SHARD_JOB_MESSAGE,
+	SHARD_JOB_DETAIL,
+	SHARD_JOB_HINT
+};
 
 /*
  * Raises ERRCODE_OBJECT_IN_USE when a job of another process moves one of nrelids foreign

@@ -21,8 +21,8 @@
 #include "load/input/reject_table.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "own_schema.h"
 #include "own_sql.h"
+#include "own_table.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -126,20 +126,6 @@ check_insert(const char *sql)
 	shard_own_sql_end(&own);
 }
 
-static int64
-next_load(void)
-{
-	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, false);
-	Oid			seqid = get_relname_relid("load_id", nspid);
-
-	if (!OidIsValid(seqid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("sequence shardfdw_internal.load_id does not exist"),
-				 errhint("Run ALTER EXTENSION shardfdw UPDATE.")));
-	return nextval_internal(seqid, false);
-}
-
 ShardRejectTable *
 shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, int64 load)
 {
@@ -160,7 +146,7 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, in
 	table_close(rel, NoLock);
 
 	check_insert(table->insert_sql);
-	table->load = load != 0 ? load : next_load();
+	table->load = load != 0 ? load : nextval_internal(shard_own_relation("load_id", false), false);
 
 	table->batch_cxt = AllocSetContextCreate(cxt, "shardfdw rejected rows", ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < NCOLS; i++)

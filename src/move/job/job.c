@@ -14,13 +14,9 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/group.h"
 #include "catalog/moving.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "compat.h"
@@ -32,6 +28,7 @@
 #include "own_right.h"
 #include "own_schema.h"
 #include "own_sql.h"
+#include "own_table.h"
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
@@ -41,11 +38,8 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 #include "version.h"
 #include "wait_event.h"
@@ -60,27 +54,6 @@ PG_FUNCTION_INFO_V1(shardfdw_wait_move);
 PG_FUNCTION_INFO_V1(shardfdw_wait_job);
 PG_FUNCTION_INFO_V1(shardfdw_cancel_job);
 PG_FUNCTION_INFO_V1(shardfdw_cut_over);
-
-/* Columns of shardfdw_internal.job that are read here. */
-enum
-{
-	JOB_ID = 1,
-	JOB_KIND,
-	JOB_STATE,
-	JOB_STAGE,
-	JOB_TABLES,
-	JOB_NAMES,
-	JOB_SOURCE,
-	JOB_TARGET,
-	JOB_MODE,
-	JOB_ROLE,
-	JOB_PID,
-	JOB_WAITS_FOR = 19,
-	JOB_SQLSTATE,
-	JOB_MESSAGE,
-	JOB_DETAIL,
-	JOB_HINT
-};
 
 /* What a row says. */
 typedef struct JobRow
@@ -98,16 +71,6 @@ typedef struct JobRow
 	char	   *detail;
 	char	   *hint;
 } JobRow;
-
-static Oid
-find_relation(const char *name)
-{
-	Oid			relid = get_relname_relid(name, get_namespace_oid(SHARD_INTERNAL_SCHEMA, false));
-
-	if (!OidIsValid(relid))
-		elog(ERROR, "relation \"%s.%s\" does not exist", SHARD_INTERNAL_SCHEMA, name);
-	return relid;
-}
 
 /* job_is_running(id bigint) -> boolean */
 Datum
@@ -178,7 +141,7 @@ shard_job_link(const ShardJobArgs *args, char **plan)
 	*plan = pstrdup(link->plan);
 	/* another session may hold the lock of a number that it has made up */
 	do
-		id = nextval_internal(find_relation("job_id"), false);
+		id = nextval_internal(shard_own_relation("job_id", false), false);
 	while (!shard_moving_claim(id));
 	pg_atomic_write_u64(&link->number, id);
 	dsm_detach(segment);
@@ -288,53 +251,34 @@ shard_job_end(int64 id, const ErrorData *error)
 
 /* ---------- reading ---------- */
 
-static char *
-text_column(HeapTuple tuple, int attno, TupleDesc desc)
-{
-	bool		isnull;
-	Datum		value = heap_getattr(tuple, attno, desc, &isnull);
-
-	return isnull ? NULL : TextDatumGetCString(value);
-}
-
 /* The row of job id as it is now, whatever the transaction's snapshot; false when there is none. */
 static bool
 read_row(int64 id, JobRow *row)
 {
-	Relation	rel = table_open(shard_moving_journal(), AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	ShardOwnTable jobs;
 	bool		found;
 
-	ScanKeyInit(&key, JOB_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
-	scan = systable_beginscan(rel, find_relation("job_pkey"), true, snapshot, 1, &key);
-	tuple = systable_getnext(scan);
-	found = HeapTupleIsValid(tuple);
+	shard_own_table_open(&jobs, SHARD_JOB_TABLE, AccessShareLock);
+	shard_own_table_key(&jobs, SHARD_JOB_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	shard_own_table_begin(&jobs, NULL);
+	found = shard_own_table_next(&jobs);
 	if (found)
 	{
-		TupleDesc	desc = RelationGetDescr(rel);
-		Datum		source;
-		bool		isnull;
-
-		row->kind = text_column(tuple, JOB_KIND, desc);
-		row->state = text_column(tuple, JOB_STATE, desc);
-		row->stage = text_column(tuple, JOB_STAGE, desc);
-		source = heap_getattr(tuple, JOB_SOURCE, desc, &isnull);
-		row->source = isnull ? NULL : pstrdup(NameStr(*DatumGetName(source)));
-		row->mode = text_column(tuple, JOB_MODE, desc);
-		row->role = pstrdup(NameStr(*DatumGetName(heap_getattr(tuple, JOB_ROLE, desc, &isnull))));
-		row->pid = DatumGetInt32(heap_getattr(tuple, JOB_PID, desc, &isnull));
-		row->waits_for = text_column(tuple, JOB_WAITS_FOR, desc);
-		row->sqlstate = text_column(tuple, JOB_SQLSTATE, desc);
-		row->message = text_column(tuple, JOB_MESSAGE, desc);
-		row->detail = text_column(tuple, JOB_DETAIL, desc);
-		row->hint = text_column(tuple, JOB_HINT, desc);
+		row->kind = shard_own_table_text(&jobs, SHARD_JOB_KIND);
+		row->state = shard_own_table_text(&jobs, SHARD_JOB_STATE);
+		row->stage = shard_own_table_text(&jobs, SHARD_JOB_STAGE);
+		row->source = shard_own_table_name(&jobs, SHARD_JOB_SOURCE);
+		row->mode = shard_own_table_text(&jobs, SHARD_JOB_MODE);
+		row->role = shard_own_table_name(&jobs, SHARD_JOB_ROLE);
+		row->pid = DatumGetInt32(jobs.values[SHARD_JOB_PID]);
+		row->waits_for = shard_own_table_text(&jobs, SHARD_JOB_WAITS_FOR);
+		row->sqlstate = shard_own_table_text(&jobs, SHARD_JOB_SQLSTATE);
+		row->message = shard_own_table_text(&jobs, SHARD_JOB_MESSAGE);
+		row->detail = shard_own_table_text(&jobs, SHARD_JOB_DETAIL);
+		row->hint = shard_own_table_text(&jobs, SHARD_JOB_HINT);
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
+	shard_own_table_end(&jobs);
+	shard_own_table_close(&jobs);
 	return found;
 }
 
