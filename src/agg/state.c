@@ -18,10 +18,10 @@
 #include "postgres.h"
 
 #include "agg/state.h"
+#include "byte_order.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
 #include "libpq/pqformat.h"
-#include "port/pg_bswap.h"
 
 /* Binary form of numeric: a header of four int16, then digits to base 10000 */
 #define WIRE_HEADER_BYTES	8
@@ -50,42 +50,15 @@ malformed_sum(void)
 			 errmsg("node returned a malformed partial aggregate")));
 }
 
-static uint16
-get_uint16(const char *p)
-{
-	uint16		n16;
-
-	memcpy(&n16, p, sizeof(n16));
-	return pg_ntoh16(n16);
-}
-
-static uint32
-get_uint32(const char *p)
-{
-	uint32		n32;
-
-	memcpy(&n32, p, sizeof(n32));
-	return pg_ntoh32(n32);
-}
-
-static uint64
-get_uint64(const char *p)
-{
-	uint64		n64;
-
-	memcpy(&n64, p, sizeof(n64));
-	return pg_ntoh64(n64);
-}
-
 static void
 wire_parse(const char *data, int len, WireNumeric *num)
 {
 	if (len < WIRE_HEADER_BYTES)
 		malformed_sum();
-	num->ndigits = get_uint16(data);
-	num->weight = (int16) get_uint16(data + 2);
-	num->sign = get_uint16(data + 4);
-	num->dscale = get_uint16(data + 6);
+	num->ndigits = shard_get_uint16(data);
+	num->weight = (int16) shard_get_uint16(data + 2);
+	num->sign = shard_get_uint16(data + 4);
+	num->dscale = shard_get_uint16(data + 6);
 	num->digits = data + WIRE_HEADER_BYTES;
 
 	if (len != WIRE_HEADER_BYTES + 2 * num->ndigits || num->dscale > WIRE_MAX_DSCALE)
@@ -105,7 +78,7 @@ wire_parse(const char *data, int len, WireNumeric *num)
 	}
 	for (int i = 0; i < num->ndigits; i++)
 	{
-		if (get_uint16(num->digits + 2 * i) >= WIRE_BASE)
+		if (shard_get_uint16(num->digits + 2 * i) >= WIRE_BASE)
 			malformed_sum();
 	}
 }
@@ -133,7 +106,7 @@ put_int128(StringInfo buf, const WireNumeric *num)
 
 	for (int i = 0; i <= num->weight; i++)
 	{
-		uint64		carry = i < num->ndigits ? get_uint16(num->digits + 2 * i) : 0;
+		uint64		carry = i < num->ndigits ? shard_get_uint16(num->digits + 2 * i) : 0;
 
 		for (int k = 0; k < 4; k++)
 		{
@@ -336,9 +309,9 @@ shard_state_interval_sum(int64 count, const char *sum, int sumlen)
 		malformed_sum();
 	if (sumlen >= 0)
 	{
-		time = (int64) get_uint64(sum);
-		day = (int32) get_uint32(sum + 8);
-		month = (int32) get_uint32(sum + 12);
+		time = (int64) shard_get_uint64(sum);
+		day = (int32) shard_get_uint32(sum + 8);
+		month = (int32) shard_get_uint32(sum + 12);
 
 		/* infinities have the extreme value in every field (17 and later) */
 		if (time == PG_INT64_MAX && day == PG_INT32_MAX && month == PG_INT32_MAX)

@@ -16,11 +16,11 @@
 
 #include "access/tupmacs.h"
 #include "agg/state.h"
+#include "byte_order.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
 #include "mb/pg_wchar.h"
-#include "port/pg_bswap.h"
 #include "utils/array.h"
 #include "utils/date.h"
 #include "utils/fmgroids.h"
@@ -69,28 +69,19 @@ read_bytes(StateReader *reader, int64 len)
 static uint32
 read_uint32(StateReader *reader)
 {
-	uint32		n32;
-
-	memcpy(&n32, read_bytes(reader, sizeof(n32)), sizeof(n32));
-	return pg_ntoh32(n32);
+	return shard_get_uint32(read_bytes(reader, sizeof(uint32)));
 }
 
 static uint16
 read_uint16(StateReader *reader)
 {
-	uint16		n16;
-
-	memcpy(&n16, read_bytes(reader, sizeof(n16)), sizeof(n16));
-	return pg_ntoh16(n16);
+	return shard_get_uint16(read_bytes(reader, sizeof(uint16)));
 }
 
 static int64
 read_int64(StateReader *reader)
 {
-	uint64		n64;
-
-	memcpy(&n64, read_bytes(reader, sizeof(n64)), sizeof(n64));
-	return (int64) pg_ntoh64(n64);
+	return (int64) shard_get_uint64(read_bytes(reader, sizeof(int64)));
 }
 
 /* A number of values. */

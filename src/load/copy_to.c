@@ -26,6 +26,7 @@
 
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "byte_order.h"
 #include "catalog/namespace.h"
 #include "compat.h"
 #include "copies/copies_read.h"
@@ -40,7 +41,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_relation.h"
-#include "port/pg_bswap.h"
 #include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
@@ -305,8 +305,7 @@ forward_binary(CopyRun *run, CopySource *source, const char *data, int len)
 
 		if (len < BINARY_HEADER_BYTES || memcmp(data, binary_header, 15) != 0)
 			violation(run, source, "no header of the binary COPY format");
-		memcpy(&extension, data + 15, sizeof(extension));
-		extension = pg_ntoh32(extension);
+		extension = shard_get_uint32(data + 15);
 		if (extension > (uint32) (len - BINARY_HEADER_BYTES))
 			violation(run, source, "header of the binary COPY format is longer than its message");
 		data += BINARY_HEADER_BYTES + extension;

@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "agg/state.h"
+#include "byte_order.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
@@ -28,7 +29,6 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
-#include "port/pg_bswap.h"
 #include "tuple/decode.h"
 #include "tuple/text_form.h"
 #include "tuple/type_io.h"
@@ -317,33 +317,6 @@ check_length(int len, int expected)
 		malformed_field(len);
 }
 
-static inline uint16
-load16(const char *p)
-{
-	uint16		n16;
-
-	memcpy(&n16, p, sizeof(n16));
-	return pg_ntoh16(n16);
-}
-
-static inline uint32
-load32(const char *p)
-{
-	uint32		n32;
-
-	memcpy(&n32, p, sizeof(n32));
-	return pg_ntoh32(n32);
-}
-
-static inline uint64
-load64(const char *p)
-{
-	uint64		n64;
-
-	memcpy(&n64, p, sizeof(n64));
-	return pg_ntoh64(n64);
-}
-
 /*
  * Raises when the bytes are not text in the database's encoding.  ASCII
  * without NUL is valid in every server encoding and is tested eight bytes at a
@@ -414,7 +387,7 @@ decode_date(const char *value, int len)
 	DateADT		date;
 
 	check_length(len, 4);
-	date = (DateADT) load32(value);
+	date = (DateADT) shard_get_uint32(value);
 	if (!DATE_NOT_FINITE(date) && !IS_VALID_DATE(date))
 		out_of_range("date");
 	return DateADTGetDatum(date);
@@ -426,7 +399,7 @@ decode_time(const char *value, int len)
 	TimeADT		time;
 
 	check_length(len, 8);
-	time = (TimeADT) load64(value);
+	time = (TimeADT) shard_get_uint64(value);
 	if (time < 0 || time > USECS_PER_DAY)
 		out_of_range("time");
 	return TimeADTGetDatum(time);
@@ -438,7 +411,7 @@ decode_timestamp(const char *value, int len)
 	Timestamp	timestamp;
 
 	check_length(len, 8);
-	timestamp = (Timestamp) load64(value);
+	timestamp = (Timestamp) shard_get_uint64(value);
 	if (!TIMESTAMP_NOT_FINITE(timestamp) && !IS_VALID_TIMESTAMP(timestamp))
 		out_of_range("timestamp");
 	return TimestampGetDatum(timestamp);
@@ -454,7 +427,7 @@ decode_float4(const char *value, int len)
 	}			swap;
 
 	check_length(len, 4);
-	swap.bits = load32(value);
+	swap.bits = shard_get_uint32(value);
 	return Float4GetDatum(swap.number);
 }
 
@@ -468,7 +441,7 @@ decode_float8(const char *value, int len)
 	}			swap;
 
 	check_length(len, 8);
-	swap.bits = load64(value);
+	swap.bits = shard_get_uint64(value);
 	return Float8GetDatum(swap.number);
 }
 
@@ -522,7 +495,7 @@ static void
 decode_ctid(const char *value, int len, ItemPointer tid)
 {
 	check_length(len, 6);
-	ItemPointerSet(tid, load32(value), load16(value + 4));
+	ItemPointerSet(tid, shard_get_uint32(value), shard_get_uint16(value + 4));
 }
 
 /* Count and sums to a serialized state. */
@@ -535,7 +508,7 @@ decode_state(DecodeColumn *column, const ShardRow *row)
 	int64		count;
 
 	check_length(row->lens[column->colno], 8);
-	count = (int64) load64(row->values[column->colno]);
+	count = (int64) shard_get_uint64(row->values[column->colno]);
 	for (int i = 1; i < remote_columns(column->op); i++)
 	{
 		sums[i - 1].data = row->values[column->colno + i];
@@ -571,19 +544,19 @@ decode_field(ShardDecoder *decoder, DecodeColumn *column, const ShardRow *row,
 			return CharGetDatum(value[0]);
 		case OP_INT2:
 			check_length(len, 2);
-			return Int16GetDatum((int16) load16(value));
+			return Int16GetDatum((int16) shard_get_uint16(value));
 		case OP_INT4:
 			check_length(len, 4);
-			return Int32GetDatum((int32) load32(value));
+			return Int32GetDatum((int32) shard_get_uint32(value));
 		case OP_INT8:
 			check_length(len, 8);
-			return Int64GetDatum((int64) load64(value));
+			return Int64GetDatum((int64) shard_get_uint64(value));
 		case OP_UINT4:
 			check_length(len, 4);
-			return UInt32GetDatum(load32(value));
+			return UInt32GetDatum(shard_get_uint32(value));
 		case OP_UINT8:
 			check_length(len, 8);
-			return UInt64GetDatum(load64(value));
+			return UInt64GetDatum(shard_get_uint64(value));
 		case OP_FLOAT4:
 			return decode_float4(value, len);
 		case OP_FLOAT8:

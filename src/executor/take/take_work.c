@@ -4,10 +4,10 @@
  */
 #include "postgres.h"
 
+#include "byte_order.h"
 #include "executor/instrument.h"
 #include "executor/scan/statement_alone.h"
 #include "executor/take/take_private.h"
-#include "port/pg_bswap.h"
 #include "remote/run/autocommit.h"
 #include "remote/run/command.h"
 #include "storage/lockdefs.h"
@@ -201,12 +201,9 @@ count_changed(ShardTakeState *state, int64 nchanged)
 static int64
 int8_of(const ShardRow *row, int colno)
 {
-	uint64		value;
-
-	if (row->lens[colno] != sizeof(value))
+	if (row->lens[colno] != sizeof(int64))
 		elog(ERROR, "a node has returned a count of %d bytes", row->lens[colno]);
-	memcpy(&value, row->values[colno], sizeof(value));
-	return (int64) pg_ntoh64(value);
+	return (int64) shard_get_uint64(row->values[colno]);
 }
 
 ShardClaimRow
@@ -276,16 +273,12 @@ static void
 take_locked_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 {
 	ShardTakeWork  *work = list_nth((List *) arg, i);
-	uint32		block;
-	uint16		offset;
 	ShardTakeCandidate	key = {.shardno = work->shardno};
 	ShardTakeCandidate  *candidate;
 
-	if (row->lens[0] != sizeof(block) + sizeof(offset))
+	if (row->lens[0] != sizeof(uint32) + sizeof(uint16))
 		elog(ERROR, "a node has returned a ctid of %d bytes", row->lens[0]);
-	memcpy(&block, row->values[0], sizeof(block));
-	memcpy(&offset, row->values[0] + sizeof(block), sizeof(offset));
-	ItemPointerSet(&key.ctid, pg_ntoh32(block), pg_ntoh16(offset));
+	ItemPointerSet(&key.ctid, shard_get_uint32(row->values[0]), shard_get_uint16(row->values[0] + sizeof(uint32)));
 	candidate = shard_take_candidates_find(work->candidates, &key);
 	if (candidate == NULL)
 		elog(ERROR, "a node has locked a row that was not asked for");

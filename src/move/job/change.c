@@ -8,8 +8,8 @@
  */
 #include "postgres.h"
 
+#include "byte_order.h"
 #include "move/job/change.h"
-#include "port/pg_bswap.h"
 
 /* What is left of a message; ok is false once it was too short. */
 typedef struct Cursor
@@ -46,33 +46,24 @@ static int
 take_int16(Cursor *cursor)
 {
 	const char *data = take(cursor, 2);
-	uint16		value = 0;
 
-	if (data)
-		memcpy(&value, data, sizeof(value));
-	return (int16) pg_ntoh16(value);
+	return data ? (int16) shard_get_uint16(data) : 0;
 }
 
 static uint32
 take_int32(Cursor *cursor)
 {
 	const char *data = take(cursor, 4);
-	uint32		value = 0;
 
-	if (data)
-		memcpy(&value, data, sizeof(value));
-	return pg_ntoh32(value);
+	return data ? shard_get_uint32(data) : 0;
 }
 
 static uint64
 take_int64(Cursor *cursor)
 {
 	const char *data = take(cursor, 8);
-	uint64		value = 0;
 
-	if (data)
-		memcpy(&value, data, sizeof(value));
-	return pg_ntoh64(value);
+	return data ? shard_get_uint64(data) : 0;
 }
 
 static const char *

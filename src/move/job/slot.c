@@ -8,12 +8,12 @@
  */
 #include "postgres.h"
 
+#include "byte_order.h"
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
 #include "move/job/link.h"
 #include "move/job/slot.h"
 #include "nodes/value.h"
-#include "port/pg_bswap.h"
 #include "remote/wire/error.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -108,20 +108,11 @@ shard_slot_stream(ShardSlot *slot, const List *publications, const char *options
 	shard_slot_tell(slot, true);
 }
 
-static uint64
-read_int64(const char *data)
-{
-	uint64		value;
-
-	memcpy(&value, data, sizeof(value));
-	return pg_ntoh64(value);
-}
-
 /* Takes note of what comes without a change. */
 static void
 take_keepalive(ShardSlot *slot)
 {
-	XLogRecPtr	end = read_int64(slot->message + 1);
+	XLogRecPtr	end = shard_get_uint64(slot->message + 1);
 
 	slot->received = Max(slot->received, end);
 	slot->written = Max(slot->written, end);
@@ -150,8 +141,8 @@ shard_slot_next(ShardSlot *slot, const char **data, int *len)
 		}
 		if (slot->message[0] == 'w' && *len >= DATA_HEADER)
 		{
-			slot->received = Max(slot->received, read_int64(slot->message + 1));
-			slot->written = Max(slot->written, read_int64(slot->message + 9));
+			slot->received = Max(slot->received, shard_get_uint64(slot->message + 1));
+			slot->written = Max(slot->written, shard_get_uint64(slot->message + 9));
 			*data = slot->message + DATA_HEADER;
 			*len -= DATA_HEADER;
 			return true;

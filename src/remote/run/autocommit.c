@@ -18,10 +18,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "byte_order.h"
 #include "fault.h"
 #include "flush_commit.h"
 #include "miscadmin.h"
-#include "port/pg_bswap.h"
 #include "remote/pool/pool.h"
 #include "remote/run/autocommit.h"
 #include "remote/wire/connection_private.h"
@@ -313,12 +313,10 @@ static int64
 number_of(const ShardAutocommitRows *rows, int colno)
 {
 	PGresult   *res = rows->nresults == 1 ? rows->results[0] : NULL;
-	uint64		value;
 
-	if (res == NULL || PQgetlength(res, 0, colno) != sizeof(value))
+	if (res == NULL || PQgetlength(res, 0, colno) != sizeof(int64))
 		return -1;
-	memcpy(&value, PQgetvalue(res, 0, colno), sizeof(value));
-	return (int64) pg_ntoh64(value);
+	return (int64) shard_get_uint64(PQgetvalue(res, 0, colno));
 }
 
 static bool

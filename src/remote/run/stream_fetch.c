@@ -28,7 +28,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "port/pg_bswap.h"
+#include "byte_order.h"
 #include "remote/run/stream_private.h"
 #include "remote/wire/answer.h"
 #include "remote/wire/comment.h"
@@ -230,24 +230,6 @@ violation(ShardStream *stream, const char *what)
 	shard_error_protocol(stream->conn, stream->spec.label, what);
 }
 
-static inline uint32
-get_uint32(const char *p)
-{
-	uint32		value;
-
-	memcpy(&value, p, sizeof(value));
-	return pg_ntoh32(value);
-}
-
-static inline int16
-get_int16(const char *p)
-{
-	uint16		value;
-
-	memcpy(&value, p, sizeof(value));
-	return (int16) pg_ntoh16(value);
-}
-
 /* Checks the header of the binary format; the cursor stands behind it afterwards. */
 static void
 parse_header(ShardStream *stream)
@@ -257,9 +239,9 @@ parse_header(ShardStream *stream)
 
 	if (stream->message_len < HEADER_BYTES || memcmp(p, signature, sizeof(signature)) != 0)
 		violation(stream, "no header of the binary COPY format");
-	if ((get_uint32(p + 11) & 0xffff0000) != 0)
+	if ((shard_get_uint32(p + 11) & 0xffff0000) != 0)
 		violation(stream, "flags of the binary COPY format are not known");
-	extension = get_uint32(p + 15);
+	extension = shard_get_uint32(p + 15);
 	if (extension > (uint32) (stream->message_len - HEADER_BYTES))
 		violation(stream, "header of the binary COPY format is longer than its message");
 	stream->cursor = HEADER_BYTES + (int) extension;
@@ -279,7 +261,7 @@ parse_row(ShardStream *stream, const char **p, const char *end, bool *trailer)
 
 	if (end - c < 2)
 		return "row is too short";
-	nfields = get_int16(c);
+	nfields = (int16) shard_get_uint16(c);
 	c += 2;
 	*trailer = nfields == -1;
 	if (*trailer)
@@ -295,7 +277,7 @@ parse_row(ShardStream *stream, const char **p, const char *end, bool *trailer)
 
 		if (end - c < 4)
 			return "row is too short";
-		len = (int32) get_uint32(c);
+		len = (int32) shard_get_uint32(c);
 		c += 4;
 		if (len < -1 || len > end - c)
 			return "length of a column does not fit into its row";
