@@ -14,12 +14,27 @@
 
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
+#include "utils/lsyscache.h"
+
 #define SHARD_HOME_TABLE "shardfdw_home"
 
-/* The schema of a table, if it has a home; else InvalidOid.  Cost: two syscache look-ups. */
-extern Oid	shard_home_of(Oid relid);
+/* The table SHARD_HOME_TABLE of a schema, or InvalidOid. */
+static inline Oid
+shard_home_table(Oid namespace)
+{
+	Oid			relid = get_relname_relid(SHARD_HOME_TABLE, namespace);
 
-/* The same of a schema: its table SHARD_HOME_TABLE, or InvalidOid. */
-extern Oid	shard_home_table(Oid namespace);
+	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? relid : InvalidOid;
+}
+
+/* The schema of a table, if it has a home; else InvalidOid.  Cost: two syscache look-ups. */
+static inline Oid
+shard_home_of(Oid relid)
+{
+	Oid			namespace = get_rel_namespace(relid);
+
+	return OidIsValid(shard_home_table(namespace)) ? namespace : InvalidOid;
+}
 
 #endif

@@ -21,6 +21,9 @@
 
 #include "access/table.h"
 #include "catalog/route.h"
+#include "compat.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
@@ -29,9 +32,13 @@
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "partitioning/partprune.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/ruleutils.h"
 
 #define PIN_TRIES 10
 
@@ -455,14 +462,9 @@ shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1, Oid eqop, Oid c
 		op_in_opfamily(eqop, key->partopfamily[keyno]) &&
 		key->partcollation[keyno] == collation)
 	{
-		Node	   *keyexpr = key_expression(key, keyno);
-		Node	   *expr = expr_varno1;
+		Node	   *keyexpr = shard_route_strip_relabel(key_expression(key, keyno));
+		Node	   *expr = shard_route_strip_relabel(expr_varno1);
 
-		/* varchar columns come with a RelabelType that the key may have too */
-		while (expr && IsA(expr, RelabelType))
-			expr = (Node *) ((RelabelType *) expr)->arg;
-		while (keyexpr && IsA(keyexpr, RelabelType))
-			keyexpr = (Node *) ((RelabelType *) keyexpr)->arg;
 
 		/* varnullingrels and syntactic numbers of a Var do not count here */
 		if (expr && keyexpr && IsA(expr, Var) && IsA(keyexpr, Var))
@@ -484,4 +486,63 @@ shard_route_nkeys(Oid relid)
 
 	table_close(parent, NoLock);
 	return nkeys;
+}
+
+/* May the user see the key of a row of rel that is not stored?  As in core. */
+static bool
+may_see_key(Relation rel)
+{
+	PartitionKey key = RelationGetPartitionKey(rel);
+	Oid			relid = RelationGetRelid(rel);
+
+	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		return false;
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+		return true;
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		if (key->partattrs[i] == InvalidAttrNumber ||
+			pg_attribute_aclcheck(relid, key->partattrs[i], GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+			return false;
+	}
+	return true;
+}
+
+/* "(a, b) = (1, x)" of the key values, as core shows them. */
+static char *
+describe_key(Relation rel, const Datum *values, const bool *isnull)
+{
+	PartitionKey key = RelationGetPartitionKey(rel);
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "(%s) = (", pg_get_partkeydef_columns(RelationGetRelid(rel), true));
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		Oid			output;
+		bool		is_varlena;
+		char	   *value = "null";
+		int			len;
+
+		if (!isnull[i])
+		{
+			getTypeOutputInfo(get_partition_col_typid(key, i), &output, &is_varlena);
+			value = OidOutputFunctionCall(output, values[i]);
+		}
+		len = pg_mbcliplen(value, strlen(value), 64);
+		appendStringInfo(&buf, "%s%.*s%s", i > 0 ? ", " : "", len, value, value[len] != '\0' ? "..." : "");
+	}
+	appendStringInfoChar(&buf, ')');
+	return buf.data;
+}
+
+void
+shard_route_raise_no_shard(Relation rel, const Datum *values, const bool *isnull)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CHECK_VIOLATION),
+			 errmsg("no partition of relation \"%s\" found for row", RelationGetRelationName(rel)),
+			 may_see_key(rel) ?
+			 errdetail("Partition key of the failing row contains %s.", describe_key(rel, values, isnull)) : 0,
+			 errtable(rel)));
 }

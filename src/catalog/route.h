@@ -11,6 +11,7 @@
 #include "catalog/shard_map.h"
 #include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
 #include "partitioning/partdefs.h"
 #include "utils/relcache.h"
 
@@ -89,5 +90,17 @@ extern int	shard_route_key(Relation parent, PartitionDesc partdesc,
 extern bool shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1,
 									Oid eqop, Oid collation);
 extern int	shard_route_nkeys(Oid relid);
+
+/* Raises the error of a row for whose key rel has no shard. */
+extern void shard_route_raise_no_shard(Relation rel, const Datum *values, const bool *isnull) __attribute__((noreturn));
+
+/* expr without changes of its type's name: varchar columns come with a RelabelType that the key may have, too. */
+static inline void *
+shard_route_strip_relabel(const void *expr)
+{
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((const RelabelType *) expr)->arg;
+	return unconstify(void *, expr);
+}
 
 #endif

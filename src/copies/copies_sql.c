@@ -20,6 +20,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_operator.h"
+#include "catalog/qualified.h"
 #include "common/md5.h"
 #include "compat.h"
 #include "copies/copies_sql.h"
@@ -58,16 +59,10 @@ equality(Oid opclass)
 	Oid			family = get_opclass_family(opclass);
 	Oid			type = get_opclass_input_type(opclass);
 	Oid			operator = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
-	Form_pg_operator form;
-	const char *result;
 
-	if (!HeapTupleIsValid(tuple))
+	if (!OidIsValid(operator))
 		elog(ERROR, "operator class %u has no equality", opclass);
-	form = (Form_pg_operator) GETSTRUCT(tuple);
-	result = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
-	ReleaseSysCache(tuple);
-	return result;
+	return shard_qualified_operator(operator);
 }
 
 static const char *

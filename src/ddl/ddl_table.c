@@ -365,14 +365,6 @@ shard_ddl_table_named(List *names, int ntail)
 	return RangeVarGetRelid(makeRangeVarFromNameList(kept), NoLock, true);
 }
 
-/* Callback of the look-up: raises before waiting for the lock if the user does not own the table. */
-static void
-check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
-{
-	if (OidIsValid(relid) && !shard_class_ownercheck(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), relation->relname);
-}
-
 ShardDdlTable *
 shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
 {
@@ -386,7 +378,7 @@ shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
 		return NULL;
 
 	/* plain tables, too: one may have become a reference table when the lock is granted */
-	relid = RangeVarGetRelidExtended(relation, lockmode, RVR_MISSING_OK, check_owner, NULL);
+	relid = RangeVarGetRelidExtended(relation, lockmode, RVR_MISSING_OK, RangeVarCallbackOwnsRelation, NULL);
 	return shard_ddl_table(relid);
 }
 

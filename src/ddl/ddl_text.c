@@ -22,6 +22,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "catalog/qualified.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/ddl_text.h"
@@ -208,8 +209,7 @@ shard_ddl_text_constraint(Oid constraint)
 
 	/* the text before the definition is known exactly, so it can be cut off */
 	prefix = psprintf("ALTER TABLE %s ADD CONSTRAINT %s ",
-					  quote_qualified_identifier(get_namespace_name(get_rel_namespace(form->conrelid)),
-												 get_rel_name(form->conrelid)),
+					  shard_qualified_relation(form->conrelid),
 					  quote_identifier(NameStr(form->conname)));
 	ReleaseSysCache(tuple);
 	if (strncmp(definition, prefix, strlen(prefix)) != 0)
@@ -244,7 +244,7 @@ shard_ddl_text_index(Oid index)
 	prefix = psprintf("CREATE %sINDEX %s ON %s%s USING ", is_unique ? "UNIQUE " : "",
 					  quote_identifier(get_rel_name(index)),
 					  get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? "ONLY " : "",
-					  quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)));
+					  shard_qualified_relation(relid));
 	if (strncmp(definition, prefix, strlen(prefix)) != 0)
 		elog(ERROR, "unexpected definition of index \"%s\": %s", get_rel_name(index), definition);
 	return definition + strlen(prefix);

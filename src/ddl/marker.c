@@ -32,6 +32,7 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "commands/tablecmds.h"
 #include "compat.h"
 #include "ddl/marker.h"
 #include "ddl/marker_level.h"
@@ -165,14 +166,6 @@ hide_markers(Oid parent)
 	return markers;
 }
 
-/* Callback of the look-up: as in core, raises before waiting for the lock if the user does not own the table. */
-static void
-check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
-{
-	if (OidIsValid(relid) && !shard_class_ownercheck(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), relation->relname);
-}
-
 /* Looks the parent up and locks it in one step: another table may get the name during the wait for the lock. */
 static Oid
 lock_parent(RangeVar *parent, LOCKMODE lockmode)
@@ -182,7 +175,7 @@ lock_parent(RangeVar *parent, LOCKMODE lockmode)
 	/* core raises the error for something that is not a partitioned table */
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return InvalidOid;
-	relid = RangeVarGetRelidExtended(parent, lockmode, RVR_MISSING_OK, check_owner, NULL);
+	relid = RangeVarGetRelidExtended(parent, lockmode, RVR_MISSING_OK, RangeVarCallbackOwnsRelation, NULL);
 	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? relid : InvalidOid;
 }
 
@@ -221,7 +214,7 @@ shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition)
 	*parent = lock_parent(stmt->relation, ShareUpdateExclusiveLock);
 	if (!OidIsValid(*parent))
 		return false;
-	*partition = RangeVarGetRelidExtended(name, AccessExclusiveLock, RVR_MISSING_OK, check_owner, NULL);
+	*partition = RangeVarGetRelidExtended(name, AccessExclusiveLock, RVR_MISSING_OK, RangeVarCallbackOwnsRelation, NULL);
 	if (!OidIsValid(*partition))
 		return false;
 	relkind = get_rel_relkind(*partition);

@@ -25,6 +25,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/qualified.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/ddl_here.h"
@@ -131,8 +132,7 @@ make_text(Relation parent, Relation partition, Relation index)
 {
 	Oid			constraint = get_index_constraint(RelationGetRelid(index));
 	const char *only = partition->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "ONLY " : "";
-	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(partition)),
-												  RelationGetRelationName(partition));
+	const char *name = shard_qualified_relation(RelationGetRelid(partition));
 	int			nestlevel = shard_print_settings_begin();
 	char	   *text;
 

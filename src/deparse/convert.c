@@ -489,3 +489,15 @@ shard_select_prune_clause(ShardSelect *select, Node *clause)
 	cxt.for_pruning = true;
 	return convert_mutator(clause, &cxt);
 }
+
+Expr *
+shard_convert_coalesce(Expr *first, Expr *second)
+{
+	CoalesceExpr *expr = makeNode(CoalesceExpr);
+
+	expr->coalescetype = exprType((Node *) first);
+	expr->coalescecollid = exprCollation((Node *) first);
+	expr->args = list_make2(first, second);
+	expr->location = -1;
+	return (Expr *) expr;
+}

@@ -40,4 +40,7 @@ extern Expr *shard_convert_text(Expr *expr, Oid type);
 /* expr, without columns: a constant as it is, anything else as a parameter. */
 extern Node *shard_convert_value(ShardSelect *select, Node *expr);
 
+/* coalesce(first, second), of the type and collation of the first. */
+extern Expr *shard_convert_coalesce(Expr *first, Expr *second);
+
 #endif

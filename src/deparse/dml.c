@@ -14,6 +14,7 @@
 #include "catalog/option.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
+#include "catalog/qualified.h"
 #include "catalog/shard_map.h"
 #include "deparse/dml.h"
 #include "lib/stringinfo.h"
@@ -245,9 +246,7 @@ append_key_condition(StringInfo buf, Oid relid, AttrNumber attno, int paramno)
 		elog(ERROR, "cache lookup failed for operator %u", operator);
 	form = (Form_pg_operator) GETSTRUCT(tuple);
 	param = IsPolymorphicType(form->oprright) || form->oprright == RECORDOID ? type : form->oprright;
-	appendStringInfo(buf, "%s OPERATOR(%s.%s) ($%d)::%s", quoted_column(relid, attno),
-					 quote_identifier(get_namespace_name(form->oprnamespace)),
-					 NameStr(form->oprname), paramno,
+	appendStringInfo(buf, "%s %s ($%d)::%s", quoted_column(relid, attno), shard_qualified_operator(operator), paramno,
 					 shard_type_io_cast_name(type));
 	/* the value's text is that of its own type, which the operator's type may not read (regclass, oid) */
 	if (param != type)

@@ -41,6 +41,7 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
+#include "deparse/convert.h"
 #include "deparse/partial_agg.h"
 #include "deparse/select.h"
 #include "deparse/shippable/partial_kind.h"
@@ -86,18 +87,6 @@ make_count(const Aggref *agg, Expr *arg)
 	return (Expr *) count;
 }
 
-/* coalesce(expr, zero) */
-static Expr *
-make_coalesce(Expr *expr, Const *zero)
-{
-	CoalesceExpr *result = makeNode(CoalesceExpr);
-
-	result->coalescetype = exprType((Node *) expr);
-	result->args = list_make2(expr, zero);
-	result->location = -1;
-	return (Expr *) result;
-}
-
 static Expr *
 make_array(Oid array_type, Oid element_type, List *elements)
 {
@@ -117,7 +106,7 @@ make_cast(Oid funcid, Oid resulttype, Expr *arg)
 								 COERCE_EXPLICIT_CAST);
 }
 
-static Const *
+static Expr *
 make_zero(Oid type)
 {
 	Interval   *interval;
@@ -125,14 +114,14 @@ make_zero(Oid type)
 	switch (type)
 	{
 		case INT8OID:
-			return makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0),
+			return (Expr *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0),
 							 false, FLOAT8PASSBYVAL);
 		case FLOAT8OID:
-			return makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(0.0),
+			return (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(0.0),
 							 false, FLOAT8PASSBYVAL);
 		case INTERVALOID:
 			interval = palloc0(sizeof(Interval));
-			return makeConst(INTERVALOID, -1, InvalidOid, sizeof(Interval),
+			return (Expr *) makeConst(INTERVALOID, -1, InvalidOid, sizeof(Interval),
 							 PointerGetDatum(interval), false, false);
 	}
 	elog(ERROR, "unexpected type of a partial state: %u", type);
@@ -147,7 +136,7 @@ int_avg_state(const Aggref *agg, Expr *arg)
 
 	return make_array(INT8ARRAYOID, INT8OID,
 					  list_make2(make_count(agg, arg),
-								 make_coalesce(make_aggregate(agg, sum, INT8OID, INT8OID,
+								 shard_convert_coalesce(make_aggregate(agg, sum, INT8OID, INT8OID,
 															  list_make1(arg)),
 											   make_zero(INT8OID))));
 }
@@ -167,15 +156,15 @@ float_state(const Aggref *agg, Expr *arg)
 	sxx = make_aggregate(agg, F_REGR_SXX, FLOAT8OID, FLOAT8ARRAYOID, list_make2(arg, arg));
 	return make_array(FLOAT8ARRAYOID, FLOAT8OID,
 					  list_make3(count,
-								 make_coalesce(sum, make_zero(FLOAT8OID)),
-								 make_coalesce(sxx, make_zero(FLOAT8OID))));
+								 shard_convert_coalesce(sum, make_zero(FLOAT8OID)),
+								 shard_convert_coalesce(sxx, make_zero(FLOAT8OID))));
 }
 
 /* ARRAY[coalesce(sum(x), '0'), count(x) * '1 microsecond'], as interval_accum keeps it */
 static Expr *
 interval_array_state(const Aggref *agg, Expr *arg)
 {
-	Const	   *microsecond = make_zero(INTERVALOID);
+	Const	   *microsecond = (Const *) make_zero(INTERVALOID);
 	Expr	   *count;
 	Expr	   *sum;
 
@@ -187,7 +176,7 @@ interval_array_state(const Aggref *agg, Expr *arg)
 								  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 	sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, INTERVALOID, list_make1(arg));
 	return make_array(INTERVALARRAYOID, INTERVALOID,
-					  list_make2(make_coalesce(sum, make_zero(INTERVALOID)), count));
+					  list_make2(shard_convert_coalesce(sum, make_zero(INTERVALOID)), count));
 }
 
 /* The aggregate as it stood in the query, before it was split. */

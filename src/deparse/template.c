@@ -16,6 +16,7 @@
 #include <ctype.h>
 
 #include "catalog/namespace.h"
+#include "catalog/qualified.h"
 #include "deparse/print_settings.h"
 #include "deparse/printable.h"
 #include "deparse/template.h"
@@ -45,8 +46,7 @@ place_name(const ShardSelectPlace *place)
 	/* search_path is pg_catalog, so users' tables are printed qualified, except temporary ones */
 	if (RelationIsVisible(place->relid))
 		return pstrdup(quote_identifier(get_rel_name(place->relid)));
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(place->relid)),
-									  get_rel_name(place->relid));
+	return shard_qualified_relation(place->relid);
 }
 
 /*

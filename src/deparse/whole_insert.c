@@ -21,6 +21,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_coerce.h"
+#include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
@@ -44,20 +45,6 @@ substitute_mutator(Node *node, void *arg)
 	return expression_tree_mutator(node, substitute_mutator, arg);
 }
 
-/* The entry of a target list for a column, NULL when the list does not name it. */
-static TargetEntry *
-find_assignment(List *targets, AttrNumber attno)
-{
-	ListCell   *lc;
-
-	foreach(lc, targets)
-	{
-		if (lfirst_node(TargetEntry, lc)->resno == attno)
-			return lfirst(lc);
-	}
-	return NULL;
-}
-
 List *
 shard_whole_insert_all(Oid relid, List *targets)
 {
@@ -68,7 +55,7 @@ shard_whole_insert_all(Oid relid, List *targets)
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
-		TargetEntry *entry = find_assignment(targets, att->attnum);
+		TargetEntry *entry = get_tle_by_resno(targets, att->attnum);
 
 		if (att->attisdropped || att->attgenerated != '\0')
 			continue;

@@ -26,6 +26,7 @@
 #include "copies/copies_read.h"
 #include "executor/explain.h"
 #include "executor/explain_remote.h"
+#include "executor/returned.h"
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_alone.h"
@@ -120,35 +121,6 @@ resolve_maps(ShardStatementState *state)
 	}
 }
 
-static ShardDecodeKind
-decode_kind(ShardOutputKind kind)
-{
-	switch (kind)
-	{
-		case SHARD_OUTPUT_VALUE:
-			return SHARD_DECODE_BINARY;
-		case SHARD_OUTPUT_TEXT:
-			return SHARD_DECODE_TEXT;
-		default:
-			elog(ERROR, "unexpected output kind %d of a whole statement", (int) kind);
-	}
-}
-
-static ShardDecoder *
-create_decoder(const ShardStatementPlan *plan, TupleDesc desc)
-{
-	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
-
-	for (int i = 0; i < plan->noutputs; i++)
-	{
-		columns[i].kind = decode_kind(plan->outputs[i].kind);
-		columns[i].target = plan->outputs[i].target;
-		columns[i].type = plan->outputs[i].type;
-		columns[i].typmod = plan->outputs[i].typmod;
-	}
-	return shard_decode_create(desc, columns, plan->noutputs);
-}
-
 static void
 statement_begin(CustomScanState *node, EState *estate, int eflags)
 {
@@ -169,7 +141,7 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 										   ALLOCSET_SMALL_SIZES);
 	if (state->plan->returns_rows)
 	{
-		state->decoder = create_decoder(state->plan, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+		state->decoder = shard_returned_decoder(state->plan->outputs, state->plan->noutputs, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement row",
 											   ALLOCSET_SMALL_SIZES);
 	}
@@ -203,57 +175,6 @@ key_values(ShardStatementState *state, PartitionKey key, int first, Datum *value
 	return true;
 }
 
-/* "(columns) = (values)", or NULL when the user may not see them. */
-static char *
-describe_key(Relation parent, const Datum *values, const bool *isnull)
-{
-	PartitionKey key = RelationGetPartitionKey(parent);
-	StringInfoData buf;
-
-	if (pg_class_aclcheck(RelationGetRelid(parent), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-	{
-		for (int i = 0; i < key->partnatts; i++)
-		{
-			if (key->partattrs[i] == InvalidAttrNumber ||
-				pg_attribute_aclcheck(RelationGetRelid(parent), key->partattrs[i], GetUserId(),
-									  ACL_SELECT) != ACLCHECK_OK)
-				return NULL;
-		}
-	}
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "(%s) = (", pg_get_partkeydef_columns(RelationGetRelid(parent), true));
-	for (int i = 0; i < key->partnatts; i++)
-	{
-		char	   *text = "null";
-		Oid			output;
-		bool		varlena;
-
-		if (!isnull[i])
-		{
-			getTypeOutputInfo(key->parttypid[i], &output, &varlena);
-			text = OidOutputFunctionCall(output, values[i]);
-			text = pnstrdup(text, pg_mbcliplen(text, strlen(text), 64));
-		}
-		appendStringInfo(&buf, "%s%s", i > 0 ? ", " : "", text);
-	}
-	appendStringInfoChar(&buf, ')');
-	return buf.data;
-}
-
-static void
-no_partition_error(Relation parent, const Datum *values, const bool *isnull)
-{
-	char	   *description = describe_key(parent, values, isnull);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_CHECK_VIOLATION),
-			 errmsg("no partition of relation \"%s\" found for row",
-					RelationGetRelationName(parent)),
-			 description ? errdetail("Partition key of the failing row contains %s.",
-									 description) : 0,
-			 errtable(parent)));
-}
-
 /* The shard of the key.  noerror: any shard where there is none. */
 static int
 route_by_key(ShardStatementState *state, bool noerror)
@@ -272,7 +193,7 @@ route_by_key(ShardStatementState *state, bool noerror)
 	if (known)
 		shardno = shard_route_key(parent, partdesc, values, isnull);
 	if (shardno < 0 && state->plan->inserts_key && !noerror)
-		no_partition_error(parent, values, isnull);
+		shard_route_raise_no_shard(parent, values, isnull);
 	table_close(parent, NoLock);
 
 	/* no row has such a key, so any shard gives the right answer */
@@ -294,7 +215,7 @@ route_level(ShardStatementState *state, Relation rel, int first, bool noerror, O
 	if (key_values(state, RelationGetPartitionKey(rel), first, values, isnull))
 		partno = shard_route_key(rel, partdesc, values, isnull);
 	if (partno < 0 && state->plan->inserts_key && !noerror)
-		no_partition_error(rel, values, isnull);
+		shard_route_raise_no_shard(rel, values, isnull);
 	*relid = partno >= 0 ? partdesc->oids[partno] : InvalidOid;
 	return partno;
 }

@@ -398,55 +398,6 @@ shard_load_row_breaks_line_before(const ShardLoad *load)
 		shard_line_probe_is_no_character(load->source, load->row, load->row_line->nbytes);
 }
 
-/* As in core, errors show values of the key only to users who may read all of its columns. */
-static bool
-may_see_key(Relation rel)
-{
-	PartitionKey key = RelationGetPartitionKey(rel);
-	Oid			relid = RelationGetRelid(rel);
-
-	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
-		return false;
-	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
-		return true;
-	for (int i = 0; i < key->partnatts; i++)
-	{
-		if (pg_attribute_aclcheck(relid, key->partattrs[i], GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-			return false;
-	}
-	return true;
-}
-
-/* "(a, b) = (1, x)" of the key values, as core shows them. */
-static char *
-describe_key(ShardLoad *load, const Datum *values, const bool *isnull)
-{
-	PartitionKey key = RelationGetPartitionKey(load->rel);
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "(%s) = (", pg_get_partkeydef_columns(RelationGetRelid(load->rel), true));
-	for (int i = 0; i < key->partnatts; i++)
-	{
-		Oid			output;
-		bool		is_varlena;
-		char	   *value = "null";
-
-		if (!isnull[i])
-		{
-			getTypeOutputInfo(get_partition_col_typid(key, i), &output, &is_varlena);
-			value = OidOutputFunctionCall(output, values[i]);
-		}
-		if (i > 0)
-			appendStringInfoString(&buf, ", ");
-		appendBinaryStringInfo(&buf, value, pg_mbcliplen(value, strlen(value), 64));
-		if (pg_mbcliplen(value, strlen(value), 64) < (int) strlen(value))
-			appendStringInfoString(&buf, "...");
-	}
-	appendStringInfoChar(&buf, ')');
-	return buf.data;
-}
-
 static void
 route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 {
@@ -456,14 +407,7 @@ route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 		ErrorContextCallback context;
 
 		shard_line_probe_push_context(load->probe, &context);
-		ereport(ERROR,
-				(errcode(ERRCODE_CHECK_VIOLATION),
-				 errmsg("no partition of relation \"%s\" found for row",
-						RelationGetRelationName(load->rel)),
-				 may_see_key(load->rel) ?
-				 errdetail("Partition key of the failing row contains %s.",
-						   describe_key(load, values, isnull)) : 0,
-				 errtable(load->rel)));
+		shard_route_raise_no_shard(load->rel, values, isnull);
 	}
 }
 

@@ -23,6 +23,7 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_subscription.h"
+#include "catalog/qualified.h"
 #include "commands/extension.h"
 #include "compat.h"
 #include "conninfo.h"
@@ -337,7 +338,7 @@ describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 	Relation	rel = table_open(table->relid, AccessShareLock);
 	char	   *referring;
 
-	table->relation = table->source = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
+	table->relation = table->source = shard_qualified_relation(RelationGetRelid(rel));
 	if (change && change->identity == REPLICA_IDENTITY_FULL)
 	{
 		shard_move_each_row(psprintf("SELECT name FROM " SHARD_INTERNAL_SCHEMA ".identity_columns(%u)", table->relid), take_name, arg);

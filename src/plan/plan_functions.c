@@ -138,19 +138,13 @@ of_others(const Plan *plan)
 	}
 }
 
-int
-shard_plan_functions_of_node(const Plan *plan)
+bool
+shard_plan_add_functions(Plan *plan, void *kinds)
 {
 	/* the target list of a ModifyTable is that of RETURNING */
-	return shard_plan_functions_of_expr((Node *) plan->targetlist) |
+	*(int *) kinds |= shard_plan_functions_of_expr((Node *) plan->targetlist) |
 		shard_plan_functions_of_expr((Node *) plan->qual) |
 		of_others(plan);
-}
-
-static bool
-add_node(Plan *plan, void *context)
-{
-	*(int *) context |= shard_plan_functions_of_node(plan);
 	return false;
 }
 
@@ -176,6 +170,6 @@ shard_plan_functions_of_statement(const PlannedStmt *stmt)
 	int			kinds = SHARD_FUNCTIONS_NONE;
 
 	if (shard_plan_has_functions(stmt))
-		(void) shard_plan_walk_statement(stmt, add_node, &kinds);
+		(void) shard_plan_walk_statement(stmt, shard_plan_add_functions, &kinds);
 	return kinds;
 }

@@ -19,10 +19,11 @@
 extern int	shard_plan_functions_of_expr(Node *expr);
 
 /*
- * Of the expressions of plan itself, apart from plans below it and those of its sub-selects.  Of a ModifyTable these are
- * what is computed when a row is written: RETURNING, ON CONFLICT, check options, actions of MERGE.
+ * A visitor of shard_plan_walk(): adds to *kinds (an int) those of the expressions of plan itself, apart from
+ * plans below it and those of its sub-selects.  Of a ModifyTable these are what is computed when a row is
+ * written: RETURNING, ON CONFLICT, check options, actions of MERGE.
  */
-extern int	shard_plan_functions_of_node(const Plan *plan);
+extern bool shard_plan_add_functions(Plan *plan, void *kinds);
 
 /* Of a query in all of its levels, before or after it was planned (then without its sub-selects). */
 extern int	shard_plan_functions_of_query(Query *query);

@@ -14,6 +14,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
+#include "catalog/qualified.h"
 #include "compat.h"
 #include "optimizer/optimizer.h"
 #include "reference/reference_param.h"
@@ -108,18 +109,10 @@ equality_operator(Relation index, int keyno, Oid atttype)
 		get_opfamily_member(index->rd_opfamily[keyno], type, type, BTEqualStrategyNumber) :
 		lookup_type_cache(atttype, TYPECACHE_EQ_OPR)->eq_opr;
 
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(opno));
-	Form_pg_operator form;
-	const char *result;
-
-	if (!HeapTupleIsValid(tuple))
+	if (!OidIsValid(opno))
 		elog(ERROR, "missing operator %d(%u,%u) in opfamily %u", BTEqualStrategyNumber,
 			 type, type, index->rd_opfamily[keyno]);
-	form = (Form_pg_operator) GETSTRUCT(tuple);
-	result = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)),
-					  NameStr(form->oprname));
-	ReleaseSysCache(tuple);
-	return result;
+	return shard_qualified_operator(opno);
 }
 
 void

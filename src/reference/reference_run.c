@@ -17,6 +17,7 @@
 
 #include "access/xact.h"
 #include "catalog/node_list.h"
+#include "catalog/qualified.h"
 #include "catalog/reference.h"
 #include "foreign/foreign.h"
 #include "identity.h"
@@ -84,8 +85,7 @@ shard_reference_run_begin(ShardReferenceWrite *write, Relation rel)
 	write->row_cxt = AllocSetContextCreate(write->cxt, "shardfdw reference row",
 										   ALLOCSET_SMALL_SIZES);
 	MemoryContextSwitchTo(write->cxt);
-	write->relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												 RelationGetRelationName(rel));
+	write->relation = shard_qualified_relation(RelationGetRelid(rel));
 	write->userid = GetUserId();
 	write->peers = open_peers(write);
 	write->nodes = list_concat_copy(write->peers, shard_reference_nodes());

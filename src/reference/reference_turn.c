@@ -16,6 +16,7 @@
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
+#include "catalog/qualified.h"
 #include "catalog/reference.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
@@ -54,16 +55,10 @@ take_turn_here(Oid relid)
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-static char *
-qualified_name(Oid relid)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
-}
-
 static int
 compare_names(const ListCell *a, const ListCell *b)
 {
-	return strcmp(qualified_name(lfirst_oid(a)), qualified_name(lfirst_oid(b)));
+	return strcmp(shard_qualified_relation(lfirst_oid(a)), shard_qualified_relation(lfirst_oid(b)));
 }
 
 /*
@@ -119,7 +114,7 @@ take_turns(List *relids, bool refers)
 		initStringInfo(&sql);
 		foreach(lc, relids)
 			appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s, %s)", sql.len == 0 ? "SELECT " : ", ",
-							 quote_literal_cstr(qualified_name(lfirst_oid(lc))), refers ? "true" : "false");
+							 quote_literal_cstr(shard_qualified_relation(lfirst_oid(lc))), refers ? "true" : "false");
 		command.serverid = ((ShardNodeName *) linitial(peers))->serverid;
 		command.userid = GetUserId();
 		command.sql = sql.data;

@@ -12,6 +12,7 @@
 #include "access/htup_details.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
+#include "catalog/qualified.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
@@ -265,7 +266,7 @@ classify_persistence(ShardAlterState *state, bool unlogged)
 	{
 		Oid			relid = state->table->shards[i].relid;
 		bool		has_option = shard_option_table(relid, "unlogged") != NULL;
-		char	   *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+		char	   *name = shard_qualified_relation(relid);
 
 		if (unlogged)
 			state->options = lappend(state->options, psprintf("ALTER FOREIGN TABLE %s OPTIONS (%s unlogged 'true')",

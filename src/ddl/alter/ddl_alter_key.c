@@ -26,6 +26,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/qualified.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "commands/comment.h"
@@ -212,7 +213,7 @@ key_column(Oid relid, int i)
 static int
 hint_for_reference(const ShardAlterState *state, Oid referenced, List *columns)
 {
-	const char *name = quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(referenced)), get_rel_name(referenced)));
+	const char *name = quote_literal_cstr(shard_qualified_relation(referenced));
 	const char *own = key_column(state->table->relid, 0);
 	const char *other;
 
@@ -384,7 +385,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	if (!shard_alter_is_at_home(state->table->relid))
 		check_actions(state, constraint, names == NULL);
 	check_no_foreign_key(state, constraint, names != NULL ? NULL :
-						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(referenced)), get_rel_name(referenced)),
+						 shard_qualified_relation(referenced),
 						 names, columns);
 
 	initStringInfo(&before);
@@ -392,8 +393,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	appendStringInfo(&before, "ADD CONSTRAINT %s FOREIGN KEY (%s) REFERENCES ",
 					 quote_identifier(constraint->conname), shard_alter_quoted_columns(constraint->fk_attrs));
 	if (names == NULL)
-		appendStringInfoString(&before, quote_qualified_identifier(get_namespace_name(get_rel_namespace(referenced)),
-																   get_rel_name(referenced)));
+		appendStringInfoString(&before, shard_qualified_relation(referenced));
 	if (columns != NIL)
 		appendStringInfo(&after, " (%s)", shard_alter_quoted_columns(columns));
 	appendStringInfo(&after, " MATCH %s ON UPDATE %s ON DELETE %s",
@@ -624,8 +624,7 @@ is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
 static void
 put_aside(Relation rel, Oid index, List **drop, List **restore)
 {
-	const char *relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-													  RelationGetRelationName(rel));
+	const char *relation = shard_qualified_relation(RelationGetRelid(rel));
 	Oid			constraint = get_index_constraint(index);
 	const char *name = quote_identifier(get_rel_name(index));
 	const char *index_name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), get_rel_name(index));

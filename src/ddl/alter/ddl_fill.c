@@ -14,6 +14,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_sequence.h"
+#include "catalog/qualified.h"
 #include "commands/sequence.h"
 #include "common/int.h"
 #include "compat.h"
@@ -45,12 +46,6 @@ typedef struct FillQuestion
 	bool		possible;		/* on all nodes */
 } FillQuestion;
 
-static char *
-sequence_name(Oid sequence)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(sequence)), get_rel_name(sequence));
-}
-
 /* Has the node the functions, and room for sequences of these names? */
 static char *
 question_of(const ShardDdlTable *table, List *shardnos, void *arg)
@@ -66,7 +61,7 @@ question_of(const ShardDdlTable *table, List *shardnos, void *arg)
 		appendStringInfo(&condition, " AND pg_catalog.to_regprocedure(%s) IS NOT NULL", quote_literal_cstr(format_procedure_qualified(lfirst_oid(lc))));
 	foreach(lc, question->sequences)
 		appendStringInfo(&condition, " AND pg_catalog.to_regclass(%s) IS NULL AND coalesce(pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace(%s)::pg_catalog.oid, 'CREATE'), false)",
-						 quote_literal_cstr(sequence_name(lfirst_oid(lc))),
+						 quote_literal_cstr(shard_qualified_relation(lfirst_oid(lc))),
 						 quote_literal_cstr(quote_identifier(get_namespace_name(get_rel_namespace(lfirst_oid(lc))))));
 	initStringInfo(&sql);
 	foreach(lc, shardnos)
@@ -155,7 +150,7 @@ shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
 	{
 		FillSequence *fill = palloc(sizeof(FillSequence));
 
-		fill->name = sequence_name(lfirst_oid(lc));
+		fill->name = shard_qualified_relation(lfirst_oid(lc));
 		fill->increment = increment_of(lfirst_oid(lc));
 		fill->first = palloc(sizeof(int64) * state->table->nshards);
 		fill->count = question.count;

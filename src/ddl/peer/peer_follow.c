@@ -15,6 +15,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
+#include "catalog/qualified.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "commands/tablespace.h"
@@ -485,7 +486,7 @@ table_text(Oid relid, bool if_not_exists)
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE %sTABLE %s%s (", rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "", if_not_exists ? "IF NOT EXISTS " : "",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel)));
+					 shard_qualified_relation(RelationGetRelid(rel)));
 	for (AttrNumber attno = 1; attno <= RelationGetNumberOfAttributes(rel); attno++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);

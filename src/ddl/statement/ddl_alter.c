@@ -17,6 +17,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
+#include "catalog/qualified.h"
 #include "catalog/reference.h"
 #include "commands/tablecmds.h"
 #include "commands/trigger.h"
@@ -239,8 +240,7 @@ has_update_triggers(Relation rel)
 static void
 fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 {
-	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												  RelationGetRelationName(rel));
+	const char *name = shard_qualified_relation(RelationGetRelid(rel));
 	ShardOwnSql own;
 	StringInfoData sql;
 	bool		is_empty;
@@ -364,7 +364,7 @@ keep_own_triggers(ShardAlterState *state)
 {
 	Relation	rel = table_open(state->table->relid, NoLock);
 	TriggerDesc *triggers = rel->trigdesc;
-	char	   *relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
+	char	   *relation = shard_qualified_relation(RelationGetRelid(rel));
 	StringInfoData text;
 
 	initStringInfo(&text);

@@ -12,6 +12,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_statistic_ext.h"
+#include "catalog/qualified.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_need.h"
@@ -80,8 +81,7 @@ add_create(ShardDdlBatch *batch, Oid statistics)
 	/* the text around the definition is known exactly, so it can be cut off */
 	name = pstrdup(NameStr(form->stxname));
 	prefix = psprintf("CREATE STATISTICS %s", quote_qualified_identifier(get_namespace_name(form->stxnamespace), name));
-	suffix = psprintf(" FROM %s", quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->relid)),
-															 get_rel_name(table->relid)));
+	suffix = psprintf(" FROM %s", shard_qualified_relation(table->relid));
 	ReleaseSysCache(tuple);
 	shard_print_settings_end(nestlevel);
 	if (strlen(definition) < strlen(prefix) + strlen(suffix) ||

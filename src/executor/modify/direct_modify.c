@@ -21,7 +21,7 @@
 #include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "executor/modify/returned.h"
+#include "executor/returned.h"
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"

@@ -27,6 +27,7 @@
 #include "access/sysattr.h"
 #include "catalog/option.h"
 #include "catalog/partition.h"
+#include "catalog/qualified.h"
 #include "catalog/shard_map.h"
 #include "commands/trigger.h"
 #include "compat.h"
@@ -151,8 +152,7 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyP
 	state->statement.serverid = shard_map_server(RelationGetRelid(state->rel));
 	state->statement.userid = shard_result_userid(rinfo, estate);
 	state->statement.label =
-		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(state->rel)),
-								   RelationGetRelationName(state->rel));
+		shard_qualified_relation(RelationGetRelid(state->rel));
 	state->attnos = plan->target_attnos;
 	shard_statement_view_add_triggers(estate, rinfo->ri_TrigDesc);
 	shard_statement_view_pin(estate, state->statement.serverid, state->statement.userid);

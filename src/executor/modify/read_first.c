@@ -107,13 +107,6 @@ next_stored(PlanState *ps)
 	return stored->slot == stored->stored ? stored->slot : ExecCopySlot(stored->slot, stored->stored);
 }
 
-static bool
-add_functions(Plan *plan, void *context)
-{
-	*(int *) context |= shard_plan_functions_of_node(plan);
-	return false;
-}
-
 /* May the source be computed before its rows are written?  Its sub-selects stand elsewhere in the statement. */
 static bool
 may_be_stored(const PlannedStmt *stmt, PlanState *source)
@@ -123,9 +116,9 @@ may_be_stored(const PlannedStmt *stmt, PlanState *source)
 
 	if (!shard_plan_has_functions(stmt))
 		return true;
-	(void) shard_plan_walk(source->plan, add_functions, &kinds);
+	(void) shard_plan_walk(source->plan, shard_plan_add_functions, &kinds);
 	foreach(lc, stmt->subplans)
-		(void) shard_plan_walk(lfirst(lc), add_functions, &kinds);
+		(void) shard_plan_walk(lfirst(lc), shard_plan_add_functions, &kinds);
 	return (kinds & SHARD_FUNCTIONS_VOLATILE) == 0;
 }
 

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/qualified.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "deparse/dml.h"
@@ -57,7 +58,7 @@ create_state(EState *estate, const ExecRowMark *mark)
 
 	state->statement.serverid = shard_map_server(RelationGetRelid(rel));
 	state->statement.userid = shard_row_mark_userid(mark, estate);
-	state->statement.label = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
+	state->statement.label = shard_qualified_relation(RelationGetRelid(rel));
 	state->statement.sql = shard_dml_lock_row(RelationGetRelid(rel), strength_of(mark->markType), mark->waitPolicy, attnos);
 	state->statement.nparams = 1;
 	state->statement.keeps_rows = true;

@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/qualified.h"
 #include "catalog/shard_map.h"
 #include "copies/copies.h"
 #include "commands/copy.h"
@@ -249,8 +250,7 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 		shard_encode_use_text(target->encoder);
 	binary = shard_encode_is_binary(target->encoder);
 
-	label = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-									   RelationGetRelationName(rel));
+	label = shard_qualified_relation(RelationGetRelid(rel));
 	copy_sql = shard_dml_copy(relid, attnos, binary);
 	target->sink = sink;
 	target->stream = shard_copy_target_open(sink->set, serverid, userid, copy_sql, binary, label);

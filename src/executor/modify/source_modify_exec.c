@@ -20,7 +20,7 @@
 #include "commands/trigger.h"
 #include "compat.h"
 #include "executor/explain.h"
-#include "executor/modify/returned.h"
+#include "executor/returned.h"
 #include "executor/modify/row_arrays.h"
 #include "executor/modify/source_modify_exec.h"
 #include "executor/scan/nested_write.h"

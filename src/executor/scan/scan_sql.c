@@ -16,6 +16,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
+#include "catalog/qualified.h"
 #include "executor/scan/scan.h"
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
@@ -102,22 +103,6 @@ append_collation(StringInfo buf, Oid collation)
 	ReleaseSysCache(tuple);
 }
 
-/* " USING OPERATOR(schema.name)", which says more than ASC and DESC do */
-static void
-append_operator(StringInfo buf, Oid operator)
-{
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
-	Form_pg_operator form;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
-	form = (Form_pg_operator) GETSTRUCT(tuple);
-	appendStringInfo(buf, " USING OPERATOR(%s.%s)",
-					 quote_identifier(get_namespace_name(form->oprnamespace)),
-					 NameStr(form->oprname));
-	ReleaseSysCache(tuple);
-}
-
 /* ORDER BY over columns c1, c2...; what travels as text is sorted by its own type. */
 static void
 append_order(const ShardScanPlan *plan, StringInfo buf)
@@ -135,7 +120,7 @@ append_order(const ShardScanPlan *plan, StringInfo buf)
 			appendStringInfo(buf, "c%d", colno + 1);
 		if (OidIsValid(collation))
 			append_collation(buf, collation);
-		append_operator(buf, list_nth_oid(plan->sort_operators, i));
+		appendStringInfo(buf, " USING %s", shard_qualified_operator(list_nth_oid(plan->sort_operators, i)));
 		appendStringInfoString(buf, list_nth_int(plan->sort_nulls_first, i) ?
 							   " NULLS FIRST" : " NULLS LAST");
 	}

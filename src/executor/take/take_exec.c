@@ -37,26 +37,12 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "executor/explain.h"
+#include "executor/returned.h"
 #include "executor/scan/scan.h"
 #include "executor/take/take_exec.h"
 #include "executor/take/take_private.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
-
-static ShardDecoder *
-create_decoder(const ShardTakePlan *plan, TupleDesc desc)
-{
-	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
-
-	for (int i = 0; i < plan->noutputs; i++)
-	{
-		columns[i].kind = plan->outputs[i].kind == SHARD_OUTPUT_TEXT ? SHARD_DECODE_TEXT : SHARD_DECODE_BINARY;
-		columns[i].target = plan->outputs[i].target;
-		columns[i].type = plan->outputs[i].type;
-		columns[i].typmod = plan->outputs[i].typmod;
-	}
-	return shard_decode_create(desc, columns, plan->noutputs);
-}
 
 static void
 take_begin(CustomScanState *node, EState *estate, int eflags)
@@ -81,7 +67,7 @@ take_begin(CustomScanState *node, EState *estate, int eflags)
 	{
 		TupleDesc	desc = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
 
-		state->decoder = create_decoder(state->plan, desc);
+		state->decoder = shard_returned_decoder(state->plan->outputs, state->plan->noutputs, desc);
 		state->row_slot = shard_make_tuple_slot(desc, &TTSOpsMinimalTuple);
 	}
 }

@@ -25,6 +25,7 @@
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_operator.h"
+#include "catalog/qualified.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
 #include "conninfo.h"
@@ -221,7 +222,7 @@ begin_job(ShardTableImport *import, const ShardJobArgs *args)
 	oldcxt = MemoryContextSwitchTo(import->cxt);
 	import->id = shard_job_link(args, &plan);
 	read_plan(import, plan);
-	import->table.relation = quote_qualified_identifier(get_namespace_name(get_rel_namespace(import->table.relid)), get_rel_name(import->table.relid));
+	import->table.relation = shard_qualified_relation(import->table.relid);
 	MemoryContextSwitchTo(oldcxt);
 	place = pstrdup(import->place);
 	place[pg_mbcliplen(place, strlen(place), NAMEDATALEN - 1)] = '\0';

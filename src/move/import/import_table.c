@@ -6,6 +6,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_operator.h"
+#include "catalog/qualified.h"
 #include "lib/stringinfo.h"
 #include "move/import/import_table.h"
 #include "nodes/value.h"
@@ -14,22 +15,6 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
-
-/* As SQL writes it. */
-static char *
-operator_name(Oid operator)
-{
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
-	Form_pg_operator form;
-	char	   *name;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
-	form = (Form_pg_operator) GETSTRUCT(tuple);
-	name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
-	ReleaseSysCache(tuple);
-	return name;
-}
 
 /* An array of n elements with room for one more. */
 static void *
@@ -66,7 +51,7 @@ shard_import_table_add(ShardImportTable *table, const char *name, bool is_key)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_FUNCTION),
 					 errmsg("could not identify an equality operator for type %s", format_type_be(base))));
-		column->equals = operator_name(cache->eq_opr);
+		column->equals = shard_qualified_operator(cache->eq_opr);
 		table->keys = grow(table->keys, table->nkeys, sizeof(int));
 		table->keys[table->nkeys++] = table->ncolumns;
 	}

@@ -19,6 +19,7 @@
 #include "access/table.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_am.h"
+#include "catalog/route.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -32,8 +33,7 @@
 static AttrNumber
 column_of(const Node *node, Index varno)
 {
-	while (node != NULL && IsA(node, RelabelType))
-		node = (const Node *) ((const RelabelType *) node)->arg;
+	node = shard_route_strip_relabel(node);
 	if (node == NULL || !IsA(node, Var) || ((const Var *) node)->varno != varno || ((const Var *) node)->varlevelsup != 0)
 		return 0;
 	return ((const Var *) node)->varattno;

@@ -34,6 +34,7 @@
 #include "access/sysattr.h"
 #include "catalog/colocate.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -373,18 +374,6 @@ make_nullable(List *keys)
 	return result;
 }
 
-static Expr *
-make_coalesce(Expr *first, Expr *second)
-{
-	CoalesceExpr *expr = makeNode(CoalesceExpr);
-
-	expr->coalescetype = exprType((Node *) first);
-	expr->coalescecollid = exprCollation((Node *) first);
-	expr->args = list_make2(first, second);
-	expr->location = -1;
-	return (Expr *) expr;
-}
-
 /*
  * The keys that FULL JOIN ... USING shows, COALESCE of both: a row without a partner
  * lies on the shard of the side that it has.
@@ -400,8 +389,8 @@ merged_keys(JoinContext *cxt)
 		return NIL;
 	forboth(lc, cxt->outer_key->exprs, lc2, cxt->inner_key->exprs)
 	{
-		merged[0]->exprs = lappend(merged[0]->exprs, make_coalesce(lfirst(lc), lfirst(lc2)));
-		merged[1]->exprs = lappend(merged[1]->exprs, make_coalesce(lfirst(lc2), lfirst(lc)));
+		merged[0]->exprs = lappend(merged[0]->exprs, shard_convert_coalesce(lfirst(lc), lfirst(lc2)));
+		merged[1]->exprs = lappend(merged[1]->exprs, shard_convert_coalesce(lfirst(lc2), lfirst(lc)));
 	}
 	return list_make2(merged[0], merged[1]);
 }

@@ -22,6 +22,7 @@
 #include "access/genam.h"
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "catalog/route.h"
 #include "deparse/select.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
@@ -92,14 +93,6 @@ make_filter(ShardKeyClause *key, Expr *inner_expr, bool unseen)
  * The inner path
  * ------------------------------------------------------------------------ */
 
-static Expr *
-strip_relabel(Expr *expr)
-{
-	while (expr != NULL && IsA(expr, RelabelType))
-		expr = ((RelabelType *) expr)->arg;
-	return expr;
-}
-
 /*
  * Does grouping by group_expr, under the equality eqop, put only such rows
  * together of which the filter takes all or none?
@@ -107,7 +100,7 @@ strip_relabel(Expr *expr)
 static bool
 filter_keeps_groups(const ShardKeyClause *key, Expr *expr, Expr *group_expr, Oid eqop)
 {
-	return equal(strip_relabel(expr), strip_relabel(group_expr)) &&
+	return equal(shard_route_strip_relabel(expr), shard_route_strip_relabel(group_expr)) &&
 		(!OidIsValid(key->collation) || key->collation == exprCollation((Node *) group_expr)) &&
 		equality_ops_are_compatible(key->opno, eqop);
 }
@@ -255,7 +248,7 @@ static bool
 keys_are_looked_up(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
 				   const ShardKeyClause *key, Expr *expr, double nkeys)
 {
-	const Var  *column = (const Var *) strip_relabel(expr);
+	const Var  *column = (const Var *) shard_route_strip_relabel(expr);
 	bool		result = false;
 	Relation	table;
 	List	   *indexes;
@@ -379,7 +372,7 @@ key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *e
 		return NULL;
 	foreach(lc, exprs)
 	{
-		Expr	   *expr = strip_relabel(lfirst(lc));
+		Expr	   *expr = shard_route_strip_relabel(lfirst(lc));
 		TargetEntry *entry;
 
 		if (!IsA(expr, Var) || ((Var *) expr)->varno != rel->relid || ((Var *) expr)->varattno <= 0)

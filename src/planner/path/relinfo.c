@@ -16,6 +16,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "catalog/route.h"
 #include "compat.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
@@ -326,20 +327,11 @@ clear_nulling_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, clear_nulling_mutator, context);
 }
 
-/* varchar columns come with a RelabelType that the key may have too. */
-static Expr *
-strip_relabel(Expr *expr)
-{
-	while (expr != NULL && IsA(expr, RelabelType))
-		expr = ((RelabelType *) expr)->arg;
-	return expr;
-}
-
 bool
 shard_relinfo_same_expr(Expr *left, Expr *right)
 {
-	left = strip_relabel(left);
-	right = strip_relabel(right);
+	left = shard_route_strip_relabel(left);
+	right = shard_route_strip_relabel(right);
 	if (IsA(left, Var) && IsA(right, Var))
 		return ((Var *) left)->varno == ((Var *) right)->varno &&
 			((Var *) left)->varattno == ((Var *) right)->varattno &&

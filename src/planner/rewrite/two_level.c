@@ -31,6 +31,7 @@
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
+#include "deparse/convert.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -327,20 +328,9 @@ make_call(Oid function, Oid type, List *args)
 }
 
 static Expr *
-make_coalesce(Expr *expr, Const *zero)
-{
-	CoalesceExpr *result = makeNode(CoalesceExpr);
-
-	result->coalescetype = exprType((Node *) expr);
-	result->args = list_make2(expr, zero);
-	result->location = -1;
-	return (Expr *) result;
-}
-
-static Const *
 make_float(float8 value)
 {
-	return makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(value), false,
+	return (Expr *) makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(value), false,
 					 FLOAT8PASSBYVAL);
 }
 
@@ -366,8 +356,8 @@ float_avg(SplitContext *cxt, const Aggref *agg)
 	sum = (Expr *) make_aggregate(F_SUM_FLOAT8, FLOAT8OID, (Expr *) groups_column(cxt, sum));
 	state->array_typeid = FLOAT8ARRAYOID;
 	state->element_typeid = FLOAT8OID;
-	state->elements = list_make3(make_coalesce(count, make_float(0)),
-								 make_coalesce(sum, make_float(0)), make_float(0));
+	state->elements = list_make3(shard_convert_coalesce(count, make_float(0)),
+								 shard_convert_coalesce(sum, make_float(0)), make_float(0));
 	state->location = -1;
 	return make_call(F_FLOAT8_AVG, FLOAT8OID, list_make1(state));
 }
@@ -442,9 +432,9 @@ combined_aggregate(SplitContext *cxt, Aggref *agg)
 	switch (kind)
 	{
 		case COMBINE_COUNT:
-			return make_coalesce(make_call(F_INT8_NUMERIC, INT8OID,
+			return shard_convert_coalesce(make_call(F_INT8_NUMERIC, INT8OID,
 										   list_make1(numeric_sum_of(cxt, inner))),
-								 makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+								 (Expr *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
 										   Int64GetDatum(0), false, FLOAT8PASSBYVAL));
 		case COMBINE_INT_SUM:
 			return make_call(F_INT8_NUMERIC, INT8OID, list_make1(numeric_sum_of(cxt, inner)));

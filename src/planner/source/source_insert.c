@@ -21,6 +21,7 @@
 #include "compat.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "planner/source/source_modify.h"
 #include "utils/array.h"
@@ -29,22 +30,6 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-
-/* What the statement assigns to attno, or NULL. */
-static TargetEntry *
-find_assignment(List *tlist, AttrNumber attno)
-{
-	ListCell   *lc;
-
-	foreach(lc, tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
-		if (!entry->resjunk && entry->resno == attno)
-			return entry;
-	}
-	return NULL;
-}
 
 void
 shard_source_insert_columns(ShardSourceInfo *info)
@@ -62,7 +47,7 @@ shard_source_insert_columns(ShardSourceInfo *info)
 		places = lappend_int(places, 0);
 		if (att->attisdropped || att->attgenerated != '\0')
 			continue;
-		entry = find_assignment(info->query->targetList, att->attnum);
+		entry = get_tle_by_resno(info->query->targetList, att->attnum);
 		if (entry == NULL)
 		{
 			entry = shard_source_null(info, att);

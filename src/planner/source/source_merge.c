@@ -109,14 +109,6 @@ place(ShardSourceInfo *info, Node *expr, bool by_source)
 	return place_mutator(expr, &context);
 }
 
-static Node *
-strip_relabels(Node *node)
-{
-	while (node != NULL && IsA(node, RelabelType))
-		node = (Node *) ((RelabelType *) node)->arg;
-	return node;
-}
-
 /* Is it an integer type?  Its bounds. */
 static bool
 integer_bounds(Oid type, int64 *min, int64 *max)
@@ -209,7 +201,7 @@ is_key_side(ShardSourceInfo *info, PartitionKey key, int keyno, Node *side, Oid 
 {
 	int			equal = key->strategy == PARTITION_STRATEGY_HASH ?
 		HTEqualStrategyNumber : BTEqualStrategyNumber;
-	Var		   *var = (Var *) strip_relabels(side);
+	Var		   *var = (Var *) shard_route_strip_relabel(side);
 
 	return var != NULL && IsA(var, Var) && var->varno == info->target && var->varlevelsup == 0 &&
 		var->varattno == key->partattrs[keyno] && key->partcollation[keyno] == collation &&
@@ -252,11 +244,11 @@ find_key(ShardSourceInfo *info, PartitionKey key, int keyno, List *clauses)
 static bool
 is_same_key(const MergeKey *key, Node *expr)
 {
-	Node	   *stripped = strip_relabels(expr);
+	Node	   *stripped = shard_route_strip_relabel(expr);
 
 	return equal(expr, key->expr) || equal(expr, key->value) ||
-		equal(stripped, strip_relabels(key->expr)) ||
-		equal(stripped, strip_relabels(key->value));
+		equal(stripped, shard_route_strip_relabel(key->expr)) ||
+		equal(stripped, shard_route_strip_relabel(key->value));
 }
 
 /* What WHEN ... THEN UPDATE or INSERT assigns to the key has to be what routed the row. */

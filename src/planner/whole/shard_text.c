@@ -48,12 +48,9 @@ static Node *reduce_value(Node *node, ShardTextContext *cxt);
 static bool
 is_key_column(Node *node, const ShardTextContext *cxt)
 {
-	const Var  *var;
+	const Var  *var = shard_route_strip_relabel(node);
 
-	while (node && IsA(node, RelabelType))
-		node = (Node *) castNode(RelabelType, node)->arg;
-	var = (const Var *) node;
-	return node && IsA(node, Var) && var->varno == cxt->query->resultRelation && var->varlevelsup == 0 &&
+	return var && IsA(var, Var) && var->varno == cxt->query->resultRelation && var->varlevelsup == 0 &&
 		list_member_int(cxt->attnos, var->varattno);
 }
 

@@ -42,16 +42,8 @@ static HTAB *pools = NULL;
 static dlist_head all_pools = DLIST_STATIC_INIT(all_pools);	/* the same, to go through */
 static int	nconnections = 0;	/* in all of them */
 
-static void refuse_yield(ShardConn *conn, void *arg);
-
 /* Holder of connections from shard_pool_acquire_free. */
-static const ShardConnHolder free_holder = {refuse_yield, NULL, NULL};
-
-static void
-refuse_yield(ShardConn *conn, void *arg)
-{
-	elog(ERROR, "connection to node \"%s\" is in use by a command", conn->node);
-}
+static const ShardConnHolder free_holder = {NULL, NULL, NULL};
 
 /*
  * A worker of a parallel query must not read from nodes: it does not see what its

@@ -25,15 +25,7 @@
 
 #define CANCEL_TIMEOUT_MS 600
 
-static void refuse_yield(ShardConn *conn, void *arg);
-
-static const ShardConnHolder command_holder = {refuse_yield, NULL, NULL};
-
-static void
-refuse_yield(ShardConn *conn, void *arg)
-{
-	elog(ERROR, "connection to node \"%s\" is in use by a command", conn->node);
-}
+static const ShardConnHolder command_holder = {NULL, NULL, NULL};
 
 static ShardCommandRun *
 make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noerror)

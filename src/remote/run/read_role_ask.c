@@ -86,13 +86,7 @@ ask(ShardConn *conn, const char *sql, int ncolumns)
 	return answer.row;
 }
 
-static void
-refuse_yield(ShardConn *conn, void *arg)
-{
-	elog(ERROR, "connection to node \"%s\" is in use by a question", conn->node);
-}
-
-static const ShardConnHolder asker = {refuse_yield, NULL, NULL};
+static const ShardConnHolder asker = {NULL, NULL, NULL};
 
 /* Is error about the server's being away, rather than about this session? */
 static bool

@@ -537,6 +537,8 @@ shard_connection_release(ShardConn *conn)
 void
 shard_connection_yield(ShardConn *conn)
 {
+	if (conn->holder && conn->holder->yield == NULL)
+		elog(ERROR, "connection to node \"%s\" is in use by a command", conn->node);
 	if (conn->holder)
 		conn->holder->yield(conn, conn->holder->arg);
 	if (conn->holder)

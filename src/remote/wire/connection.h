@@ -113,6 +113,7 @@ typedef struct ShardConnHolder
 	 * Reads or sends what is under way until the connection is idle, keeping
 	 * rows not consumed yet (streams: spilled), then lets go of it
 	 * (shard_connection_release).  May raise errors and answers interrupts.
+	 * NULL: it cannot, which is an error.
 	 */
 	void		(*yield) (ShardConn *conn, void *arg);
 	void	   *arg;

@@ -1,10 +1,10 @@
 /*
  * returned.c
- *	  Decoder of the rows that RETURNING of a node's statement brings.
+ *	  Decoder of the rows that a node's statement brings: RETURNING, or a whole statement.
  */
 #include "postgres.h"
 
-#include "executor/modify/returned.h"
+#include "executor/returned.h"
 
 /* Decoders and plans have enums of their own for the kinds, since tuple/ lies below plan/ and must not include it. */
 static ShardDecodeKind
@@ -19,7 +19,7 @@ decode_kind(ShardOutputKind kind)
 		case SHARD_OUTPUT_CTID:
 			return SHARD_DECODE_CTID;
 		default:
-			elog(ERROR, "unexpected output kind %d in RETURNING", (int) kind);
+			elog(ERROR, "unexpected output kind %d of a statement", (int) kind);
 	}
 }
 
