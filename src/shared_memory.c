@@ -15,6 +15,12 @@ static List *areas = NIL;		/* of const ShardSharedArea * */
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
+static Size
+area_size(const ShardSharedArea *area)
+{
+	return add_size(area->size, mul_size(MaxBackends, area->size_of_backend));
+}
+
 static void
 request_areas(void)
 {
@@ -26,7 +32,7 @@ request_areas(void)
 	{
 		const ShardSharedArea *area = lfirst(lc);
 
-		RequestAddinShmemSpace(MAXALIGN(area->size()));
+		RequestAddinShmemSpace(MAXALIGN(area_size(area)));
 		if (area->init)
 			RequestNamedLWLockTranche(area->name, 1);
 	}
@@ -45,10 +51,10 @@ attach_areas(void)
 		const ShardSharedArea *area = lfirst(lc);
 		bool		found;
 
-		*area->address = ShmemInitStruct(area->name, area->size(), &found);
+		*area->address = ShmemInitStruct(area->name, area_size(area), &found);
 		if (found)
 			continue;
-		memset(*area->address, 0, area->size());
+		memset(*area->address, 0, area_size(area));
 		if (area->init)
 			area->init(&GetNamedLWLockTranche(area->name)->lock);
 	}

@@ -12,7 +12,8 @@
 typedef struct ShardSharedArea
 {
 	const char *name;			/* of the area and of its lock's tranche; static */
-	Size		(*size) (void); /* in bytes; called when all settings are known */
+	Size		size;			/* in bytes */
+	Size		size_of_backend;	/* in bytes, for each of MaxBackends */
 	void	  **address;		/* set in each process */
 	void		(*init) (LWLock *lock); /* called once, with *address set and all zeroed; NULL: the area needs no lock */
 } ShardSharedArea;

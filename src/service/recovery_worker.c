@@ -396,13 +396,7 @@ shard_recovery_launcher_main(Datum arg)
 
 /* ---------- registration ---------- */
 
-static Size
-shared_size(void)
-{
-	return sizeof(RecoveryShared);
-}
-
-static const ShardSharedArea shared_area = {"shardfdw_recovery", shared_size, (void **) &shared, NULL};
+static const ShardSharedArea shared_area = {"shardfdw_recovery", sizeof(RecoveryShared), 0, (void **) &shared, NULL};
 
 void
 shard_recovery_worker_init(void)

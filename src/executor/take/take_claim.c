@@ -197,19 +197,13 @@ end_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId p
 
 /* ---------- shared memory ---------- */
 
-static Size
-shared_size(void)
-{
-	return sizeof(ClaimShared);
-}
-
 static void
 init_shared(LWLock *lock)
 {
 	shared->lock = lock;
 }
 
-static const ShardSharedArea shared_area = {"shardfdw_claims", shared_size, (void **) &shared, init_shared};
+static const ShardSharedArea shared_area = {"shardfdw_claims", sizeof(ClaimShared), 0, (void **) &shared, init_shared};
 
 void
 shard_claim_init(void)

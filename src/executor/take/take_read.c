@@ -179,12 +179,6 @@ shard_take_read_end(const ShardTakeRows *rows)
 
 /* ---------- shared memory ---------- */
 
-static Size
-shared_size(void)
-{
-	return sizeof(TakeShared);
-}
-
 static void
 init_shared(LWLock *lock)
 {
@@ -193,7 +187,7 @@ init_shared(LWLock *lock)
 		ConditionVariableInit(&shared->queues[i].ended);
 }
 
-static const ShardSharedArea shared_area = {"shardfdw_take", shared_size, (void **) &shared, init_shared};
+static const ShardSharedArea shared_area = {"shardfdw_take", sizeof(TakeShared), 0, (void **) &shared, init_shared};
 
 void
 shard_take_read_init(void)

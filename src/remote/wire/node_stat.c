@@ -177,12 +177,6 @@ shard_node_stat_reset(void)
 	LWLockRelease(shared->lock);
 }
 
-static Size
-shared_size(void)
-{
-	return sizeof(NodeStatShared);
-}
-
 static void
 init_shared(LWLock *lock)
 {
@@ -195,7 +189,7 @@ init_shared(LWLock *lock)
 	}
 }
 
-static const ShardSharedArea shared_area = {"shardfdw_node_stat", shared_size, (void **) &shared, init_shared};
+static const ShardSharedArea shared_area = {"shardfdw_node_stat", sizeof(NodeStatShared), 0, (void **) &shared, init_shared};
 
 void
 shard_node_stat_init(void)

@@ -613,12 +613,6 @@ shard_quota_list(int *n)
 
 /* ---------- shared memory ---------- */
 
-static Size
-shared_size(void)
-{
-	return add_size(offsetof(QuotaShared, backends), mul_size(MaxBackends, sizeof(QuotaBackend)));
-}
-
 static void
 init_shared(LWLock *lock)
 {
@@ -627,7 +621,7 @@ init_shared(LWLock *lock)
 	shared->nbackends = MaxBackends;
 }
 
-static const ShardSharedArea shared_area = {"shardfdw_quota", shared_size, (void **) &shared, init_shared};
+static const ShardSharedArea shared_area = {"shardfdw_quota", offsetof(QuotaShared, backends), sizeof(QuotaBackend), (void **) &shared, init_shared};
 
 void
 shard_quota_init(void)
