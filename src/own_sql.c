@@ -15,19 +15,30 @@
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 
-/* Settings that decide what an SQL text means, or which rows it sees. */
+/* What a setting is fixed for. */
+#define FOR_SQL 0x01			/* what an SQL text means, and which rows it sees */
+#define FOR_VALUES 0x02			/* values as text that another server writes or reads */
+
 static const struct
 {
 	const char *name;
 	const char *value;
-}			meaning[] = {
-	{"search_path", "pg_catalog, pg_temp"},
-	{"standard_conforming_strings", "on"},
-	{"transform_null_equals", "off"},
-	{"array_nulls", "on"},
-	{"quote_all_identifiers", "off"},
+	int			use;
+}			fixed[] = {
+	{"search_path", "pg_catalog, pg_temp", FOR_SQL},
+	{"standard_conforming_strings", "on", FOR_SQL},
+	{"transform_null_equals", "off", FOR_SQL},
+	{"array_nulls", "on", FOR_SQL | FOR_VALUES},
+	{"quote_all_identifiers", "off", FOR_SQL | FOR_VALUES},
 	/* a policy that would hide rows from our text is an error */
-	{"row_security", "off"},
+	{"row_security", "off", FOR_SQL | FOR_VALUES},
+	{"TimeZone", "UTC", FOR_VALUES},
+	{"DateStyle", "ISO, YMD", FOR_VALUES},
+	{"IntervalStyle", "postgres", FOR_VALUES},
+	{"extra_float_digits", "3", FOR_VALUES},
+	{"bytea_output", "hex", FOR_VALUES},
+	{"lc_monetary", "C", FOR_VALUES},
+	{"xmloption", "content", FOR_VALUES},
 };
 
 void
@@ -38,9 +49,9 @@ shard_own_sql_begin(ShardOwnSql *own, ShardOwnSqlRights rights, Snapshot snapsho
 	own->nestlevel = rights == SHARD_OWN_SQL_USER_TABLE ? 0 : NewGUCNestLevel();
 	if (own->nestlevel > 0)
 	{
-		for (int i = 0; i < lengthof(meaning); i++)
-			(void) set_config_option(meaning[i].name, meaning[i].value, PGC_USERSET, PGC_S_SESSION,
-									 GUC_ACTION_SAVE, true, 0, false);
+		for (int i = 0; i < lengthof(fixed); i++)
+			if (fixed[i].use & FOR_SQL)
+				(void) set_config_option(fixed[i].name, fixed[i].value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	}
 	if (rights == SHARD_OWN_SQL_SUPERUSER)
 		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
@@ -107,9 +118,34 @@ shard_own_sql_run(const char *sql, int nparams, const ShardSqlParam *params)
 	return nrows;
 }
 
+static void
+fix_session(int use)
+{
+	for (int i = 0; i < lengthof(fixed); i++)
+		if (fixed[i].use & use)
+			SetConfigOption(fixed[i].name, fixed[i].value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
 void
 shard_own_sql_fix_session(void)
 {
-	for (int i = 0; i < lengthof(meaning); i++)
-		SetConfigOption(meaning[i].name, meaning[i].value, PGC_SUSET, PGC_S_OVERRIDE);
+	fix_session(FOR_SQL);
+}
+
+void
+shard_own_sql_fix_values(void)
+{
+	fix_session(FOR_VALUES);
+}
+
+char *
+shard_own_sql_value_commands(void)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	for (int i = 0; i < lengthof(fixed); i++)
+		if (fixed[i].use & FOR_VALUES)
+			appendStringInfo(&sql, "SET %s = '%s'; ", fixed[i].name, fixed[i].value);
+	return sql.data;
 }

@@ -67,6 +67,13 @@ extern uint64 shard_own_sql_run(const char *sql, int nparams, const ShardSqlPara
  */
 extern void shard_own_sql_fix_session(void);
 
+/*
+ * Settings under which values as text mean the same on all servers, whatever their defaults are: fix_values sets them in
+ * this session, of a background worker; value_commands are the commands that set them in a session on another server.
+ */
+extern void shard_own_sql_fix_values(void);
+extern char *shard_own_sql_value_commands(void);
+
 /* value may be NULL. */
 static inline ShardSqlParam
 shard_sql_text(const char *value)

@@ -25,9 +25,11 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "parser/parser.h"
 #include "tuple/text_form.h"
 #include "tuple/type_io.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -93,6 +95,10 @@ shard_text_form_begin_write(int settings)
 		set_text(&nestlevel, "search_path", namespace_search_path, "pg_catalog");
 	if (settings & SHARD_TEXT_MONEY)
 		set_text(&nestlevel, "lc_monetary", GetConfigOption("lc_monetary", false, false), "C");
+	if ((settings & SHARD_TEXT_SQL) && quote_all_identifiers)
+		set_local(&nestlevel, "quote_all_identifiers", "off");
+	if ((settings & SHARD_TEXT_SQL) && !standard_conforming_strings)
+		set_local(&nestlevel, "standard_conforming_strings", "on");
 	return nestlevel;
 }
 

@@ -37,6 +37,7 @@ extern bool shard_type_io_names_object(Oid type);
 #define SHARD_TEXT_XML		0x08	/* xmloption, when it is read */
 #define SHARD_TEXT_ARRAY	0x10	/* array_nulls, when it is read */
 #define SHARD_TEXT_UNKNOWN	0x20	/* a type that is not built in: nobody knows */
+#define SHARD_TEXT_SQL		0x40	/* of no type: how core prints names and literals */
 
 /* Those for which a node has to write in portable settings: SHARD_SETTINGS_PORTABLE (remote/wire/connection.h). */
 #define SHARD_TEXT_STYLED	(SHARD_TEXT_STYLE | SHARD_TEXT_UNKNOWN)

@@ -10,6 +10,7 @@
 #include "lib/stringinfo.h"
 #include "move/import/import_table.h"
 #include "nodes/value.h"
+#include "own_sql.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -73,11 +74,6 @@ shard_import_table_finish(ShardImportTable *table)
 void
 shard_import_set_settings(void)
 {
-	static const char *const settings[][2] = {
-		{"session_replication_role", "replica"}, {"DateStyle", "ISO, YMD"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"},
-		{"extra_float_digits", "3"}, {"lc_monetary", "C"}, {"bytea_output", "hex"}, {"xmloption", "content"}, {"row_security", "off"}
-	};
-
-	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SET, true, 0, false);
+	shard_own_sql_fix_values();
+	SetConfigOption("session_replication_role", "replica", PGC_SUSET, PGC_S_OVERRIDE);
 }

@@ -10,6 +10,7 @@
 
 #include "miscadmin.h"
 #include "move/job/link.h"
+#include "own_sql.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
@@ -18,18 +19,10 @@
 #define IDLE_MS 1000
 #define MAX_LINKS 8
 
-/*
- * A coordinator that vanishes without a word must not keep the source's WAL for as long as
- * the kernel's own keep-alive takes.  The rest makes the text of values independent of the
- * servers' settings.
- */
+/* A coordinator that vanishes without a word must not keep the source's WAL for as long as the kernel's own keep-alive takes. */
 #define SETTINGS_SQL \
-	"SET search_path = pg_catalog; SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = 'postgres'; " \
-	"SET extra_float_digits = 3; SET bytea_output = 'hex'; SET lc_monetary = 'C'; SET xmloption = 'content'; " \
-	"SET array_nulls = on; SET quote_all_identifiers = off; " \
-	"SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
-	"SET row_security = off; SET synchronous_commit = on; " \
-	"SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+	"SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
+	"SET synchronous_commit = on; SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 
 #define IDLE_VERSION 140000		/* since when servers end sessions that are idle */
 #define IDLE_SQL "; SET idle_session_timeout = 0"
@@ -49,7 +42,7 @@ static void
 finish_opening(ShardConn *link)
 {
 	shard_connection_finish(link);
-	shard_link_exec(link, link->server_version >= IDLE_VERSION ? SETTINGS_SQL IDLE_SQL : SETTINGS_SQL);
+	shard_link_exec(link, psprintf("%s" SETTINGS_SQL "%s", shard_own_sql_value_commands(), link->server_version >= IDLE_VERSION ? IDLE_SQL : ""));
 }
 
 ShardConn *
