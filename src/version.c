@@ -22,10 +22,9 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_extension.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "compat.h"
@@ -35,9 +34,7 @@
 #include "nodes/parsenodes.h"
 #include "own_sql.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "version.h"
@@ -77,24 +74,22 @@ shardfdw_library_version(PG_FUNCTION_ARGS)
 static char *
 installed_version(void)
 {
-	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
 	char	   *version = NULL;
 	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
 	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum(EXTENSION));
-	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	shard_catalog_scan_begin_keys(&scan, ExtensionRelationId, ExtensionNameIndexId, NULL, 1, &key);
+	tuple = shard_catalog_scan_next(&scan);
 	if (HeapTupleIsValid(tuple))
 	{
 		bool		isnull;
-		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(extensions), &isnull);
+		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(scan.rel), &isnull);
 
 		version = TextDatumGetCString(value);
 	}
-	systable_endscan(scan);
-	table_close(extensions, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return version;
 }
 

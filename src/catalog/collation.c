@@ -17,20 +17,17 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/collation.h"
 #include "catalog/option.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -152,20 +149,19 @@ find_different(void)
 {
 	bool		has_version;
 	const char *ours = own_description(&has_version);
-	Relation	catalog = table_open(ForeignServerRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	ShardCatalogScan scan;
 	bool		found = false;
 	HeapTuple	tuple;
 
-	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin(&scan, ForeignServerRelationId);
+	while (!found && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 		const char *theirs = shard_option_is_our_server(serverid) ? shard_option_server(serverid, "default_collation") : NULL;
 
 		found = theirs != NULL && strcmp(theirs, ours) != 0;
 	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return found;
 }
 

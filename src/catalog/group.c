@@ -4,9 +4,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/colocate.h"
 #include "catalog/group.h"
 #include "catalog/home.h"
@@ -15,13 +12,12 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
@@ -46,19 +42,15 @@ lock_table(Oid relid)
 static bool
 may_be_sharded(Oid relid)
 {
-	Relation	rel = table_open(InheritsRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 	bool		result;
 
 	/* all of them are, or it is not sharded: so the first one tells */
-	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, InheritsParentIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	shard_catalog_scan_begin_oid(&scan, InheritsRelationId, InheritsParentIndexId, Anum_pg_inherits_inhparent, relid);
+	tuple = shard_catalog_scan_next(&scan);
 	result = HeapTupleIsValid(tuple) && shard_option_is_ours(((Form_pg_inherits) GETSTRUCT(tuple))->inhrelid);
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return result;
 }
 
@@ -66,20 +58,19 @@ may_be_sharded(Oid relid)
 static List *
 partitioned_tables(void)
 {
-	Relation	rel = table_open(PartitionedRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	ShardCatalogScan scan;
 	List	   *oids = NIL;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin(&scan, PartitionedRelationId);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Oid			relid = ((Form_pg_partitioned_table) GETSTRUCT(tuple))->partrelid;
 
 		if (may_be_sharded(relid))
 			oids = lappend_oid(oids, relid);
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return oids;
 }
 

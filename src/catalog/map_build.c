@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "access/table.h"
 #include "catalog/home.h"
@@ -15,17 +14,16 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_trigger.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "foreign/fdwapi.h"
 #include "lib/stringinfo.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 static int
@@ -154,8 +152,7 @@ shard_map_build_node(ShardMap *map, Oid serverid)
 static const char *
 build_from_item(Oid relid, const char *relation)
 {
-	Relation	pg_attribute = table_open(AttributeRelationId, AccessShareLock);
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	ScanKeyData keys[2];
 	HeapTuple	tuple;
 	StringInfoData buf;
@@ -166,8 +163,8 @@ build_from_item(Oid relid, const char *relation)
 				ObjectIdGetDatum(relid));
 	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
 				Int16GetDatum(0));
-	scan = systable_beginscan(pg_attribute, AttributeRelidNumIndexId, true, NULL, 2, keys);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_keys(&scan, AttributeRelationId, AttributeRelidNumIndexId, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
 		const char *local = NameStr(att->attname);
@@ -178,7 +175,7 @@ build_from_item(Oid relid, const char *relation)
 		if (att->attisdropped)
 			continue;
 		options = heap_getattr(tuple, Anum_pg_attribute_attfdwoptions,
-							   RelationGetDescr(pg_attribute), &isnull);
+							   RelationGetDescr(scan.rel), &isnull);
 		if (!isnull)
 		{
 			ListCell   *lc;
@@ -196,8 +193,7 @@ build_from_item(Oid relid, const char *relation)
 		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ", " : "", quote_identifier(remote));
 		appendStringInfo(&buf, " AS %s", quote_identifier(local));
 	}
-	systable_endscan(scan);
-	table_close(pg_attribute, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 
 	if (renamed)
 		relation = psprintf("(SELECT %s FROM %s)", buf.data, relation);
@@ -210,9 +206,7 @@ static bool
 has_triggers(Oid relid)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Relation	pg_trigger;
-	SysScanDesc scan;
-	ScanKeyData key;
+	ShardCatalogScan scan;
 	bool		result;
 
 	if (!HeapTupleIsValid(tuple))
@@ -221,12 +215,9 @@ has_triggers(Oid relid)
 	ReleaseSysCache(tuple);
 	if (!result)
 		return false;
-	pg_trigger = table_open(TriggerRelationId, AccessShareLock);
-	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(pg_trigger, TriggerRelidNameIndexId, true, NULL, 1, &key);
-	result = HeapTupleIsValid(systable_getnext(scan));
-	systable_endscan(scan);
-	table_close(pg_trigger, AccessShareLock);
+	shard_catalog_scan_begin_oid(&scan, TriggerRelationId, TriggerRelidNameIndexId, Anum_pg_trigger_tgrelid, relid);
+	result = HeapTupleIsValid(shard_catalog_scan_next(&scan));
+	shard_catalog_scan_end(&scan);
 	return result;
 }
 

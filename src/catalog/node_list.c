@@ -4,15 +4,13 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
+#include "catalog_scan.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "conninfo.h"
@@ -30,7 +28,6 @@
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* Servers of roles that may execute this function are nodes of the cluster. */
@@ -133,13 +130,13 @@ compare_names(const ListCell *a, const ListCell *b)
 static List *
 list_servers(void)
 {
-	Relation	servers = table_open(ForeignServerRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(servers, InvalidOid, false, NULL, 0, NULL);
+	ShardCatalogScan scan;
 	Oid			cluster = shard_option_cluster_server();
 	List	   *found = NIL;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin(&scan, ForeignServerRelationId);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_foreign_server form = (Form_pg_foreign_server) GETSTRUCT(tuple);
 		ShardNodeName *server;
@@ -151,8 +148,7 @@ list_servers(void)
 		server->name = pstrdup(NameStr(form->srvname));
 		found = lappend(found, server);
 	}
-	systable_endscan(scan);
-	table_close(servers, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	list_sort(found, compare_names);
 	return found;
 }

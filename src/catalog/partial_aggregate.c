@@ -21,9 +21,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
@@ -33,6 +30,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "common/hashfn.h"
 #include "compat.h"
 #include "mb/pg_wchar.h"
@@ -41,7 +39,6 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #define PARTIAL_PREFIX "partial_"
@@ -261,8 +258,7 @@ invalidate_all_nodes(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 static void
 read_all_nodes(void)
 {
-	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	ShardCatalogScan scan;
 	Oid			cluster = shard_option_cluster_server();
 	bool		have_partials = true;
 	List	   *missing = NIL;
@@ -271,9 +267,10 @@ read_all_nodes(void)
 	MemoryContext oldcxt;
 	ListCell   *lc;
 
+	shard_catalog_scan_begin(&scan, ForeignServerRelationId);
 	/* look-ups below can invalidate it again */
 	all_nodes_valid = true;
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
@@ -283,8 +280,7 @@ read_all_nodes(void)
 		have_partials = have_partials && shard_option_server_bool(serverid, "partial_aggregates", false);
 		missing = list_concat(missing, shard_option_server_list(serverid, "missing_partial_aggregates"));
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 
 	list_free_deep(all_nodes_missing);
 	all_nodes_missing = NIL;

@@ -9,9 +9,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_inherits.h"
@@ -19,12 +16,12 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
+#include "catalog_scan.h"
 #include "commands/trigger.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* Events of which a reference table sends each one. */
@@ -147,20 +144,19 @@ shard_reference_is(Oid relid)
 List *
 shard_reference_nodes(void)
 {
-	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	ShardCatalogScan scan;
 	List	   *nodes = NIL;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin(&scan, ForeignServerRelationId);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
 		if (shard_node_in_cluster(serverid))
 			nodes = lappend_oid(nodes, serverid);
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	list_sort(nodes, list_oid_cmp);
 	return nodes;
 }

@@ -24,8 +24,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/level_map.h"
 #include "catalog/map_build.h"
@@ -35,16 +33,15 @@
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
 #include "identity.h"
 #include "storage/lmgr.h"
-#include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "version.h"
@@ -275,19 +272,17 @@ shard_map_lock(const ShardMap *map, int shardno, int lockmode)
 static Oid
 server_as_of(Oid relid, Snapshot snapshot)
 {
-	Relation	rel = table_open(ForeignTableRelationId, AccessShareLock);
 	Oid			serverid = InvalidOid;
 	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
 	ScanKeyInit(&key, Anum_pg_foreign_table_ftrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, ForeignTableRelidIndexId, true, snapshot, 1, &key);
-	tuple = systable_getnext(scan);
+	shard_catalog_scan_begin_keys(&scan, ForeignTableRelationId, ForeignTableRelidIndexId, snapshot, 1, &key);
+	tuple = shard_catalog_scan_next(&scan);
 	if (HeapTupleIsValid(tuple))
 		serverid = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return serverid;
 }
 
@@ -298,21 +293,16 @@ server_as_of(Oid relid, Snapshot snapshot)
 static Oid
 parent_of(Oid relid)
 {
-	Relation	rel;
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 	Oid			parent;
 
 	if (!get_rel_relispartition(relid))
 		return InvalidOid;
-	rel = table_open(InheritsRelationId, AccessShareLock);
-	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	shard_catalog_scan_begin_oid(&scan, InheritsRelationId, InheritsRelidSeqnoIndexId, Anum_pg_inherits_inhrelid, relid);
+	tuple = shard_catalog_scan_next(&scan);
 	parent = HeapTupleIsValid(tuple) ? ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent : InvalidOid;
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return parent;
 }
 
@@ -330,14 +320,13 @@ may_be_newer(TransactionId xid, TransactionId xmin)
 static void
 check_no_former_shard(Oid parent, Snapshot snapshot)
 {
-	Relation	rel = table_open(InheritsRelationId, AccessShareLock);
 	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
 	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(parent));
-	scan = systable_beginscan(rel, InheritsParentIndexId, true, snapshot, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_keys(&scan, InheritsRelationId, InheritsParentIndexId, snapshot, 1, &key);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_inherits inherits = (Form_pg_inherits) GETSTRUCT(tuple);
 
@@ -349,8 +338,7 @@ check_no_former_shard(Oid parent, Snapshot snapshot)
 					 errdetail("A shard has been split or detached since this transaction's snapshot was taken."),
 					 errhint("The transaction might succeed if retried.")));
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 }
 
 /*

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
@@ -18,37 +17,34 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/shard_server.h"
+#include "catalog_scan.h"
 #include "commands/extension.h"
 #include "flush_commit.h"
 #include "miscadmin.h"
 #include "own_schema.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 static bool
 is_noted(Oid relid)
 {
-	Relation	depend = table_open(DependRelationId, AccessShareLock);
 	Oid			extension = get_extension_oid(SHARD_EXTENSION, true);
 	ScanKeyData keys[2];
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 	bool		found = false;
 
 	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
 	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 2, keys);
-	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_keys(&scan, DependRelationId, DependDependerIndexId, NULL, 2, keys);
+	while (!found && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_depend d = (Form_pg_depend) GETSTRUCT(tuple);
 
 		found = d->refclassid == ExtensionRelationId && d->refobjid == extension && d->objsubid == 0;
 	}
-	systable_endscan(scan);
-	table_close(depend, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return found;
 }
 

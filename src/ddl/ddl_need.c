@@ -9,7 +9,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/skey.h"
 #include "access/table.h"
 #include "access/transam.h"
@@ -27,6 +26,7 @@
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "ddl/ddl_need.h"
 #include "ddl/now.h"
@@ -35,7 +35,6 @@
 #include "guc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
@@ -74,22 +73,18 @@ add_object(List **objects, Oid classid, Oid objid)
 static void
 add_rows(List **objects, Oid catalog, Oid index, AttrNumber attno, Oid key, bool (*is_part) (HeapTuple tuple, Oid *objid))
 {
-	Relation	rel = table_open(catalog, AccessShareLock);
-	ScanKeyData skey;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&skey, attno, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(key));
-	scan = systable_beginscan(rel, index, true, NULL, 1, &skey);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, catalog, index, attno, key);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Oid			objid;
 
 		if (is_part(tuple, &objid))
 			add_object(objects, catalog == IndexRelationId ? RelationRelationId : catalog, objid);
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 }
 
 static bool
@@ -188,15 +183,14 @@ find_made(Oid *classid, Oid *objid)
 static void
 add_needed_by(List **objects, const ShardNeeded *of, Oid classid, Oid objid, List *tables)
 {
-	Relation	depend = table_open(DependRelationId, AccessShareLock);
 	ScanKeyData skey[2];
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
 	ScanKeyInit(&skey[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(classid));
 	ScanKeyInit(&skey[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
-	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 2, skey);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_keys(&scan, DependRelationId, DependDependerIndexId, NULL, 2, skey);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_depend d = (Form_pg_depend) GETSTRUCT(tuple);
 		Oid			need_class = d->refclassid;
@@ -210,8 +204,7 @@ add_needed_by(List **objects, const ShardNeeded *of, Oid classid, Oid objid, Lis
 		if (find_made(&need_class, &need) && (need_class != of->classid || need != of->objid))
 			add_object(objects, need_class, need);
 	}
-	systable_endscan(scan);
-	table_close(depend, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 }
 
 /* Adds what an object that was found depends on. */

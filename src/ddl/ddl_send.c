@@ -17,13 +17,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/reloptions.h"
-#include "access/table.h"
 #include "catalog/moving.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_user_mapping.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "ddl/ddl_send.h"
 #include "foreign/foreign.h"
@@ -32,9 +30,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 
 ShardDdlBatch *
 shard_ddl_batch_create(const ShardDdlTable *table)
@@ -123,27 +119,23 @@ mapping_names(Relation mappings, HeapTuple mapping, const char *role)
 static bool
 has_own_role(Oid serverid)
 {
-	Relation	mappings = table_open(UserMappingRelationId, AccessShareLock);
 	const char *name = GetUserNameFromId(GetUserId(), false);
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 	bool		is_own = false;
 	bool		is_shared = false;
 
-	ScanKeyInit(&key, Anum_pg_user_mapping_umserver, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(serverid));
-	scan = systable_beginscan(mappings, InvalidOid, false, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, UserMappingRelationId, InvalidOid, Anum_pg_user_mapping_umserver, serverid);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
-		if (!mapping_names(mappings, tuple, name))
+		if (!mapping_names(scan.rel, tuple, name))
 			continue;
 		if (((Form_pg_user_mapping) GETSTRUCT(tuple))->umuser == GetUserId())
 			is_own = true;
 		else
 			is_shared = true;
 	}
-	systable_endscan(scan);
-	table_close(mappings, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return is_own && !is_shared;
 }
 

@@ -10,9 +10,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/sysattr.h"
-#include "access/table.h"
 #include "access/toast_compression.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -23,6 +21,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/ddl_text.h"
@@ -41,9 +40,7 @@
 #include "rewrite/rewriteHandler.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -161,9 +158,8 @@ shard_ddl_text_column(Relation rel, AttrNumber attno, const char *value, bool no
 static void
 check_constraint_seen(HeapTuple current)
 {
-	Relation	catalog;
 	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	Snapshot	snapshot;
 	HeapTuple	seen;
 	bool		is_current;
@@ -171,14 +167,12 @@ check_constraint_seen(HeapTuple current)
 	if (!IsolationUsesXactSnapshot())
 		return;
 	snapshot = RegisterSnapshot(GetTransactionSnapshot());
-	catalog = table_open(ConstraintRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_constraint_oid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(((Form_pg_constraint) GETSTRUCT(current))->oid));
-	scan = systable_beginscan(catalog, ConstraintOidIndexId, true, snapshot, 1, &key);
-	seen = systable_getnext(scan);
+	shard_catalog_scan_begin_keys(&scan, ConstraintRelationId, ConstraintOidIndexId, snapshot, 1, &key);
+	seen = shard_catalog_scan_next(&scan);
 	is_current = HeapTupleIsValid(seen) && ItemPointerEquals(&seen->t_self, &current->t_self);
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	UnregisterSnapshot(snapshot);
 	if (!is_current)
 		ereport(ERROR,

@@ -19,8 +19,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/index.h"
@@ -32,6 +30,7 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "catalog_scan.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
 #include "ddl/marker.h"
@@ -39,10 +38,8 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* Changes one row of pg_index; nothing when an event trigger has dropped the index meanwhile. */
@@ -103,19 +100,15 @@ set_markers(Oid parent, List *markers, bool live)
 static bool
 is_referenced(Oid parent)
 {
-	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 	bool		found = false;
 
 	/* a scan, since there is no index on confrelid; new shards of tables with unique keys are rare */
-	ScanKeyInit(&key, Anum_pg_constraint_confrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(parent));
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
-	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, ConstraintRelationId, InvalidOid, Anum_pg_constraint_confrelid, parent);
+	while (!found && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 		found = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == CONSTRAINT_FOREIGN;
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return found;
 }
 

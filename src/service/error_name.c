@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "access/table.h"
 #include "catalog/indexing.h"
@@ -30,15 +29,14 @@
 #include "catalog/pg_index.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "ddl/ddl_name.h"
 #include "mb/pg_wchar.h"
 #include "remote/wire/error.h"
 #include "service/error_detail.h"
 #include "service/error_name.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
@@ -171,17 +169,14 @@ has_shard_name(const char *index, const char *shard, const char *name)
 static char *
 find_index(Oid parent, const char *shard, const char *name, const char *detail)
 {
-	Relation	catalog = table_open(IndexRelationId, AccessShareLock);
 	char	   *result = NULL;
 	char	   *by_columns = NULL;
 	int			nby_columns = 0;
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(parent));
-	scan = systable_beginscan(catalog, IndexIndrelidIndexId, true, NULL, 1, &key);
-	while (result == NULL && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid, parent);
+	while (result == NULL && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
 		char	   *index = get_rel_name(form->indexrelid);
@@ -196,8 +191,7 @@ find_index(Oid parent, const char *shard, const char *name, const char *detail)
 			nby_columns++;
 		}
 	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return result ? result : nby_columns == 1 ? by_columns : NULL;
 }
 

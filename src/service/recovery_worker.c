@@ -18,9 +18,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -29,6 +27,7 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_user_mapping.h"
+#include "catalog_scan.h"
 #include "commands/extension.h"
 #include "compat.h"
 #include "foreign/foreign.h"
@@ -46,7 +45,6 @@
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -84,14 +82,14 @@ extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
 static List *
 find_users(MemoryContext cxt)
 {
-	Relation	mappings = table_open(UserMappingRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(mappings, InvalidOid, false, NULL, 0, NULL);
+	ShardCatalogScan scan;
 	List	   *users = NIL;
 	List	   *owners = NIL;
 	HeapTuple	tuple;
 	MemoryContext oldcxt;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin(&scan, UserMappingRelationId);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_user_mapping form = (Form_pg_user_mapping) GETSTRUCT(tuple);
 
@@ -105,8 +103,7 @@ find_users(MemoryContext cxt)
 			owners = list_append_unique_oid(owners, OidIsValid(form->umuser) ? form->umuser : GetForeignServer(form->umserver)->owner);
 		MemoryContextSwitchTo(oldcxt);
 	}
-	systable_endscan(scan);
-	table_close(mappings, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	oldcxt = MemoryContextSwitchTo(cxt);
 	users = list_concat_unique_oid(users, owners);
 	MemoryContextSwitchTo(oldcxt);

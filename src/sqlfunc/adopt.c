@@ -14,20 +14,17 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
+#include "catalog_scan.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_wrapper);
@@ -51,19 +48,18 @@ wrapper_of(Oid serverid)
 static void
 collect_tables(Oid wrapper, List **tables, List **parents)
 {
-	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin(&scan, ForeignTableRelationId);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
 
 		if (wrapper_of(form->ftserver) == wrapper)
 			*tables = lappend_oid(*tables, form->ftrelid);
 	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 
 	for (int i = 0; i < list_length(*tables); i++)
 	{

@@ -9,8 +9,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/partial_aggregate.h"
@@ -18,15 +16,14 @@
 #include "catalog/pg_depend.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_partial_aggregate_name);
@@ -107,21 +104,19 @@ shardfdw_undistribute_aggregate(PG_FUNCTION_ARGS)
 	Oid			aggfnoid = PG_GETARG_OID(0);
 	ObjectAddresses *partials = new_object_addresses();
 	int			npartials = 0;
-	Relation	rel;
 	ScanKeyData keys[2];
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
 	if (!owns_aggregate(aggfnoid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(aggfnoid));
 
-	rel = table_open(DependRelationId, AccessShareLock);
 	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(ProcedureRelationId));
 	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(aggfnoid));
-	scan = systable_beginscan(rel, DependReferenceIndexId, true, NULL, 2, keys);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_keys(&scan, DependRelationId, DependReferenceIndexId, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT(tuple);
 
@@ -134,8 +129,7 @@ shardfdw_undistribute_aggregate(PG_FUNCTION_ARGS)
 			npartials++;
 		}
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 
 	performMultipleDeletions(partials, DROP_RESTRICT, 0);
 	free_object_addresses(partials);

@@ -14,8 +14,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/colocate.h"
@@ -29,6 +27,7 @@
 #include "catalog/qualified.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "commands/comment.h"
 #include "commands/defrem.h"
 #include "compat.h"
@@ -45,27 +44,21 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* Calls visit for each constraint of a table. */
 static void
 each_constraint(Oid relid, void (*visit) (Form_pg_constraint constraint, void *arg), void *arg)
 {
-	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(catalog, ConstraintRelidTypidNameIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, ConstraintRelationId, ConstraintRelidTypidNameIndexId, Anum_pg_constraint_conrelid, relid);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 		visit((Form_pg_constraint) GETSTRUCT(tuple), arg);
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 }
 
 static void

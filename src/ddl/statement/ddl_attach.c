@@ -14,13 +14,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog_scan.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
@@ -35,7 +33,6 @@
 #include "nodes/parsenodes.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 /* What a node says about a shard. */
@@ -165,19 +162,15 @@ shard_ddl_attach(ShardDdlCall *call)
 static List *
 check_constraints(Oid relid)
 {
-	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
 	List	   *constraints = NIL;
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(catalog, ConstraintRelidTypidNameIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, ConstraintRelationId, ConstraintRelidTypidNameIndexId, Anum_pg_constraint_conrelid, relid);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 		if (((Form_pg_constraint) GETSTRUCT(tuple))->contype == CONSTRAINT_CHECK)
 			constraints = lappend_oid(constraints, ((Form_pg_constraint) GETSTRUCT(tuple))->oid);
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return constraints;
 }
 

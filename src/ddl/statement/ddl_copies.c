@@ -7,37 +7,32 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/reloptions.h"
-#include "access/table.h"
 #include "catalog/option.h"
 #include "catalog/pg_foreign_table.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "ddl/statement/ddl_statement.h"
 #include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 void
 shard_ddl_copies_check_server(Oid serverid, const char *action)
 {
-	Relation	rel;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 	const char *name;
 
 	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid))
 		return;
 	name = GetForeignServer(serverid)->servername;
-	rel = table_open(ForeignTableRelationId, AccessShareLock);
-	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin(&scan, ForeignTableRelationId);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		bool		isnull;
-		Datum		options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, RelationGetDescr(rel), &isnull);
+		Datum		options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, RelationGetDescr(scan.rel), &isnull);
 		ListCell   *lc;
 
 		if (isnull)
@@ -58,8 +53,7 @@ shard_ddl_copies_check_server(Oid serverid, const char *action)
 							 errdetail("The foreign table names it in its options.")));
 		}
 	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 }
 
 /* Is it a value that is the same on every server? */

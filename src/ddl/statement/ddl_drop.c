@@ -12,9 +12,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/moving.h"
@@ -28,6 +25,7 @@
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "copies/copies.h"
 #include "copies/copies_sql.h"
@@ -45,7 +43,6 @@
 #include "own_sql.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -153,22 +150,18 @@ collect_relation(Oid relid)
 static void
 collect_trigger(Oid trigger)
 {
-	Relation	catalog = table_open(TriggerRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
-	scan = systable_beginscan(catalog, TriggerOidIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, TriggerRelationId, TriggerOidIndexId, Anum_pg_trigger_oid, trigger);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_trigger form = (Form_pg_trigger) GETSTRUCT(tuple);
 
 		if (shard_reference_is_trigger(form->tgfoid))
 			collector->references = list_append_unique_oid(collector->references, form->tgrelid);
 	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 }
 
 static void

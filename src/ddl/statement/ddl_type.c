@@ -13,9 +13,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
@@ -23,6 +20,7 @@
 #include "catalog/option.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "ddl/ddl_need.h"
 #include "ddl/ddl_send.h"
@@ -37,7 +35,6 @@
 #include "parser/parse_type.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
@@ -129,15 +126,12 @@ nodes_of(List *relids)
 static List *
 domain_constraints(Oid domain, const char *name, char *type)
 {
-	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
 	List	   *constraints = NIL;
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_constraint_contypid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(domain));
-	scan = systable_beginscan(catalog, ConstraintTypidIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, ConstraintRelationId, ConstraintTypidIndexId, Anum_pg_constraint_contypid, domain);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
 
@@ -145,8 +139,7 @@ domain_constraints(Oid domain, const char *name, char *type)
 		if (name != NULL && strcmp(NameStr(form->conname), name) == 0)
 			*type = form->contype;
 	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return constraints;
 }
 

@@ -1,0 +1,63 @@
+/*
+ * catalog_scan.h
+ *	  Reads the rows of one of PostgreSQL's catalogs.
+ *
+ *	 begin, begin_oid or begin_keys; next ...; end
+ */
+#ifndef SHARDFDW_CATALOG_SCAN_H
+#define SHARDFDW_CATALOG_SCAN_H
+
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+
+typedef struct ShardCatalogScan
+{
+	Relation	rel;
+	SysScanDesc scan;
+} ShardCatalogScan;
+
+/* Rows that keys select; index InvalidOid: none helps; snapshot NULL: what has committed by now. */
+static inline void
+shard_catalog_scan_begin_keys(ShardCatalogScan *scan, Oid catalog, Oid index, Snapshot snapshot, int nkeys, ScanKeyData *keys)
+{
+	scan->rel = table_open(catalog, AccessShareLock);
+	scan->scan = systable_beginscan(scan->rel, index, OidIsValid(index), snapshot, nkeys, keys);
+}
+
+/* Rows of which a column is an OID. */
+static inline void
+shard_catalog_scan_begin_oid(ShardCatalogScan *scan, Oid catalog, Oid index, AttrNumber column, Oid value)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(value));
+	shard_catalog_scan_begin_keys(scan, catalog, index, NULL, 1, &key);
+}
+
+/* All rows. */
+static inline void
+shard_catalog_scan_begin(ShardCatalogScan *scan, Oid catalog)
+{
+	shard_catalog_scan_begin_keys(scan, catalog, InvalidOid, NULL, 0, NULL);
+}
+
+/* The next row, valid until the following call; NULL: there is none. */
+static inline HeapTuple
+shard_catalog_scan_next(ShardCatalogScan *scan)
+{
+	return systable_getnext(scan->scan);
+}
+
+static inline void
+shard_catalog_scan_end(ShardCatalogScan *scan)
+{
+	systable_endscan(scan->scan);
+	table_close(scan->rel, AccessShareLock);
+}
+
+#endif
