@@ -18,9 +18,9 @@
 #include "catalog/colocate.h"
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
+#include "hash_table.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -158,15 +158,7 @@ shard_colocated(Oid relid1, Oid relid2)
 		return low->shards[0].serverid == high->shards[0].serverid;
 
 	if (pair_hash == NULL)
-	{
-		HASHCTL		ctl = {0};
-
-		ctl.keysize = sizeof(PairKey);
-		ctl.entrysize = sizeof(PairEntry);
-		ctl.hcxt = CacheMemoryContext;
-		pair_hash = hash_create("shardfdw colocated tables", 64, &ctl,
-								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		pair_hash = shard_hash_table_create("shardfdw colocated tables", 64, sizeof(PairKey), sizeof(PairEntry), CacheMemoryContext);
 	entry = hash_search(pair_hash, &key, HASH_FIND, NULL);
 	if (entry != NULL && entry->low_serial == low->serial && entry->high_serial == high->serial)
 		return entry->colocated;

@@ -18,8 +18,8 @@
 #include "catalog/reference.h"
 #include "catalog_scan.h"
 #include "commands/trigger.h"
+#include "hash_table.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -56,11 +56,7 @@ forget_relation(Datum arg, Oid relid)
 static void
 create_cache(void)
 {
-	HASHCTL		ctl = {0};
-
-	ctl.keysize = sizeof(Oid);
-	ctl.entrysize = sizeof(ReferenceEntry);
-	entries = hash_create("shardfdw reference tables", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	entries = shard_hash_table_create("shardfdw reference tables", 64, sizeof(Oid), sizeof(ReferenceEntry), TopMemoryContext);
 	CacheRegisterRelcacheCallback(forget_relation, (Datum) 0);
 }
 

@@ -36,9 +36,9 @@
 #include "catalog_scan.h"
 #include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
+#include "hash_table.h"
 #include "identity.h"
 #include "storage/lmgr.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -111,15 +111,7 @@ look_up(Oid relid, int levels, bool wait)
 	char		relkind;
 
 	if (map_hash == NULL)
-	{
-		HASHCTL		ctl = {0};
-
-		ctl.keysize = sizeof(MapKey);
-		ctl.entrysize = sizeof(MapEntry);
-		ctl.hcxt = CacheMemoryContext;
-		map_hash = hash_create("shardfdw shard maps", 64, &ctl,
-							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		map_hash = shard_hash_table_create("shardfdw shard maps", 64, sizeof(MapKey), sizeof(MapEntry), CacheMemoryContext);
 
 	if (xact_ended)
 		free_stale_maps();

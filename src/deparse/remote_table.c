@@ -22,11 +22,11 @@
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "deparse/remote_table.h"
+#include "hash_table.h"
 #include "lib/stringinfo.h"
 #include "remote/run/command.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -88,11 +88,7 @@ forget_all_tables(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 static void
 create_cache(void)
 {
-	HASHCTL		ctl = {0};
-
-	ctl.keysize = sizeof(Oid);
-	ctl.entrysize = sizeof(RemoteTable);
-	tables = hash_create("shardfdw remote tables", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	tables = shard_hash_table_create("shardfdw remote tables", 64, sizeof(Oid), sizeof(RemoteTable), TopMemoryContext);
 	CacheRegisterRelcacheCallback(forget_table, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_all_tables, (Datum) 0);
 	/* names of types are compared with their schemas */

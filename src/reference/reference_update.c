@@ -16,11 +16,11 @@
 #include "common/hashfn.h"
 #include "compat.h"
 #include "executor/executor.h"
+#include "hash_table.h"
 #include "miscadmin.h"
 #include "reference/reference_run.h"
 #include "reference/reference_send.h"
 #include "utils/datum.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 /* Rows that are changed one by one are sent in groups of this size. */
@@ -183,12 +183,7 @@ update_sql(UpdateState *state)
 static HTAB *
 create_key_set(MemoryContext cxt)
 {
-	HASHCTL		ctl = {0};
-
-	ctl.keysize = sizeof(uint64);
-	ctl.entrysize = sizeof(uint64);
-	ctl.hcxt = cxt;
-	return hash_create("shardfdw changed keys", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	return shard_hash_table_create("shardfdw changed keys", 256, sizeof(uint64), sizeof(uint64), cxt);
 }
 
 static uint64

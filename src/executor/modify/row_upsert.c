@@ -35,9 +35,9 @@
 #include "executor/scan/nested_write.h"
 #include "executor/nodeModifyTable.h"
 #include "executor/modify/row_upsert.h"
+#include "hash_table.h"
 #include "miscadmin.h"
 #include "tuple/encode.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -89,16 +89,12 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
 	ShardRowUpsert *upsert = palloc0(sizeof(ShardRowUpsert));
 	Relation	rel = rinfo->ri_RelationDesc;
-	HASHCTL		ctl = {0};
 
 	upsert->mtstate = mtstate;
 	upsert->rinfo = rinfo;
 	upsert->after_insert = rinfo->ri_TrigDesc && rinfo->ri_TrigDesc->trig_insert_after_row;
-	ctl.keysize = sizeof(ItemPointerData);
-	ctl.entrysize = sizeof(ItemPointerData);
-	ctl.hcxt = estate->es_query_cxt;
-	upsert->written = hash_create("shardfdw written rows", 64, &ctl,
-								  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	upsert->written = shard_hash_table_create("shardfdw written rows", 64, sizeof(ItemPointerData), sizeof(ItemPointerData),
+											  estate->es_query_cxt);
 
 	upsert->watch =
 		shard_nested_write_watch(estate, RelationGetRelid(mtstate->rootResultRelInfo->ri_RelationDesc));

@@ -25,12 +25,12 @@
 #include "fault.h"
 #include "foreign/foreign.h"
 #include "guc.h"
+#include "hash_table.h"
 #include "remote/pool/broadcast.h"
 #include "remote/pool/pool.h"
 #include "remote/pool/snapshot.h"
 #include "remote/wire/quota.h"
 #include "remote/wire/wait.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -69,14 +69,7 @@ shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 
 	refuse_worker();
 	if (!pools)
-	{
-		HASHCTL		ctl = {0};
-
-		ctl.keysize = sizeof(key);
-		ctl.entrysize = sizeof(ShardPool);
-		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw pools", ALLOCSET_SMALL_SIZES);
-		pools = hash_create("shardfdw pools", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		pools = shard_hash_table_create("shardfdw pools", 16, sizeof(key), sizeof(ShardPool), TopMemoryContext);
 	StaticAssertStmt(offsetof(ShardPool, key_standby) == 2 * sizeof(Oid), "key is two OIDs and the standby's number");
 	shard_quota_begin_use();
 	/* finding an entry needs no memory: the end of a transaction must not ask for any */

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "hash_table.h"
 #include "remote/wire/connection_private.h"
 #include "utils/memutils.h"
 
@@ -97,15 +98,8 @@ remember_statement(ShardConn *conn, const char *sql)
 	if (strlen(sql) > MAX_TEXT_BYTES)
 		return;
 	if (!conn->prepared)
-	{
-		HASHCTL		ctl = {0};
-
-		ctl.keysize = sizeof(uint64);
-		ctl.entrysize = sizeof(ShardPrepared);
-		ctl.hcxt = shard_connection_cxt;
-		conn->prepared = hash_create("shardfdw prepared statements", 32, &ctl,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		conn->prepared = shard_hash_table_create("shardfdw prepared statements", 32, sizeof(uint64), sizeof(ShardPrepared),
+												 shard_connection_cxt);
 	if (hash_get_num_entries(conn->prepared) >= MAX_PREPARED)
 		forget_unprepared(conn);
 	if (hash_get_num_entries(conn->prepared) >= MAX_PREPARED)

@@ -4,8 +4,8 @@
  */
 #include "postgres.h"
 
+#include "hash_table.h"
 #include "remote/wire/position.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 static HTAB *positions = NULL;
@@ -17,14 +17,7 @@ shard_position_get(Oid serverid)
 	bool		found;
 
 	if (!positions)
-	{
-		HASHCTL		ctl = {0};
-
-		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(ShardPosition);
-		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw positions", ALLOCSET_SMALL_SIZES);
-		positions = hash_create("shardfdw positions", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		positions = shard_hash_table_create("shardfdw positions", 16, sizeof(Oid), sizeof(ShardPosition), TopMemoryContext);
 	of_node = hash_search(positions, &serverid, HASH_ENTER, &found);
 	if (!found)
 	{
