@@ -24,6 +24,7 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "parser/parser.h"
 #include "tuple/text_form.h"
