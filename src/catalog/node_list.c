@@ -210,6 +210,21 @@ shard_node_own_name(void)
 	return self != NULL ? self->name : get_database_name(MyDatabaseId);
 }
 
+Oid
+shard_node_by_name(const NameData *name, bool or_coordinator)
+{
+	Oid			serverid = get_foreign_server_oid(NameStr(*name), true);
+
+	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid) || serverid == shard_option_cluster_server() ||
+		(shard_node_is_coordinator(serverid) && !or_coordinator))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("node \"%s\" does not exist", NameStr(*name)),
+				 errhint("The view shardfdw.nodes lists the nodes; shardfdw.add_node() adds one.")));
+	shard_node_check_usage(serverid);
+	return serverid;
+}
+
 static void
 lock_members(LOCKMODE lockmode)
 {

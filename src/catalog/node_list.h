@@ -28,6 +28,9 @@ extern bool shard_node_in_cluster(Oid serverid);
 /* Errors: insufficient_privilege for a server that the current user may not use. */
 extern void shard_node_check_usage(Oid serverid);
 
+/* A node by its name, or a coordinator of the same nodes, too.  Errors: undefined_object; those of check_usage. */
+extern Oid	shard_node_by_name(const NameData *name, bool or_coordinator);
+
 typedef struct ShardNodeName
 {
 	Oid			serverid;

@@ -198,6 +198,25 @@ shard_map_find(const ShardMap *map, Oid shard_relid)
 	return found ? found->shardno : -1;
 }
 
+Bitmapset *
+shard_map_numbers(const ShardMap *map, bool all, const List *relids)
+{
+	Bitmapset  *numbers = NULL;
+	ListCell   *lc;
+
+	if (all)
+		return map->nshards > 0 ? bms_add_range(NULL, 0, map->nshards - 1) : NULL;
+	foreach(lc, relids)
+	{
+		int			shardno = shard_map_find(map, lfirst_oid(lc));
+
+		if (shardno < 0)
+			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), map->relid);
+		numbers = bms_add_member(numbers, shardno);
+	}
+	return numbers;
+}
+
 int
 shard_map_part_of(const ShardMap *map, int shardno)
 {

@@ -191,6 +191,9 @@ extern int	shard_map_part_of(const ShardMap *map, int shardno);
 /* shardno of a shard in its map, -1 when it is not there. */
 extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
 
+/* Numbers of the shards relids, or of all.  Errors: one of relids is not a shard of map's table. */
+extern Bitmapset *shard_map_numbers(const ShardMap *map, bool all, const List *relids);
+
 /*
  * The table at the top of relid's partition tree: relid itself when it is not a partition,
  * or is being detached concurrently, where core names no ancestors any more.

@@ -34,20 +34,6 @@ PG_FUNCTION_INFO_V1(shardfdw_note_left_shard);
 PG_FUNCTION_INFO_V1(shardfdw_forget_position);
 PG_FUNCTION_INFO_V1(shardfdw_confirm_node);
 
-/* A node by its name, which the user may use. */
-static Oid
-find_node(Name name)
-{
-	Oid			serverid = get_foreign_server_oid(NameStr(*name), true);
-
-	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid) || serverid == shard_option_cluster_server())
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("node \"%s\" does not exist", NameStr(*name))));
-	shard_node_check_usage(serverid);
-	return serverid;
-}
-
 /* The map of a shard's table, and the shard's number in it; the user must own the shard. */
 static const ShardMap *
 find_shard(Oid relid, int *shardno)
@@ -73,7 +59,7 @@ shardfdw_copy_shard_rows(PG_FUNCTION_ARGS)
 	int			shardno;
 	const ShardMap *map = find_shard(PG_GETARG_OID(0), &shardno);
 	const Shard *shard = &map->shards[shardno];
-	Oid			target = find_node(PG_GETARG_NAME(1));
+	Oid			target = shard_node_by_name(PG_GETARG_NAME(1), false);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copy", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardCopySet *set = shard_copy_set_create(cxt, NULL, NULL);
@@ -96,7 +82,7 @@ shardfdw_set_shard_node(PG_FUNCTION_ARGS)
 	Oid			relid = PG_GETARG_OID(0);
 	int			shardno;
 	const ShardMap *map;
-	Oid			target = find_node(PG_GETARG_NAME(1));
+	Oid			target = shard_node_by_name(PG_GETARG_NAME(1), false);
 
 	LockRelationOid(relid, ExclusiveLock);
 	map = find_shard(relid, &shardno);
@@ -109,7 +95,7 @@ Datum
 shardfdw_settle_node(PG_FUNCTION_ARGS)
 {
 	Name		name = PG_GETARG_NAME(0);
-	Oid			serverid = find_node(name);
+	Oid			serverid = shard_node_by_name(name, false);
 
 	if (shard_settle_wait(list_make1_oid(serverid), GetUserId(), SHARD_COMMAND_AUTOCOMMIT) != NIL)
 		ereport(ERROR,
@@ -161,7 +147,7 @@ shardfdw_forget_position(PG_FUNCTION_ARGS)
 Datum
 shardfdw_confirm_node(PG_FUNCTION_ARGS)
 {
-	(void) find_node(PG_GETARG_NAME(0));
+	(void) shard_node_by_name(PG_GETARG_NAME(0), false);
 	forget_position(PG_GETARG_NAME(0), "");
 	PG_RETURN_VOID();
 }

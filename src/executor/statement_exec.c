@@ -286,22 +286,10 @@ static Bitmapset *
 live_shards(ShardStatementState *state, bool noerror)
 {
 	const ShardMap *map = state->maps[0];
-	Bitmapset  *live = NULL;
-	ListCell   *lc;
 
 	if (state->plan->key_params != NIL)
 		return bms_make_singleton(map->nparts > 0 ? route_by_levels(state, noerror) : route_by_key(state, noerror));
-	if (state->plan->all_shards)
-		return bms_add_range(NULL, 0, map->nshards - 1);
-	foreach(lc, state->plan->shards)
-	{
-		int			shardno = shard_map_find(map, lfirst_oid(lc));
-
-		if (shardno < 0)
-			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), map->relid);
-		live = bms_add_member(live, shardno);
-	}
-	return live;
+	return shard_map_numbers(map, state->plan->all_shards, state->plan->shards);
 }
 
 /* ------------------------------------------------------------------------

@@ -49,20 +49,6 @@ PG_FUNCTION_INFO_V1(shardfdw_set_placements);
 
 /* ---------- asked by another coordinator ---------- */
 
-/* A node by its name, which the user may use. */
-static Oid
-find_node(const char *name)
-{
-	Oid			serverid = GetForeignServerByName(name, false)->serverid;
-
-	if (!shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid) || serverid == shard_option_cluster_server())
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("server \"%s\" is not a node", name)));
-	shard_node_check_usage(serverid);
-	return serverid;
-}
-
 /* The user's own shards, of names as they are quoted.  Not locked. */
 static List *
 find_shards(ArrayType *names)
@@ -128,7 +114,7 @@ lock_parents(List *shards)
 Datum
 shardfdw_lock_placements(PG_FUNCTION_ARGS)
 {
-	Oid			serverid = find_node(NameStr(*PG_GETARG_NAME(1)));
+	Oid			serverid = shard_node_by_name(PG_GETARG_NAME(1), false);
 	List	   *shards = find_shards(PG_GETARG_ARRAYTYPE_P(0));
 
 	if (PG_GETARG_BOOL(2))
@@ -143,8 +129,8 @@ shardfdw_lock_placements(PG_FUNCTION_ARGS)
 Datum
 shardfdw_set_placements(PG_FUNCTION_ARGS)
 {
-	Oid			source = find_node(NameStr(*PG_GETARG_NAME(1)));
-	Oid			target = find_node(NameStr(*PG_GETARG_NAME(2)));
+	Oid			source = shard_node_by_name(PG_GETARG_NAME(1), false);
+	Oid			target = shard_node_by_name(PG_GETARG_NAME(2), false);
 	List	   *shards = find_shards(PG_GETARG_ARRAYTYPE_P(0));
 	ListCell   *lc;
 

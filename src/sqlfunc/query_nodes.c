@@ -93,22 +93,6 @@ get_elements(FunctionCallInfo fcinfo, int argno, Oid elemtype, int elemlen, char
 	return nelems;
 }
 
-/* Server of that name, which must be a node of ours that the user may use. */
-static Oid
-lookup_node(const char *name)
-{
-	ForeignServer *server = GetForeignServerByName(name, true);
-
-	if (server == NULL || !shard_option_is_our_server(server->serverid) ||
-		server->serverid == shard_option_cluster_server())
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("node \"%s\" does not exist", name),
-				 errhint("The view shardfdw.nodes lists the nodes; shardfdw.add_node() adds one.")));
-	shard_node_check_usage(server->serverid);
-	return server->serverid;
-}
-
 /* Makes a text of what a node sent.  Raises when it is not valid in the database's encoding. */
 static Datum
 text_of_node(const char *value)
@@ -255,7 +239,7 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("nodes and commands must not be null")));
-		commands[i].serverid = lookup_node(NameStr(*DatumGetName(nodes[i])));
+		commands[i].serverid = shard_node_by_name(DatumGetName(nodes[i]), true);
 		commands[i].userid = is_read ? reading_user(DatumGetObjectId(relations[i])) : GetUserId();
 		commands[i].sql = TextDatumGetCString(texts[i]);
 		commands[i].is_whole = true;

@@ -129,26 +129,6 @@ shard_scan_close_rels(List *rels)
 		table_close((Relation) lfirst(lc), NoLock);
 }
 
-static Bitmapset *
-planned_shards(const ShardScanState *state)
-{
-	const ShardMap *map = state->maps[0];
-	Bitmapset  *result = NULL;
-	ListCell   *lc;
-
-	if (state->plan->all_shards)
-		return map->nshards > 0 ? bms_add_range(NULL, 0, map->nshards - 1) : NULL;
-	foreach(lc, state->plan->shards)
-	{
-		int			shardno = shard_map_find(map, lfirst_oid(lc));
-
-		if (shardno < 0)
-			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), map->relid);
-		result = bms_add_member(result, shardno);
-	}
-	return result;
-}
-
 /*
  * Locks the shards of a scan that locks rows against moves, until the transaction ends: rows
  * that are locked on a node where the shard is no more protect nothing.  Who waits for a
@@ -281,7 +261,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	resolve_maps(state);
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	state->level = shard_txn_level_create(estate->es_query_cxt);
-	state->planned = planned_shards(state);
+	state->planned = shard_map_numbers(state->maps[0], state->plan->all_shards, state->plan->shards);
 	state->live = state->planned;
 	state->max_streams = shard_guc_max_connections_per_node;
 

@@ -239,39 +239,17 @@ inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, Lis
 	return false;
 }
 
-/* The shards of relid that have the numbers of those that plan reads. */
+/* The shards of relid that have these numbers. */
 static List *
-shards_of(Oid relid, const ShardScanPlan *plan)
+shards_of(Oid relid, const Bitmapset *numbers)
 {
-	const ShardMap *from = shard_map_get_levels(linitial_oid(plan->relids), true);
-	const ShardMap *to = shard_map_get_levels(relid, true);
+	const ShardMap *map = shard_map_get_levels(relid, true);
 	List	   *shards = NIL;
-	ListCell   *lc;
+	int			shardno = -1;
 
-	foreach(lc, plan->shards)
-	{
-		int			shardno = shard_map_find(from, lfirst_oid(lc));
-
-		if (shardno < 0)
-			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), from->relid);
-		shards = lappend_oid(shards, to->shards[shardno].relid);
-	}
+	while ((shardno = bms_next_member(numbers, shardno)) >= 0)
+		shards = lappend_oid(shards, map->shards[shardno].relid);
 	return shards;
-}
-
-/* Numbers of the shards of target that plan reads. */
-static List *
-shardnos_of(Oid target, const ShardScanPlan *plan)
-{
-	const ShardMap *map = shard_map_get_levels(target, true);
-	List	   *shardnos = NIL;
-	ListCell   *lc;
-
-	for (int i = 0; plan->all_shards && i < map->nshards; i++)
-		shardnos = lappend_int(shardnos, i);
-	foreach(lc, plan->all_shards ? NIL : shards_of(target, plan))
-		shardnos = lappend_int(shardnos, shard_map_find(map, lfirst_oid(lc)));
-	return shardnos;
 }
 
 /*
@@ -328,6 +306,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	ShardStatementPlan plan = {0};
 	ShardWholeQuery *text;
 	const ShardScanPlan *scan_plan;
+	Bitmapset  *shardnos;
 	ForeignScan *scan;
 	PlannedStmt *select;
 	PlannedStmt *stmt;
@@ -379,10 +358,11 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 			return refuse("tables that are not colocated");
 	}
 
-	if (query->commandType == CMD_INSERT || !shard_text_make(query, attnos, shardnos_of(target, scan_plan), text, &plan))
+	shardnos = shard_map_numbers(shard_map_get_levels(linitial_oid(scan_plan->relids), true), scan_plan->all_shards, scan_plan->shards);
+	if (query->commandType == CMD_INSERT || !shard_text_make(query, attnos, shardnos, text, &plan))
 	{
 		plan.all_shards = scan_plan->all_shards;
-		plan.shards = scan_plan->all_shards ? NIL : shards_of(linitial_oid(text->relids), scan_plan);
+		plan.shards = scan_plan->all_shards ? NIL : shards_of(linitial_oid(text->relids), shardnos);
 	}
 	stmt = shard_statement_make(query, text, &plan, NIL);
 	lock_parts(stmt, select);

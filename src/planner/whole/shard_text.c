@@ -197,7 +197,7 @@ reduce_query(ShardTextContext *cxt)
 }
 
 bool
-shard_text_make(Query *query, List *attnos, List *shardnos, ShardWholeQuery *text, ShardStatementPlan *plan)
+shard_text_make(Query *query, List *attnos, const Bitmapset *shardnos, ShardWholeQuery *text, ShardStatementPlan *plan)
 {
 	ShardTextContext cxt = {query};
 	const ShardMap *map;
@@ -205,7 +205,6 @@ shard_text_make(Query *query, List *attnos, List *shardnos, ShardWholeQuery *tex
 	List	   *texts = NIL;
 	List	   *before = NIL;
 	List	   *params = NIL;
-	ListCell   *lc;
 
 	cxt.relid = rt_fetch(query->resultRelation, query->rtable)->relid;
 	map = shard_map_get(cxt.relid);
@@ -221,13 +220,13 @@ shard_text_make(Query *query, List *attnos, List *shardnos, ShardWholeQuery *tex
 	qsort(cxt.comparisons, cxt.ncomparisons, sizeof(KeyComparison), compare_addresses);
 	cxt.collecting = false;
 
-	foreach(lc, shardnos)
+	cxt.shardno = -1;
+	while ((cxt.shardno = bms_next_member(shardnos, cxt.shardno)) >= 0)
 	{
 		Query	   *reduced;
 		ShardWholeQuery *own;
 		const char *reason;
 
-		cxt.shardno = lfirst_int(lc);
 		reduced = reduce_query(&cxt);
 		if (reduced == NULL)
 			continue;

@@ -16,6 +16,6 @@
  * the columns attnos, with many constants: sets the plan's shards, those that can have such rows, shard_texts and
  * shard_params, and text's params.  false: nothing is set, and all run the same text.
  */
-extern bool shard_text_make(Query *query, List *attnos, List *shardnos, ShardWholeQuery *text, ShardStatementPlan *plan);
+extern bool shard_text_make(Query *query, List *attnos, const Bitmapset *shardnos, ShardWholeQuery *text, ShardStatementPlan *plan);
 
 #endif
