@@ -32,7 +32,6 @@
 #include "reference/reference_pending.h"
 #include "reference/reference_turn.h"
 #include "remote/pool/pool.h"
-#include "remote/run/autocommit.h"
 #include "remote/run/cut.h"
 #include "remote/run/read_role.h"
 #include "remote/run/stream.h"

@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "catalog/node_list.h"
-#include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"

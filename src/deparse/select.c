@@ -16,7 +16,6 @@
 #include "catalog/shard_map.h"
 #include "deparse/convert.h"
 #include "deparse/level.h"
-#include "deparse/partial_agg.h"
 #include "deparse/template.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"

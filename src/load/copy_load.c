@@ -24,7 +24,6 @@
 #include "catalog/route.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
-#include "guc.h"
 #include "load/copy_load.h"
 #include "load/input/copy_input.h"
 #include "load/load_private.h"

@@ -20,7 +20,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/moving.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
@@ -33,7 +32,6 @@
 #include "move/job/attempt.h"
 #include "move/job/table.h"
 #include "move/job/turn.h"
-#include "own_right.h"
 #include "own_schema.h"
 #include "pgstat.h"
 #include "remote/wire/wait.h"

@@ -12,7 +12,6 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
-#include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"

@@ -21,7 +21,6 @@
 
 #include "access/htup_details.h"
 #include "catalog/node_list.h"
-#include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"

@@ -34,7 +34,6 @@
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_late.h"
 #include "ddl/ddl_send.h"
-#include "ddl/ddl_text.h"
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_statement.h"
 #include "guc.h"

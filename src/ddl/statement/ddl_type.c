@@ -17,7 +17,6 @@
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
-#include "catalog/option.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #include "catalog_scan.h"

@@ -16,7 +16,6 @@
 #include "catalog/shard_map.h"
 #include "commands/extension.h"
 #include "deparse/shippable/shippable_extension.h"
-#include "deparse/shippable/shippable_rule.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 

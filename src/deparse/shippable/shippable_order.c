@@ -11,7 +11,6 @@
 #include "deparse/shippable/shippable.h"
 #include "deparse/shippable/shippable_compare.h"
 #include "deparse/shippable/shippable_extension.h"
-#include "deparse/shippable/shippable_rule.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"

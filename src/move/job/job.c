@@ -41,7 +41,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
-#include "version.h"
 #include "wait_event.h"
 
 #define POLL_MS 50				/* how often a row that somebody waits for is read */

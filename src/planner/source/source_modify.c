@@ -32,7 +32,6 @@
 #include "catalog/trigger.h"
 #include "commands/trigger.h"
 #include "compat.h"
-#include "deparse/convert.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"

@@ -27,7 +27,6 @@
 #include "remote/wire/answer.h"
 #include "remote/wire/error.h"
 #include "remote/xact/txn_level.h"
-#include "remote/xact/txn_private.h"
 #include "storage/latch.h"
 
 /*

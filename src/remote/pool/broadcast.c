@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "guc.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "remote/pool/broadcast.h"

@@ -14,7 +14,6 @@
 #include "own_schema.h"
 #include "remote/pool/pool.h"
 #include "remote/wire/error.h"
-#include "remote/wire/wait.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/peer_fence.h"
 
