@@ -232,12 +232,9 @@ make_file_handle(void)
 	dlist_foreach(pool_iter, &all_pools)
 	{
 		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
-		dlist_iter	iter;
 
-		dlist_foreach(iter, &pool->conns)
+		shard_pool_foreach(conn, pool)
 		{
-			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 			if (is_idle(conn, pool))
 			{
 				destroy(conn);
@@ -358,11 +355,9 @@ find_free(ShardPool *pool, const struct ShardSnapshot *snapshot, int min)
 	{
 		ShardConn  *best = NULL;
 		int			best_rank = min - 1;
-		dlist_iter	iter;
 
-		dlist_foreach(iter, &pool->conns)
+		shard_pool_foreach(conn, pool)
 		{
-			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 			int			rank = reader_rank(pool, conn, snapshot);
 
 			if (rank > best_rank)
@@ -382,12 +377,9 @@ static int
 count_live(const ShardPool *pool)
 {
 	int			n = 0;
-	dlist_iter	iter;
 
-	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn->state != SHARD_CONN_BROKEN && !shard_connection_is_aborted(conn))
 			n++;
 	}
@@ -402,10 +394,8 @@ count_live(const ShardPool *pool)
 static int
 cap_of(const ShardPool *pool)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, (dlist_head *) &pool->conns)
-		if (dlist_container(ShardConn, link, iter.cur)->stateless)
+	shard_pool_foreach(conn, pool)
+		if (conn->stateless)
 			return 1;
 	return shard_guc_max_connections_per_node;
 }
@@ -414,12 +404,8 @@ cap_of(const ShardPool *pool)
 static bool
 has_idle_exporter(const ShardPool *pool)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (!conn->holder && !is_writer(conn, pool) &&
 			conn->state == SHARD_CONN_READY && !shard_connection_is_aborted(conn) && shard_snapshot_is_exporter(conn))
 			return true;
@@ -431,12 +417,8 @@ has_idle_exporter(const ShardPool *pool)
 static bool
 will_be_free(const ShardPool *pool)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn->holder && conn->holder != &free_holder && conn->state != SHARD_CONN_BROKEN &&
 			!is_writer(conn, pool) && !shard_connection_is_aborted(conn))
 			return true;
@@ -448,12 +430,9 @@ bool
 shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot)
 {
 	ShardPool  *pool = shard_pool_of(conn);
-	dlist_iter	iter;
 
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(other, pool)
 	{
-		ShardConn  *other = dlist_container(ShardConn, link, iter.cur);
-
 		if (other == conn || other->state != SHARD_CONN_READY || is_writer(other, pool))
 			continue;
 		/* somebody will give it up, or has already */
@@ -507,12 +486,8 @@ is_opening(ShardConn *conn)
 static ShardConn *
 find_idle(ShardPool *pool, bool (*fits) (ShardConn *conn))
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (is_idle(conn, pool) && fits(conn))
 			return conn;
 	}
@@ -583,12 +558,9 @@ int
 shard_pool_count_extra(const ShardPool *pool)
 {
 	int			n = 0;
-	dlist_iter	iter;
 
-	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn->is_extra && shard_connection_is_alive(conn))
 			n++;
 	}
@@ -630,15 +602,12 @@ invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 	dlist_foreach(pool_iter, &all_pools)
 	{
 		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
-		dlist_iter	iter;
 
 		/* the list of standbys may be another one, and the primary somewhere else */
 		pool->look_again = true;
 		pool->retry_at = 0;
-		dlist_foreach(iter, &pool->conns)
+		shard_pool_foreach(conn, pool)
 		{
-			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 			if (hashvalue == 0 ||
 				(cacheid == FOREIGNSERVEROID && conn->server_hash == hashvalue) ||
 				(cacheid == USERMAPPINGOID && conn->mapping_hash == hashvalue))

@@ -50,6 +50,19 @@ typedef struct ShardPool		/* one server of a node (its primary or a standby) and
 	bool		look_again;		/* servers or mappings were changed: the next statement looks at it anew */
 } ShardPool;
 
+/* The connection after conn, NULL: the first one; NULL: there is none. */
+static inline ShardConn *
+shard_pool_next(const ShardPool *pool, const ShardConn *conn)
+{
+	dlist_node *node = conn ? conn->link.next : pool->conns.head.next;
+
+	return node == NULL || node == &pool->conns.head ? NULL : dlist_container(ShardConn, link, node);
+}
+
+/* All connections of a pool; none is removed during the loop. */
+#define shard_pool_foreach(conn, pool) \
+	for (ShardConn *conn = shard_pool_next(pool, NULL); conn != NULL; conn = shard_pool_next(pool, conn))
+
 extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
 extern ShardPool *shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby);
 

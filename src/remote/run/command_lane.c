@@ -49,12 +49,8 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 		while (!shard_txn_reader_preamble(lane->conn, run->snapshot, GetCurrentTransactionNestLevel(), &xact, &lane->exporting))
 		{
 			/* a stream is exporting the transaction's snapshot: makes it read on until that is done */
-			dlist_iter	iter;
-
-			dlist_foreach(iter, &lane->pool->conns)
+			shard_pool_foreach(conn, lane->pool)
 			{
-				ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 				if (conn->holder && conn != lane->conn)
 				{
 					shard_connection_yield(conn);

@@ -229,12 +229,8 @@ shard_read_warm(ShardPool *pool)
 bool
 shard_read_has_connection(ShardPool *pool)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn->state == SHARD_CONN_READY && !conn->invalidated &&
 			(conn->holder || shard_connection_in_xact(conn) ? shard_connection_is_alive(conn) : shard_connection_usable(conn)))
 			return true;

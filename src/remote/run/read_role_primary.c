@@ -17,12 +17,8 @@
 void
 shard_read_note_identifier(ShardReadNode *node)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &node->primary->conns)
+	shard_pool_foreach(conn, node->primary)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn->state == SHARD_CONN_READY && conn->server.system_identifier != 0)
 			node->system_identifier = conn->server.system_identifier;
 	}
@@ -144,12 +140,9 @@ static void
 take_owed_answers(ShardPool *pool)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_READ_ANSWER_MS);
-	dlist_iter	iter;
 
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn->ncommits_asked == 0)
 			continue;
 		while (!shard_connection_settle(conn))

@@ -580,15 +580,12 @@ shard_stream_make_room(ShardStream *queued)
 {
 	ShardPool  *pool = queued->pool;
 	ShardConn  *victim = NULL;
-	dlist_iter	iter;
 
 	if (pool->writer && pool->writer->holder &&
 		(queued->spec.as_writer || shard_txn_uses_writer(pool, queued->snapshot)))
 		victim = pool->writer;
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (!victim && shard_stream_of_connection(conn))
 			victim = conn;
 	}

@@ -190,14 +190,12 @@ shard_stream_drain_queue(ShardPool *pool)
 	for (;;)
 	{
 		ShardStream *unsent = NULL;
-		dlist_iter	iter;
 
 		start_all(pool);
 
 		/* Those that were started may still wait for a connection to open, and be queued again. */
-		dlist_foreach(iter, &pool->conns)
+		shard_pool_foreach(conn, pool)
 		{
-			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 			ShardStream *stream = shard_stream_of_connection(conn);
 
 			if (stream && !shard_stream_advance(stream))

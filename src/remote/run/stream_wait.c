@@ -94,11 +94,9 @@ static void
 add_exporter(StreamWait *wait, ShardStream *stream)
 {
 	bool		found = false;
-	dlist_iter	iter;
 
-	dlist_foreach(iter, &stream->pool->conns)
+	shard_pool_foreach(conn, stream->pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 		ShardStream *other = shard_stream_of_connection(conn);
 
 		if (other && shard_stream_is_exporting(other))

@@ -109,15 +109,12 @@ static bool
 exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
 	ShardPool  *pool;
-	dlist_iter	iter;
 
 	if (node->state == SHARD_SNAPSHOT_NONE)
 		return false;
 	pool = shard_pool_get_standby(node->serverid, node->exporter_userid, node->standby);
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn != node->exporter)
 			continue;
 		return conn->state == SHARD_CONN_READY && conn->xact.snapshot == snapshot &&
@@ -720,20 +717,15 @@ is_held_reader(const ShardConn *conn, const ShardPool *pool)
 static void
 end_idle_readers(ShardPool *pool)
 {
-	dlist_iter	iter;
 	bool		importing = false;
 
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (is_held_reader(conn, pool))
 			importing = true;
 	}
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn != pool->writer && conn->holder == NULL &&
 			!(importing && shard_snapshot_is_exporter(conn)))
 			end_read_transaction(conn, xact_snapshot);
@@ -743,16 +735,13 @@ end_idle_readers(ShardPool *pool)
 void
 shard_txn_end_readers(ShardPool *pool)
 {
-	dlist_iter	iter;
 	bool		again = xact_snapshot != NULL;
 
 	while (again)
 	{
 		again = false;
-		dlist_foreach(iter, &pool->conns)
+		shard_pool_foreach(conn, pool)
 		{
-			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 			if (!is_held_reader(conn, pool))
 				continue;
 			shard_connection_yield(conn);	/* which may close others */

@@ -290,14 +290,10 @@ commit_readers(ShardConnList *readers)
 static ShardConn *
 held_writer(ShardPool *pool)
 {
-	dlist_iter	iter;
-
 	if (pool->writer && pool->writer->holder)
 		return pool->writer;
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
 		if (conn->is_extra && conn->holder)
 			return conn;
 	}
