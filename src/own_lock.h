@@ -47,4 +47,14 @@ shard_own_lock(ShardLockKind kind, uint32 key1, uint32 key2)
 	return tag;
 }
 
+/* Does another process hold a lock in a mode that conflicts with mode? */
+static inline bool
+shard_own_lock_is_held(const LOCKTAG *tag, LOCKMODE mode)
+{
+	if (LockAcquire(tag, mode, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	LockRelease(tag, mode, true);
+	return false;
+}
+
 #endif

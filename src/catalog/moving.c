@@ -71,10 +71,7 @@ shard_moving_is_running(int64 id)
 {
 	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
 
-	if (LockAcquire(&tag, LOOK_MODE, true, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	LockRelease(&tag, LOOK_MODE, true);
-	return false;
+	return shard_own_lock_is_held(&tag, LOOK_MODE);
 }
 
 bool
@@ -161,10 +158,7 @@ is_asked(int64 id, ShardLockKind kind)
 {
 	LOCKTAG		tag = job_lock(kind, id);
 
-	if (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	LockRelease(&tag, ExclusiveLock, true);
-	return false;
+	return shard_own_lock_is_held(&tag, ExclusiveLock);
 }
 
 ShardCutOver

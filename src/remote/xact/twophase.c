@@ -207,10 +207,7 @@ shard_twophase_is_running(FullTransactionId xid)
 
 	/* it does not run any more, but its session may still be telling the nodes */
 	SET_LOCKTAG_TRANSACTION(tag, XidFromFullTransactionId(xid));
-	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	(void) LockRelease(&tag, ShareLock, false);
-	return false;
+	return shard_own_lock_is_held(&tag, ShareLock);
 }
 
 /*
@@ -228,10 +225,7 @@ shard_twophase_is_confirmed(FullTransactionId xid)
 {
 	LOCKTAG		tag = confirmed_lock(xid);
 
-	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	(void) LockRelease(&tag, ShareLock, false);
-	return false;
+	return shard_own_lock_is_held(&tag, ShareLock);
 }
 
 /*
