@@ -19,6 +19,7 @@ shard_copies_rows_send(const Shard *shard, Oid userid, const char *copy_to, cons
 	ShardStreamSpec spec = {0};
 	ShardStream *stream;
 	int64		nrows = 0;
+	ShardRow	row;
 
 	for (int i = 0; i < ntargets; i++)
 		opened[i] = shard_copy_target_open(set, targets[i], userid, copy_from, false, shard->name);
@@ -33,18 +34,8 @@ shard_copies_rows_send(const Shard *shard, Oid userid, const char *copy_to, cons
 	spec.portable_text = true;
 	spec.workers = -1;
 	stream = shard_stream_open(cxt, NULL, &spec);
-	for (;;)
+	while (shard_stream_next_row(stream, &row))
 	{
-		ShardRow	row;
-		ShardStreamStatus status = shard_stream_next(stream, &row);
-
-		if (status == SHARD_STREAM_DONE)
-			break;
-		if (status == SHARD_STREAM_WAIT)
-		{
-			shard_stream_wait(&stream, 1, NULL);
-			continue;
-		}
 		nrows++;
 		for (int i = 0; i < ntargets; i++)
 		{

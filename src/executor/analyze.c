@@ -253,24 +253,15 @@ read_sample(ShardStream *stream, ShardDecoder *decoder, TupleTableSlot *slot,
 	ReservoirStateData reservoir;
 	double		to_skip = -1;
 	int			nrows = 0;
+	ShardRow	row;
 
 	reservoir_init_selection_state(&reservoir, targrows);
 	*nread = 0;
-	for (;;)
+	while (shard_stream_next_row(stream, &row))
 	{
-		ShardRow	row;
-		ShardStreamStatus status = shard_stream_next(stream, &row);
 		int			place;
 
 		CHECK_FOR_INTERRUPTS();
-		if (status == SHARD_STREAM_DONE)
-			break;
-		if (status == SHARD_STREAM_WAIT)
-		{
-			shard_stream_wait(&stream, 1, NULL);
-			continue;
-		}
-
 		if (nrows < targrows)
 			place = nrows++;
 		else

@@ -256,6 +256,8 @@ start_group(ShardDirectGroup *group)
 static bool
 next_returned(ShardDirectState *state, TupleTableSlot *slot)
 {
+	ShardRow	row;
+
 	if (state->decoder == NULL)
 	{
 		/* RETURNING of constants only: an empty row for each changed one */
@@ -265,27 +267,16 @@ next_returned(ShardDirectState *state, TupleTableSlot *slot)
 		ExecStoreAllNullTuple(slot);
 		return true;
 	}
-
 	if (state->stream == NULL)
 		return false;
-	for (;;)
+	if (!shard_stream_next_row(state->stream, &row))
 	{
-		ShardRow	row;
-
-		switch (shard_stream_next(state->stream, &row))
-		{
-			case SHARD_STREAM_DONE:
-				state->finished = true;
-				return false;
-			case SHARD_STREAM_WAIT:
-				shard_stream_wait(&state->stream, 1, NULL);
-				break;
-			case SHARD_STREAM_ROW:
-				MemoryContextReset(state->row_cxt);
-				shard_decode_row(state->decoder, &row, slot, state->row_cxt);
-				return true;
-		}
+		state->finished = true;
+		return false;
 	}
+	MemoryContextReset(state->row_cxt);
+	shard_decode_row(state->decoder, &row, slot, state->row_cxt);
+	return true;
 }
 
 TupleTableSlot *

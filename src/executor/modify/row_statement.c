@@ -59,6 +59,7 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 	ShardStreamSpec spec = {0};
 	ShardStream *stream;
 	int64		nrows = 0;
+	ShardRow	row;
 
 	spec.serverid = statement->serverid;
 	spec.userid = statement->userid;
@@ -73,16 +74,9 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 	spec.params = statement->params;
 
 	stream = shard_stream_open(CurrentMemoryContext, shard_txn_snapshot(estate->es_query_cxt), &spec);
-	for (;;)
+	while (shard_stream_next_row(stream, &row))
 	{
-		ShardRow	row;
-		ShardStreamStatus status = shard_stream_next(stream, &row);
-
-		if (status == SHARD_STREAM_DONE)
-			break;
-		if (status == SHARD_STREAM_WAIT)
-			shard_stream_wait(&stream, 1, NULL);
-		else if (nrows++ == 0)
+		if (nrows++ == 0)
 			shard_decode_row(statement->decoder, &row, slot, CurrentMemoryContext);
 	}
 	shard_stream_close(stream);

@@ -176,6 +176,7 @@ export_snapshot(EState *estate, Oid serverid, Oid userid)
 	ShardSnapshot *snapshot = shard_txn_snapshot(estate->es_query_cxt);
 	ShardStreamSpec spec = {0};
 	ShardStream *stream;
+	ShardRow	row;
 
 	/* one stream alone would run without a transaction, and so without a snapshot to share */
 	shard_snapshot_expect(snapshot, serverid, userid, 2);
@@ -186,16 +187,8 @@ export_snapshot(EState *estate, Oid serverid, Oid userid)
 	spec.ncolumns = 1;
 	spec.workers = -1;
 	stream = shard_stream_open(estate->es_query_cxt, snapshot, &spec);
-	for (;;)
-	{
-		ShardRow	row;
-		ShardStreamStatus status = shard_stream_next(stream, &row);
-
-		if (status == SHARD_STREAM_DONE)
-			break;
-		if (status == SHARD_STREAM_WAIT)
-			shard_stream_wait(&stream, 1, NULL);
-	}
+	while (shard_stream_next_row(stream, &row))
+		;
 	shard_stream_close(stream);
 }
 

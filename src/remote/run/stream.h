@@ -97,6 +97,17 @@ extern ShardStreamStatus shard_stream_next_bytes(ShardStream *stream, char *buf,
  */
 extern void shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set);
 
+/* The next row, for which it waits.  False: there is none any more. */
+static inline bool
+shard_stream_next_row(ShardStream *stream, ShardRow *row)
+{
+	ShardStreamStatus status;
+
+	while ((status = shard_stream_next(stream, row)) == SHARD_STREAM_WAIT)
+		shard_stream_wait(&stream, 1, NULL);
+	return status == SHARD_STREAM_ROW;
+}
+
 /*
  * For asynchronous Append, which waits by itself.  shard_stream_idle: next() can do
  * nothing now (never true while connecting).  shard_stream_socket: the socket that an
