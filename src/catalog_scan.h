@@ -14,6 +14,7 @@
 #include "access/table.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 typedef struct ShardCatalogScan
 {
@@ -58,6 +59,19 @@ shard_catalog_scan_end(ShardCatalogScan *scan)
 {
 	systable_endscan(scan->scan);
 	table_close(scan->rel, AccessShareLock);
+}
+
+/* The row of an object in a system cache (PROCOID, ...), to be released.  Raises if there is none, which is an internal error. */
+#define shard_catalog_row(cache, oid) shard_catalog_row_of(cache, oid, #cache)
+
+static inline HeapTuple
+shard_catalog_row_of(int cache, Oid oid, const char *cache_name)
+{
+	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(oid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for object %u in %s", oid, cache_name);
+	return tuple;
 }
 
 #endif

@@ -49,7 +49,6 @@
 #include "own_table.h"
 #include "storage/lock.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

@@ -21,7 +21,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/xact.h"
 #include "catalog/pg_extension.h"
 #include "catalog_scan.h"
@@ -36,7 +35,6 @@
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "version.h"
 
 #define EXTENSION "shardfdw"

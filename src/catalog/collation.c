@@ -30,7 +30,6 @@
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_default_collation);
 
@@ -72,7 +71,7 @@ or_empty(const char *string)
 static char *
 describe(bool *has_version)
 {
-	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	HeapTuple	tuple = shard_catalog_row(DATABASEOID, MyDatabaseId);
 	char		provider;
 	char	   *collate;
 	char	   *ctype;
@@ -80,8 +79,6 @@ describe(bool *has_version)
 	const char *version;
 	char	   *result;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
 	provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
 	collate = database_text(tuple, Anum_pg_database_datcollate);
 	ctype = database_text(tuple, Anum_pg_database_datctype);

@@ -4,9 +4,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/reloptions.h"
-#include "access/table.h"
 #include "catalog/home.h"
 #include "catalog/map_build.h"
 #include "catalog/option.h"
@@ -24,7 +22,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
-#include "utils/syscache.h"
 
 static int
 compare_sources(const void *a, const void *b)
@@ -205,12 +202,10 @@ build_from_item(Oid relid, const char *relation)
 static bool
 has_triggers(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	tuple = shard_catalog_row(RELOID, relid);
 	ShardCatalogScan scan;
 	bool		result;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
 	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
 	ReleaseSysCache(tuple);
 	if (!result)
@@ -225,11 +220,9 @@ has_triggers(Oid relid)
 static TransactionId
 placed_by(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+	HeapTuple	tuple = shard_catalog_row(FOREIGNTABLEREL, relid);
 	TransactionId xid;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for foreign table %u", relid);
 	xid = HeapTupleHeaderGetXmin(tuple->t_data);
 	ReleaseSysCache(tuple);
 	return xid;

@@ -22,7 +22,6 @@
 #include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_hold_shards);

@@ -28,7 +28,6 @@
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 /* Servers of roles that may execute this function are nodes of the cluster. */
 #define ADD_NODE_FUNCTION "add_node"

@@ -39,7 +39,6 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 #define PARTIAL_PREFIX "partial_"
 
@@ -144,14 +143,12 @@ static Oid
 find_partial(HeapTuple agg_tuple)
 {
 	Form_pg_aggregate agg = (Form_pg_aggregate) GETSTRUCT(agg_tuple);
-	HeapTuple	proc_tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(agg->aggfnoid));
+	HeapTuple	proc_tuple = shard_catalog_row(PROCOID, agg->aggfnoid);
 	Form_pg_proc proc;
 	Oid			nspoid;
 	char	   *name;
 	Oid			partial = InvalidOid;
 
-	if (!HeapTupleIsValid(proc_tuple))
-		elog(ERROR, "cache lookup failed for function %u", agg->aggfnoid);
 	proc = (Form_pg_proc) GETSTRUCT(proc_tuple);
 	if (partial_place(proc, agg, &nspoid, &name))
 		partial = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
@@ -194,12 +191,10 @@ is_missing(List *missing, Oid partial, Oid transfn, bool internal)
 static Oid
 get_local_partial(Oid aggfnoid, Oid *transfn, bool *internal)
 {
-	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
+	HeapTuple	tuple = shard_catalog_row(AGGFNOID, aggfnoid);
 	Form_pg_aggregate agg;
 	Oid			partial = InvalidOid;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", aggfnoid);
 	agg = (Form_pg_aggregate) GETSTRUCT(tuple);
 	*transfn = agg->aggtransfn;
 	*internal = agg->aggtranstype == INTERNALOID;

@@ -4,12 +4,11 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 char *
 shard_qualified_relation(Oid relid)
@@ -20,12 +19,10 @@ shard_qualified_relation(Oid relid)
 char *
 shard_qualified_operator(Oid operator)
 {
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	HeapTuple	tuple = shard_catalog_row(OPEROID, operator);
 	Form_pg_operator form;
 	char	   *name;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
 	form = (Form_pg_operator) GETSTRUCT(tuple);
 	name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
 	ReleaseSysCache(tuple);

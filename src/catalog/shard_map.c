@@ -23,7 +23,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/xact.h"
 #include "catalog/level_map.h"
 #include "catalog/map_build.h"
@@ -43,7 +42,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "version.h"
 
 typedef struct MapKey

@@ -7,8 +7,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
@@ -24,7 +22,6 @@
 #include "own_schema.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 static bool
 is_noted(Oid relid)

@@ -12,23 +12,20 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/stratnum.h"
-#include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "common/md5.h"
 #include "compat.h"
 #include "copies/copies_sql.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/syscache.h"
 
 /* So many keys are in one row of the answer: they are deleted from copies by one command. */
 #define CHUNK_KEYS 10000
@@ -74,9 +71,7 @@ collate(Oid collation)
 
 	if (!OidIsValid(collation) || collation == DEFAULT_COLLATION_OID)
 		return "";
-	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for collation %u", collation);
+	tuple = shard_catalog_row(COLLOID, collation);
 	form = (Form_pg_collation) GETSTRUCT(tuple);
 	result = psprintf(" COLLATE %s", quote_qualified_identifier(get_namespace_name(form->collnamespace), NameStr(form->collname)));
 	ReleaseSysCache(tuple);
@@ -109,12 +104,10 @@ find_key(Relation rel, int *nkeys)
 
 	foreach(lc, indexes)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple	tuple = shard_catalog_row(INDEXRELID, lfirst_oid(lc));
 		Form_pg_index form;
 		const oidvector *classes;
 
-		if (!HeapTupleIsValid(tuple))
-			elog(ERROR, "cache lookup failed for index %u", lfirst_oid(lc));
 		form = (Form_pg_index) GETSTRUCT(tuple);
 		if (form->indisprimary)
 		{

@@ -7,9 +7,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/home.h"
 #include "catalog/index.h"
@@ -20,6 +17,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
@@ -27,9 +25,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 typedef struct IndexQuestion
 {
@@ -187,11 +183,9 @@ ShardDdlIndex *
 shard_ddl_index_describe(Oid index)
 {
 	ShardDdlIndex *described = palloc(sizeof(ShardDdlIndex));
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
 	int			nestlevel = shard_print_settings_begin();
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", index);
 	described->name = get_rel_name(index);
 	described->is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
 	described->definition = shard_ddl_text_index(index);
@@ -258,10 +252,8 @@ bool *
 shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index)
 {
 	EqualQuestion question = {shard_ddl_index_describe(index)};
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", index);
 	question.is_primary = ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
 	question.is_constraint = OidIsValid(get_index_constraint(index));
 	question.found = palloc0(sizeof(bool) * table->nshards);

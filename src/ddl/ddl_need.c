@@ -8,9 +8,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/skey.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
@@ -36,7 +34,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_needed);

@@ -9,7 +9,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/sysattr.h"
 #include "access/toast_compression.h"
 #include "access/transam.h"
@@ -43,7 +42,6 @@
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 char *
 shard_ddl_text_type(Oid type, int32 typmod)
@@ -185,15 +183,13 @@ check_constraint_seen(HeapTuple current)
 char *
 shard_ddl_text_constraint(Oid constraint)
 {
-	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
 	Form_pg_constraint form;
 	char	   *definition;
 	char	   *prefix;
 	Datum		tree;
 	bool		isnull;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for constraint %u", constraint);
 	check_constraint_seen(tuple);
 	tree = SysCacheGetAttr(CONSTROID, tuple, Anum_pg_constraint_conbin, &isnull);
 	if (!isnull)
@@ -216,13 +212,11 @@ shard_ddl_text_index(Oid index)
 {
 	const AttrNumber trees[] = {Anum_pg_index_indexprs, Anum_pg_index_indpred};
 	Oid			relid = IndexGetRelation(index, false);
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
 	bool		is_unique;
 	char	   *definition = TextDatumGetCString(DirectFunctionCall1(pg_get_indexdef, ObjectIdGetDatum(index)));
 	char	   *prefix;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", index);
 	is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
 	for (int i = 0; i < lengthof(trees); i++)
 	{

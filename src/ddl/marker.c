@@ -19,7 +19,6 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
@@ -40,7 +39,6 @@
 #include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 /* Changes one row of pg_index; nothing when an event trigger has dropped the index meanwhile. */
 static void
@@ -141,11 +139,9 @@ hide_markers(Oid parent)
 
 	foreach(lc, indexes)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple	tuple = shard_catalog_row(INDEXRELID, lfirst_oid(lc));
 		Form_pg_index form;
 
-		if (!HeapTupleIsValid(tuple))
-			elog(ERROR, "cache lookup failed for index %u", lfirst_oid(lc));
 		form = (Form_pg_index) GETSTRUCT(tuple);
 		if (form->indisunique)
 			markers = lappend_oid(markers, lfirst_oid(lc));

@@ -8,14 +8,13 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/sysattr.h"
-#include "access/table.h"
 #include "catalog/option.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "catalog/qualified.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "deparse/dml.h"
 #include "lib/stringinfo.h"
 #include "nodes/value.h"
@@ -24,8 +23,6 @@
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 enum ModifyField
@@ -241,9 +238,7 @@ append_key_condition(StringInfo buf, Oid relid, AttrNumber attno, int paramno)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("could not identify an equality operator for type %s", format_type_be(type))));
-	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
+	tuple = shard_catalog_row(OPEROID, operator);
 	form = (Form_pg_operator) GETSTRUCT(tuple);
 	param = IsPolymorphicType(form->oprright) || form->oprright == RECORDOID ? type : form->oprright;
 	appendStringInfo(buf, "%s %s ($%d)::%s", quoted_column(relid, attno), shard_qualified_operator(operator), paramno,

@@ -13,13 +13,13 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/transam.h"
 #include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "deparse/remote_table.h"
 #include "hash_table.h"
@@ -30,8 +30,6 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
-#include "utils/syscache.h"
 
 /* Columns of the question's result. */
 enum
@@ -188,13 +186,11 @@ binary_fits(Oid local, Oid remote, bool remote_enum)
 static bool
 same_declaration(Form_pg_attribute att, PGresult *res, int row)
 {
-	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(att->atttypid));
+	HeapTuple	tuple = shard_catalog_row(TYPEOID, att->atttypid);
 	Form_pg_type type;
 	char	   *schema;
 	bool		same;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", att->atttypid);
 	type = (Form_pg_type) GETSTRUCT(tuple);
 	schema = get_namespace_name(type->typnamespace);
 	same = schema != NULL &&

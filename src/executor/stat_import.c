@@ -16,13 +16,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/indexing.h"
 #include "catalog/option.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "deparse/remote_table.h"
 #include "executor/stat_import.h"
 #include "parser/parse_oper.h"
@@ -32,10 +30,8 @@
 #include "tuple/type_io.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 /* Changed rows that make the node's statistics stale: autovacuum's defaults for renewing them. */
 #define STALE_ROWS		50
@@ -118,11 +114,9 @@ find_line(const RemoteStats *stats, Relation relation, AttrNumber attno)
 static bool
 has_own_analyze(Oid type)
 {
-	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	HeapTuple	tuple = shard_catalog_row(TYPEOID, type);
 	bool		result;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", type);
 	result = OidIsValid(((Form_pg_type) GETSTRUCT(tuple))->typanalyze);
 	ReleaseSysCache(tuple);
 	return result;

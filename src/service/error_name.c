@@ -18,9 +18,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/reloptions.h"
-#include "access/table.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
@@ -38,7 +36,6 @@
 #include "service/error_name.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
-#include "utils/syscache.h"
 
 /* A name of the node and the user's. */
 typedef struct NamePair

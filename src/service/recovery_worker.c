@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "access/heapam.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/node_list.h"
@@ -46,7 +45,6 @@
 #include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "version.h"
 #include "wait_event.h"

@@ -25,7 +25,6 @@
 #include "remote/pool/pool.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_wrapper);
 PG_FUNCTION_INFO_V1(shardfdw_in_remote_transaction);

@@ -8,7 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/partial_aggregate.h"
@@ -24,7 +23,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_partial_aggregate_name);
 PG_FUNCTION_INFO_V1(shardfdw_attach_partial_aggregate);

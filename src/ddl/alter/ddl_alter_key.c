@@ -14,7 +14,6 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/colocate.h"
 #include "catalog/dependency.h"
@@ -46,7 +45,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
-#include "utils/syscache.h"
 
 /* Calls visit for each constraint of a table. */
 static void

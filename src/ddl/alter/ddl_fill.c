@@ -11,10 +11,10 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_sequence.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "commands/sequence.h"
 #include "common/int.h"
 #include "compat.h"
@@ -26,7 +26,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
-#include "utils/syscache.h"
 
 /* Values of a sequence that were taken for the rows of all shards. */
 typedef struct FillSequence
@@ -111,11 +110,9 @@ take_values(const ShardDdlTable *table, Oid sequence, FillSequence *fill)
 static int64
 increment_of(Oid sequence)
 {
-	HeapTuple	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(sequence));
+	HeapTuple	tuple = shard_catalog_row(SEQRELID, sequence);
 	int64		result;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for sequence %u", sequence);
 	result = ((Form_pg_sequence) GETSTRUCT(tuple))->seqincrement;
 	ReleaseSysCache(tuple);
 	return result;

@@ -44,7 +44,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 /* A foreign table that is dropped; its table on the node is dropped if the parent is. */
 typedef struct DroppedShard

@@ -36,7 +36,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
-#include "utils/syscache.h"
 
 /* pg_constraint.contype of a domain's NOT NULL, which has such a row from 17 on. */
 #define DOMAIN_NOT_NULL 'n'

@@ -7,15 +7,13 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/partial_aggregate.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "deparse/shippable/partial_kind.h"
-#include "utils/fmgroids.h"
-#include "utils/syscache.h"
 
 /* the same function under another name from 17 on: pg_proc.dat, interval_accum and interval_avg_accum */
 #define INTERVAL_ACCUM_OID 1843
@@ -23,11 +21,9 @@
 bool
 shard_partial_state_format(const Aggref *agg, ShardStateFormat *format)
 {
-	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
+	HeapTuple	tuple = shard_catalog_row(AGGFNOID, agg->aggfnoid);
 	Oid			deserialfn;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
 	deserialfn = ((Form_pg_aggregate) GETSTRUCT(tuple))->aggdeserialfn;
 	ReleaseSysCache(tuple);
 	*format = SHARD_STATE_UNKNOWN;
@@ -56,9 +52,7 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 	if (agg->aggfnoid >= FirstGenbkiObjectId)
 		return has_partial_aggregate(map, agg) ? SHARD_PARTIAL_AGGREGATE : SHARD_PARTIAL_NONE;
 
-	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	tuple = shard_catalog_row(AGGFNOID, agg->aggfnoid);
 	form = (Form_pg_aggregate) GETSTRUCT(tuple);
 
 	if (!OidIsValid(form->aggcombinefn))

@@ -13,15 +13,14 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "executor/scan/scan.h"
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 const char *const *
 shard_scan_values(const ShardScanState *state, int shardno)
@@ -91,11 +90,9 @@ find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno)
 static void
 append_collation(StringInfo buf, Oid collation)
 {
-	HeapTuple	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	HeapTuple	tuple = shard_catalog_row(COLLOID, collation);
 	Form_pg_collation form;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for collation %u", collation);
 	form = (Form_pg_collation) GETSTRUCT(tuple);
 	appendStringInfo(buf, " COLLATE %s",
 					 quote_qualified_identifier(get_namespace_name(form->collnamespace),

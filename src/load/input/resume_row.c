@@ -24,7 +24,6 @@
 #include "own_table.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 
 #define MAX_ERROR_BYTES 1000
 

@@ -14,12 +14,12 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -34,9 +34,7 @@
 #include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/regproc.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 #include "utils/varlena.h"
 
@@ -184,10 +182,8 @@ find_function(const char *name, Relation rel)
 
 	for (; candidates != NULL; candidates = candidates->next)
 	{
-		HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(candidates->oid));
+		HeapTuple	tuple = shard_catalog_row(PROCOID, candidates->oid);
 
-		if (!HeapTupleIsValid(tuple))
-			elog(ERROR, "cache lookup failed for function %u", candidates->oid);
 		ncandidates++;
 		reason = why_not(tuple, rel);
 		ReleaseSysCache(tuple);
@@ -307,9 +303,7 @@ shard_filter_open(MemoryContext cxt, const char *name, Relation rel)
 	InvokeFunctionExecuteHook(filter->funcid);
 	filter->signature = format_procedure(filter->funcid);
 
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(filter->funcid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for function %u", filter->funcid);
+	tuple = shard_catalog_row(PROCOID, filter->funcid);
 	open_inputs(filter, tuple);
 	fmgr_info(filter->funcid, &filter->function);
 	filter->fcinfo = palloc0(SizeForFunctionCallInfo(filter->ninputs));

@@ -37,7 +37,6 @@
 #include "storage/procarray.h"
 #include "utils/acl.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"

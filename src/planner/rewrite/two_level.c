@@ -25,11 +25,11 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "deparse/convert.h"
 #include "nodes/makefuncs.h"
@@ -40,11 +40,8 @@
 #include "planner/rewrite/two_level.h"
 #include "planner/upper/group_parts.h"
 #include "rewrite/rewriteManip.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
-#include "utils/rel.h"
-#include "utils/syscache.h"
 
 /* The sub-select is the only range table entry of the level that stays. */
 #define GROUPS_RTINDEX 1
@@ -164,9 +161,7 @@ combines_itself(const Aggref *agg)
 	Oid			resulttype = get_func_signature(agg->aggfnoid, &argtypes, &nargs);
 	bool		result;
 
-	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	tuple = shard_catalog_row(AGGFNOID, agg->aggfnoid);
 	form = (Form_pg_aggregate) GETSTRUCT(tuple);
 	result = form->aggcombinefn == form->aggtransfn && !OidIsValid(form->aggfinalfn) &&
 		form->aggtranstype == resulttype && nargs == 1 && argtypes[0] == resulttype;

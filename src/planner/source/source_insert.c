@@ -15,9 +15,9 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/shard_map.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
@@ -28,8 +28,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
-#include "utils/rel.h"
-#include "utils/syscache.h"
 
 void
 shard_source_insert_columns(ShardSourceInfo *info)
@@ -73,15 +71,13 @@ shard_source_insert_columns(ShardSourceInfo *info)
 List *
 shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint)
 {
-	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
 	TupleDesc	desc = RelationGetDescr(info->rel);
 	List	   *elements = NIL;
 	ArrayType  *columns;
 	Form_pg_constraint form;
 	bool		is_unique;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for constraint %u", constraint);
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 	if (form->contype != CONSTRAINT_PRIMARY && form->contype != CONSTRAINT_UNIQUE)
 		shard_source_refuse(info, psprintf(_("Constraint \"%s\" is neither a primary key nor a unique constraint."),

@@ -14,9 +14,9 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/pg_aggregate.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/nodeFuncs.h"
@@ -31,7 +31,6 @@
 #include "planner/upper/group_parts.h"
 #include "planner/upper/upper_tools.h"
 #include "utils/selfuncs.h"
-#include "utils/syscache.h"
 
 static bool
 refuse(const char *reason)
@@ -48,9 +47,7 @@ shard_distinct_agg_ignores_duplicates(const Aggref *agg)
 
 	if (agg->aggfnoid >= FirstGenbkiObjectId)
 		return false;
-	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	tuple = shard_catalog_row(AGGFNOID, agg->aggfnoid);
 	result = OidIsValid(((Form_pg_aggregate) GETSTRUCT(tuple))->aggsortop);
 	ReleaseSysCache(tuple);
 	return result;
