@@ -37,6 +37,7 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "open_table.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -273,6 +274,7 @@ shardfdw_check_shard_owners(PG_FUNCTION_ARGS)
 	ShardDdlTable table = {.relid = PG_GETARG_OID(0), .shards = palloc(sizeof(ShardDdlShard))};
 	ListCell   *lc;
 
+	table_close(shard_open_table(table.relid, AccessShareLock), AccessShareLock);
 	foreach(lc, find_all_inheritors(table.relid, NoLock, NULL))
 	{
 		Oid			relid = lfirst_oid(lc);
