@@ -20,7 +20,6 @@
 #include "agg/state.h"
 #include "byte_order.h"
 #include "compat.h"
-#include "datatype/timestamp.h"
 #include "libpq/pqformat.h"
 
 /* Binary form of numeric: a header of four int16, then digits to base 10000 */

@@ -18,7 +18,6 @@
 #include "access/table.h"
 #include "access/transam.h"
 #include "catalog/level_map.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"

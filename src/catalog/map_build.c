@@ -10,7 +10,6 @@
 #include "catalog/option.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_foreign_table.h"
 #include "catalog/pg_trigger.h"
 #include "catalog_scan.h"
 #include "commands/defrem.h"

@@ -4,7 +4,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
@@ -12,7 +11,6 @@
 #include "catalog/pg_proc.h"
 #include "catalog_scan.h"
 #include "commands/dbcommands.h"
-#include "commands/extension.h"
 #include "conninfo.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"

@@ -27,8 +27,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
-#include "optimizer/clauses.h"
-#include "optimizer/optimizer.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "partitioning/partprune.h"
@@ -464,7 +462,6 @@ shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1, Oid eqop, Oid c
 	{
 		Node	   *keyexpr = shard_route_strip_relabel(key_expression(key, keyno));
 		Node	   *expr = shard_route_strip_relabel(expr_varno1);
-
 
 		/* varnullingrels and syntactic numbers of a Var do not count here */
 		if (expr && keyexpr && IsA(expr, Var) && IsA(keyexpr, Var))

@@ -30,7 +30,6 @@
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "remote/run/command.h"
 #include "remote/run/settle.h"

@@ -14,7 +14,6 @@
 #include "copies/copies_rows.h"
 #include "copies/copies_sql.h"
 #include "fmgr.h"
-#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "own_schema.h"
 #include "own_sql.h"

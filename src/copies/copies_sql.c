@@ -17,7 +17,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
 #include "catalog_scan.h"
 #include "common/md5.h"

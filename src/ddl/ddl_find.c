@@ -10,7 +10,6 @@
 #include "catalog/dependency.h"
 #include "catalog/home.h"
 #include "catalog/index.h"
-#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"

@@ -11,7 +11,6 @@
 #include "access/skey.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
-#include "catalog/indexing.h"
 #include "catalog/objectaddress.h"
 #include "catalog/option.h"
 #include "catalog/pg_attrdef.h"

@@ -35,7 +35,6 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"

@@ -36,7 +36,6 @@
 #include "ddl/marker_level.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 

@@ -26,7 +26,6 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/qualified.h"
-#include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/ddl_here.h"
 #include "ddl/ddl_text.h"

@@ -26,7 +26,6 @@
 #include "deparse/shippable/shippable_param.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "tuple/type_io.h"
 #include "utils/fmgroids.h"

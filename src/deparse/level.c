@@ -17,7 +17,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
-#include "optimizer/clauses.h"
 #include "parser/parsetree.h"
 #include "storage/lockdefs.h"
 #include "utils/lsyscache.h"

@@ -49,7 +49,6 @@
 #include "nodes/nodeFuncs.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 /* A plain aggregate aggfnoid over args (of type argtype each) with agg's FILTER. */

@@ -15,7 +15,6 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/tlist.h"
 
 /* Sort/group reference of an entry that is not returned and holds converted. */
 static Index

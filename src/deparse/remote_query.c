@@ -21,9 +21,6 @@
 #include "deparse/remote_query.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
-#include "optimizer/optimizer.h"
-#include "optimizer/tlist.h"
 
 ShardFrom *
 shard_from_table(ShardFromKind kind, Index rtindex, Oid relid, List *where)

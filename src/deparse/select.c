@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "deparse/convert.h"
@@ -20,10 +19,8 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
-#include "parser/parse_coerce.h"
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 ShardSelect *

@@ -21,7 +21,6 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_coerce.h"
-#include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"

@@ -17,7 +17,6 @@
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/colocate.h"
 #include "catalog/integer.h"
@@ -52,7 +51,6 @@
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
-#include "utils/ruleutils.h"
 
 /* One of the shards, or pairs of colocated ones, that run the statement. */
 typedef struct StatementTarget

@@ -15,7 +15,6 @@
 #include "remote/copy/copy_context.h"
 #include "remote/copy/copy_stat.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 
 /* The load whose lines core's CopyFrom() is reading. */

@@ -10,22 +10,16 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/partition.h"
 #include "catalog/route.h"
 #include "compat.h"
 #include "load/input/progress.h"
 #include "load/load_private.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
-#include "utils/rls.h"
-#include "utils/ruleutils.h"
-
 
 void
 shard_load_row_context(void *arg)

@@ -28,7 +28,6 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/trigger.h"
 #include "commands/progress.h"
 #include "guc.h"

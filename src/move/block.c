@@ -24,7 +24,6 @@
 #include "move/place.h"
 #include "move/relay.h"
 #include "remote/wire/wait.h"
-#include "utils/memutils.h"
 
 #define AGAIN_MS 200			/* before what a lock has kept from being done is tried again */
 

@@ -22,7 +22,6 @@
 #include "own_sql.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 /* Calls a function that removes something, as the current user.  Returns outcomes and what it says.  Memory: current context. */

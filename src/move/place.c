@@ -24,7 +24,6 @@
 #include "catalog/group.h"
 #include "catalog/moving.h"
 #include "catalog/partition.h"
-#include "catalog/pg_foreign_table.h"
 #include "fault.h"
 #include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
@@ -45,7 +44,6 @@
 #include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #define POLL_MS 100				/* for older transactions, and for locks of the old tables */

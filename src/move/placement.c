@@ -7,15 +7,9 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/table.h"
-#include "catalog/dependency.h"
-#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/partition.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_foreign_server.h"
-#include "catalog/pg_foreign_table.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_server.h"
 #include "compat.h"
@@ -37,7 +31,6 @@
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/varlena.h"
 

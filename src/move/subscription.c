@@ -29,7 +29,6 @@
 #include "conninfo.h"
 #include "executor/spi.h"
 #include "fault.h"
-#include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "move/import/import_copy.h"
 #include "move/import/import_target.h"

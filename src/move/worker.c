@@ -15,7 +15,6 @@
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
-#include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "move/block.h"
 #include "move/conversion.h"

@@ -13,18 +13,14 @@
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/pg_proc.h"
 #include "compat.h"
 #include "deparse/partial_agg.h"
 #include "deparse/query_clauses.h"
 #include "deparse/remote_query.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
 #include "optimizer/planmain.h"
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
@@ -44,7 +40,6 @@
 #include "planner/path/scan_output.h"
 #include "planner/path/sort_path.h"
 #include "planner/rewrite/absorb.h"
-#include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

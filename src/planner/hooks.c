@@ -33,7 +33,6 @@
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_statistic.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "compat.h"

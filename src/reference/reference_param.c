@@ -12,7 +12,6 @@
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "catalog/qualified.h"
 #include "compat.h"
@@ -21,7 +20,6 @@
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 AttrNumber *

@@ -19,10 +19,8 @@
 #include "postgres.h"
 
 #include "access/reloptions.h"
-#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_index.h"
 #include "catalog/reference.h"

@@ -59,7 +59,6 @@
 #define TARGET_BYTES 63			/* the longest that pg_create_restore_point() takes */
 #define NUMBER_BYTES 16			/* of the random number in a target, as hexadecimal digits */
 
-
 PG_FUNCTION_INFO_V1(shardfdw_set_restore_point);
 
 /* ---------- rights and names ---------- */

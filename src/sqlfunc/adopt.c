@@ -20,7 +20,6 @@
 #include "catalog/pg_foreign_table.h"
 #include "catalog_scan.h"
 #include "fmgr.h"
-#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
 #include "storage/lmgr.h"

@@ -43,7 +43,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_check_shard_owners);
 

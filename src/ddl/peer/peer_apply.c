@@ -10,7 +10,6 @@
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_type.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "own_sql.h"

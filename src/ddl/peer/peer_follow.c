@@ -17,7 +17,6 @@
 #include "catalog/pg_type.h"
 #include "catalog/qualified.h"
 #include "commands/defrem.h"
-#include "commands/extension.h"
 #include "commands/tablespace.h"
 #include "compat.h"
 #include "ddl/ddl_table.h"

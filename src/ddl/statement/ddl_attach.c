@@ -14,7 +14,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
@@ -24,9 +23,7 @@
 #include "ddl/statement/ddl_statement.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

@@ -10,11 +10,9 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_find.h"

@@ -35,9 +35,7 @@
 #include "fmgr.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
-#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "version.h"
 

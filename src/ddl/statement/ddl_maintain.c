@@ -17,7 +17,6 @@
 #include "ddl/ddl_send.h"
 #include "ddl/statement/ddl_statement.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

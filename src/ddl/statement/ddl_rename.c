@@ -10,7 +10,6 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
@@ -20,7 +19,6 @@
 #include "ddl/statement/ddl_statement.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"

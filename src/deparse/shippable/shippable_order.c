@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_aggregate.h"
-#include "catalog/pg_type.h"
 #include "compat.h"
 #include "deparse/shippable/partial_kind.h"
 #include "deparse/shippable/shippable.h"
@@ -13,7 +12,6 @@
 #include "deparse/shippable/shippable_extension.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/tlist.h"
 #include "utils/lsyscache.h"
 
 bool

@@ -38,7 +38,6 @@
 #include "executor/modify/read_first.h"
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
-#include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
 #include "plan/plan_walk.h"

@@ -18,7 +18,6 @@
 
 #include "access/table.h"
 #include "access/tupconvert.h"
-#include "catalog/partition.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/route.h"
 #include "catalog/shard_map.h"

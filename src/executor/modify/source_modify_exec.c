@@ -17,7 +17,6 @@
 #include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "catalog/trigger.h"
-#include "commands/trigger.h"
 #include "compat.h"
 #include "executor/explain.h"
 #include "executor/returned.h"

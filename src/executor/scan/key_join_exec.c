@@ -35,7 +35,6 @@
 #include "commands/explain.h"
 #include "compat.h"
 #include "executor/executor.h"
-#include "executor/nodeHash.h"
 #include "executor/scan/key_join_exec.h"
 #include "executor/scan/keys.h"
 #include "executor/scan/scan.h"

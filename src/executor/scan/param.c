@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "catalog/pg_type.h"
 #include "deparse/select.h"
 #include "executor/scan/keys.h"
 #include "executor/scan/param.h"

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_collation.h"
-#include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
 #include "catalog_scan.h"
 #include "executor/scan/scan.h"

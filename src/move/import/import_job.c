@@ -24,7 +24,6 @@
 #include "access/xact.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
@@ -44,7 +43,6 @@
 #include "move/job/slot.h"
 #include "move/job/table.h"
 #include "move/job/turn.h"
-#include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "own_right.h"
 #include "own_schema.h"
@@ -57,10 +55,8 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "utils/typcache.h"
 #include "version.h"
 
 #define BEGIN_LOCK_MS 5000		/* who waits for the job's row may have locked the table */
@@ -75,7 +71,6 @@
 #define FLOAT_VERSION 120000	/* since when they write floats in the shortest form that is exact */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_import);
-
 
 /* What an error leaves to do. */
 typedef enum ImportPhase

@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
 #include "lib/stringinfo.h"
 #include "move/import/import_table.h"
@@ -14,7 +13,6 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 /* An array of n elements with room for one more. */

@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "compat.h"
-#include "optimizer/pathnode.h"
 #include "planner/path/foreign_path.h"
 
 /* Makes path not parallel safe: core takes a foreign path for as safe as its relation. */

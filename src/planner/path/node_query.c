@@ -20,7 +20,6 @@
 #include "access/table.h"
 #include "guc.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "planner/path/cost.h"

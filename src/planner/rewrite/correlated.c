@@ -19,7 +19,6 @@
 #include "access/transam.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
@@ -31,7 +30,6 @@
 #include "rewrite/rewriteManip.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 typedef struct LevelsContext
 {

@@ -37,7 +37,6 @@
 #include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
 #include "parser/parse_oper.h"
 #include "planner/rewrite/correlated.h"
 #include "planner/rewrite/decorrelate.h"

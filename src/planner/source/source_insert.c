@@ -20,8 +20,6 @@
 #include "catalog_scan.h"
 #include "compat.h"
 #include "nodes/makefuncs.h"
-#include "optimizer/optimizer.h"
-#include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "planner/source/source_modify.h"
 #include "utils/array.h"

@@ -20,7 +20,6 @@
 #include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
 #include "plan/plan_private.h"
 #include "planner/source/source_modify.h"
 #include "utils/rel.h"

@@ -21,7 +21,6 @@
 #include "compat.h"
 #include "deparse/shippable/shippable.h"
 #include "guc.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"

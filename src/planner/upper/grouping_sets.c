@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_operator.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"

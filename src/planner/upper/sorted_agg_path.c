@@ -15,10 +15,8 @@
 
 #include "catalog/pg_aggregate.h"
 #include "compat.h"
-#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
-#include "optimizer/planner.h"
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/path/cost.h"

@@ -35,7 +35,6 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "planner/path/scan_output.h"
 #include "planner/whole/statement.h"

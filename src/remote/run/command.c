@@ -19,7 +19,6 @@
 #include "remote/xact/fence.h"
 #include "remote/xact/txn.h"
 #include "remote/xact/txn_level.h"
-#include "storage/latch.h"
 #include "utils/memutils.h"
 #include "version.h"
 

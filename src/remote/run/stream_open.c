@@ -10,7 +10,6 @@
 #include "miscadmin.h"
 #include "remote/run/stream_private.h"
 #include "remote/wire/wait.h"
-#include "storage/latch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 

@@ -21,7 +21,6 @@
 #include "remote/wire/comment.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
-#include "utils/timestamp.h"
 
 #define TRACEPARENT_CHARS 55	/* version, trace, parent and flags, as hexadecimal digits with '-' between them */
 

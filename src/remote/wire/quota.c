@@ -43,7 +43,6 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
-#include "storage/procsignal.h"
 #include "wait_event.h"
 
 #define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */

@@ -41,7 +41,6 @@
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
 
