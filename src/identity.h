@@ -8,7 +8,6 @@
 
 #include "postgres.h"
 
-#include "access/htup.h"
 #include "access/transam.h"
 #include "utils/timestamp.h"
 

@@ -101,12 +101,12 @@ is_remote_table(HeapTuple tuple, TupleDesc desc, Oid serverid, const char *schem
 static Oid
 find_table(Oid serverid, const char *schema, const char *name)
 {
-	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
 	Oid			namespace = get_namespace_oid(schema, true);
 	Oid			result = OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
+	shard_catalog_scan_begin(&scan, ForeignTableRelationId);
 	/* as a rule it has the same name */
 	if (OidIsValid(result))
 	{
@@ -115,22 +115,17 @@ find_table(Oid serverid, const char *schema, const char *name)
 			result = InvalidOid;
 		else
 		{
-			if (!is_remote_table(tuple, RelationGetDescr(catalog), serverid, schema, name))
+			if (!is_remote_table(tuple, RelationGetDescr(scan.rel), serverid, schema, name))
 				result = InvalidOid;
 			ReleaseSysCache(tuple);
 		}
 	}
-	if (!OidIsValid(result))
+	while (!OidIsValid(result) && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
-		scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-		while (!OidIsValid(result) && HeapTupleIsValid(tuple = systable_getnext(scan)))
-		{
-			if (is_remote_table(tuple, RelationGetDescr(catalog), serverid, schema, name))
-				result = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid;
-		}
-		systable_endscan(scan);
+		if (is_remote_table(tuple, RelationGetDescr(scan.rel), serverid, schema, name))
+			result = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid;
 	}
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return result;
 }
 
