@@ -14,7 +14,7 @@ my $crashes = $ENV{FLUSH_CRASHES} // 3;
 # Commits that nothing forces to the disk are surely lost by a crash.
 my $lazy = "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 0\n";
 my $c = ShardCluster->new(nodes => 2, preload => 1,
-	coordinator_conf => "${lazy}shardfdw.recovery_interval = 1s\n");
+	coordinator_conf => "${lazy}shardfdw.recovery_interval = 1s\nwal_level = replica\nmax_wal_senders = 1\n");
 
 sub crash
 {
@@ -39,6 +39,22 @@ for my $write (q{UPDATE t SET v = 1 WHERE id = 1}, q{BEGIN; UPDATE t SET v = 1 W
 	$c->safe_psql("TRUNCATE here; CHECKPOINT; INSERT INTO here VALUES (1); $write");
 	crash();
 	is($c->safe_psql('SELECT count(*) FROM here'), 1, "an earlier commit of the session is on disk before a node commits: $write");
+}
+
+# ---------- synchronous standbys: a node commits after they have what is committed here ----------
+# No standby has this name, so whoever waits for it goes on when the setting is empty again.
+{
+	my $set = sub { $c->safe_psql("ALTER SYSTEM SET synchronous_standby_names = '$_[0]'; SELECT pg_reload_conf()"); $c->wait_for("SELECT current_setting('synchronous_standby_names') = '$_[0]'"); return; };
+
+	$set->('nowhere');
+	# the checkpointer tells all sessions that there are synchronous standbys
+	for (1 .. 1000) { last if ($c->psql(q{SET synchronous_commit = on; SET statement_timeout = '200ms'; INSERT INTO here VALUES (0)}))[2] =~ /canceling wait for synchronous replication/; }
+	my $writer = $c->start_sql(q{SET synchronous_commit = on; UPDATE t SET v = 7 WHERE id = 4});
+	$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%SET v = 7%'});
+	is($c->safe_psql('SELECT count(*) FROM t WHERE v = 7'), 0, 'a node does not commit before synchronous standbys have the WAL');
+	$set->('');
+	$c->wait_sql($writer);
+	is($c->safe_psql('SELECT count(*) FROM t WHERE v = 7'), 1, 'the node commits then');
 }
 
 # ---------- values of a sequence ----------
