@@ -44,15 +44,15 @@ for my $write (q{UPDATE t SET v = 1 WHERE id = 1}, q{BEGIN; UPDATE t SET v = 1 W
 # ---------- synchronous standbys: a node commits after they have what is committed here ----------
 # No standby has this name, so whoever waits for it goes on when the setting is empty again.
 {
-	my $set = sub { $c->safe_psql("ALTER SYSTEM SET synchronous_standby_names = '$_[0]'; SELECT pg_reload_conf()"); $c->wait_for("SELECT current_setting('synchronous_standby_names') = '$_[0]'"); return; };
+	my $set = sub { return $c->safe_psql("ALTER SYSTEM SET synchronous_standby_names = '$_[0]'"); };
 
 	$set->('nowhere');
-	# the checkpointer tells all sessions that there are synchronous standbys
-	for (1 .. 1000) { last if ($c->psql(q{SET synchronous_commit = on; SET statement_timeout = '200ms'; INSERT INTO here VALUES (0)}))[2] =~ /canceling wait for synchronous replication/; }
+	$c->coordinator->restart;
 	my $writer = $c->start_sql(q{SET synchronous_commit = on; UPDATE t SET v = 7 WHERE id = 4});
 	$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%SET v = 7%'});
 	is($c->safe_psql('SELECT count(*) FROM t WHERE v = 7'), 0, 'a node does not commit before synchronous standbys have the WAL');
 	$set->('');
+	$c->coordinator->reload;
 	$c->wait_sql($writer);
 	is($c->safe_psql('SELECT count(*) FROM t WHERE v = 7'), 1, 'the node commits then');
 }
