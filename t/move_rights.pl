@@ -99,9 +99,13 @@ SKIP:
 		[ 'pg_get_indexdef', 'oid', q{'; DROP SCHEMA public CASCADE'} ],
 		[ 'quote_ident', 'text', q{') FROM PROGRAM ''touch /tmp/pwned''--'} ],
 		[ 'format_type', 'oid, integer', q{'); ALTER ROLE sly SUPERUSER; CREATE TABLE x (a int'} ],
+		[ 'format_type', 'oid, integer', q{', LIKE public.victim'} ],
+		[ 'pg_get_constraintdef', 'oid', q{') INHERITS (public.victim) --'} ],
+		[ 'pg_get_indexdef', 'oid', q{' --'} ],
 	);
 	$h->safe_psql(q{CREATE ROLE sly; CREATE TABLE told (id int PRIMARY KEY, v int, w int CHECK (w > 0)); GRANT SELECT ON told TO sly});
 	$h->node_safe_psql($_, 'CREATE ROLE sly') for 1, 2;
+	$h->node_safe_psql(2, 'CREATE TABLE victim (id int, v int, w int)');
 	$h->safe_psql(q{SELECT shardfdw.shard_table('told', 'id', 1, '{node1}'); CREATE INDEX ON told (v); INSERT INTO told VALUES (1, 1, 1)});
 	for my $lie (@lies)
 	{
@@ -112,7 +116,7 @@ SKIP:
 		my ($rc, undef, $err) = $h->psql(q{SELECT shardfdw.move_shard('told_00', 'node2', mode => 'block')});
 		isnt($rc, 0, "a node whose $name() says more");
 		unlike($err, qr/server closed the connection/, 'an error');
-		is($h->node_safe_psql(2, q{SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = 'sly'), to_regclass('public.pwned'), to_regnamespace('public')}), 'f||public', 'nothing of it was run there');
+		is($h->node_safe_psql(2, q{SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = 'sly'), to_regclass('public.pwned'), to_regnamespace('public'), (SELECT count(*) FROM victim)}), 'f||public|0', 'nothing of it was run there');
 		is($h->safe_psql(q{SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = 'sly'), count(*) FROM told}), 'f|1', 'nor here');
 		$h->node_safe_psql(1, qq{SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.$name($types); ALTER FUNCTION pg_catalog.real_one($types) RENAME TO $name});
 		$h->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
@@ -120,6 +124,24 @@ SKIP:
 	ok(!-e '/tmp/pwned', 'no program was run');
 	$h->safe_psql(q{SELECT shardfdw.move_shard('told_00', 'node2', mode => 'block')});
 	is($h->safe_psql('SELECT count(*) FROM told'), '1', 'an honest node');
+
+	# Each command is about the table that is moved, and about nothing else.
+	my $checked = q{SELECT shardfdw_internal.checked_part($command$%s$command$, 'job.t', 'public.t', '{public.ref}')};
+	$h->safe_psql(sprintf $checked, $_) for (
+		q{CREATE UNLOGGED TABLE job.t (a int COLLATE "C" DEFAULT 1 NOT NULL, b int GENERATED ALWAYS AS (a + 1) STORED, CONSTRAINT c CHECK (a > 0)) WITH (fillfactor = 50)},
+		'ALTER TABLE job.t ADD CONSTRAINT k PRIMARY KEY (a)', 'ALTER TABLE public.t ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES public.ref(a)', 'CREATE INDEX i ON job.t USING btree (a)',
+		'CREATE STATISTICS public.s ON a, b FROM public.t', q{COMMENT ON TABLE public.t IS 'x'}, q{COMMENT ON COLUMN public.t.a IS 'x'}, q{COMMENT ON CONSTRAINT k ON public.t IS 'x'}, q{COMMENT ON INDEX job.i IS 'x'},
+		'CREATE TRIGGER g BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()', 'GRANT SELECT ON public.t TO sly', 'ALTER TABLE public.t OWNER TO sly');
+	$h->psql_fails_like(sprintf($checked, $_), qr/08P01: a node has answered with something that does not make table public\.t/, "refused: $_") for (
+		'CREATE TABLE job.t (a int) INHERITS (public.victim)', 'CREATE TABLE job.t PARTITION OF public.victim DEFAULT', 'CREATE TABLE job.t OF public.victim', 'CREATE TABLE job.t (LIKE public.victim)',
+		'CREATE TABLE job.t (a int) PARTITION BY LIST (a)', 'CREATE TABLE job.t (a int) TABLESPACE fast', 'CREATE TABLE job.t (a int) USING other', 'CREATE TABLE job.t (a int REFERENCES public.victim)',
+		'CREATE TABLE job.t (a int GENERATED ALWAYS AS IDENTITY)', 'CREATE TABLE public.victim (a int)', 'CREATE TEMP TABLE job.t (a int)', 'CREATE TABLE job.t AS SELECT 1 AS a', 'CREATE TABLE other.job.t (a int)',
+		'ALTER TABLE public.t ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES public.victim(a)', 'ALTER TABLE public.t ADD CONSTRAINT k PRIMARY KEY (a) USING INDEX TABLESPACE fast', 'ALTER TABLE public.t INHERIT public.victim',
+		'ALTER TABLE public.victim OWNER TO sly', 'ALTER INDEX public.victim_pkey ALTER COLUMN 1 SET STATISTICS 5', 'ALTER TABLE public.t SET TABLESPACE fast', 'CREATE INDEX i ON public.victim (a)', 'CREATE INDEX i ON job.t (a) TABLESPACE fast',
+		q{COMMENT ON TABLE public.victim IS 'x'}, q{COMMENT ON COLUMN public.victim.a IS 'x'}, q{COMMENT ON CONSTRAINT k ON public.victim IS 'x'}, q{COMMENT ON INDEX public.victim_pkey IS 'x'}, q{COMMENT ON SCHEMA job IS 'x'},
+		'CREATE TRIGGER g BEFORE INSERT ON public.victim FOR EACH ROW EXECUTE FUNCTION public.f()', 'CREATE OR REPLACE TRIGGER g BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()',
+		'CREATE CONSTRAINT TRIGGER g AFTER INSERT ON public.t FROM public.victim FOR EACH ROW EXECUTE FUNCTION public.f()', 'GRANT sly TO postgres', 'GRANT SELECT ON public.t, public.victim TO sly',
+		'CREATE STATISTICS public.s ON a, b FROM public.victim', 'ALTER TABLE public.t OWNER TO sly --', 'ALTER TABLE public.t OWNER TO sly; COMMIT', '');
 }
 
 done_testing();

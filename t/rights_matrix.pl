@@ -143,7 +143,7 @@ my %calls = (
 	'unshard_block' => q{shardfdw_internal.unshard_block('t')},
 	'bring_home' => q{shardfdw_internal.bring_home('loose')},
 	'checked_definition' => q{shardfdw_internal.checked_definition('CREATE INDEX ON t (v)', NULL)},
-	'checked_part' => q{shardfdw_internal.checked_part('CREATE TABLE a.b (c int)', 'a.b', 'a.b')}, 'moving_command' => q{shardfdw_internal.moving_command('table', 'CREATE TABLE a.b (c int)', 'a.b', 'a.b')},
+	'checked_part' => q{shardfdw_internal.checked_part('CREATE TABLE a.b (c int)', 'a.b', 'a.b', '{}')}, 'moving_command' => q{shardfdw_internal.moving_command('table', 'CREATE TABLE a.b (c int)', 'a.b', 'a.b', '{}')},
 	'home_key' => q{shardfdw_internal.home_key('loose')},
 	'home_node' => q{shardfdw_internal.home_node(NULL)},
 	'shard_constraint_commands' => q{shardfdw_internal.shard_constraint_commands('t', 'id')},

@@ -147,6 +147,8 @@ UNION ALL SELECT 'index', 13, format('ALTER TABLE %s CLUSTER ON %I', (TABLE stag
 UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', (TABLE staging), CASE t.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
 	ELSE (SELECT format('USING INDEX %I', i.new_name) FROM i WHERE i.indisreplident) END) FROM t
 	WHERE t.relreplident IN ('f', 'n') OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
+-- while nothing but the tables of the job is in the schema
+UNION ALL SELECT 'index', 15, format('COMMENT ON INDEX %s.%I IS %L', split_part((TABLE staging), '.', 1), i.new_name, obj_description(i.indexrelid, 'pg_class')) FROM i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
 -- what is made when it has its name
 UNION ALL SELECT 'finish', 20, format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', t.name, k.conname, k.definition, CASE WHEN k.convalidated THEN ' NOT VALID' ELSE '' END)
 	FROM t, k WHERE k.contype = 'f'
@@ -163,7 +165,6 @@ UNION ALL SELECT 'finish', 25, format('ALTER TABLE %s FORCE ROW LEVEL SECURITY',
 UNION ALL SELECT 'finish', 26, format('CREATE STATISTICS %I.%I%s FROM %s', s.nspname, s.new_name,
 	substr(s.definition, length(s.prefix) + 1, length(s.definition) - length(s.prefix) - length(s.suffix)), t.name) FROM t, s
 UNION ALL SELECT 'finish', 27, format('COMMENT ON COLUMN %s.%s IS %L', t.name, a.name, col_description(t.oid, a.attnum)) FROM t, a WHERE col_description(t.oid, a.attnum) IS NOT NULL
-UNION ALL SELECT 'finish', 27, format('COMMENT ON INDEX %I.%I IS %L', t.nspname, i.new_name, obj_description(i.indexrelid, 'pg_class')) FROM t, i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
 UNION ALL SELECT 'finish', 27, format('COMMENT ON CONSTRAINT %I ON %s IS %L', coalesce((SELECT i.new_name FROM i WHERE i.conid = k.oid), k.conname), t.name, obj_description(k.oid, 'pg_constraint')) FROM t, k WHERE obj_description(k.oid, 'pg_constraint') IS NOT NULL
 UNION ALL SELECT CASE x.grantee WHEN 0 THEN 'finish' ELSE 'grant' END, 28, CASE x.grantee WHEN 0 THEN x.command ELSE jsonb_build_array(x.command, x.role)::text END
 	FROM (SELECT g.grantee, pg_get_userbyid(g.grantee) AS role, format('GRANT %s%s ON %s TO %s%s', g.privilege_type, coalesce(' (' || g.attname || ')', ''), t.name,
@@ -190,22 +191,22 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables. Returns them as JSON arrays of schema and name.';
 
-CREATE FUNCTION shardfdw_internal.checked_part(command text, staging text, name text) RETURNS text
+CREATE FUNCTION shardfdw_internal.checked_part(command text, staging text, name text, referred text[]) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_part';
-COMMENT ON FUNCTION shardfdw_internal.checked_part(text, text, text) IS
-	'Checks a command by which a node says how a table is to be made on another one: a single one, of a kind that makes a table and what belongs to it, about the table with these names alone. Returns it; raises protocol_violation for anything else.';
+COMMENT ON FUNCTION shardfdw_internal.checked_part(text, text, text, text[]) IS
+	'Checks a command by which a node says how a table is to be made on another one: a single one, of a kind that makes a table and what belongs to it, about the table with these names alone; its foreign keys may refer to the tables with the names referred. Returns it; raises protocol_violation for anything else.';
 
 CREATE FUNCTION shardfdw_internal.checked_columns(columns text) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_columns';
 COMMENT ON FUNCTION shardfdw_internal.checked_columns(text) IS
 	'Reads a list of columns that a node has answered with. Returns their names, quoted; raises protocol_violation for anything else.';
 
-CREATE FUNCTION shardfdw_internal.moving_command(part text, answer text, staging text, name text) RETURNS text
+CREATE FUNCTION shardfdw_internal.moving_command(part text, answer text, staging text, name text, referred text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- what depends on something that may not be there is put together here
 	SELECT CASE WHEN part IN ('grant', 'owner') THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END',
-				answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name)))
+				answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name, referred)))
 		-- one that has just been made, or has been left empty by an earlier move, and may be changed by the mover
 		WHEN part = 'schema' THEN format('DO %L', format('DECLARE g record; BEGIN '
 				'IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') FROM pg_catalog.pg_namespace n WHERE n.nspname = %1$L '
@@ -221,11 +222,11 @@ AS $$
 				(parse_ident(name))[1], answer::jsonb->2, answer::jsonb->>1))
 		WHEN part = 'validate' THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L AND NOT convalidated) THEN %3$s; END IF;'
 				' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
-				name, answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name), quote_ident(answer::jsonb->>1)))
-		ELSE shardfdw_internal.checked_part(answer, staging, name) END
+				name, answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name, referred), quote_ident(answer::jsonb->>1)))
+		ELSE shardfdw_internal.checked_part(answer, staging, name, referred) END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.moving_command(text, text, text, text) IS
-	'Makes a command for the target of a move of what its source has answered to moving_table_query(), which checked_part() has checked. staging, name: the names of the table. Returns it; raises protocol_violation.';
+COMMENT ON FUNCTION shardfdw_internal.moving_command(text, text, text, text, text[]) IS
+	'Makes a command for the target of a move of what its source has answered to moving_table_query(), which checked_part() has checked. staging, name, referred: as checked_part() takes them. Returns it; raises protocol_violation.';
 
 CREATE FUNCTION shardfdw_internal.raise_unknown_part(part text, name text) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -265,15 +266,17 @@ DECLARE
 	stagings text[];
 	names text[];
 	first boolean[];
+	referred text[];
 BEGIN
 	SELECT array_agg(m.relation ORDER BY m.ordinality), array_agg(m.node ORDER BY m.ordinality), array_agg(m.question ORDER BY m.ordinality),
 		array_agg(m.staging ORDER BY m.ordinality), array_agg(m.name ORDER BY m.ordinality), array_agg(m.is_first ORDER BY m.ordinality)
 	INTO relations, nodes, commands, stagings, names, first FROM shardfdw_internal.moving_questions(shards, id, pieces, at) WITH ORDINALITY m;
+	referred := names || ARRAY(SELECT format('%I.%I', n.nspname, c.relname) FROM shardfdw_internal.reference_tables() r JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace);
 	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' WHEN 'schema' THEN 'table' ELSE (q.fields)[1] END, CASE
 		-- the last one: before it there may be names
 		WHEN (q.fields)[1] = 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
 		WHEN (q.fields)[1] IN ('schema', 'table', 'index', 'finish', 'grant', 'owner', 'comment', 'validate') THEN
-			shardfdw_internal.moving_command((q.fields)[1], (q.fields)[3], stagings[q.command], names[q.command])
+			shardfdw_internal.moving_command((q.fields)[1], (q.fields)[3], stagings[q.command], names[q.command], referred)
 		WHEN (q.fields)[1] = 'fact_columns' THEN shardfdw_internal.checked_columns((q.fields)[3])
 		WHEN (q.fields)[1] = 'fact_oid' THEN (q.fields)[3]::oid::text
 		-- these are letters that are compared

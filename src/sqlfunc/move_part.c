@@ -3,27 +3,31 @@
  *	  Looks at the commands by which the source of a move says how a table is to be made on the target.
  *
  * What a node answers is data.  These commands are run on another node, so each has to be one of those
- * that make a table, and to speak of that table alone.  Expressions in them (of CHECK, generated columns, indexes, policies) are
- * not looked at.
+ * that make a table, and to speak of that table alone: each field of a statement that could name another table is looked at.
+ * Expressions in them (of CHECK, generated columns, indexes, policies) are not looked at.
  */
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "nodes/parsenodes.h"
 #include "parser/parser.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/varlena.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_checked_part);
 PG_FUNCTION_INFO_V1(shardfdw_checked_columns);
 
-/* The names that the table has: until it is there, and afterwards. */
+/* The names that the table has: until it is there, and afterwards; and those of the tables that its foreign keys may refer to. */
 typedef struct PartNames
 {
 	RangeVar   *staging;
 	RangeVar   *final;
+	List	   *references;		/* of RangeVar */
 } PartNames;
 
 static bool
@@ -39,12 +43,87 @@ is_the_table(const RangeVar *relation, const PartNames *names)
 	return is_named(relation, names->staging) || is_named(relation, names->final);
 }
 
-/* ALTER INDEX: of one in the schema where nothing but the move's tables is. */
+static bool
+is_reference(const RangeVar *relation, const PartNames *names)
+{
+	ListCell   *lc;
+
+	foreach(lc, names->references)
+	{
+		if (is_named(relation, lfirst_node(RangeVar, lc)))
+			return true;
+	}
+	return false;
+}
+
+/* An index in the schema where nothing but the move's tables is. */
 static bool
 is_index_of_move(const RangeVar *relation, const PartNames *names)
 {
-	return relation != NULL && relation->schemaname != NULL && names->staging->schemaname != NULL &&
+	return relation != NULL && relation->catalogname == NULL && relation->schemaname != NULL &&
 		strcmp(relation->schemaname, names->staging->schemaname) == 0;
+}
+
+/* The same of a list of names; of something that belongs to the table: the name of the table, and one more. */
+static bool
+is_name_of_table(List *name, int nmore, const PartNames *names)
+{
+	return list_length(name) == 2 + nmore && is_the_table(makeRangeVarFromNameList(list_truncate(list_copy(name), 2)), names);
+}
+
+static bool
+is_constraint_of_part(const Constraint *constraint, const PartNames *names)
+{
+	switch (constraint->contype)
+	{
+		case CONSTR_NOTNULL:
+		case CONSTR_DEFAULT:
+		case CONSTR_GENERATED:
+		case CONSTR_CHECK:
+			return true;
+		case CONSTR_PRIMARY:
+		case CONSTR_UNIQUE:
+		case CONSTR_EXCLUSION:
+			return constraint->indexname == NULL && constraint->indexspace == NULL;
+		case CONSTR_FOREIGN:
+			return is_reference(constraint->pktable, names);
+		default:
+			return false;
+	}
+}
+
+static bool
+are_constraints_of_part(List *constraints, const PartNames *names)
+{
+	ListCell   *lc;
+
+	foreach(lc, constraints)
+	{
+		if (!is_constraint_of_part(lfirst_node(Constraint, lc), names))
+			return false;
+	}
+	return true;
+}
+
+/* CREATE TABLE: columns and constraints, and nothing that comes from another table, or leads to one. */
+static bool
+is_create_of_part(const CreateStmt *stmt, const PartNames *names)
+{
+	ListCell   *lc;
+
+	if (!is_the_table(stmt->relation, names) || stmt->relation->relpersistence == RELPERSISTENCE_TEMP ||
+		stmt->inhRelations != NIL || stmt->partbound != NULL || stmt->partspec != NULL || stmt->ofTypename != NULL ||
+		stmt->tablespacename != NULL || stmt->accessMethod != NULL || stmt->oncommit != ONCOMMIT_NOOP || stmt->if_not_exists)
+		return false;
+	foreach(lc, stmt->tableElts)
+	{
+		Node	   *element = lfirst(lc);
+
+		if (IsA(element, ColumnDef) ? ((ColumnDef *) element)->fdwoptions != NIL || !are_constraints_of_part(((ColumnDef *) element)->constraints, names) :
+			!IsA(element, Constraint) || !is_constraint_of_part((Constraint *) element, names))
+			return false;
+	}
+	return true;
 }
 
 static bool
@@ -57,12 +136,13 @@ is_alter_of_part(const AlterTableStmt *stmt, const PartNames *names)
 		return false;
 	foreach(lc, stmt->cmds)
 	{
-		switch (lfirst_node(AlterTableCmd, lc)->subtype)
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		switch (cmd->subtype)
 		{
 			case AT_SetStorage:
 			case AT_SetStatistics:
 			case AT_SetOptions:
-			case AT_AddConstraint:
 			case AT_ClusterOn:
 			case AT_ReplicaIdentity:
 			case AT_EnableAlwaysTrig:
@@ -73,6 +153,10 @@ is_alter_of_part(const AlterTableStmt *stmt, const PartNames *names)
 			case AT_ChangeOwner:
 			case AT_ValidateConstraint:
 				break;
+			case AT_AddConstraint:
+				if (!is_constraint_of_part(castNode(Constraint, cmd->def), names))
+					return false;
+				break;
 			default:
 				return false;
 		}
@@ -81,18 +165,37 @@ is_alter_of_part(const AlterTableStmt *stmt, const PartNames *names)
 }
 
 static bool
+is_comment_of_part(const CommentStmt *stmt, const PartNames *names)
+{
+	switch (stmt->objtype)
+	{
+		case OBJECT_TABLE:
+			return is_name_of_table(castNode(List, stmt->object), 0, names);
+		case OBJECT_COLUMN:
+		case OBJECT_TABCONSTRAINT:
+			return is_name_of_table(castNode(List, stmt->object), 1, names);
+		case OBJECT_INDEX:
+			return list_length(castNode(List, stmt->object)) == 2 && is_index_of_move(makeRangeVarFromNameList(castNode(List, stmt->object)), names);
+		default:
+			return false;
+	}
+}
+
+static bool
 is_part(Node *stmt, const PartNames *names)
 {
 	switch (nodeTag(stmt))
 	{
 		case T_CreateStmt:
-			return is_the_table(castNode(CreateStmt, stmt)->relation, names);
+			return is_create_of_part(castNode(CreateStmt, stmt), names);
 		case T_AlterTableStmt:
 			return is_alter_of_part(castNode(AlterTableStmt, stmt), names);
 		case T_IndexStmt:
-			return is_the_table(castNode(IndexStmt, stmt)->relation, names);
+			return is_the_table(castNode(IndexStmt, stmt)->relation, names) && castNode(IndexStmt, stmt)->tableSpace == NULL &&
+				!castNode(IndexStmt, stmt)->concurrent;
 		case T_CreateTrigStmt:
-			return is_the_table(castNode(CreateTrigStmt, stmt)->relation, names);
+			return is_the_table(castNode(CreateTrigStmt, stmt)->relation, names) && !castNode(CreateTrigStmt, stmt)->replace &&
+				(castNode(CreateTrigStmt, stmt)->constrrel == NULL || is_reference(castNode(CreateTrigStmt, stmt)->constrrel, names));
 		case T_CreatePolicyStmt:
 			return is_the_table(castNode(CreatePolicyStmt, stmt)->table, names);
 		case T_CreateStatsStmt:
@@ -104,8 +207,7 @@ is_part(Node *stmt, const PartNames *names)
 				castNode(GrantStmt, stmt)->objtype == OBJECT_TABLE && list_length(castNode(GrantStmt, stmt)->objects) == 1 &&
 				is_the_table(linitial_node(RangeVar, castNode(GrantStmt, stmt)->objects), names);
 		case T_CommentStmt:
-			return castNode(CommentStmt, stmt)->objtype == OBJECT_COLUMN || castNode(CommentStmt, stmt)->objtype == OBJECT_INDEX ||
-				castNode(CommentStmt, stmt)->objtype == OBJECT_TABCONSTRAINT || castNode(CommentStmt, stmt)->objtype == OBJECT_TABLE;
+			return is_comment_of_part(castNode(CommentStmt, stmt), names);
 		default:
 			return false;
 	}
@@ -117,17 +219,43 @@ parse_name(text *name)
 	return makeRangeVarFromNameList(textToQualifiedNameList(name));
 }
 
+static List *
+parse_names(ArrayType *array)
+{
+	Datum	   *elems;
+	int			nelems;
+	List	   *names = NIL;
+
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &nelems);
+	for (int i = 0; i < nelems; i++)
+		names = lappend(names, parse_name(DatumGetTextPP(elems[i])));
+	return names;
+}
+
+/* The one statement that a text is; NULL: it is another number of them, or ends in a comment, in which what is joined to it would be lost. */
+static Node *
+single_statement(const char *text)
+{
+	List	   *stmts = raw_parser(psprintf("%s; COMMIT", text), RAW_PARSE_DEFAULT);
+
+	return list_length(stmts) == 2 && IsA(lsecond_node(RawStmt, stmts)->stmt, TransactionStmt) ? linitial_node(RawStmt, stmts)->stmt : NULL;
+}
+
 /*
- * checked_part(command text, staging text, final text) -> text: the command
+ * checked_part(command text, staging text, final text, referred text[]) -> text: the command
  */
 Datum
 shardfdw_checked_part(PG_FUNCTION_ARGS)
 {
 	const char *command = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	PartNames	names = {parse_name(PG_GETARG_TEXT_PP(1)), parse_name(PG_GETARG_TEXT_PP(2))};
-	List	   *stmts = raw_parser(command, RAW_PARSE_DEFAULT);
+	PartNames	names = {parse_name(PG_GETARG_TEXT_PP(1)), parse_name(PG_GETARG_TEXT_PP(2)), parse_names(PG_GETARG_ARRAYTYPE_P(3))};
+	Node	   *stmt = single_statement(command);
 
-	if (list_length(stmts) != 1 || !is_part(linitial_node(RawStmt, stmts)->stmt, &names))
+	if (names.staging->schemaname == NULL || names.final->schemaname == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("names of tables must be qualified")));
+	if (stmt == NULL || !is_part(stmt, &names))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("a node has answered with something that does not make table %s", text_to_cstring(PG_GETARG_TEXT_PP(2))),
@@ -143,16 +271,14 @@ shardfdw_checked_columns(PG_FUNCTION_ARGS)
 {
 	const char *columns = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	StringInfoData names;
-	List	   *stmts;
 	CopyStmt   *copy;
 	ListCell   *lc;
 
 	initStringInfo(&names);
 	if (columns[0] != '\0')
 	{
-		stmts = raw_parser(psprintf("COPY t (%s) TO STDOUT", columns), RAW_PARSE_DEFAULT);
-		copy = list_length(stmts) == 1 && IsA(linitial_node(RawStmt, stmts)->stmt, CopyStmt) ? (CopyStmt *) linitial_node(RawStmt, stmts)->stmt : NULL;
-		if (copy == NULL || copy->attlist == NIL)
+		copy = (CopyStmt *) single_statement(psprintf("COPY t (%s) TO STDOUT", columns));
+		if (copy == NULL || !IsA(copy, CopyStmt) || copy->attlist == NIL)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
 					 errmsg("a node has answered with something that is no list of columns"),
