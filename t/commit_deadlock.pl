@@ -71,6 +71,17 @@ is($errors, '40P01 none', 'a lock of the coordinator and one of a node');
 ($errors) = run_all([ [ row_here(), row($b) ], row($a) ], [ row($a), row_here() ]);
 is($errors, '40P01 none', 'whoever waits for the node finds it');
 
+# an UPDATE of the shard key locks the shard against a session that waits for one of its rows
+{
+	my ($same) = split /\n/, $c->safe_psql("SELECT id FROM t WHERE tableoid = shardfdw.shard_for('t', $a) AND id <> $a");
+
+	my $elsewhere = $c->safe_psql("SELECT min(g) FROM generate_series(1001, 1100) g WHERE shardfdw.shard_for('t', g) <> shardfdw.shard_for('t', $a)");
+
+	($errors) = run_all([ row($a), "UPDATE t SET id = $elsewhere WHERE id = $a" ], [ row($same), row($a) ]);
+	is($errors, '40P01 none', 'a row that is to move to another shard, and a session that waits for it');
+	$c->safe_psql("UPDATE t SET id = $a WHERE id = $elsewhere");
+}
+
 # a statement that its node commits by itself: what it holds is the lock of the table here
 {
 	my $holder = $c->coordinator->background_psql('postgres');

@@ -11,6 +11,11 @@
  * If it were inserted at once, the UPDATE might find it in its new shard and
  * update it again.
  *
+ * A statement of another session that waits for the old version would find it deleted, and leave the row out without an
+ * error.  So the old and the new shard are locked against other writers, and against sessions that lock rows, until the
+ * transaction ends.  Statements that wait for the lock take their snapshots after it, and see the row in its new shard.  If
+ * a session waits for a row of this transaction already, the node finds a deadlock.
+ *
  * Triggers could see the moment in between.  So no rows are moved where parent or
  * shards have triggers that UPDATE fires, or that a DELETE and an INSERT would fire.
  */
@@ -30,7 +35,9 @@
 #include "executor/scan/nested_write.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "remote/run/command.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -54,6 +61,7 @@ struct ShardRowMove
 	Oid			userid;
 	int			nusers;			/* begins without end */
 	Tuplestorestate *rows;		/* NULL: none yet */
+	Bitmapset  *locked;			/* shardnos of the shards that are locked */
 	ShardPendingRows *pending;	/* says that there are some */
 	TupleTableSlot *slot;		/* a row of the parent's form */
 };
@@ -167,11 +175,34 @@ route_row(ShardRowMove *move, TupleTableSlot *slot)
 	return shardno;
 }
 
+/* Locks shards, a set of shardnos, on their nodes until the transaction ends. */
+static void
+lock_shards(ShardRowMove *move, const Bitmapset *shards)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * bms_num_members(shards));
+	int			ncommands = 0;
+	int			shardno = -1;
+
+	while ((shardno = bms_next_member(shards, shardno)) >= 0)
+	{
+		Oid			relid = move->routing->map->shards[shardno].relid;
+		ShardCommand *command = &commands[ncommands++];
+
+		command->serverid = shard_map_server(relid);
+		command->userid = move->userid;
+		command->label = get_rel_name(relid);
+		command->sql = psprintf("LOCK TABLE ONLY %s IN EXCLUSIVE MODE", shard_dml_remote_name(relid));
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, ncommands);
+}
+
 void
 shard_row_move_put(ShardRowMove *move, ResultRelInfo *rinfo, TupleTableSlot *slot)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
 	TupleConversionMap *to_parent = ExecGetChildToRootMap(rinfo);
+	Bitmapset  *shards;
 
 	if (move->rows == NULL)
 	{
@@ -186,8 +217,13 @@ shard_row_move_put(ShardRowMove *move, ResultRelInfo *rinfo, TupleTableSlot *slo
 	/* the parent may be a partition itself */
 	if (move->parent->rd_rel->relispartition)
 		(void) ExecPartitionCheck(rinfo->ri_RootResultRelInfo, slot, move->estate, true);
-	(void) route_row(move, slot);
+	shards = bms_make_singleton(shard_map_find(move->routing->map, RelationGetRelid(rinfo->ri_RelationDesc)));
+	shards = bms_del_members(bms_add_member(shards, route_row(move, slot)), move->locked);
+	if (!bms_is_empty(shards))
+		lock_shards(move, shards);
 	tuplestore_puttupleslot(move->rows, slot);
+	MemoryContextSwitchTo(move->estate->es_query_cxt);
+	move->locked = bms_add_members(move->locked, shards);
 	MemoryContextSwitchTo(oldcxt);
 }
 
