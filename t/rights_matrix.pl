@@ -317,7 +317,7 @@ my %outcomes = (
 	'ok ok 42501 ok ok 42501 ok 42501 ok ok' => q{take_turn},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		lock_new_objects
+		lock_new_objects mark_import
 		referring_table subscription_referring
 		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node
 		add_users_to check_shard_owners database_mark make_user run_beside
@@ -331,7 +331,6 @@ my %outcomes = (
 		compare_coordinators inspect_foreign_keys lock_placements make_server set_placements settle_server},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
-		mark_import
 		lock_schemas make_objects_on_nodes},
 	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy start_import},
 	# for superusers until granted, or for owners of what is given

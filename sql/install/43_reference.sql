@@ -13,7 +13,7 @@ COMMENT ON FUNCTION shardfdw_internal.is_reference(regclass) IS
 CREATE FUNCTION shardfdw_internal.copy_reference_rows(relation regclass, nodes name[]) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_reference_rows';
 COMMENT ON FUNCTION shardfdw_internal.copy_reference_rows(regclass, name[]) IS
-	'Copies all rows of a table to the tables of the same name on some nodes, as part of this transaction, and keeps writers out until it ends. Returns the number of rows; raises insufficient_privilege for those who do not own the table.';
+	'Copies all rows of a table to the tables of the same name on some nodes, as part of this transaction, and keeps writers out until it ends. Returns the number of rows; raises insufficient_privilege for those who do not own the table, or lack USAGE on one of the servers.';
 
 CREATE FUNCTION shardfdw_internal.lock_node_list() RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -79,9 +79,9 @@ shard_reference_is_trigger(Oid funcid)
 	return result;
 }
 
-/* Does a trigger for each write of rel send it to the nodes? */
-static bool
-sends_all_writes(Relation rel)
+/* Events of which triggers of rel send the writes.  complete: of triggers that fire, and for all rows of a statement. */
+static int
+sent_events(Relation rel, bool complete)
 {
 	/* a copy: looking up functions may make core rebuild rel's cache entry, and free its triggers */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
@@ -90,14 +90,14 @@ sends_all_writes(Relation rel)
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
 		Trigger    *trigger = &triggers->triggers[i];
+		bool		is_complete = !TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_AFTER(trigger->tgtype) &&
+			(trigger->tgenabled == TRIGGER_FIRES_ALWAYS || trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN);
 
-		if (!TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_AFTER(trigger->tgtype) &&
-			(trigger->tgenabled == TRIGGER_FIRES_ALWAYS || trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN) &&
-			shard_reference_is_trigger(trigger->tgfoid))
+		if ((is_complete || !complete) && shard_reference_is_trigger(trigger->tgfoid))
 			sent |= trigger->tgtype & ALL_EVENTS;
 	}
 	FreeTriggerDesc(triggers);
-	return sent == ALL_EVENTS;
+	return sent;
 }
 
 bool
@@ -124,7 +124,7 @@ shard_reference_is(Oid relid)
 		return false;
 	}
 	/* the coordinator would also read rows of children, which the nodes do not have */
-	result = sends_all_writes(rel) &&
+	result = sent_events(rel, true) == ALL_EVENTS &&
 		!(rel->rd_rel->relhassubclass && find_inheritance_children(relid, NoLock) != NIL);
 	RelationClose(rel);
 
@@ -133,6 +133,17 @@ shard_reference_is(Oid relid)
 		entry = hash_search(entries, &relid, HASH_ENTER, NULL);
 		entry->is_reference = result;
 	}
+	return result;
+}
+
+bool
+shard_reference_has_trigger(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+	bool		result = RelationIsValid(rel) && sent_events(rel, false) != 0;
+
+	if (RelationIsValid(rel))
+		RelationClose(rel);
 	return result;
 }
 

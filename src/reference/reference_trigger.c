@@ -22,6 +22,7 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
@@ -333,6 +334,7 @@ shardfdw_copy_reference_rows(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("server \"%s\" is not a node", server->servername)));
+		shard_node_check_usage(server->serverid);
 		nodes = lappend_oid(nodes, server->serverid);
 	}
 	nrows = shard_reference_send_table(rel, nodes);

@@ -1,6 +1,6 @@
 /*
  * ddl_redirect.c
- *	  Who may have a foreign table stand for another table.
+ *	  Who may have a table of the coordinator stand for a table of nodes.
  *
  * A user mapping may be shared by many roles, and the role on the node may read tables of
  * all of them.  CREATE FOREIGN TABLE needs USAGE on the server.  So does every change after
@@ -10,6 +10,10 @@
  *	 RENAME and SET SCHEMA of the foreign table, RENAME of its schema
  *
  * The catalog notes who has chosen the table (catalog/shard_server.h).
+ *
+ * A reference table stands for the tables of its name on all nodes.  Its triggers make it one.  So CREATE TRIGGER with
+ * their function needs USAGE on all nodes, and new names need it, too.  A trigger with any function of the extension can
+ * be made by the owner of the table alone: such a trigger is a reason to change the table, or to empty it.
  *
  * Core calls object_access_hook while the object is locked, before the change can be seen:
  * the system caches have the old row, and SnapshotSelf shows the new one.
@@ -29,15 +33,19 @@
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/reference.h"
 #include "catalog/shard_server.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_send.h"
+#include "ddl/ddl_table.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "open_table.h"
+#include "own_schema.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -46,12 +54,12 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_check_shard_owners);
 
-/* For which table, of which servers, a foreign table stands. */
+/* For which table, of which servers, a table stands. */
 typedef struct Place
 {
 	char	   *schema;
 	char	   *name;
-	List	   *copies;			/* char *: servers */
+	List	   *copies;			/* char *: servers of a foreign table */
 } Place;
 
 static object_access_hook_type prev_object_access = NULL;
@@ -92,17 +100,17 @@ read_options(Place *place, List *options)
 	}
 }
 
-/* The place of the foreign table before the change. */
+/* The place of a table before the change.  options: of a foreign table. */
 static Place
-old_place(const ForeignTable *table)
+old_place(Oid relid, List *options)
 {
-	Place		place = {get_namespace_name(get_rel_namespace(table->relid)), get_rel_name(table->relid), NIL};
+	Place		place = {get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid), NIL};
 
-	read_options(&place, table->options);
+	read_options(&place, options);
 	return place;
 }
 
-/* The place of the foreign table after the change. */
+/* The place of a table after the change. */
 static Place
 new_place(Oid relid)
 {
@@ -112,14 +120,16 @@ new_place(Oid relid)
 	HeapTuple	class = new_row(classes, ClassOidIndexId, Anum_pg_class_oid, relid);
 	Place		place = {NULL, NULL, NIL};
 
-	if (HeapTupleIsValid(table) && HeapTupleIsValid(class))
+	if (HeapTupleIsValid(class))
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(class);
-		bool		isnull;
-		Datum		options = heap_getattr(table, Anum_pg_foreign_table_ftoptions, RelationGetDescr(tables), &isnull);
+		bool		isnull = true;
+		Datum		options = 0;
 
 		place.schema = get_namespace_name(form->relnamespace);
 		place.name = pstrdup(NameStr(form->relname));
+		if (HeapTupleIsValid(table))
+			options = heap_getattr(table, Anum_pg_foreign_table_ftoptions, RelationGetDescr(tables), &isnull);
 		if (!isnull)
 			read_options(&place, untransformRelOptions(options));
 	}
@@ -128,16 +138,22 @@ new_place(Oid relid)
 	return place;
 }
 
+static bool
+has_moved(const Place *before, const Place *after)
+{
+	return after->schema == NULL || strcmp(before->schema, after->schema) != 0 || strcmp(before->name, after->name) != 0;
+}
+
 /* Checks the rights for a change of a foreign table. */
 static void
-check_table(Oid relid)
+check_foreign_table(Oid relid)
 {
 	const ForeignTable *table = GetForeignTable(relid);
-	Place		before = old_place(table);
+	Place		before = old_place(relid, table->options);
 	Place		after = new_place(relid);
 	ListCell   *lc;
 
-	if (after.schema == NULL || strcmp(before.schema, after.schema) != 0 || strcmp(before.name, after.name) != 0)
+	if (has_moved(&before, &after))
 	{
 		shard_node_check_usage(table->serverid);
 		shard_server_note_chooser(relid);
@@ -159,6 +175,27 @@ check_table(Oid relid)
 	}
 }
 
+/* Checks the rights for a place of a reference table. */
+static void
+check_all_nodes(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_reference_nodes())
+		shard_node_check_usage(lfirst_oid(lc));
+}
+
+/* Checks the rights for a change of a table that is a reference table, or can be one again. */
+static void
+check_reference_table(Oid relid)
+{
+	Place		before = old_place(relid, NIL);
+	Place		after = new_place(relid);
+
+	if (has_moved(&before, &after))
+		check_all_nodes();
+}
+
 /* Checks the rights for a new name of a schema, which is the name of the schema on the node for tables without an option. */
 static void
 check_schema(Oid namespace)
@@ -168,30 +205,58 @@ check_schema(Oid namespace)
 	char	   *old_name = get_namespace_name(namespace);
 	bool		is_renamed = HeapTupleIsValid(tuple) && old_name != NULL &&
 		strcmp(NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname), old_name) != 0;
-	SysScanDesc scan;
+	ListCell   *lc;
 
 	table_close(catalog, AccessShareLock);
 	if (!is_renamed)
 		return;
-	catalog = table_open(ForeignTableRelationId, AccessShareLock);
-	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(lc, shard_ddl_table_of_schema(namespace))
 	{
-		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+		Oid			relid = lfirst_oid(lc);
 		Place		place = {NULL, NULL, NIL};
 
-		if (get_rel_namespace(form->ftrelid) != namespace || !shard_option_is_ours(form->ftrelid))
-			continue;
-		read_options(&place, GetForeignTable(form->ftrelid)->options);
-		if (place.schema == NULL)
+		if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(relid))
 		{
-			shard_node_check_usage(form->ftserver);
+			const ForeignTable *table = GetForeignTable(relid);
+
+			read_options(&place, table->options);
+			if (place.schema != NULL)
+				continue;
+			shard_node_check_usage(table->serverid);
 			if (!superuser())
-				shard_server_note_chooser(form->ftrelid);
+				shard_server_note_chooser(relid);
 		}
+		else if (shard_reference_has_trigger(relid))
+			check_all_nodes();
 	}
-	systable_endscan(scan);
+}
+
+/* Checks the rights for a new trigger. */
+static void
+check_trigger(Oid trigger)
+{
+	Relation	catalog = table_open(TriggerRelationId, AccessShareLock);
+	HeapTuple	tuple = new_row(catalog, TriggerOidIndexId, Anum_pg_trigger_oid, trigger);
+	Form_pg_trigger form = HeapTupleIsValid(tuple) ? (Form_pg_trigger) GETSTRUCT(tuple) : NULL;
+
 	table_close(catalog, AccessShareLock);
+	if (form == NULL || strcmp(get_namespace_name(get_func_namespace(form->tgfoid)), SHARD_INTERNAL_SCHEMA) != 0)
+		return;
+	if (!shard_class_ownercheck(form->tgrelid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(form->tgrelid));
+	if (shard_reference_is_trigger(form->tgfoid))
+		check_all_nodes();
+}
+
+static void
+check_relation(Oid relid)
+{
+	char		relkind = get_rel_relkind(relid);
+
+	if (relkind == RELKIND_FOREIGN_TABLE && shard_option_is_ours(relid))
+		check_foreign_table(relid);
+	else if (relkind == RELKIND_RELATION && !superuser() && shard_reference_has_trigger(relid))
+		check_reference_table(relid);
 }
 
 static void
@@ -199,12 +264,13 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 {
 	if (access == OAT_POST_ALTER && subid == 0)
 	{
-		if ((class == ForeignTableRelationId || class == RelationRelationId) &&
-			get_rel_relkind(object) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(object))
-			check_table(object);
+		if (class == ForeignTableRelationId || class == RelationRelationId)
+			check_relation(object);
 		else if (class == NamespaceRelationId)
 			check_schema(object);
 	}
+	else if (access == OAT_POST_CREATE && class == TriggerRelationId && !superuser())
+		check_trigger(object);
 	if (prev_object_access)
 		prev_object_access(access, class, object, subid, arg);
 }
@@ -218,7 +284,7 @@ static void
 add_places(ShardDdlTable *table, Oid relid)
 {
 	const ForeignTable *foreign = GetForeignTable(relid);
-	Place		place = old_place(foreign);
+	Place		place = old_place(relid, foreign->options);
 	const char *copies = shard_option_table(relid, "copies");
 	List	   *servers = list_make1_oid(foreign->serverid);
 	ListCell   *lc;

@@ -1,6 +1,6 @@
 /*
  * ddl_redirect.h
- *	  Who may have a foreign table stand for another table.
+ *	  Who may have a table of the coordinator stand for a table of nodes.
  */
 #ifndef SHARDFDW_DDL_REDIRECT_H
 #define SHARDFDW_DDL_REDIRECT_H
