@@ -175,4 +175,17 @@ my $there = $c->safe_psql(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE sh
 is($c->node_safe_psql($there, q{SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved' AND tgfoid = 'public.moved()'::regprocedure AND tgrelid = 'moves_00'::regclass}), '1', 'a trigger of a user with the name of the one that a move makes is where the shard is')
   or diag $err;
 
+# What notes changes of a shard belongs to the owner of the shard, and nobody else's function is given away for it.
+$c->safe_psql(q{CREATE TABLE given (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('given', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO given VALUES (1, 1)});
+my $owners = q{SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (SELECT relowner FROM pg_class WHERE relname IN ('given_00', 'shardfdw_notes_' || md5('given_00')) UNION ALL SELECT proowner FROM pg_proc WHERE proname = 'shardfdw_notes_' || md5('given_00')) x(o)};
+$c->node_safe_psql($_, 'ALTER TABLE given_00 OWNER TO mallory') for 1, 2;
+$c->psql_fails_like('UPDATE given SET v = 5;', qr/42501: shard public\.given_00 and the function that notes its changes belong to different roles/, 'a function of another role notes nothing');
+$c->safe_psql(q{SELECT shardfdw_internal.own_notes('given'); UPDATE given SET v = 5});
+is($c->node_safe_psql($_, $owners) . $c->node_safe_psql($_, 'SELECT v FROM given_00'), 'mallory5', "node$_: what notes changes is made anew for the owner") for 1, 2;
+$c->safe_psql(q{CREATE ROLE nina; CREATE TABLE hers (id int PRIMARY KEY); ALTER TABLE hers OWNER TO nina; SELECT shardfdw.shard_table('hers', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); SELECT shardfdw.add_user('nina', password => 'x')});
+is($c->node_safe_psql($_, $owners =~ s/given_00/hers_00/gr), 'nina', "node$_: add_user() gives shard, notes and function to one role") for 1, 2;
+$c->node_safe_psql(1, q{DO $$DECLARE n name := 'shardfdw_notes_' || md5('given_00'); BEGIN EXECUTE format('DROP FUNCTION %1$I() CASCADE; SET ROLE mallory; CREATE FUNCTION %1$I() RETURNS trigger SECURITY DEFINER LANGUAGE plpgsql AS %2$L; RESET ROLE; ALTER TABLE given_00 OWNER TO postgres', n, 'BEGIN PERFORM public.spy(1); RETURN NULL; END'); END$$});
+$c->psql_fails_like(q{SELECT shardfdw_internal.own_notes('given');}, qr/42501: function public\.shardfdw_notes_\w+\(\) belongs to another role than table public\.given_00 and does not note its changes/, 'a function of that name is not given away');
+nobody_ran('functions of the name that notes have');
+
 done_testing();

@@ -79,6 +79,12 @@ BEGIN
 			FROM shardfdw_internal.grants_on_nodes(theirs) x WHERE only_nodes IS NULL OR x.node = ANY (only_nodes) GROUP BY x.node, x.role) g
 		GROUP BY g.node) c
 	HAVING count(*) > 0;
+	FOREACH r IN ARRAY theirs
+	LOOP
+		IF EXISTS (SELECT FROM shardfdw_internal.shard_placements(r) p WHERE p.role <> 'primary') THEN
+			PERFORM shardfdw_internal.own_notes(r, only_nodes);
+		END IF;
+	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grant_on_nodes(regclass[], name[]) IS

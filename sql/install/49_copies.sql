@@ -86,6 +86,11 @@ DECLARE
 	noted text[];
 	n bigint;
 BEGIN
+	-- what the owner of the table says is not to be run with the rights of another role: casts, triggers of the notes
+	IF pg_get_userbyid((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %%s and the function that notes its changes belong to different roles', shard),
+			HINT = 'On the node, give the shard, its notes and their function to one role.';
+	END IF;
 	IF TG_RELID = %1$L::regclass THEN
 		IF EXISTS (SELECT FROM %1$s WHERE xact = pg_current_xact_id()) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s was changed, and its copies were not', shard),
@@ -354,15 +359,21 @@ CREATE FUNCTION shardfdw_internal.own_notes(relation regclass, nodes name[] DEFA
 AS $$
 	SELECT count(q) FROM (
 		SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS labels, array_agg(format('DO %L', format(
-			'DECLARE owner text := (SELECT pg_catalog.pg_get_userbyid(n.relowner) FROM pg_catalog.pg_class c, pg_catalog.pg_class n WHERE c.oid = %1$L::pg_catalog.regclass AND n.oid = %2$L::pg_catalog.regclass AND c.relowner <> n.relowner); '
-			'BEGIN IF owner IS NOT NULL THEN owner := (SELECT pg_catalog.pg_get_userbyid(c.relowner) FROM pg_catalog.pg_class c WHERE c.oid = %1$L::pg_catalog.regclass); '
-			'EXECUTE pg_catalog.format(''ALTER TABLE %2$s OWNER TO %%1$I; ALTER FUNCTION %2$s() OWNER TO %%1$I'', owner); END IF; END',
-			format('%I.%I', p.schema_name, p.shard_name), format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name))))) AS commands
-		FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale' AND (nodes IS NULL OR p.node = ANY (nodes))) x
+			'DECLARE owner oid := (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = %1$L::pg_catalog.regclass); notes oid := pg_catalog.to_regclass(%2$L); '
+			'BEGIN IF notes IS NULL OR owner = ALL (ARRAY(SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = notes UNION ALL SELECT f.proowner FROM pg_catalog.pg_proc f WHERE f.oid = %3$L::pg_catalog.regprocedure)) THEN RETURN; END IF; '
+			-- nothing of another role is given away: it is made anew
+			'IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = %1$L::pg_catalog.regclass AND t.tgfoid = %3$L::pg_catalog.regprocedure) THEN '
+			'RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''function %%s belongs to another role than table %%s and does not note its changes'', %3$L, %1$L); END IF; '
+			'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %2$s; DROP FUNCTION %3$s CASCADE; EXECUTE %4$L; EXECUTE pg_catalog.format(''ALTER TABLE %2$s OWNER TO %%1$I; ALTER FUNCTION %3$s OWNER TO %%1$I'', pg_catalog.pg_get_userbyid(owner)); END',
+			format('%I.%I', p.schema_name, p.shard_name), n.notes, n.notes || '()', shardfdw_internal.note_copies_commands(p.schema_name, p.shard_name, k.columns)))) AS commands
+		FROM shardfdw_internal.shard_placements(relation) p CROSS JOIN LATERAL (SELECT format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name)) AS notes) n,
+			(SELECT array_agg(a.attname ORDER BY k.ord) AS columns FROM pg_index i CROSS JOIN LATERAL unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) WITH ORDINALITY k(attnum, ord)
+			 JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum WHERE i.indrelid = relation AND i.indisprimary) k
+		WHERE p.role <> 'stale' AND (nodes IS NULL OR p.node = ANY (nodes))) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_notes(regclass, name[]) IS
-	'Gives what stands beside the placements of a table''s shards, on all nodes or the given ones, to those who own these on the nodes. Returns nothing; raises the node''s error.';
+	'Makes what notes changes of a table''s shards anew for the roles that own these on nodes, on all nodes or the given ones, where it belongs to others. Returns nothing; raises the node''s error, and insufficient_privilege where another object has the name.';
 
 CREATE FUNCTION shardfdw_internal.make_copies(relation regclass, placed text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
