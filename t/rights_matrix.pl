@@ -270,7 +270,7 @@ my %by_type = (
 my %outcomes = (
 	# copies of shards: owners of the table with USAGE on the nodes
 	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_copies make_placements},
-	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{note_placements own_notes},
+	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{note_placements},
 	'42601 42601 42601 42601 42601 42601 42601 42601 42601 42601' => q{read_here},
 	'42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' => q{
 		import_columns},
@@ -317,7 +317,7 @@ my %outcomes = (
 	'ok ok 42501 ok ok 42501 ok 42501 ok ok' => q{take_turn},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		lock_new_objects mark_import
+		lock_new_objects mark_import own_notes
 		referring_table subscription_referring
 		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node
 		add_users_to check_shard_owners database_mark make_user run_beside

@@ -360,9 +360,9 @@ AS $$
 	SELECT count(q) FROM (
 		SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS labels, array_agg(format('DO %L', format(
 			'DECLARE owner oid := (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = %1$L::pg_catalog.regclass); notes oid := pg_catalog.to_regclass(%2$L); '
-			'BEGIN IF notes IS NULL OR owner = ALL (ARRAY(SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = notes UNION ALL SELECT f.proowner FROM pg_catalog.pg_proc f WHERE f.oid = %3$L::pg_catalog.regprocedure)) THEN RETURN; END IF; '
+			'BEGIN IF notes IS NULL OR owner = ALL (ARRAY(SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = notes UNION ALL SELECT f.proowner FROM pg_catalog.pg_proc f WHERE f.oid = pg_catalog.to_regprocedure(%3$L))) THEN RETURN; END IF; '
 			-- nothing of another role is given away: it is made anew
-			'IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = %1$L::pg_catalog.regclass AND t.tgfoid = %3$L::pg_catalog.regprocedure) THEN '
+			'IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = %1$L::pg_catalog.regclass AND t.tgfoid = pg_catalog.to_regprocedure(%3$L)) THEN '
 			'RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''function %%s belongs to another role than table %%s and does not note its changes'', %3$L, %1$L); END IF; '
 			'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %2$s; DROP FUNCTION %3$s CASCADE; EXECUTE %4$L; EXECUTE pg_catalog.format(''ALTER TABLE %2$s OWNER TO %%1$I; ALTER FUNCTION %3$s OWNER TO %%1$I'', pg_catalog.pg_get_userbyid(owner)); END',
 			format('%I.%I', p.schema_name, p.shard_name), n.notes, n.notes || '()', shardfdw_internal.note_copies_commands(p.schema_name, p.shard_name, k.columns)))) AS commands
