@@ -175,7 +175,7 @@ my $there = $c->safe_psql(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE sh
 is($c->node_safe_psql($there, q{SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved' AND tgfoid = 'public.moved()'::regprocedure AND tgrelid = 'moves_00'::regclass}), '1', 'a trigger of a user with the name of the one that a move makes is where the shard is')
   or diag $err;
 
-# What notes changes of a shard belongs to the owner of the shard, and nobody else's function is given away for it.
+# What notes changes of a shard belongs to the owner of the shard. A function of another role is not given away for it.
 $c->safe_psql(q{CREATE TABLE given (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('given', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO given VALUES (1, 1)});
 my $owners = q{SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (SELECT relowner FROM pg_class WHERE relname IN ('given_00', 'shardfdw_notes_' || md5('given_00')) UNION ALL SELECT proowner FROM pg_proc WHERE proname = 'shardfdw_notes_' || md5('given_00')) x(o)};
 $c->node_safe_psql($_, 'ALTER TABLE given_00 OWNER TO mallory') for 1, 2;
@@ -187,5 +187,15 @@ is($c->node_safe_psql($_, $owners =~ s/given_00/hers_00/gr), 'nina', "node$_: ad
 $c->node_safe_psql(1, q{DO $$DECLARE n name := 'shardfdw_notes_' || md5('given_00'); BEGIN EXECUTE format('DROP FUNCTION %1$I() CASCADE; SET ROLE mallory; CREATE FUNCTION %1$I() RETURNS trigger SECURITY DEFINER LANGUAGE plpgsql AS %2$L; RESET ROLE; ALTER TABLE given_00 OWNER TO postgres', n, 'BEGIN PERFORM public.spy(1); RETURN NULL; END'); END$$});
 $c->psql_fails_like(q{SELECT shardfdw_internal.own_notes('given');}, qr/42501: function public\.shardfdw_notes_\w+\(\) belongs to another role than table public\.given_00 and does not note its changes/, 'a function of that name is not given away');
 nobody_ran('functions of the name that notes have');
+my (undef, undef, $warned) = $c->psql(q{SELECT shardfdw.add_user('nina')});
+like($warned, qr/WARNING:  what notes changes of table public\.given is not given to the owners of its shards: function public\.shardfdw_notes_\w+\(\) belongs to another role/, 'add_user() warns of that function');
+unlike($warned, qr/ERROR/, 'and succeeds');
+
+# Names are quoted at each level.
+$c->safe_psql(q{CREATE SCHEMA "it's 100%"; CREATE TABLE "it's 100%"."a'%s" (id int PRIMARY KEY, v int);
+	SELECT shardfdw.shard_table('"it''s 100%"."a''%s"', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO "it's 100%"."a'%s" VALUES (1, 1)});
+$c->node_safe_psql($_, q{GRANT USAGE ON SCHEMA "it's 100%" TO mallory; ALTER TABLE "it's 100%"."a'%s_00" OWNER TO mallory}) for 1, 2;
+$c->safe_psql(q{SELECT shardfdw_internal.own_notes('"it''s 100%"."a''%s"'); UPDATE "it's 100%"."a'%s" SET v = 2});
+is($c->node_safe_psql($_, $owners =~ s/given_00/a''%s_00/gr), 'mallory', "node$_: schemas and tables with quotes and per cent signs") for 1, 2;
 
 done_testing();

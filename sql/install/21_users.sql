@@ -81,9 +81,14 @@ BEGIN
 	HAVING count(*) > 0;
 	FOREACH r IN ARRAY theirs
 	LOOP
-		IF EXISTS (SELECT FROM shardfdw_internal.shard_placements(r) p WHERE p.role <> 'primary') THEN
-			PERFORM shardfdw_internal.own_notes(r, only_nodes);
-		END IF;
+		-- a change that an owner makes on a node does not take rights from other roles
+		BEGIN
+			IF EXISTS (SELECT FROM shardfdw_internal.shard_placements(r) p WHERE p.role <> 'primary') THEN
+				PERFORM shardfdw_internal.own_notes(r, only_nodes);
+			END IF;
+		EXCEPTION WHEN OTHERS THEN
+			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('what notes changes of table %s is not given to the owners of its shards: %s', r, SQLERRM);
+		END;
 	END LOOP;
 END
 $$;

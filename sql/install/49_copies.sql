@@ -364,8 +364,9 @@ AS $$
 			-- nothing of another role is given away: it is made anew
 			'IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = %1$L::pg_catalog.regclass AND t.tgfoid = pg_catalog.to_regprocedure(%3$L)) THEN '
 			'RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''function %%s belongs to another role than table %%s and does not note its changes'', %3$L, %1$L); END IF; '
-			'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %2$s; DROP FUNCTION %3$s CASCADE; EXECUTE %4$L; EXECUTE pg_catalog.format(''ALTER TABLE %2$s OWNER TO %%1$I; ALTER FUNCTION %3$s OWNER TO %%1$I'', pg_catalog.pg_get_userbyid(owner)); END',
-			format('%I.%I', p.schema_name, p.shard_name), n.notes, n.notes || '()', shardfdw_internal.note_copies_commands(p.schema_name, p.shard_name, k.columns)))) AS commands
+			'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %2$s; DROP FUNCTION %3$s CASCADE; EXECUTE %4$L; EXECUTE %5$L || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(owner)); EXECUTE %6$L || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(owner)); END',
+			format('%I.%I', p.schema_name, p.shard_name), n.notes, n.notes || '()', shardfdw_internal.note_copies_commands(p.schema_name, p.shard_name, k.columns),
+			format('ALTER TABLE %s OWNER TO ', n.notes), format('ALTER FUNCTION %s() OWNER TO ', n.notes)))) AS commands
 		FROM shardfdw_internal.shard_placements(relation) p CROSS JOIN LATERAL (SELECT format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name)) AS notes) n,
 			(SELECT array_agg(a.attname ORDER BY k.ord) AS columns FROM pg_index i CROSS JOIN LATERAL unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) WITH ORDINALITY k(attnum, ord)
 			 JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum WHERE i.indrelid = relation AND i.indisprimary) k
