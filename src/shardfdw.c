@@ -6,34 +6,25 @@
 
 #include "catalog/node_list.h"
 #include "catalog/option.h"
-#include "catalog/partial_aggregate.h"
 #include "catalog/shard_map.h"
 #include "copies/copies.h"
 #include "ddl/alter/ddl_redirect.h"
 #include "ddl/statement/ddl_drop.h"
-#include "executor/modify/cte_order.h"
-#include "executor/scan/nested_write.h"
 #include "executor/modify/source_modify_exec.h"
 #include "executor/scan/key_join_exec.h"
-#include "executor/scan/lost_locks.h"
 #include "executor/shard_query_exec.h"
 #include "executor/statement_exec.h"
 #include "executor/take/take_claim.h"
 #include "executor/take/take_exec.h"
 #include "executor/take/take_read.h"
-#include "executor/writing_statement.h"
 #include "fmgr.h"
 #include "guc.h"
+#include "hook/hook.h"
 #include "load/copy_to.h"
 #include "move/leftover.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/key_join.h"
-#include "planner/whole/statement_cache.h"
-#include "reference/reference_pending.h"
-#include "reference/reference_turn.h"
-#include "remote/pool/pool.h"
 #include "remote/run/cut.h"
-#include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "remote/wire/connection.h"
 #include "remote/wire/node_stat.h"
@@ -44,8 +35,6 @@
 #include "service/error_name.h"
 #include "service/recover.h"
 #include "service/recovery_worker.h"
-#include "utility_hook.h"
-#include "version.h"
 
 void		_PG_init(void);
 
@@ -82,20 +71,14 @@ fence_peers(bool *first_is_peer)
 void
 _PG_init(void)
 {
-	shard_version_init();
 	shard_guc_init();
 	shard_option_init(shardfdw_handler);
-	shard_map_init();
 	shard_connection_set_hint(shard_copies_hint);
-	shard_partial_aggregate_init();
 	shard_quota_init();
 	shard_node_stat_init();
-	shard_pool_init();
 	shard_txn_init(&txn_upcalls);
-	shard_read_role_init();
 	shard_cut_init(shard_node_list_oids);
 	shard_peer_fence_init(fence_peers);
-	shard_statement_cache_init();
 	shard_hooks_init();
 	shard_key_join_init();
 	shard_key_join_register();
@@ -104,16 +87,13 @@ _PG_init(void)
 	shard_claim_init();
 	shard_take_read_init();
 	shard_source_register();
-	shard_nested_write_init();
-	shard_cte_order_init();
-	shard_lost_locks_init();
-	shard_writing_statement_init();
-	shard_reference_turn_init();
-	shard_reference_pending_init();
 	shard_copy_to_init(shard_query_of);
 	shard_ddl_drop_init();
 	shard_ddl_redirect_init();
 	shard_utility_hook_init();
+	shard_executor_hook_init();
+	shard_transaction_hook_init();
+	shard_invalidation_hook_init();
 	shard_deadlock_init();
 	shard_error_name_init();
 	shard_recover_set_jobs(shard_leftover_recover);

@@ -33,7 +33,6 @@
 #include "nodes/parsenodes.h"
 #include "own_sql.h"
 #include "utils/builtins.h"
-#include "utils/inval.h"
 #include "utils/snapmgr.h"
 #include "version.h"
 
@@ -232,32 +231,8 @@ shard_version_check_statement(Node *stmt)
 				 errhint("Connect again, or restart the server if its shared_preload_libraries names the library.")));
 }
 
-static void
-note_change(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+void
+shard_version_forget(void)
 {
 	checked = false;
-}
-
-/* After a rollback the check is repeated: the transaction may have run ALTER EXTENSION. */
-static void
-note_xact_end(XactEvent event, void *arg)
-{
-	if (event == XACT_EVENT_ABORT)
-		checked = false;
-}
-
-static void
-note_subxact_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
-{
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-		checked = false;
-}
-
-void
-shard_version_init(void)
-{
-	CacheRegisterSyscacheCallback(PROCOID, note_change, (Datum) 0);
-	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, note_change, (Datum) 0);
-	RegisterXactCallback(note_xact_end, NULL);
-	RegisterSubXactCallback(note_subxact_end, NULL);
 }

@@ -26,6 +26,7 @@ extern bool shard_version_check_noerror(void);
  */
 extern void shard_version_check_statement(Node *stmt);
 
-extern void shard_version_init(void);	/* registers callbacks */
+/* Functions or wrappers have changed, or a transaction that may have changed them was rolled back. */
+extern void shard_version_forget(void);
 
 #endif

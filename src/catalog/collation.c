@@ -28,7 +28,6 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_default_collation);
@@ -133,8 +132,8 @@ static bool differs_known = false;
 static bool differs;
 static uint64 server_changes = 0;
 
-static void
-note_server_change(Datum arg, int cacheid, uint32 hashvalue)
+void
+shard_collation_invalidate(void)
 {
 	differs_known = false;
 	server_changes++;
@@ -165,13 +164,6 @@ find_different(void)
 bool
 shard_collation_differs(void)
 {
-	static bool registered = false;
-
-	if (!registered)
-	{
-		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, note_server_change, (Datum) 0);
-		registered = true;
-	}
 	if (!differs_known)
 	{
 		/* servers may change during the look-up */

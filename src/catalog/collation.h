@@ -18,4 +18,7 @@ extern bool shard_collation_same_default(const ShardMap *map);
 /* Is any node of the cluster noted to have another default collation than the coordinator, or another version? */
 extern bool shard_collation_differs(void);
 
+/* Servers have changed. */
+extern void shard_collation_invalidate(void);
+
 #endif

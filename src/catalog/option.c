@@ -36,7 +36,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/varlena.h"
@@ -609,8 +608,8 @@ static Oid	cluster_server;
 static bool cluster_server_known = false;
 static uint64 cluster_server_changes = 0;
 
-static void
-forget_cluster_server(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+void
+shard_option_invalidate(void)
 {
 	cluster_server_known = false;
 	cluster_server_changes++;
@@ -619,14 +618,6 @@ forget_cluster_server(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 Oid
 shard_option_cluster_server(void)
 {
-	static bool registered = false;
-
-	if (!registered)
-	{
-		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_cluster_server, (Datum) 0);
-		CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, forget_cluster_server, (Datum) 0);
-		registered = true;
-	}
 	if (!cluster_server_known)
 	{
 		/* it may change during the look-up */

@@ -52,4 +52,7 @@ extern const char *shard_option_column_name(Oid relid, AttrNumber attno);
  */
 extern Oid	shard_option_cluster_server(void);
 
+/* Servers or wrappers have changed. */
+extern void shard_option_invalidate(void);
+
 #endif

@@ -36,7 +36,6 @@
 #include "mb/pg_wchar.h"
 #include "own_schema.h"
 #include "utils/builtins.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -243,8 +242,8 @@ static bool all_nodes_valid = false;
 static bool all_nodes_have_partials;	/* there are nodes, and each has partial aggregates */
 static List *all_nodes_missing; /* of char *, in CacheMemoryContext: what any of them lacks */
 
-static void
-invalidate_all_nodes(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+void
+shard_partial_aggregate_invalidate(void)
 {
 	all_nodes_valid = false;
 }
@@ -314,11 +313,4 @@ shard_partial_aggregate_everywhere(Oid aggfnoid)
 	partial = get_local_partial(aggfnoid, &transfn, &internal);
 	return OidIsValid(partial) && !is_missing(all_nodes_missing, partial, transfn, internal) &&
 		is_public(aggfnoid);
-}
-
-void
-shard_partial_aggregate_init(void)
-{
-	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_all_nodes, (Datum) 0);
-	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, invalidate_all_nodes, (Datum) 0);
 }

@@ -34,6 +34,7 @@ extern char *shard_partial_aggregate_name(const char *aggregate);
 /* Is partial, by its definition, a partial aggregate of aggregate aggfnoid? */
 extern bool shard_partial_aggregate_matches(Oid aggfnoid, Oid partial);
 
-extern void shard_partial_aggregate_init(void);	/* registers invalidation callbacks */
+/* Servers have changed. */
+extern void shard_partial_aggregate_invalidate(void);
 
 #endif

@@ -20,7 +20,6 @@
 #include "commands/trigger.h"
 #include "hash_table.h"
 #include "utils/builtins.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 
 /* Events of which a reference table sends each one. */
@@ -35,13 +34,15 @@ typedef struct ReferenceEntry
 static HTAB *entries = NULL;
 static uint64 ninvalidations = 0;
 
-static void
-forget_relation(Datum arg, Oid relid)
+void
+shard_reference_invalidate(Oid relid)
 {
 	HASH_SEQ_STATUS scan;
 	ReferenceEntry *entry;
 
 	ninvalidations++;
+	if (entries == NULL)
+		return;
 	if (OidIsValid(relid))
 	{
 		hash_search(entries, &relid, HASH_REMOVE, NULL);
@@ -50,13 +51,6 @@ forget_relation(Datum arg, Oid relid)
 	hash_seq_init(&scan, entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		hash_search(entries, &entry->relid, HASH_REMOVE, NULL);
-}
-
-static void
-create_cache(void)
-{
-	entries = shard_hash_table_create("shardfdw reference tables", 64, sizeof(Oid), sizeof(ReferenceEntry), TopMemoryContext);
-	CacheRegisterRelcacheCallback(forget_relation, (Datum) 0);
 }
 
 /* By its C symbol: only superusers can make C functions, so no other function has it. */
@@ -109,7 +103,7 @@ shard_reference_is(Oid relid)
 	bool		result;
 
 	if (entries == NULL)
-		create_cache();
+		entries = shard_hash_table_create("shardfdw reference tables", 64, sizeof(Oid), sizeof(ReferenceEntry), TopMemoryContext);
 	entry = hash_search(entries, &relid, HASH_FIND, NULL);
 	if (entry != NULL)
 		return entry->is_reference;

@@ -30,4 +30,7 @@ extern bool shard_reference_is_trigger(Oid funcid);
 /* Servers that have copies of the reference tables: the cluster's nodes, in order of their OIDs. Memory: current context. */
 extern List *shard_reference_nodes(void);
 
+/* relid has changed, or InvalidOid: any relation. */
+extern void shard_reference_invalidate(Oid relid);
+
 #endif

@@ -509,8 +509,8 @@ shard_map_lock_shard(const Shard *shard, int lockmode)
 }
 
 /* Marks every map that relid (0: any relation) is the table or a shard of. */
-static void
-invalidate_relation(Datum arg, Oid relid)
+void
+shard_map_invalidate(Oid relid)
 {
 	HASH_SEQ_STATUS status;
 	MapEntry   *entry;
@@ -528,20 +528,6 @@ invalidate_relation(Datum arg, Oid relid)
 			entry->in_progress = false;
 		}
 	}
-}
-
-/* The number of callbacks is limited: this one serves another file, too. */
-static void
-note_relation_change(Datum arg, Oid relid)
-{
-	shard_identity_invalidate(relid);
-	invalidate_relation(arg, relid);
-}
-
-static void
-invalidate_all(Datum arg, int cacheid, uint32 hashvalue)
-{
-	invalidate_relation(arg, InvalidOid);
 }
 
 /* Frees maps that are retired or invalid: nothing uses a map across transactions. */
@@ -571,32 +557,10 @@ free_stale_maps(void)
 	}
 }
 
-static void
-note_xact_end(XactEvent event, void *arg)
-{
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-			xact_ended = true;
-			redirected = NIL;	/* the memory is the transaction's */
-			seen_copies = false;
-			break;
-		default:
-			break;
-	}
-}
-
 void
-shard_map_init(void)
+shard_map_end_transaction(void)
 {
-	CacheRegisterRelcacheCallback(note_relation_change, (Datum) 0);
-	CacheRegisterSyscacheCallback(NAMESPACEOID, invalidate_all, (Datum) 0);
-	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_all, (Datum) 0);
-	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, invalidate_all, (Datum) 0);
-	RegisterXactCallback(note_xact_end, NULL);
+	xact_ended = true;
+	redirected = NIL;			/* the memory is the transaction's */
+	seen_copies = false;
 }
-

@@ -203,6 +203,8 @@ extern Oid	shard_map_top(Oid relid);
 /* Has this transaction looked at a table that has copies?  Before, it has written to none. */
 extern bool shard_map_seen_copies(void);
 
-extern void shard_map_init(void);	/* registers invalidation callbacks */
+/* relid has changed, or InvalidOid: any relation. */
+extern void shard_map_invalidate(Oid relid);
+extern void shard_map_end_transaction(void);
 
 #endif

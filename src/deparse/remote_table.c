@@ -27,7 +27,6 @@
 #include "remote/run/command.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -61,12 +60,14 @@ typedef struct AskedTable
 	const char *relation;		/* qualified name on the node */
 } AskedTable;
 
-static void
-forget_table(Datum arg, Oid relid)
+void
+shard_remote_table_invalidate(Oid relid)
 {
 	HASH_SEQ_STATUS scan;
 	RemoteTable *entry;
 
+	if (tables == NULL)
+		return;
 	if (OidIsValid(relid))
 	{
 		hash_search(tables, &relid, HASH_REMOVE, NULL);
@@ -75,22 +76,6 @@ forget_table(Datum arg, Oid relid)
 	hash_seq_init(&scan, tables);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		hash_search(tables, &entry->relid, HASH_REMOVE, NULL);
-}
-
-static void
-forget_all_tables(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
-{
-	forget_table(arg, InvalidOid);
-}
-
-static void
-create_cache(void)
-{
-	tables = shard_hash_table_create("shardfdw remote tables", 64, sizeof(Oid), sizeof(RemoteTable), TopMemoryContext);
-	CacheRegisterRelcacheCallback(forget_table, (Datum) 0);
-	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_all_tables, (Datum) 0);
-	/* names of types are compared with their schemas */
-	CacheRegisterSyscacheCallback(NAMESPACEOID, forget_all_tables, (Datum) 0);
 }
 
 /*
@@ -322,7 +307,7 @@ find_table(Oid relid, Oid serverid, Oid userid)
 	const RemoteTable *entry;
 
 	if (tables == NULL)
-		create_cache();
+		tables = shard_hash_table_create("shardfdw remote tables", 64, sizeof(Oid), sizeof(RemoteTable), TopMemoryContext);
 	entry = hash_search(tables, &relid, HASH_FIND, NULL);
 	if (entry == NULL)
 	{

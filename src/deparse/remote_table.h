@@ -30,4 +30,7 @@ extern bool shard_remote_table_same_declarations(Oid relid, Oid serverid, Oid us
  */
 extern bool shard_remote_table_may_skip_rows(Oid relid, Oid serverid, Oid userid);
 
+/* relid, or names of types, or (InvalidOid) any relation or server has changed. */
+extern void shard_remote_table_invalidate(Oid relid);
+
 #endif

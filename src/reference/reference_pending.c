@@ -18,7 +18,6 @@
 #include "catalog/reference.h"
 #include "commands/trigger.h"
 #include "compat.h"
-#include "executor/executor.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "plan/plan_walk.h"
@@ -44,11 +43,6 @@ typedef struct PendingTable
 /* Of PendingTable: statements in progress, outermost first.  In TopTransactionContext. */
 static List *pending_tables = NIL;
 
-static ExecutorStart_hook_type prev_start_hook = NULL;
-static ExecutorRun_hook_type prev_run_hook = NULL;
-static ExecutorFinish_hook_type prev_finish_hook = NULL;
-static ExecutorCheckPerms_hook_type prev_check_hook = NULL;
-
 /* ---------- which statements ---------- */
 
 static int
@@ -59,8 +53,8 @@ written_events(AclMode required)
 		((required & ACL_DELETE) ? TRIGGER_TYPE_DELETE : 0);
 }
 
-static bool
-check_permissions(List *range_table, List *permissions, bool raise)
+void
+shard_reference_pending_note(List *permissions)
 {
 	ListCell   *lc;
 
@@ -83,10 +77,7 @@ check_permissions(List *range_table, List *permissions, bool raise)
 		pending_tables = lappend(pending_tables, table);
 		MemoryContextSwitchTo(oldcxt);
 	}
-	return prev_check_hook ? shard_call_check_perms(prev_check_hook, range_table, permissions, raise) : true;
 }
-
-SHARD_CHECK_PERMS_ENTRY(check_permissions_entry, check_permissions)
 
 static void
 forget_table(void *arg)
@@ -125,16 +116,16 @@ keep_until_sent(PendingTable *table)
 	return true;
 }
 
-static void
-start_statement(QueryDesc *desc, int eflags)
+int
+shard_reference_pending_count(void)
+{
+	return list_length(pending_tables);
+}
+
+void
+shard_reference_pending_start(QueryDesc *desc, int eflags, int nbefore)
 {
 	const PlannedStmt *stmt = desc->plannedstmt;
-	int			nbefore = list_length(pending_tables);
-
-	if (prev_start_hook)
-		prev_start_hook(desc, eflags);
-	else
-		standard_ExecutorStart(desc, eflags);
 
 	/* what functions have run meanwhile, to choose partitions, has ended */
 	if ((stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE) || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
@@ -197,8 +188,8 @@ shard_reference_pending_is_cut_off(Oid relid, int event)
 }
 
 /* A caller of the SPI may ask for a number of rows of RETURNING.  Then core stops there, and runs the AFTER ROW triggers. */
-static void
-finish_statement(QueryDesc *desc)
+void
+shard_reference_pending_finish(const QueryDesc *desc)
 {
 	ListCell   *lc;
 
@@ -211,10 +202,6 @@ finish_statement(QueryDesc *desc)
 			table->is_cut_off |= table->estate == desc->estate;
 		}
 	}
-	if (prev_finish_hook)
-		prev_finish_hook(desc);
-	else
-		standard_ExecutorFinish(desc);
 }
 
 /* Removes from *context, a set of indexes of range table entries, the one that the plan node scans on the coordinator. */
@@ -268,8 +255,9 @@ uses_nodes(Plan *plan, void *context)
 		(IsA(plan, ForeignScan) && shard_option_is_our_server(((ForeignScan *) plan)->fs_server));
 }
 
-static void
-check_statement(const QueryDesc *desc)
+/* A cursor may have been opened before rows were written, so each FETCH is checked. */
+void
+shard_reference_pending_check(const QueryDesc *desc)
 {
 	ListCell   *lc;
 
@@ -290,50 +278,22 @@ check_statement(const QueryDesc *desc)
 	}
 }
 
-/* A cursor may have been opened before rows were written, so each FETCH is checked. */
-static void
-run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
-{
-	check_statement(desc);
-	shard_call_executor_run(prev_run_hook ? prev_run_hook : standard_ExecutorRun, desc, direction, count, once);
-}
-
-SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
-
 /* ---------- the end of transactions ---------- */
 
-static void
-forget_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parentid, void *arg)
+void
+shard_reference_pending_end_level(int level)
 {
 	ListCell   *lc;
 
-	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
-		return;
 	foreach(lc, pending_tables)
 	{
-		if (((PendingTable *) lfirst(lc))->level >= GetCurrentTransactionNestLevel())
+		if (((PendingTable *) lfirst(lc))->level >= level)
 			pending_tables = foreach_delete_current(pending_tables, lc);
 	}
 }
 
-static void
-forget_xact(XactEvent event, void *arg)
-{
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		pending_tables = NIL;
-}
-
 void
-shard_reference_pending_init(void)
+shard_reference_pending_end_transaction(void)
 {
-	prev_start_hook = ExecutorStart_hook;
-	ExecutorStart_hook = start_statement;
-	prev_run_hook = ExecutorRun_hook;
-	ExecutorRun_hook = run_entry;
-	prev_finish_hook = ExecutorFinish_hook;
-	ExecutorFinish_hook = finish_statement;
-	prev_check_hook = ExecutorCheckPerms_hook;
-	ExecutorCheckPerms_hook = check_permissions_entry;
-	RegisterSubXactCallback(forget_subxact, NULL);
-	RegisterXactCallback(forget_xact, NULL);
+	pending_tables = NIL;
 }

@@ -36,6 +36,7 @@
 #include "open_table.h"
 #include "reference/reference_pending.h"
 #include "reference/reference_send.h"
+#include "reference/reference_trigger.h"
 #include "reference/reference_turn.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -57,8 +58,8 @@ typedef struct SentRows
 
 static List *sent_rows = NIL;	/* of SentRows, in TopTransactionContext */
 
-static void
-forget_sent_level(int level)
+void
+shard_reference_trigger_end_level(int level)
 {
 	ListCell   *lc;
 
@@ -69,35 +70,18 @@ forget_sent_level(int level)
 	}
 }
 
-static void
-forget_sent_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parentid, void *arg)
+void
+shard_reference_trigger_end_transaction(void)
 {
-	if (event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB)
-		forget_sent_level(GetCurrentTransactionNestLevel());
-}
-
-static void
-forget_sent_xact(XactEvent event, void *arg)
-{
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		sent_rows = NIL;
+	sent_rows = NIL;
 }
 
 static void
 note_sent(Tuplestorestate *rows)
 {
-	static bool registered = false;
-	MemoryContext oldcxt;
-	SentRows   *sent;
+	MemoryContext oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	SentRows   *sent = palloc(sizeof(SentRows));
 
-	if (!registered)
-	{
-		RegisterXactCallback(forget_sent_xact, NULL);
-		RegisterSubXactCallback(forget_sent_subxact, NULL);
-		registered = true;
-	}
-	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-	sent = palloc(sizeof(SentRows));
 	sent->rows = rows;
 	sent->level = GetCurrentTransactionNestLevel();
 	sent_rows = lappend(sent_rows, sent);

@@ -34,7 +34,6 @@
 #include "utils/rel.h"
 #include "utils/varlena.h"
 
-static ExecutorStart_hook_type prev_executor_start = NULL;
 
 PG_FUNCTION_INFO_V1(shardfdw_take_reference_turn);
 PG_FUNCTION_INFO_V1(shardfdw_take_turn);
@@ -154,38 +153,26 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
  * A query that locks rows of reference tables locks them here; their turns keep other coordinators from them.  The checks
  * of foreign keys, which core runs as the tables' owners without row security, have theirs from the triggers.
  */
-static void
-start_executor(QueryDesc *query_desc, int eflags)
+void
+shard_reference_turn_start(const QueryDesc *desc, int eflags)
 {
-	PlannedStmt *stmt = query_desc->plannedstmt;
+	PlannedStmt *stmt = desc->plannedstmt;
 	List	   *relids = NIL;
 	ListCell   *lc;
 
-	if (stmt->rowMarks != NIL && !(eflags & EXEC_FLAG_EXPLAIN_ONLY) && !InNoForceRLSOperation())
+	if (stmt->rowMarks == NIL || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || InNoForceRLSOperation())
+		return;
+	foreach(lc, stmt->rowMarks)
 	{
-		foreach(lc, stmt->rowMarks)
-		{
-			PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
-			RangeTblEntry *rte = rt_fetch(mark->rti, stmt->rtable);
+		PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
+		RangeTblEntry *rte = rt_fetch(mark->rti, stmt->rtable);
 
-			if (!mark->isParent && RowMarkRequiresRowShareLock(mark->markType) && rte->rtekind == RTE_RELATION &&
-				rte->relkind == RELKIND_RELATION && shard_reference_is(rte->relid))
-				relids = list_append_unique_oid(relids, rte->relid);
-		}
-		if (relids != NIL && !shard_reference_follows() && shard_node_is_member())
-			take_turns(relids, false);
+		if (!mark->isParent && RowMarkRequiresRowShareLock(mark->markType) && rte->rtekind == RTE_RELATION &&
+			rte->relkind == RELKIND_RELATION && shard_reference_is(rte->relid))
+			relids = list_append_unique_oid(relids, rte->relid);
 	}
-	if (prev_executor_start)
-		prev_executor_start(query_desc, eflags);
-	else
-		standard_ExecutorStart(query_desc, eflags);
-}
-
-void
-shard_reference_turn_init(void)
-{
-	prev_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = start_executor;
+	if (relids != NIL && !shard_reference_follows() && shard_node_is_member())
+		take_turns(relids, false);
 }
 
 /*

@@ -7,10 +7,12 @@
 
 #include "postgres.h"
 
+#include "executor/execdesc.h"
+
 /* Does another coordinator write here, which tells nodes and other coordinators itself? */
 extern bool shard_reference_follows(void);
 
-/* Has queries that lock rows of reference tables take turns. */
-extern void shard_reference_turn_init(void);
+/* A statement starts: if it locks rows of reference tables, it takes its turn. */
+extern void shard_reference_turn_start(const QueryDesc *desc, int eflags);
 
 #endif

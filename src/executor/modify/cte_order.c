@@ -62,7 +62,6 @@ typedef struct RunningStatement
 } RunningStatement;
 
 static RunningStatement *running = NULL;
-static ExecutorRun_hook_type prev_run_hook = NULL;
 
 /* ---- who reads what ---- */
 
@@ -277,15 +276,8 @@ first_row(PlanState *ps)
 	return statement->next_row(ps);
 }
 
-static void
-run_next(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
-{
-	shard_call_executor_run(prev_run_hook ? prev_run_hook : standard_ExecutorRun,
-							desc, direction, count, once);
-}
-
-static void
-run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
+void
+shard_cte_order_run(QueryDesc *desc, ScanDirection direction, void (*run) (void *arg), void *arg)
 {
 	RunningStatement statement;
 
@@ -293,7 +285,7 @@ run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 	if ((!desc->plannedstmt->hasModifyingCTE && !statement.reads_first) || desc->estate->es_finished ||
 		ScanDirectionIsNoMovement(direction))
 	{
-		run_next(desc, direction, count, once);
+		run(arg);
 		return;
 	}
 	statement.outer = running;
@@ -303,7 +295,7 @@ run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 	ExecSetExecProcNode(desc->planstate, first_row);
 	PG_TRY();
 	{
-		run_next(desc, direction, count, once);
+		run(arg);
 	}
 	PG_FINALLY();
 	{
@@ -313,13 +305,4 @@ run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 	/* the plan was never asked for a row */
 	if (statement.top != NULL)
 		ExecSetExecProcNode(statement.top, statement.next_row);
-}
-
-SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
-
-void
-shard_cte_order_init(void)
-{
-	prev_run_hook = ExecutorRun_hook;
-	ExecutorRun_hook = run_entry;
 }

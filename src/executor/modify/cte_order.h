@@ -5,7 +5,11 @@
 #ifndef SHARDFDW_CTE_ORDER_H
 #define SHARDFDW_CTE_ORDER_H
 
-/* To be called once, when the library is loaded. */
-extern void shard_cte_order_init(void);
+#include "postgres.h"
+
+#include "executor/execdesc.h"
+
+/* Has run(arg) run the statement in direction, its parts in the order that they need. */
+extern void shard_cte_order_run(QueryDesc *desc, ScanDirection direction, void (*run) (void *arg), void *arg);
 
 #endif

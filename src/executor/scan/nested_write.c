@@ -21,7 +21,6 @@
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "executor/executor.h"
 #include "executor/scan/nested_write.h"
 #include "lib/ilist.h"
 #include "utils/lsyscache.h"
@@ -64,7 +63,6 @@ static List *last_writes = NIL;
 
 /* Statements that are watched, innermost first. */
 static slist_head watches = SLIST_STATIC_INIT(watches);
-static ExecutorCheckPerms_hook_type prev_check_hook = NULL;
 
 /*
  * The table of nodes that permission is to write to.  Of a partition it is the partitioned table.  InvalidOid: none.
@@ -145,11 +143,10 @@ note_writes(List *permissions)
 	}
 }
 
-static void
-forget_writes(XactEvent event, void *arg)
+void
+shard_nested_write_end_transaction(void)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		last_writes = NIL;
+	last_writes = NIL;
 }
 
 /* Raises when a statement that begins is to see rows which are not where it would look for them. */
@@ -178,8 +175,8 @@ check_pending(List *permissions)
 	}
 }
 
-static bool
-check_permissions(List *range_table, List *permissions, bool raise)
+void
+shard_nested_write_note(List *permissions)
 {
 	slist_iter	iter;
 
@@ -192,10 +189,7 @@ check_permissions(List *range_table, List *permissions, bool raise)
 		watch->ran |= count_writes(permissions, watch->parent) > 0;
 		watch->seen |= watch->ran;
 	}
-	return prev_check_hook ? shard_call_check_perms(prev_check_hook, range_table, permissions, raise) : true;
 }
-
-SHARD_CHECK_PERMS_ENTRY(check_permissions_entry, check_permissions)
 
 static void
 forget_watch(void *arg)
@@ -287,12 +281,4 @@ shard_nested_write_since(Oid relid, CommandId cid)
 			return true;
 	}
 	return false;
-}
-
-void
-shard_nested_write_init(void)
-{
-	prev_check_hook = ExecutorCheckPerms_hook;
-	ExecutorCheckPerms_hook = check_permissions_entry;
-	RegisterXactCallback(forget_writes, NULL);
 }

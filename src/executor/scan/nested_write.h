@@ -39,7 +39,9 @@ extern bool shard_nested_write_ran(const ShardNestedWatch *watch);
  */
 extern bool shard_nested_write_since(Oid relid, CommandId cid);
 
-/* To be called once, when the library is loaded. */
-extern void shard_nested_write_init(void);
+/* A statement begins.  permissions: of ShardPermissions, what it asks for. */
+extern void shard_nested_write_note(List *permissions);
+
+extern void shard_nested_write_end_transaction(void);
 
 #endif

@@ -174,25 +174,19 @@ end_claims(int level, bool committed)
 	nown = nleft;
 }
 
-static void
-end_transaction(XactEvent event, void *arg)
+void
+shard_claim_end_transaction(bool committed)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		end_claims(0, event == XACT_EVENT_COMMIT);
+	end_claims(0, committed);
 }
 
-static void
-end_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+void
+shard_claim_end_level(int level, bool committed)
 {
-	int			level = GetCurrentTransactionNestLevel();
-
-	if (event == SUBXACT_EVENT_ABORT_SUB)
+	if (!committed)
 		end_claims(level, false);
-	else if (event == SUBXACT_EVENT_COMMIT_SUB)
-	{
-		for (int i = 0; i < nown; i++)
-			own[i].level = Min(own[i].level, level - 1);
-	}
+	for (int i = 0; i < nown; i++)
+		own[i].level = Min(own[i].level, level - 1);
 }
 
 /* ---------- shared memory ---------- */
@@ -208,7 +202,5 @@ static const ShardSharedArea shared_area = {"shardfdw_claims", sizeof(ClaimShare
 void
 shard_claim_init(void)
 {
-	RegisterXactCallback(end_transaction, NULL);
-	RegisterSubXactCallback(end_subtransaction, NULL);
 	shard_shared_memory_request(&shared_area);
 }

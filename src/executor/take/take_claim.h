@@ -30,7 +30,11 @@ extern bool shard_claim_begin(const ShardClaimRow *row, uint64 since);
 /* The row was not free, or (changed) it has been changed, so that nobody will find this version of it after the commit. */
 extern void shard_claim_end(const ShardClaimRow *row, bool changed);
 
-/* Asks for shared memory, and registers callbacks.  To be called once. */
+/* A subtransaction, level, or the transaction ends. */
+extern void shard_claim_end_level(int level, bool committed);
+extern void shard_claim_end_transaction(bool committed);
+
+/* Asks for shared memory.  To be called once. */
 extern void shard_claim_init(void);
 
 #endif

@@ -57,7 +57,6 @@ typedef struct PendingFile
 } PendingFile;
 
 static dlist_head pending_files = DLIST_STATIC_INIT(pending_files);
-static bool registered = false;
 
 static void
 remove_file(const char *path)
@@ -68,8 +67,8 @@ remove_file(const char *path)
 				 errmsg("could not remove file \"%s\": %m", path)));
 }
 
-static void
-settle_files(bool commit)
+void
+shard_reject_file_end_transaction(bool commit)
 {
 	dlist_mutable_iter iter;
 
@@ -89,42 +88,27 @@ settle_files(bool commit)
 	}
 }
 
-static void
-at_transaction_end(XactEvent event, void *arg)
+void
+shard_reject_file_pre_prepare(void)
 {
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-			settle_files(true);
-			break;
-		case XACT_EVENT_ABORT:
-			settle_files(false);
-			break;
-		case XACT_EVENT_PRE_PREPARE:
-			if (!dlist_is_empty(&pending_files))
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that has written a REJECT_FILE")));
-			break;
-		default:
-			break;
-	}
+	if (!dlist_is_empty(&pending_files))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has written a REJECT_FILE")));
 }
 
-static void
-at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+void
+shard_reject_file_end_level(SubTransactionId subid, SubTransactionId parent)
 {
 	dlist_mutable_iter iter;
 
-	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
-		return;
 	dlist_foreach_modify(iter, &pending_files)
 	{
 		PendingFile *file = dlist_container(PendingFile, link, iter.cur);
 
 		if (file->subid != subid)
 			continue;
-		if (event == SUBXACT_EVENT_COMMIT_SUB)
+		if (parent != InvalidSubTransactionId)
 			file->subid = parent;
 		else
 		{
@@ -252,13 +236,6 @@ shard_reject_file_open(MemoryContext cxt, const char *path)
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardRejectFile *file = palloc0(sizeof(ShardRejectFile));
 	bool		beside;
-
-	if (!registered)
-	{
-		RegisterXactCallback(at_transaction_end, NULL);
-		RegisterSubXactCallback(at_subtransaction_end, NULL);
-		registered = true;
-	}
 
 	file->cxt = cxt;
 	file->fd = -1;

@@ -26,4 +26,13 @@ extern void shard_reject_file_write(ShardRejectFile *file, const char *bytes, si
  */
 extern void shard_reject_file_finish(ShardRejectFile *file);
 
+/*
+ * PREPARE TRANSACTION begins: raises when files wait for the end of the transaction.  Errors: FEATURE_NOT_SUPPORTED.
+ * The subtransaction ends: its files become those of parent, or are removed if that is InvalidSubTransactionId.
+ * The transaction ends: its files get their names, or are removed.
+ */
+extern void shard_reject_file_pre_prepare(void);
+extern void shard_reject_file_end_level(SubTransactionId subid, SubTransactionId parent);
+extern void shard_reject_file_end_transaction(bool committed);
+
 #endif

@@ -38,9 +38,7 @@
 #include "planner/whole/route_scope.h"
 #include "planner/whole/statement.h"
 #include "planner/whole/statement_cache.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 #define MAX_ENTRIES 64
 #define MAX_VARIANTS 4			/* entries that differ in constants only */
@@ -493,9 +491,8 @@ shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo param
 
 /* ---------- invalidation ---------- */
 
-/* relid: the table that has changed, or 0 for all. */
-static void
-invalidate_relation(Datum arg, Oid relid)
+void
+shard_statement_cache_invalidate(Oid relid)
 {
 	dlist_iter	iter;
 
@@ -510,22 +507,4 @@ invalidate_relation(Datum arg, Oid relid)
 			some_invalid = true;
 		}
 	}
-}
-
-static void
-invalidate_all(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
-{
-	invalidate_relation(arg, InvalidOid);
-}
-
-void
-shard_statement_cache_init(void)
-{
-	static const int caches[] = {
-		NAMESPACEOID, TYPEOID, PROCOID, OPEROID, COLLOID, FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID
-	};
-
-	CacheRegisterRelcacheCallback(invalidate_relation, (Datum) 0);
-	for (int i = 0; i < lengthof(caches); i++)
-		CacheRegisterSyscacheCallback(caches[i], invalidate_all, (Datum) 0);
 }

@@ -18,6 +18,7 @@
  */
 extern PlannedStmt *shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo params);
 
-extern void shard_statement_cache_init(void);	/* invalidation callbacks */
+/* Table relid has changed, or InvalidOid: anything that a statement may name. */
+extern void shard_statement_cache_invalidate(Oid relid);
 
 #endif

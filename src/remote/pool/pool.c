@@ -20,7 +20,6 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "access/xact.h"
 #include "compat.h"
 #include "fault.h"
 #include "foreign/foreign.h"
@@ -31,7 +30,6 @@
 #include "remote/pool/snapshot.h"
 #include "remote/wire/quota.h"
 #include "remote/wire/wait.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "version.h"
@@ -593,9 +591,8 @@ shard_pool_each(ShardConnVisitor fn, void *arg)
 	}
 }
 
-/* A server or a mapping changed; hashvalue 0: any of them. */
-static void
-invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+void
+shard_pool_invalidate(int cacheid, uint32 hashvalue)
 {
 	dlist_iter	pool_iter;
 
@@ -661,26 +658,11 @@ shard_pool_disconnect(Oid serverid)
 	return nclosed;
 }
 
-/*
- * Runs after the callback of txn_end.c, which was registered later: that one has
- * noticed broken connections before they are closed here.
- */
-static void
-end_transaction(XactEvent event, void *arg)
-{
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-	{
-		shard_pool_each(tidy, NULL);
-		give_idle();
-		shard_quota_end_use();
-		SHARD_FAULT_END();
-	}
-}
-
 void
-shard_pool_init(void)
+shard_pool_end_transaction(void)
 {
-	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_pools, (Datum) 0);
-	CacheRegisterSyscacheCallback(USERMAPPINGOID, invalidate_pools, (Datum) 0);
-	RegisterXactCallback(end_transaction, NULL);
+	shard_pool_each(tidy, NULL);
+	give_idle();
+	shard_quota_end_use();
+	SHARD_FAULT_END();
 }

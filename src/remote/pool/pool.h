@@ -138,6 +138,11 @@ extern void shard_pool_discard(ShardConn *conn);
 
 /* Closes the connections that nobody uses, since one of the node's has been lost. */
 extern void shard_pool_drop_idle(ShardPool *pool);
-extern void shard_pool_init(void);	/* invalidation callbacks for servers and user mappings */
+
+/* A row of FOREIGNSERVEROID or USERMAPPINGOID has changed; hashvalue 0: any of them. */
+extern void shard_pool_invalidate(int cacheid, uint32 hashvalue);
+
+/* The transaction has ended: closes connections that are broken or not wanted any more. */
+extern void shard_pool_end_transaction(void);
 
 #endif

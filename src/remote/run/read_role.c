@@ -33,8 +33,6 @@
 #include "remote/xact/committed.h"
 #include "remote/xact/txn_private.h"
 #include "replication/logicalworker.h"
-#include "utils/inval.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 static int	nwriting = 0;		/* statements that write or lock, and run now */
@@ -232,24 +230,15 @@ shard_read_role_run_writing(void (*run) (void *arg), void *arg)
 	PG_END_TRY();
 }
 
-/* Some foreign table was changed: where it is, perhaps, or anything else. */
-static void
-note_placement(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+void
+shard_read_role_placement_changed(void)
 {
 	placed_at = GetCurrentTimestamp();
 }
 
-/* Servers were changed: they may lead to others. */
-static void
-note_servers(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+void
+shard_read_role_servers_changed(void)
 {
 	servers_changed_at = GetCurrentTimestamp();
 	shard_position_forget_ends();
-}
-
-void
-shard_read_role_init(void)
-{
-	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, note_servers, (Datum) 0);
-	CacheRegisterSyscacheCallback(FOREIGNTABLEREL, note_placement, (Datum) 0);
 }

@@ -27,7 +27,11 @@ extern void shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid
  */
 extern void shard_read_role_run_writing(void (*run) (void *arg), void *arg);
 
-extern void shard_read_role_init(void);
+/* Some foreign table was changed: where it is, perhaps, or anything else. */
+extern void shard_read_role_placement_changed(void);
+
+/* Servers were changed: they may point to others. */
+extern void shard_read_role_servers_changed(void);
 
 /*
  * Can the primary of a node be read?  Connects to it where the session has no connection that works; if that fails, it is

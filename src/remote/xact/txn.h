@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "remote/pool/pool.h"
 #include "remote/pool/snapshot.h"
 #include "remote/wire/connection.h"
@@ -153,7 +154,16 @@ typedef struct ShardTxnUpcalls
 	bool		(*may_have_copies) (void);
 } ShardTxnUpcalls;
 
-/* Also registers the (sub)transaction callbacks. */
 extern void shard_txn_init(const ShardTxnUpcalls *upcalls);
+
+/*
+ * The commit begins; PREPARE TRANSACTION begins; the transaction has ended (XACT_EVENT_COMMIT, _ABORT or _PREPARE); a
+ * subtransaction, level, has ended.  The first two may raise, the others must not.
+ * Errors: those of nodes; FEATURE_NOT_SUPPORTED of PREPARE, when nodes took part.
+ */
+extern void shard_txn_pre_commit(void);
+extern void shard_txn_pre_prepare(void);
+extern void shard_txn_end(XactEvent event);
+extern void shard_txn_end_level(int level, bool committed);
 
 #endif

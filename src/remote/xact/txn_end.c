@@ -578,47 +578,44 @@ abort_all(void)
 		shard_twophase_abort(prepared.conns, prepared.nconns);
 }
 
-static void
-xact_callback(XactEvent event, void *arg)
+void
+shard_txn_pre_commit(void)
 {
-	switch (event)
+	if (shard_txn_touched)
+		pre_commit();
+}
+
+void
+shard_txn_pre_prepare(void)
+{
+	if (shard_txn_touched)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has used nodes of shardfdw")));
+}
+
+void
+shard_txn_end(XactEvent event)
+{
+	if (event == XACT_EVENT_COMMIT)
 	{
-		case XACT_EVENT_PRE_COMMIT:
-			if (shard_txn_touched)
-				pre_commit();
-			break;
-		case XACT_EVENT_COMMIT:
-			if (holding_interrupts)
-				RESUME_INTERRUPTS();
-			holding_interrupts = false;
-			if (prepared.nconns > 0)
-				finish_commit();
-			shard_fence_let_go();
-			if (shard_txn_touched)
-				end_of_xact();
-			shard_txn_reset_constraints();
-			break;
-		case XACT_EVENT_PRE_PREPARE:
-			if (shard_txn_touched)
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that has used nodes of shardfdw")));
-			break;
-		case XACT_EVENT_ABORT:
-			holding_interrupts = false; /* error handling has reset core's counter */
-			/* even if no node was touched: a statement outside any transaction may be under way */
-			abort_all();
+		if (holding_interrupts)
+			RESUME_INTERRUPTS();
+		holding_interrupts = false;
+		if (prepared.nconns > 0)
+			finish_commit();
+		shard_fence_let_go();
+		if (shard_txn_touched)
 			end_of_xact();
-			shard_txn_reset_constraints();
-			break;
-		case XACT_EVENT_PREPARE:
-			shard_txn_reset_constraints();
-			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-			break;
 	}
+	else if (event == XACT_EVENT_ABORT)
+	{
+		holding_interrupts = false; /* error handling has reset core's counter */
+		/* even if no node was touched: a statement outside any transaction may be under way */
+		abort_all();
+		end_of_xact();
+	}
+	shard_txn_reset_constraints();
 }
 
 /*
@@ -726,16 +723,9 @@ leave_savepoint(ShardConn *conn, void *arg)
 	conn->xact.stale_savepoint = shard_txn_level_number(level);
 }
 
-static void
-subxact_callback(SubXactEvent event, SubTransactionId mySubid,
-				 SubTransactionId parentSubid, void *arg)
+void
+shard_txn_end_level(int level, bool committed)
 {
-	int			level = GetCurrentTransactionNestLevel();
-	bool		committed = event == SUBXACT_EVENT_COMMIT_SUB;
-
-	/* before the commit another library may still make it an abort; from here on nothing may raise */
-	if (!committed && event != SUBXACT_EVENT_ABORT_SUB)
-		return;
 	shard_txn_end_constraints(level, committed);
 	if (committed && shard_txn_touched)
 	{
@@ -756,6 +746,4 @@ void
 shard_txn_init(const ShardTxnUpcalls *upcalls)
 {
 	shard_txn_upcalls = upcalls;
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
 }

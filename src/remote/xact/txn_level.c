@@ -67,13 +67,13 @@ shard_txn_level_new_savepoint(int level)
 	return numbers[level];
 }
 
-bool
-shard_txn_level_lost_locks(MemoryContext cxt)
+void
+shard_txn_level_check_locks(MemoryContext cxt)
 {
 	dlist_iter	iter;
 
 	if (nlost == 0)
-		return false;
+		return;
 	dlist_foreach(iter, &levels)
 	{
 		const ShardTxnLevel *each = dlist_container(ShardTxnLevel, link, iter.cur);
@@ -82,9 +82,12 @@ shard_txn_level_lost_locks(MemoryContext cxt)
 			continue;
 		for (MemoryContext up = each->cxt; up != NULL; up = MemoryContextGetParent(up))
 			if (up == cxt)
-				return true;
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_CURSOR_STATE),
+						 errmsg("the cursor's rows are no longer locked"),
+						 errdetail("They were locked on the nodes within a savepoint that has been rolled back."),
+						 errhint("Fetch the cursor's first row before the savepoint, or declare it again.")));
 	}
-	return false;
 }
 
 void

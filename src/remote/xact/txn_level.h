@@ -41,8 +41,13 @@ extern ShardTxnLevel *shard_txn_level_create(MemoryContext cxt);
 extern uint32 shard_txn_level_number(int level);
 extern uint32 shard_txn_level_new_savepoint(int level);
 
-/* Is one with row locks undone in cxt, or in a context below it? */
-extern bool shard_txn_level_lost_locks(MemoryContext cxt);
+/*
+ * Raises when a level with row locks in cxt, or in a context below it, was undone.  All rows of a node are locked when the
+ * first of them is fetched, and most of them wait here, in a stream, a sort or a merge.  When that was within a savepoint,
+ * ROLLBACK TO takes their locks away, and none of them may be handed out any more.
+ * cxt: of the statement.  Errors: INVALID_CURSOR_STATE.
+ */
+extern void shard_txn_level_check_locks(MemoryContext cxt);
 
 /* The subtransaction of level ends: becomes part of the one around it, or is rolled back. */
 extern void shard_txn_level_end(int level, bool committed);

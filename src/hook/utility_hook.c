@@ -16,7 +16,6 @@
 
 #include "access/xact.h"
 #include "commands/prepare.h"
-#include "ddl/ddl_call.h"
 #include "ddl/statement/ddl_statement.h"
 #include "flush_commit.h"
 #include "load/copy_statement.h"
@@ -24,7 +23,7 @@
 #include "move/subscription.h"
 #include "remote/run/read_role.h"
 #include "tcop/utility.h"
-#include "utility_hook.h"
+#include "hook/hook.h"
 #include "version.h"
 
 /* Does a prepared statement write, or lock rows? */

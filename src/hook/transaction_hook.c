@@ -1,0 +1,87 @@
+/*
+ * transaction_hook.c
+ *	  What the library does when a transaction or a subtransaction ends, in this order.
+ *
+ * After the local commit, and in an abort, nothing may raise an error.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/shard_map.h"
+#include "executor/scan/nested_write.h"
+#include "executor/take/take_claim.h"
+#include "hook/hook.h"
+#include "load/input/reject_file.h"
+#include "reference/reference_pending.h"
+#include "reference/reference_trigger.h"
+#include "remote/pool/pool.h"
+#include "remote/xact/txn.h"
+#include "version.h"
+
+static void
+end_transaction(XactEvent event, void *arg)
+{
+	bool		committed = event == XACT_EVENT_COMMIT;
+
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			shard_txn_pre_commit();
+			return;
+		case XACT_EVENT_PRE_PREPARE:
+			shard_reject_file_pre_prepare();
+			shard_txn_pre_prepare();
+			return;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+			return;
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			shard_map_end_transaction();
+			return;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			break;
+	}
+	/* COMMIT PREPARED or ROLLBACK on the nodes */
+	shard_txn_end(event);
+	/* other queue workers may look at the rows when the nodes have released them */
+	shard_claim_end_transaction(committed);
+	/* these forget pointers into memory of the transaction */
+	shard_reject_file_end_transaction(committed);
+	shard_reference_trigger_end_transaction();
+	shard_reference_pending_end_transaction();
+	shard_nested_write_end_transaction();
+	shard_map_end_transaction();
+	/* connections that broke are closed, others are idle now */
+	shard_pool_end_transaction();
+	/* ALTER EXTENSION may have been rolled back */
+	if (event == XACT_EVENT_ABORT)
+		shard_version_forget();
+}
+
+static void
+end_subtransaction(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	bool		committed = event == SUBXACT_EVENT_COMMIT_SUB;
+	int			level = GetCurrentTransactionNestLevel();
+
+	/* before the commit another library may still make it an abort */
+	if (!committed && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	/* RELEASE or ROLLBACK TO SAVEPOINT on the nodes */
+	shard_txn_end_level(level, committed);
+	shard_claim_end_level(level, committed);
+	shard_reject_file_end_level(subid, committed ? parent : InvalidSubTransactionId);
+	shard_reference_trigger_end_level(level);
+	shard_reference_pending_end_level(level);
+	if (!committed)
+		shard_version_forget();
+}
+
+void
+shard_transaction_hook_init(void)
+{
+	RegisterXactCallback(end_transaction, NULL);
+	RegisterSubXactCallback(end_subtransaction, NULL);
+}
