@@ -103,7 +103,7 @@ shard_own_sql_execute(const char *sql, int expected, int nparams, const ShardSql
 uint64
 shard_own_sql_select(const char *sql, int nparams, const ShardSqlParam *params)
 {
-	return execute(sql, true, SPI_OK_SELECT, nparams, params);
+	return execute(sql, true, 0, nparams, params);
 }
 
 uint64

@@ -52,7 +52,7 @@ extern void shard_own_sql_end(ShardOwnSql *own);
  */
 extern uint64 shard_own_sql_execute(const char *sql, int expected, int nparams, const ShardSqlParam *params);
 
-/* The same for one SELECT that sees the active snapshot, and not a new one. */
+/* The same for one query that sees the active snapshot, and not a new one. */
 extern uint64 shard_own_sql_select(const char *sql, int nparams, const ShardSqlParam *params);
 
 /*

@@ -68,6 +68,7 @@ like(failure($s, 'SELECT shardfdw.disconnect_all()'), qr/WARNING.*55006.*"node1"
 is($s->query('SELECT node, state, wrote FROM shardfdw.connections'), 'node1|idle in transaction|t', 'it is the only one left');
 $s->query('COMMIT');
 is($s->query('SELECT v FROM one'), '1', 'and commits');
+is($s->query('BEGIN; SELECT count(*) FROM two; DROP SERVER node2 CASCADE; SELECT node FROM shardfdw.connections ORDER BY 1; ROLLBACK'), "1\nnode1\n", 'a server that the transaction has dropped has no name') or diag $s->{stderr};
 is($s->query('SELECT shardfdw.disconnect_all(); SELECT count(*) FROM shardfdw.connections'), "t\n0", 'disconnect_all() closes all');
 # A function of the extension leaves nothing in a node's session, whose connection it keeps; a user's command may.
 is($s->query(q{SELECT bool_and(status <> 'error') FROM shardfdw.check_cluster(); SELECT count(*) FROM shardfdw.connections}), "t\n2", 'what functions of the extension use is kept');

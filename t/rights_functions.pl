@@ -140,6 +140,48 @@ for my $table (['a sharded table', q{SELECT shardfdw.shard_table('%s', 'k', shar
 	}
 }
 
+# ---- arguments of no sense --------------------------------------------------------------------------
+
+# Each function is called with 4 rows of arguments that its types allow. An internal error says that nobody has thought of them.
+$c->safe_psql(q{CREATE FUNCTION literals_of(type oid) RETURNS text[] LANGUAGE plpgsql AS $$
+	DECLARE literal text; found text[] := ARRAY['NULL'];
+	BEGIN
+		FOREACH literal IN ARRAY '{"", 0, -1, 77, t, f, "{}", "{NULL}", "{{0,1},{2,3}}", [1], nosuch, r, SELECT 1, pg_class, pg_catalog, now, 0/0, 1 day, infinity, NaN}'::text[] LOOP
+			BEGIN
+				EXECUTE format('SELECT %L::%s', literal, format_type(type, NULL));
+				found := found || quote_literal(literal);
+			EXCEPTION WHEN OTHERS THEN
+			END;
+		END LOOP;
+		RETURN found;
+	END $$;
+	CREATE FUNCTION internal_errors() RETURNS SETOF text LANGUAGE plpgsql AS $$
+	DECLARE f record; arguments text;
+	BEGIN
+		SET LOCAL client_min_messages = error;
+		CREATE TEMPORARY TABLE literals AS SELECT x.type, literals_of(x.type) AS texts FROM (SELECT DISTINCT unnest(p.proargtypes::oid[]) FROM pg_proc p WHERE p.pronamespace::regnamespace::text LIKE 'shardfdw%') x(type);
+		FOR f IN SELECT p.oid::regproc AS name, p.proargtypes::oid[] AS types, i FROM pg_proc p, generate_series(0, 3) i
+			WHERE p.pronamespace::regnamespace::text LIKE 'shardfdw%' AND p.prokind = 'f' AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype) AND (i = 0 OR p.pronargs > 0)
+		LOOP
+			SELECT string_agg(format('(%s)::%s', l.texts[1 + (f.i * (1 + a.ord) + a.ord) % cardinality(l.texts)], CASE WHEN a.type IN ('"any"'::regtype, 'anyelement'::regtype) THEN 'text' ELSE format_type(a.type, NULL) END), ', ' ORDER BY a.ord)
+				FROM unnest(f.types) WITH ORDINALITY a(type, ord) JOIN literals l USING (type) INTO arguments;
+			BEGIN
+				EXECUTE format('SELECT * FROM %s(%s)', f.name, arguments);
+				RAISE EXCEPTION 'what the function has done is undone';
+			EXCEPTION WHEN internal_error THEN
+				-- these are the errors of built-in functions for the same arguments
+				IF SQLERRM !~ '^unrecognized objtype abbreviation' THEN
+					RETURN NEXT format('%s(%s): %s', f.name, arguments, SQLERRM);
+				END IF;
+			WHEN OTHERS THEN
+			END;
+		END LOOP;
+	END $$});
+for my $role ('postgres', 'pg_monitor')
+{
+	is($c->safe_psql("GRANT CREATE, TEMPORARY ON DATABASE postgres TO PUBLIC; SET ROLE $role; SELECT * FROM internal_errors()"), '', "$role: no function raises an internal error for arguments of no sense");
+}
+
 # ---- nodes ------------------------------------------------------------------------------------------
 
 # Partial aggregates are for all who aggregate; they call built-in functions alone.

@@ -21,7 +21,7 @@ CREATE VIEW shardfdw.connections AS
 SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened, c.node_pid, c.node_version, c.bytes_received, c.is_standby
 FROM shardfdw_internal.session_connections() c;
 COMMENT ON VIEW shardfdw.connections IS 'Connections of this session to nodes.';
-COMMENT ON COLUMN shardfdw.connections.node IS 'Node.';
+COMMENT ON COLUMN shardfdw.connections.node IS 'Node. Null: the transaction has dropped its server.';
 COMMENT ON COLUMN shardfdw.connections.role IS 'Role here whose user mapping is used.';
 COMMENT ON COLUMN shardfdw.connections.state IS
 	'connecting; refused: the node has too many connections and is asked again; idle; active: a statement runs; idle in transaction; idle in transaction (aborted); lost.';

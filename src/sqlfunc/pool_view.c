@@ -47,8 +47,12 @@ put_connection(ShardConn *conn, void *arg)
 	Datum		values[SESSION_COLUMNS];
 	bool		nulls[SESSION_COLUMNS] = {false};
 	bool		connected = conn->state == SHARD_CONN_READY;
+	ForeignServer *server = GetForeignServerExtended(conn->serverid, FSV_MISSING_OK);
 
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(GetForeignServer(conn->serverid)->servername));
+	/* the transaction may have dropped it */
+	nulls[0] = server == NULL;
+	if (server)
+		values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));
 	values[1] = DirectFunctionCall1(namein, CStringGetDatum(GetUserNameFromId(conn->userid, true) ?
 															GetUserNameFromId(conn->userid, true) : ""));
 	values[2] = CStringGetTextDatum(state_name(conn));

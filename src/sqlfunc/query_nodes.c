@@ -222,12 +222,11 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 	ncommands = get_elements(fcinfo, 0, NAMEOID, NAMEDATALEN, TYPALIGN_CHAR, &nodes, &node_nulls);
 	if (get_elements(fcinfo, 1, TEXTOID, -1, TYPALIGN_INT, &texts, &text_nulls) != ncommands ||
 		(!PG_ARGISNULL(4) &&
-		 get_elements(fcinfo, 4, TEXTOID, -1, TYPALIGN_INT, &labels, &label_nulls) != ncommands))
+		 get_elements(fcinfo, 4, TEXTOID, -1, TYPALIGN_INT, &labels, &label_nulls) != ncommands) ||
+		(is_read && get_elements(fcinfo, 5, REGCLASSOID, sizeof(Oid), TYPALIGN_INT, &relations, &relation_nulls) != ncommands))
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("nodes, commands and labels must have the same number of elements")));
-	if (is_read && get_elements(fcinfo, 5, REGCLASSOID, sizeof(Oid), TYPALIGN_INT, &relations, &relation_nulls) != ncommands)
-		elog(ERROR, "commands and relations must have the same number of elements");
+				 errmsg("nodes, commands, labels and relations must have the same number of elements")));
 	if (ncommands <= 0)
 		return (Datum) 0;
 
@@ -290,8 +289,10 @@ shardfdw_read_here(PG_FUNCTION_ARGS)
 	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
 	if (userid != own.userid)
 		SetUserIdAndSecContext(userid, own.sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-	if (shard_own_sql_select(query, 0, NULL) != 1)
-		elog(ERROR, "one row was expected");
+	if (shard_own_sql_select(query, 0, NULL) != 1 || SPI_tuptable == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("the query must return one row")));
 	for (int i = 1; i <= SPI_tuptable->tupdesc->natts; i++)
 	{
 		char	   *value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i);
