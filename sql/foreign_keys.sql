@@ -28,6 +28,13 @@ SELECT shardfdw.shard_table('campaign');
 ALTER TABLE campaign DROP CONSTRAINT tree;
 SELECT shardfdw.shard_table('campaign');
 SELECT shardfdw.shard_table('company');
+-- the call can be pasted
+BEGIN;
+SELECT shardfdw.shard_tables('{fk.ad,fk.campaign,fk.click,fk.company,fk.here}', 'company_id') \g /dev/null
+ROLLBACK;
+CREATE TABLE tree (id int PRIMARY KEY, parent int REFERENCES tree);
+SELECT shardfdw.shard_table('tree');
+DROP TABLE tree;
 ALTER TABLE campaign ADD CONSTRAINT tree FOREIGN KEY (company_id, parent) REFERENCES campaign ON DELETE SET NULL (parent);
 SELECT shardfdw.shard_tables('{company,campaign,ad,click}', 'company_id', shards => 4);
 DROP TABLE here;
@@ -61,6 +68,8 @@ CREATE TABLE local (a bigint PRIMARY KEY);
 ALTER TABLE local ADD FOREIGN KEY (a) REFERENCES company;
 ALTER TABLE local ADD COLUMN b bigint REFERENCES fk.company;
 ALTER TABLE kind ADD COLUMN b bigint REFERENCES fk.company;
+ALTER TABLE local ADD COLUMN b int, ADD FOREIGN KEY (b, a) REFERENCES campaign (id, company_id);
+ALTER TABLE local ADD FOREIGN KEY (a) REFERENCES campaign (id);
 ALTER TABLE ad ADD FOREIGN KEY (id) REFERENCES local;
 ALTER TABLE ad ADD FOREIGN KEY (id) REFERENCES company;
 SELECT shardfdw.shard_table('local', shards => 3) \g /dev/null

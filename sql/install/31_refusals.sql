@@ -116,14 +116,40 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_kind(regclass, text) IS
 	'Checks that a table is of a kind that another one can take the place of: a table of users, permanent or unlogged, without inheritance, and the caller owns it. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege.';
 
+CREATE FUNCTION shardfdw_internal.shard_together_call(constraint_oid oid) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH RECURSIVE key AS (
+		SELECT k.conrelid, k.confrelid, a.attname AS name FROM pg_constraint k
+		CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY u(attnum, fattnum, ord)
+		JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum
+		JOIN pg_attribute f ON f.attrelid = k.confrelid AND f.attnum = u.fattnum
+		WHERE k.oid = constraint_oid AND (k.conrelid <> k.confrelid OR u.attnum = u.fattnum)
+		-- a part of the key that has one name everywhere is likely to be the tenant
+		ORDER BY a.attname <> f.attname, u.ord LIMIT 1
+	), together(relid) AS (
+		SELECT unnest(ARRAY[k.conrelid, k.confrelid]) FROM key k
+		UNION
+		SELECT x.relid FROM together t
+		JOIN pg_constraint c ON c.contype = 'f' AND t.relid IN (c.conrelid, c.confrelid)
+		JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey) AND a.attname = (SELECT k.name FROM key k)
+		CROSS JOIN LATERAL unnest(ARRAY[c.conrelid, c.confrelid]) x(relid)
+		WHERE (SELECT r.relkind FROM pg_class r WHERE r.oid = x.relid) = 'r' AND NOT shardfdw_internal.is_reference(x.relid)
+	)
+	SELECT format('SELECT shardfdw.shard_tables(%L, %L)', (SELECT array_agg(DISTINCT t.relid::regclass::text COLLATE "C") FROM together t), k.name) FROM key k
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_together_call(oid) IS
+	'Writes the call that shards the two tables of a foreign key, and those that foreign keys with the same column tie to them. Returns null for a foreign key of a table to itself that does not pair a column with itself.';
+
 CREATE FUNCTION shardfdw_internal.check_replaceable_constraints(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r record;
+	together text;
 	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
 BEGIN
-	SELECT k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
+	SELECT k.oid, k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
 	FROM pg_constraint k
 	-- those that refer to it by what depends on it: pg_constraint has no index for them
 	WHERE k.contype = 'f' AND k.oid IN (SELECT o.oid FROM pg_constraint o WHERE o.conrelid = relation
@@ -133,16 +159,17 @@ BEGIN
 			AND (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'r')
 	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
+		IF action = 'shard' AND NOT shardfdw_internal.is_reference(r.from_table) AND (SELECT c.relkind FROM pg_class c WHERE c.oid = r.to_table) = 'r' THEN
+			together := shardfdw_internal.shard_together_call(r.oid);
+		END IF;
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('%s because of foreign key "%s" from %s to %s', refusal, r.conname, r.from_table, r.to_table),
 			DETAIL = 'A foreign key cannot be checked across nodes.',
-			HINT = CASE WHEN action <> 'shard' OR shardfdw_internal.is_reference(r.from_table) OR (SELECT c.relkind FROM pg_class c WHERE c.oid = r.to_table) <> 'r'
-				THEN format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname)
+			HINT = format(CASE WHEN together IS NULL THEN 'Drop it first: %2$s.'
 				WHEN r.from_table = relation AND r.to_table <> relation
-				THEN format('Shard both in one call, SELECT shardfdw.shard_tables(%L, ''...''), or make %s a reference table: SELECT shardfdw.replicate_table(%L).',
-					ARRAY[r.to_table, r.from_table], r.to_table, r.to_table)
-				ELSE format('Shard them in one call, SELECT shardfdw.shard_tables(%L, ''...''), or drop it: ALTER TABLE %s DROP CONSTRAINT %I.',
-					ARRAY(SELECT DISTINCT unnest(ARRAY[r.to_table, r.from_table])), r.from_table, r.conname) END;
+				THEN 'Shard both in one call, %1$s, or make %3$s a reference table: SELECT shardfdw.replicate_table(%4$L).'
+				ELSE 'Shard them in one call, %1$s, or drop it: %2$s.' END,
+				together, format('ALTER TABLE %s DROP CONSTRAINT %I', r.from_table, r.conname), r.to_table, r.to_table);
 	END IF;
 
 	SELECT k.conname INTO r FROM pg_constraint k WHERE k.contype = 'x' AND k.conrelid = relation

@@ -79,6 +79,13 @@ extern void shard_alter_piece(ShardAlterState *state, char *before, char **names
 extern void shard_alter_send_pieces(ShardAlterState *state, ShardDdlBatch *batch);
 
 /* ddl_alter_key.c: constraints and indexes */
+
+/* Names (String) of the primary key's columns; NIL when there is none. */
+extern List *shard_alter_primary_key(Oid relid);
+
+/* Column i, 0-based, of the shard key; NULL: an expression. */
+extern const char *shard_alter_key_column(Oid relid, int i);
+
 extern void shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd);
 extern void shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd);
 extern void shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd);

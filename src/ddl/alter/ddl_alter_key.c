@@ -116,9 +116,8 @@ quote_names(const ShardDdlTable *table, char **names)
  * Foreign keys of shards
  */
 
-/* Names of the primary key's columns; NIL when there is none. */
-static List *
-primary_key_columns(Oid relid)
+List *
+shard_alter_primary_key(Oid relid)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
 	List	   *columns = NIL;
@@ -185,11 +184,10 @@ check_references_right(Oid referenced, List *columns)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(referenced));
 }
 
-/* Column i, 0-based, of the shard key; NULL: an expression. */
-static const char *
-key_column(Oid relid, int i)
+const char *
+shard_alter_key_column(Oid relid, int i)
 {
-	Relation	rel = table_open(relid, NoLock);
+	Relation	rel = table_open(relid, AccessShareLock);
 	PartitionKey key = RelationGetPartitionKey(rel);
 	const char *name = i < key->partnatts && key->partattrs[i] != 0 ? get_attname(relid, key->partattrs[i], false) : NULL;
 
@@ -199,18 +197,29 @@ key_column(Oid relid, int i)
 
 /* What makes a foreign key to that table possible. */
 static int
-hint_for_reference(const ShardAlterState *state, Oid referenced, List *columns)
+hint_for_reference(const ShardAlterState *state, Oid referenced, List *own_columns, List *columns)
 {
 	const char *name = quote_literal_cstr(shard_qualified_relation(referenced));
-	const char *own = key_column(state->table->relid, 0);
-	const char *other;
+	const char *own = shard_alter_key_column(state->table->relid, 0);
+	const char *other = NULL;
+	ListCell   *lc;
+	ListCell   *lc2;
 
 	if (get_rel_relkind(referenced) != RELKIND_PARTITIONED_TABLE || shard_map_get(referenced) == NULL)
-		return errhint("Make it a reference table, SELECT shardfdw.replicate_table(%s), or shard it beside this one, SELECT shardfdw.shard_table(%s, ..., colocate_with => %s).",
-					   name, name, quote_literal_cstr(quote_identifier(state->table->name)));
+	{
+		forboth(lc, own_columns, lc2, columns)
+		{
+			if (own && strcmp(strVal(lfirst(lc)), own) == 0)
+				other = strVal(lfirst(lc2));
+		}
+		if (other == NULL)
+			return errhint("Make it a reference table: SELECT shardfdw.replicate_table(%s).", name);
+		return errhint("Make it a reference table, SELECT shardfdw.replicate_table(%s), or shard it beside this one, SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
+					   name, name, quote_literal_cstr(other), quote_literal_cstr(shard_qualified_relation(state->table->relid)));
+	}
 	if (!shard_colocated(state->table->relid, referenced))
 		return errhint("Tables with foreign keys have to be colocated: shard one of them again, with colocate_with.");
-	other = key_column(referenced, 0);
+	other = shard_alter_key_column(referenced, 0);
 	if (own == NULL || other == NULL)
 		return errhint("It can refer to a reference table, or to a colocated sharded table when it pairs the shard keys of the two.");
 	return errhint("Pair the shard keys in it: FOREIGN KEY (%s, ...) REFERENCES %s (%s, ...).", quote_identifier(own),
@@ -235,7 +244,7 @@ referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint
 				 errmsg("cannot add a foreign key from sharded table \"%s\" to table \"%s\"",
 						state->table->name, get_rel_name(referenced)),
 				 errdetail("A foreign key cannot be checked across nodes."),
-				 hint_for_reference(state, referenced, columns)));
+				 hint_for_reference(state, referenced, constraint->fk_attrs, columns)));
 	other_map = shard_map_get(referenced);
 	for (int i = 0; i < state->table->nshards; i++)
 	{
@@ -350,7 +359,7 @@ void
 shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 {
 	Oid			referenced = RangeVarGetRelid(constraint->pktable, AccessShareLock, false);
-	List	   *columns = constraint->pk_attrs ? constraint->pk_attrs : primary_key_columns(referenced);
+	List	   *columns = constraint->pk_attrs ? constraint->pk_attrs : shard_alter_primary_key(referenced);
 	StringInfoData before;
 	StringInfoData after;
 	char	  **names = NULL;

@@ -9,7 +9,9 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/qualified.h"
 #include "catalog/shard_map.h"
+#include "ddl/alter/ddl_alter.h"
 #include "ddl/alter/ddl_refer.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -18,6 +20,23 @@ static bool
 is_sharded(Oid relid)
 {
 	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && shard_map_get(relid) != NULL;
+}
+
+/* The column of the constraint that refers to the first column of the sharded table's key; NULL: none. */
+static const char *
+column_of_key(const Constraint *constraint, Oid referenced)
+{
+	const char *key = shard_alter_key_column(referenced, 0);
+	const char *column = NULL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, constraint->fk_attrs, lc2, constraint->pk_attrs ? constraint->pk_attrs : shard_alter_primary_key(referenced))
+	{
+		if (key && strcmp(strVal(lfirst(lc2)), key) == 0)
+			column = strVal(lfirst(lc));
+	}
+	return column;
 }
 
 /* Raises where the constraint refers to a sharded table; column: that it belongs to, or NULL. */
@@ -31,15 +50,17 @@ check_constraint(const RangeVar *relation, const Constraint *constraint, const c
 	referenced = RangeVarGetRelid(constraint->pktable, NoLock, true);
 	if (!is_sharded(referenced))
 		return;
-	if (column == NULL && constraint->fk_attrs != NIL)
-		column = strVal(linitial(constraint->fk_attrs));
+	if (column == NULL)
+		column = column_of_key(constraint, referenced);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("cannot add a foreign key from table \"%s\" to sharded table \"%s\"", relation->relname, get_rel_name(referenced)),
 			 errdetail("Its rows are on nodes, where those of table \"%s\" are not.", relation->relname),
+			 column == NULL ?
+			 errhint("Make it refer to the shard key as well, and shard this table beside that one.") :
 			 errhint("Shard it as well, by the column that refers to the shard key, and add the foreign key then: SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
-					 quote_literal_cstr(quote_identifier(relation->relname)), quote_literal_cstr(column ? column : ""),
-					 quote_literal_cstr(quote_identifier(get_rel_name(referenced))))));
+					 quote_literal_cstr(quote_qualified_identifier(relation->schemaname, relation->relname)), quote_literal_cstr(column),
+					 quote_literal_cstr(shard_qualified_relation(referenced)))));
 }
 
 static void
