@@ -117,7 +117,8 @@ AS $$
 		('schema', $query$
 			SELECT true, NULL FROM pg_namespace s WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'$query$),
 		('extension', $query$
-			SELECT true, format('VERSION %L', e.extversion) FROM pg_extension e WHERE o.object->>'kind' = 'extension' AND e.extname = o.object->>'name'$query$),
+			SELECT true, format('SCHEMA %I VERSION %L', s.nspname, e.extversion) FROM pg_extension e JOIN pg_namespace s ON s.oid = e.extnamespace
+			WHERE o.object->>'kind' = 'extension' AND e.extname = o.object->>'name'$query$),
 		('type', $query$
 			SELECT true, CASE t.typtype
 				WHEN 'e' THEN format('CREATE TYPE %I.%I AS ENUM (%s)', s.nspname, t.typname,
@@ -212,6 +213,21 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text) IS
 	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error.';
 
+CREATE FUNCTION shardfdw_internal.extensions_command(node name, names text[]) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('ALTER SERVER %I OPTIONS (%s extensions %L)', s.srvname, CASE WHEN o.value IS NULL THEN 'ADD' ELSE 'SET' END,
+		concat_ws(', ', nullif(o.value, ''), n.missing))
+	FROM pg_foreign_server s
+	LEFT JOIN LATERAL (SELECT x.option_value AS value FROM pg_options_to_table(s.srvoptions) x WHERE x.option_name = 'extensions') o ON true
+	-- names are read as identifiers are
+	CROSS JOIN LATERAL (SELECT string_agg(DISTINCT quote_ident(e), ', ') AS missing FROM unnest(names) e
+		WHERE NOT EXISTS (SELECT FROM regexp_split_to_table(o.value, ',') l WHERE btrim(l) = quote_ident(e) OR lower(btrim(l)) = e)) n
+	WHERE s.srvname = node AND n.missing IS NOT NULL
+$$;
+COMMENT ON FUNCTION shardfdw_internal.extensions_command(name, text[]) IS
+	'Writes the command that adds extensions to the option extensions of a server. Returns null when it lists them.';
+
 CREATE FUNCTION shardfdw_internal.lock_new_objects(nodes name[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_new_objects';
 COMMENT ON FUNCTION shardfdw_internal.lock_new_objects(name[]) IS
@@ -228,6 +244,9 @@ DECLARE
 	make_nodes name[] := '{}';
 	commands text[] := '{}';
 	labels text[] := '{}';
+	extension_nodes name[] := '{}';
+	extensions text[] := '{}';
+	alters text;
 BEGIN
 	-- what a node lacks may have been made by another session when the lock is granted
 	IF EXISTS (SELECT FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode) c WHERE c.ok AND NOT c.found) THEN
@@ -235,6 +254,10 @@ BEGIN
 	END IF;
 	FOR o IN SELECT * FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode)
 	LOOP
+		IF o.kind = 'extension' AND NOT (o.found AND o.is_different) THEN
+			extension_nodes := extension_nodes || o.node;
+			extensions := extensions || o.name;
+		END IF;
 		IF NOT o.ok THEN
 			RAISE EXCEPTION USING ERRCODE = 'fdw_error', MESSAGE = o.message, DETAIL = format('Node "%s".', o.node);
 		ELSIF o.found AND o.is_different AND o.kind <> 'extension' THEN
@@ -264,6 +287,14 @@ BEGIN
 			labels := labels || o.label;
 		END IF;
 	END LOOP;
+	SELECT string_agg(e.command, '; ' ORDER BY e.node::text COLLATE "C") INTO alters
+	FROM (SELECT x.node, shardfdw_internal.extensions_command(x.node, array_agg(x.name)) AS command
+		FROM unnest(extension_nodes, extensions) x(node, name) GROUP BY x.node) e;
+	IF alters IS NOT NULL THEN
+		RAISE NOTICE USING MESSAGE = format('nodes do not compute with objects of extensions: %s', (SELECT string_agg(DISTINCT quote_ident(e), ', ') FROM unnest(extensions) e)),
+			DETAIL = 'The coordinator computes with them: its queries read more rows from nodes.',
+			HINT = format('If the nodes have the same build of these extensions, the owner of the servers can change that: %s', alters);
+	END IF;
 	IF commands = '{}' THEN
 		RETURN;
 	END IF;
@@ -293,9 +324,12 @@ AS $$
 BEGIN
 	RETURN QUERY
 	SELECT o.node, o.label,
-		CASE WHEN NOT o.ok OR NOT o.found THEN 'error' WHEN o.is_different THEN CASE o.kind WHEN 'extension' THEN 'warning' ELSE 'error' END ELSE 'ok' END,
+		CASE WHEN NOT o.ok OR NOT o.found THEN 'error' WHEN o.is_different THEN CASE o.kind WHEN 'extension' THEN 'warning' ELSE 'error' END
+			WHEN x.alter IS NOT NULL THEN 'warning' ELSE 'ok' END,
 		CASE WHEN NOT o.ok THEN o.message WHEN NOT o.found THEN 'does not exist there'
-			WHEN o.is_different THEN format('%s, but %s here', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind')) ELSE 'as expected' END
+			WHEN o.is_different THEN format('%s, but %s here', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind'))
+			WHEN x.alter IS NOT NULL THEN format('the node does not compute with its objects; if it has the same build: %s', x.alter)
+			ELSE 'as expected' END
 	FROM (SELECT n.relations, array_agg(n.node ORDER BY n.node) AS nodes FROM (
 			-- what a node holds; nodes that hold the same are asked together
 			SELECT x.node, array_agg(x.relation ORDER BY x.relation::oid) AS relations FROM (
@@ -309,6 +343,7 @@ BEGIN
 			GROUP BY x.node) n
 		  GROUP BY n.relations) g,
 		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read') o
+		LEFT JOIN LATERAL (SELECT shardfdw_internal.extensions_command(o.node, ARRAY[o.name]) AS alter WHERE o.kind = 'extension') x ON true
 	-- a table that was moved without its shards: create_shard() makes its schema when there is something to be put into it
 	WHERE NOT o.ok OR o.found OR o.kind <> 'schema' OR NOT EXISTS (
 			SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -318,4 +353,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_objects(name[]) IS
-	'Compares the types, functions, collations and extensions that sharded and reference tables need with those of the nodes that hold them. Returns one row per object and node: error if it is missing or another one, warning for another version of an extension, else ok.';
+	'Compares the types, functions, collations and extensions that sharded and reference tables need with those of the nodes that hold them. Returns one row per object and node: error if it is missing or another one, warning for another version of an extension, or one that option extensions does not list, else ok.';
