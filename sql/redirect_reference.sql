@@ -95,6 +95,46 @@ CREATE TRIGGER more AFTER TRUNCATE ON rr.own FOR EACH STATEMENT EXECUTE FUNCTION
 RESET shardfdw.enable_ddl_propagation;
 RESET ROLE;
 
+-- with USAGE and a role of its own on the nodes: not for a table of others there
+CREATE ROLE rr_own LOGIN;
+GRANT USAGE ON FOREIGN SERVER node1, node2, node3, node4 TO rr_own;
+DO $$BEGIN
+	FOR i IN 1..4 LOOP EXECUTE format('CREATE USER MAPPING FOR rr_own SERVER node%s OPTIONS (user ''rr_own'', password_required ''false'')', i); END LOOP;
+	EXECUTE format('GRANT CREATE ON DATABASE %I TO rr_own', current_database());
+END$$;
+SELECT count(*) FROM shardfdw.run_on_nodes('CREATE SCHEMA rr_hr CREATE TABLE secret (k int PRIMARY KEY); CREATE SCHEMA rr_mine AUTHORIZATION rr_own; GRANT ALL ON SCHEMA rr_hr TO rr_own') WHERE NOT ok;
+SET ROLE rr_own;
+CREATE SCHEMA rr_hr;
+CREATE SCHEMA rr_mine;
+CREATE TABLE rr_hr.secret (k int PRIMARY KEY);
+CREATE TRIGGER "00_shardfdw_truncate" AFTER TRUNCATE ON rr_hr.secret FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.send_reference_write();
+DROP TABLE rr_hr.secret;
+CREATE TABLE rr_mine.secret (k int PRIMARY KEY);
+SELECT shardfdw.replicate_table('rr_mine.secret');
+CREATE TRIGGER more AFTER TRUNCATE ON rr_mine.secret FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.send_reference_write();
+DROP TRIGGER more ON rr_mine.secret;
+SET shardfdw.enable_ddl_propagation = off;
+ALTER TABLE rr_mine.secret SET SCHEMA rr_hr;
+ALTER SCHEMA rr_hr RENAME TO rr_hr2;
+ALTER SCHEMA rr_mine RENAME TO rr_hr;
+CREATE TABLE rr_hr2.mine (k int PRIMARY KEY);
+ALTER SCHEMA rr_hr2 RENAME TO rr_hr;
+SELECT shardfdw.replicate_table('rr_hr.mine');
+ALTER TABLE rr_hr.mine RENAME TO secret;
+RESET shardfdw.enable_ddl_propagation;
+SET shardfdw.follows_coordinator = on;
+ALTER TABLE rr_hr.mine RENAME TO secret;
+RESET shardfdw.follows_coordinator;
+ALTER TABLE rr_hr.mine RENAME TO mine2;
+ALTER TABLE rr_hr.mine2 RENAME TO secret;
+INSERT INTO rr_hr.mine2 VALUES (1);
+RESET ROLE;
+SELECT DISTINCT result FROM shardfdw.run_on_nodes('SELECT (SELECT count(*) FROM rr_hr.mine2), (SELECT count(*) FROM rr_hr.secret)') ORDER BY 1;
+DROP SCHEMA rr_hr, rr_mine CASCADE;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA rr_hr, rr_mine CASCADE') WHERE NOT ok;
+DROP OWNED BY rr_own;
+DROP ROLE rr_own;
+
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP TABLE rr.on_nodes') WHERE NOT ok;
 DROP SCHEMA rr, rr_more, rr_ref2 CASCADE;
 DO $$BEGIN

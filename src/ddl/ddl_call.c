@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
@@ -18,6 +19,7 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 /* The hook that was there before ours, or core's function. */
 static ProcessUtility_hook_type next_process_utility = NULL;
@@ -28,33 +30,33 @@ shard_ddl_call_init(ProcessUtility_hook_type next)
 	next_process_utility = next != NULL ? next : standard_ProcessUtility;
 }
 
-/* The foreign table of the name that CREATE FOREIGN TABLE gives; InvalidOid where there is none. */
-static Oid
-table_of_new_name(Node *stmt)
+/* Notes the foreign table that CREATE FOREIGN TABLE has made: the one of its name, if this transaction has written the row. */
+static void
+note_new_table(const RangeVar *name)
 {
-	RangeVar   *name = IsA(stmt, CreateForeignTableStmt) ? castNode(CreateForeignTableStmt, stmt)->base.relation : NULL;
-	Oid			relid = name != NULL ? get_relname_relid(name->relname, RangeVarGetCreationNamespace(name)) : InvalidOid;
+	Oid			relid;
+	HeapTuple	tuple;
 
-	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? relid : InvalidOid;
+	CommandCounterIncrement();
+	relid = get_relname_relid(name->relname, RangeVarGetCreationNamespace(name));
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	if (((Form_pg_class) GETSTRUCT(tuple))->relkind == RELKIND_FOREIGN_TABLE &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)) && shard_option_is_ours(relid))
+		shard_server_note_chooser(relid);
+	ReleaseSysCache(tuple);
 }
 
 static void
 run_next(ShardDdlCall *call)
 {
 	Node	   *stmt = call->pstmt->utilityStmt;
-	bool		is_new = IsA(stmt, CreateForeignTableStmt) && !superuser() && !OidIsValid(table_of_new_name(stmt));
 
 	next_process_utility(call->pstmt, call->query_string, call->read_only_tree, call->context,
 						 call->params, call->query_env, call->dest, call->qc);
-	if (is_new)
-	{
-		Oid			relid;
-
-		CommandCounterIncrement();
-		relid = table_of_new_name(stmt);
-		if (OidIsValid(relid) && shard_option_is_ours(relid))
-			shard_server_note_chooser(relid);
-	}
+	if (IsA(stmt, CreateForeignTableStmt) && !superuser())
+		note_new_table(castNode(CreateForeignTableStmt, stmt)->base.relation);
 }
 
 /* Runs the call by run, and then rest, as shard_ddl_run_core_then() says. */

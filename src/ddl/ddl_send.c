@@ -178,7 +178,8 @@ shard_ddl_check_owners(const ShardDdlTable *table)
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * table->nshards);
 	int			ncommands = 0;
 
-	for (int i = 0; i < table->nshards && !shard_guc_follows_coordinator; i++)
+	/* a session that follows another coordinator says itself that it does; what a reference table stands for is asked all the same */
+	for (int i = 0; i < table->nshards && (table->is_reference || !shard_guc_follows_coordinator); i++)
 	{
 		ShardCommand *command = &commands[ncommands];
 
@@ -201,7 +202,9 @@ shard_ddl_check_owners(const ShardDdlTable *table)
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("table %s on node \"%s\" belongs to role \"%s\", and not to role \"%s\"", PQgetvalue(commands[i].result, 0, 0),
 							GetForeignServer(commands[i].serverid)->servername, PQgetvalue(commands[i].result, 0, 1), PQgetvalue(commands[i].result, 0, 2)),
+					 table->is_reference ? errdetail("A reference table would stand for it.") :
 					 errdetail("Role \"%s\" owns the foreign table here, and could let it stand for a table of others.", owner),
+					 table->is_reference ? errhint("Choose another name.") :
 					 errhint("Do it as the owner: SET ROLE %s. Or, if the table on the node is the right one, give it there to role \"%s\".",
 							 quote_identifier(owner), PQgetvalue(commands[i].result, 0, 2))));
 		}

@@ -12,8 +12,9 @@
  * The catalog notes who has chosen the table (catalog/shard_server.h).
  *
  * A reference table stands for the tables of its name on all nodes.  Its triggers make it one.  So CREATE TRIGGER with
- * their function needs USAGE on all nodes, and new names need it, too.  A trigger with any function of the extension can
- * be made by the owner of the table alone: such a trigger is a reason to change the table, or to empty it.
+ * their function needs USAGE on all nodes, and new names need it, too.  Tables of others on the nodes must not have the
+ * name.  A trigger with any function of the extension can be made by the owner of the table alone: such a trigger is a
+ * reason to change the table, or to empty it.
  *
  * Core calls object_access_hook while the object is locked, before the change can be seen:
  * the system caches have the old row, and SnapshotSelf shows the new one.
@@ -175,14 +176,29 @@ check_foreign_table(Oid relid)
 	}
 }
 
-/* Checks the rights for a place of a reference table. */
+/*
+ * Checks the rights for a place of reference table relid: USAGE on all nodes, and no table of that name there that belongs
+ * to others.  Tables that this transaction has made there are not seen, and are the current user's.
+ */
 static void
-check_all_nodes(void)
+check_all_nodes(Oid relid, const char *schema, const char *name)
 {
+	List	   *nodes = superuser() ? NIL : shard_reference_nodes();
+	ShardDdlTable table = {.relid = relid, .is_reference = true, .shards = palloc0(sizeof(ShardDdlShard) * (list_length(nodes) + 1))};
 	ListCell   *lc;
 
-	foreach(lc, shard_reference_nodes())
+	foreach(lc, nodes)
+	{
+		ShardDdlShard *copy = &table.shards[table.nshards++];
+
 		shard_node_check_usage(lfirst_oid(lc));
+		copy->serverid = lfirst_oid(lc);
+		copy->owner = GetUserId();
+		copy->schema = schema;
+		copy->name = name;
+	}
+	shard_ddl_check_owners(&table);
+	pfree(table.shards);
 }
 
 /* Checks the rights for a change of a table that is a reference table, or can be one again. */
@@ -193,7 +209,7 @@ check_reference_table(Oid relid)
 	Place		after = new_place(relid);
 
 	if (has_moved(&before, &after))
-		check_all_nodes();
+		check_all_nodes(relid, after.schema, after.name);
 }
 
 /* Checks the rights for a new name of a schema, which is the name of the schema on the node for tables without an option. */
@@ -202,13 +218,12 @@ check_schema(Oid namespace)
 {
 	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
 	HeapTuple	tuple = new_row(catalog, NamespaceOidIndexId, Anum_pg_namespace_oid, namespace);
-	char	   *old_name = get_namespace_name(namespace);
-	bool		is_renamed = HeapTupleIsValid(tuple) && old_name != NULL &&
-		strcmp(NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname), old_name) != 0;
+	const char *old_name = get_namespace_name(namespace);
+	const char *new_name = HeapTupleIsValid(tuple) ? NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname) : NULL;
 	ListCell   *lc;
 
 	table_close(catalog, AccessShareLock);
-	if (!is_renamed)
+	if (old_name == NULL || new_name == NULL || strcmp(new_name, old_name) == 0)
 		return;
 	foreach(lc, shard_ddl_table_of_schema(namespace))
 	{
@@ -227,7 +242,7 @@ check_schema(Oid namespace)
 				shard_server_note_chooser(relid);
 		}
 		else if (shard_reference_has_trigger(relid))
-			check_all_nodes();
+			check_all_nodes(relid, new_name, get_rel_name(relid));
 	}
 }
 
@@ -245,7 +260,7 @@ check_trigger(Oid trigger)
 	if (!shard_class_ownercheck(form->tgrelid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(form->tgrelid));
 	if (shard_reference_is_trigger(form->tgfoid))
-		check_all_nodes();
+		check_all_nodes(form->tgrelid, get_namespace_name(get_rel_namespace(form->tgrelid)), get_rel_name(form->tgrelid));
 }
 
 static void
