@@ -357,7 +357,7 @@ is(differences('r'), '', 'a move in the middle of a transaction');
 $c->safe_psql("SELECT shardfdw.disable_node('$copy'); SELECT shardfdw.move_copy('$moved', '$copy', '$from')");
 is($c->safe_psql("SELECT node || copies::text || stale_copies::text FROM shardfdw.shards WHERE shard = '$moved'"), "$third\{$from}{}", 'what is stale is made again elsewhere');
 $c->safe_psql("SELECT shardfdw.enable_node('$copy')");
-$c->node_safe_psql(substr($copy, -1), $c->safe_psql("SELECT string_agg(shardfdw_internal.drop_copy_commands('public', g::text), ';') FROM shardfdw_internal.shard_group('$moved') g"));
+$c->node_safe_psql(substr($copy, -1), $c->safe_psql("SELECT string_agg(shardfdw_internal.drop_copy_command('public', g::text), ';') FROM shardfdw_internal.shard_group('$moved') g"));
 is(differences('r'), '', 'and equal');
 
 # ---------- a node that is disabled stays ----------

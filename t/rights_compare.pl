@@ -175,6 +175,86 @@ my $there = $c->safe_psql(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE sh
 is($c->node_safe_psql($there, q{SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved' AND tgfoid = 'public.moved()'::regprocedure AND tgrelid = 'moves_00'::regclass}), '1', 'a trigger of a user with the name of the one that a move makes is where the shard is')
   or diag $err;
 
+# ---- names of others on nodes -----------------------------------------------------------------------
+
+# The owner has a foreign table stand for a table of another role on a node. No function drops that table for a superuser.
+$c->safe_psql(q{SET ROLE mallory; DROP TABLE shards; CREATE TABLE redirected (k int PRIMARY KEY, v text); SELECT shardfdw.shard_table('redirected', 'k', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO redirected VALUES (1, 'own')});
+$c->node_safe_psql($_, q{CREATE TABLE precious AS SELECT 1 AS k, 'precious' AS v}) for 2, 3;
+my $precious = sub { return join ' ', map { $c->node_safe_psql($_, 'SELECT string_agg(v, $$$$) FROM precious') } 2, 3 };
+my ($home, $second) = split /\|/, $c->safe_psql(q{SELECT max(node) FILTER (WHERE role = 'primary'), max(node) FILTER (WHERE role = 'copy') FROM shardfdw_internal.shard_placements('redirected')});
+is($second, 'node2', 'the copy is where the other table is');
+$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
+my $rename = q{DO $$DECLARE old name := 'shardfdw_notes_' || md5('%1$s'); new name := 'shardfdw_notes_' || md5('%2$s'); BEGIN
+	EXECUTE 'ALTER TABLE %1$s RENAME TO %2$s'; EXECUTE format('ALTER TABLE %%I RENAME TO %%I', old, new); EXECUTE format('ALTER FUNCTION %%I() RENAME TO %%I', old, new); END$$};
+$c->safe_psql('SET ROLE mallory; SET shardfdw.enable_ddl_propagation = off; ALTER FOREIGN TABLE redirected_00 RENAME TO precious');
+$c->node_safe_psql(1, 'SET ROLE mallory; ' . sprintf $rename, 'redirected_00', 'precious');
+$c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious on node "node2" belongs to role "postgres", and not to role "mallory"/, 'enable_node() for a name that the owner has chosen');
+# a table that no role has chosen, and that is no copy
+$c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER FOREIGN TABLE precious RENAME TO precious_1; ALTER FOREIGN TABLE precious_1 RENAME TO precious');
+$c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious is not dropped because it is not a copy of a shard/, 'enable_node() for a table that is no copy');
+is($precious->(), 'precious precious', 'the tables of the other role are there');
+# a trigger of the owner does not make it one
+$c->node_safe_psql(2, q{GRANT TRIGGER ON precious TO mallory; SET ROLE mallory; DO $$DECLARE n name := 'shardfdw_notes_' || md5('precious'); BEGIN
+	EXECUTE format('CREATE TABLE %1$I (k int); CREATE FUNCTION %1$I() RETURNS trigger LANGUAGE plpgsql AS %2$L; CREATE TRIGGER shardfdw_copy_insert AFTER INSERT ON precious FOR EACH STATEMENT EXECUTE FUNCTION %1$I()', n, 'BEGIN RETURN NULL; END'); END$$});
+$c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious is not dropped because it is not a copy of a shard/, 'nor with a trigger of the owner');
+# what is left of a table that is dropped
+$c->safe_psql('DROP TABLE redirected');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw_internal.left_shard WHERE shard_name = 'precious'}), '1', 'a stale copy is left');
+$c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
+is($precious->(), 'precious precious', 'it is not dropped by its name');
+$c->node_safe_psql(2, q{DO $$DECLARE n name := 'shardfdw_notes_' || md5('precious'); BEGIN EXECUTE format('DROP TABLE precious, %1$I; DROP FUNCTION %1$I()', n); END$$});
+
+# ---- unsharding -------------------------------------------------------------------------------------
+
+# By a superuser: rows are read by queries on nodes.
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE back (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('back', 'k', shards => 2, nodes => '{node1,node2}'); INSERT INTO back SELECT g, g FROM generate_series(1, 20) g});
+for my $what (sort keys %expressions)
+{
+	$c->node_safe_psql(2, 'SET ROLE mallory; ' . sprintf($expressions{$what}, 'back_01') =~ s/public\.//gr);
+	$c->psql_fails_like(q{SELECT shardfdw.unshard_table('back');}, qr/42501: cannot unshard table "back" because function public\.spy\(integer\) of role "mallory" would run with the rights of "postgres" on node "node2"/, "unshard_table: $what on a node");
+	$c->node_safe_psql(2, ($what eq 'statistics' ? 'DROP STATISTICS' : 'DROP INDEX') . ' spied');
+}
+$c->node_safe_psql(2, 'SET ROLE mallory; ALTER TABLE back_01 RENAME TO kept; CREATE VIEW back_01 AS SELECT spy(k) AS k, v FROM kept');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_table('back');}, qr/42809: relation public\.back_01 on node "node2" is no table/, 'unshard_table: a view in place of a shard');
+$c->node_safe_psql(2, 'SET ROLE mallory; DROP VIEW back_01; ALTER TABLE kept RENAME TO back_01');
+nobody_ran('unshard_table');
+$c->safe_psql(q{SELECT shardfdw.unshard_table('back')});
+is($c->safe_psql('SELECT count(*) FROM back'), '20', 'without that, the table is plain');
+
+# A default shard is read when another shard is added.
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE listed (k int) PARTITION BY LIST (k); SELECT shardfdw.create_shard('listed', 'listed_rest', 'DEFAULT', 'node1'); INSERT INTO listed SELECT generate_series(1, 9)});
+$c->node_safe_psql(1, 'SET ROLE mallory; CREATE INDEX spied ON listed_rest (spy(1), k)');
+$c->psql_fails_like(q{SELECT shardfdw.create_shard('listed', 'listed_10', 'IN (10)', 'node1');}, qr/42501: cannot shard table "listed" because function public\.spy/, 'create_shard: an index of the default shard on its node');
+nobody_ran('create_shard');
+
+# Online, a function of the caller's role notes changes on nodes, so the shards have to belong to that role.
+$c->safe_psql(q{CREATE TABLE online (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('online', 'k', shards => 1, nodes => '{node1}'); INSERT INTO online VALUES (1, 1)});
+$c->node_safe_psql(1, 'ALTER TABLE online_00 OWNER TO mallory');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_table('online', mode => 'online');}, qr/42501: table public\.online_00 on node "node1" belongs to role "mallory", and not to role "postgres"/, 'unshard_table online: a shard of another role');
+$c->node_safe_psql(1, 'ALTER TABLE online_00 OWNER TO postgres');
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 4 unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_convert_noted';
+	open my $fh, '>', $file or die;
+	close $fh;
+	$c->set_faults('convert_noted=wait');
+	my $job = $c->safe_psql(q{SELECT shardfdw.unshard_table('online', mode => 'online', wait => false)});
+	$c->wait_for(q{SELECT count(*) = 4 FROM pg_trigger WHERE tgrelid = 'online_00'::regclass AND NOT tgisinternal}, 1);
+	$c->node_safe_psql(1, q{ALTER TABLE online_00 OWNER TO mallory; SET ROLE mallory; CREATE TYPE number AS ENUM ('1', '2');
+		CREATE FUNCTION number_int(n number) RETURNS int LANGUAGE sql AS 'SELECT public.spy(n::text::int)'; CREATE CAST (number AS int) WITH FUNCTION number_int(number) AS ASSIGNMENT;
+		ALTER TABLE online_00 ALTER k TYPE number USING k::text::number});
+	my (undef, undef, $err) = $c->node_psql(1, q{SET ROLE mallory; INSERT INTO online_00 VALUES ('2', 2)});
+	like($err, qr/table public\.online_00 and the function that notes its changes belong to different roles/, 'a function of another role notes nothing');
+	nobody_ran('a function that notes changes for a job');
+	unlink $file;
+	$c->set_faults('');
+	my ($rc) = $c->psql("SELECT shardfdw.wait_job($job)");
+	isnt($rc, 0, 'the job ends with an error');
+}
+
+# ---- roles of notes --------------------------------------------------------------------------------
+
 # What notes changes of a shard belongs to the owner of the shard. A function of another role is not given away for it.
 $c->safe_psql(q{CREATE TABLE given (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('given', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO given VALUES (1, 1)});
 my $owners = q{SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (SELECT relowner FROM pg_class WHERE relname IN ('given_00', 'shardfdw_notes_' || md5('given_00')) UNION ALL SELECT proowner FROM pg_proc WHERE proname = 'shardfdw_notes_' || md5('given_00')) x(o)};

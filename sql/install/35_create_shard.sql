@@ -13,6 +13,7 @@ BEGIN
 	IF kept IS NULL THEN
 		RETURN;
 	END IF;
+	PERFORM shardfdw_internal.check_owner_code_of_shards(parent, 'shard', default_shard);
 	-- core looks into local tables only
 	EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))', default_shard, kept) INTO misplaced;
 	IF misplaced THEN

@@ -92,6 +92,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
 	PERFORM shardfdw_internal.check_shard_owners(relation);
+	PERFORM shardfdw_internal.check_owner_code_of_shards(relation, 'unshard');
 
 	index_commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false));
 	commands := ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
@@ -100,7 +101,7 @@ BEGIN
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
 	IF shardfdw_internal.has_copies(relation) THEN
 		PERFORM shardfdw_internal.note_left_shard(p.shard, p.node) FROM shardfdw_internal.shard_placements(relation) p WHERE p.role = 'stale';
-		SELECT array_agg(p.node), array_agg(shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)), array_agg(p.shard::text)
+		SELECT array_agg(p.node), array_agg(shardfdw_internal.drop_copy_command(p.schema_name, p.shard_name)), array_agg(p.shard::text)
 		INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale';
 	END IF;
 

@@ -113,6 +113,7 @@ UNION ALL SELECT 'fact_identity', 0, t.relreplident::text FROM t
 UNION ALL SELECT 'fact_identified', 0, CASE WHEN t.relreplident = 'f' OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 	OR t.relreplident = 'd' AND EXISTS (SELECT FROM i WHERE i.indisprimary AND i.indimmediate) THEN 't' ELSE 'f' END FROM t
 UNION ALL SELECT 'fact_oid', 0, t.oid::text FROM t
+UNION ALL SELECT 'fact_expressions', 0, CASE WHEN EXISTS (SELECT FROM i WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) OR EXISTS (SELECT FROM s) THEN 't' ELSE 'f' END FROM t
 -- who may use the schema that it comes to, and whose that is
 UNION ALL SELECT 'schema', 0, jsonb_build_array(n.nspname, pg_get_userbyid(n.nspowner), coalesce((SELECT jsonb_agg(jsonb_build_array(x.privilege_type, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END, x.is_grantable))
 	FROM aclexplode(n.nspacl) x WHERE x.grantee <> n.nspowner), '[]'))::text FROM t JOIN pg_namespace n ON n.oid = t.relnamespace
@@ -149,6 +150,8 @@ UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', (TABL
 	WHERE t.relreplident IN ('f', 'n') OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 -- while nothing but the tables of the job is in the schema
 UNION ALL SELECT 'index', 15, format('COMMENT ON INDEX %s.%I IS %L', split_part((TABLE staging), '.', 1), i.new_name, obj_description(i.indexrelid, 'pg_class')) FROM i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
+UNION ALL SELECT 'index', 16, format('CREATE STATISTICS %I.%I%s FROM %s', s.nspname, s.new_name,
+	substr(s.definition, length(s.prefix) + 1, length(s.definition) - length(s.prefix) - length(s.suffix)), (TABLE staging)) FROM s
 -- what is made when it has its name
 UNION ALL SELECT 'finish', 20, format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', t.name, k.conname, k.definition, CASE WHEN k.convalidated THEN ' NOT VALID' ELSE '' END)
 	FROM t, k WHERE k.contype = 'f'
@@ -162,8 +165,6 @@ UNION ALL SELECT 'finish', 23, concat_ws(' ', format('CREATE POLICY %I ON %s', p
 	FROM t JOIN pg_policy p ON p.polrelid = t.oid
 UNION ALL SELECT 'finish', 24, format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', t.name) FROM t WHERE t.relrowsecurity
 UNION ALL SELECT 'finish', 25, format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', t.name) FROM t WHERE t.relforcerowsecurity
-UNION ALL SELECT 'finish', 26, format('CREATE STATISTICS %I.%I%s FROM %s', s.nspname, s.new_name,
-	substr(s.definition, length(s.prefix) + 1, length(s.definition) - length(s.prefix) - length(s.suffix)), t.name) FROM t, s
 UNION ALL SELECT 'finish', 27, format('COMMENT ON COLUMN %s.%s IS %L', t.name, a.name, col_description(t.oid, a.attnum)) FROM t, a WHERE col_description(t.oid, a.attnum) IS NOT NULL
 UNION ALL SELECT 'finish', 27, format('COMMENT ON CONSTRAINT %I ON %s IS %L', coalesce((SELECT i.new_name FROM i WHERE i.conid = k.oid), k.conname), t.name, obj_description(k.oid, 'pg_constraint')) FROM t, k WHERE obj_description(k.oid, 'pg_constraint') IS NOT NULL
 UNION ALL SELECT CASE x.grantee WHEN 0 THEN 'finish' ELSE 'grant' END, 28, CASE x.grantee WHEN 0 THEN x.command ELSE jsonb_build_array(x.command, x.role)::text END
@@ -207,10 +208,11 @@ AS $$
 	-- what depends on something that may not be there is put together here
 	SELECT CASE WHEN part IN ('grant', 'owner') THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END',
 				answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name, referred)))
-		-- one that has just been made, or has been left empty by an earlier move, and may be changed by the mover
+		-- one that the extension has made for a schema of the coordinator, in which nothing is, and that was given to no other role
 		WHEN part = 'schema' THEN format('DO %L', format('DECLARE g record; BEGIN '
-				'IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') FROM pg_catalog.pg_namespace n WHERE n.nspname = %1$L '
-				'AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid) AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = n.oid)) THEN '
+				'IF EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = %1$L AND pg_catalog.pg_get_userbyid(n.nspowner) IN (current_user, %3$L) '
+				'AND pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND pg_catalog.obj_description(n.oid, ''pg_namespace'') = %4$s '
+				'AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = ''pg_catalog.pg_namespace''::pg_catalog.regclass AND d.refobjid = n.oid)) THEN '
 				'FOR g IN SELECT DISTINCT CASE WHEN x.grantee <> 0 THEN pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) ELSE ''PUBLIC'' END AS role '
 				'FROM pg_catalog.pg_namespace n CROSS JOIN pg_catalog.aclexplode(n.nspacl) x WHERE n.nspname = %1$L AND x.grantee <> n.nspowner LOOP '
 				'EXECUTE pg_catalog.format(''REVOKE ALL ON SCHEMA %%I FROM %%s CASCADE'', %1$L, g.role); END LOOP; '
@@ -219,7 +221,7 @@ AS $$
 				'EXECUTE pg_catalog.format(''GRANT %%s ON SCHEMA %%I TO %%s%%s'', g.privilege, %1$L, coalesce(pg_catalog.quote_ident(g.role), ''PUBLIC''), CASE WHEN g.grantable THEN '' WITH GRANT OPTION'' ELSE '''' END); END LOOP; '
 				'IF EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = %3$L AND r.rolname <> current_user) THEN ALTER SCHEMA %1$I OWNER TO %3$I; END IF; END IF; '
 				'EXCEPTION WHEN insufficient_privilege THEN RAISE WARNING USING MESSAGE = SQLERRM; END',
-				(parse_ident(name))[1], answer::jsonb->2, answer::jsonb->>1))
+				(parse_ident(name))[1], answer::jsonb->2, answer::jsonb->>1, substring(shardfdw_internal.schema_command('') FROM ' IS (.*)$')))
 		WHEN part = 'validate' THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L AND NOT convalidated) THEN %3$s; END IF;'
 				' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
 				name, answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name, referred), quote_ident(answer::jsonb->>1)))
@@ -272,7 +274,7 @@ BEGIN
 		array_agg(m.staging ORDER BY m.ordinality), array_agg(m.name ORDER BY m.ordinality), array_agg(m.is_first ORDER BY m.ordinality)
 	INTO relations, nodes, commands, stagings, names, first FROM shardfdw_internal.moving_questions(shards, id, pieces, at) WITH ORDINALITY m;
 	referred := names || ARRAY(SELECT format('%I.%I', n.nspname, c.relname) FROM shardfdw_internal.reference_tables() r JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace);
-	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' WHEN 'schema' THEN 'table' ELSE (q.fields)[1] END, CASE
+	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' ELSE (q.fields)[1] END, CASE
 		-- the last one: before it there may be names
 		WHEN (q.fields)[1] = 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
 		WHEN (q.fields)[1] IN ('schema', 'table', 'index', 'finish', 'grant', 'owner', 'comment', 'validate') THEN
@@ -280,7 +282,7 @@ BEGIN
 		WHEN (q.fields)[1] = 'fact_columns' THEN shardfdw_internal.checked_columns((q.fields)[3])
 		WHEN (q.fields)[1] = 'fact_oid' THEN (q.fields)[3]::oid::text
 		-- these are letters that are compared
-		WHEN (q.fields)[1] IN ('fact_binary', 'fact_persistence', 'fact_identity', 'fact_identified') THEN (q.fields)[3]
+		WHEN (q.fields)[1] IN ('fact_binary', 'fact_persistence', 'fact_identity', 'fact_identified', 'fact_expressions') THEN (q.fields)[3]
 		ELSE shardfdw_internal.raise_unknown_part((q.fields)[1], names[q.command]) END
 	FROM (SELECT r.*, bool_or((r.fields)[1] = 'problem') OVER () AS has_problem FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY r) q
 	-- where something is in the way, that alone is said; of several that become one, the first says what that is

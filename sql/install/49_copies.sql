@@ -137,14 +137,22 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_copies_commands(name, name, name[]) IS
 	'Writes the commands that make, beside a placement of a shard with copies, what notes the keys of changed rows and keeps transactions from committing as long as copies lack the changes. key: columns of the primary key. Returns the commands in one text.';
 
-CREATE FUNCTION shardfdw_internal.drop_copy_commands(schema_name name, shard_name name) RETURNS text
+CREATE FUNCTION shardfdw_internal.drop_copy_command(schema_name name, shard_name name, or_skip boolean DEFAULT false) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('DROP TABLE IF EXISTS %I.%I, %I.%I; DROP FUNCTION IF EXISTS %I.%I()', schema_name, shard_name, schema_name, n, schema_name, n)
-	FROM shardfdw_internal.notes_name(shard_name) n
+	SELECT format('DO %L', format('DECLARE shard oid := pg_catalog.to_regclass(%1$L); BEGIN IF shard IS NULL THEN RETURN; END IF; '
+		-- a name may be that of another role's table
+		'IF NOT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid JOIN pg_catalog.pg_proc f ON f.oid = t.tgfoid '
+		'WHERE c.oid = shard AND f.oid = pg_catalog.to_regprocedure(%3$L) AND c.relowner = ALL (ARRAY(SELECT f.proowner UNION ALL SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = pg_catalog.to_regclass(%2$L)))) THEN %4$s; END IF; '
+		'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %1$s; DROP TABLE IF EXISTS %2$s; DROP FUNCTION %3$s; '
+		-- the schema may have got another name meanwhile
+		'IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = shard) THEN RAISE EXCEPTION USING ERRCODE = ''serialization_failure'', MESSAGE = pg_catalog.format(''table %%s has been renamed by another session'', %1$L), HINT = ''Try again.''; END IF; END',
+		n.shard, n.notes, n.notes || '()', CASE WHEN or_skip THEN 'RETURN' ELSE format('RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', '
+			'MESSAGE = pg_catalog.format(''table %%s is not dropped because it is not a copy of a shard'', %1$L), DETAIL = ''No function of the owner of the table notes its changes.'', HINT = ''Drop or rename it on the node.''', n.shard) END))
+	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
-COMMENT ON FUNCTION shardfdw_internal.drop_copy_commands(name, name) IS
-	'Writes the commands that drop a placement of a shard with copies, if it is there, and what stands beside it. Returns them in one text.';
+COMMENT ON FUNCTION shardfdw_internal.drop_copy_command(name, name, boolean) IS
+	'Writes the command that drops a placement of a shard with copies, if it is there, and what notes its changes. or_skip: leave a table alone that is none. Returns its text; it raises insufficient_privilege for a table whose changes no function of its owner notes.';
 
 CREATE FUNCTION shardfdw_internal.copy_shard_rows(shard regclass, node name) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_shard_rows';
@@ -545,9 +553,7 @@ CREATE FUNCTION shardfdw_internal.take_left_shards(node name) RETURNS text[]
 AS $$
 	WITH taken AS (
 		DELETE FROM shardfdw_internal.left_shard l WHERE l.server = take_left_shards.node RETURNING l.*)
-	SELECT coalesce(array_agg(format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(%1$L) AND t.tgfoid OPERATOR(pg_catalog.=) pg_catalog.to_regproc(%2$L)) THEN %3$s; END IF; END',
-		format('%I.%I', t.schema_name, t.shard_name), format('%I.%I', t.schema_name, shardfdw_internal.notes_name(t.shard_name)),
-		shardfdw_internal.drop_copy_commands(t.schema_name, t.shard_name)))), '{}')
+	SELECT coalesce(array_agg(shardfdw_internal.drop_copy_command(t.schema_name, t.shard_name, true)), '{}')
 	-- what another shard of that name has on this node was made after the left one had gone
 	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_server s ON s.oid = f.ftserver
 		WHERE n.nspname = t.schema_name AND c.relname = t.shard_name
@@ -685,10 +691,11 @@ BEGIN
 	END IF;
 	FOREACH relation IN ARRAY relations
 	LOOP
-		SELECT array_agg(x.shard ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)), array_agg(shardfdw_internal.drop_copy_commands(x.schema_name, x.shard_name) ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)),
+		SELECT array_agg(x.shard ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)), array_agg(shardfdw_internal.drop_copy_command(x.schema_name, x.shard_name) ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)),
 			kept || coalesce(array_agg(x.shard) FILTER (WHERE o.node <> ALL (homes)), '{}') INTO shards, commands, kept
 		FROM shardfdw_internal.shard_placements(relation) x JOIN shardfdw_internal.shard_placements(relation) o ON o.shard = x.shard AND o.role = 'primary' WHERE x.node = name AND x.role = 'stale';
 		CONTINUE WHEN shards IS NULL;
+		PERFORM shardfdw_internal.check_shard_owners(relation, name);
 		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(shards)]), commands, 'write');
 		PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(name, ARRAY[cardinality(shards)]));
 		FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
@@ -757,6 +764,7 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('node "%s" has become the primary of shard %s meanwhile', source, one),
 				HINT = 'Try again.';
 		END IF;
+		PERFORM shardfdw_internal.check_shard_owners(relation);
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
 		FOR node IN SELECT DISTINCT n FROM unnest(p.home || p.copies || target) n
 		LOOP
@@ -772,7 +780,7 @@ BEGIN
 		END IF;
 		PERFORM shardfdw_internal.set_copies(one, array_remove(CASE WHEN p.role = 'primary' THEN p.copies[2:] ELSE p.copies END, source) || target, array_remove(p.stale, source));
 		IF p.role <> 'stale' THEN
-			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_copy_commands(p.schema_name, p.shard_name)], 'write');
+			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_copy_command(p.schema_name, p.shard_name)], 'write');
 		END IF;
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[target]);
 		PERFORM shardfdw_internal.own_notes(relation, ARRAY[target, p.home]);

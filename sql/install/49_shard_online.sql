@@ -413,6 +413,11 @@ AS $$
 	SELECT format('CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L; REVOKE ALL ON FUNCTION %1$s() FROM PUBLIC', note, format($body$
 #variable_conflict use_column
 BEGIN
+	-- a cast of the table's columns is not to be run with the rights of another role
+	IF pg_catalog.pg_get_userbyid((SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('table %%I.%%I and the function that notes its changes belong to different roles', TG_TABLE_SCHEMA, TG_TABLE_NAME),
+			HINT = 'Cancel the job: SELECT shardfdw.cancel_job(%3$s).';
+	END IF;
 	IF TG_OP = 'TRUNCATE' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('table "%%s" cannot be truncated while job %3$s %4$s it', TG_TABLE_NAME),
 			HINT = 'Wait for it (SELECT shardfdw.wait_job(%3$s)) or cancel it (SELECT shardfdw.cancel_job(%3$s)).';

@@ -99,6 +99,14 @@ BEGIN
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
 	PERFORM shardfdw_internal.check_unsharding(relation);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
+	SELECT q.node, q.fields INTO shards
+	FROM (SELECT array_agg(s.node) AS nodes, array_agg(format('SELECT %1$L, pg_get_userbyid(c.relowner), current_user FROM pg_class c WHERE c.oid = to_regclass(%1$L) AND pg_get_userbyid(c.relowner) <> current_user', s.remote_name)) AS commands
+		  FROM shardfdw_internal.shards_of(relation) s) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write') q WHERE q.fields IS NOT NULL LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('table %s on node "%s" belongs to role "%s", and not to role "%s"', shards.fields[1], shards.node, shards.fields[2], shards.fields[3]),
+			DETAIL = 'A function of the second role would note its changes.', HINT = format('Leave the mode out, or give the table on the node to role "%s".', shards.fields[3]);
+	END IF;
 	successor := shardfdw_internal.conversion_name(relation, 'new');
 	changed := shardfdw_internal.conversion_name(relation, 'changed');
 	columns := (SELECT string_agg(i.name, ', ') FROM shardfdw_internal.identity_columns(relation) i);

@@ -162,24 +162,81 @@ append_function(const ShardMove *move, StringInfo buf)
 					 move->schema);
 }
 
+/* The keys, indexes and statistics objects of the staging tables; of several that are merged, one has the commands. */
+static void
+make_indexes(const ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+	{
+		char	   *commands = shard_move_commands(&move->tables[i], "index");
+
+		if (commands && shard_move_commands(&move->tables[i], "name"))
+			shard_move_run(move, move->target, commands);
+	}
+}
+
+/*
+ * Names in a definition may mean something else on the target than on the source: checks of a table of another role what its
+ * rows would run there.  Nobody but the job changes the staging table.
+ */
+static void
+check_target(ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const ShardMoveTable *table = &move->tables[i];
+
+		if (strcmp(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".is_owner(%u)", table->parent)), "t") == 0)
+			continue;
+		if (!move->indexed && strcmp(shard_move_fact(table, "expressions"), "t") == 0)
+		{
+			make_indexes(move);
+			move->indexed = true;
+		}
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_owner_code_on_nodes(%u, 'move', %s, ARRAY[%s]::pg_catalog.name[], ARRAY[%s]::pg_catalog.name[])",
+								 table->parent, quote_literal_cstr(move->schema), quote_literal_cstr(table->remote_table), quote_literal_cstr(move->target_name)));
+	}
+}
+
+void
+shard_place_index(const ShardMove *move)
+{
+	if (!move->indexed)
+		make_indexes(move);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		if (shard_move_commands(&move->tables[i], "name"))
+			shard_move_run(move, move->target, psprintf("ANALYZE %s", move->tables[i].staging));
+	}
+	SHARD_FAULT_POINT("move_indexed");
+}
+
+static void
+next_transaction(const ShardMove *move)
+{
+	shard_move_commit();
+	shard_move_begin(move->userid);
+}
+
 void
 shard_place_prepare(ShardMove *move)
 {
 	StringInfoData source;
 	StringInfoData target;
 
-	/* what the tables need, part of the local transaction */
+	/* what the tables need; a schema gets its owner while nothing is in it */
 	for (int i = 0; i < move->ntables; i++)
-	{
-		const ShardMoveTable *table = &move->tables[i];
-		char	   *node = quote_literal_cstr(move->target_name);
-
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".make_schema_on_nodes(%s, ARRAY[%s]::pg_catalog.name[]), "
-								 SHARD_INTERNAL_SCHEMA ".make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])",
-								 quote_literal_cstr(table->remote_schema), node, table->parent, node));
-	}
-	shard_move_commit();
-	shard_move_begin(move->userid);
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".make_schema_on_nodes(%s, ARRAY[%s]::pg_catalog.name[])",
+								 quote_literal_cstr(move->tables[i].remote_schema), quote_literal_cstr(move->target_name)));
+	next_transaction(move);
+	initStringInfo(&target);
+	for (int i = 0; i < move->ntables; i++)
+		append_commands(&target, &move->tables[i], "schema");
+	shard_move_run(move, move->target, target.data);
+	for (int i = 0; i < move->ntables; i++)
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])",
+								 move->tables[i].parent, quote_literal_cstr(move->target_name)));
+	next_transaction(move);
 
 	initStringInfo(&source);
 	append_schema(move, true, SHARD_MOVE_REPLACES(move), &source);
@@ -192,25 +249,10 @@ shard_place_prepare(ShardMove *move)
 	move->on_nodes = true;
 	shard_move_run(move, move->source, source.data);
 	shard_move_run(move, move->target, target.data);
+	/* others take the place of shards on the node whose names have been checked */
+	if (!SHARD_MOVE_REPLACES(move))
+		check_target(move);
 	SHARD_FAULT_POINT("move_prepared");
-}
-
-void
-shard_place_index(const ShardMove *move)
-{
-	for (int i = 0; i < move->ntables; i++)
-	{
-		const ShardMoveTable *table = &move->tables[i];
-		char	   *commands = shard_move_commands(table, "index");
-
-		/* of several that are merged, one has the commands */
-		if (shard_move_commands(table, "name") == NULL)
-			continue;
-		if (commands)
-			shard_move_run(move, move->target, commands);
-		shard_move_run(move, move->target, psprintf("ANALYZE %s", table->staging));
-	}
-	SHARD_FAULT_POINT("move_indexed");
 }
 
 /* ---------- the switch ---------- */

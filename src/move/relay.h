@@ -18,6 +18,6 @@ extern void shard_relay_copy(ShardMove *move, const ShardMoveTable *table, Shard
  * not depend on the order.
  * Errors: ERRCODE_DATA_CORRUPTED when they differ.
  */
-extern void shard_relay_verify(const ShardMove *move, ShardConn *from, ShardConn *into);
+extern void shard_relay_verify(ShardMove *move, ShardConn *from, ShardConn *into);
 
 #endif

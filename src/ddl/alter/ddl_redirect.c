@@ -294,18 +294,22 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
  * What others do with such tables
  */
 
-/* Adds what foreign table relid stands for, on all nodes that have it.  Nodes of stale copies, which may be down, are not asked. */
+/* Adds what foreign table relid stands for, on all nodes that have it; of nodes with stale copies, which may be down, on stale_on alone. */
 static void
-add_places(ShardDdlTable *table, Oid relid)
+add_places(ShardDdlTable *table, Oid relid, const char *stale_on)
 {
 	const ForeignTable *foreign = GetForeignTable(relid);
 	Place		place = old_place(relid, foreign->options);
 	const char *copies = shard_option_table(relid, "copies");
+	const char *stale = shard_option_table(relid, "stale_copies");
 	List	   *servers = list_make1_oid(foreign->serverid);
 	ListCell   *lc;
 
 	foreach(lc, copies != NULL ? shard_option_list(copies) : NIL)
 		servers = list_append_unique_oid(servers, get_foreign_server_oid(lfirst(lc), false));
+	foreach(lc, stale != NULL ? shard_option_list(stale) : NIL)
+		if (strcmp(lfirst(lc), stale_on) == 0)
+			servers = list_append_unique_oid(servers, get_foreign_server_oid(stale_on, false));
 	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (table->nshards + list_length(servers)));
 	foreach(lc, servers)
 	{
@@ -339,7 +343,7 @@ shard_ddl_redirect_check_owned(Oid roleid)
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
 		if (form->relkind == RELKIND_FOREIGN_TABLE && form->relispartition && shard_option_is_ours(form->oid))
-			add_places(&table, form->oid);
+			add_places(&table, form->oid, "");
 	}
 	table_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -347,7 +351,7 @@ shard_ddl_redirect_check_owned(Oid roleid)
 	return true;
 }
 
-/* check_shard_owners(relation regclass) -> void */
+/* check_shard_owners(relation regclass, stale_on name) -> void */
 Datum
 shardfdw_check_shard_owners(PG_FUNCTION_ARGS)
 {
@@ -363,7 +367,7 @@ shardfdw_check_shard_owners(PG_FUNCTION_ARGS)
 			continue;
 		if (!shard_class_ownercheck(relid, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
-		add_places(&table, relid);
+		add_places(&table, relid, NameStr(*PG_GETARG_NAME(1)));
 	}
 	shard_ddl_check_owners(&table);
 	PG_RETURN_VOID();

@@ -72,6 +72,7 @@ typedef struct ShardMove
 	bool		switched;		/* the shards are on the target */
 	bool		has_nodes;		/* no other job works on source and target */
 	bool		on_nodes;		/* nodes may have something of it */
+	bool		indexed;		/* the staging tables have their indexes before their rows */
 	bool		released;		/* the old tables have no foreign keys any more */
 	ShardJobProgress progress;
 } ShardMove;
