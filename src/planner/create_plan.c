@@ -29,7 +29,6 @@
 #include "plan/plan_private.h"
 #include "planner/path/cost.h"
 #include "planner/path/early_stop.h"
-#include "planner/ctid_check.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/key_filter.h"
 #include "planner/path/late_lock.h"
@@ -40,6 +39,7 @@
 #include "planner/path/scan_output.h"
 #include "planner/path/sort_path.h"
 #include "planner/rewrite/absorb.h"
+#include "planner/system_column.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -198,7 +198,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 	pull_varattnos((Node *) local, info->rtindex, &columns);
 	named = bms_copy(columns);
 	pull_varattnos((Node *) remote, info->rtindex, &named);
-	shard_ctid_check_scan(root, info->rtindex, named);
+	shard_system_column_check_scan(root, info->rtindex, named);
 
 	/* EvalPlanQual checks the remote conditions on the coordinator, against a row it has, so it needs their columns */
 	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT)

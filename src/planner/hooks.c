@@ -45,7 +45,6 @@
 #include "parser/parsetree.h"
 #include "plan/plan_functions.h"
 #include "planner/async_subplan.h"
-#include "planner/ctid_check.h"
 #include "planner/jit.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
@@ -56,6 +55,7 @@
 #include "planner/rewrite/two_level.h"
 #include "planner/source/source_cte.h"
 #include "planner/source/source_modify.h"
+#include "planner/system_column.h"
 #include "planner/whole/statement.h"
 #include "planner/whole/statement_cache.h"
 #include "planner/window_print.h"
@@ -349,7 +349,7 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 		stmt = shard_statement_cache_plan(parse, cursor_options, params);
 	/* a statement of one shard may use ctids as it likes */
 	if (stmt == NULL)
-		shard_ctid_check(parse);
+		shard_system_column_check(parse);
 	if (stmt == NULL && shard_guc_enable_statement_push && !in_step)
 		stmt = shard_push_plan(parse, query_string, cursor_options, params);
 	if (stmt == NULL)
@@ -464,7 +464,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	bool		sharded = parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
 		find_sharded_walker((Node *) parse, NULL);
-	List	   *outer = shard_ctid_enter(sharded ? parse : NULL);
+	List	   *outer = shard_system_column_enter(sharded ? parse : NULL);
 	PlannedStmt *volatile stmt;
 
 	PG_TRY();
@@ -473,7 +473,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	}
 	PG_FINALLY();
 	{
-		shard_ctid_leave(outer);
+		shard_system_column_leave(outer);
 	}
 	PG_END_TRY();
 	return stmt;

@@ -1,5 +1,5 @@
 /*
- * ctid_check.c
+ * system_column.c
  *	  Refuses statements in which a ctid alone says which row of a sharded table is meant.
  *
  * A ctid is the place of a row in its shard, so rows of several shards have the same ctid.
@@ -16,7 +16,7 @@
  *
  * Core may put the body of a SQL function in the place of its call, which the statement as given does not show.  If
  * the plan of a shard reads a ctid which the statement does not name, it is such a function's; that is
- * refused, too, unless one shard is left (shard_ctid_check_scan).
+ * refused, too, unless one shard is left (shard_system_column_check_scan).
  *
  * Conditions that must hold are kept as a stack of frames.  The first frame of a query
  * level has its WHERE and its inner joins; each AND below adds a frame of its own.
@@ -31,7 +31,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
-#include "planner/ctid_check.h"
+#include "planner/system_column.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -508,7 +508,7 @@ find_table_walker(Node *node, CheckContext *cxt)
 }
 
 List *
-shard_ctid_enter(Query *query)
+shard_system_column_enter(Query *query)
 {
 	CheckContext cxt = {NULL, NULL, NIL};
 	List	   *outer = named;
@@ -520,13 +520,13 @@ shard_ctid_enter(Query *query)
 }
 
 void
-shard_ctid_leave(List *outer)
+shard_system_column_leave(List *outer)
 {
 	named = outer;
 }
 
 void
-shard_ctid_check(Query *query)
+shard_system_column_check(Query *query)
 {
 	CheckContext cxt = {NULL, NULL, named};
 
@@ -535,7 +535,7 @@ shard_ctid_check(Query *query)
 }
 
 void
-shard_ctid_check_scan(PlannerInfo *root, Index rtindex, Bitmapset *columns)
+shard_system_column_check_scan(PlannerInfo *root, Index rtindex, Bitmapset *columns)
 {
 	const AppendRelInfo *appinfo = root->append_rel_array ? root->append_rel_array[rtindex] : NULL;
 	Index		parent = appinfo ? appinfo->parent_relid : 0;
