@@ -15,6 +15,7 @@ INSERT INTO b SELECT i, i FROM generate_series(1, 40) i;
 INSERT INTO two SELECT i, i % 3, i FROM generate_series(1, 40) i;
 INSERT INTO one SELECT i, i FROM generate_series(1, 40) i;
 INSERT INTO plain SELECT i, i, format('(0,%s)', i)::tid FROM generate_series(1, 40) i;
+CREATE VIEW placed AS SELECT ctid::text AS c, k FROM b;
 
 -- What a statement does, without doing it: the number of rows, or the error.
 CREATE FUNCTION tried(statement text) RETURNS text LANGUAGE plpgsql AS $$
@@ -76,7 +77,38 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'DELETE FROM two WHERE a = 5 AND ctid = ''(0,1)''',
 	'MERGE INTO b USING (SELECT ctid c FROM b WHERE v < 5) s ON b.ctid = s.c WHEN MATCHED THEN DELETE',
 	'DELETE FROM b WHERE k = 5 OR (v = 4 AND ctid = ''(0,1)'')',
-	'DELETE FROM b WHERE k IN (5, 6) AND ctid > ''(0,0)'''
+	'DELETE FROM b WHERE k IN (5, 6) AND ctid > ''(0,0)''',
+	-- the other side is of several shards, or of another one
+	'DELETE FROM b WHERE k = 1 AND ctid IN (SELECT ctid FROM b WHERE v = 3)',
+	'SELECT * FROM b WHERE k = 1 AND ctid = (SELECT ctid FROM b WHERE k = 2)',
+	'SELECT min(ctid) FROM b',
+	-- functions and aggregates, of which nobody knows what they compare
+	'SELECT count(*) FROM b WHERE array_position(ARRAY(SELECT ctid FROM b WHERE k = 1), ctid) IS NOT NULL',
+	'DELETE FROM b WHERE array_position(ARRAY(SELECT ctid FROM b ORDER BY v LIMIT 5), ctid) IS NOT NULL',
+	'SELECT jsonb_object_agg(ctid::text, k) FROM b',
+	'SELECT string_agg(ctid::text, '','') FROM b',
+	'SELECT hashtid(ctid) FROM b',
+	'SELECT left(ctid::text, 2) FROM b',
+	'SELECT coalesce(ctid, ''(0,0)'') FROM b',
+	'SELECT CASE WHEN k > 1 THEN ctid END FROM b',
+	'SELECT * FROM b x JOIN (SELECT row(ctid) r FROM b) y ON y.r = row(x.ctid)',
+	'SELECT * FROM b x, LATERAL (VALUES (x.ctid)) y(c) WHERE y.c = ''(0,1)''',
+	'SELECT * FROM b x, LATERAL unnest(ARRAY[x.ctid]) c WHERE c = ''(0,1)''',
+	-- by way of views, sub-selects and WITH, as another type
+	'SELECT count(*) FROM placed WHERE c = ''(0,1)''',
+	'SELECT count(*) FROM placed a JOIN placed b USING (c)',
+	'DELETE FROM b WHERE k IN (SELECT k FROM placed WHERE c = ''(0,1)'')',
+	'SELECT DISTINCT c FROM placed',
+	'SELECT c FROM placed GROUP BY c',
+	'SELECT c FROM placed UNION SELECT c FROM placed',
+	'SELECT c FROM placed EXCEPT SELECT c FROM placed',
+	'SELECT rank() OVER (PARTITION BY c) FROM placed',
+	'SELECT * FROM placed x WHERE EXISTS (SELECT 1 FROM placed y WHERE x.c = y.c)',
+	'SELECT DISTINCT s FROM (SELECT ctid FROM b) s',
+	'SELECT * FROM (SELECT ctid c FROM b UNION ALL SELECT ctid FROM b) s WHERE c = ''(0,1)''',
+	'WITH x AS (SELECT ctid::text c FROM b) SELECT * FROM x WHERE c LIKE ''(0,%''',
+	'WITH d AS (DELETE FROM b RETURNING ctid c) SELECT * FROM d WHERE c = ''(0,1)''',
+	'WITH RECURSIVE r AS (SELECT ctid c, 1 n FROM b UNION ALL SELECT c, n + 1 FROM r WHERE n < 3) SELECT * FROM r WHERE c = ''(0,1)'''
 	]) s;
 
 -- with tableoid, or the shard key
@@ -104,7 +136,17 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT b.ctid FROM plain JOIN b USING (k) WHERE plain.ctid = ''(0,1)''',
 	'SELECT k, ctid FROM b WHERE ctid IS NOT NULL ORDER BY ctid, k LIMIT 5',
 	'SELECT count(ctid) FROM b HAVING count(ctid) > 5',
-	'SELECT min(ctid) FROM b'
+	-- the same by way of views and sub-selects
+	'SELECT c, k FROM placed WHERE c IS NOT NULL ORDER BY c',
+	'SELECT k, c, count(*) FROM placed GROUP BY k, c',
+	'SELECT * FROM placed WHERE k = 5 AND c > ''(0''',
+	'SELECT * FROM placed x JOIN placed y USING (k) WHERE x.c = y.c',
+	'SELECT * FROM placed x JOIN placed y USING (k, c)',
+	'SELECT row(tableoid, ctid), to_json(ctid), (SELECT ctid FROM b WHERE k = 1), ARRAY(SELECT ctid FROM b) FROM b',
+	'DELETE FROM b x USING (SELECT k, min(ctid) m FROM b GROUP BY k) y WHERE x.k = y.k AND x.ctid <> y.m',
+	'DELETE FROM b WHERE (tableoid, ctid) IN (SELECT tableoid, ctid FROM (SELECT tableoid, ctid, row_number() OVER (PARTITION BY v % 20 ORDER BY ctid) n FROM b) s WHERE n > 1)',
+	'WITH x AS (SELECT k, ctid c FROM b ORDER BY k LIMIT 4) DELETE FROM b USING x WHERE b.k = x.k AND b.ctid = x.c',
+	'WITH d AS (DELETE FROM b WHERE v < 5 RETURNING tableoid, ctid, k) SELECT k, ctid FROM d'
 	]) s;
 
 -- functions whose body core may put in the place of the call

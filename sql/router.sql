@@ -203,7 +203,7 @@ UPDATE {t} SET g = random() WHERE k = 11 RETURNING g BETWEEN 0 AND 1
 UPDATE {t} SET (s, g) = (SELECT 'a', 1) WHERE k = 11 RETURNING g, s
 UPDATE {t} SET g = g + 1
 UPDATE {g} SET twice = DEFAULT WHERE k = 1
-DELETE FROM {t} WHERE k = 11 AND ctid IS NULL
+DELETE FROM {t} WHERE k = 11 AND tableoid IS NULL
 $$);
 SELECT routed, statement FROM did WHERE routed IS NOT FALSE AND no >= :first_of_those_not_run ORDER BY no;
 SELECT no, statement, sharded, plain FROM did WHERE sharded IS DISTINCT FROM plain ORDER BY no;

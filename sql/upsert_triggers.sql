@@ -256,7 +256,6 @@ WHERE parent.attrelid = 'u'::regclass AND shard.attrelid = 'u_00'::regclass AND 
 INSERT INTO u (k, m) VALUES ('x', 'sad') ON CONFLICT (k, m, d) DO UPDATE SET k = 'y';
 INSERT INTO u (k, m) VALUES ('x', 'sad') ON CONFLICT (k, m, d) DO UPDATE SET v = 1 WHERE u.xmin IS NOT NULL;
 INSERT INTO u (k, m) VALUES ('x', 'sad') ON CONFLICT (k, m, d) DO UPDATE SET v = (SELECT 1 WHERE u.ctid IS NULL);
-INSERT INTO u (k, m) VALUES ('x', 'sad') ON CONFLICT (k, m, d) DO NOTHING RETURNING ctid;
 INSERT INTO u (k, m) VALUES ('x', 'sad') ON CONFLICT (k, lower(m::text), d) DO NOTHING;
 INSERT INTO u (k, m) VALUES ('x', 'sad') ON CONFLICT (k, m, d) WHERE v > 0 DO NOTHING;
 MERGE INTO u USING (VALUES ('x'), ('y')) s (k) ON u.k = s.k WHEN MATCHED THEN DELETE;

@@ -719,8 +719,10 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #endif
 #if PG_VERSION_NUM >= 180000
 #define shard_rte_group_exprs(rte) ((rte)->rtekind == RTE_GROUP ? &(rte)->groupexprs : NULL)
+#define SHARD_QTW_IGNORE_GROUPEXPRS QTW_IGNORE_GROUPEXPRS
 #else
 #define shard_rte_group_exprs(rte) ((List **) NULL)
+#define SHARD_QTW_IGNORE_GROUPEXPRS 0
 #endif
 
 /* 17 lets MERGE act on rows that the source does not have */

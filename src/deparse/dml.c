@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/heap.h"
 #include "catalog/option.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
@@ -94,9 +95,11 @@ shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all)
 	pull_varattnos((Node *) exprs, varno, &columns);
 	all |= bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, columns);
 
-	if (bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
-					  columns))
-		attnos = lappend_int(attnos, SelfItemPointerAttributeNumber);
+	for (AttrNumber attno = SelfItemPointerAttributeNumber; attno > TableOidAttributeNumber; attno--)
+	{
+		if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns))
+			attnos = lappend_int(attnos, attno);
+	}
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
@@ -183,8 +186,8 @@ append_output(StringInfo buf, const char *keyword, Oid relid, List *attnos)
 		AttrNumber	attno = lfirst_int(lc);
 
 		appendStringInfoString(buf, lc == list_head(attnos) ? keyword : ", ");
-		if (attno == SelfItemPointerAttributeNumber)
-			appendStringInfoString(buf, "ctid");
+		if (attno < 0)
+			appendStringInfoString(buf, NameStr(SystemAttributeDefinition(attno)->attname));
 		else
 			shard_dml_append_column(buf, relid, attno);
 	}

@@ -37,7 +37,7 @@ typedef struct ShardModifyPlan
 	/*
 	 * Columns that the node must return for RETURNING, for WITH CHECK OPTION, or for
 	 * AFTER ROW triggers on the coordinator (then all).  May hold
-	 * SelfItemPointerAttributeNumber for ctid.  NIL: no RETURNING clause, the
+	 * system columns.  NIL: no RETURNING clause, the
 	 * row count says whether the row was changed.
 	 */
 	List	   *returning_attnos;	/* IntList */
@@ -64,10 +64,9 @@ extern List *shard_dml_all_attnos(Relation rel);
 
 /*
  * Columns of rel (with range table index varno) that exprs (RETURNING lists,
- * check options) need; all when all is true or a whole-row Var is among them.  System
- * columns other than ctid are left out (core fills tableoid), and so are virtual
- * generated columns (core computes them where they are read).  IntList, ascending;
- * ctid first.
+ * check options) need; all when all is true or a whole-row Var is among them.  Left out
+ * are tableoid, which core fills in, and virtual generated columns, which core computes where
+ * they are read.  IntList: system columns, of them ctid first, then the others, ascending.
  */
 extern List *shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all);
 

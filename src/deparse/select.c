@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/heap.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "deparse/convert.h"
@@ -118,28 +119,29 @@ ctid_guard(const char *relation)
 
 /*
  * Where columns have other names on the node, the shard's FROM item is a sub-select
- * without ctid and tableoid.  Returns such a sub-select with them.
+ * without system columns.  Returns such a sub-select with them.
  */
 static const char *
-from_item_with_ctid(const Shard *shard)
+from_item_with_system_columns(const Shard *shard)
 {
 	if (strcmp(shard->from_item, shard->relation) == 0)
 		return NULL;
 	Assert(strncmp(shard->from_item, "(SELECT ", 8) == 0);
-	return psprintf("(SELECT ctid, tableoid, %s", shard->from_item + 8);
+	return psprintf("(SELECT ctid, tableoid, xmin, xmax, cmin, cmax, %s", shard->from_item + 8);
 }
 
 void
-shard_select_output_ctid(ShardSelect *select, bool for_modify)
+shard_select_output_system(ShardSelect *select, AttrNumber attno, bool for_modify)
 {
+	const FormData_pg_attribute *att = SystemAttributeDefinition(attno);
 	const ShardMap *map = shard_map_get(select->relid);
 	ShardSelectPlace *place = linitial(select->places);
 	Expr	   *expr;
 
 	if (map == NULL || map->nshards != 1)
-		elog(ERROR, "ctid of a table that is not a shard");
-	place->own_from = from_item_with_ctid(&map->shards[0]);
-	if (for_modify)
+		elog(ERROR, "system column of a table that is not a shard");
+	place->own_from = from_item_with_system_columns(&map->shards[0]);
+	if (for_modify && attno == SelfItemPointerAttributeNumber)
 	{
 		Param	   *param = makeNode(Param);
 
@@ -153,9 +155,9 @@ shard_select_output_ctid(ShardSelect *select, bool for_modify)
 		expr = (Expr *) param;
 	}
 	else
-		expr = (Expr *) makeVar(1, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
+		expr = (Expr *) makeVar(1, attno, att->atttypid, -1, InvalidOid, 0);
 	shard_select_add_column(select, expr);
-	add_output(select, SHARD_SELECT_CTID, 0, TIDOID, -1);
+	add_output(select, SHARD_SELECT_SYSTEM, attno, att->atttypid, -1);
 }
 
 void

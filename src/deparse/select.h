@@ -21,7 +21,7 @@ typedef enum ShardSelectKind
 {
 	SHARD_SELECT_VALUE,
 	SHARD_SELECT_TEXT,
-	SHARD_SELECT_CTID,
+	SHARD_SELECT_SYSTEM,
 	SHARD_SELECT_INT8_SUM,
 	SHARD_SELECT_NUMERIC_SUM,
 	SHARD_SELECT_INTERVAL_SUM,
@@ -33,7 +33,7 @@ typedef enum ShardSelectKind
 typedef struct ShardSelectOutput
 {
 	ShardSelectKind kind;
-	int			target;			/* 0-based attribute of the scan slot; unused for ctid */
+	int			target;			/* 0-based attribute of the scan slot; SHARD_SELECT_SYSTEM: attribute number */
 	Oid			type;
 	int32		typmod;
 } ShardSelectOutput;
@@ -111,11 +111,11 @@ extern ShardSelect *shard_select_create(Oid driver);
 extern void shard_select_output(ShardSelect *select, Expr *expr, int target);
 
 /*
- * The row's ctid, to slot->tts_tid.  for_modify: a row that lies in a child
- * table of the shard makes the query fail, as its ctid says nothing about the
- * shard's own rows.  Only for a shard by itself.
+ * System column attno of the row on its node, one of shard_system_columns.  for_modify: a row
+ * that lies in a child table of the shard makes the query fail, as its ctid says nothing about
+ * the shard's own rows.  Only for a shard by itself.
  */
-extern void shard_select_output_ctid(ShardSelect *select, bool for_modify);
+extern void shard_select_output_system(ShardSelect *select, AttrNumber attno, bool for_modify);
 
 /*
  * expr, of type, in the form in which its value travels: as it is, or as text.

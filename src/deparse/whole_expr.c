@@ -373,8 +373,9 @@ convert(Node *node, ShardWholeContext *cxt)
 				return node;
 			}
 		case T_Var:
-			if (((Var *) node)->varattno <= 0)
-				return refuse(node, cxt, "system column or whole row");
+			if (((Var *) node)->varattno == 0 || ((Var *) node)->varattno == TableOidAttributeNumber)
+				return refuse(node, cxt, "tableoid or whole row");
+			cxt->system_columns |= ((Var *) node)->varattno < 0;
 			return node;
 		case T_Const:
 			return convert_const((Const *) node, cxt);

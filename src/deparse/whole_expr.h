@@ -22,6 +22,7 @@ typedef struct ShardWholeContext
 	bool		checks_domains; /* the text has to check domains of the target's columns: nodes may not */
 	bool		checks_values;	/* such a check must be made before the statement begins */
 	bool		casts_styled;	/* some text is made in the user's styles of dates, intervals or floats */
+	bool		system_columns; /* some are named */
 	bool		compares;		/* GROUP BY and the like: equal expressions must have the same text */
 
 	/* a sub-select in an expression; converts it in place */

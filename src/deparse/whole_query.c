@@ -675,6 +675,9 @@ print_statement(Query *query, bool single, List *columns, bool keep_constants, c
 		query->returningList = list_concat(copyObject(columns), query->returningList);
 	if (state.has_reference && !is_in_cluster(&state))
 		shard_whole_refuse(&state.cxt, "reference table, of which a private server has no copy");
+	/* those of a reference table's rows are the coordinator's */
+	if (state.cxt.system_columns && (state.has_reference || columns != NIL))
+		shard_whole_refuse(&state.cxt, "system column");
 	if (list_length(state.cxt.params) > MAX_PARAMS)
 		shard_whole_refuse(&state.cxt, "more parameters than a message takes");
 	if (state.cxt.reason == NULL)

@@ -16,8 +16,8 @@ decode_kind(ShardOutputKind kind)
 			return SHARD_DECODE_BINARY;
 		case SHARD_OUTPUT_TEXT:
 			return SHARD_DECODE_TEXT;
-		case SHARD_OUTPUT_CTID:
-			return SHARD_DECODE_CTID;
+		case SHARD_OUTPUT_SYSTEM:
+			return SHARD_DECODE_SYSTEM;
 		default:
 			elog(ERROR, "unexpected output kind %d of a statement", (int) kind);
 	}

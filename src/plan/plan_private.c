@@ -78,7 +78,7 @@ shard_output_ncolumns(ShardOutputKind kind)
 	{
 		case SHARD_OUTPUT_VALUE:
 		case SHARD_OUTPUT_TEXT:
-		case SHARD_OUTPUT_CTID:
+		case SHARD_OUTPUT_SYSTEM:
 		case SHARD_OUTPUT_STATE:
 			return 1;
 		case SHARD_OUTPUT_INT8_SUM:

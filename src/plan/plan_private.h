@@ -38,7 +38,7 @@ typedef enum ShardOutputKind
 {
 	SHARD_OUTPUT_VALUE,			/* one remote column, the attribute's type */
 	SHARD_OUTPUT_TEXT,			/* one remote column cast to text on the node */
-	SHARD_OUTPUT_CTID,			/* one remote column, goes to slot->tts_tid (target unused) */
+	SHARD_OUTPUT_SYSTEM,		/* one remote column, the row's system column number target */
 	SHARD_OUTPUT_INT8_SUM,		/* two: count bigint, sum numeric -> serialized state of sum/avg(int8) */
 	SHARD_OUTPUT_NUMERIC_SUM,	/* two: count bigint, sum numeric -> serialized state of sum/avg(numeric) */
 	SHARD_OUTPUT_INTERVAL_SUM,	/* two: count bigint, sum interval -> serialized state of sum/avg(interval), 17+ */
@@ -50,7 +50,7 @@ typedef enum ShardOutputKind
 typedef struct ShardOutput
 {
 	ShardOutputKind kind;
-	int			target;			/* 0-based attribute of the scan slot */
+	int			target;			/* 0-based attribute of the scan slot; SHARD_OUTPUT_SYSTEM: attribute number */
 	Oid			type;			/* type of that attribute */
 	int32		typmod;
 } ShardOutput;

@@ -345,11 +345,12 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 	PlannedStmt *stmt = NULL;
 	bool		in_step = computes_rows_in_step(parse);
 
+	shard_system_column_check_versions(parse);
 	if (shard_guc_enable_router && !in_step)
 		stmt = shard_statement_cache_plan(parse, cursor_options, params);
 	/* a statement of one shard may use ctids as it likes */
 	if (stmt == NULL)
-		shard_system_column_check(parse);
+		shard_system_column_check_ctids(parse);
 	if (stmt == NULL && shard_guc_enable_statement_push && !in_step)
 		stmt = shard_push_plan(parse, query_string, cursor_options, params);
 	if (stmt == NULL)
@@ -464,7 +465,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	bool		sharded = parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
 		find_sharded_walker((Node *) parse, NULL);
-	List	   *outer = shard_system_column_enter(sharded ? parse : NULL);
+	ShardSystemColumns outer = shard_system_column_enter(sharded ? parse : NULL);
 	PlannedStmt *volatile stmt;
 
 	PG_TRY();

@@ -1,21 +1,28 @@
 /*
  * system_column.c
- *	  Refuses statements in which a ctid alone says which row of a sharded table is meant.
+ *	  Refuses uses of system columns that would give other results than on a plain table.
  *
- * A ctid is the place of a row in its shard, so rows of several shards have the same ctid.
- * A user who comes from a plain table takes a ctid for the name of one row.  So a
- * comparison of a ctid of a table with several shards is an error, unless it is sure
- * that only rows of one shard are compared.  That is so when, in conditions that must
- * hold as well,
+ * A ctid is the place of a row in its shard, so rows of several shards have the same ctid.  xmin, xmax, cmin and cmax
+ * ("versions") are numbers that each node counts by itself, and the coordinator counts others.  A user who comes from a
+ * plain table takes a ctid for the name of a row, and an xmin for a transaction.  So these uses are allowed, and all others
+ * are errors:
  *
- *	 tableoid of the table is equal to something, or
- *	 all columns of its shard key are equal to something
+ *	 output		a column of a result or sub-select, also cast; a sub-select's column is followed to where it is used
+ *	 IS NULL, count(), ORDER BY of a ctid
+ *	 compared	with a value, where only rows of one shard are compared; xmin and xmax with 0 anywhere
+ *				with another one of the same table, where both rows are of one shard
+ *	 grouped	GROUP BY, DISTINCT, PARTITION BY, UNION and arguments of aggregates, where groups are of one shard
  *
- * where "something" does not depend on the same row.  The same goes for what compares
- * values by itself: GROUP BY, DISTINCT, PARTITION BY, UNION and the like.
+ * system_row.c says which rows are of one shard.
+ *
+ * What a version is compared with must not come from the coordinator's transactions: no functions that are not
+ * immutable, no versions of other tables.
+ *
+ * Nodes run statements of one shard as they stand, so that all uses of a ctid are right there.  Of versions they are not,
+ * as the coordinator computes what the statement needs of its own state.
  *
  * Core may put the body of a SQL function in the place of its call, which the statement as given does not show.  If
- * the plan of a shard reads a ctid which the statement does not name, it is such a function's; that is
+ * the plan of a shard reads a system column which the statement does not name, it is such a function's; that is
  * refused, too, unless one shard is left (shard_system_column_check_scan).
  *
  * Conditions that must hold are kept as a stack of frames.  The first frame of a query
@@ -24,302 +31,167 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "access/table.h"
+#include "catalog/heap.h"
 #include "catalog/pg_type.h"
-#include "catalog/shard_map.h"
 #include "compat.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "planner/system_column.h"
+#include "planner/system_row.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/partcache.h"
-#include "utils/rel.h"
-
-/* Conditions of which all must hold. */
-typedef struct Frame
-{
-	struct Frame *outer;
-	int			depth;			/* query level in which they stand: 1 is the statement's */
-	List	   *conditions;
-} Frame;
-
-typedef struct Level
-{
-	struct Level *parent;
-	const Query *query;
-	int			depth;
-} Level;
 
 typedef struct CheckContext
 {
-	Level	   *level;
-	Frame	   *frame;
-	List	   *tables;			/* OIDs of sharded tables of which the statement names a ctid */
+	ShardRowScope scope;
+	bool		versions;		/* looks for versions; else for ctids */
 } CheckContext;
 
-/* A ctid that is compared. */
-typedef struct CtidUse
-{
-	const Var  *var;
-	int			depth;			/* query level of its table */
-	Oid			relid;
-} CtidUse;
-
-/* Sharded tables of which the statement that is being planned names a ctid. */
-static List *named = NIL;
+/* Those that the statement which is being planned names. */
+static ShardSystemColumns named;
 
 static bool check_walker(Node *node, CheckContext *cxt);
 
 static void __attribute__((noreturn))
-refuse(Oid relid)
+refuse(Oid relid, AttrNumber attno)
 {
+	if (attno == SelfItemPointerAttributeNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot tell rows of sharded table \"%s\" by ctid alone", get_rel_name(relid)),
+				 errdetail("Rows of several shards have the same ctid."),
+				 errhint("Compare tableoid, too, as in (tableoid, ctid) = (...), or the shard key, or use a unique key.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot tell rows of sharded table \"%s\" by ctid alone", get_rel_name(relid)),
-			 errdetail("Rows of several shards have the same ctid."),
-			 errhint("Compare tableoid, too, as in (tableoid, ctid) = (...), or the shard key, or use a unique key.")));
+			 errmsg("cannot use system column \"%s\" of sharded table \"%s\" here",
+					NameStr(SystemAttributeDefinition(attno)->attname), get_rel_name(relid)),
+			 errdetail("Each node counts transactions and commands by itself."),
+			 errhint("Return it as it is, or compare it, together with the shard key, with what was read from the same row.")));
 }
 
-/* Is var the ctid of a table with several shards, as seen from level?  Fills *use. */
 static bool
-is_ctid(const Level *level, const Var *var, CtidUse *use)
+is_version(AttrNumber attno)
 {
-	const RangeTblEntry *rte;
-	const ShardMap *map;
-
-	if (var->varattno != SelfItemPointerAttributeNumber)
-		return false;
-	for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
-		level = level->parent;
-	if (level == NULL)
-		return false;
-	rte = rt_fetch(var->varno, level->query->rtable);
-	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh)
-		return false;
-	map = shard_map_get_levels(rte->relid, true);
-	use->var = var;
-	use->depth = level->depth;
-	use->relid = rte->relid;
-	return map != NULL && map->nshards > 1;
+	return attno < SelfItemPointerAttributeNumber && attno > TableOidAttributeNumber;
 }
 
-typedef struct FindContext
-{
-	const Level *level;
-	List	   *uses;			/* of CtidUse */
-} FindContext;
-
-/* Finds the ctids in an expression, outside of its sub-selects, of IS NULL and of count(). */
 static bool
-find_walker(Node *node, void *arg)
+is_xid(AttrNumber attno)
 {
-	FindContext *cxt = arg;
-	CtidUse		use;
-
-	if (node == NULL || IsA(node, Query) || IsA(node, NullTest) ||
-		(IsA(node, Aggref) && ((Aggref *) node)->aggtype == INT8OID))
-		return false;
-	if (IsA(node, Var) && is_ctid(cxt->level, (Var *) node, &use))
-	{
-		CtidUse    *copy = palloc(sizeof(CtidUse));
-
-		*copy = use;
-		cxt->uses = lappend(cxt->uses, copy);
-	}
-	return expression_tree_walker(node, find_walker, arg);
+	return attno == MinTransactionIdAttributeNumber || attno == MaxTransactionIdAttributeNumber;
 }
 
-/* ---------- which rows ---------- */
-
-/* Is expr, which stands at depth, column attno of the table of use? */
+/* Is column one of the system columns that are looked for? */
 static bool
-is_column(const Node *expr, int depth, const CtidUse *use, AttrNumber attno)
+is_looked_for(const CheckContext *cxt, const ShardRowColumn *column)
 {
-	const Var  *var = (const Var *) expr;
-
-	return IsA(expr, Var) && var->varno == use->var->varno && depth - (int) var->varlevelsup == use->depth &&
-		var->varattno == attno;
+	return cxt->versions ? is_version(column->attno) : column->attno == SelfItemPointerAttributeNumber;
 }
 
-/* Does expr, which stands at depth, depend on the table of use? */
+/* Is expr one of the columns that are looked for, as it is or cast? */
 static bool
-depends_on(Node *expr, int depth, const CtidUse *use)
+is_system_column(const CheckContext *cxt, const Node *expr, ShardRowColumn *column)
 {
-	return bms_is_member(use->var->varno, pull_varnos_of_level(NULL, expr, depth - use->depth));
-}
-
-/* Is column attno of the table equal to something that does not depend on the same row, by an operator of opfamily? */
-static bool
-is_equal_to_something(const Frame *frame, const CtidUse *use, AttrNumber attno, Oid opfamily, Oid collation)
-{
-	for (; frame != NULL && frame->depth >= use->depth; frame = frame->outer)
-	{
-		ListCell   *lc;
-
-		foreach(lc, frame->conditions)
-		{
-			const OpExpr *op = lfirst(lc);
-
-			if (!IsA(op, OpExpr) || list_length(op->args) != 2 || !op_in_opfamily(op->opno, opfamily) ||
-				!op_mergejoinable(op->opno, exprType(linitial(op->args))) ||
-				(op->inputcollid != collation && OidIsValid(op->inputcollid) &&
-				 !get_collation_isdeterministic(op->inputcollid)))
-				continue;
-			for (int side = 0; side < 2; side++)
-			{
-				Node	   *column = strip_implicit_coercions(list_nth(op->args, side));
-
-				if (is_column(column, frame->depth, use, attno) &&
-					!depends_on(list_nth(op->args, 1 - side), frame->depth, use))
-					return true;
-			}
-		}
-	}
-	return false;
-}
-
-/* The expression below casts. */
-static const Node *
-without_casts(const Node *expr)
-{
-	for (;;)
-	{
-		if (IsA(expr, RelabelType))
-			expr = (const Node *) ((const RelabelType *) expr)->arg;
-		else if (IsA(expr, CoerceViaIO))
-			expr = (const Node *) ((const CoerceViaIO *) expr)->arg;
-		else if (IsA(expr, FuncExpr) && list_length(((const FuncExpr *) expr)->args) == 1)
-			expr = linitial(((const FuncExpr *) expr)->args);
-		else
-			return expr;
-	}
-}
-
-/* Is tableoid of the table equal to something that does not depend on the same row?  It may be cast (regclass, text). */
-static bool
-is_tableoid_compared(const Frame *frame, const CtidUse *use)
-{
-	for (; frame != NULL && frame->depth >= use->depth; frame = frame->outer)
-	{
-		ListCell   *lc;
-
-		foreach(lc, frame->conditions)
-		{
-			const OpExpr *op = lfirst(lc);
-
-			if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
-				!op_mergejoinable(op->opno, exprType(linitial(op->args))))
-				continue;
-			for (int side = 0; side < 2; side++)
-			{
-				if (is_column(without_casts(list_nth(op->args, side)), frame->depth, use, TableOidAttributeNumber) &&
-					!depends_on(list_nth(op->args, 1 - side), frame->depth, use))
-					return true;
-			}
-		}
-	}
-	return false;
-}
-
-/* Is column attno among exprs, which are compared together with the ctid? */
-static bool
-is_compared_together(List *exprs, int depth, const CtidUse *use, AttrNumber attno)
-{
-	ListCell   *lc;
-
-	foreach(lc, exprs)
-	{
-		Node	   *expr = lfirst(lc);
-
-		/* a row of values */
-		if (IsA(expr, RowExpr) && is_compared_together(((RowExpr *) expr)->args, depth, use, attno))
-			return true;
-		if (is_column(expr, depth, use, attno))
-			return true;
-	}
-	return false;
-}
-
-/* Are the rows whose ctids are compared of one shard?  exprs: what else is compared with them. */
-static bool
-is_one_shard(const CheckContext *cxt, const CtidUse *use, List *exprs)
-{
-	const ShardLevelKey *below = shard_map_get_levels(use->relid, true)->part_key;
-	Relation	rel;
-	PartitionKey key;
-	bool		result = true;
-
-	if (is_compared_together(exprs, cxt->level->depth, use, TableOidAttributeNumber) ||
-		is_tableoid_compared(cxt->frame, use))
-		return true;
-	rel = table_open(use->relid, NoLock);
-	key = RelationGetPartitionKey(rel);
-	for (int i = 0; i < key->partnatts && result; i++)
-		result = key->partattrs[i] != 0 &&
-			(is_compared_together(exprs, cxt->level->depth, use, key->partattrs[i]) ||
-			 is_equal_to_something(cxt->frame, use, key->partattrs[i], key->partopfamily[i], key->partcollation[i]));
-	table_close(rel, NoLock);
-	for (int i = 0; below != NULL && i < below->natts && result; i++)
-		result = is_compared_together(exprs, cxt->level->depth, use, below->attnos[i]) ||
-			is_equal_to_something(cxt->frame, use, below->attnos[i], below->opfamilies[i], below->collations[i]);
-	return result;
+	return shard_system_row_resolve(&cxt->scope, expr, column) && is_looked_for(cxt, column);
 }
 
 /* ---------- what is compared ---------- */
 
-static bool
-is_tid(Oid type)
-{
-	return type == TIDOID || type == TIDARRAYOID;
-}
-
-/* Is expr a ctid that a sub-select has returned? */
-static bool
-is_returned_ctid(const CheckContext *cxt, const Node *expr)
-{
-	const Level *level = cxt->level;
-	const Var  *var = (const Var *) expr;
-
-	if (!is_tid(exprType(expr)))
-		return false;
-	if (IsA(expr, SubLink))
-		return true;
-	if (!IsA(expr, Var))
-		return false;
-	for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
-		level = level->parent;
-	return level != NULL && rt_fetch(var->varno, level->query->rtable)->rtekind != RTE_RELATION;
-}
-
-/* Checks values that are compared with something; exprs: these, and what else is compared at the same time. */
+/* Checks a use that is right where rows are of one shard.  by_conditions: those of the scope count. */
 static void
-check_compared(CheckContext *cxt, List *values, List *exprs)
+check_one_shard(const CheckContext *cxt, const ShardRowColumn *use, List *exprs, bool by_conditions)
 {
-	FindContext find = {cxt->level, NIL};
+	if (use->sharded && !shard_system_row_is_one_shard(&cxt->scope, use, exprs, by_conditions))
+		refuse(use->relid, use->attno);
+}
+
+/* A sub-select that is a system column has its own uses of others. */
+static void
+check_below(CheckContext *cxt, const Node *expr)
+{
+	expr = shard_system_row_without_casts(expr);
+	if (IsA(expr, SubLink))
+		(void) check_walker(((const SubLink *) expr)->subselect, cxt);
+	else if (IsA(expr, Aggref))
+		(void) check_walker(unconstify(Node *, expr), cxt);
+}
+
+/* Is it the number 0, in whatever type? */
+static bool
+is_zero(const Node *expr)
+{
+	const Const *value = (const Const *) shard_system_row_without_casts(expr);
+	Oid			output;
+	bool		varlena;
+
+	if (!IsA(value, Const) || value->constisnull)
+		return false;
+	getTypeOutputInfo(value->consttype, &output, &varlena);
+	return strcmp(OidOutputFunctionCall(output, value->constvalue), "0") == 0;
+}
+
+/* Finds a system column. */
+static bool
+find_walker(Node *node, void *arg)
+{
+	CheckContext *cxt = arg;
+	ShardRowColumn column;
+
+	if (node == NULL || IsA(node, Query))
+		return false;
+	return (is_system_column(cxt, node, &column) && column.sharded) || expression_tree_walker(node, find_walker, arg);
+}
+
+/* Checks values that are compared with each other; left, right: what else is compared with each other at the same time. */
+static void
+check_compared(CheckContext *cxt, List *values, List *left, List *right)
+{
+	List	   *uses = NIL;
+	List	   *others = NIL;
+	const ShardRowColumn *sharded = NULL;
 	ListCell   *lc;
 
-	(void) find_walker((Node *) values, &find);
-	foreach(lc, find.uses)
+	foreach(lc, values)
 	{
-		if (!is_one_shard(cxt, lfirst(lc), exprs))
-			refuse(((CtidUse *) lfirst(lc))->relid);
-	}
-	foreach(lc, find.uses == NIL ? values : NIL)
-	{
-		ListCell   *lc2;
-		bool		with_table = false;
+		ShardRowColumn *use = palloc(sizeof(ShardRowColumn));
 
-		foreach(lc2, exprs)
-			with_table |= exprType(lfirst(lc2)) == OIDOID;
-		if (!with_table && is_returned_ctid(cxt, lfirst(lc)))
-			refuse(linitial_oid(cxt->tables));
+		if (!is_system_column(cxt, lfirst(lc), use))
+		{
+			others = lappend(others, lfirst(lc));
+			continue;
+		}
+		uses = lappend(uses, use);
+		if (use->sharded)
+			sharded = use;
+		check_below(cxt, lfirst(lc));
 	}
+	(void) check_walker((Node *) others, cxt);
+	if (sharded == NULL)
+		return;
+	foreach(lc, others)
+	{
+		if (find_walker(lfirst(lc), cxt) || (cxt->versions && contain_mutable_functions(lfirst(lc))))
+			refuse(sharded->relid, sharded->attno);
+	}
+	if (list_length(uses) > 1)
+	{
+		foreach(lc, uses)
+		{
+			const ShardRowColumn *use = lfirst(lc);
+
+			if (use != sharded && !shard_system_row_is_same_shard(&cxt->scope, sharded, use, left, right))
+				refuse(sharded->relid, sharded->attno);
+		}
+	}
+	else if (!(is_xid(sharded->attno) && others != NIL && is_zero(linitial(others))))
+		check_one_shard(cxt, sharded, list_concat_copy(left, right), true);
 }
 
-/* Checks the columns of GROUP BY and its kind. */
-static void
-check_grouped(CheckContext *cxt, List *clauses, List *targets)
+/* The expressions of GROUP BY and its kind. */
+static List *
+clause_exprs(const CheckContext *cxt, List *clauses, List *targets)
 {
 	List	   *exprs = NIL;
 	ListCell   *lc;
@@ -331,29 +203,89 @@ check_grouped(CheckContext *cxt, List *clauses, List *targets)
 
 		if (IsA(expr, Var) && ((Var *) expr)->varlevelsup == 0)
 		{
-			List	  **groups = shard_rte_group_exprs(rt_fetch(((Var *) expr)->varno, cxt->level->query->rtable));
+			List	  **groups = shard_rte_group_exprs(rt_fetch(((Var *) expr)->varno, cxt->scope.level->query->rtable));
 
-			/* from 18 on, grouped expressions are columns of a range table entry of their own */
 			if (groups != NULL)
 				expr = list_nth(*groups, ((Var *) expr)->varattno - 1);
 		}
 		exprs = lappend(exprs, expr);
 	}
-	check_compared(cxt, exprs, exprs);
+	return exprs;
+}
+
+/* Checks values of which equal ones are put together, with others: exprs. */
+static void
+check_grouped(CheckContext *cxt, List *values, List *exprs, bool by_conditions)
+{
+	ListCell   *lc;
+
+	foreach(lc, values)
+	{
+		ShardRowColumn use;
+
+		if (is_system_column(cxt, lfirst(lc), &use))
+			check_one_shard(cxt, &use, exprs, by_conditions);
+		else
+			(void) check_walker(lfirst(lc), cxt);
+	}
 }
 
 static void
-check_set_operation(const CheckContext *cxt, const Node *node)
+check_aggregate(Aggref *agg, CheckContext *cxt)
+{
+	const Query *query = cxt->scope.level->query;
+	List	   *groups = clause_exprs(cxt, agg->agglevelsup == 0 ? query->groupClause : NIL, query->targetList);
+	List	   *distinct = clause_exprs(cxt, agg->aggdistinct, agg->args);
+	ListCell   *lc;
+
+	check_grouped(cxt, distinct, distinct, true);
+	foreach(lc, agg->args)
+	{
+		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		ShardRowColumn use;
+
+		if (!is_system_column(cxt, (Node *) entry->expr, &use))
+			(void) check_walker((Node *) entry->expr, cxt);
+		else if (agg->aggfnoid != F_COUNT_ANY && (!entry->resjunk || cxt->versions))
+			check_one_shard(cxt, &use, groups, true);
+	}
+	(void) check_walker((Node *) agg->aggdirectargs, cxt);
+	(void) check_walker((Node *) agg->aggfilter, cxt);
+}
+
+/* Is column number attno of a part of a UNION a system column of a sharded table? */
+static bool
+find_in_parts(CheckContext *cxt, const Node *part, AttrNumber attno, ShardRowColumn *column)
+{
+	const SetOperationStmt *setop = (const SetOperationStmt *) part;
+
+	if (IsA(part, RangeTblRef))
+	{
+		const RangeTblEntry *rte = rt_fetch(((const RangeTblRef *) part)->rtindex, cxt->scope.level->query->rtable);
+
+		return shard_system_row_resolve_output(cxt->scope.level, rte->subquery, attno, column) &&
+			is_looked_for(cxt, column) && column->sharded;
+	}
+	return find_in_parts(cxt, setop->larg, attno, column) || find_in_parts(cxt, setop->rarg, attno, column);
+}
+
+static void
+check_set_operation(CheckContext *cxt, const Node *node)
 {
 	const SetOperationStmt *setop = (const SetOperationStmt *) node;
-	ListCell   *lc;
+	int			ncompared;
+	ShardRowColumn column;
 
 	if (node == NULL || !IsA(node, SetOperationStmt))
 		return;
-	foreach(lc, setop->all && setop->op == SETOP_UNION ? NIL : setop->colTypes)
+	/* with tableoid, rows are told */
+	ncompared = list_length(setop->colTypes);
+	if ((setop->all && setop->op == SETOP_UNION) || list_member_oid(setop->colTypes, OIDOID))
+		ncompared = 0;
+	for (int i = 1; i <= ncompared; i++)
 	{
-		if (is_tid(lfirst_oid(lc)) && !list_member_oid(setop->colTypes, OIDOID))
-			refuse(linitial_oid(cxt->tables));
+		if (find_in_parts(cxt, node, i, &column))
+			refuse(column.relid, column.attno);
 	}
 	check_set_operation(cxt, setop->larg);
 	check_set_operation(cxt, setop->rarg);
@@ -361,78 +293,67 @@ check_set_operation(const CheckContext *cxt, const Node *node)
 
 /* ---------- the walk ---------- */
 
-/* The conditions that an AND consists of, or the one that there is. */
-static List *
-parts_of(Node *condition)
-{
-	if (condition == NULL)
-		return NIL;
-	if (is_andclause(condition))
-	{
-		List	   *parts = NIL;
-		ListCell   *lc;
-
-		foreach(lc, ((BoolExpr *) condition)->args)
-			parts = list_concat(parts, parts_of(lfirst(lc)));
-		return parts;
-	}
-	return list_make1(condition);
-}
-
-/* Walks a condition whose parts must all hold. */
+/* Walks a condition whose parts must all hold.  sublink: that of which it is the test, or NULL. */
 static void
-check_condition(Node *condition, CheckContext *cxt)
+check_condition(Node *condition, const SubLink *sublink, CheckContext *cxt)
 {
-	Frame		frame = {cxt->frame, cxt->level->depth, parts_of(condition)};
+	ShardRowFrame frame = {cxt->scope.frame, cxt->scope.level, sublink, shard_system_row_parts(condition)};
 
-	cxt->frame = &frame;
+	cxt->scope.frame = &frame;
 	(void) check_walker((Node *) frame.conditions, cxt);
-	cxt->frame = frame.outer;
-}
-
-/* What must hold for every row of a FROM item: the conditions of inner joins. */
-static List *
-conditions_of(Node *from)
-{
-	List	   *conditions = NIL;
-	ListCell   *lc;
-
-	if (IsA(from, FromExpr))
-	{
-		foreach(lc, ((FromExpr *) from)->fromlist)
-			conditions = list_concat(conditions, conditions_of(lfirst(lc)));
-		return list_concat(conditions, parts_of(((FromExpr *) from)->quals));
-	}
-	if (IsA(from, JoinExpr) && ((JoinExpr *) from)->jointype == JOIN_INNER)
-	{
-		conditions = list_concat(conditions_of(((JoinExpr *) from)->larg), conditions_of(((JoinExpr *) from)->rarg));
-		return list_concat(conditions, parts_of(((JoinExpr *) from)->quals));
-	}
-	return NIL;
+	cxt->scope.frame = frame.outer;
 }
 
 static void
 check_query(Query *query, CheckContext *cxt)
 {
-	Level		level = {cxt->level, query, cxt->level ? cxt->level->depth + 1 : 1};
-	Frame		frame = {cxt->frame, level.depth, query->jointree ? conditions_of((Node *) query->jointree) : NIL};
+	ShardRowLevel level = {cxt->scope.level, query, cxt->scope.level ? cxt->scope.level->depth + 1 : 1};
+	ShardRowFrame frame = {cxt->scope.frame, &level, NULL, shard_system_row_conditions((Node *) query->jointree)};
+	Node	  **merge_condition = query->commandType == CMD_MERGE ? shard_query_merge_condition(query) : NULL;
+	List	   *exprs;
 	ListCell   *lc;
 
-	cxt->level = &level;
-	cxt->frame = &frame;
-	check_grouped(cxt, query->groupClause, query->targetList);
-	check_grouped(cxt, query->distinctClause, query->targetList);
+	if (merge_condition != NULL)
+		frame.conditions = list_concat(frame.conditions, shard_system_row_parts(*merge_condition));
+	cxt->scope.level = &level;
+	cxt->scope.frame = &frame;
+	exprs = clause_exprs(cxt, query->groupClause, query->targetList);
+	check_grouped(cxt, exprs, exprs, true);
+	exprs = clause_exprs(cxt, query->distinctClause, query->targetList);
+	check_grouped(cxt, exprs, exprs, true);
+	exprs = cxt->versions ? clause_exprs(cxt, query->sortClause, query->targetList) : NIL;
+	check_grouped(cxt, exprs, exprs, true);
 	foreach(lc, query->windowClause)
-		check_grouped(cxt, lfirst_node(WindowClause, lc)->partitionClause, query->targetList);
+	{
+		const WindowClause *window = lfirst_node(WindowClause, lc);
+
+		exprs = clause_exprs(cxt, window->partitionClause, query->targetList);
+		check_grouped(cxt, exprs, exprs, true);
+		if (cxt->versions)
+			check_grouped(cxt, clause_exprs(cxt, window->orderClause, query->targetList), exprs, true);
+	}
 	check_set_operation(cxt, query->setOperations);
-	(void) query_tree_walker(query, check_walker, cxt, 0);
-	cxt->frame = frame.outer;
-	cxt->level = level.parent;
+	(void) query_tree_walker(query, check_walker, cxt, QTW_IGNORE_JOINALIASES | SHARD_QTW_IGNORE_GROUPEXPRS);
+	cxt->scope.frame = frame.outer;
+	cxt->scope.level = level.parent;
+}
+
+/* Checks a row comparison: (a, b) < (c, d). */
+static void
+check_row_compare(RowCompareExpr *expr, CheckContext *cxt)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, expr->largs, lc2, expr->rargs)
+		check_compared(cxt, list_make2(lfirst(lc), lfirst(lc2)), expr->largs, expr->rargs);
 }
 
 static bool
 check_walker(Node *node, CheckContext *cxt)
 {
+	ShardRowColumn use;
+
 	if (node == NULL)
 		return false;
 	switch (nodeTag(node))
@@ -440,97 +361,154 @@ check_walker(Node *node, CheckContext *cxt)
 		case T_Query:
 			check_query((Query *) node, cxt);
 			return false;
+		case T_Var:
+		case T_Param:
+			if (is_system_column(cxt, node, &use) && use.sharded)
+				refuse(use.relid, use.attno);
+			return false;
+		case T_TargetEntry:
+			if (!is_system_column(cxt, (Node *) ((TargetEntry *) node)->expr, &use))
+				return check_walker((Node *) ((TargetEntry *) node)->expr, cxt);
+			check_below(cxt, (Node *) ((TargetEntry *) node)->expr);
+			return false;
+		case T_NullTest:
+			if (!is_system_column(cxt, (Node *) ((NullTest *) node)->arg, &use))
+				break;
+			check_below(cxt, (Node *) ((NullTest *) node)->arg);
+			return false;
+		case T_RowExpr:
+			/* nobody looks at where the row is used, so it has to say which shard is meant */
+			check_grouped(cxt, ((RowExpr *) node)->args, ((RowExpr *) node)->args, false);
+			return false;
 		case T_OpExpr:
 		case T_DistinctExpr:
-		case T_NullIfExpr:
-			check_compared(cxt, ((OpExpr *) node)->args, ((OpExpr *) node)->args);
-			break;
+			/* of other operators nobody looks at where the result is used */
+			if (((OpExpr *) node)->opresulttype != BOOLOID)
+				break;
+			check_compared(cxt, ((OpExpr *) node)->args, NIL, NIL);
+			return false;
 		case T_ScalarArrayOpExpr:
-			check_compared(cxt, ((ScalarArrayOpExpr *) node)->args, ((ScalarArrayOpExpr *) node)->args);
-			break;
+			check_compared(cxt, ((ScalarArrayOpExpr *) node)->args, NIL, NIL);
+			return false;
 		case T_FuncExpr:
-			if (((FuncExpr *) node)->funcresulttype == BOOLOID)
-				check_compared(cxt, ((FuncExpr *) node)->args, ((FuncExpr *) node)->args);
-			break;
+			if (cxt->versions || ((FuncExpr *) node)->funcresulttype != BOOLOID)
+				break;
+			check_compared(cxt, ((FuncExpr *) node)->args, NIL, NIL);
+			return false;
 		case T_RowCompareExpr:
-			check_compared(cxt, ((RowCompareExpr *) node)->largs, ((RowCompareExpr *) node)->largs);
-			check_compared(cxt, ((RowCompareExpr *) node)->rargs, ((RowCompareExpr *) node)->rargs);
-			break;
+			check_row_compare((RowCompareExpr *) node, cxt);
+			return false;
 		case T_CaseExpr:
-			if (((CaseExpr *) node)->arg != NULL)
-				check_compared(cxt, list_make1(((CaseExpr *) node)->arg), NIL);
-			break;
+			if (((CaseExpr *) node)->arg == NULL)
+				break;
+			check_compared(cxt, list_make1(((CaseExpr *) node)->arg), NIL, NIL);
+			return check_walker((Node *) ((CaseExpr *) node)->args, cxt) ||
+				check_walker((Node *) ((CaseExpr *) node)->defresult, cxt);
 		case T_Aggref:
-			check_grouped(cxt, ((Aggref *) node)->aggdistinct, ((Aggref *) node)->args);
-			break;
+			check_aggregate((Aggref *) node, cxt);
+			return false;
 		case T_BoolExpr:
-			if (is_andclause(node))
-			{
-				check_condition(node, cxt);
-				return false;
-			}
-			break;
+			if (!is_andclause(node))
+				break;
+			check_condition(node, cxt->scope.frame->sublink, cxt);
+			return false;
 		case T_SubLink:
-			check_condition(((SubLink *) node)->testexpr, cxt);
+			check_condition(((SubLink *) node)->testexpr, (SubLink *) node, cxt);
+			if (is_system_column(cxt, node, &use) && use.sharded)
+				refuse(use.relid, use.attno);
 			return check_walker(((SubLink *) node)->subselect, cxt);
 		case T_JoinExpr:
 			(void) check_walker(((JoinExpr *) node)->larg, cxt);
 			(void) check_walker(((JoinExpr *) node)->rarg, cxt);
-			check_condition(((JoinExpr *) node)->quals, cxt);
+			check_condition(((JoinExpr *) node)->quals, NULL, cxt);
 			return false;
+		case T_OnConflictExpr:
+			{
+				const Query *outer = cxt->scope.conflict;
+
+				cxt->scope.conflict = cxt->scope.level->query;
+				(void) expression_tree_walker(node, check_walker, cxt);
+				cxt->scope.conflict = outer;
+				return false;
+			}
 		default:
 			break;
 	}
 	return expression_tree_walker(node, check_walker, cxt);
 }
 
-/* Notes the sharded tables of which the statement names a ctid. */
-static bool
-find_table_walker(Node *node, CheckContext *cxt)
+typedef struct NameContext
 {
-	CtidUse		use;
-	bool		found;
+	ShardRowLevel *level;
+	ShardSystemColumns columns;
+} NameContext;
 
+/* Notes the sharded tables of which the statement names system columns. */
+static bool
+find_table_walker(Node *node, NameContext *cxt)
+{
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
 	{
-		Level		level = {cxt->level, (Query *) node, 0};
+		ShardRowLevel level = {cxt->level, (Query *) node, 0};
 
 		cxt->level = &level;
-		found = query_tree_walker((Query *) node, find_table_walker, cxt, 0);
+		(void) query_tree_walker((Query *) node, find_table_walker, cxt, 0);
 		cxt->level = level.parent;
-		return found;
+		return false;
 	}
-	if (IsA(node, Var) && is_ctid(cxt->level, (Var *) node, &use))
-		cxt->tables = list_append_unique_oid(cxt->tables, use.relid);
+	if (IsA(node, Var) && ((Var *) node)->varattno < 0)
+	{
+		const Var  *var = (Var *) node;
+		const ShardRowLevel *level = cxt->level;
+		const ShardMap *map;
+
+		for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
+			level = level->parent;
+		map = level != NULL ? shard_system_row_map(level->query, var->varno) : NULL;
+		if (map != NULL && is_version(var->varattno))
+			cxt->columns.versions = list_append_unique_oid(cxt->columns.versions, map->relid);
+		else if (map != NULL && var->varattno == SelfItemPointerAttributeNumber && map->nshards > 1)
+			cxt->columns.ctids = list_append_unique_oid(cxt->columns.ctids, map->relid);
+		return false;
+	}
 	return expression_tree_walker(node, find_table_walker, cxt);
 }
 
-List *
+ShardSystemColumns
 shard_system_column_enter(Query *query)
 {
-	CheckContext cxt = {NULL, NULL, NIL};
-	List	   *outer = named;
+	NameContext cxt = {0};
+	ShardSystemColumns outer = named;
 
 	if (query != NULL)
 		(void) find_table_walker((Node *) query, &cxt);
-	named = cxt.tables;
+	named = cxt.columns;
 	return outer;
 }
 
 void
-shard_system_column_leave(List *outer)
+shard_system_column_leave(ShardSystemColumns outer)
 {
 	named = outer;
 }
 
 void
-shard_system_column_check(Query *query)
+shard_system_column_check_versions(Query *query)
 {
-	CheckContext cxt = {NULL, NULL, named};
+	CheckContext cxt = {.versions = true};
 
-	if (named != NIL)
+	if (named.versions != NIL)
+		check_query(query, &cxt);
+}
+
+void
+shard_system_column_check_ctids(Query *query)
+{
+	CheckContext cxt = {.versions = false};
+
+	if (named.ctids != NIL)
 		check_query(query, &cxt);
 }
 
@@ -541,15 +519,20 @@ shard_system_column_check_scan(PlannerInfo *root, Index rtindex, Bitmapset *colu
 	Index		parent = appinfo ? appinfo->parent_relid : 0;
 	const ShardMap *map;
 
-	/* rows that are changed or locked are known by their ctid in any case */
-	if (parent == 0 || root->rowMarks != NIL || bms_is_member(rtindex, root->all_result_relids) ||
-		!bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber, columns) ||
-		bms_num_members(find_base_rel(root, parent)->live_parts) == 1)
+	if (parent == 0 || bms_num_members(find_base_rel(root, parent)->live_parts) == 1)
 		return;
 	/* of a table of two levels the statement names the table at the top */
 	while (root->append_rel_array[parent] != NULL)
 		parent = root->append_rel_array[parent]->parent_relid;
 	map = shard_map_get_levels(planner_rt_fetch(parent, root)->relid, true);
-	if (map != NULL && map->nshards > 1 && !list_member_oid(named, map->relid))
-		refuse(map->relid);
+	if (map == NULL || map->nshards == 1)
+		return;
+	for (AttrNumber attno = SelfItemPointerAttributeNumber; attno > TableOidAttributeNumber; attno--)
+	{
+		/* rows that are changed or locked are known by their ctid in any case */
+		if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns) &&
+			!list_member_oid(is_version(attno) ? named.versions : named.ctids, map->relid) &&
+			(is_version(attno) || (root->rowMarks == NIL && !bms_is_member(rtindex, root->all_result_relids))))
+			refuse(map->relid, attno);
+	}
 }

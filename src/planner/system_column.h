@@ -1,6 +1,6 @@
 /*
  * system_column.h
- *	  Refuses statements in which a ctid alone says which row of a sharded table is meant.
+ *	  Refuses uses of system columns that would give other results than on a plain table.
  */
 #ifndef SHARDFDW_SYSTEM_COLUMN_H
 #define SHARDFDW_SYSTEM_COLUMN_H
@@ -9,15 +9,23 @@
 
 #include "nodes/pathnodes.h"
 
+/* OIDs of the sharded tables of which a statement names ... */
+typedef struct ShardSystemColumns
+{
+	List	   *ctids;			/* ctid; only tables with several shards */
+	List	   *versions;		/* xmin, xmax, cmin or cmax */
+} ShardSystemColumns;
+
 /*
  * To be called when a statement (NULL: one without sharded tables) begins to be planned, and when that is over, with
  * the result of the first call.
  */
-extern List *shard_system_column_enter(Query *query);
-extern void shard_system_column_leave(List *outer);
+extern ShardSystemColumns shard_system_column_enter(Query *query);
+extern void shard_system_column_leave(ShardSystemColumns outer);
 
-/* Checks the statement.  Errors: ERRCODE_FEATURE_NOT_SUPPORTED. */
-extern void shard_system_column_check(Query *query);
+/* Check the uses of ctid, and of xmin, xmax, cmin and cmax, in the statement.  Errors: ERRCODE_FEATURE_NOT_SUPPORTED. */
+extern void shard_system_column_check_ctids(Query *query);
+extern void shard_system_column_check_versions(Query *query);
 
 /* Checks the scan of a shard, entry rtindex, that reads columns, numbered as pull_varattnos() does it.  Errors: the same. */
 extern void shard_system_column_check_scan(PlannerInfo *root, Index rtindex, Bitmapset *columns);

@@ -20,8 +20,11 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "agg/state.h"
 #include "byte_order.h"
+#include "catalog/heap.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
@@ -58,7 +61,7 @@ typedef enum DecodeOp
 	OP_JSONB,					/* version byte, then text */
 	OP_RECEIVE,					/* receive function */
 	OP_INPUT,					/* input function */
-	OP_CTID,
+	OP_SYSTEM,					/* a system column */
 	OP_STATE,					/* bytea: a serialized state, to be checked */
 
 	/* several remote columns, see remote_columns() */
@@ -72,7 +75,7 @@ typedef enum DecodeOp
 typedef struct DecodeColumn
 {
 	DecodeOp	op;
-	int			target;			/* 0-based attribute of the slot */
+	int			target;			/* 0-based attribute of the slot; OP_SYSTEM: attribute number */
 	int			colno;			/* first remote column */
 	FmgrInfo	func;			/* OP_RECEIVE, OP_INPUT, OP_JSONB */
 	Oid			ioparam;
@@ -91,6 +94,12 @@ struct ShardDecoder
 	int		   *absent;			/* attributes without a column */
 	int			nabsent;
 	StringInfoData scratch;		/* copy of one field */
+
+	/* system columns of the last row that have no place in a slot */
+	bool		has_header;		/* some are sent */
+	TransactionId xmin;
+	TransactionId xmax;
+	CommandId	cid;			/* both of cmin and cmax, as in a heap tuple */
 
 	/* for the error context */
 	DecodeColumn *current;
@@ -173,8 +182,8 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 			column->op = OP_INPUT;
 			column->text_settings = shard_type_io_text_settings(type);
 			break;
-		case SHARD_DECODE_CTID:
-			column->op = OP_CTID;
+		case SHARD_DECODE_SYSTEM:
+			column->op = OP_SYSTEM;
 			break;
 		case SHARD_DECODE_INT8_SUM:
 			column->op = OP_INT8_SUM;
@@ -233,8 +242,11 @@ shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolum
 		decoder->nremote += remote_columns(column->op);
 		decoder->has_styled_text |= columns[i].kind == SHARD_DECODE_TEXT &&
 			(column->text_settings & SHARD_TEXT_STYLED) != 0;
-		if (column->op == OP_CTID)
+		if (column->op == OP_SYSTEM)
+		{
+			decoder->has_header |= column->target != SelfItemPointerAttributeNumber;
 			continue;
+		}
 		if (column->target < 0 || column->target >= desc->natts)
 			elog(ERROR, "attribute %d of a decoder is out of range", column->target);
 		present[column->target] = true;
@@ -271,8 +283,8 @@ decode_error_context(void *arg)
 	const char *name = "";
 	const char *source = "a node";
 
-	if (column && column->op == OP_CTID)
-		name = "ctid";
+	if (column && column->op == OP_SYSTEM)
+		name = NameStr(SystemAttributeDefinition(column->target)->attname);
 	else if (column)
 		name = NameStr(TupleDescAttr(decoder->desc, column->target)->attname);
 
@@ -490,12 +502,29 @@ decode_by_input(ShardDecoder *decoder, DecodeColumn *column, const char *value, 
 	return result;
 }
 
-/* A row's ctid: block number, then offset. */
 static void
-decode_ctid(const char *value, int len, ItemPointer tid)
+decode_system(ShardDecoder *decoder, AttrNumber attno, const char *value, int len, TupleTableSlot *slot)
 {
-	check_length(len, 6);
-	ItemPointerSet(tid, shard_get_uint32(value), shard_get_uint16(value + 4));
+	check_length(len, attno == SelfItemPointerAttributeNumber ? 6 : 4);
+	switch (attno)
+	{
+		case SelfItemPointerAttributeNumber:
+			/* block number, then offset */
+			ItemPointerSet(&slot->tts_tid, shard_get_uint32(value), shard_get_uint16(value + 4));
+			break;
+		case MinTransactionIdAttributeNumber:
+			decoder->xmin = shard_get_uint32(value);
+			break;
+		case MaxTransactionIdAttributeNumber:
+			decoder->xmax = shard_get_uint32(value);
+			break;
+		case MinCommandIdAttributeNumber:
+		case MaxCommandIdAttributeNumber:
+			decoder->cid = shard_get_uint32(value);
+			break;
+		default:
+			elog(ERROR, "unexpected system column %d", attno);
+	}
 }
 
 /* Count and sums to a serialized state. */
@@ -590,7 +619,7 @@ decode_field(ShardDecoder *decoder, DecodeColumn *column, const ShardRow *row,
 		case OP_STATE:
 			shard_state_check(column->format, column->ioparam, value, len);
 			return make_varlena(value, len);
-		case OP_CTID:
+		case OP_SYSTEM:
 			break;				/* not an attribute */
 	}
 	elog(ERROR, "unrecognized decoding operation: %d", (int) column->op);
@@ -627,8 +656,8 @@ shard_decode_row(ShardDecoder *decoder, const ShardRow *row,
 		int			len = row->lens[column->colno];
 
 		decoder->current = column;
-		if (column->op == OP_CTID)
-			decode_ctid(value, len, &slot->tts_tid);
+		if (column->op == OP_SYSTEM)
+			decode_system(decoder, column->target, value, len, slot);
 		else if (len < 0)
 		{
 			values[column->target] = (Datum) 0;
@@ -649,4 +678,25 @@ shard_decode_row(ShardDecoder *decoder, const ShardRow *row,
 	error_context_stack = errcallback.previous;
 	MemoryContextSwitchTo(oldcxt);
 	ExecStoreVirtualTuple(slot);
+}
+
+bool
+shard_decode_has_header(const ShardDecoder *decoder)
+{
+	return decoder->has_header;
+}
+
+/* The ctid is also set in the tuple's header, where it is kept when the row becomes a composite value (EvalPlanQual). */
+void
+shard_decode_add_header(const ShardDecoder *decoder, TupleTableSlot *slot, MemoryContext cxt)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	HeapTuple	tuple = heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
+
+	tuple->t_self = tuple->t_data->t_ctid = slot->tts_tid;
+	HeapTupleHeaderSetXmin(tuple->t_data, decoder->xmin);
+	HeapTupleHeaderSetXmax(tuple->t_data, decoder->xmax);
+	HeapTupleHeaderSetCmin(tuple->t_data, decoder->cid);
+	MemoryContextSwitchTo(oldcxt);
+	ExecStoreHeapTuple(tuple, slot, false);
 }

@@ -132,8 +132,8 @@ operator_ok(Oid opno, List *args, Oid inputcollid, Oid resulttype, Oid resultcol
 }
 
 /*
- * A column of relids that a remote query can name.  Of the system columns only
- * ctid, where the query is one over a single shard that shows it.
+ * A column of relids that a remote query can name.  System columns, but for tableoid, only
+ * where the query is one over a single shard that shows them.
  */
 static bool
 column_ok(const Var *var, const WalkContext *cxt)
@@ -145,7 +145,7 @@ column_ok(const Var *var, const WalkContext *cxt)
 		return false;
 	if (var->varattno > 0)
 		return true;
-	if (var->varattno != SelfItemPointerAttributeNumber || cxt->root == NULL ||
+	if (var->varattno == TableOidAttributeNumber || cxt->root == NULL ||
 		bms_membership(cxt->relids) != BMS_SINGLETON)
 		return false;
 	map = shard_map_get(planner_rt_fetch(var->varno, cxt->root)->relid);

@@ -276,6 +276,8 @@ next_returned(ShardDirectState *state, TupleTableSlot *slot)
 	}
 	MemoryContextReset(state->row_cxt);
 	shard_decode_row(state->decoder, &row, slot, state->row_cxt);
+	if (shard_decode_has_header(state->decoder))
+		shard_decode_add_header(state->decoder, slot, state->row_cxt);
 	return true;
 }
 

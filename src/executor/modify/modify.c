@@ -118,6 +118,8 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 	state->statement.params = palloc0(sizeof(char *) * Max(state->statement.nparams, 1));
 
 	state->statement.decoder = shard_row_statement_decoder(state->rel, plan->returning_attnos);
+	if (state->statement.decoder != NULL && shard_decode_has_header(state->statement.decoder))
+		state->statement.returned = ExecInitExtraTupleSlot(estate, RelationGetDescr(state->rel), &TTSOpsHeapTuple);
 	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw modified row",
 										   ALLOCSET_SMALL_SIZES);
 }
@@ -369,8 +371,8 @@ check_not_changed(const ShardModifyState *state)
 }
 
 /*
- * Changes one row by the state's statement.  Returns slot, with the returned
- * columns in it where there are any, or NULL when no row was changed.
+ * Changes one row by the state's statement.  Returns slot, or the one for system columns, with
+ * the returned columns in it where there are any, or NULL when no row was changed.
  */
 static TupleTableSlot *
 modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
@@ -388,6 +390,7 @@ modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
 	if (state->encoder != NULL)
 		shard_encode_params(state->encoder, slot, state->statement.params + nfixed);
 
+	slot = shard_row_statement_slot(&state->statement, slot);
 	nrows = shard_row_statement_run(&state->statement, estate, slot);
 	if (nrows == 0)
 		check_not_changed(state);
@@ -403,10 +406,12 @@ upsert_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
 	shard_row_upsert_start(state->upsert);
 	for (;;)
 	{
-		if (modify_row(state, estate, slot, planSlot) != NULL)
+		TupleTableSlot *inserted = modify_row(state, estate, slot, planSlot);
+
+		if (inserted != NULL)
 		{
-			shard_row_upsert_inserted(state->upsert, slot);
-			return slot;
+			shard_row_upsert_inserted(state->upsert, inserted);
+			return inserted;
 		}
 		if (shard_row_upsert_lock(state->upsert, estate, slot))
 			return shard_row_upsert_update(state->upsert, estate, slot);

@@ -54,7 +54,9 @@ create_state(EState *estate, const ExecRowMark *mark)
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
 	RowLockState *state = palloc0(sizeof(RowLockState));
 	Relation	rel = mark->relation;
-	List	   *attnos = lcons_int(SelfItemPointerAttributeNumber, shard_dml_needed_attnos(rel, 1, NIL, true));
+	List	   *attnos = list_concat(list_make4_int(SelfItemPointerAttributeNumber, MinTransactionIdAttributeNumber,
+												 MaxTransactionIdAttributeNumber, MinCommandIdAttributeNumber),
+									 shard_dml_needed_attnos(rel, 1, NIL, true));
 
 	state->statement.serverid = shard_map_server(RelationGetRelid(rel));
 	state->statement.userid = shard_row_mark_userid(mark, estate);
@@ -95,7 +97,6 @@ shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTabl
 		ExecClearTuple(slot);
 		return;
 	}
-	shard_scan_add_header(slot, state->cxt);
 	slot->tts_tableOid = RelationGetRelid(mark->relation);
 	*updated = false;
 }

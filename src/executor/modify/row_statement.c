@@ -8,8 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/sysattr.h"
-#include "catalog/pg_type.h"
 #include "executor/modify/row_statement.h"
 #include "remote/run/command.h"
 #include "remote/run/stream.h"
@@ -32,11 +30,10 @@ shard_row_statement_decoder(Relation rel, List *attnos)
 		int			attno = lfirst_int(lc);
 		ShardDecodeColumn *col = &columns[ncolumns++];
 
-		if (attno == SelfItemPointerAttributeNumber)
+		if (attno < 0)
 		{
-			col->kind = SHARD_DECODE_CTID;
-			col->type = TIDOID;
-			col->typmod = -1;
+			col->kind = SHARD_DECODE_SYSTEM;
+			col->target = attno;
 		}
 		else
 		{
@@ -76,8 +73,11 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 	stream = shard_stream_open(CurrentMemoryContext, shard_txn_snapshot(estate->es_query_cxt), &spec);
 	while (shard_stream_next_row(stream, &row))
 	{
-		if (nrows++ == 0)
-			shard_decode_row(statement->decoder, &row, slot, CurrentMemoryContext);
+		if (nrows++ > 0)
+			continue;
+		shard_decode_row(statement->decoder, &row, slot, CurrentMemoryContext);
+		if (shard_decode_has_header(statement->decoder))
+			shard_decode_add_header(statement->decoder, slot, CurrentMemoryContext);
 	}
 	shard_stream_close(stream);
 	return nrows;

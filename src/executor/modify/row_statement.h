@@ -22,11 +22,12 @@ typedef struct ShardRowStatement
 	const char **params;		/* text */
 	bool		keeps_rows;		/* it locks or looks at rows, and changes none */
 	ShardDecoder *decoder;		/* of the rows that come back; NULL: none do */
+	TupleTableSlot *returned;	/* slot of heap tuples for rows that come back with system columns; NULL: they have none */
 } ShardRowStatement;
 
 /*
  * Decoder for columns attnos of rel, in the form of deparse/dml.h's RETURNING;
- * SelfItemPointerAttributeNumber among them is the ctid.  NIL: NULL.
+ * system columns may be among them.  NIL: NULL.
  * Memory: current context.
  */
 extern ShardDecoder *shard_row_statement_decoder(Relation rel, List *attnos);
@@ -38,5 +39,12 @@ extern ShardDecoder *shard_row_statement_decoder(Relation rel, List *attnos);
  */
 extern int64 shard_row_statement_run(const ShardRowStatement *statement, EState *estate,
 									 TupleTableSlot *slot);
+
+/* The slot for a row that comes back: slot, unless the row has system columns. */
+static inline TupleTableSlot *
+shard_row_statement_slot(const ShardRowStatement *statement, TupleTableSlot *slot)
+{
+	return statement->returned != NULL ? statement->returned : slot;
+}
 
 #endif

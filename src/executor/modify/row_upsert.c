@@ -274,8 +274,8 @@ prepare_update(ShardRowUpsert *upsert, EState *estate)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Replaces the locked row by slot's row on the node, and stores the returned columns in slot. */
-static void
+/* Replaces the locked row by slot's row on the node.  Returns slot, or the one for system columns, with the returned columns. */
+static TupleTableSlot *
 send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTableSlot *slot)
 {
 	MemoryContext oldcxt;
@@ -288,6 +288,7 @@ send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTable
 	upsert->update.params[0] = ctid_text(ctid);
 	if (upsert->columns != NULL)
 		shard_encode_params(upsert->columns, slot, upsert->update.params + 1);
+	slot = shard_row_statement_slot(&upsert->update, slot);
 	nrows = shard_row_statement_run(&upsert->update, estate, slot);
 	MemoryContextSwitchTo(oldcxt);
 	if (nrows == 0)
@@ -296,6 +297,7 @@ send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTable
 				 errmsg("tuple to be updated was already modified by an operation triggered by the current command"),
 				 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
 	note_written(upsert, slot);
+	return slot;
 }
 
 /* Does what core's ExecUpdate() does before it changes the row.  False: the row is not to be changed. */
@@ -371,7 +373,7 @@ shard_row_upsert_update(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *
 
 	if (!finish_new_row(upsert, estate, old, slot))
 		return NULL;
-	send_update(upsert, estate, &old->t_self, slot);
+	slot = send_update(upsert, estate, &old->t_self, slot);
 
 	slot->tts_tableOid = RelationGetRelid(rinfo->ri_RelationDesc);
 	ExecARUpdateTriggers(estate, rinfo, NULL, NULL, NULL, old, slot, NIL, NULL, false);

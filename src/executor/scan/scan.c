@@ -183,8 +183,8 @@ create_decoder(ForeignScanState *node, const ShardScanPlan *plan)
 			case SHARD_OUTPUT_TEXT:
 				columns[i].kind = SHARD_DECODE_TEXT;
 				break;
-			case SHARD_OUTPUT_CTID:
-				columns[i].kind = SHARD_DECODE_CTID;
+			case SHARD_OUTPUT_SYSTEM:
+				columns[i].kind = SHARD_DECODE_SYSTEM;
 				break;
 			case SHARD_OUTPUT_INT8_SUM:
 				columns[i].kind = SHARD_DECODE_INT8_SUM;

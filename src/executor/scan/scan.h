@@ -164,12 +164,6 @@ extern void shard_scan_close_streams(ForeignScanState *node);
 extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
 								 TupleTableSlot *slot, MemoryContext cxt);
 
-/*
- * Turns slot's virtual tuple into one that has system columns.  Those other than ctid and tableoid
- * have no meaning on the coordinator and read as zero.  Memory: cxt.
- */
-extern void shard_scan_add_header(TupleTableSlot *slot, MemoryContext cxt);
-
 /* Closes source i's stream and keeps its numbers. */
 extern void shard_scan_close_stream(ForeignScanState *node, int i);
 

@@ -5,7 +5,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "executor/scan/scan.h"
 #include "executor/tuptable.h"
 #include "remote/run/stream.h"
@@ -80,22 +79,6 @@ shard_scan_close_stream(ForeignScanState *node, int i)
 	shard_stream_close(stream);
 }
 
-/* The ctid is also set in the tuple's header, where it is kept when the row becomes a composite value (EvalPlanQual). */
-void
-shard_scan_add_header(TupleTableSlot *slot, MemoryContext cxt)
-{
-	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
-	HeapTuple	tuple = heap_form_tuple(slot->tts_tupleDescriptor,
-										slot->tts_values, slot->tts_isnull);
-
-	tuple->t_self = tuple->t_data->t_ctid = slot->tts_tid;
-	HeapTupleHeaderSetXmin(tuple->t_data, InvalidTransactionId);
-	HeapTupleHeaderSetXmax(tuple->t_data, InvalidTransactionId);
-	HeapTupleHeaderSetCmin(tuple->t_data, 0);
-	MemoryContextSwitchTo(oldcxt);
-	ExecStoreHeapTuple(tuple, slot, false);
-}
-
 void
 shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
 					 TupleTableSlot *slot, MemoryContext cxt)
@@ -113,7 +96,7 @@ shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
 							map->shards[source->shardno].name);
 	shard_decode_row(state->decoder, row, slot, cxt);
 	if (((ForeignScan *) node->ss.ps.plan)->fsSystemCol)
-		shard_scan_add_header(slot, cxt);
+		shard_decode_add_header(state->decoder, slot, cxt);
 }
 
 void

@@ -68,8 +68,8 @@ shard_take_candidates_init(ShardTakeState *state)
 	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * ncolumns);
 
 	columns[0].type = INT4OID;
-	columns[1].kind = SHARD_DECODE_CTID;
-	columns[1].type = TIDOID;
+	columns[1].kind = SHARD_DECODE_SYSTEM;
+	columns[1].target = SelfItemPointerAttributeNumber;
 	columns[2].type = XIDOID;
 	columns[2].target = 1;
 	columns[3].type = OIDOID;

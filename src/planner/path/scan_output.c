@@ -30,8 +30,8 @@ shard_scan_convert_outputs(List *outputs, int *noutputs)
 			case SHARD_SELECT_TEXT:
 				to->kind = SHARD_OUTPUT_TEXT;
 				break;
-			case SHARD_SELECT_CTID:
-				to->kind = SHARD_OUTPUT_CTID;
+			case SHARD_SELECT_SYSTEM:
+				to->kind = SHARD_OUTPUT_SYSTEM;
 				break;
 			case SHARD_SELECT_INT8_SUM:
 				to->kind = SHARD_OUTPUT_INT8_SUM;
@@ -82,7 +82,9 @@ shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
 	}
 	table_close(rel, NoLock);
 
-	if (bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
-					  columns))
-		shard_select_output_ctid(select, for_modify);
+	for (AttrNumber attno = SelfItemPointerAttributeNumber; attno > TableOidAttributeNumber; attno--)
+	{
+		if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns))
+			shard_select_output_system(select, attno, for_modify);
+	}
 }

@@ -13,10 +13,10 @@
 
 /*
  * Adds columns of relid (numbered as pull_varattnos() does; the whole row means
- * all) to select, each to the attribute of its own number; ctid too when it is
- * among them.  Virtual generated columns are left out and are NULL, as in a heap:
+ * all) to select, each to the attribute of its own number; system columns other than
+ * tableoid, which is the shard's, too.  Virtual generated columns are left out and are NULL, as in a heap:
  * core computes them where they are read.  for_modify: see
- * shard_select_output_ctid().
+ * shard_select_output_system().
  */
 extern void shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
 									 Bitmapset *columns, bool for_modify);

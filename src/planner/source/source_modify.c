@@ -66,9 +66,6 @@ find_refused_returning(Node *node, ShardSourceInfo *info)
 		shard_source_refuse(info, _("There is a sub-select in RETURNING."));
 	if (shard_is_returning_expr(node))
 		shard_source_refuse(info, _("There is an expression over the old or new row of a view in RETURNING."));
-	if (IsA(node, Var) && ((Var *) node)->varno == info->target &&
-		((Var *) node)->varattno < 0 && ((Var *) node)->varattno != TableOidAttributeNumber)
-		shard_source_refuse(info, _("There is a system column in RETURNING."));
 	return expression_tree_walker(node, find_refused_returning, info);
 }
 

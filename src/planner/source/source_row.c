@@ -29,9 +29,10 @@ typedef struct RowContext
 {
 	ShardSourceInfo *info;
 	Index		levelsup;
+	bool		returning;		/* it is RETURNING */
 } RowContext;
 
-/* Raises for what rows of this kind do not have: system columns of the table, and the old row in RETURNING. */
+/* Raises for what rows of this kind do not have: system columns outside of RETURNING, and the old row there. */
 static bool
 check_walker(Node *node, RowContext *context)
 {
@@ -48,7 +49,7 @@ check_walker(Node *node, RowContext *context)
 		if (var->varlevelsup != context->levelsup ||
 			(var->varno != info->target && var->varno != info->excluded))
 			return false;
-		if (var->varattno < 0 && var->varattno != TableOidAttributeNumber)
+		if (var->varattno < 0 && var->varattno != TableOidAttributeNumber && !context->returning)
 			shard_source_refuse(info, _("It names a system column of the table."));
 		if (!shard_var_is_plain(var))
 			shard_source_refuse(info, _("It names the old or the new row in RETURNING."));
@@ -136,6 +137,7 @@ shard_source_go_by_row(ShardSourceInfo *info)
 	shard_source_check_elements(info, elements);
 	if (conflict->action == ONCONFLICT_UPDATE)
 		check_update(info);
+	context.returning = true;
 	(void) check_walker((Node *) info->query->returningList, &context);
 
 	columns = shard_plan_private_pack_conflict(find_attnos(info, elements),

@@ -1,0 +1,525 @@
+/*
+ * system_row.c
+ *	  Which column of a table an expression names, by way of sub-selects, and whether its rows are of one shard.
+ *
+ * Rows are of one shard where, in conditions that must hold as well or in what is compared at the same time,
+ *
+ *	 tableoid of the table is equal to something, or
+ *	 all columns of its shard key are equal to something
+ *
+ * where "something" does not depend on the same row.  Two rows are of one shard where their tableoids or their keys are
+ * equal to each other.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "compat.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/system_row.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/* A column of a shard key; or tableoid, with an invalid opfamily. */
+typedef struct Key
+{
+	AttrNumber	attno;
+	Oid			opfamily;
+	Oid			collation;
+} Key;
+
+static const Key tableoid_key = {TableOidAttributeNumber, InvalidOid, InvalidOid};
+
+/* ---------- conditions ---------- */
+
+List *
+shard_system_row_parts(Node *condition)
+{
+	if (condition == NULL)
+		return NIL;
+	if (is_andclause(condition))
+	{
+		List	   *parts = NIL;
+		ListCell   *lc;
+
+		foreach(lc, ((BoolExpr *) condition)->args)
+			parts = list_concat(parts, shard_system_row_parts(lfirst(lc)));
+		return parts;
+	}
+	return list_make1(condition);
+}
+
+List *
+shard_system_row_conditions(Node *from)
+{
+	List	   *conditions = NIL;
+	ListCell   *lc;
+
+	if (from == NULL)
+		return NIL;
+	if (IsA(from, FromExpr))
+	{
+		foreach(lc, ((FromExpr *) from)->fromlist)
+			conditions = list_concat(conditions, shard_system_row_conditions(lfirst(lc)));
+		return list_concat(conditions, shard_system_row_parts(((FromExpr *) from)->quals));
+	}
+	if (IsA(from, JoinExpr) && ((JoinExpr *) from)->jointype == JOIN_INNER)
+	{
+		conditions = shard_system_row_conditions(((JoinExpr *) from)->larg);
+		conditions = list_concat(conditions, shard_system_row_conditions(((JoinExpr *) from)->rarg));
+		return list_concat(conditions, shard_system_row_parts(((JoinExpr *) from)->quals));
+	}
+	return NIL;
+}
+
+/* ---------- which column ---------- */
+
+const ShardMap *
+shard_system_row_map(const Query *query, Index varno)
+{
+	const RangeTblEntry *rte = rt_fetch(varno, query->rtable);
+
+	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE ||
+		(!rte->inh && varno != query->resultRelation))
+		return NULL;
+	return shard_map_get_levels(rte->relid, true);
+}
+
+/* Does a call only convert its argument? */
+static bool
+is_conversion(const FuncExpr *expr)
+{
+	return list_length(expr->args) == 1 &&
+		(expr->funcformat != COERCE_EXPLICIT_CALL || expr->funcid == F_TO_JSON || expr->funcid == F_TO_JSONB ||
+		 expr->funcid == F_ROW_TO_JSON_RECORD);
+}
+
+const Node *
+shard_system_row_without_casts(const Node *expr)
+{
+	for (;;)
+	{
+		if (IsA(expr, RelabelType))
+			expr = (const Node *) ((const RelabelType *) expr)->arg;
+		else if (IsA(expr, CoerceViaIO))
+			expr = (const Node *) ((const CoerceViaIO *) expr)->arg;
+		else if (IsA(expr, ArrayCoerceExpr))
+			expr = (const Node *) ((const ArrayCoerceExpr *) expr)->arg;
+		else if (IsA(expr, FuncExpr) && is_conversion((const FuncExpr *) expr))
+			expr = linitial(((const FuncExpr *) expr)->args);
+		else
+			return expr;
+	}
+}
+
+static bool resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column);
+
+static ShardRowLevel *
+make_level(ShardRowLevel *parent, const Query *query)
+{
+	ShardRowLevel *level = palloc(sizeof(ShardRowLevel));
+
+	*level = (ShardRowLevel) {parent, query, parent->depth + 1};
+	return level;
+}
+
+/* Column attno of the result of query, a sub-select in or below parent.  attno 0: the first system column that there is. */
+static bool
+resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool casts, ShardRowColumn *column)
+{
+	ShardRowLevel *level = make_level(parent, query);
+	List	   *outputs = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
+	ShardRowColumn *inner;
+	ListCell   *lc;
+
+	check_stack_depth();
+	if (query->setOperations != NULL)
+	{
+		foreach(lc, query->rtable)
+		{
+			const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+			if (rte->rtekind == RTE_SUBQUERY && resolve_output(level, rte->subquery, attno, casts, column) && column->attno < 0)
+			{
+				column->mixed = true;
+				return true;
+			}
+		}
+		return false;
+	}
+	inner = palloc0(sizeof(ShardRowColumn));
+	foreach(lc, outputs)
+	{
+		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (entry->resjunk || (attno != 0 && entry->resno != attno) ||
+			!resolve(level, NULL, (Node *) entry->expr, casts, inner) ||
+			(attno == 0 && (inner->attno >= 0 || inner->attno == TableOidAttributeNumber)))
+			continue;
+		*column = *inner;
+		column->inner = inner;
+		column->inner_frame = palloc0(sizeof(ShardRowFrame));
+		column->inner_frame->level = level;
+		column->inner_frame->conditions = shard_system_row_conditions((Node *) query->jointree);
+		return true;
+	}
+	return false;
+}
+
+/* The query of a CTE that stands in level or above, with the level that it is in. */
+static const Query *
+find_cte(const RangeTblEntry *rte, ShardRowLevel **level)
+{
+	ListCell   *lc;
+
+	for (Index up = rte->ctelevelsup; up > 0 && *level != NULL; up--)
+		*level = (*level)->parent;
+	foreach(lc, *level != NULL && !rte->self_reference ? (*level)->query->cteList : NIL)
+	{
+		const CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+		if (strcmp(cte->ctename, rte->ctename) == 0)
+			return castNode(Query, cte->ctequery);
+	}
+	return NULL;
+}
+
+static bool
+resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *column)
+{
+	RangeTblEntry *rte;
+	List	  **group_exprs;
+	const Query *query = NULL;
+	ShardRowLevel *parent;
+
+	for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
+		level = level->parent;
+	if (level == NULL)
+		return false;
+	rte = rt_fetch(var->varno, level->query->rtable);
+	/* from 18 on, grouped expressions are columns of a range table entry of their own */
+	group_exprs = shard_rte_group_exprs(rte);
+	if (group_exprs != NULL || rte->rtekind == RTE_JOIN)
+	{
+		List	   *exprs = group_exprs != NULL ? *group_exprs : rte->joinaliasvars;
+
+		return var->varattno > 0 && resolve(level, NULL, list_nth(exprs, var->varattno - 1), casts, column);
+	}
+	parent = level;
+	if (rte->rtekind == RTE_SUBQUERY)
+		query = rte->subquery;
+	else if (rte->rtekind == RTE_CTE)
+		query = find_cte(rte, &parent);
+	if (query != NULL)
+	{
+		if (!resolve_output(parent, query, var->varattno, casts, column))
+			return false;
+	}
+	else if (rte->rtekind != RTE_RELATION)
+		return false;
+	else
+	{
+		const ShardMap *map = shard_system_row_map(level->query, var->varno);
+
+		column->relid = rte->relid;
+		column->attno = var->varattno;
+		column->table_query = level->query;
+		column->table_varno = var->varno;
+		column->sharded = map != NULL;
+		column->one_shard = map != NULL && map->nshards == 1;
+		column->inner = NULL;
+	}
+	column->level = level;
+	column->varno = var->varno;
+	return true;
+}
+
+/*
+ * The column that expr, in level, names.  sublink: that of which expr is the test, or NULL.  casts: the column may be cast,
+ * or be aggregated by min() and the like.  *column: zeroes.
+ */
+static bool
+resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column)
+{
+	AttrNumber	attno = 1;
+
+	if (expr == NULL)
+		return false;
+	expr = casts ? shard_system_row_without_casts(expr) : strip_implicit_coercions(unconstify(Node *, expr));
+	switch (nodeTag(expr))
+	{
+		case T_Var:
+			return resolve_var(level, (const Var *) expr, casts, column);
+		case T_Aggref:
+			{
+				const Aggref *agg = (const Aggref *) expr;
+
+				return casts && agg->agglevelsup == 0 && agg->args != NIL && agg->aggfnoid != F_COUNT_ANY &&
+					resolve(level, NULL, (Node *) linitial_node(TargetEntry, agg->args)->expr, casts, column);
+			}
+		case T_Param:
+			if (((const Param *) expr)->paramkind != PARAM_SUBLINK || sublink == NULL)
+				return false;
+			attno = ((const Param *) expr)->paramid;
+			break;
+		case T_SubLink:
+			sublink = (const SubLink *) expr;
+			if (sublink->subLinkType != EXPR_SUBLINK && sublink->subLinkType != ARRAY_SUBLINK)
+				return false;
+			break;
+		default:
+			return false;
+	}
+	if (!resolve_output(level, castNode(Query, sublink->subselect), attno, casts, column))
+		return false;
+	column->level = level;
+	column->varno = 0;
+	column->sublink = sublink;
+	return true;
+}
+
+/* ---------- which rows ---------- */
+
+/* Does expr, in level, name column attno of the row of which use is a column? */
+static bool
+names_column(ShardRowLevel *level, const SubLink *sublink, const Node *expr, const ShardRowColumn *use, AttrNumber attno)
+{
+	ShardRowColumn column = {0};
+
+	return resolve(level, sublink, expr, attno < 0, &column) && column.attno == attno && !column.mixed && !use->mixed &&
+		column.table_query == use->table_query && column.table_varno == use->table_varno &&
+		column.level->query == use->level->query && column.varno == use->varno && column.sublink == use->sublink;
+}
+
+typedef struct DependContext
+{
+	ShardRowLevel *level;
+	Index		levelsup;
+	Index		varno;
+} DependContext;
+
+/* Finds a column of entry varno, and of joins, which may have columns of it. */
+static bool
+depends_walker(Node *node, DependContext *cxt)
+{
+	bool		result;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return ((Var *) node)->varlevelsup == cxt->levelsup &&
+			(((Var *) node)->varno == cxt->varno ||
+			 rt_fetch(((Var *) node)->varno, cxt->level->query->rtable)->rtekind == RTE_JOIN);
+	if (IsA(node, Query))
+	{
+		cxt->levelsup++;
+		result = query_tree_walker((Query *) node, depends_walker, cxt, 0);
+		cxt->levelsup--;
+		return result;
+	}
+	return expression_tree_walker(node, depends_walker, cxt);
+}
+
+/* Does expr, of frame, depend on the row of which use is a column? */
+static bool
+depends_on(const ShardRowFrame *frame, Node *expr, const ShardRowColumn *use)
+{
+	DependContext cxt = {use->level, frame->level->depth - use->level->depth, use->varno};
+
+	return use->varno > 0 && depends_walker(expr, &cxt);
+}
+
+/* Is op the equality of key? */
+static bool
+is_equality(const OpExpr *op, const Key *key)
+{
+	if (!IsA(op, OpExpr) || list_length(op->args) != 2 || !op_mergejoinable(op->opno, exprType(linitial(op->args))))
+		return false;
+	return !OidIsValid(key->opfamily) ||
+		(op_in_opfamily(op->opno, key->opfamily) &&
+		 (op->inputcollid == key->collation || !OidIsValid(op->inputcollid) || get_collation_isdeterministic(op->inputcollid)));
+}
+
+/*
+ * Must key's column in the row of use be equal to that in the row of other, or (NULL) to something that does not depend on
+ * the row, which becomes *value?
+ */
+static bool
+find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key, const ShardRowColumn *other, Node **value)
+{
+	for (; frame != NULL && frame->level->depth >= use->level->depth; frame = frame->outer)
+	{
+		ListCell   *lc;
+
+		foreach(lc, frame->conditions)
+		{
+			const OpExpr *op = lfirst(lc);
+
+			if (!is_equality(op, key))
+				continue;
+			for (int side = 0; side < 2; side++)
+			{
+				Node	   *its = list_nth(op->args, 1 - side);
+
+				if (!names_column(frame->level, frame->sublink, list_nth(op->args, side), use, key->attno))
+					continue;
+				if (other != NULL ? names_column(frame->level, frame->sublink, its, other, key->attno) :
+					!depends_on(frame, its, use))
+				{
+					if (other == NULL)
+						*value = its;
+					return true;
+				}
+			}
+		}
+	}
+	return other == NULL && use->inner != NULL && find_equal(use->inner_frame, use->inner, key, NULL, value);
+}
+
+/* Is key's column of the row of use among exprs, which are compared together with it? */
+static bool
+is_compared_together(const ShardRowScope *scope, List *exprs, const ShardRowColumn *use, AttrNumber attno)
+{
+	ListCell   *lc;
+
+	foreach(lc, exprs)
+	{
+		Node	   *expr = lfirst(lc);
+
+		/* a row of values */
+		if (IsA(expr, RowExpr) && is_compared_together(scope, ((RowExpr *) expr)->args, use, attno))
+			return true;
+		if (names_column(scope->level, scope->frame->sublink, expr, use, attno))
+			return true;
+	}
+	return false;
+}
+
+/* The columns of a table's shard key, of Key; NIL where an expression is among them. */
+static List *
+keys_of(Oid relid)
+{
+	const ShardLevelKey *below = shard_map_get_levels(relid, true)->part_key;
+	Relation	rel = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	List	   *keys = NIL;
+	bool		plain = true;
+
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		Key		   *column = palloc(sizeof(Key));
+
+		*column = (Key) {key->partattrs[i], key->partopfamily[i], key->partcollation[i]};
+		plain &= column->attno != 0;
+		keys = lappend(keys, column);
+	}
+	table_close(rel, NoLock);
+	for (int i = 0; below != NULL && i < below->natts; i++)
+	{
+		Key		   *column = palloc(sizeof(Key));
+
+		*column = (Key) {below->attnos[i], below->opfamilies[i], below->collations[i]};
+		keys = lappend(keys, column);
+	}
+	return plain ? keys : NIL;
+}
+
+bool
+shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *use, List *exprs, bool by_conditions)
+{
+	const ShardRowFrame *frame = by_conditions ? scope->frame : NULL;
+	Node	   *value;
+	List	   *keys;
+	ListCell   *lc;
+
+	/* the row that a new one is in conflict with has its key */
+	if (use->one_shard || (use->level->query == scope->conflict && use->varno == scope->conflict->resultRelation))
+		return true;
+	if (is_compared_together(scope, exprs, use, TableOidAttributeNumber) ||
+		(frame != NULL && find_equal(frame, use, &tableoid_key, NULL, &value)))
+		return true;
+	keys = keys_of(use->relid);
+	foreach(lc, keys)
+	{
+		const Key  *key = lfirst(lc);
+
+		if (!is_compared_together(scope, exprs, use, key->attno) &&
+			(frame == NULL || !find_equal(frame, use, key, NULL, &value)))
+			return false;
+	}
+	return keys != NIL;
+}
+
+/* Are both values the same, whatever the row? */
+static bool
+same_value(const Node *a, const Node *b)
+{
+	a = strip_implicit_coercions(unconstify(Node *, a));
+	b = strip_implicit_coercions(unconstify(Node *, b));
+	return (IsA(a, Const) || (IsA(a, Param) && ((const Param *) a)->paramkind == PARAM_EXTERN)) && equal(a, b);
+}
+
+/* Is key's column the same in the rows of both?  left, right: what is compared with each other at the same time. */
+static bool
+is_same_key(const ShardRowScope *scope, const ShardRowColumn *a, const ShardRowColumn *b, const Key *key,
+			List *left, List *right)
+{
+	Node	   *a_value;
+	Node	   *b_value;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, left, lc2, right)
+	{
+		for (int side = 0; side < 2; side++)
+		{
+			if (names_column(scope->level, scope->frame->sublink, lfirst(side == 0 ? lc : lc2), a, key->attno) &&
+				names_column(scope->level, scope->frame->sublink, lfirst(side == 0 ? lc2 : lc), b, key->attno))
+				return true;
+		}
+	}
+	return find_equal(scope->frame, a, key, b, NULL) || find_equal(scope->frame, b, key, a, NULL) ||
+		(key->attno > 0 && find_equal(scope->frame, a, key, NULL, &a_value) &&
+		 find_equal(scope->frame, b, key, NULL, &b_value) && same_value(a_value, b_value));
+}
+
+bool
+shard_system_row_is_same_shard(const ShardRowScope *scope, const ShardRowColumn *a, const ShardRowColumn *b,
+							   List *left, List *right)
+{
+	List	   *keys;
+	ListCell   *lc;
+
+	if (a->relid != b->relid || !a->sharded || !b->sharded)
+		return false;
+	if (a->one_shard || is_same_key(scope, a, b, &tableoid_key, left, right))
+		return true;
+	keys = keys_of(a->relid);
+	foreach(lc, keys)
+	{
+		if (!is_same_key(scope, a, b, lfirst(lc), left, right))
+			return false;
+	}
+	return keys != NIL;
+}
+
+/* ---------- for others ---------- */
+
+bool
+shard_system_row_resolve(const ShardRowScope *scope, const Node *expr, ShardRowColumn *column)
+{
+	memset(column, 0, sizeof(ShardRowColumn));
+	return resolve(scope->level, scope->frame->sublink, expr, true, column);
+}
+
+bool
+shard_system_row_resolve_output(ShardRowLevel *level, const Query *query, AttrNumber attno, ShardRowColumn *column)
+{
+	memset(column, 0, sizeof(ShardRowColumn));
+	return resolve_output(level, query, attno, true, column);
+}
