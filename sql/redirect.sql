@@ -229,6 +229,35 @@ SELECT shardfdw.move_copy('rd_s.c_00', 'node2', 'node3') \g /dev/null
 SELECT shardfdw_internal.check_shard_owners('rd_s.c');
 SELECT node, result FROM shardfdw.run_on_nodes($$SELECT pg_get_userbyid(relowner), relname FROM pg_class WHERE relname IN ('c_00', 'shardfdw_notes_' || md5('c_00')) ORDER BY relname$$) WHERE node IN ('node1', 'node3');
 ALTER TABLE rd_s.c ADD COLUMN v int;
+-- copies on nodes where others have a table of that name
+SELECT ok FROM shardfdw.query_nodes('{node2,node3}', array_fill('CREATE TABLE rd_s.d_00 AS SELECT 1 AS k'::text, '{2}'), 'write');
+SET ROLE rd_own;
+CREATE TABLE rd_s.d (k int PRIMARY KEY);
+SELECT shardfdw.shard_table('rd_s.d', 'k', shards => 1, nodes => '{node1}') \g /dev/null
+SET shardfdw.enable_ddl_propagation = off;
+ALTER FOREIGN TABLE rd_s.d_00 OPTIONS (ADD copies '{node2}', ADD stale_copies '{node3}');
+RESET shardfdw.enable_ddl_propagation;
+RESET ROLE;
+SELECT shardfdw.move_copy('rd_s.d_00', 'node2', 'node4');
+SELECT shardfdw.move_copy('rd_s.d_00', 'node1', 'node4');
+SELECT shardfdw.enable_node('node3');
+-- which keeps no other table from having its copies
+CREATE TABLE rd_s.e (k int PRIMARY KEY);
+SELECT shardfdw.shard_table('rd_s.e', 'k', shards => 1, copies => 2, nodes => '{node1,node3}') \g /dev/null
+INSERT INTO rd_s.e VALUES (1);
+SET shardfdw.enable_ddl_propagation = off;
+ALTER FOREIGN TABLE rd_s.e_00 OPTIONS (DROP copies, ADD stale_copies '{node3}');
+RESET shardfdw.enable_ddl_propagation;
+INSERT INTO rd_s.e VALUES (2);
+SELECT shardfdw.enable_node('node3');
+SELECT node, role, row_count, is_equal FROM shardfdw.compare_copies('rd_s.e');
+DROP TABLE rd_s.e;
+SELECT shardfdw_internal.check_shard_owners('rd_s.d', 'node3');
+SELECT shardfdw_internal.check_shard_owners('rd_s.d', 'node1');
+SELECT node, result FROM shardfdw.run_on_nodes('SELECT k FROM rd_s.d_00') WHERE node IN ('node2', 'node3');
+SET shardfdw.enable_ddl_propagation = off;
+ALTER FOREIGN TABLE rd_s.d_00 OPTIONS (DROP copies, DROP stale_copies);
+RESET shardfdw.enable_ddl_propagation;
 -- a role without rights on the table does not use the owner's mapping
 GRANT USAGE ON SCHEMA rd_s TO rd_owner;
 SET ROLE rd_owner;

@@ -28,10 +28,10 @@ CREATE FUNCTION shardfdw_internal.read_here(relation regclass, query text) RETUR
 COMMENT ON FUNCTION shardfdw_internal.read_here(regclass, text) IS
 	'Runs a query of one row that reads a table here; for a superuser, with the rights of the owner of the table and in a security-restricted operation. Returns the row; raises as read_as_owner() does.';
 
-CREATE FUNCTION shardfdw_internal.check_shard_owners(relation regclass, stale_on name DEFAULT '') RETURNS void
-	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_shard_owners';
+CREATE FUNCTION shardfdw_internal.check_shard_owners(relation regclass, node name DEFAULT NULL) RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_check_shard_owners';
 COMMENT ON FUNCTION shardfdw_internal.check_shard_owners(regclass, name) IS
-	'Checks that the tables on nodes for which a table''s shards stand belong to the owner of the table, where a role that is no superuser has chosen them and the caller is not the owner: asks with the user mapping of the owner. stale_on: a node whose stale copies are looked at, too. Returns nothing; raises insufficient_privilege.';
+	'Checks that the tables on nodes for which a table''s shards stand belong to the owner of the table, where a role that is no superuser has chosen them and the caller is not the owner: asks with the user mapping of the owner. node: asks this one alone, also about stale copies; null: all but those of stale copies. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';

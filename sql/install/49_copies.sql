@@ -667,6 +667,9 @@ DECLARE
 	home name;
 	commands text[];
 	p record;
+	refused text;
+	refused_detail text;
+	refused_hint text;
 	n bigint := 0;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('enable_node');
@@ -695,19 +698,28 @@ BEGIN
 			kept || coalesce(array_agg(x.shard) FILTER (WHERE o.node <> ALL (homes)), '{}') INTO shards, commands, kept
 		FROM shardfdw_internal.shard_placements(relation) x JOIN shardfdw_internal.shard_placements(relation) o ON o.shard = x.shard AND o.role = 'primary' WHERE x.node = name AND x.role = 'stale';
 		CONTINUE WHEN shards IS NULL;
-		PERFORM shardfdw_internal.check_shard_owners(relation, name);
-		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(shards)]), commands, 'write');
-		PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(name, ARRAY[cardinality(shards)]));
-		FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
-			FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = ANY (shards) GROUP BY x.shard
-		LOOP
-			PERFORM shardfdw_internal.set_copies(p.shard, p.copies || name, array_remove(p.stale, name));
-			n := n + 1;
-		END LOOP;
-		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[name]);
-		-- the primaries, too: so they take part in the commit, and it is noted how far they are
-		PERFORM shardfdw_internal.own_notes(relation, homes || name);
+		-- what the owner of one table has done keeps no other table from having its copies
+		BEGIN
+			PERFORM shardfdw_internal.check_shard_owners(relation, name);
+			PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(shards)]), commands, 'write');
+			PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(name, ARRAY[cardinality(shards)]));
+			FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
+				FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = ANY (shards) GROUP BY x.shard
+			LOOP
+				PERFORM shardfdw_internal.set_copies(p.shard, p.copies || name, array_remove(p.stale, name));
+			END LOOP;
+			PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[name]);
+			-- the primaries, too: so they take part in the commit, and it is noted how far they are
+			PERFORM shardfdw_internal.own_notes(relation, homes || name);
+			n := n + cardinality(shards);
+		EXCEPTION WHEN insufficient_privilege THEN
+			GET STACKED DIAGNOSTICS refused = MESSAGE_TEXT, refused_detail = PG_EXCEPTION_DETAIL, refused_hint = PG_EXCEPTION_HINT;
+			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('copies of table %s stay stale: %s', relation, refused), DETAIL = refused_detail, HINT = refused_hint;
+		END;
 	END LOOP;
+	IF n = 0 AND refused IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = refused, DETAIL = refused_detail, HINT = refused_hint;
+	END IF;
 	IF n = 0 AND kept <> '{}' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot enable node "%s" because the primary of shard %s does not answer', name, kept[1]);
 	END IF;
@@ -716,7 +728,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.enable_node(name) IS
-	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Copies of shards that were dropped, or moved from there, while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
+	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Copies of shards that were dropped, or moved from there, while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING; so do tables that insufficient_privilege is raised for. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
 REVOKE ALL ON FUNCTION shardfdw.enable_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.move_copy(shard regclass, source name, target name) RETURNS void
@@ -764,7 +776,7 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('node "%s" has become the primary of shard %s meanwhile', source, one),
 				HINT = 'Try again.';
 		END IF;
-		PERFORM shardfdw_internal.check_shard_owners(relation);
+		PERFORM shardfdw_internal.check_shard_owners(one);
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
 		FOR node IN SELECT DISTINCT n FROM unnest(p.home || p.copies || target) n
 		LOOP

@@ -294,22 +294,28 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
  * What others do with such tables
  */
 
-/* Adds what foreign table relid stands for, on all nodes that have it; of nodes with stale copies, which may be down, on stale_on alone. */
+/*
+ * Adds what foreign table relid stands for, on the node only; NULL: on all nodes that have it, without those of stale
+ * copies, which may be down.
+ */
 static void
-add_places(ShardDdlTable *table, Oid relid, const char *stale_on)
+add_places(ShardDdlTable *table, Oid relid, const char *only)
 {
 	const ForeignTable *foreign = GetForeignTable(relid);
 	Place		place = old_place(relid, foreign->options);
 	const char *copies = shard_option_table(relid, "copies");
-	const char *stale = shard_option_table(relid, "stale_copies");
-	List	   *servers = list_make1_oid(foreign->serverid);
+	const char *stale = only != NULL ? shard_option_table(relid, "stale_copies") : NULL;
+	List	   *names = list_make1(GetForeignServer(foreign->serverid)->servername);
+	List	   *servers = NIL;
 	ListCell   *lc;
 
-	foreach(lc, copies != NULL ? shard_option_list(copies) : NIL)
-		servers = list_append_unique_oid(servers, get_foreign_server_oid(lfirst(lc), false));
-	foreach(lc, stale != NULL ? shard_option_list(stale) : NIL)
-		if (strcmp(lfirst(lc), stale_on) == 0)
-			servers = list_append_unique_oid(servers, get_foreign_server_oid(stale_on, false));
+	names = list_concat(names, copies != NULL ? shard_option_list(copies) : NIL);
+	names = list_concat(names, stale != NULL ? shard_option_list(stale) : NIL);
+	foreach(lc, names)
+	{
+		if (only == NULL || strcmp(lfirst(lc), only) == 0)
+			servers = list_append_unique_oid(servers, get_foreign_server_oid(lfirst(lc), false));
+	}
 	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (table->nshards + list_length(servers)));
 	foreach(lc, servers)
 	{
@@ -343,7 +349,7 @@ shard_ddl_redirect_check_owned(Oid roleid)
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
 		if (form->relkind == RELKIND_FOREIGN_TABLE && form->relispartition && shard_option_is_ours(form->oid))
-			add_places(&table, form->oid, "");
+			add_places(&table, form->oid, NULL);
 	}
 	table_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -351,7 +357,7 @@ shard_ddl_redirect_check_owned(Oid roleid)
 	return true;
 }
 
-/* check_shard_owners(relation regclass, stale_on name) -> void */
+/* check_shard_owners(relation regclass, node name) -> void */
 Datum
 shardfdw_check_shard_owners(PG_FUNCTION_ARGS)
 {
@@ -367,7 +373,7 @@ shardfdw_check_shard_owners(PG_FUNCTION_ARGS)
 			continue;
 		if (!shard_class_ownercheck(relid, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
-		add_places(&table, relid, NameStr(*PG_GETARG_NAME(1)));
+		add_places(&table, relid, PG_ARGISNULL(1) ? NULL : NameStr(*PG_GETARG_NAME(1)));
 	}
 	shard_ddl_check_owners(&table);
 	PG_RETURN_VOID();
