@@ -134,6 +134,8 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT xmin, xmax, cmin, cmax, * FROM b WHERE k < 20',
 	'SELECT * FROM versioned WHERE k < 20',
 	'SELECT k, xmin FROM b WHERE k < 20 AND xmin IS NOT NULL ORDER BY k',
+	'SELECT k FROM b WHERE k < 5 AND xmin IS NOT NULL AND ctid IS NOT NULL ORDER BY k',
+	'SELECT b.k FROM plain JOIN b USING (k) WHERE b.xmin IS NOT NULL',
 	'SELECT * FROM versioned WHERE k = 1 AND version = 744',
 	'SELECT * FROM one WHERE xmin = ''744''',
 	'SELECT xmin, count(*) FROM one GROUP BY xmin HAVING count(*) > 10',

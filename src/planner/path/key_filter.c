@@ -219,7 +219,8 @@ shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRelInfo *info)
 
 	if (info->sharded || info->kind != SHARD_REL_SCAN)
 		return false;
-	pull_varattnos((Node *) extract_actual_clauses(info->local_conds, false), rel->relid, &columns);
+	/* also of conditions that the node checks: for core each of these columns is one of the scan's own relation */
+	pull_varattnos((Node *) extract_actual_clauses(rel->baserestrictinfo, false), rel->relid, &columns);
 	first = bms_next_member(columns, -1);
 	return first >= 0 && first < 0 - FirstLowInvalidHeapAttributeNumber;
 }
