@@ -49,6 +49,9 @@ CALL try('pushed upsert', 'INSERT INTO {t} SELECT k, x FROM {t} WHERE x < 30 ON 
 CALL try('upsert of rows', 'INSERT INTO {t} VALUES (1, 1), (2, 2), (3, 3), (1, 6) ON CONFLICT (k, x) DO UPDATE SET v = 3');
 CALL try('upsert of rows, one of them', 'INSERT INTO {t} VALUES (1, 1), (7, 2) ON CONFLICT (k, x) DO NOTHING');
 CALL try('insert of rows', 'INSERT INTO {t} VALUES (1, -1), (2, -2), (3, -3)');
+CALL try('routed update, two rows', 'UPDATE {t} SET v = 1 WHERE k = 3 AND x < 10');
+CALL try('pushed update, two rows', 'UPDATE {t} SET v = 1 WHERE x IN (11, 12)');
+CALL try('upsert of two rows', 'INSERT INTO {t} VALUES (1, 1), (2, 2) ON CONFLICT (k, x) DO UPDATE SET v = 3');
 CALL try('update row by row', 'UPDATE {t} SET v = random() WHERE x > 10');
 SET shardfdw.enable_router = off;
 SET shardfdw.enable_statement_push = off;
@@ -58,6 +61,16 @@ SELECT way, sharded, plain FROM tried WHERE sharded <> plain ORDER BY no;
 SELECT sharded, count(*) FROM tried GROUP BY 1 ORDER BY 1;
 RESET shardfdw.enable_router;
 RESET shardfdw.enable_statement_push;
+-- nodes have changed all rows by then
+DO $$
+DECLARE
+	m int;
+BEGIN
+	UPDATE t SET v = 9 WHERE x > 10 RETURNING x INTO m;
+EXCEPTION WHEN too_many_rows THEN
+	RAISE WARNING '% (%)', SQLERRM, SQLSTATE;
+END $$;
+SELECT count(*) FROM t WHERE v = 9;
 -- the count of all rows, too
 UPDATE t SET v = 1 WHERE k = 3 RETURNING x \g /dev/null
 \echo :ROW_COUNT

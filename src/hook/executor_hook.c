@@ -11,6 +11,7 @@
 #include "executor/execdesc.h"
 #include "executor/executor.h"
 #include "executor/modify/cte_order.h"
+#include "executor/modify/row_limit.h"
 #include "executor/scan/nested_write.h"
 #include "hook/hook.h"
 #include "reference/reference_pending.h"
@@ -91,6 +92,7 @@ run_changes_first(void *arg)
 	ExecutorCall *call = arg;
 
 	shard_cte_order_run(call->desc, call->direction, run_next, call);
+	shard_row_limit_check(call->desc, call->count);
 }
 
 /* Each FETCH of a cursor comes here. */

@@ -1,0 +1,62 @@
+/*
+ * row_limit.c
+ *	  Statements that change rows for a caller who takes only some of what they return.
+ *
+ * SPI_execute() with a count stops UPDATE, DELETE or INSERT ... RETURNING behind that many rows, so that no further rows
+ * are changed.  PL/pgSQL takes two rows for INTO: it raises an error (P0003) if there is a second one.  A node that runs the
+ * statement has changed all of its rows by then.  So it is an error, of the same SQLSTATE, if there is a further row.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "executor/modify/row_limit.h"
+#include "executor/scan/fdw_executor.h"
+#include "foreign/fdwapi.h"
+#include "nodes/extensible.h"
+#include "plan/plan_private.h"
+
+/* Do nodes change all rows when they are asked for the first one? */
+static bool
+runs_on_nodes(const PlanState *planstate)
+{
+	if (IsA(planstate, CustomScanState))
+	{
+		const char *name = ((const CustomScanState *) planstate)->methods->CustomName;
+
+		return strcmp(name, SHARD_STATEMENT_NAME) == 0 || strcmp(name, SHARD_SOURCE_NAME) == 0 ||
+			strcmp(name, SHARD_TAKE_NAME) == 0;
+	}
+	if (IsA(planstate, ModifyTableState))
+	{
+		const ModifyTableState *mtstate = (const ModifyTableState *) planstate;
+
+		for (int i = 0; i < mtstate->mt_nrels; i++)
+		{
+			const ResultRelInfo *rinfo = &mtstate->resultRelInfo[i];
+
+			if (rinfo->ri_usesFdwDirectModify && rinfo->ri_FdwRoutine->IterateDirectModify == shardIterateDirectModify)
+				return true;
+		}
+	}
+	return false;
+}
+
+void
+shard_row_limit_check(QueryDesc *desc, uint64 count)
+{
+	MemoryContext oldcxt;
+	TupleTableSlot *further;
+
+	if (count == 0 || !desc->plannedstmt->hasReturning || desc->estate->es_processed < count || !runs_on_nodes(desc->planstate))
+		return;
+	oldcxt = MemoryContextSwitchTo(desc->estate->es_query_cxt);
+	further = ExecProcNode(desc->planstate);
+	MemoryContextSwitchTo(oldcxt);
+	if (!TupIsNull(further))
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_ROWS),
+				 errmsg("statement has changed more rows than its caller takes"),
+				 errdetail("The caller takes %llu rows, and the nodes have changed all rows of the statement.",
+						   (unsigned long long) count),
+				 errhint("Make sure the statement changes no more rows, by conditions or LIMIT.")));
+}
