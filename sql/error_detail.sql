@@ -155,6 +155,16 @@ SELECT * FROM fails_reading('SELECT count(1 / (v - v)) FROM joined');
 COMMIT;
 RESET ROLE;
 
+-- CONTEXT has the beginning of a long remote statement
+DO $$
+DECLARE
+	context text;
+BEGIN
+	EXECUTE 'SELECT count(*) FROM w WHERE ' || (SELECT string_agg('1 / (v - v) = ' || i, ' OR ') FROM generate_series(1, 200) i);
+EXCEPTION WHEN division_by_zero THEN
+	GET STACKED DIAGNOSTICS context = PG_EXCEPTION_CONTEXT;
+	RAISE WARNING '% ... %', substring(context FROM 'remote SQL command: .{10}'), length(substring(context FROM 'remote SQL command: ([^\n]*)'));
+END $$;
 SELECT ok FROM shardfdw.query_nodes(ARRAY['node1'], ARRAY['DROP SCHEMA ed_hand CASCADE'], 'write');
 SELECT count(*) FROM shardfdw.run_on_nodes($$DROP OWNED BY ed_clerk$$) WHERE NOT ok;
 DO $$BEGIN FOR i IN 1..4 LOOP EXECUTE format('DROP USER MAPPING FOR ed_clerk SERVER node%s', i); END LOOP; END$$;

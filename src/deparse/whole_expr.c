@@ -345,18 +345,10 @@ convert_arg(Node *node, Expr **arg, Oid type, ShardWholeContext *cxt)
 	return node;
 }
 
-/* Converts node in place: it is a copy of the caller's. */
+/* Converts node, which is no parameter, in place. */
 static Node *
-convert(Node *node, ShardWholeContext *cxt)
+convert_node(Node *node, ShardWholeContext *cxt)
 {
-	if (node == NULL || cxt->reason != NULL)
-		return node;
-	check_stack_depth();
-
-	if (!IsA(node, List) && !IsA(node, TargetEntry) && !IsA(node, Const) &&
-		shard_rule_is_value(node, false) && shard_shippable_is_param(node, cxt->conditional))
-		return convert_value(node, cxt);
-
 	switch (nodeTag(node))
 	{
 		case T_List:
@@ -468,6 +460,28 @@ convert(Node *node, ShardWholeContext *cxt)
 			/* rows, domains, XML, JSON constructors, ... */
 			return refuse(node, cxt, "kind of expression");
 	}
+}
+
+/* Converts node in place: it is a copy of the caller's. */
+static Node *
+convert(Node *node, ShardWholeContext *cxt)
+{
+	bool		no_params = cxt->no_params;
+
+	if (node == NULL || cxt->reason != NULL)
+		return node;
+	check_stack_depth();
+
+	/* the parts of a value need no look, each at all below it, if there is nothing for the coordinator in the whole */
+	if (!no_params && !IsA(node, List) && !IsA(node, TargetEntry) && !IsA(node, Const) && shard_rule_is_value(node, false))
+	{
+		if (shard_shippable_is_param(node, cxt->conditional))
+			return convert_value(node, cxt);
+		cxt->no_params = !shard_shippable_needs_coordinator(node);
+	}
+	node = convert_node(node, cxt);
+	cxt->no_params = no_params;
+	return node;
 }
 
 Node *

@@ -18,6 +18,7 @@ typedef struct ShardWholeContext
 	const char *reason;			/* why the statement cannot be shipped; NULL: it can, so far */
 	bool		conditional;	/* inside a construct that may skip evaluation */
 	bool		once;			/* the expression is evaluated exactly once: volatile functions are, too */
+	bool		no_params;		/* inside an expression of which nodes evaluate all parts */
 	bool		keep_constants; /* constants have to stand in the text */
 	bool		checks_domains; /* the text has to check domains of the target's columns: nodes may not */
 	bool		checks_values;	/* such a check must be made before the statement begins */

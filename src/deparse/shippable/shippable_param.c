@@ -29,6 +29,12 @@ needs_coordinator_walker(Node *node, void *context)
 }
 
 bool
+shard_shippable_needs_coordinator(Node *expr)
+{
+	return needs_coordinator_walker(expr, NULL);
+}
+
+bool
 shard_shippable_is_param(Node *expr, bool conditional)
 {
 	/* a mutator meets parts of expressions, too, which core's walker does not take by themselves */

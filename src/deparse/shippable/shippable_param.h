@@ -17,4 +17,7 @@
  */
 extern bool shard_shippable_is_param(Node *expr, bool conditional);
 
+/* Is there something in expr, outside of its sub-selects, that only the coordinator can evaluate? */
+extern bool shard_shippable_needs_coordinator(Node *expr);
+
 #endif

@@ -19,6 +19,7 @@
 #include "remote/wire/error.h"
 
 #define MAX_TEXT_BYTES 16384	/* of one field of a message */
+#define MAX_SQL_SHOWN 1000		/* bytes of a remote statement in CONTEXT */
 
 void
 shard_error_copy_text(const char *text, char *buf, size_t size)
@@ -223,6 +224,18 @@ set_field(int code, const char *value)
 	return value ? err_generic_string(code, value) : 0;
 }
 
+/* The beginning of sql, as much as people read: that of long lists of values would fill logs. */
+static const char *
+shortened(const char *sql)
+{
+	char		beginning[MAX_SQL_SHOWN];
+
+	if (strlen(sql) < sizeof(beginning))
+		return sql;
+	shard_error_copy_text(sql, beginning, sizeof(beginning));
+	return psprintf("%s...", beginning);
+}
+
 static void
 report_error(int elevel, RemoteError *error, const char *sql)
 {
@@ -232,7 +245,7 @@ report_error(int elevel, RemoteError *error, const char *sql)
 			 error->detail ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint ? errhint("%s", error->hint) : 0,
 			 error->context ? errcontext("%s", error->context) : 0,
-			 sql ? errcontext("remote SQL command: %s", sql) : 0,
+			 sql ? errcontext("remote SQL command: %s", shortened(sql)) : 0,
 			 set_field(PG_DIAG_SCHEMA_NAME, error->names.schema),
 			 set_field(PG_DIAG_TABLE_NAME, error->names.table),
 			 set_field(PG_DIAG_COLUMN_NAME, error->names.column),
