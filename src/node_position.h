@@ -1,6 +1,7 @@
 /*
  * node_position.h
- *	  The table shardfdw_internal.node_position: how far in the WAL of nodes with copies of shards lies what has been committed there.
+ *	  The table shardfdw_internal.node_position: how far in the WAL of nodes lies what has been committed there of shards with copies,
+ *	  and of reference tables.
  *
  * Nodes are known by their servers' names.  Each process has a row per node, which belongs to its own transactions, so nobody waits for it.  A server that has not come as far
  * as all rows of its node say lacks something: it was restored, or a standby that lagged was promoted.
@@ -20,13 +21,25 @@ typedef struct ShardNodePosition
 	XLogRecPtr	lsn;
 } ShardNodePosition;
 
+/* What was committed: the kinds of rows of the table. */
+typedef enum ShardPositionKind
+{
+	SHARD_POSITION_REFERENCES,	/* of reference tables: a promoted standby, which is on a newer timeline, may go on */
+	SHARD_POSITION_COPIES,		/* of shards with copies: only an administrator knows what a promoted standby lacks */
+	SHARD_POSITION_KINDS
+} ShardPositionKind;
+
 /*
- * The position that a server must have reached: the farthest one of all committed rows, and of this transaction's.  False when there is
- * none, or no such table.
+ * The positions, one of each kind, that a server must have reached: the farthest one of all committed rows, and of this transaction's.
+ * Timeline 0: there is none, or no such table.
  */
-extern bool shard_node_position_read(const char *server, ShardNodePosition *position);
+extern void shard_node_position_read(const char *server, ShardNodePosition positions[SHARD_POSITION_KINDS]);
 
 /* Writes this process's row, in the current transaction, which is to commit when position is surely on the node's disk. */
-extern void shard_node_position_write(const char *server, const ShardNodePosition *position);
+extern void shard_node_position_write(const char *server, ShardPositionKind kind, const ShardNodePosition *position);
+
+/* This transaction changes copies of reference tables: if it commits in two phases, it writes the positions of the nodes.  Does it? */
+extern void shard_node_position_note_references(void);
+extern bool shard_node_position_has_references(void);
 
 #endif

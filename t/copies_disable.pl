@@ -119,6 +119,37 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 	is(differences($c, $_), '', "copies of $_ are equal") for qw(t u);
 }
 
+# ---------- several administrators at once ----------
+# One call at a time locks tables: who waits for one after the other would find a deadlock of the moment.
+
+{
+	my $writer = $c->coordinator->background_psql('postgres');
+	my @calls = (q{SELECT shardfdw.disable_node('node1')}, q{SELECT count(*) FROM shardfdw.compare_copies('t')}, q{SELECT count(*) FROM shardfdw.check_cluster(true)});
+	my @clients;
+
+	$writer->query_safe('BEGIN; UPDATE u SET v = v + 1');
+	for my $i (0 .. $#calls)
+	{
+		my $type = $i == 0 ? 'relation' : 'advisory';
+
+		push @clients, $c->start_sql($calls[$i], name => "administrator_$i");
+		$c->wait_for(qq{SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND l.locktype = '$type' AND a.application_name = 'administrator_$i')});
+	}
+	is($c->safe_psql(q{SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+			WHERE l.locktype = 'relation' AND l.mode LIKE '%Exclusive%' AND l.relation IN ('t'::regclass, 'u'::regclass) AND a.application_name IN ('administrator_1', 'administrator_2')}),
+		0, 'administrators who wait for another one lock no table');
+	$writer->query_safe('UPDATE t SET n = n + 1; COMMIT');
+	$writer->quit;
+	for my $i (0 .. $#calls)
+	{
+		my (undef, undef, $err) = $c->wait_sql($clients[$i]);
+
+		unlike($err, qr/ERROR/, "$calls[$i] comes to its end");
+	}
+	$c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+	is(differences($c, $_), '', "copies of $_ are equal") for qw(t u);
+}
+
 # ---------- crashes of the coordinator ----------
 
 # A node is disabled, rows are written, the coordinator crashes: what it was told stays, and so do the rows.

@@ -1,5 +1,5 @@
-# A node with copies of shards that comes back with older data, before anybody has disabled it: it is not connected to. So it neither
-# gives old rows nor has them written to the other nodes.
+# A node with copies of shards, or of reference tables, that comes back with older data, before anybody has disabled it: it is not
+# connected to. So it neither gives old rows nor has them written to the other nodes.
 
 use strict;
 use warnings;
@@ -170,5 +170,150 @@ $c->safe_psql(q{INSERT INTO single VALUES (1, 1)});
 save();
 restore();
 is($c->safe_psql('SELECT count(*) FROM single'), 1, 'what has no copies is as it is');
+
+# ---------- reference tables ----------
+# Nodes of which some have copies of shards, and some have not: here node1 has shards without copies alone.
+
+my $refs = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 1s\n",
+	node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\nwal_keep_size = 64MB\n");
+$refs->safe_psql(q{CREATE TYPE mood AS ENUM ('sad', 'happy');
+	CREATE TABLE r (id int PRIMARY KEY, n int, m mood, r2 int REFERENCES r); INSERT INTO r SELECT g, 0, 'sad', 1 FROM generate_series(1, 5) g; SELECT shardfdw.replicate_table('r');
+	CREATE TABLE other (id int PRIMARY KEY); INSERT INTO other VALUES (1); SELECT shardfdw.replicate_table('other');
+	CREATE TABLE p (id int PRIMARY KEY, r int REFERENCES r); INSERT INTO p SELECT g, 1 + g % 5 FROM generate_series(1, 20) g; SELECT shardfdw.shard_table('p', shards => 4)});
+my $join = 'SELECT r.n, count(*) FROM p JOIN r ON r.id = p.r GROUP BY 1 ORDER BY 1';
+my $node1 = $refs->node(1);
+my $node1_data = $node1->data_dir;
+my $node1_saved = PostgreSQL::Test::Utils::tempdir() . '/saved';
+
+sub save_node1
+{
+	$node1->stop('fast');
+	rmtree($node1_saved);
+	PostgreSQL::Test::Utils::system_or_bail('cp', '-a', $node1_data, $node1_saved);
+	$node1->start;
+	return;
+}
+
+sub restore_node1
+{
+	$node1->stop('immediate');
+	rmtree($node1_data);
+	PostgreSQL::Test::Utils::system_or_bail('cp', '-a', $node1_saved, $node1_data);
+	$node1->start;
+	return;
+}
+
+sub reference_is_refused
+{
+	my ($what) = @_;
+
+	for my $sql ($join, 'SELECT count(*) FROM p', 'UPDATE r SET n = n + 1 WHERE id = 1', 'INSERT INTO r VALUES (9)', 'DELETE FROM r WHERE id = 5', 'INSERT INTO p SELECT g FROM generate_series(100, 120) g',
+		q{SELECT shardfdw.replicate_table('r')})
+	{
+		(undef, undef, my $error) = $refs->psql($sql);
+		like($error, qr/$refused.*enable_node\('node1'\).*confirm_node\('node1'\)/s, "$what: refused: $sql");
+	}
+	(undef, undef, my $error) = $refs->psql('ALTER TABLE r ADD COLUMN x int');
+	like($error, qr/ERROR:.*node "node1"/, "$what: refused: ALTER TABLE");
+	return;
+}
+
+sub reference_is_equal
+{
+	my ($what, $n) = @_;
+
+	is($refs->safe_psql($join), "$n|20", "$what: joins give the rows of now");
+	is($refs->safe_psql(ShardCluster::problems('check_cluster(true)')), '', "$what: copies are equal");
+	is($refs->node_safe_psql(1, q{SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND convalidated AND confrelid = 'r'::regclass}), 2, "$what: foreign keys are there");
+	return;
+}
+
+$refs->safe_psql('UPDATE r SET n = 1');
+for my $change ('UPDATE r SET n = n + 1', 'UPDATE r SET n = n + 1 WHERE id = 1; UPDATE r SET n = n + 1 WHERE id <> 1', q{BEGIN; CREATE TEMP TABLE x AS TABLE r; DELETE FROM p; DELETE FROM r; INSERT INTO r SELECT id, n + 1, m, r2 FROM x; INSERT INTO p SELECT g, 1 + g % 5 FROM generate_series(1, 20) g; COMMIT},
+	q{ALTER TABLE r ADD COLUMN new int; UPDATE r SET n = n + 1}, q{ALTER TABLE r DROP COLUMN new}, q{ALTER TABLE r ALTER n TYPE bigint USING n + 1})
+{
+	save_node1();
+	$refs->safe_psql($change);
+	my $n = $refs->safe_psql('SELECT max(n) FROM r');
+	restore_node1();
+	# the shards of the node lack the same: what they have is the administrator's matter
+	is($refs->safe_psql('SELECT max(n), count(*) FROM r'), "$n|5", "an older state without $change: the reference table alone is read here");
+	reference_is_refused("an older state without $change");
+	like($refs->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE node = 'node1' AND status = 'error'}), $refused, 'check_cluster() says so');
+	is($refs->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'enable_node() makes the copies again');
+	reference_is_equal("an older state without $change", $n);
+	$refs->safe_psql('UPDATE r SET n = n + 1');
+	reference_is_equal("written again after $change", $n + 1);
+}
+
+# it lacks nothing, as the administrator knows
+save_node1();
+$refs->safe_psql('UPDATE r SET n = n + 1; UPDATE r SET n = n - 1');
+restore_node1();
+reference_is_refused('an older state with the same rows');
+$refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
+reference_is_equal('confirmed', $refs->safe_psql('SELECT max(n) FROM r'));
+
+# commits of one phase note nothing
+save_node1();
+$refs->safe_psql(q{SET shardfdw.commit_protocol = '1pc'; UPDATE r SET n = n + 1});
+$refs->safe_psql('UPDATE r SET n = n + 1 WHERE id = 1; UPDATE r SET n = n + 1 WHERE id <> 1');
+restore_node1();
+reference_is_refused('one phase, then two');
+$refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+
+# a database that was restored from a dump
+my $refs_dump = PostgreSQL::Test::Utils::tempdir() . '/refs.sql';
+PostgreSQL::Test::Utils::system_or_bail('pg_dump', '-f', $refs_dump, $node1->connstr('postgres'));
+$refs->safe_psql('UPDATE r SET n = n + 1');
+$node1->safe_psql('template1', 'DROP DATABASE postgres WITH (FORCE)');
+$node1->safe_psql('template1', 'CREATE DATABASE postgres');
+PostgreSQL::Test::Utils::system_or_bail('psql', '-X', '-q', '-f', $refs_dump, $node1->connstr('postgres'));
+reference_is_refused('a database from a dump');
+$refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+reference_is_equal('a database from a dump', $refs->safe_psql('SELECT max(n) FROM r'));
+
+# an empty database: shards of which there are no copies are lost, and the rest is made
+$refs->safe_psql('CREATE TABLE lost (id int PRIMARY KEY)');
+$refs->safe_psql(q{SELECT shardfdw.shard_table('lost', shards => 1, nodes => '{node1}')});
+$node1->safe_psql('template1', 'DROP DATABASE postgres WITH (FORCE)');
+$node1->safe_psql('template1', 'CREATE DATABASE postgres');
+(undef, my $enabled, my $warning) = $refs->psql(q{SELECT shardfdw.enable_node('node1')});
+is($enabled, 0, 'an empty database is enabled');
+like($warning, qr/WARNING:  3 shards are not on node "node1", public\.lost_00 among them.*HINT:  Restore these tables there/s, 'with a warning of the shards that are lost');
+is($refs->safe_psql('UPDATE r SET n = n + 1; SELECT max(n) - min(n) FROM r'), 0, 'reference tables are written');
+$refs->safe_psql(q{SET shardfdw.enable_ddl_propagation = off; DROP TABLE lost, p; SET shardfdw.enable_ddl_propagation = on});
+$refs->node_safe_psql(2, 'DROP TABLE p_01, p_03');
+$refs->safe_psql(q{CREATE TABLE p (id int PRIMARY KEY, r int REFERENCES r); INSERT INTO p SELECT g, 1 + g % 5 FROM generate_series(1, 20) g; SELECT shardfdw.shard_table('p', shards => 4)});
+
+# a failover needs nobody, and the former primary is older
+my $refs_standby = ShardServer->standby_of('refs_standby', $node1);
+my ($refs_host, $refs_port) = $refs->node_address(1);
+$refs->safe_psql(sprintf q{ALTER SERVER node1 OPTIONS (SET host '%s,%s', SET port '%d,%d', ADD target_session_attrs 'read-write')}, $refs_standby->host, $refs_host, $refs_standby->port, $refs_port);
+$refs->safe_psql('UPDATE r SET n = n + 1');
+$node1->wait_for_catchup($refs_standby, 'replay', $refs->node_safe_psql(1, 'SELECT pg_current_wal_lsn()'));
+$refs->kill9_node(1);
+$refs_standby->promote;
+my $promoted = $refs->safe_psql('SELECT max(n) FROM r');
+is($refs->safe_psql($join), "$promoted|20", 'a promoted standby, on a newer timeline, goes on');
+$refs->safe_psql('UPDATE r SET n = n + 1');
+is($refs->safe_psql($join), ($promoted + 1) . '|20', 'and is written');
+$refs->safe_psql(sprintf q{ALTER SERVER node1 OPTIONS (SET host '%s', SET port '%d', DROP target_session_attrs)}, $refs_host, $refs_port);
+$refs->start_node(1);
+$refs->node_safe_psql(1, 'SELECT pg_switch_wal(); CREATE TABLE much AS SELECT generate_series(1, 10000); SELECT pg_switch_wal(); DROP TABLE much; SELECT pg_switch_wal()');
+reference_is_refused('the former primary, on an older timeline, whatever its position');
+$refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+reference_is_equal('the former primary', $promoted + 1);
+
+# another server of the name
+$refs->safe_psql(q{DROP TABLE p; SET client_min_messages = error; SELECT shardfdw.remove_node('node1')});
+is($refs->safe_psql(q{SELECT count(*) FROM shardfdw_internal.node_position WHERE server = 'node1'}), 0, 'positions of a node that was removed are forgotten');
+$refs->node_safe_psql(1, 'DROP TABLE r CASCADE; DROP TABLE other');
+$refs->safe_psql(sprintf q{SELECT shardfdw.add_node('node1', '%s', %d, 'postgres')}, $refs_host, $refs_port);
+$refs->safe_psql('UPDATE r SET n = n + 1; DROP SERVER node1 CASCADE');
+$refs->node_safe_psql(1, 'DROP TABLE r CASCADE; DROP TABLE other');
+$refs->safe_psql(sprintf q{SELECT shardfdw.add_node('node1', '%s', %d, 'postgres')}, $refs_host, $refs_port);
+$refs->safe_psql('UPDATE r SET n = n + 1');
+is($refs->safe_psql(ShardCluster::problems('check_cluster(true)')), '', 'nor do they bind a new one');
 
 done_testing();

@@ -131,6 +131,8 @@ my %calls = (
 	'add_user' => q{shardfdw.add_user('spare', password => 'x')}, 'make_user' => q{shardfdw_internal.make_user('spare', '{node1,node2}', NULL)},
 	'map_user' => q{shardfdw_internal.map_user('spare', 'node1', '{user=spare}')}, 'role_commands' => q{shardfdw_internal.role_commands('spare'::regrole, NULL)},
 	'add_users_to' => q{shardfdw_internal.add_users_to('node1')},
+	'copy_all_references' => q{shardfdw_internal.copy_all_references('node1')}, 'equip_node' => q{shardfdw_internal.equip_node('node1', '{}', false)},
+	'drop_reference_copy' => q{shardfdw_internal.drop_reference_copy('r', 'node1')},
 	'shard_tables' => q{shardfdw.shard_tables('{loose}', 'id', 2)},
 	'key_beside_others' => q{shardfdw_internal.key_beside_others('loose', '{loose}', 'id')},
 	'key_default_reason' => q{shardfdw_internal.key_default_reason('t', 1::smallint)},
@@ -300,7 +302,7 @@ my %outcomes = (
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups shard_together_call extensions_command balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
-		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query stat_replication_query session_sql
+		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query copied_tables node_status_query stat_shards_query stat_replication_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read stat_replication_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
@@ -319,7 +321,8 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		lock_new_objects mark_import own_notes
 		referring_table subscription_referring
-		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node
+		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node take_copies_turn
+		compare_reference_definitions drop_reference_copy equip_node outdated_references warn_missing_shards
 		add_users_to check_shard_owners database_mark make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shard_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
@@ -336,7 +339,7 @@ my %outcomes = (
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		shardfdw_validator
-		confirm_node disable_node enable_node take_left_shards write_left_shard
+		confirm_node disable_node enable_node forget_reference_position take_left_shards write_left_shard
 		left_shard_read left_shard_written node_position_read node_position_written
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription

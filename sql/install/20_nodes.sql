@@ -251,7 +251,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_nodes(name[]) IS
 	'Asks nodes for version, encoding, locale, max_prepared_transactions and clock, and notes their default collations. Returns one row per node and check with status ok, warning or error; raises nothing for a node that does not answer.';
 
-CREATE FUNCTION shardfdw_internal.check_new_node(name name) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_new_node(name name, is_new boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -264,20 +264,20 @@ BEGIN
 			RAISE EXCEPTION USING
 				ERRCODE = CASE r."check" WHEN 'connect' THEN 'system_error'
 							ELSE 'object_not_in_prerequisite_state' END,
-				MESSAGE = format('could not add node "%s"', name),
+				MESSAGE = format('could not %s node "%s"', CASE WHEN is_new THEN 'add' ELSE 'enable' END, name),
 				DETAIL = format('%s: %s', r."check", r.detail),
 				HINT = r.hint;
 		ELSIF r.status = 'warning' THEN
 			RAISE WARNING USING MESSAGE = format('node "%s": %s: %s', name, r."check", r.detail),
 				HINT = r.hint;
-		ELSE
+		ELSIF is_new THEN
 			RAISE NOTICE 'node "%": %: %', name, r."check", r.detail;
 		END IF;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_new_node(name) IS
-	'Tells what inspect_nodes() finds about a node, in NOTICEs and WARNINGs. Returns nothing; raises the first error that it finds.';
+COMMENT ON FUNCTION shardfdw_internal.check_new_node(name, boolean) IS
+	'Tells what inspect_nodes() finds about a node, in WARNINGs, and for a new node in NOTICEs. Returns nothing; raises the first error that it finds.';
 
 CREATE FUNCTION shardfdw_internal.note_cores(name name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -356,6 +356,32 @@ CREATE FUNCTION shardfdw_internal.settle_server(name name) RETURNS void
 COMMENT ON FUNCTION shardfdw_internal.settle_server(name) IS
 	'Commits, or rolls back, what transactions of this coordinator that have ended have left prepared on a server, as a crash of add_node() has. Returns nothing, also for a server that does not answer; raises undefined_object, insufficient_privilege.';
 
+CREATE FUNCTION shardfdw_internal.equip_node(name name, outdated regclass[], with_aggregates boolean) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	naggregates integer;
+BEGIN
+	-- by itself, before this transaction writes to the node: it may make the schema in which the identity is noted, too
+	IF with_aggregates THEN
+		naggregates := shardfdw.make_partial_aggregates(name);
+		IF outdated IS NULL THEN
+			RAISE NOTICE 'node "%": partial aggregates: %', name, naggregates;
+		END IF;
+	END IF;
+	PERFORM shardfdw_internal.copy_all_references(name, outdated);
+	PERFORM shardfdw_internal.add_users_to(name);
+	PERFORM shardfdw_internal.store_identity();
+	IF EXISTS (SELECT FROM shardfdw_internal.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
+		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
+			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.equip_node(name, regclass[], boolean) IS
+	'Gives a node all that it needs besides shards, as far as it lacks it: partial aggregates, reference tables with the types, functions and schemas that they need, users and their rights, the note of this coordinator''s identity. outdated: the reference tables that are looked at, which are locked; null for a new node, which gets all. Called by add_node() and enable_node(); partial aggregates and users are made at once. Returns nothing; raises what cannot be made.';
+
 CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
 								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
 								  password text DEFAULT NULL, options jsonb DEFAULT '{}', create_database boolean DEFAULT false)
@@ -365,28 +391,19 @@ AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_node');
 	PERFORM shardfdw_internal.lock_node_list();
+	-- of a server of that name that was dropped
+	PERFORM shardfdw_internal.forget_position(name);
 	PERFORM shardfdw_internal.make_server(shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options));
 	IF create_database THEN
 		PERFORM shardfdw_internal.make_node_database(name, dbname, NULL);
 	END IF;
 	PERFORM shardfdw_internal.settle_server(name);
-	PERFORM shardfdw_internal.check_new_node(name);
+	PERFORM shardfdw_internal.check_new_node(name, true);
 
 	IF NOT options ? 'cores' THEN
 		PERFORM shardfdw_internal.note_cores(name);
 	END IF;
-	IF NOT options ? 'partial_aggregates' THEN
-		RAISE NOTICE 'node "%": partial aggregates: %', name, shardfdw.make_partial_aggregates(name);
-	END IF;
-
-	PERFORM shardfdw_internal.copy_all_references(name);
-	PERFORM shardfdw_internal.add_users_to(name);
-
-	PERFORM shardfdw_internal.store_identity();
-	IF EXISTS (SELECT FROM shardfdw_internal.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
-		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
-			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';
-	END IF;
+	PERFORM shardfdw_internal.equip_node(name, NULL, NOT options ? 'partial_aggregates');
 	IF EXISTS (SELECT FROM shardfdw.shards) THEN
 		RAISE NOTICE USING MESSAGE = format('node "%s" has no shards yet', name),
 			HINT = 'New tables use it. CALL shardfdw.rebalance() moves some of the shards that there are to it.';
@@ -429,9 +446,9 @@ BEGIN
 	LOOP
 		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.name);
 	END LOOP;
-	PERFORM shardfdw_internal.forget_position(remove_node.name);
 	-- of one whose shards this transaction does not see, too, core says what needs it
 	EXECUTE format('DROP SERVER %I', remove_node.name);
+	PERFORM shardfdw_internal.forget_position(remove_node.name);
 	-- the node may be gone for good, so nothing is asked of it
 	IF EXISTS (SELECT FROM shardfdw_internal.reference_tables()) THEN
 		RAISE NOTICE 'the copies of reference tables stay on node "%"', remove_node.name;

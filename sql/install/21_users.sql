@@ -229,18 +229,21 @@ DECLARE
 BEGIN
 	FOR u IN
 		-- options of others are visible to superusers alone
-		SELECT DISTINCT ON (m.umuser) m.umuser, m.usename, m.umoptions FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.name = m.srvname AND n.in_cluster
-		WHERE m.umuser <> 0 AND m.srvname <> node AND EXISTS (SELECT FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'on_all_nodes' AND o.option_value::boolean)
-			AND NOT EXISTS (SELECT FROM pg_user_mappings x WHERE x.srvname = node AND x.umuser = m.umuser)
-		ORDER BY m.umuser, m.srvname::text COLLATE "C"
+		SELECT DISTINCT ON (m.umuser) m.umuser, m.usename, m.umoptions, m.srvname = node AS is_mapped
+		FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.name = m.srvname AND n.in_cluster
+		WHERE m.umuser <> 0 AND EXISTS (SELECT FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'on_all_nodes' AND o.option_value::boolean)
+			AND (m.srvname = node OR NOT EXISTS (SELECT FROM pg_user_mappings x WHERE x.srvname = node AND x.umuser = m.umuser))
+		ORDER BY m.umuser, m.srvname <> node, m.srvname::text COLLATE "C"
 	LOOP
 		password := (SELECT o.option_value FROM pg_options_to_table(u.umoptions) o WHERE o.option_name = 'password');
 		PERFORM shardfdw_internal.make_user(u.usename, ARRAY[node], coalesce(shardfdw_internal.scram_secret(password),
 			(SELECT a.rolpassword FROM pg_authid a WHERE a.oid = u.umuser AND starts_with(a.rolpassword, 'SCRAM-SHA-256$'))));
-		PERFORM shardfdw_internal.map_user(u.usename, node, u.umoptions);
+		IF NOT u.is_mapped THEN
+			PERFORM shardfdw_internal.map_user(u.usename, node, u.umoptions);
+		END IF;
 	END LOOP;
-	PERFORM shardfdw_internal.grant_on_nodes(shardfdw_internal.tables_on_nodes(), ARRAY[node]);
+	PERFORM shardfdw_internal.grant_on_nodes(ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), ARRAY[node]);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.add_users_to(name) IS
-	'Gives a new node the users that add_user() has given all nodes, and the rights on its copies of reference tables that roles have here. Returns nothing; raises the node''s error.';
+	'Gives a node the users that add_user() has given all nodes, as far as it lacks them, and the rights on its copies of reference tables that roles have here. Returns nothing; raises the node''s error.';

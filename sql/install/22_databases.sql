@@ -127,6 +127,8 @@ BEGIN
 		new_name := shardfdw_internal.cloned_name(mark, n.dbname);
 		PERFORM shardfdw_internal.make_node_database(n.name, new_name, n.dbname);
 		EXECUTE format('ALTER SERVER %I OPTIONS (SET dbname %L)', n.name, new_name);
+		-- how far the template's is says nothing about it
+		PERFORM shardfdw.confirm_node(n.name);
 	END LOOP;
 	PERFORM shardfdw_internal.store_identity();
 	PERFORM shardfdw_internal.note_identity(ARRAY(SELECT x.name FROM shardfdw.nodes x));

@@ -217,40 +217,57 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_tables() IS
 	'Lists the reference tables by name. Returns their OIDs.';
 
-CREATE FUNCTION shardfdw_internal.copy_all_references(node name) RETURNS void
+CREATE FUNCTION shardfdw_internal.copy_all_references(node name, outdated regclass[] DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-	relation regclass;
+	is_new CONSTANT boolean := outdated IS NULL;
+	r record;
+	foreign_keys text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('copy_all_references');
-	-- who renames a schema locks that first, and then the tables
-	PERFORM shardfdw_internal.lock_schemas(r) FROM shardfdw_internal.reference_tables() r;
-	FOR relation IN SELECT * FROM shardfdw_internal.reference_tables()
+	IF is_new THEN
+		-- who renames a schema locks that first, and then the tables
+		PERFORM shardfdw_internal.lock_schemas(t) FROM shardfdw_internal.reference_tables() t;
+		PERFORM shardfdw_internal.lock_table(t, 'SHARE ROW EXCLUSIVE') FROM shardfdw_internal.reference_tables() t;
+	END IF;
+	-- others may have written in between; now they wait
+	FOR r IN SELECT * FROM shardfdw_internal.outdated_references(node, coalesce(outdated, ARRAY(SELECT t FROM shardfdw_internal.reference_tables() t)), NOT is_new)
 	LOOP
-		PERFORM shardfdw_internal.lock_table(relation, 'SHARE ROW EXCLUSIVE');
-		IF shardfdw_internal.nodes_without_copy(relation, ARRAY[node]) = '{}' THEN
+		IF is_new AND r.is_there THEN
 			RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
 				MESSAGE = format('could not add node "%s"', node),
-				DETAIL = format('Every node gets a copy of reference table %s, but has a table of that name already.', relation),
+				DETAIL = format('Every node gets a copy of reference table %s, but has a table of that name already.', r.relation),
 				HINT = 'Drop the table on the node first.';
 		END IF;
 		BEGIN
-			PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
+			PERFORM shardfdw_internal.check_owner_code(r.relation, 'replicate');
 		EXCEPTION WHEN insufficient_privilege THEN
-			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no copy there, so that nobody can write to it', node, relation),
+			IF NOT is_new THEN
+				RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('could not enable node "%s" because reference table %s has no copy there', node, r.relation),
+					DETAIL = SQLERRM,
+					HINT = format('Call shardfdw.replicate_table(%L) as the owner of the table, with a user mapping for the node, and then shardfdw.enable_node(%L).', r.relation, node);
+			END IF;
+			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no copy there, so that nobody can write to it', node, r.relation),
 				DETAIL = SQLERRM,
-				HINT = format('Call shardfdw.replicate_table(%L) as the owner of the table, with a user mapping for the node.', relation);
+				HINT = format('Call shardfdw.replicate_table(%L) as the owner of the table, with a user mapping for the node.', r.relation);
 			CONTINUE;
 		END;
-		PERFORM shardfdw_internal.make_reference_copies(relation, ARRAY[node]);
-		RAISE NOTICE 'node "%": copied reference table %', node, relation;
+		foreign_keys := '{}';
+		IF r.is_there THEN
+			foreign_keys := shardfdw_internal.drop_reference_copy(r.relation, node);
+		END IF;
+		PERFORM shardfdw_internal.make_reference_copies(r.relation, ARRAY[node]);
+		PERFORM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(foreign_keys)]), foreign_keys, 'write');
+		IF is_new THEN
+			RAISE NOTICE 'node "%": copied reference table %', node, r.relation;
+		END IF;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.copy_all_references(name) IS
-	'Makes copies of all reference tables on a new node, as part of this transaction; a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when the node has a table of such a name.';
+COMMENT ON FUNCTION shardfdw_internal.copy_all_references(name, regclass[]) IS
+	'Makes copies of all reference tables on a node that is new, or of given ones, which are locked, where it has none or others, as part of this transaction. Of a new node a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when a new node has a table of such a name, and what drop_reference_copy() raises.';
 
 CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
@@ -357,6 +374,22 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.expected_copy(jsonb) IS
 	'Writes down how a copy of a reference table should be, from the definition of the table in the form of describe_query(). Returns it in that form.';
 
+CREATE FUNCTION shardfdw_internal.compare_reference_definitions(relation regclass, nodes name[])
+	RETURNS TABLE (node name, ok boolean, message text, found boolean, differences text, has_error boolean, other_columns boolean)
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT q.node, q.ok, q.message, (q.fields)[3] IS NOT NULL, d.*
+	FROM (SELECT shardfdw_internal.expected_copy(t.definition) AS definition FROM shardfdw_internal.describe_tables(ARRAY[relation]) t) expected
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(nodes, array_fill(shardfdw_internal.describe_query(ARRAY[relation::text]), ARRAY[cardinality(nodes)]), 'read', false) q
+	LEFT JOIN LATERAL (
+		SELECT string_agg(c.difference, '; '), bool_or(c.status = 'error'), bool_or(c.difference LIKE 'columns only %')
+		FROM shardfdw_internal.compare_definitions(expected.definition, (q.fields)[3]::jsonb,
+			(q.fields)[2]::integer = current_setting('server_version_num')::integer / 10000) c) d(differences, has_error, other_columns) ON (q.fields)[3] IS NOT NULL
+	ORDER BY q.node::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw_internal.compare_reference_definitions(regclass, name[]) IS
+	'Compares the definitions of a reference table''s copies on nodes with that of the table here. Returns for each node whether it has answered, or its error, whether there is a copy, and what differs: null where nothing does.';
+
 CREATE FUNCTION shardfdw_internal.inspect_references(nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, relation regclass, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
@@ -367,7 +400,6 @@ DECLARE
 	comparable name[];
 	differ record;
 	a record;
-	expected jsonb;
 	differences jsonb;
 BEGIN
 	FOR checked IN SELECT * FROM shardfdw_internal.reference_tables()
@@ -376,16 +408,7 @@ BEGIN
 		relation := checked;
 		comparable := '{}';
 		differences := '{}';
-		SELECT shardfdw_internal.expected_copy(d.definition) INTO expected FROM shardfdw_internal.describe_tables(ARRAY[checked]) d;
-		FOR a IN
-			SELECT q.node, q.ok, q.message, (q.fields)[3] IS NOT NULL AS found, d.*
-			FROM shardfdw_internal.run_commands(nodes, array_fill(shardfdw_internal.describe_query(ARRAY[checked::text]), ARRAY[cardinality(nodes)]), 'read', false) q
-			LEFT JOIN LATERAL (
-				SELECT string_agg(c.difference, '; ') AS differences, bool_or(c.status = 'error') AS has_error,
-					bool_or(c.difference LIKE 'columns only %') AS other_columns
-				FROM shardfdw_internal.compare_definitions(expected, (q.fields)[3]::jsonb,
-					(q.fields)[2]::integer = current_setting('server_version_num')::integer / 10000) c) d ON (q.fields)[3] IS NOT NULL
-			ORDER BY q.node::text COLLATE "C"
+		FOR a IN SELECT * FROM shardfdw_internal.compare_reference_definitions(checked, nodes)
 		LOOP
 			node := a.node;
 			IF NOT a.ok OR NOT a.found OR a.other_columns THEN
@@ -429,6 +452,65 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_references(name[], boolean) IS
 	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which rows are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
+
+CREATE FUNCTION shardfdw_internal.outdated_references(node name, relations regclass[], compares boolean) RETURNS TABLE (relation regclass, is_there boolean)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	checked regclass;
+	a record;
+BEGIN
+	FOREACH checked IN ARRAY relations
+	LOOP
+		SELECT * INTO STRICT a FROM shardfdw_internal.compare_reference_definitions(checked, ARRAY[node]);
+		IF NOT a.ok THEN
+			RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('reference table %s cannot be compared with its copy on node "%s"', checked, node), DETAIL = a.message;
+		END IF;
+		BEGIN
+			IF NOT a.found OR NOT compares OR a.has_error OR a.other_columns OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, ARRAY[node], true)) THEN
+				RETURN QUERY VALUES (checked, a.found);
+			END IF;
+		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
+			RAISE WARNING USING MESSAGE = format('reference table %s is not compared with its copy on node "%s"', checked, node), DETAIL = SQLERRM;
+		END;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.outdated_references(name, regclass[], boolean) IS
+	'Finds, among given reference tables, those of which a node has no copy, or, if told to compare them, one with another definition or other rows; without compares, any. Returns them, and whether there is a table of that name; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.drop_reference_copy(relation regclass, node name) RETURNS text[]
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	here CONSTANT record := (SELECT x FROM (SELECT c.relowner, format('%I.%I', n.nspname, c.relname) AS name, r.rolsuper OR r.rolname = current_user AS is_trusted
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = relation) x);
+	-- the owner's role there
+	owner CONSTANT text := (SELECT coalesce((SELECT o.option_value FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'user'), pg_get_userbyid(here.relowner))
+		FROM pg_user_mappings m WHERE m.srvname = node AND m.umuser IN (here.relowner, 0) ORDER BY m.umuser DESC LIMIT 1);
+	foreign_keys text[];
+BEGIN
+	SELECT coalesce(array_agg(shardfdw_internal.checked_definition((q.fields)[1], relation)), '{}') INTO foreign_keys
+	FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format(
+		'SELECT pg_catalog.format(''ALTER TABLE %%s ADD CONSTRAINT %%I %%s'', k.conrelid::pg_catalog.regclass, k.conname, pg_catalog.pg_get_constraintdef(k.oid)) '
+		'FROM pg_catalog.pg_constraint k WHERE k.confrelid = %1$L::pg_catalog.regclass AND k.conrelid <> k.confrelid AND k.contype = ''f''', here.name)], 'write') q
+	WHERE q.fields IS NOT NULL;
+	-- the owner may have given the table the name of somebody else's there
+	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format('DO %L', format(
+		'DECLARE k record; owner name; BEGIN LOCK TABLE %1$s IN ACCESS EXCLUSIVE MODE; '
+		'SELECT pg_catalog.pg_get_userbyid(c.relowner) INTO owner FROM pg_catalog.pg_class c WHERE c.oid = %2$L::pg_catalog.regclass; '
+		'IF NOT %3$L::pg_catalog.bool AND owner IS DISTINCT FROM %4$L THEN RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', '
+		'MESSAGE = pg_catalog.format(''table %%s differs from the reference table and does not belong to its owner'', %2$L), HINT = ''Drop it on the node.''; END IF; '
+		'FOR k IN SELECT c.conrelid::pg_catalog.regclass AS relation, c.conname FROM pg_catalog.pg_constraint c WHERE c.confrelid = %2$L::pg_catalog.regclass AND c.conrelid <> c.confrelid AND c.contype = ''f'' '
+		'LOOP EXECUTE pg_catalog.format(''ALTER TABLE %%s DROP CONSTRAINT %%I'', k.relation, k.conname); END LOOP; DROP TABLE %1$s; END',
+		here.name, here.name, here.is_trusted, owner))], 'write');
+	RETURN foreign_keys;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.drop_reference_copy(regclass, name) IS
+	'Drops the copy of a reference table on a node, as part of this transaction, and the foreign keys that refer to it there. Returns the commands that make these keys again; raises insufficient_privilege for a table of another role than that of the owner''s user mapping, unless the owner is a superuser or the caller.';
 
 CREATE FUNCTION shardfdw_internal.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -419,12 +419,19 @@ CREATE FUNCTION shardfdw_internal.apply_copies() RETURNS void
 COMMENT ON FUNCTION shardfdw_internal.apply_copies() IS
 	'Sends what this transaction has changed in shards with copies to these, as its commit would. Returns nothing; raises the nodes'' errors.';
 
+CREATE FUNCTION shardfdw_internal.copied_tables() RETURNS SETOF regclass
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT DISTINCT i.inhparent::regclass FROM pg_foreign_table f JOIN pg_inherits i ON i.inhrelid = f.ftrelid
+	CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies')
+$$;
+COMMENT ON FUNCTION shardfdw_internal.copied_tables() IS
+	'Lists the tables whose shards have copies, also stale ones.';
+
 CREATE FUNCTION shardfdw_internal.tables_with_copies(node name, roles text[]) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT x.relation FROM (
-		SELECT DISTINCT i.inhparent::regclass AS relation FROM pg_foreign_table f JOIN pg_inherits i ON i.inhrelid = f.ftrelid
-		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies')) x
+	SELECT x.relation FROM shardfdw_internal.copied_tables() x(relation)
 	WHERE EXISTS (SELECT FROM shardfdw_internal.shard_placements(x.relation) p WHERE p.node = tables_with_copies.node AND p.role = ANY (roles))
 	ORDER BY x.relation::oid
 $$;
@@ -438,11 +445,11 @@ BEGIN
 	IF NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
 	END IF;
-	PERFORM shardfdw_internal.lock_table(relation, CASE WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END);
+	PERFORM shardfdw_internal.lock_table(relation, CASE WHEN shardfdw_internal.is_reference(relation) THEN 'SHARE ROW EXCLUSIVE' WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_copies(regclass, boolean) IS
-	'Keeps all others from writing to a table, or (readers) from using it, until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
+	'Keeps all others from writing to a table with copies of shards or a reference table, or (readers) from using the former, until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_node_name(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -455,6 +462,11 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_node_name(name) IS
 	'Checks that a node exists. Returns nothing; raises undefined_object.';
+
+CREATE FUNCTION shardfdw_internal.take_copies_turn(relations regclass[]) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_copies_turn';
+COMMENT ON FUNCTION shardfdw_internal.take_copies_turn(regclass[]) IS
+	'Waits until no other session locks tables with copies of shards for its functions, and keeps others from it until the transaction ends. Returns nothing; raises insufficient_privilege for who does not own the tables.';
 
 CREATE FUNCTION shardfdw_internal.lock_all_copies(relations regclass[], readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -469,6 +481,10 @@ DECLARE
 	relation regclass;
 	is_first boolean;
 BEGIN
+	IF relations <> '{}' THEN
+		-- who waits for one such call after the other would find a deadlock of the moment
+		PERFORM shardfdw_internal.take_copies_turn(relations);
+	END IF;
 	-- A transaction may write to the tables in another order. So only the first lock is waited for long; where another one is
 	-- not to be had soon, all are given up, and that one is the first.
 	LOOP
@@ -484,7 +500,8 @@ BEGIN
 			PERFORM set_config('lock_timeout', lock_timeout, true);
 			RETURN;
 		EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-			IF is_first AND SQLSTATE = '55P03' THEN
+			-- a deadlock at the first one is of locks that the transaction had before
+			IF is_first THEN
 				RAISE;
 			END IF;
 			ordered := relation || array_remove(ordered, relation);
@@ -493,7 +510,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_all_copies(regclass[], boolean) IS
-	'Does what lock_copies() does for several tables, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
+	'Does what lock_copies() does for several tables, one session after the other, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
 
 CREATE FUNCTION shardfdw_internal.answering_nodes(nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -516,6 +533,26 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.warn_unchanged(name, regclass[], text, text) IS
 	'Warns that disable_node() or enable_node() has left shards out; reason: why. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.warn_missing_shards(node name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	missing text[];
+BEGIN
+	SELECT array_agg((q.fields)[1]) INTO missing
+	FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format('SELECT t FROM pg_catalog.unnest(%L::text[]) t WHERE pg_catalog.to_regclass(t) IS NULL',
+		ARRAY(SELECT e.remote_name FROM shardfdw_internal.expected_shards(node) e WHERE e.parent IS NOT NULL)::text)], 'write') q WHERE q.fields IS NOT NULL;
+	IF missing IS NOT NULL THEN
+		RAISE WARNING USING MESSAGE = format('%s shards are not on node "%s", %s among them', cardinality(missing), node, missing[1]),
+			DETAIL = 'The node has lost them, and there is no copy of them in step.',
+			HINT = 'Restore these tables there from a backup, or drop the sharded tables. Where another node has copies, and is back, shardfdw.disable_node() goes on with these.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.warn_missing_shards(name) IS
+	'Warns of shards of which a node is the only place, or the primary, and which it does not have. Returns nothing; raises the node''s error.';
 
 -- Not dumped: what nodes have is true of this coordinator alone.
 CREATE TABLE shardfdw_internal.left_shard (
@@ -567,17 +604,19 @@ REVOKE ALL ON FUNCTION shardfdw_internal.take_left_shards(name) FROM PUBLIC;
 CREATE TABLE shardfdw_internal.node_position (
 	server name NOT NULL,
 	process integer NOT NULL,
+	of_copies boolean NOT NULL,
 	system_identifier bigint NOT NULL,
 	database oid NOT NULL,
 	timeline integer NOT NULL,
 	lsn pg_lsn NOT NULL,
-	PRIMARY KEY (server, process)
+	PRIMARY KEY (server, process, of_copies)
 ) WITH (fillfactor = 50);
 REVOKE ALL ON shardfdw_internal.node_position FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.node_position IS
-	'How far in the WAL of nodes with copies of shards lies what has been committed there: a node that is not as far is not connected to. Never change it by hand.';
+	'How far in the WAL of nodes lies what has been committed there of shards with copies and of reference tables: a node that is not as far is not connected to. Never change it by hand.';
 COMMENT ON COLUMN shardfdw_internal.node_position.server IS 'Node.';
 COMMENT ON COLUMN shardfdw_internal.node_position.process IS 'Number of the process that has committed: each has a row of its own.';
+COMMENT ON COLUMN shardfdw_internal.node_position.of_copies IS 'Whether that is of shards with copies, or of reference tables.';
 COMMENT ON COLUMN shardfdw_internal.node_position.system_identifier IS 'System identifier of the server that is the node; 0: not known.';
 COMMENT ON COLUMN shardfdw_internal.node_position.database IS 'OID of the database there; 0: not known.';
 COMMENT ON COLUMN shardfdw_internal.node_position.timeline IS 'Its timeline.';
@@ -586,12 +625,18 @@ COMMENT ON COLUMN shardfdw_internal.node_position.lsn IS 'Position on that timel
 CREATE FUNCTION shardfdw_internal.forget_position(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_position';
 COMMENT ON FUNCTION shardfdw_internal.forget_position(name) IS
-	'Forgets how far the WAL of a node was, if the node has nothing of shards with copies that is not stale. Returns nothing.';
+	'Forgets how far the WAL of a node was: for shards with copies, if the node has nothing of them that is not stale; for reference tables, if there is no such server. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.forget_reference_position(node name) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_reference_position';
+COMMENT ON FUNCTION shardfdw_internal.forget_reference_position(name) IS
+	'Forgets how far the WAL of a node was when reference tables were last changed there: by who looks at all copies. Returns nothing.';
+REVOKE ALL ON FUNCTION shardfdw_internal.forget_reference_position(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.confirm_node(name name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
 COMMENT ON FUNCTION shardfdw.confirm_node(name) IS
-	'Says that a node with copies of shards, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. compare_copies() shows whether its copies are equal. Returns nothing; raises undefined_object.';
+	'Says that a node with copies of shards or reference tables, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. compare_copies() shows whether its copies are equal. Returns nothing; raises undefined_object.';
 REVOKE ALL ON FUNCTION shardfdw.confirm_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint
@@ -660,6 +705,9 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	relations CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(name, '{stale}') t);
+	-- for an owner of tables, what is not these is left alone
+	equips CONSTANT boolean := has_function_privilege('shardfdw_internal.forget_reference_position(name)', 'EXECUTE');
+	outdated regclass[] := '{}';
 	relation regclass;
 	shards regclass[];
 	kept regclass[] := '{}';
@@ -675,7 +723,26 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('enable_node');
 	PERFORM shardfdw_internal.check_node_name(name);
 	PERFORM shardfdw_internal.apply_copies();
-	PERFORM shardfdw_internal.lock_all_copies(relations);
+	-- which is compared from here on
+	IF equips AND shardfdw_internal.answering_nodes(ARRAY[name]) = '{}' THEN
+		PERFORM shardfdw_internal.forget_reference_position(name);
+	END IF;
+	-- what is committed and still prepared there counts, too; what is prepared on the node keeps its old tables
+	IF equips OR relations <> '{}' THEN
+		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
+		PERFORM shardfdw_internal.settle_node(name);
+	END IF;
+	IF equips THEN
+		PERFORM shardfdw_internal.lock_node_list();
+		PERFORM shardfdw_internal.check_new_node(name, false);
+		outdated := ARRAY(SELECT o.relation FROM shardfdw_internal.outdated_references(name, ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), true) o);
+		PERFORM shardfdw_internal.lock_schemas(r) FROM unnest(outdated) r;
+	END IF;
+	PERFORM shardfdw_internal.lock_all_copies(outdated || relations);
+	IF equips THEN
+		PERFORM shardfdw_internal.equip_node(name, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
+			WHERE s.srvname = name AND o.option_name = 'partial_aggregates' AND NOT o.option_value::boolean));
+	END IF;
 	-- of whatever tables: for superusers
 	IF has_function_privilege('shardfdw_internal.take_left_shards(name)', 'EXECUTE') THEN
 		commands := shardfdw_internal.take_left_shards(name);
@@ -724,6 +791,9 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot enable node "%s" because the primary of shard %s does not answer', name, kept[1]);
 	END IF;
 	PERFORM shardfdw_internal.warn_unchanged(name, kept, 'their primaries do not answer', 'Enable the node again when these nodes are back.');
+	IF equips THEN
+		PERFORM shardfdw_internal.warn_missing_shards(name);
+	END IF;
 	RETURN n;
 END
 $$;
@@ -814,7 +884,7 @@ BEGIN
 		PERFORM shardfdw_internal.raise_other_kind(compare_copies.relation, 'sharded table');
 	END IF;
 	PERFORM shardfdw_internal.apply_copies();
-	PERFORM shardfdw_internal.lock_copies(compare_copies.relation);
+	PERFORM shardfdw_internal.lock_all_copies(ARRAY[compare_copies.relation]);
 	FOR place IN SELECT DISTINCT p.node FROM shardfdw_internal.shard_placements(compare_copies.relation) p WHERE p.role <> 'stale'
 	LOOP
 		PERFORM shardfdw_internal.settle_node(place);
@@ -843,8 +913,7 @@ CREATE FUNCTION shardfdw_internal.inspect_copies(nodes name[], compare_rows bool
 AS $$
 #variable_conflict use_column
 DECLARE
-	tables CONSTANT regclass[] := ARRAY(SELECT DISTINCT i.inhparent::regclass FROM pg_foreign_table f JOIN pg_inherits i ON i.inhrelid = f.ftrelid
-		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies'));
+	tables CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.copied_tables() t);
 	relation regclass;
 BEGIN
 	RETURN QUERY SELECT p.node, 'warning', format('copies of %s shards are stale, %s among them', count(*), (array_agg(p.shard::text ORDER BY p.shard::text))[1])
@@ -862,7 +931,6 @@ BEGIN
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', false) q
 	WHERE x.nodes IS NOT NULL AND (NOT q.ok OR (q.fields)[1] <> '5') ORDER BY q.command;
 	IF compare_rows THEN
-		PERFORM shardfdw_internal.lock_all_copies(ARRAY(SELECT t FROM unnest(tables) t JOIN pg_class c ON c.oid = t WHERE pg_has_role(c.relowner, 'USAGE')));
 		FOREACH relation IN ARRAY tables
 		LOOP
 			CONTINUE WHEN NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation)

@@ -7,6 +7,7 @@
 #include "catalog/node_list.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "catalog/shard_server.h"
 #include "compat.h"
@@ -15,11 +16,13 @@
 #include "copies/copies_sql.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "own_lock.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "remote/run/settle.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -28,8 +31,10 @@ PG_FUNCTION_INFO_V1(shardfdw_copy_shard_rows);
 PG_FUNCTION_INFO_V1(shardfdw_set_shard_node);
 PG_FUNCTION_INFO_V1(shardfdw_settle_node);
 PG_FUNCTION_INFO_V1(shardfdw_apply_copies);
+PG_FUNCTION_INFO_V1(shardfdw_take_copies_turn);
 PG_FUNCTION_INFO_V1(shardfdw_note_left_shard);
 PG_FUNCTION_INFO_V1(shardfdw_forget_position);
+PG_FUNCTION_INFO_V1(shardfdw_forget_reference_position);
 PG_FUNCTION_INFO_V1(shardfdw_confirm_node);
 
 /* The map of a shard's table, and the shard's number in it; the user must own the shard. */
@@ -111,6 +116,29 @@ shardfdw_apply_copies(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* (relations regclass[]) -> void */
+Datum
+shardfdw_take_copies_turn(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_COPIES_TURN, 0, 0);
+	Datum	   *relids;
+	int			nrelids;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &relids, NULL, &nrelids);
+	/* who owns a table that is locked may keep others waiting */
+	for (int i = 0; i < nrelids; i++)
+	{
+		Oid			relid = DatumGetObjectId(relids[i]);
+		char	   *name = get_rel_name(relid);
+
+		/* who locks it says that it has been dropped */
+		if (name != NULL && !shard_class_ownercheck(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
+	}
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	PG_RETURN_VOID();
+}
+
 /* (shard regclass, node name) -> void */
 Datum
 shardfdw_note_left_shard(PG_FUNCTION_ARGS)
@@ -137,7 +165,17 @@ forget_position(Name node, const char *condition)
 Datum
 shardfdw_forget_position(PG_FUNCTION_ARGS)
 {
-	forget_position(PG_GETARG_NAME(0), " AND NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_copies($1, '{primary,copy}'))");
+	forget_position(PG_GETARG_NAME(0),
+					" AND CASE WHEN p.of_copies THEN NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_copies($1, '{primary,copy}'))"
+					" ELSE NOT EXISTS (SELECT FROM pg_catalog.pg_foreign_server s WHERE s.srvname = $1) END");
+	PG_RETURN_VOID();
+}
+
+/* (node name) -> void */
+Datum
+shardfdw_forget_reference_position(PG_FUNCTION_ARGS)
+{
+	forget_position(PG_GETARG_NAME(0), " AND NOT p.of_copies");
 	PG_RETURN_VOID();
 }
 

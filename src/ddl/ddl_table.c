@@ -35,6 +35,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "node_position.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -277,6 +278,7 @@ shard_ddl_table_reference(Oid relid)
 
 	if (nodes == NIL)
 		return NULL;
+	shard_node_position_note_references();
 	table = make_table(relid, list_length(nodes), true);
 	foreach(lc, nodes)
 		fill_shard(&table->shards[table->nshards++], relid, lfirst_oid(lc));

@@ -23,6 +23,7 @@
 #include "identity.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
+#include "node_position.h"
 #include "own_schema.h"
 #include "reference/reference_run.h"
 #include "remote/run/settle.h"
@@ -79,6 +80,7 @@ open_peers(ShardReferenceWrite *write)
 void
 shard_reference_run_begin(ShardReferenceWrite *write, Relation rel)
 {
+	shard_node_position_note_references();
 	write->rel = rel;
 	write->cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw reference write",
 									   ALLOCSET_SMALL_SIZES);
@@ -128,7 +130,7 @@ report_difference(ShardReferenceWrite *write, const ShardCommand *command, int64
 					   (long long) nrows, (long long) nchanged),
 			 shard_node_is_coordinator(command->serverid) ?
 			 errhint("A policy of the table there may hide the rows; SELECT * FROM shardfdw.check_cluster(true) tells whether rows differ.") :
-			 errhint("Drop the copy on that node, and make it again with shardfdw.replicate_table().")));
+			 errhint("SELECT shardfdw.enable_node(%s) makes it again.", quote_literal_cstr(node))));
 }
 
 static int64

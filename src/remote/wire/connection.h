@@ -66,8 +66,7 @@ typedef struct ShardOpening
 	int			hosts_stat;		/* number of shard_node_stat_find(), where the host that accepts is kept */
 	bool		needs_password; /* a server that does not ask for the password is refused */
 	bool		asks_allowed;	/* one question is how many connections the node allows */
-	bool		has_position;	/* the node must have reached position */
-	ShardNodePosition position;
+	ShardNodePosition positions[SHARD_POSITION_KINDS];	/* that the node must have reached */
 } ShardOpening;
 
 /*

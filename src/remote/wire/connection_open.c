@@ -487,7 +487,8 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
 	conn->opening.needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
-	conn->opening.has_position = number == 0 && !replicates && shard_node_position_read(server->servername, &conn->opening.position);
+	if (number == 0 && !replicates)
+		shard_node_position_read(server->servername, conn->opening.positions);
 	begin_connection(conn, keywords, values);
 	return conn;
 }

@@ -8,27 +8,48 @@
 #include "remote/wire/node_stat.h"
 #include "utils/builtins.h"
 
+static bool
+is_other(const ShardConn *conn, const ShardNodePosition *needed)
+{
+	int64		system_identifier = conn->server.system_identifier;
+
+	return (system_identifier != 0 && needed->system_identifier != 0 && system_identifier != needed->system_identifier) ||
+		(OidIsValid(conn->database) && OidIsValid(needed->database) && conn->database != needed->database);
+}
+
+static bool
+is_reached(const ShardConn *conn, ShardPositionKind kind)
+{
+	const ShardNodePosition *needed = &conn->opening.positions[kind];
+	TimeLineID	timeline = conn->server.timeline;
+
+	if (needed->timeline == 0)
+		return true;
+	if (timeline != 0 && (kind == SHARD_POSITION_COPIES ? timeline != needed->timeline : timeline < needed->timeline))
+		return false;
+	return conn->began_at >= needed->lsn && !is_other(conn, needed);
+}
+
 void
 shard_connection_check_position(ShardConn *conn)
 {
-	const ShardNodePosition *needed = &conn->opening.position;
-	const ShardConnServer *server = &conn->server;
-	bool		is_other;
+	const ShardNodePosition *needed;
+	bool		has_copies = !is_reached(conn, SHARD_POSITION_COPIES);
 
-	if (!conn->opening.has_position || conn->stateless)
+	if (conn->stateless || (!has_copies && is_reached(conn, SHARD_POSITION_REFERENCES)))
 		return;
-	is_other = (server->system_identifier != 0 && needed->system_identifier != 0 && server->system_identifier != needed->system_identifier) ||
-		(OidIsValid(conn->database) && OidIsValid(needed->database) && conn->database != needed->database);
-	if (!is_other && (server->timeline == 0 || server->timeline == needed->timeline) && conn->began_at >= needed->lsn)
-		return;
+	needed = &conn->opening.positions[has_copies ? SHARD_POSITION_COPIES : SHARD_POSITION_REFERENCES];
 	conn->state = SHARD_CONN_BROKEN;
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("node \"%s\" is not known to have all that was committed there", conn->node),
-			 is_other ? errdetail("It is another server or database than before.") :
+			 is_other(conn, needed) ? errdetail("It is another server or database than before.") :
 			 errdetail("Transactions have committed there up to WAL position %X/%X of timeline %u; the node is at %X/%X of timeline %u.",
-					   LSN_FORMAT_ARGS(needed->lsn), needed->timeline, LSN_FORMAT_ARGS(conn->began_at), server->timeline),
+					   LSN_FORMAT_ARGS(needed->lsn), needed->timeline, LSN_FORMAT_ARGS(conn->began_at), conn->server.timeline),
+			 has_copies ?
 			 errhint("SELECT shardfdw.disable_node(%1$s) and then SELECT shardfdw.enable_node(%1$s) make its copies of shards again; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
+					 quote_literal_cstr(conn->node)) :
+			 errhint("SELECT shardfdw.enable_node(%1$s) makes those of its copies of reference tables again that differ; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
 					 quote_literal_cstr(conn->node))));
 }

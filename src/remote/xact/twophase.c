@@ -327,15 +327,20 @@ is_prepared(const ShardBroadcast *item)
  * a pooler that leads to one server or another nothing is known.
  */
 static void
-write_positions(const ShardBroadcast *items, int nitems)
+write_positions(const ShardBroadcast *items, int nitems, bool has_copies)
 {
 	for (int i = 0; i < nitems; i++)
 	{
 		const ShardConn *conn = items[i].conn;
 		ShardNodePosition position = {conn->server.system_identifier, conn->database, conn->server.timeline, InvalidXLogRecPtr};
 
-		if (is_prepared(&items[i]) && conn->server.timeline != 0 && shard_position_parse_lsn(PQgetvalue(items[i].result, 0, 0), &position.lsn))
-			shard_node_position_write(conn->node, &position);
+		if (!items[i].has_rows || !is_prepared(&items[i]) || position.timeline == 0 ||
+			!shard_position_parse_lsn(PQgetvalue(items[i].result, 0, 0), &position.lsn))
+			continue;
+		if (has_copies)
+			shard_node_position_write(conn->node, SHARD_POSITION_COPIES, &position);
+		if (shard_node_position_has_references())
+			shard_node_position_write(conn->node, SHARD_POSITION_REFERENCES, &position);
 	}
 }
 
@@ -455,6 +460,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 	TimestampTz now = GetCurrentTimestamp();
+	bool		has_positions = has_copies || shard_node_position_has_references();
 	char	   *prefix;
 
 	/* allocated first: an abort needs them as soon as there is a prepared_gid */
@@ -483,8 +489,8 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
 											  psprintf("%s" INT64_FORMAT, prefix, current.token + i + 1));
 
 		items[i].conn = conns[i];
-		items[i].has_rows = has_copies;
-		items[i].sql = has_copies ?
+		items[i].has_rows = has_positions && !conns[i]->is_coordinator;
+		items[i].sql = items[i].has_rows ?
 			psprintf("PREPARE TRANSACTION '%s'; SELECT pg_catalog.pg_current_wal_flush_lsn() FROM pg_catalog.pg_prepared_xacts WHERE gid OPERATOR(pg_catalog.=) '%s'", gid, gid) :
 			psprintf("PREPARE TRANSACTION '%s'", gid);
 		conns[i]->xact.prepared_gid = gid;
@@ -497,8 +503,8 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
 	SHARD_FAULT_POINT("prepare_sent");
 	write_log(conns, nconns, now);
 	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_RAISE);
-	if (has_copies)
-		write_positions(items, nconns);
+	if (has_positions)
+		write_positions(items, nconns, has_copies);
 	check_prepared(items, nconns);
 	SHARD_FAULT_POINT("prepared");
 
