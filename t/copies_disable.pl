@@ -150,6 +150,28 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 	is(differences($c, $_), '', "copies of $_ are equal") for qw(t u);
 }
 
+# ---------- tables that are dropped under who looks at all of them ----------
+
+for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) FROM shardfdw.check_cluster(true)', 'SELECT count(*) FROM shardfdw.verify_cluster()', 'SELECT count(*) FROM shardfdw.tables',
+	'SELECT count(*) FROM shardfdw.shards', q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')})
+{
+	for my $make (q{SELECT shardfdw.shard_table('gone', shards => 2, copies => 2)}, q{SELECT shardfdw.shard_table('gone', shards => 2)}, q{SELECT shardfdw.replicate_table('gone')})
+	{
+		my $dropper = $c->coordinator->background_psql('postgres');
+
+		$c->safe_psql("CREATE TABLE gone (id int PRIMARY KEY, v int CHECK (v > 0)); CREATE INDEX ON gone (v) WHERE v > 1; $make");
+		$dropper->query_safe('BEGIN; DROP TABLE gone');
+		my $looker = $c->start_sql($look, name => 'looker');
+		# where it waits for the table it has it in its list
+		$c->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.application_name = 'looker') OR NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'looker' AND state = 'active')});
+		$dropper->query_safe('COMMIT');
+		$dropper->quit;
+		my ($rc, $out, $err) = $c->wait_sql($looker);
+		is($err =~ /ERROR/ ? $err : $rc, 0, "a table is dropped during $look: $make");
+	}
+}
+is($c->safe_psql(ShardCluster::problems('check_cluster(true)')), '', 'and nothing is left');
+
 # ---------- crashes of the coordinator ----------
 
 # A node is disabled, rows are written, the coordinator crashes: what it was told stays, and so do the rows.

@@ -285,7 +285,7 @@ my %outcomes = (
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
-		is_unlogged log_sequences
+		is_unlogged log_sequences is_gone key_definition
 		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_command forget_position has_copies inspect_copies nodes_in_option note_copies_commands notes_name own_copies shard_placements tables_with_copies warn_unchanged
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shard_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity

@@ -41,12 +41,24 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_not_at_home(regclass, text) IS
 	'Checks that a table is none of a schema that distribute_schema() has moved to a node. Returns nothing; raises feature_not_supported.';
 
+CREATE FUNCTION shardfdw_internal.is_gone(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- of what has been dropped by now, whatever the snapshot shows, there is only the number to be printed
+	SELECT relation::text = relation::oid::text
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_gone(regclass) IS
+	'Tells whether a relation has been dropped since a list of relations was read: who works through such a list without locks leaves it out.';
+
 CREATE FUNCTION shardfdw_internal.lock_table(relation regclass, lock_mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	name CONSTANT text := relation;
 BEGIN
+	IF shardfdw_internal.is_gone(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
+	END IF;
 	EXECUTE format('LOCK TABLE %s IN %s MODE', name, lock_mode);
 	-- the command may have waited, and the name may have been another table's then
 	IF to_regclass(name) IS DISTINCT FROM relation THEN
@@ -55,7 +67,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_table(regclass, text) IS
-	'Locks a table, and its shards on their nodes, until the transaction ends, as LOCK TABLE does. Returns nothing; raises serialization_failure where the name has become another table''s.';
+	'Locks a table, and its shards on their nodes, until the transaction ends, as LOCK TABLE does. Returns nothing; raises undefined_table for one that has been dropped, serialization_failure where the name has become another table''s.';
 
 CREATE FUNCTION shardfdw_internal.raise_other_kind(relation regclass, kind text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

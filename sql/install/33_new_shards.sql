@@ -144,7 +144,7 @@ BEGIN
 	INTO placed, moduli
 	FROM pg_inherits i
 	JOIN pg_class c ON c.oid = i.inhrelid
-	CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
+	CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, 0), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
 	JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 	JOIN pg_foreign_server s ON s.oid = f.ftserver
 	WHERE i.inhparent = relation AND shardfdw_internal.is_sharded(relation);

@@ -106,7 +106,7 @@ BEGIN
 				JOIN pg_class c ON c.oid = other.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 				JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
 				WHERE i.inhrelid = to_regclass(k."table") AND s.srvname = shard.node
-					AND pg_get_expr(c.relpartbound, c.oid) = (SELECT pg_get_expr(n.relpartbound, n.oid) FROM pg_class n WHERE n.oid = shard.oid);
+					AND pg_get_expr(c.relpartbound, 0) = (SELECT pg_get_expr(n.relpartbound, 0) FROM pg_class n WHERE n.oid = shard.oid);
 				IF NOT FOUND THEN
 					RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 						MESSAGE = format('foreign key %s of the other shards cannot be made for shard %s', k.name, shard.oid::regclass),

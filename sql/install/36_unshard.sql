@@ -8,7 +8,7 @@ AS $$
 		format('%I.%I',
 			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname),
 			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname)),
-		pg_get_expr(c.relpartbound, c.oid)
+		pg_get_expr(c.relpartbound, 0)
 	FROM pg_inherits i
 	JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 	JOIN pg_foreign_server s ON s.oid = f.ftserver

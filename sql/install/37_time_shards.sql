@@ -12,7 +12,7 @@ BEGIN
 	END IF;
 	-- 'infinity' and MAXVALUE are no time at which something ends
 	RETURN QUERY SELECT c.oid::regclass, e.ends::timestamptz, e.ends::timestamp
-	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, c.oid) AS b(bound),
+	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) AS b(bound),
 		substring(b.bound FROM $re$TO \('([^']*)'\)$re$) AS e(ends)
 	WHERE i.inhparent = parent AND b.bound <> 'DEFAULT';
 END

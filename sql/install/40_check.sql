@@ -119,6 +119,7 @@ BEGIN
 				|| jsonb_build_object('unlogged', c.here->'unlogged') AS definition) e
 		CROSS JOIN LATERAL shardfdw_internal.compare_definitions(e.definition, c.there, c.same_major) x
 		WHERE e.definition <> c.there AND (c.is_exact OR x.difference LIKE 'columns only %')) d ON c.ok AND c.there IS NOT NULL
+	WHERE NOT shardfdw_internal.is_gone(c.shard)
 	ORDER BY c.node::text COLLATE "C", c.ord;
 END
 $$;

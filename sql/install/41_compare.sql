@@ -52,17 +52,27 @@ CREATE FUNCTION shardfdw_internal.describe_tables(relations regclass[])
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+	definitions jsonb[];
 BEGIN
-	IF relations IS NULL THEN
-		RETURN;
-	END IF;
-	-- names, as the search path above has regclass print them
-	RETURN QUERY EXECUTE format('SELECT (%L::regclass[])[q.ord], q.definition FROM (%s) q(ord, major, definition)',
-								relations, shardfdw_internal.describe_query(relations::text[]));
+	LOOP
+		relations := ARRAY(SELECT r FROM unnest(relations) WITH ORDINALITY u(r, ord) WHERE NOT shardfdw_internal.is_gone(r) ORDER BY ord);
+		BEGIN
+			-- names, as the search path above has regclass print them
+			EXECUTE format('SELECT array_agg(q.definition ORDER BY q.ord) FROM (%s) q(ord, major, definition)', shardfdw_internal.describe_query(relations::text[])) INTO definitions;
+			EXIT;
+		EXCEPTION WHEN internal_error OR undefined_table THEN
+			-- what writes definitions down opens the relations, of which one may have been dropped
+			IF NOT EXISTS (SELECT FROM unnest(relations) r WHERE shardfdw_internal.is_gone(r)) THEN
+				RAISE;
+			END IF;
+		END;
+	END LOOP;
+	RETURN QUERY SELECT u.r, u.d FROM unnest(relations, definitions) u(r, d);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.describe_tables(regclass[]) IS
-	'Describes tables here. Returns for each what describe_query() asks for.';
+	'Describes tables here. Returns for each what describe_query() asks for, and nothing for tables that have been dropped.';
 
 CREATE FUNCTION shardfdw_internal.comparable_keys(shard regclass, keys jsonb) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -74,7 +84,7 @@ AS $$
 	LEFT JOIN LATERAL (
 		SELECT i.inhparent::regclass AS parent FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid
 		WHERE c.oid = to_regclass(k->>'table') AND c.relkind = 'f'
-			AND pg_get_expr(c.relpartbound, c.oid) = (SELECT pg_get_expr(s.relpartbound, s.oid) FROM pg_class s WHERE s.oid = shard)) p ON true
+			AND pg_get_expr(c.relpartbound, 0) = (SELECT pg_get_expr(s.relpartbound, 0) FROM pg_class s WHERE s.oid = shard)) p ON true
 $$;
 COMMENT ON FUNCTION shardfdw_internal.comparable_keys(regclass, jsonb) IS
 	'Writes the foreign keys of a shard, as describe_query() returns them, in a form that is the same for all shards of a table: those to a colocated shard as to its table. Returns a list of texts.';

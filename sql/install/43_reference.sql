@@ -350,6 +350,9 @@ DECLARE
 	nrows bigint;
 	checksum numeric;
 BEGIN
+	IF question IS NULL THEN
+		RETURN;
+	END IF;
 	SELECT r[1], r[2] INTO nrows, checksum FROM shardfdw_internal.read_here(relation, question) r;
 	RETURN QUERY
 	SELECT q.node, CASE WHEN NOT q.ok THEN q.message
@@ -410,6 +413,7 @@ BEGIN
 		differences := '{}';
 		FOR a IN SELECT * FROM shardfdw_internal.compare_reference_definitions(checked, nodes)
 		LOOP
+			CONTINUE WHEN shardfdw_internal.is_gone(checked);
 			node := a.node;
 			IF NOT a.ok OR NOT a.found OR a.other_columns THEN
 				status := 'error';
@@ -439,7 +443,8 @@ BEGIN
 				detail := coalesce(nullif(concat_ws('; ', differences->node->>1, differ.detail), ''), 'as expected');
 				RETURN NEXT;
 			END LOOP;
-		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
+		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction OR undefined_table THEN
+			CONTINUE WHEN shardfdw_internal.is_gone(checked);
 			FOREACH node IN ARRAY comparable
 			LOOP
 				status := 'warning';
@@ -463,7 +468,8 @@ DECLARE
 BEGIN
 	FOREACH checked IN ARRAY relations
 	LOOP
-		SELECT * INTO STRICT a FROM shardfdw_internal.compare_reference_definitions(checked, ARRAY[node]);
+		SELECT * INTO a FROM shardfdw_internal.compare_reference_definitions(checked, ARRAY[node]);
+		CONTINUE WHEN shardfdw_internal.is_gone(checked);
 		IF NOT a.ok THEN
 			RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('reference table %s cannot be compared with its copy on node "%s"', checked, node), DETAIL = a.message;
 		END IF;
@@ -471,7 +477,8 @@ BEGIN
 			IF NOT a.found OR NOT compares OR a.has_error OR a.other_columns OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, ARRAY[node], true)) THEN
 				RETURN QUERY VALUES (checked, a.found);
 			END IF;
-		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
+		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction OR undefined_table THEN
+			CONTINUE WHEN shardfdw_internal.is_gone(checked);
 			RAISE WARNING USING MESSAGE = format('reference table %s is not compared with its copy on node "%s"', checked, node), DETAIL = SQLERRM;
 		END;
 	END LOOP;

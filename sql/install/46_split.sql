@@ -15,7 +15,7 @@ CREATE FUNCTION shardfdw_internal.shard_bound(shard regclass) RETURNS TABLE (str
 AS $$
 	SELECT p.partstrat, h[1]::bigint, h[2]::bigint, r[1], r[2], l[1]
 	FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
-	CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid)) b(bound)
+	CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, 0)) b(bound)
 	LEFT JOIN LATERAL regexp_match(b.bound, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') h ON true
 	LEFT JOIN LATERAL regexp_match(b.bound, '^FOR VALUES FROM (\((?:[^'']|''[^'']*'')*\)) TO (\((?:[^'']|''[^'']*'')*\))$') r ON true
 	LEFT JOIN LATERAL regexp_match(b.bound, '^FOR VALUES IN (\(.*\))$') l ON true
@@ -253,7 +253,7 @@ BEGIN
 	LOOP
 		-- core wants each modulus to be a factor of the next larger one
 		SELECT x.modulus INTO other FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		CROSS JOIN LATERAL (SELECT substring(pg_get_expr(c.relpartbound, c.oid) FROM 'modulus (\d+)')::bigint) x(modulus)
+		CROSS JOIN LATERAL (SELECT substring(pg_get_expr(c.relpartbound, 0) FROM 'modulus (\d+)')::bigint) x(modulus)
 		WHERE i.inhparent = m.parent AND x.modulus % m.modulus <> 0 AND m.modulus % x.modulus <> 0
 			AND i.inhrelid NOT IN (SELECT t.relation FROM shardfdw_internal.job_tables(shards) t) LIMIT 1;
 		-- each session has an array of the largest modulus, for each table

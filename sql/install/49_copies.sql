@@ -272,7 +272,7 @@ BEGIN
 		-- in the order of the remainders, as hash_placement() has them
 		RETURN ARRAY(SELECT shardfdw_internal.nodes_in_option(f.ftoptions, 'copies')::text
 			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_foreign_table f ON f.ftrelid = c.oid
-			CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
+			CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, 0), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
 			WHERE i.inhparent = colocate_with ORDER BY b.bound[2]::integer);
 	END IF;
 	candidates := ARRAY(SELECT x.node FROM unnest(coalesce(nodes, shardfdw_internal.accepting_nodes())) WITH ORDINALITY x(node, ord) GROUP BY x.node ORDER BY min(x.ord));
@@ -397,7 +397,7 @@ BEGIN
 	SELECT array_agg(x.shard) AS shards, array_agg(x.node) AS nodes INTO primaries
 	FROM (SELECT f.ftrelid::regclass AS shard, s.srvname AS node, 1 + b.bound[2]::integer AS number
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
-		CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
+		CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, 0), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
 		WHERE i.inhparent = relation ORDER BY b.bound[2]::integer) x;
 	SELECT array_agg(u.shard) AS shards, array_agg(c.node) AS nodes INTO copies
 	FROM unnest(primaries.shards) WITH ORDINALITY u(shard, number) CROSS JOIN LATERAL unnest(placed[u.number]::name[]) c(node);
@@ -499,7 +499,9 @@ BEGIN
 			END LOOP;
 			PERFORM set_config('lock_timeout', lock_timeout, true);
 			RETURN;
-		EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+		EXCEPTION WHEN undefined_table THEN
+			ordered := array_remove(ordered, relation);
+		WHEN lock_not_available OR deadlock_detected THEN
 			-- a deadlock at the first one is of locks that the transaction had before
 			IF is_first THEN
 				RAISE;
@@ -510,7 +512,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_all_copies(regclass[], boolean) IS
-	'Does what lock_copies() does for several tables, one session after the other, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
+	'Does what lock_copies() does for several tables, but those that have been dropped, one session after the other, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
 
 CREATE FUNCTION shardfdw_internal.answering_nodes(nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -924,16 +926,16 @@ BEGIN
 	END IF;
 	-- what notes changes, see note_copies_commands()
 	RETURN QUERY SELECT q.node, 'error', CASE WHEN q.ok THEN format('what notes changes of shard %s is missing or disabled', x.shards[q.command]) ELSE q.message END
-	FROM (SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS shards, array_agg(format(
+	FROM (SELECT array_agg(p.node) AS nodes, array_agg(p.shard) AS shards, array_agg(format(
 			'SELECT count(*) FROM pg_trigger g WHERE g.tgenabled = ''A'' AND (g.tgrelid = to_regclass(%1$L) AND starts_with(g.tgname::text, ''shardfdw_copy_'') OR g.tgrelid = to_regclass(%2$L) AND g.tgname = ''shardfdw_copied'') AND g.tgfoid = to_regproc(%2$L)',
 			format('%I.%I', p.schema_name, p.shard_name), format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name)))) AS commands
 		  FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role <> 'stale' AND p.node = ANY (nodes)) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', false) q
-	WHERE x.nodes IS NOT NULL AND (NOT q.ok OR (q.fields)[1] <> '5') ORDER BY q.command;
+	WHERE x.nodes IS NOT NULL AND (NOT q.ok OR (q.fields)[1] <> '5') AND NOT shardfdw_internal.is_gone(x.shards[q.command]) ORDER BY q.command;
 	IF compare_rows THEN
 		FOREACH relation IN ARRAY tables
 		LOOP
-			CONTINUE WHEN NOT (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation)
+			CONTINUE WHEN NOT coalesce((SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation), false)
 				OR EXISTS (SELECT FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale' AND p.node <> ALL (nodes));
 			BEGIN
 				RETURN QUERY SELECT c.node, 'error', format('the copy of shard %s has other rows than its primary', c.shard) FROM shardfdw.compare_copies(relation) c WHERE NOT c.is_equal;

@@ -296,7 +296,7 @@ AS $$
 					a.attfdwoptions::text, pg_get_expr(x.adbin, x.adrelid)), ', ' ORDER BY a.attnum)
 				FROM pg_attribute a LEFT JOIN pg_attrdef x ON x.adrelid = a.attrelid AND x.adnum = a.attnum WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
 			CASE c.relkind WHEN 'p' THEN pg_get_partkeydef(c.oid) WHEN 'v' THEN pg_get_viewdef(c.oid) WHEN 'm' THEN pg_get_viewdef(c.oid) END,
-			(SELECT string_agg(concat_ws(' ', i.inhparent::regclass, pg_get_expr(c.relpartbound, c.oid)), ', ' ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid),
+			(SELECT string_agg(concat_ws(' ', i.inhparent::regclass, pg_get_expr(c.relpartbound, 0)), ', ' ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid),
 			(SELECT concat_ws(' ', s.srvname, f.ftoptions::text) FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = c.oid))
 	FROM c WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm', 'c')
 	UNION ALL

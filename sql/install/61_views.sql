@@ -4,6 +4,21 @@
 -- regclass as a number, so that WHERE table_name = 'orders' would be an error. What works with OIDs here reads
 -- shardfdw_internal.placed_shards.
 
+CREATE FUNCTION shardfdw_internal.key_definition(relation regclass) RETURNS text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN regexp_replace(pg_get_partkeydef(relation), '^\w+ \((.*)\)$', '\1');
+EXCEPTION WHEN internal_error THEN
+	IF NOT shardfdw_internal.is_gone(relation) THEN
+		RAISE;
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.key_definition(regclass) IS
+	'Writes down the columns and expressions of the key of a partitioned table. Returns null for one that has been dropped, which it opens.';
+
 CREATE VIEW shardfdw.tables AS
 WITH sharded AS MATERIALIZED (
 	SELECT p.partrelid AS relid, p.partstrat AS strategy, s.shards, s.nodes,
@@ -21,7 +36,7 @@ placed AS (
 	SELECT o.placement, pg_catalog.array_agg(o.relid::pg_catalog.regclass::text ORDER BY o.relid::pg_catalog.regclass::text COLLATE "C") AS names
 	FROM sharded o WHERE o.placement IS NOT NULL GROUP BY 1)
 SELECT t.relid::pg_catalog.regclass::text AS table_name,
-	pg_catalog.regexp_replace(pg_catalog.pg_get_partkeydef(t.relid), '^\w+ \((.*)\)$', '\1') AS key,
+	shardfdw_internal.key_definition(t.relid) AS key,
 	CASE t.strategy WHEN 'h' THEN 'hash' WHEN 'r' THEN 'range' ELSE 'list' END AS strategy,
 	t.shards, t.nodes,
 	coalesce(pg_catalog.array_remove(o.names, t.relid::pg_catalog.regclass::text), '{}') AS colocated_with
@@ -44,7 +59,7 @@ CREATE VIEW shardfdw_internal.placed_shards AS
 SELECT i.inhparent::pg_catalog.regclass AS relation,
 	f.ftrelid::pg_catalog.regclass AS shard,
 	s.srvname AS node,
-	pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS bounds
+	pg_catalog.pg_get_expr(c.relpartbound, 0) AS bounds
 FROM pg_catalog.pg_foreign_table f
 JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid
 JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver
