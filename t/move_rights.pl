@@ -110,6 +110,8 @@ SKIP:
 		$h->safe_psql("SELECT shardfdw.move_shard('$schema.t_00', 'node$i', mode => 'block')");
 		is($h->node_safe_psql($i, sprintf $state, $schema), $before, "schema $schema of another role keeps owner and privileges");
 	}
+	$h->safe_psql(q{CREATE ROLE late; SELECT shardfdw.add_user('late', password => 'pw-late')});
+	is($h->node_safe_psql(2, q{SELECT nspacl FROM pg_namespace WHERE nspname = 'typed'}), '{vic=UC/vic,friend=U/vic}', 'nor does add_user() give rights on it');
 	# One that the extension makes is as on the source, with a type in it, too.
 	$h->safe_psql(q{SET ROLE own; CREATE SCHEMA mine; GRANT USAGE ON SCHEMA mine TO PUBLIC; CREATE TYPE mine.mood AS ENUM ('a'); CREATE TABLE mine.t (k int PRIMARY KEY, m mine.mood);
 		SELECT shardfdw.shard_table('mine.t', 'k', shards => 1, nodes => '{node1}'); GRANT USAGE ON SCHEMA mine TO PUBLIC});

@@ -127,8 +127,11 @@ $c->node_safe_psql($_, q{SET ROLE mallory; CREATE OPERATOR ==== (FUNCTION = int4
 $c->safe_psql(q{SET ROLE mallory; CREATE OPERATOR ==== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int); CREATE TYPE pitch AS ENUM ('1', '2');
 	CREATE TABLE there_negated (id int PRIMARY KEY, v int CHECK (NOT (v ==== 0)));
 	CREATE TABLE there_cast (id int PRIMARY KEY, v int, p pitch DEFAULT '1' CHECK (p::text <> ''));
-	CREATE TABLE there_indexed (id int PRIMARY KEY, v int); CREATE INDEX ON there_indexed ((NOT (v ==== 0)))});
-for my $table ('there_negated', 'there_cast', 'there_indexed')
+	CREATE TABLE there_indexed (id int PRIMARY KEY, v int); CREATE INDEX ON there_indexed ((NOT (v ==== 0)));
+	-- what is computed when the table, or the index, is made
+	CREATE TABLE there_constant (id int PRIMARY KEY, v int, g boolean GENERATED ALWAYS AS (v > 0 AND NOT (1 ==== 0)) STORED);
+	CREATE TABLE there_constant_index (id int PRIMARY KEY, v int); CREATE INDEX ON there_constant_index ((v > 0 AND NOT (1 ==== 0)))});
+for my $table ('there_negated', 'there_cast', 'there_indexed', 'there_constant', 'there_constant_index')
 {
 	$c->safe_psql("SET ROLE mallory; INSERT INTO $table (id, v) SELECT i, i FROM generate_series(1, 20) i");
 	for my $verb ('shard', 'replicate')

@@ -46,8 +46,10 @@ BEGIN
 	FROM placed p JOIN rights r ON r.relation = p.relation
 	UNION ALL
 	SELECT DISTINCT p.node, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END,
-		format('IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') FROM pg_catalog.pg_namespace n WHERE n.nspname = %L) THEN GRANT %s ON SCHEMA %I TO %s; END IF',
-			s.nspname, x.privilege_type, s.nspname, CASE WHEN x.grantee <> 0 THEN quote_ident(pg_get_userbyid(x.grantee)) ELSE 'PUBLIC' END)
+		-- a superuser does not grant rights on what is the schema of another role there
+		format('IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND (r.rolname IN (current_user, ''pg_database_owner'', %L) OR NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = current_user)) '
+				'FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %L) THEN GRANT %s ON SCHEMA %I TO %s; END IF',
+			pg_get_userbyid(s.nspowner), s.nspname, x.privilege_type, s.nspname, CASE WHEN x.grantee <> 0 THEN quote_ident(pg_get_userbyid(x.grantee)) ELSE 'PUBLIC' END)
 	FROM placed p CROSS JOIN LATERAL unnest(ARRAY[p.relation, p.shard]) u(oid) JOIN pg_class c ON c.oid = u.oid JOIN pg_namespace s ON s.oid = c.relnamespace
 	-- nobody needs everybody to make things on nodes
 	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x WHERE x.grantee <> 0 OR x.privilege_type = 'USAGE';

@@ -1,13 +1,14 @@
 -- Whether moving a table's rows would run code of its owner with the rights of others.
 
-CREATE FUNCTION shardfdw_internal.owner_code_query(relation text) RETURNS text
+CREATE FUNCTION shardfdw_internal.owner_code_query(relation text, names jsonb DEFAULT '[]') RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT replace($query$
-		WITH RECURSIVE tables(oid) AS (
-			SELECT to_regclass($relation$)
+	-- names are in the first line alone: what stands in them is not looked at again
+	SELECT format('WITH RECURSIVE asked(relation, names) AS (SELECT %L::text, %L::jsonb),', relation, names) || $query$
+		tables(oid) AS (
+			SELECT to_regclass(a.relation) FROM asked a
 			-- what a DEFAULT shard keeps is said by the keys of all levels above
-			UNION SELECT pg_partition_ancestors(to_regclass($relation$))
+			UNION SELECT pg_partition_ancestors(to_regclass(a.relation)) FROM asked a
 		), code(classid, objid) AS (
 			-- no defaults and triggers: they are run by those who write
 			SELECT 'pg_class'::regclass::oid, t.oid::oid FROM tables t
@@ -23,6 +24,12 @@ AS $$
 			UNION ALL
 			SELECT 'pg_attrdef'::regclass, d.oid FROM tables t JOIN pg_attrdef d ON d.adrelid = t.oid
 			JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE a.attgenerated <> ''
+			UNION ALL
+			-- what an expression may mean that has such names
+			SELECT x.classid, x.objid FROM asked a CROSS JOIN jsonb_array_elements(a.names) o JOIN pg_namespace n ON n.nspname = o->>'schema' CROSS JOIN LATERAL (
+				SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p WHERE o->>'kind' = 'function' AND p.pronamespace = n.oid AND p.proname = o->>'name' AND p.pronargs = jsonb_array_length(o->'arguments')
+				UNION ALL SELECT 'pg_operator'::regclass, p.oid FROM pg_operator p WHERE o->>'kind' = 'operator' AND p.oprnamespace = n.oid AND p.oprname = o->>'name'
+				UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE o->>'kind' = 'type' AND t.typnamespace = n.oid AND t.typname = o->>'name') x(classid, objid)
 			UNION
 			SELECT x.classid, x.objid
 			FROM code c
@@ -70,10 +77,10 @@ AS $$
 			FROM code c JOIN pg_proc p ON c.classid = 'pg_proc'::regclass AND p.oid = c.objid JOIN pg_roles r ON r.oid = p.proowner
 		)
 		SELECT f.name, CASE WHEN f.is_foreign THEN f.owner END, current_user FROM function f WHERE f.is_foreign OR f.is_open
-		ORDER BY f.is_foreign DESC, f.name COLLATE "C" LIMIT 1$query$, '$relation$', quote_literal(relation))
+		ORDER BY f.is_foreign DESC, f.name COLLATE "C" LIMIT 1$query$
 $$;
-COMMENT ON FUNCTION shardfdw_internal.owner_code_query(text) IS
-	'Writes the query, to be run here or on a node, for a function by which the owner of a table decides what runs when its rows are moved: in CHECK constraints, generated columns, indexes, statistics, partition keys, operators, domains, casts. Functions of superusers and of the current user are none, unless volatile or known to run what their arguments say. Returns its text; the query returns the function, its owner if that is what counts, and the current user, or no row.';
+COMMENT ON FUNCTION shardfdw_internal.owner_code_query(text, jsonb) IS
+	'Writes the query, to be run here or on a node, for a function by which the owner of a table decides what runs when its rows are moved: in CHECK constraints, generated columns, indexes, statistics, partition keys, operators, domains, casts. relation: null for none; names: of functions, operators and types that are looked at, too, as needed_objects() has them, with their kind. Functions of superusers and of the current user are none, unless volatile or known to run what their arguments say. Returns its text; the query returns the function, its owner if that is what counts, and the current user, or no row.';
 
 CREATE FUNCTION shardfdw_internal.raise_owner_code(relation regclass, action text, function_name text, function_owner text, runs_as text, node name DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -141,6 +148,31 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_on_nodes(regclass, text, name, name[], name[]) IS
 	'Checks what check_owner_code() does for the tables that have just been made on nodes: names in a definition may mean something else there. Returns nothing; raises insufficient_privilege, naming function and node.';
+
+CREATE FUNCTION shardfdw_internal.prepare_nodes(relation regclass, action text, nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	names jsonb;
+	code record;
+BEGIN
+	PERFORM shardfdw_internal.make_objects_on_nodes(relation, nodes);
+	IF shardfdw_internal.is_owner(relation) THEN
+		RETURN;
+	END IF;
+	-- constants in expressions are computed when a table or an index is made
+	SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind)) INTO names FROM shardfdw_internal.needed_objects(ARRAY[relation]) n WHERE n.kind IN ('function', 'operator', 'type');
+	FOR code IN
+		SELECT q.node, q.fields FROM (SELECT array_agg(DISTINCT n) AS nodes FROM unnest(nodes) n) a,
+			shardfdw_internal.run_commands(a.nodes, array_fill(shardfdw_internal.owner_code_query(NULL, names), ARRAY[cardinality(a.nodes)]), 'write') q
+		WHERE names IS NOT NULL AND q.fields IS NOT NULL ORDER BY q.command
+	LOOP
+		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.prepare_nodes(regclass, text, name[]) IS
+	'Makes what make_objects_on_nodes() makes, and checks that names in the definition of a table mean no code of others there, as check_owner_code() does, before a table is made. Returns nothing; raises insufficient_privilege, naming function and node, and the errors of make_objects_on_nodes().';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code_of_shards(relation regclass, action text, one regclass DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

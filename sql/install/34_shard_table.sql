@@ -374,7 +374,7 @@ BEGIN
 		PERFORM shardfdw_internal.check_copyable(relation);
 		placed := shardfdw_internal.choose_copies(placement, nodes, copies, colocate_with);
 	END IF;
-	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
+	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', placement);
 	-- no lock of the table keeps constraints of its domains from being added
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	shard_names := shardfdw_internal.free_shard_names(relation, cardinality(placement), shard_schema);

@@ -176,7 +176,7 @@ BEGIN
 		PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
 	END IF;
 
-	PERFORM shardfdw_internal.make_objects_on_nodes(parent, ARRAY[node]);
+	PERFORM shardfdw_internal.prepare_nodes(parent, 'shard', ARRAY[node]);
 	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
 
 	bounds := btrim(bounds, E' \t\n');

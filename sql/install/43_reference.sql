@@ -59,7 +59,7 @@ BEGIN
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
 
-	PERFORM shardfdw_internal.make_objects_on_nodes(relation, nodes);
+	PERFORM shardfdw_internal.prepare_nodes(relation, 'replicate', nodes);
 	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, nodes);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes

@@ -320,7 +320,7 @@ DECLARE
 	table_options text;
 	made record;
 BEGIN
-	PERFORM shardfdw_internal.make_objects_on_nodes(relation, distinct_nodes);
+	PERFORM shardfdw_internal.prepare_nodes(relation, 'copy', distinct_nodes);
 	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
 	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes INTO made FROM shardfdw_internal.shard_table_commands(relation) c;
 	PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, made.prefixes, made.suffixes);

@@ -106,7 +106,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
 	-- before its indexes are dropped, which shard_table() would look at
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
-	PERFORM shardfdw_internal.make_objects_on_nodes(relation, ARRAY[home.node]);
+	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', ARRAY[home.node]);
 	key := shardfdw_internal.home_key(relation);
 	FOR made IN SELECT * FROM shardfdw_internal.shard_constraint_commands(relation, key)
 	LOOP

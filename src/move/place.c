@@ -234,7 +234,7 @@ shard_place_prepare(ShardMove *move)
 		append_commands(&target, &move->tables[i], "schema");
 	shard_move_run(move, move->target, target.data);
 	for (int i = 0; i < move->ntables; i++)
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])",
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".prepare_nodes(%u, 'move', ARRAY[%s]::pg_catalog.name[])",
 								 move->tables[i].parent, quote_literal_cstr(move->target_name)));
 	next_transaction(move);
 
