@@ -298,7 +298,7 @@ my %outcomes = (
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands stored_rows tables_of_type shards_of shards_read placed_shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
-		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards prepare_nodes index_before_rows
+		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups shard_together_call extensions_command balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
@@ -332,9 +332,11 @@ my %outcomes = (
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
 		home_constraint_commands home_constraints unshard_block
 		compare_coordinators inspect_foreign_keys lock_placements make_server set_placements settle_server},
+	# arrays of different lengths
+	'2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E' => q{check_owner_code_of_tables},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
-		lock_schemas make_objects_on_nodes},
+		lock_schemas make_objects_on_nodes prepare_nodes},
 	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy start_import},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

@@ -141,6 +141,22 @@ for my $table ('there_negated', 'there_cast', 'there_indexed', 'there_constant',
 	is(as_superuser(), '', "nor there: $table");
 }
 
+# A foreign key is validated by a query, for which the planner looks at indexes of the table that is referred to.
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE referred (id int PRIMARY KEY, v int); INSERT INTO referred VALUES (1, 1); SELECT shardfdw.replicate_table('referred');
+	CREATE TABLE referring (id int PRIMARY KEY, r int REFERENCES referred); INSERT INTO referring VALUES (1, 1)});
+$c->node_safe_psql($_, 'SET ROLE mallory; CREATE INDEX spied ON referred (spy(1), v)') for 1, 2;
+$c->psql_fails_like("SELECT shardfdw.shard_table('referring');", qr/42501: cannot shard table "referring" because function public\.spy.* of role "mallory" would run with the rights of "postgres" on node "node[12]"/, 'shard_table by a superuser: an index of a table that is referred to');
+$c->safe_psql(q{SET ROLE mallory; SELECT shardfdw.shard_table('referring', shards => 1, nodes => '{node1}')});
+my (undef, undef, $unchecked) = $c->psql(q{SELECT shardfdw.move_shard('referring_00', 'node2', mode => 'block')});
+like($c->node_safe_psql(2, q{SELECT contype, convalidated FROM pg_constraint WHERE conrelid = 'referring_00'::regclass AND contype = 'f'}), qr/^f\|f$/, 'move_shard by a superuser: the key is not validated') || diag $unchecked;
+is(as_superuser(), '', 'nor for a foreign key');
+$c->node_safe_psql(2, 'DROP INDEX spied');
+$c->safe_psql(q{SELECT shardfdw.move_shard('referring_00', 'node1', mode => 'block')});
+$c->node_safe_psql(1, 'DROP INDEX spied');
+$c->node_safe_psql(1, 'ALTER TABLE referring_00 VALIDATE CONSTRAINT referring_r_fkey');
+$c->safe_psql(q{SELECT shardfdw.move_shard('referring_00', 'node2', mode => 'block')});
+is($c->node_safe_psql(2, q{SELECT contype, convalidated FROM pg_constraint WHERE conrelid = 'referring_00'::regclass AND contype = 'f'}), 'f|t', 'without such an index it is');
+
 # What only computes, or deals out numbers and the time, is nobody's code.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE harmless (id int PRIMARY KEY, v int CHECK (random() < 1 AND clock_timestamp() > '2000-01-01' AND now() > '2000-01-01'), u uuid DEFAULT gen_random_uuid(),
 		g text GENERATED ALWAYS AS (lower(v::text) || to_hex(v)) STORED, CHECK (to_json(ARRAY[v]) IS NOT NULL AND gen_random_uuid() <> u));

@@ -147,4 +147,17 @@ is( $c->safe_psql(
 	$c->psql_fails_like("SET ROLE dora; $q", qr/2F003.*password/s, 'a session that has logged in without them');
 }
 
+# A role that somebody has made here does not stand for a superuser of the nodes.
+$c->safe_psql('CREATE ROLE climber CREATEROLE; SET ROLE climber; CREATE ROLE chief; GRANT chief TO climber');
+$c->node_safe_psql(1, 'CREATE ROLE chief SUPERUSER');
+$c->node_safe_psql(2, 'CREATE ROLE chiefs SUPERUSER; CREATE ROLE chief; GRANT chiefs TO chief');
+for my $i (1, 2)
+{
+	$c->psql_fails_like("SELECT shardfdw.add_user('climber', '{node$i}', password => 'pw-climber');", qr/42501: role "chief" has the rights of a superuser on the node, and not here/, "add_user() and a superuser of node$i");
+	is($c->node_safe_psql($i, q{SELECT count(*) FROM pg_auth_members WHERE roleid = 'chief'::regrole}), 0, 'who has no new member');
+	$c->node_safe_psql($i, 'ALTER ROLE chief RENAME TO chief_of_node');
+}
+$c->safe_psql(q{SELECT shardfdw.add_user('climber', password => 'pw-climber')});
+is($c->node_safe_psql($_, q{SELECT roleid::regrole FROM pg_auth_members WHERE member = 'climber'::regrole}), 'chief', "a role of its own on node$_") for 1, 2;
+
 done_testing();

@@ -119,10 +119,14 @@ AS $$
 		-- what predefined roles other than these may do is of the server
 		WHERE g.oid >= 16384 OR g.rolname IN ('pg_read_all_data', 'pg_write_all_data')
 	)
-	SELECT format('DO %L', format('BEGIN %s %s %s END',
+	SELECT format('DO %L', format('BEGIN %s %s %s %s END',
 		string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN CREATE ROLE %I %s %s%s; END IF;', x.rolname, x.rolname,
 			CASE WHEN x.oid = role THEN 'LOGIN' ELSE 'NOLOGIN' END, CASE WHEN x.rolinherit THEN 'INHERIT' ELSE 'NOINHERIT' END,
 			CASE WHEN x.oid = role THEN ' PASSWORD ' || quote_literal(secret) END), ' ') FILTER (WHERE x.oid >= 16384),
+		-- who may create roles here may have chosen the name
+		(SELECT concat('DECLARE taken name := (SELECT r.rolname FROM pg_catalog.pg_roles r JOIN pg_catalog.pg_roles s ON s.rolsuper AND pg_catalog.pg_has_role(r.oid, s.oid, ''MEMBER'') WHERE r.rolname IN (', string_agg(quote_literal(g.rolname), ', '),
+			') LIMIT 1); BEGIN IF taken IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''role "%s" has the rights of a superuser on the node, and not here'', taken), HINT = ''Give one of the two roles another name.''; END IF; END;')
+		 FROM member g WHERE g.oid <> role HAVING count(*) > 0),
 		(SELECT string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m WHERE m.roleid = %1$L::pg_catalog.regrole AND m.member = %2$L::pg_catalog.regrole) THEN GRANT %1$s TO %2$s; END IF;',
 				quote_ident(g.rolname), quote_ident(y.rolname)), ' ')
 		 FROM member y JOIN pg_auth_members m ON m.member = y.oid JOIN member g ON g.oid = m.roleid),

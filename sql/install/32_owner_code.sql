@@ -149,12 +149,36 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_on_nodes(regclass, text, name, name[], name[]) IS
 	'Checks what check_owner_code() does for the tables that have just been made on nodes: names in a definition may mean something else there. Returns nothing; raises insufficient_privilege, naming function and node.';
 
+CREATE FUNCTION shardfdw_internal.check_owner_code_of_tables(relation regclass, action text, nodes name[], names text[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found record;
+BEGIN
+	-- no index, statistics object or constraint is added then, and no name is changed
+	PERFORM shardfdw_internal.run_commands(nodes, ARRAY(SELECT format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', n) FROM unnest(names) n), 'write', labels => names);
+	FOR found IN SELECT q.node, q.fields FROM shardfdw_internal.run_commands(nodes,
+		ARRAY(SELECT format('SELECT format(''%%I.%%I'', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%L) AND c.relkind <> ''r''', n) FROM unnest(names) n), 'write') q
+		WHERE q.fields IS NOT NULL
+	LOOP
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('relation %s on node "%s" is no table', found.fields[1], found.node);
+	END LOOP;
+	FOR found IN SELECT q.node, q.fields FROM shardfdw_internal.run_commands(nodes, ARRAY(SELECT shardfdw_internal.owner_code_query(n) FROM unnest(names) n), 'write') q WHERE q.fields IS NOT NULL
+	LOOP
+		PERFORM shardfdw_internal.raise_owner_code(relation, action, found.fields[1], found.fields[2], found.fields[3], found.node);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_owner_code_of_tables(regclass, text, name[], text[]) IS
+	'Checks what check_owner_code() does for tables on nodes that a query is about to read, given by their qualified names there, and keeps their definitions as they are until the transaction ends. Returns nothing; raises insufficient_privilege, naming function and node, and wrong_object_type for what is no table on its node.';
+
 CREATE FUNCTION shardfdw_internal.prepare_nodes(relation regclass, action text, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	names jsonb;
 	code record;
+	referenced record;
 BEGIN
 	PERFORM shardfdw_internal.make_objects_on_nodes(relation, nodes);
 	IF shardfdw_internal.is_owner(relation) THEN
@@ -169,42 +193,25 @@ BEGIN
 	LOOP
 		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);
 	END LOOP;
+	-- a foreign key is validated by a query
+	FOR referenced IN SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_constraint k JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw_internal.is_reference(c.oid) AND NOT shardfdw_internal.is_owner(c.oid)
+	LOOP
+		PERFORM shardfdw_internal.check_owner_code_of_tables(relation, action, nodes, array_fill(referenced.name, ARRAY[cardinality(nodes)]));
+	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.prepare_nodes(regclass, text, name[]) IS
-	'Makes what make_objects_on_nodes() makes, and checks that names in the definition of a table mean no code of others there, as check_owner_code() does, before a table is made. Returns nothing; raises insufficient_privilege, naming function and node, and the errors of make_objects_on_nodes().';
+	'Makes what make_objects_on_nodes() makes, and checks that names in the definition of a table mean no code of others there, as check_owner_code() does, before a table is made; and the same of the reference tables to which its foreign keys refer. Returns nothing; raises insufficient_privilege, naming function and node, and the errors of make_objects_on_nodes().';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code_of_shards(relation regclass, action text, one regclass DEFAULT NULL) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	placed record;
-	found record;
-BEGIN
-	IF shardfdw_internal.is_owner(relation) THEN
-		RETURN;
-	END IF;
-	SELECT array_agg(s.node) AS nodes, array_agg(s.remote_name) AS names, array_agg(s.shard::text) AS labels INTO placed
-	FROM shardfdw_internal.shards_of(relation) s WHERE one IS NULL OR s.shard = one;
-	IF placed.nodes IS NULL THEN
-		RETURN;
-	END IF;
-	-- no index, statistics object or constraint is added then, and no name is changed
-	PERFORM shardfdw_internal.run_commands(placed.nodes, ARRAY(SELECT format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', n) FROM unnest(placed.names) n), 'write', labels => placed.labels);
-	FOR found IN SELECT q.node, q.fields FROM shardfdw_internal.run_commands(placed.nodes,
-		ARRAY(SELECT format('SELECT format(''%%I.%%I'', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%L) AND c.relkind <> ''r''', n) FROM unnest(placed.names) n), 'write') q
-		WHERE q.fields IS NOT NULL
-	LOOP
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('relation %s on node "%s" is no table', found.fields[1], found.node);
-	END LOOP;
-	FOR found IN SELECT q.node, q.fields FROM shardfdw_internal.run_commands(placed.nodes, ARRAY(SELECT shardfdw_internal.owner_code_query(n) FROM unnest(placed.names) n), 'write') q WHERE q.fields IS NOT NULL
-	LOOP
-		PERFORM shardfdw_internal.raise_owner_code(relation, action, found.fields[1], found.fields[2], found.fields[3], found.node);
-	END LOOP;
-END
+	SELECT shardfdw_internal.check_owner_code_of_tables(relation, action, array_agg(s.node), array_agg(s.remote_name))
+	FROM shardfdw_internal.shards_of(relation) s WHERE (one IS NULL OR s.shard = one) AND NOT shardfdw_internal.is_owner(relation)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_of_shards(regclass, text, regclass) IS
-	'Checks what check_owner_code() does for the shards of a table, or one of them, whose rows are about to be read by a query, and keeps their definitions as they are until the transaction ends. Returns nothing; raises insufficient_privilege, naming function and node, and wrong_object_type for what is no table on its node.';
+	'Does what check_owner_code_of_tables() does for the shards of a table, or one of them, if the caller is not the owner. Returns nothing; raises the same.';
 
 CREATE FUNCTION shardfdw_internal.index_before_rows(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
