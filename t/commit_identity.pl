@@ -379,6 +379,21 @@ $c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->safe_psql($commits), '0', 'then it goes');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '23', 'nothing is torn');
 
+# ---------- sessions that have connected to nodes before a take-over ----------
+# The nodes have another identity, as after a dump has been restored into a new database.
+
+{
+	my $note = $c->safe_psql('SELECT note_name FROM shardfdw.coordinator_identity()');
+	$c->node_safe_psql($_, "COMMENT ON TABLE shardfdw_internal.$note IS '0123456789abcdef'") for 1, 2;
+	my $before = $c->coordinator->background_psql('postgres');
+	$before->query_safe('SELECT count(*) FROM t');
+	like(($c->psql('UPDATE t SET v = 24'))[2], qr/has been taken over by another coordinator.*"0123456789abcdef"/s, 'an identity that is not known');
+	is($c->safe_psql('SELECT shardfdw.take_over_coordinator() IS NOT NULL; UPDATE t SET v = 25; SELECT DISTINCT v FROM t'), "t\n25", 'a session that takes over writes');
+	$before->query_safe('UPDATE t SET v = 26');
+	$before->quit;
+	is($c->safe_psql('SELECT DISTINCT v FROM t'), '26', 'and one that had connected before');
+}
+
 # ---------- dumps ----------
 
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';

@@ -91,6 +91,7 @@
 #include "storage/pmsignal.h"
 #include "storage/lock.h"
 #include "storage/procarray.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -437,20 +438,42 @@ write_log(ShardConn **conns, int nconns, TimestampTz time)
 	pfree(nodes);
 }
 
+static bool
+is_noted_other(const ShardConn *conn)
+{
+	const char *noted = NameStr(conn->noted_identity);
+
+	return noted[0] != '\0' && shard_identity_noted_relation(noted) == SHARD_IDENTITY_OTHER;
+}
+
+/* Asks the node again which identity is noted there. */
+static void
+ask_noted(ShardConn *conn)
+{
+	ShardBroadcast item = {.conn = conn, .sql = psprintf("SELECT %s", shard_connection_note_sql()), .has_rows = true};
+
+	shard_broadcast_start(&item, 1);
+	shard_broadcast_finish(&item, 1, -1, SHARD_BROADCAST_RAISE);
+	if (shard_broadcast_ok(&item, "SELECT 1") && !PQgetisnull(item.result, 0, 0))
+		namestrcpy(&conn->noted_identity, PQgetvalue(item.result, 0, 0));
+	shard_broadcast_clear(&item, 1);
+}
+
 /* Raises if another coordinator's identity was noted on a node after ours. */
 static void
 check_noted(ShardConn **conns, int nconns)
 {
 	for (int i = 0; i < nconns; i++)
 	{
-		const char *noted = NameStr(conns[i]->noted_identity);
-
-		if (noted[0] != '\0' && shard_identity_noted_relation(noted) == SHARD_IDENTITY_OTHER)
+		/* the connection may be older than a take-over by this coordinator */
+		if (is_noted_other(conns[i]))
+			ask_noted(conns[i]);
+		if (is_noted_other(conns[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("node \"%s\" has been taken over by another coordinator", conns[i]->node),
 					 errdetail("The identity of this coordinator is \"%s\", the one noted on the node is \"%s\".",
-							   shard_identity_get(), shard_error_clean_text(noted)),
+							   shard_identity_get(), shard_error_clean_text(NameStr(conns[i]->noted_identity))),
 					 errhint("If the other one is not to go on, run SELECT shardfdw.take_over_coordinator() here.")));
 	}
 }
