@@ -103,6 +103,16 @@ SELECT same_order('SELECT k FROM t ORDER BY g DESC NULLS LAST, k');
 SELECT same_order('SELECT k FROM t ORDER BY g DESC, i NULLS FIRST, n DESC NULLS LAST, k');
 SELECT same_order('SELECT k FROM t ORDER BY n, k');
 SELECT same_order('SELECT k FROM t ORDER BY f DESC, k');
+-- columns of expressions that nodes sort by do not travel, unless something else needs them
+SELECT plan('SELECT k FROM t ORDER BY i % 10, k LIMIT 3');
+SELECT plan('SELECT k, i % 10 + 1 AS x FROM t ORDER BY i % 10, k LIMIT 3');
+SELECT plan('SELECT i % 10 AS x FROM t ORDER BY x');
+SELECT same_order('SELECT k FROM t ORDER BY i % 10, k LIMIT 3');
+SELECT same_order('SELECT k, i % 10 + 1 AS x FROM t ORDER BY i % 10, k LIMIT 3');
+SELECT same_order('SELECT k, i, i % 10 AS x, -(i % 10) AS y FROM t ORDER BY x DESC NULLS LAST, k');
+SELECT same_order('SELECT t FROM t ORDER BY i % 10, k');
+SELECT same_order('SELECT t.k, row_number() OVER (ORDER BY t.i % 10, t.k) FROM t ORDER BY t.i % 10, t.k LIMIT 20');
+SELECT same_order('SELECT * FROM (SELECT k, i % 10 AS x FROM t ORDER BY i % 10, k LIMIT 30) s WHERE x > 2');
 SELECT same_order('SELECT k FROM t ORDER BY c, k');
 SELECT same_order('SELECT k FROM t ORDER BY s, k');
 SELECT same_order('SELECT k FROM t ORDER BY s DESC, c, k');

@@ -9,12 +9,46 @@
 
 #include <math.h>
 
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "planner/path/cost.h"
 #include "planner/upper/upper.h"
 #include "planner/upper/upper_tools.h"
+
+/*
+ * Leaves out columns of the remote query that only expressions of ORDER BY need: nodes compute these.  They may be much
+ * wider than their order, such as documents and vectors.
+ */
+static List *
+leave_out_columns(const ShardRemoteQuery *query, const PathTarget *target)
+{
+	List	   *others = NIL;
+	List	   *vars;
+	List	   *tlist = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, target->exprs)
+	{
+		bool		is_sorted = false;
+
+		foreach(lc2, query->sort)
+			is_sorted |= equal(((const ShardSort *) lfirst(lc2))->expr, lfirst(lc));
+		if (!is_sorted || IsA(lfirst(lc), Var))
+			others = lappend(others, lfirst(lc));
+	}
+	vars = pull_var_clause((Node *) others, PVC_INCLUDE_PLACEHOLDERS);
+	foreach(lc, query->tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!IsA(entry->expr, Var) || list_member(vars, entry->expr))
+			tlist = lappend(tlist, makeTargetEntry(entry->expr, list_length(tlist) + 1, NULL, false));
+	}
+	return tlist;
+}
 
 void
 shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
@@ -31,6 +65,8 @@ shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	info->query->sort = NIL;
 	if (!shard_upper_add_sort(root, info, root->parse->sortClause, root->processed_tlist))
 		return;
+	if (input->query == NULL)
+		info->query->tlist = leave_out_columns(info->query, target);
 	info->width = target->width;
 	if (info->query->sort != NIL)
 		info->remote_cost += shard_upper_sort_cost(info) +
