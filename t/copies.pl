@@ -133,6 +133,9 @@ for my $sql ("UPDATE $shard SET v = 'by hand'", "BEGIN; SAVEPOINT a; UPDATE $sha
 	my ($rc, $out, $err) = $c->node_psql($home, $sql);
 	like($err, qr/shard public\.$shard was changed, and its copies were not|violates check constraint/, "a client of a node: $sql");
 }
+(undef, undef, my $refused) = $c->psql(q{SELECT shardfdw.run_on_shards('t', 'UPDATE %s SET v = ''by hand''')});
+like($refused, qr/ERROR:  shard public\.t_\d+ was changed, and its copies were not/, 'run_on_shards() raises the error of the node');
+unlike($refused, qr/max_prepared_transactions/, 'and no hint that does not help');
 my ($rc, $out, $err) = $c->node_psql($home, "TRUNCATE $shard");
 like($err, qr/cannot be truncated without its copies/, 'TRUNCATE by a client of a node');
 $c->node_safe_psql($home, "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.v := ''other''; RETURN NEW; END'; CREATE TRIGGER own BEFORE INSERT OR UPDATE ON $shard FOR EACH ROW EXECUTE FUNCTION own()");
@@ -183,6 +186,8 @@ fails($_->[0], $_->[1], $_->[0]) for
 	[ q{CREATE UNLOGGED TABLE u2 (a int PRIMARY KEY); SELECT shardfdw.shard_table('u2', copies => 2)}, qr/because it is unlogged/ ],
 	[ q{CREATE TABLE u3 (a int[] PRIMARY KEY); SELECT shardfdw.shard_table('u3', copies => 2)}, qr/because of column "a" of its primary key/ ],
 	[ q{CREATE TABLE x (a int PRIMARY KEY); SELECT shardfdw.shard_table('x', copies => 4)}, qr/cannot have 4 copies of each shard on 3 nodes/ ],
+	[ q{BEGIN; ALTER SERVER node1 OPTIONS (ADD accepts_shards 'false'); ALTER SERVER node3 OPTIONS (ADD accepts_shards 'false'); SELECT shardfdw.shard_table('x', copies => 2)},
+		qr/cannot have 2 copies of each shard on 1 nodes\nDETAIL:  Nodes that do not accept shards: node1, node3\.\nHINT:  ALTER SERVER node1 OPTIONS \(SET accepts_shards 'true'\)/ ],
 	[ q{SELECT shardfdw.shard_table('x', copies => 2, mode => 'online')}, qr/cannot shard table "x" online with copies/ ],
 	[ q{SELECT shardfdw.shard_table('x', colocate_with => 't', copies => 3)}, qr/has its shards on 2 nodes each/ ];
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan()}), 0, 'shards with copies stay where they are');
@@ -365,6 +370,14 @@ is(differences('r'), '', 'and equal');
 $c->safe_psql(q{SELECT shardfdw.disable_node('node1')});
 fails(q{SELECT shardfdw.remove_node('node1')}, qr/cannot remove node "node1" because it holds copies of shards/, 'a node with stale copies stays');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+
+# ---------- a table that is dropped while a node is disabled, and made again ----------
+
+$c->safe_psql(q{CREATE TABLE again (id int PRIMARY KEY); SELECT shardfdw.shard_table('again', shards => 3, copies => 2)});
+$c->safe_psql(q{SELECT shardfdw.disable_node('node1'); DROP TABLE again; CREATE TABLE again (id int PRIMARY KEY)});
+fails("SELECT shardfdw.$_", qr/node "node1" still has table public\.again_0\d\n.*HINT:.*SELECT shardfdw\.enable_node\('node1'\)/s, "$_ says what is left, and what drops it")
+	for "shard_table('again', shards => 3)", "shard_table('again', shards => 3, nodes => '{node1,node2}', copies => 2)";
+$c->safe_psql(q{SELECT shardfdw.enable_node('node1'); SELECT shardfdw.shard_table('again', shards => 3, copies => 2); DROP TABLE again});
 
 # ---------- a node that is to go ----------
 $c->safe_psql(q{CREATE TABLE w (id int PRIMARY KEY); SELECT shardfdw.shard_table('w', shards => 5, nodes => '{node1,node2}', copies => 2); INSERT INTO w SELECT generate_series(1, 100)});

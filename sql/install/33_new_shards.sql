@@ -92,6 +92,7 @@ BEGIN
 	schema_name := shardfdw_internal.shard_schema(parent);
 	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = parent;
 
+	PERFORM shardfdw_internal.check_no_left_shard(schema_name, shard_names, nodes);
 	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
 	SELECT array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw_internal.shard_table_commands(parent, reloptions) c;

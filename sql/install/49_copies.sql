@@ -262,6 +262,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	candidates name[];
+	closed name[];
 	n integer;
 BEGIN
 	IF colocate_with IS NOT NULL THEN
@@ -278,7 +279,11 @@ BEGIN
 	candidates := ARRAY(SELECT x.node FROM unnest(coalesce(nodes, shardfdw_internal.accepting_nodes())) WITH ORDINALITY x(node, ord) GROUP BY x.node ORDER BY min(x.ord));
 	n := cardinality(candidates);
 	IF copies > n THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('cannot have %s copies of each shard on %s nodes', copies, n);
+		closed := ARRAY(SELECT x.node FROM unnest(shardfdw_internal.usable_nodes()) WITH ORDINALITY x(node, ord)
+			WHERE x.node <> ALL (candidates) AND NOT coalesce(shardfdw_internal.node_option(x.node, 'accepts_shards')::boolean, true) ORDER BY x.ord);
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('cannot have %s copies of each shard on %s nodes', copies, n),
+			DETAIL = CASE WHEN closed <> '{}' THEN format('Nodes that do not accept shards: %s.', array_to_string(closed, ', ')) ELSE '' END,
+			HINT = CASE WHEN closed <> '{}' THEN format('ALTER SERVER %I OPTIONS (SET accepts_shards ''true'') changes that.', closed[1]) ELSE 'Add a node with shardfdw.add_node(), or make fewer copies.' END;
 	END IF;
 	-- those of the shards of one node are on all the others, so that these share its work when it fails
 	RETURN ARRAY(SELECT ARRAY(SELECT candidates[1 + (array_position(candidates, p.node) - 1 + 1 + ((p.ord - 1) / n + k) % (n - 1)) % n] FROM generate_series(0, copies - 2) k)::text
@@ -320,6 +325,7 @@ DECLARE
 	table_options text;
 	made record;
 BEGIN
+	PERFORM shardfdw_internal.check_no_left_shard(schema_name, names, nodes);
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'copy', distinct_nodes);
 	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
 	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes INTO made FROM shardfdw_internal.shard_table_commands(relation) c;
@@ -564,11 +570,32 @@ CREATE TABLE shardfdw_internal.left_shard (
 	PRIMARY KEY (server, schema_name, shard_name)
 );
 REVOKE ALL ON shardfdw_internal.left_shard FROM PUBLIC;
+-- names alone, as in pg_class
+GRANT SELECT ON shardfdw_internal.left_shard TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.left_shard IS
 	'Stale copies of shards that were dropped, or moved from there, while their node was disabled: they are still there.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'Node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.schema_name IS 'Schema on the node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.shard_name IS 'Table on the node.';
+
+CREATE FUNCTION shardfdw_internal.check_no_left_shard(schema_name name, shards name[], nodes name[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	l record;
+BEGIN
+	SELECT s.shard, s.node INTO l FROM unnest(shards, nodes) s(shard, node)
+	WHERE EXISTS (SELECT FROM shardfdw_internal.left_shard x WHERE x.server = s.node AND x.schema_name = schema_name AND x.shard_name = s.shard) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'duplicate_table', MESSAGE = format('node "%s" still has table %I.%I', l.node, schema_name, l.shard),
+			DETAIL = 'It was a shard of a table that was dropped, or moved from there, while the node was disabled.',
+			HINT = format('Enable the node, which drops what is left there: SELECT shardfdw.enable_node(%L).', l.node);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_no_left_shard(name, name[], name[]) IS
+	'Checks that nodes do not have stale replicas of dropped shards with the names of new shards. Returns nothing; raises duplicate_table.';
 
 CREATE FUNCTION shardfdw_internal.write_left_shard(shard regclass, node name) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -288,10 +288,11 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 	ShardConn  *conn = item->conn;
 	PGresult   *res = item->result;
 	int			sqlstate = shard_broadcast_sqlstate(item);
+	const char *hint = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_HINT) : NULL;
 
 	item->result = NULL;
-	/* the codes for prepared transactions that are disabled or used up; other failures have them, too */
-	if (sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE || sqlstate == ERRCODE_OUT_OF_MEMORY)
+	/* prepared transactions are disabled or used up; triggers that are deferred until now may raise the same SQLSTATEs */
+	if (hint && strstr(hint, "max_prepared_transactions"))
 	{
 		char	   *message = shard_error_message(res, conn);
 
@@ -301,7 +302,7 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 				 errmsg("node \"%s\" cannot prepare its part of an atomic commit: %s", conn->node, message),
 				 errdetail_plural("The commit takes %d prepared transaction there.",
 								  "The commit takes %d prepared transactions there.", nsame, nsame),
-				 errhint("Where it lacks prepared transactions, set max_prepared_transactions on the node to at least its max_connections, lower shardfdw.max_connections_per_node, or set shardfdw.commit_protocol to '1pc'.")));
+				 errhint("Set max_prepared_transactions on the node to at least its max_connections, lower shardfdw.max_connections_per_node, or set shardfdw.commit_protocol to '1pc'.")));
 	}
 	if (sqlstate != 0)
 		shard_error_report(ERROR, res, conn, NULL, NULL);
