@@ -94,7 +94,7 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = 'there are no nodes',
 				HINT = CASE WHEN EXISTS (SELECT FROM shardfdw.nodes n WHERE has_server_privilege(n.name, 'USAGE'))
-					THEN 'Servers of roles that may not call shardfdw.add_node() are used only where they are named.'
+					THEN 'Servers of roles without EXECUTE on shardfdw.add_node() are used only where they are named.'
 					ELSE 'Declare one with shardfdw.add_node().' END;
 		END IF;
 		RETURN everywhere;

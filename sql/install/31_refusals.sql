@@ -288,7 +288,7 @@ BEGIN
 	IF r.names IS NOT NULL THEN
 		RAISE WARNING USING MESSAGE = format('publication %s does not publish changes of table "%s" any more', r.names, (SELECT relname FROM pg_class WHERE oid = relation)),
 			DETAIL = 'The rows are on nodes, and so are the changes.',
-			HINT = 'Publish the shards on the nodes, or undo this with shardfdw.unshard_table().';
+			HINT = format('Publish the shards on the nodes, or undo this: SELECT shardfdw.unshard_table(%L).', relation);
 	END IF;
 END
 $$;

@@ -349,7 +349,7 @@ BEGIN
 	IF mode = 'online' THEN
 		IF shard_schema IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shard_schema cannot be given together with mode "online"',
-				HINT = 'Call shardfdw.set_shard_schema() when the table is sharded.';
+				HINT = format('Leave it out. When the table is sharded: SELECT shardfdw.set_shard_schema(%L, %L).', relation, quote_ident(shard_schema));
 		END IF;
 		PERFORM shardfdw_internal.check_no_peers(format('table %s online', relation), 'shard');
 		RETURN shardfdw_internal.shard_online(relation, key, shards, nodes, colocate_with, wait);

@@ -247,11 +247,11 @@ BEGIN
 			IF NOT is_new THEN
 				RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('could not enable node "%s" because reference table %s has no copy there', node, r.relation),
 					DETAIL = SQLERRM,
-					HINT = format('Call shardfdw.replicate_table(%L) as the owner of the table, with a user mapping for the node, and then shardfdw.enable_node(%L).', r.relation, node);
+					HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.replicate_table(%L). Then: SELECT shardfdw.enable_node(%L).', r.relation, node);
 			END IF;
 			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no copy there, so that nobody can write to it', node, r.relation),
 				DETAIL = SQLERRM,
-				HINT = format('Call shardfdw.replicate_table(%L) as the owner of the table, with a user mapping for the node.', r.relation);
+				HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.replicate_table(%L).', r.relation);
 			CONTINUE;
 		END;
 		foreign_keys := '{}';

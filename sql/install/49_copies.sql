@@ -30,7 +30,7 @@ BEGIN
 	IF shardfdw_internal.has_copies(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('cannot %s table "%s" because its shards have copies', action, (SELECT relname FROM pg_class WHERE oid = relation)),
-			HINT = format('SELECT shardfdw.unshard_table(%1$L), and SELECT shardfdw.shard_table(%1$L, ...) without copies, make it one that has none.',
+			HINT = format('Make it a plain table, SELECT shardfdw.unshard_table(%L), and shard that without copies.',
 				(SELECT coalesce(a.relid, relation) FROM pg_partition_ancestors(relation) WITH ORDINALITY a(relid, n) ORDER BY a.n DESC LIMIT 1));
 	END IF;
 END
@@ -263,12 +263,15 @@ AS $$
 DECLARE
 	candidates name[];
 	closed name[];
+	stale_node name;
 	n integer;
 BEGIN
 	IF colocate_with IS NOT NULL THEN
-		IF EXISTS (SELECT FROM shardfdw_internal.shard_placements(colocate_with) p WHERE p.role = 'stale') THEN
+		stale_node := (SELECT min(p.node::text) FROM shardfdw_internal.shard_placements(colocate_with) p WHERE p.role = 'stale');
+		IF stale_node IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-				MESSAGE = format('cannot colocate with "%s" because copies of it are stale', colocate_with), HINT = 'Enable the node first, with shardfdw.enable_node().';
+				MESSAGE = format('cannot colocate with "%s" because copies of it are stale', colocate_with),
+				HINT = format('Enable the node first: SELECT shardfdw.enable_node(%L).', stale_node);
 		END IF;
 		-- in the order of the remainders, as hash_placement() has them
 		RETURN ARRAY(SELECT shardfdw_internal.nodes_in_option(f.ftoptions, 'copies')::text

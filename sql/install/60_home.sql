@@ -381,7 +381,7 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
 			MESSAGE = format('table "%s" says where the tables of schema "%s" are', r.object_name, r.schema_name),
-			HINT = 'It goes with shardfdw.undistribute_schema(), or with the schema.';
+			HINT = format('It goes with the schema, or by SELECT shardfdw.undistribute_schema(%L).', quote_ident(r.schema_name));
 	END IF;
 END
 $$;

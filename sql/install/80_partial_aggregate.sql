@@ -234,7 +234,7 @@ BEGIN
 	LOOP
 		IF node <> ALL (shardfdw_internal.partial_aggregate_nodes()) THEN
 			status := 'warning';
-			detail := format('none: call shardfdw.make_partial_aggregates(%L)', node);
+			detail := format('none: SELECT shardfdw.make_partial_aggregates(%L)', node);
 			RETURN NEXT;
 			CONTINUE;
 		END IF;
@@ -251,7 +251,7 @@ BEGIN
 			ARRAY(SELECT u.partial_aggregate::text FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.partial_aggregate JOIN pg_namespace n ON n.oid = p.pronamespace
 				  WHERE format('%I.%I', n.nspname, p.proname) <> ALL (noted))::text)], 'autocommit', true) q;
 		status := CASE WHEN gone <> '' THEN 'error' ELSE 'ok' END;
-		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; call shardfdw.make_partial_aggregates(%L)', gone, node)
+		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; SELECT shardfdw.make_partial_aggregates(%L)', gone, node)
 			WHEN noted = '{}' THEN format('all %s', total) ELSE format('without %s', array_to_string(noted, ', ')) END;
 		RETURN NEXT;
 	END LOOP;

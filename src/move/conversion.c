@@ -525,7 +525,8 @@ check_uses_node(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("role \"%s\" may use no node", GetUserNameFromId(GetUserId(), false)),
-			 errhint("The role needs USAGE on the servers of nodes, and user mappings: GRANT USAGE ON FOREIGN SERVER ..., SELECT shardfdw.add_user(...).")));
+			 errhint("The role needs USAGE on the servers of nodes, and user mappings, which an administrator gives to it: SELECT shardfdw.add_user(%s).",
+					 quote_literal_cstr(GetUserNameFromId(GetUserId(), false)))));
 }
 
 /* start_conversion(relation oid, plan text) -> bigint */

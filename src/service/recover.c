@@ -677,7 +677,7 @@ shard_recover_log(List *outcomes)
 			case SHARD_RECOVER_ANOTHER_SERVER:
 				ereport(WARNING,
 						(errmsg("node \"%s\" is another server than before: %s", outcome->node, outcome->message),
-						 errhint("Have the node's address lead to the server that prepared it. If that is gone for good, run SELECT shardfdw.dismiss_commit() for the transaction.")));
+						 errhint("Have the node's address lead to the server that prepared it. If that server is lost, give the number of the transaction to shardfdw.dismiss_commit().")));
 				break;
 			case SHARD_RECOVER_LEFT:
 				if (outcome->gid)

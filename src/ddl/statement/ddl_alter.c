@@ -453,7 +453,7 @@ check_options(const AlterTableStmt *stmt)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("option \"%s\" of foreign table \"%s\" cannot be changed by itself", name, stmt->relation->relname),
-						 errhint("shardfdw.shard_table(copies => ...), shardfdw.disable_node() and shardfdw.enable_node() do.")));
+						 errhint("It is changed by shardfdw.shard_table(), shardfdw.disable_node(), shardfdw.enable_node() and shardfdw.move_copy().")));
 		}
 	}
 }
