@@ -1002,6 +1002,11 @@ replorigin_xact_clear(bool clear_origin)
 }
 #endif
 
+/* SET ROLE is a right of its own from 16 on */
+#if PG_VERSION_NUM < 160000
+#define member_can_set_role(member, role) is_member_of_role(member, role)
+#endif
+
 /*
  * The minors of November 2026 check that a row in conflict is visible through the view (WCO_VIEW_CONFLICT_CHECK, the last
  * member of WCOKind).  The enum of others ends before, and the preprocessor sees no members: so it is named by its number.

@@ -57,6 +57,29 @@ there(q{ALTER TABLE orders ALTER big SET STORAGE EXTERNAL; ALTER TABLE whole REP
 	CREATE PUBLICATION shop FOR TABLE orders, items, kinds, plain, whole, events WITH (publish = 'insert, update, delete, truncate')});
 there('ALTER PUBLICATION shop DROP TABLE events; CREATE PUBLICATION log FOR TABLE events WITH (publish = \'insert\'); CREATE PUBLICATION partly FOR TABLE part WHERE (id > 50)');
 
+# ---------- as whom triggers run ----------
+# From 16 on as the table's owner, unless the subscription says otherwise; before as the subscription's.
+my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
+there('CREATE TABLE owned (id int PRIMARY KEY, v text); CREATE PUBLICATION owned FOR TABLE owned; INSERT INTO owned VALUES (1), (2), (3)');
+$c->safe_psql(q{CREATE ROLE tenant; GRANT USAGE ON FOREIGN SERVER node1, node2 TO tenant; GRANT CREATE ON SCHEMA public TO tenant});
+$c->node_safe_psql($_, 'CREATE ROLE tenant LOGIN; GRANT CREATE ON SCHEMA public TO tenant') for 1 .. 2;
+$c->safe_psql("CREATE USER MAPPING FOR tenant SERVER node$_ OPTIONS (user 'tenant', password_required 'false')") for 1 .. 2;
+$c->safe_psql(q{SET ROLE tenant; CREATE TABLE owned (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('owned', shards => 2); CREATE TABLE who (event text, role name);
+	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.who VALUES (TG_OP, current_user); RETURN NEW; END $$;
+	CREATE TRIGGER note AFTER INSERT OR DELETE ON owned FOR EACH ROW EXECUTE FUNCTION note(); ALTER TABLE owned ENABLE ALWAYS TRIGGER note;
+	CREATE TRIGGER note_truncate AFTER TRUNCATE ON owned EXECUTE FUNCTION note(); ALTER TABLE owned ENABLE ALWAYS TRIGGER note_truncate});
+for my $as_owner (0 .. $major >= 16)
+{
+	my $role = $major >= 16 && !$as_owner ? 'tenant' : $c->safe_psql('SELECT current_user');
+	$c->safe_psql("CREATE SUBSCRIPTION owned CONNECTION '$conninfo' PUBLICATION owned" . ($as_owner ? ' WITH (run_as_owner = true)' : ''));
+	$c->wait_for("SELECT copied = 1 FROM shardfdw.subscriptions WHERE name = 'owned'");
+	there('UPDATE owned SET v = 5; TRUNCATE owned; INSERT INTO owned VALUES (7)');
+	caught_up('owned');
+	same('owned', 'a table of another owner');
+	is($c->safe_psql('SELECT string_agg(DISTINCT event || chr(32) || role, chr(44) ORDER BY event || chr(32) || role) FROM who'), join(',', map { "$_ $role" } qw(DELETE INSERT TRUNCATE)), "its triggers run as $role");
+	$c->safe_psql('DROP SUBSCRIPTION owned; TRUNCATE owned, who');
+}
+
 # ---------- the copy, changes ----------
 my $said = error_of("CREATE SUBSCRIPTION shop CONNECTION '$conninfo' PUBLICATION shop, log, partly");
 like($said, qr/NOTICE:  subscription "shop" is applied by shardfdw/, 'CREATE SUBSCRIPTION says who applies it');

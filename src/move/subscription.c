@@ -49,6 +49,7 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
@@ -92,6 +93,7 @@ typedef struct Applied
 	const char *slot_name;
 	const char *origin;			/* of changes that are wanted: any, none */
 	bool		disable_on_error;
+	bool		run_as_owner;	/* of the subscription, not of the table */
 	List	   *publications;	/* String */
 	ShardConn  *source;			/* for questions, and copies */
 	ShardSlot  *slot;
@@ -122,7 +124,8 @@ take_definition(HeapTuple tuple, TupleDesc desc, void *arg)
 	sub->slot_name = pstrdup(SPI_getvalue(tuple, desc, 5));
 	sub->origin = pstrdup(SPI_getvalue(tuple, desc, 6));
 	sub->disable_on_error = strcmp(SPI_getvalue(tuple, desc, 7), "t") == 0;
-	sub->publications = lappend(sub->publications, makeString(pstrdup(SPI_getvalue(tuple, desc, 8))));
+	sub->run_as_owner = strcmp(SPI_getvalue(tuple, desc, 8), "t") == 0;
+	sub->publications = lappend(sub->publications, makeString(pstrdup(SPI_getvalue(tuple, desc, 9))));
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -139,7 +142,7 @@ begin(Applied *sub)
 	if (found)
 	{
 		shard_version_check();
-		shard_move_each_row(psprintf("SELECT version, owner, name, conninfo, slot, origin, disable_on_error, publication FROM " SHARD_INTERNAL_SCHEMA ".subscription_definition(%u)", sub->oid), take_definition, sub);
+		shard_move_each_row(psprintf("SELECT version, owner, name, conninfo, slot, origin, disable_on_error, run_as_owner, publication FROM " SHARD_INTERNAL_SCHEMA ".subscription_definition(%u)", sub->oid), take_definition, sub);
 		found = sub->publications != NIL;
 	}
 	shard_move_commit();
@@ -338,6 +341,13 @@ describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 	char	   *referring;
 
 	table->relation = table->source = shard_qualified_relation(RelationGetRelid(rel));
+	table->userid = sub->run_as_owner ? sub->owner : rel->rd_rel->relowner;
+	if (!member_can_set_role(sub->owner, table->userid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("role \"%s\" cannot SET ROLE to \"%s\"", GetUserNameFromId(sub->owner, false), GetUserNameFromId(table->userid, false)),
+				 errdetail("The owner of table %s writes the changes of subscription \"%s\".", table->relation, sub->name),
+				 errhint("ALTER SUBSCRIPTION %s SET (run_as_owner = true) has the owner of the subscription write them.", quote_identifier(sub->name))));
 	if (change && change->identity == REPLICA_IDENTITY_FULL)
 	{
 		shard_move_each_row(psprintf("SELECT name FROM " SHARD_INTERNAL_SCHEMA ".identity_columns(%u)", table->relid), take_name, arg);

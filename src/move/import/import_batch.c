@@ -819,38 +819,43 @@ run_step(void (*step) (const ShardImportBatch *batch), const ShardImportBatch *b
 {
 	ShardOwnSql own;
 
+	Oid			userid = shard_import_become_writer(batch->table);
+
 	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, GetTransactionSnapshot());
 	step(batch);
 	shard_own_sql_end(&own);
+	shard_import_become(userid);
 }
 
-/* In one statement, since some may refer to others. */
+/* Those to which a user writes, in one statement, since some may refer to others. */
 static void
-truncate_tables(const List *batches)
+truncate_tables(const List *batches, const ShardImportTable *writer)
 {
 	ShardOwnSql own;
 	StringInfoData sql;
 	const ListCell *lc;
+	Oid			userid;
 
 	initStringInfo(&sql);
 	foreach(lc, batches)
 	{
 		const ShardImportBatch *batch = lfirst(lc);
 
-		if (batch->truncated)
+		if (batch->truncated && batch->table->userid == writer->userid)
 			appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "TRUNCATE ", batch->relation);
 	}
-	if (sql.len == 0)
-		return;
+	userid = shard_import_become_writer(writer);
 	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, GetTransactionSnapshot());
 	run(sql.data, SPI_OK_UTILITY);
 	shard_own_sql_end(&own);
+	shard_import_become(userid);
 }
 
 void
 shard_import_batches_write(const List *batches)
 {
 	const ListCell *lc;
+	List	   *truncated = NIL;	/* by whom there is something to be truncated */
 
 	foreach(lc, batches)
 	{
@@ -860,7 +865,15 @@ shard_import_batches_write(const List *batches)
 		batch->updates = shard_reference_is(batch->table->relid);
 		run_step(fetch_unsent, batch);
 	}
-	truncate_tables(batches);
+	foreach(lc, batches)
+	{
+		const ShardImportBatch *batch = lfirst(lc);
+
+		if (!batch->truncated || list_member_oid(truncated, batch->table->userid))
+			continue;
+		truncated = lappend_oid(truncated, batch->table->userid);
+		truncate_tables(batches, batch->table);
+	}
 	for (int i = list_length(batches) - 1; i >= 0; i--)
 		run_step(delete_rows, list_nth(batches, i));
 	foreach(lc, batches)

@@ -92,6 +92,7 @@ int64
 shard_import_copy_feed(const ShardImportTable *table, copy_data_source_cb feed, bool alone)
 {
 	int64		nrows;
+	Oid			userid = shard_import_become_writer(table);
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	LockRelationOid(table->relid, RowExclusiveLock);
@@ -100,5 +101,6 @@ shard_import_copy_feed(const ShardImportTable *table, copy_data_source_cb feed, 
 	else
 		nrows = shard_copy_statement_load_local(table->relid, copyObject(table->column_names), feed);
 	PopActiveSnapshot();
+	shard_import_become(userid);
 	return nrows;
 }

@@ -7,6 +7,7 @@
 #include "access/htup_details.h"
 #include "catalog/qualified.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "move/import/import_table.h"
 #include "nodes/value.h"
 #include "own_sql.h"
@@ -20,6 +21,26 @@ static void *
 grow(void *array, int n, Size size)
 {
 	return array == NULL ? palloc0(size) : repalloc(array, size * (n + 1));
+}
+
+void
+shard_import_become(Oid userid)
+{
+	Oid			current;
+	int			sec_context;
+
+	GetUserIdAndSecContext(&current, &sec_context);
+	SetUserIdAndSecContext(userid, sec_context);
+}
+
+Oid
+shard_import_become_writer(const ShardImportTable *table)
+{
+	Oid			current = GetUserId();
+
+	if (OidIsValid(table->userid))
+		shard_import_become(table->userid);
+	return current;
 }
 
 void

@@ -23,6 +23,7 @@ typedef struct ShardImportColumn
 typedef struct ShardImportTable
 {
 	Oid			relid;
+	Oid			userid;			/* who writes to it, and whose user mappings are used; InvalidOid: the current user */
 	const char *relation;		/* qualified, quoted name here */
 	const char *source;			/* the same on the source */
 	uint32		source_oid;		/* its OID there */
@@ -34,6 +35,13 @@ typedef struct ShardImportTable
 	const char *column_list;	/* of columns, quoted, with commas */
 	List	   *column_names;	/* of columns: String */
 } ShardImportTable;
+
+/*
+ * Becomes the user who writes to the table, in the restricted operation that there is; triggers and casts of its owner get no
+ * other rights.  Returns the user to be set again.  An error ends the transaction, which sets it again.
+ */
+extern Oid shard_import_become_writer(const ShardImportTable *table);
+extern void shard_import_become(Oid userid);
 
 /* Adds a column of the table here, whose relid is known; is_key: it tells which row a change is about.  Memory: current context. */
 extern void shard_import_table_add(ShardImportTable *table, const char *name, bool is_key);
