@@ -30,6 +30,18 @@ SELECT count(DISTINCT s), min(s), max(s) FROM t;
 ALTER TABLE t ADD COLUMN s2 smallserial UNIQUE;
 ALTER TABLE t ADD COLUMN s2 smallserial;
 SELECT count(DISTINCT s2), min(s2), max(s2) FROM t;
+-- shards without rows take none
+CREATE TABLE empty (id int PRIMARY KEY);
+SELECT shardfdw.shard_table('empty', shards => 3) \g /dev/null
+CREATE SEQUENCE untouched;
+ALTER TABLE empty ADD COLUMN a int DEFAULT nextval('untouched'), ADD COLUMN b serial;
+SELECT u.is_called, b.is_called FROM untouched u, empty_b_seq b;
+INSERT INTO empty SELECT 1;
+ALTER TABLE empty ADD COLUMN c bigserial, ADD COLUMN d int DEFAULT -nextval('untouched');
+SELECT * FROM empty;
+INSERT INTO empty SELECT 2;
+SELECT * FROM empty ORDER BY id;
+DROP TABLE empty;
 CREATE SEQUENCE down INCREMENT -3 START 20 MINVALUE -5000 MAXVALUE 100 CACHE 7;
 ALTER TABLE t ADD COLUMN down int DEFAULT 2 * nextval('down') + 1;
 SELECT count(DISTINCT down), min(down), max(down) FROM t;

@@ -33,7 +33,7 @@ typedef struct FillSequence
 	const char *name;			/* qualified and quoted */
 	int64		increment;
 	int64	   *first;			/* of each shard's share */
-	int64	   *count;			/* its rows; 0: it gets a share of one value, which it does not use */
+	int64	   *count;			/* its rows; 0: first is a value that is not used, and was not taken */
 } FillSequence;
 
 /* What the nodes are asked before. */
@@ -87,11 +87,11 @@ static bool
 take_values(const ShardDdlTable *table, Oid sequence, FillSequence *fill)
 {
 	int64		expected = 0;
-	bool		is_first = true;
 
 	for (int i = 0; i < table->nshards; i++)
 	{
-		for (int64 n = 0; n < Max(fill->count[i], 1); n++)
+		fill->first[i] = 1;
+		for (int64 n = 0; n < fill->count[i]; n++)
 		{
 			int64		value = nextval_internal(sequence, true);
 
@@ -100,11 +100,10 @@ take_values(const ShardDdlTable *table, Oid sequence, FillSequence *fill)
 				fill->first[i] = value;
 			else if (value != expected)
 				return false;
-			is_first = false;
 			expected = value + fill->increment;
 		}
 	}
-	return !is_first;
+	return true;
 }
 
 static int64
