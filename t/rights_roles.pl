@@ -147,6 +147,19 @@ is( $c->safe_psql(
 	$c->psql_fails_like("SET ROLE dora; $q", qr/2F003.*password/s, 'a session that has logged in without them');
 }
 
+# ---- columns that a role may not read on nodes -------------------------------------------------------
+
+# A policy is checked with the columns that it names: others are not read back from the node.
+$c->safe_psql(q{CREATE TABLE guarded (k int PRIMARY KEY, who name, v int, secret text DEFAULT 'none');
+	ALTER TABLE guarded ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON guarded USING (who = current_user) WITH CHECK (who = current_user);
+	SELECT shardfdw.shard_table('guarded', shards => 4); GRANT INSERT, SELECT (k, who, v) ON guarded TO alice});
+$c->safe_psql("ALTER USER MAPPING FOR alice SERVER node$_ OPTIONS (SET user 'alice', SET password 'pw-alice')") for 1 .. 2;
+my $alice = 'SET ROLE alice; ';
+is($c->safe_psql($alice . q{INSERT INTO guarded VALUES (1, 'alice', 1), (2, 'alice', 2), (3, 'alice', 3), (4, 'alice', 4); INSERT INTO guarded (k, who) VALUES (5, 'alice') RETURNING k, v;
+	INSERT INTO guarded (k, who) SELECT g, 'alice' FROM generate_series(1, 9) g ON CONFLICT DO NOTHING; SELECT count(*), sum(v) FROM guarded}), "5|\n9|10", 'INSERT under row security reads no other columns back');
+$c->psql_fails_like($alice . q{INSERT INTO guarded VALUES (10, 'bob', 1, 'hidden')}, qr/^(?!.*hidden).*42501.*row-level security/s, 'the policy is checked');
+$c->psql_fails_like($alice . q{INSERT INTO guarded VALUES (10, 'alice', 1) RETURNING *}, qr/42501/, 'RETURNING needs the right to read');
+
 # A role that somebody has made here does not stand for a superuser of the nodes.
 $c->safe_psql('CREATE ROLE climber CREATEROLE; SET ROLE climber; CREATE ROLE chief; GRANT chief TO climber');
 $c->node_safe_psql(1, 'CREATE ROLE chief SUPERUSER');

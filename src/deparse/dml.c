@@ -111,6 +111,12 @@ shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all)
 	return attnos;
 }
 
+bool
+shard_dml_check_shows_row(const WithCheckOption *option)
+{
+	return option->kind == WCO_VIEW_CHECK;
+}
+
 const char *
 shard_dml_remote_name(Oid relid)
 {

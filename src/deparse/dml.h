@@ -70,6 +70,9 @@ extern List *shard_dml_all_attnos(Relation rel);
  */
 extern List *shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all);
 
+/* Does the error of a check option show the row, so that all columns are needed?  That of a policy does not. */
+extern bool shard_dml_check_shows_row(const WithCheckOption *option);
+
 /*
  * Appends the column in the form in which it travels to the coordinator.  If
  * shard_type_io_binary_output() holds for its type, that is a cast to the type (the

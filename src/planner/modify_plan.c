@@ -222,11 +222,10 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 	{
 		ListCell   *lc;
 
-		/* all columns, since an error about a check option shows the row */
 		foreach(lc, (List *) list_nth(plan->withCheckOptionLists, subplan_index))
 		{
 			exprs = lappend(exprs, lfirst_node(WithCheckOption, lc)->qual);
-			all_columns = true;
+			all_columns |= shard_dml_check_shows_row(lfirst(lc));
 		}
 	}
 	modify.returning_attnos = shard_dml_needed_attnos(rel, resultRelation, exprs, all_columns);

@@ -256,6 +256,7 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	TriggerDesc *triggers = rinfo->ri_TrigDesc;
 	List	   *exprs = NIL;
 	bool		upsert = false;
+	bool		shows_row = false;
 	ListCell   *lc;
 
 	/*
@@ -281,15 +282,17 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 							RelationGetRelationName(rinfo->ri_RelationDesc))));
 	}
 
-	/* an error about a check option shows all columns of the row */
 	foreach(lc, rinfo->ri_WithCheckOptions)
+	{
 		exprs = lappend(exprs, ((WithCheckOption *) lfirst(lc))->qual);
+		shows_row |= shard_dml_check_shows_row(lfirst(lc));
+	}
 	exprs = lappend(exprs, rinfo->ri_returningList);
 	plan.target_attnos = shard_dml_all_attnos(rinfo->ri_RelationDesc);
 	plan.returning_attnos =
 		shard_dml_needed_attnos(rinfo->ri_RelationDesc,
 								node ? returning_varno(mtstate, rinfo) : 1, exprs,
-								rinfo->ri_WithCheckOptions != NIL ||
+								shows_row ||
 								(triggers && (triggers->trig_insert_after_row ||
 											  (upsert && triggers->trig_update_after_row))));
 	if (upsert && !list_member_int(plan.returning_attnos, SelfItemPointerAttributeNumber))
