@@ -155,6 +155,8 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT xmin, k FROM b WHERE k < 5 ORDER BY k LIMIT 3 FOR UPDATE SKIP LOCKED',
 	'DELETE FROM b WHERE k IN (SELECT k FROM b WHERE k IN (4, 5, 6) ORDER BY k LIMIT 2 FOR UPDATE SKIP LOCKED) RETURNING xmin',
 	'SELECT * FROM b WHERE k = 1 AND cmax = cmin',
+	'SELECT * FROM versioned v WHERE k < 5 AND version = version',
+	'SELECT * FROM b WHERE k < 5 AND xmin <> xmax',
 	'INSERT INTO b AS q VALUES (2, 3) ON CONFLICT (k) DO UPDATE SET v = 5 WHERE q.xmin = ''7''',
 	'MERGE INTO b USING (VALUES (1, ''7''::xid)) x(k, x) ON b.k = x.k AND b.xmin = x.x WHEN MATCHED THEN UPDATE SET v = 0'
 	]) s;

@@ -888,12 +888,14 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 #if PG_VERSION_NUM >= 180000
 #define shard_is_returning_expr(node) IsA(node, ReturningExpr)
 #define shard_var_is_plain(var) ((var)->varreturningtype == VAR_RETURNING_DEFAULT)
+#define shard_var_is_old(var) ((var)->varreturningtype == VAR_RETURNING_OLD)
 #define shard_query_copy_returning_names(to, from) \
 	((to)->returningOldAlias = (from)->returningOldAlias, \
 	 (to)->returningNewAlias = (from)->returningNewAlias)
 #else
 #define shard_is_returning_expr(node) false
 #define shard_var_is_plain(var) true
+#define shard_var_is_old(var) ((void) (var), false)
 #define shard_query_copy_returning_names(to, from) ((void) 0)
 #endif
 

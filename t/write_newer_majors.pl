@@ -128,6 +128,10 @@ SKIP:
 	same('INSERT INTO m VALUES (1, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING old.v, new.v');
 	same('UPDATE m SET v = v + 1 RETURNING to_jsonb(old), new, old IS NULL');
 	same('UPDATE m SET v = v + 1 WHERE k = 3 RETURNING to_jsonb(old), new, old IS NULL');
+	same("UPDATE m SET v = v + 1$_ RETURNING old.xmin <> new.xmin, old.ctid <> new.ctid") for '', ' WHERE k = 3';
+	same('DELETE FROM m WHERE v + random() * 0 > 50 RETURNING old.xmin = xmin, new.xmin IS NULL, old.ctid = ctid');
+	refused("UPDATE m SET v = v + random() * 0 RETURNING k, old.$_", qr/^0A000 cannot return a system column of the old row of "m"/) for qw(xmin ctid cmin);
+	same('INSERT INTO m VALUES (1, 1), (100, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING k, old.xmin IS NULL, new.xmax = 0');
 	refused('INSERT INTO m VALUES (1, 1), (100, 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING to_jsonb(old)', qr/^0A000 .* There is an old or new row as a whole in RETURNING/);
 	refused('MERGE INTO m q USING source s ON q.k = s.k WHEN MATCHED THEN DELETE RETURNING old IS NULL', qr/$cannot There is an old or new row as a whole in RETURNING/);
 

@@ -168,6 +168,26 @@ has_after_row_trigger(Relation rel, CmdType operation)
 	}
 }
 
+/* Core makes the old row of an UPDATE from a composite value, which has no system columns. */
+static void
+check_old_row(PlannerInfo *root, List *returning, Index rtindex)
+{
+	ListCell   *lc;
+
+	foreach(lc, pull_var_clause((Node *) returning, PVC_RECURSE_PLACEHOLDERS))
+	{
+		const Var  *var = lfirst_node(Var, lc);
+
+		if (var->varno == rtindex && shard_var_is_old(var) && var->varattno < 0 && var->varattno != TableOidAttributeNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot return a system column of the old row of \"%s\"",
+							get_rel_name(planner_rt_fetch(root->parse->resultRelation, root)->relid)),
+					 errdetail("The UPDATE changes rows one by one."),
+					 errhint("Read the row by SELECT ... FOR UPDATE before.")));
+	}
+}
+
 List *
 shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 					   Index resultRelation, int subplan_index)
@@ -216,6 +236,8 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 							RelationGetRelationName(rel))));
 	}
 
+	if (plan->returningLists != NIL && plan->operation == CMD_UPDATE)
+		check_old_row(root, list_nth(plan->returningLists, subplan_index), resultRelation);
 	if (plan->returningLists != NIL)
 		exprs = list_concat(exprs, list_copy(list_nth(plan->returningLists, subplan_index)));
 	if (plan->withCheckOptionLists != NIL)

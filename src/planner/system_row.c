@@ -285,15 +285,21 @@ resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool cas
 
 /* ---------- which rows ---------- */
 
+/* Are both columns of the same row? */
+static bool
+is_same_row(const ShardRowColumn *a, const ShardRowColumn *b)
+{
+	return a->table_query == b->table_query && a->table_varno == b->table_varno && !a->mixed && !b->mixed &&
+		a->level->query == b->level->query && a->varno == b->varno && a->sublink == b->sublink;
+}
+
 /* Does expr, in level, name column attno of the row of which use is a column? */
 static bool
 names_column(ShardRowLevel *level, const SubLink *sublink, const Node *expr, const ShardRowColumn *use, AttrNumber attno)
 {
 	ShardRowColumn column = {0};
 
-	return resolve(level, sublink, expr, attno < 0, &column) && column.attno == attno && !column.mixed && !use->mixed &&
-		column.table_query == use->table_query && column.table_varno == use->table_varno &&
-		column.level->query == use->level->query && column.varno == use->varno && column.sublink == use->sublink;
+	return resolve(level, sublink, expr, attno < 0, &column) && column.attno == attno && is_same_row(&column, use);
 }
 
 typedef struct DependContext
@@ -497,7 +503,7 @@ shard_system_row_is_same_shard(const ShardRowScope *scope, const ShardRowColumn 
 
 	if (a->relid != b->relid || !a->sharded || !b->sharded)
 		return false;
-	if (a->one_shard || is_same_key(scope, a, b, &tableoid_key, left, right))
+	if (a->one_shard || is_same_row(a, b) || is_same_key(scope, a, b, &tableoid_key, left, right))
 		return true;
 	keys = keys_of(a->relid);
 	foreach(lc, keys)
