@@ -129,18 +129,24 @@ SKIP:
 	# on the target the operator has a negator, which the planner takes for NOT
 	$h->node_safe_psql(2, q{SET ROLE own; CREATE FUNCTION spy(a int, b int) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(a) <> b'; CREATE OPERATOR !==== (FUNCTION = spy, LEFTARG = int, RIGHTARG = int, NEGATOR = ====)});
 	$h->safe_psql("GRANT CREATE ON SCHEMA public TO own; SET ROLE own; $spy; CREATE OPERATOR ==== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int)");
+	# and a function a namesake that fits better
+	$h->node_safe_psql($_, q{CREATE FUNCTION half(i int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT i / 2'}) for 1 .. 3;
+	$h->node_safe_psql(2, q{SET ROLE own; CREATE FUNCTION half(i smallint) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)'});
 	my %from = map { $_ => $h->log_position($_) } 1 .. 3;
 	my $as_superuser = sub { return join ' ', grep { $h->log_since($from{$_}, $_) =~ /spy runs as superuser/ } 1 .. 3 };
 	my %more = (
 		checked => 'ALTER TABLE %s ADD CHECK (NOT (v ==== 0))',
 		indexed => 'CREATE INDEX ON %s ((NOT (v ==== 0)))',
 		partial => 'CREATE INDEX ON %s (v) WHERE NOT (v ==== 0)',
+		# computed when it is made
+		constant => 'CREATE INDEX ON %s ((v + half(1::smallint)))',
+		generated => 'ALTER TABLE %s ADD COLUMN g int GENERATED ALWAYS AS (v + half(1::smallint)) STORED',
 		counted => 'CREATE STATISTICS counts ON (NOT (v ==== 0)), k FROM %s');
 	for my $table (sort keys %more)
 	{
 		$h->safe_psql("SET ROLE own; CREATE TABLE $table (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('$table', 'k', shards => 1, nodes => '{node1}'); INSERT INTO $table SELECT g, g FROM generate_series(1, 20) g");
 		$h->node_safe_psql(1, 'SET ROLE own; ' . sprintf $more{$table}, "${table}_00");
-		$h->psql_fails_like("SELECT shardfdw.move_shard('${table}_00', 'node2', mode => '$_');", qr/42501: cannot move table "$table" because function public\.spy\(.* of role "own" would run with the rights of "postgres" on node "node2"/, "move_shard by a superuser to a node where names mean something else: $table, $_") for 'block', 'online';
+		$h->psql_fails_like("SELECT shardfdw.move_shard('${table}_00', 'node2', mode => '$_');", qr/42501: cannot move table "$table" because function public\.(spy|half)\(.* of role "own" would run with the rights of "postgres" on node "node2"/, "move_shard by a superuser to a node where names mean something else: $table, $_") for 'block', 'online';
 		is($as_superuser->(), '', 'no code of the owner has run as a superuser');
 		is($h->safe_psql("SELECT shardfdw.move_shard('${table}_00', 'node3', mode => 'block') > 0"), 't', 'where they mean the same, it moves');
 		is($h->node_safe_psql(3, "SELECT (SELECT count(*) FROM ${table}_00), (SELECT count(*) FROM pg_statistic_ext s JOIN pg_class c ON c.oid = s.stxrelid WHERE c.relname = '${table}_00')"), '20|' . ($table eq 'counted' ? 1 : 0), 'with rows and statistics');

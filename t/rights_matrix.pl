@@ -332,6 +332,8 @@ my %outcomes = (
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
 		home_constraint_commands home_constraints unshard_block
 		compare_coordinators inspect_foreign_keys lock_placements make_server set_placements settle_server},
+	# the names are none
+	'22023 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{check_names_on_nodes},
 	# arrays of different lengths
 	'2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E 2202E' => q{check_owner_code_of_tables},
 	# for who may lock the table

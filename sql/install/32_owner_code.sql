@@ -172,27 +172,38 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_of_tables(regclass, text, name[], text[]) IS
 	'Checks what check_owner_code() does for tables on nodes that a query is about to read, given by their qualified names there, and keeps their definitions as they are until the transaction ends. Returns nothing; raises insufficient_privilege, naming function and node, and wrong_object_type for what is no table on its node.';
 
+CREATE FUNCTION shardfdw_internal.check_names_on_nodes(relation regclass, action text, nodes name[], names jsonb) RETURNS void
+	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	code record;
+BEGIN
+	IF shardfdw_internal.is_owner(relation) OR names = '[]' THEN
+		RETURN;
+	END IF;
+	FOR code IN
+		SELECT q.node, q.fields FROM (SELECT array_agg(DISTINCT n) AS nodes FROM unnest(nodes) n) a,
+			shardfdw_internal.run_commands(a.nodes, array_fill(shardfdw_internal.owner_code_query(NULL, names), ARRAY[cardinality(a.nodes)]), 'write') q
+		WHERE q.fields IS NOT NULL ORDER BY q.command
+	LOOP
+		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_names_on_nodes(regclass, text, name[], jsonb) IS
+	'Checks that names in the definition of a table mean no code of others on nodes, as check_owner_code() does, before a table is made there: constants in expressions are computed when a table or an index is made. names: as owner_code_query() takes them. Returns nothing; raises insufficient_privilege, naming function and node.';
+
 CREATE FUNCTION shardfdw_internal.prepare_nodes(relation regclass, action text, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	names jsonb;
-	code record;
 	referenced record;
 BEGIN
 	PERFORM shardfdw_internal.make_objects_on_nodes(relation, nodes);
 	IF shardfdw_internal.is_owner(relation) THEN
 		RETURN;
 	END IF;
-	-- constants in expressions are computed when a table or an index is made
-	SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind)) INTO names FROM shardfdw_internal.needed_objects(ARRAY[relation]) n WHERE n.kind IN ('function', 'operator', 'type');
-	FOR code IN
-		SELECT q.node, q.fields FROM (SELECT array_agg(DISTINCT n) AS nodes FROM unnest(nodes) n) a,
-			shardfdw_internal.run_commands(a.nodes, array_fill(shardfdw_internal.owner_code_query(NULL, names), ARRAY[cardinality(a.nodes)]), 'write') q
-		WHERE names IS NOT NULL AND q.fields IS NOT NULL ORDER BY q.command
-	LOOP
-		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);
-	END LOOP;
+	PERFORM shardfdw_internal.check_names_on_nodes(relation, action, nodes, (SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind)) FROM shardfdw_internal.needed_objects(ARRAY[relation]) n));
 	-- a foreign key is validated by a query
 	FOR referenced IN SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_constraint k JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw_internal.is_reference(c.oid) AND NOT shardfdw_internal.is_owner(c.oid)
@@ -202,7 +213,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.prepare_nodes(regclass, text, name[]) IS
-	'Makes what make_objects_on_nodes() makes, and checks that names in the definition of a table mean no code of others there, as check_owner_code() does, before a table is made; and the same of the reference tables to which its foreign keys refer. Returns nothing; raises insufficient_privilege, naming function and node, and the errors of make_objects_on_nodes().';
+	'Makes what make_objects_on_nodes() makes, and checks before a table is made what the names in its definition mean on nodes, and what the reference tables to which its foreign keys refer would run there. Returns nothing; raises insufficient_privilege, naming function and node, and the errors of make_objects_on_nodes().';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code_of_shards(relation regclass, action text, one regclass DEFAULT NULL) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -113,6 +113,14 @@ UNION ALL SELECT 'fact_identity', 0, t.relreplident::text FROM t
 UNION ALL SELECT 'fact_identified', 0, CASE WHEN t.relreplident = 'f' OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 	OR t.relreplident = 'd' AND EXISTS (SELECT FROM i WHERE i.indisprimary AND i.indimmediate) THEN 't' ELSE 'f' END FROM t
 UNION ALL SELECT 'fact_oid', 0, t.oid::text FROM t
+UNION ALL SELECT 'fact_names', 0, coalesce((SELECT jsonb_agg(DISTINCT jsonb_build_object('kind', y.kind, 'schema', n.nspname, 'name', y.name, 'arguments', y.arguments))
+	FROM (SELECT 'pg_class'::regclass, t.oid UNION ALL SELECT 'pg_class'::regclass, i.indexrelid FROM i UNION ALL SELECT 'pg_constraint'::regclass, k.oid FROM k
+		UNION ALL SELECT 'pg_statistic_ext'::regclass, s.oid FROM s UNION ALL SELECT 'pg_attrdef'::regclass, d.oid FROM pg_attrdef d WHERE d.adrelid = t.oid) x(classid, objid)
+	JOIN pg_depend d ON d.classid = x.classid AND d.objid = x.objid
+	CROSS JOIN LATERAL (SELECT 'function', p.pronamespace, p.proname, to_jsonb(p.proargtypes::oid[]) FROM pg_proc p WHERE d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+		UNION ALL SELECT 'operator', o.oprnamespace, o.oprname, '[]' FROM pg_operator o WHERE d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+		UNION ALL SELECT 'type', y.typnamespace, y.typname, '[]' FROM pg_type y WHERE d.refclassid = 'pg_type'::regclass AND y.oid = d.refobjid) y(kind, namespace, name, arguments)
+	JOIN pg_namespace n ON n.oid = y.namespace), '[]')::text FROM t
 UNION ALL SELECT 'fact_expressions', 0, CASE WHEN EXISTS (SELECT FROM i WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) OR EXISTS (SELECT FROM s) THEN 't' ELSE 'f' END FROM t
 -- who may use the schema that it comes to, and whose that is
 UNION ALL SELECT 'schema', 0, jsonb_build_array(n.nspname, pg_get_userbyid(n.nspowner), coalesce((SELECT jsonb_agg(jsonb_build_array(x.privilege_type, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END, x.is_grantable))
@@ -287,7 +295,7 @@ BEGIN
 		WHEN (q.fields)[1] = 'fact_columns' THEN shardfdw_internal.checked_columns((q.fields)[3])
 		WHEN (q.fields)[1] = 'fact_oid' THEN (q.fields)[3]::oid::text
 		-- these are letters that are compared
-		WHEN (q.fields)[1] IN ('fact_binary', 'fact_persistence', 'fact_identity', 'fact_identified', 'fact_expressions') THEN (q.fields)[3]
+		WHEN (q.fields)[1] IN ('fact_binary', 'fact_persistence', 'fact_identity', 'fact_identified', 'fact_expressions', 'fact_names') THEN (q.fields)[3]
 		ELSE shardfdw_internal.raise_unknown_part((q.fields)[1], names[q.command]) END
 	FROM (SELECT r.*, bool_or((r.fields)[1] = 'problem') OVER () AS has_problem FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY r) q
 	-- where something is in the way, that alone is said; of several that become one, the first says what that is

@@ -236,6 +236,9 @@ shard_place_prepare(ShardMove *move)
 	for (int i = 0; i < move->ntables; i++)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".prepare_nodes(%u, 'move', ARRAY[%s]::pg_catalog.name[])",
 								 move->tables[i].parent, quote_literal_cstr(move->target_name)));
+	for (int i = 0; i < move->ntables && !SHARD_MOVE_REPLACES(move); i++)
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_names_on_nodes(%u, 'move', ARRAY[%s]::pg_catalog.name[], %s)", move->tables[i].parent,
+								 quote_literal_cstr(move->target_name), quote_literal_cstr(shard_move_fact(&move->tables[i], "names"))));
 	next_transaction(move);
 
 	initStringInfo(&source);
