@@ -625,19 +625,22 @@ CREATE FUNCTION shardfdw_internal.changed_rows_query(relation regclass) RETURNS 
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- one condition for all keys that differ in the last column alone, if it is no array; names may contain what format() looks for
-	SELECT format($query$WITH x AS MATERIALIZED (SELECT ctid, * FROM %s LIMIT 1000)
-		SELECT (SELECT count(*) FROM x), (SELECT array_agg(x.ctid)::text FROM x), (SELECT string_agg(g.condition, ' OR ') FROM (SELECT format(%L, %s) AS condition FROM x GROUP BY %s) g)$query$,
-		shardfdw_internal.conversion_name(relation, 'changed'),
+	SELECT format($query$WITH x AS MATERIALIZED (SELECT %s * FROM %s LIMIT 1000)
+		SELECT (SELECT count(*) FROM x), %s, (SELECT string_agg(g.condition, ' OR ') FROM (SELECT format(%L, %s) AS condition FROM x GROUP BY %s) g)$query$,
+		CASE WHEN n.is_plain THEN 'ctid,' END, n.name, CASE WHEN n.is_plain THEN '(SELECT array_agg(x.ctid)::text FROM x)' ELSE 'NULL' END,
 		format('(%s)', string_agg(i.subject || CASE WHEN i.by_one THEN ' %L::' || i.type ELSE ' ANY (%L::' || i.type || '[])' END, ' AND ' ORDER BY i.number)),
 		string_agg(format(CASE WHEN i.by_one THEN 'x.%s::text' ELSE 'array_agg(x.%s::text)::text' END, i.name), ', ' ORDER BY i.number),
 		format('(%s)', coalesce(string_agg(format('x.%s::text', i.name), ', ' ORDER BY i.number) FILTER (WHERE i.by_one), '')))
 	FROM (SELECT i.name, replace(format('%s %s', i.name, i.equals), '%', '%%') AS subject, replace(i.type, '%', '%%') AS type, i.number,
 			-- an array of arrays would be an array of their elements
 			i.number < count(*) OVER () OR i.type LIKE '%[]' AS by_one
-		  FROM shardfdw_internal.identity_columns(relation) WITH ORDINALITY i(name, type, equals, number)) i
+		  FROM shardfdw_internal.identity_columns(relation) WITH ORDINALITY i(name, type, equals, number)) i,
+		-- of several tables, places say nothing
+		(SELECT x.name, EXISTS (SELECT FROM pg_class c WHERE c.oid = to_regclass(x.name) AND c.relkind = 'r') FROM shardfdw_internal.conversion_name(relation, 'changed') x(name)) n(name, is_plain)
+	GROUP BY n.name, n.is_plain
 $$;
 COMMENT ON FUNCTION shardfdw_internal.changed_rows_query(regclass) IS
-	'Writes the query for some of the keys that were noted while a table is sharded. Returns its text; the query returns how many they are, the places of the notes as text, and a condition that is true for rows with these keys.';
+	'Writes the query for some of the keys that were noted while a table is sharded. Returns its text; the query returns how many they are, the places of the notes as text (null if the notes are sharded), and a condition that is true for rows with these keys.';
 
 CREATE FUNCTION shardfdw_internal.follow_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
