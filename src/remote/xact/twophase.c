@@ -515,7 +515,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
 		items[i].conn = conns[i];
 		items[i].has_rows = has_positions && !conns[i]->is_coordinator;
 		items[i].sql = items[i].has_rows ?
-			psprintf("PREPARE TRANSACTION '%s'; SELECT pg_catalog.pg_current_wal_flush_lsn() FROM pg_catalog.pg_prepared_xacts WHERE gid OPERATOR(pg_catalog.=) '%s'", gid, gid) :
+			psprintf("PREPARE TRANSACTION '%s'; SELECT pg_catalog.pg_current_wal_flush_lsn() FROM pg_catalog.pg_prepared_xact() WHERE gid OPERATOR(pg_catalog.=) '%s'", gid, gid) :
 			psprintf("PREPARE TRANSACTION '%s'", gid);
 		conns[i]->xact.prepared_gid = gid;
 	}
