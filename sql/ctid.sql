@@ -82,6 +82,12 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'DELETE FROM b WHERE k = 1 AND ctid IN (SELECT ctid FROM b WHERE v = 3)',
 	'SELECT * FROM b WHERE k = 1 AND ctid = (SELECT ctid FROM b WHERE k = 2)',
 	'SELECT min(ctid) FROM b',
+	-- a key that is another one for each row
+	'SELECT * FROM b JOIN plain USING (k) WHERE b.ctid = ''(0,1)''',
+	'SELECT * FROM plain p WHERE EXISTS (SELECT 1 FROM b WHERE b.k = p.k AND b.ctid = ''(0,1)'')',
+	'SELECT * FROM b WHERE k = (random() * 10)::int AND ctid = ''(0,1)''',
+	'SELECT DISTINCT b.ctid FROM b JOIN plain USING (k)',
+	'SELECT b.ctid, count(*) FROM b JOIN plain USING (k) GROUP BY b.ctid',
 	-- functions and aggregates, of which nobody knows what they compare
 	'SELECT count(*) FROM b WHERE array_position(ARRAY(SELECT ctid FROM b WHERE k = 1), ctid) IS NOT NULL',
 	'DELETE FROM b WHERE array_position(ARRAY(SELECT ctid FROM b ORDER BY v LIMIT 5), ctid) IS NOT NULL',
@@ -105,6 +111,7 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT rank() OVER (PARTITION BY c) FROM placed',
 	'SELECT * FROM placed x WHERE EXISTS (SELECT 1 FROM placed y WHERE x.c = y.c)',
 	'SELECT DISTINCT s FROM (SELECT ctid FROM b) s',
+	'SELECT DISTINCT j FROM ((SELECT ctid FROM b) x CROSS JOIN (SELECT 1) l) j',
 	'SELECT * FROM (SELECT ctid c FROM b UNION ALL SELECT ctid FROM b) s WHERE c = ''(0,1)''',
 	'WITH x AS (SELECT ctid::text c FROM b) SELECT * FROM x WHERE c LIKE ''(0,%''',
 	'WITH d AS (DELETE FROM b RETURNING ctid c) SELECT * FROM d WHERE c = ''(0,1)''',

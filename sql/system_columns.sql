@@ -188,6 +188,8 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT * FROM b x JOIN b y ON x.xmin = y.xmin',
 	'SELECT * FROM b x JOIN b y ON x.v = y.k AND x.xmin = y.xmin',
 	'SELECT * FROM b JOIN plain USING (k) WHERE b.xmin = plain.xmin',
+	'SELECT * FROM b JOIN plain USING (k) WHERE b.xmin = ''744''',
+	'SELECT b.xmin, count(*) FROM b JOIN plain USING (k) GROUP BY b.xmin',
 	'SELECT * FROM b JOIN ref USING (k) WHERE b.xmin = ref.xmin',
 	'SELECT * FROM b WHERE k = 1 AND xmin = (SELECT xmin FROM b WHERE k = 2)',
 	'DELETE FROM b WHERE k = 1 AND xmin IN (SELECT xmin FROM b)',

@@ -34,6 +34,7 @@
 #include "catalog/heap.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
+#include "deparse/shippable/shippable_rule.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -99,11 +100,11 @@ is_system_column(const CheckContext *cxt, const Node *expr, ShardRowColumn *colu
 
 /* ---------- what is compared ---------- */
 
-/* Checks a use that is right where rows are of one shard.  by_conditions: those of the scope count. */
+/* Checks a use that is right where rows are of one shard.  pins: which conditions of the scope say so. */
 static void
-check_one_shard(const CheckContext *cxt, const ShardRowColumn *use, List *exprs, bool by_conditions)
+check_one_shard(const CheckContext *cxt, const ShardRowColumn *use, List *exprs, ShardRowPins pins)
 {
-	if (use->sharded && !shard_system_row_is_one_shard(&cxt->scope, use, exprs, by_conditions))
+	if (use->sharded && !shard_system_row_is_one_shard(&cxt->scope, use, exprs, pins))
 		refuse(use->relid, use->attno);
 }
 
@@ -151,6 +152,7 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 	List	   *uses = NIL;
 	List	   *others = NIL;
 	const ShardRowColumn *sharded = NULL;
+	bool		constant = true;
 	ListCell   *lc;
 
 	foreach(lc, values)
@@ -174,6 +176,7 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 	{
 		if (find_walker(lfirst(lc), cxt) || (cxt->versions && contain_mutable_functions(lfirst(lc))))
 			refuse(sharded->relid, sharded->attno);
+		constant &= shard_rule_is_value(lfirst(lc), true);
 	}
 	if (list_length(uses) > 1)
 	{
@@ -186,7 +189,7 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 		}
 	}
 	else if (!(is_xid(sharded->attno) && others != NIL && is_zero(linitial(others))))
-		check_one_shard(cxt, sharded, list_concat_copy(left, right), true);
+		check_one_shard(cxt, sharded, list_concat_copy(left, right), constant ? SHARD_ROW_PINS_CONSTANT : SHARD_ROW_PINS_ANY);
 }
 
 /* The expressions of GROUP BY and its kind. */
@@ -215,7 +218,7 @@ clause_exprs(const CheckContext *cxt, List *clauses, List *targets)
 
 /* Checks values of which equal ones are put together, with others: exprs. */
 static void
-check_grouped(CheckContext *cxt, List *values, List *exprs, bool by_conditions)
+check_grouped(CheckContext *cxt, List *values, List *exprs, ShardRowPins pins)
 {
 	ListCell   *lc;
 
@@ -224,7 +227,7 @@ check_grouped(CheckContext *cxt, List *values, List *exprs, bool by_conditions)
 		ShardRowColumn use;
 
 		if (is_system_column(cxt, lfirst(lc), &use))
-			check_one_shard(cxt, &use, exprs, by_conditions);
+			check_one_shard(cxt, &use, exprs, pins);
 		else
 			(void) check_walker(lfirst(lc), cxt);
 	}
@@ -238,7 +241,7 @@ check_aggregate(Aggref *agg, CheckContext *cxt)
 	List	   *distinct = clause_exprs(cxt, agg->aggdistinct, agg->args);
 	ListCell   *lc;
 
-	check_grouped(cxt, distinct, distinct, true);
+	check_grouped(cxt, distinct, distinct, SHARD_ROW_PINS_CONSTANT);
 	foreach(lc, agg->args)
 	{
 		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -247,7 +250,7 @@ check_aggregate(Aggref *agg, CheckContext *cxt)
 		if (!is_system_column(cxt, (Node *) entry->expr, &use))
 			(void) check_walker((Node *) entry->expr, cxt);
 		else if (agg->aggfnoid != F_COUNT_ANY && (!entry->resjunk || cxt->versions))
-			check_one_shard(cxt, &use, groups, true);
+			check_one_shard(cxt, &use, groups, SHARD_ROW_PINS_CONSTANT);
 	}
 	(void) check_walker((Node *) agg->aggdirectargs, cxt);
 	(void) check_walker((Node *) agg->aggfilter, cxt);
@@ -318,19 +321,19 @@ check_query(Query *query, CheckContext *cxt)
 	cxt->scope.level = &level;
 	cxt->scope.frame = &frame;
 	exprs = clause_exprs(cxt, query->groupClause, query->targetList);
-	check_grouped(cxt, exprs, exprs, true);
+	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 	exprs = clause_exprs(cxt, query->distinctClause, query->targetList);
-	check_grouped(cxt, exprs, exprs, true);
+	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 	exprs = cxt->versions ? clause_exprs(cxt, query->sortClause, query->targetList) : NIL;
-	check_grouped(cxt, exprs, exprs, true);
+	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 	foreach(lc, query->windowClause)
 	{
 		const WindowClause *window = lfirst_node(WindowClause, lc);
 
 		exprs = clause_exprs(cxt, window->partitionClause, query->targetList);
-		check_grouped(cxt, exprs, exprs, true);
+		check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 		if (cxt->versions)
-			check_grouped(cxt, clause_exprs(cxt, window->orderClause, query->targetList), exprs, true);
+			check_grouped(cxt, clause_exprs(cxt, window->orderClause, query->targetList), exprs, SHARD_ROW_PINS_CONSTANT);
 	}
 	check_set_operation(cxt, query->setOperations);
 	(void) query_tree_walker(query, check_walker, cxt, QTW_IGNORE_JOINALIASES | SHARD_QTW_IGNORE_GROUPEXPRS);
@@ -378,7 +381,7 @@ check_walker(Node *node, CheckContext *cxt)
 			return false;
 		case T_RowExpr:
 			/* nobody looks at where the row is used, so it has to say which shard is meant */
-			check_grouped(cxt, ((RowExpr *) node)->args, ((RowExpr *) node)->args, false);
+			check_grouped(cxt, ((RowExpr *) node)->args, ((RowExpr *) node)->args, SHARD_ROW_PINS_NONE);
 			return false;
 		case T_OpExpr:
 		case T_DistinctExpr:

@@ -15,6 +15,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "compat.h"
+#include "deparse/shippable/shippable_rule.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -117,6 +118,13 @@ shard_system_row_without_casts(const Node *expr)
 	}
 }
 
+/* Is it a system column of which rows of several shards may have the same value? */
+static bool
+is_other_than_tableoid(const ShardRowColumn *column)
+{
+	return column->attno < 0 && column->attno != TableOidAttributeNumber;
+}
+
 static bool resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column);
 
 static ShardRowLevel *
@@ -144,7 +152,8 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 		{
 			const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-			if (rte->rtekind == RTE_SUBQUERY && resolve_output(level, rte->subquery, attno, casts, column) && column->attno < 0)
+			if (rte->rtekind == RTE_SUBQUERY && resolve_output(level, rte->subquery, attno, casts, column) &&
+				is_other_than_tableoid(column))
 			{
 				column->mixed = true;
 				return true;
@@ -159,7 +168,7 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 
 		if (entry->resjunk || (attno != 0 && entry->resno != attno) ||
 			!resolve(level, NULL, (Node *) entry->expr, casts, inner) ||
-			(attno == 0 && (inner->attno >= 0 || inner->attno == TableOidAttributeNumber)))
+			(attno == 0 && !is_other_than_tableoid(inner)))
 			continue;
 		*column = *inner;
 		column->inner = inner;
@@ -196,6 +205,7 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 	List	  **group_exprs;
 	const Query *query = NULL;
 	ShardRowLevel *parent;
+	ListCell   *lc;
 
 	for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
 		level = level->parent;
@@ -208,7 +218,15 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 	{
 		List	   *exprs = group_exprs != NULL ? *group_exprs : rte->joinaliasvars;
 
-		return var->varattno > 0 && resolve(level, NULL, list_nth(exprs, var->varattno - 1), casts, column);
+		if (var->varattno > 0)
+			return resolve(level, NULL, list_nth(exprs, var->varattno - 1), casts, column);
+		/* a row of a join as a whole: the first system column in it */
+		foreach(lc, exprs)
+		{
+			if (resolve(level, NULL, lfirst(lc), casts, column) && is_other_than_tableoid(column))
+				return true;
+		}
+		return false;
 	}
 	parent = level;
 	if (rte->rtekind == RTE_SUBQUERY)
@@ -353,10 +371,11 @@ is_equality(const OpExpr *op, const Key *key)
 
 /*
  * Must key's column in the row of use be equal to that in the row of other, or (NULL) to something that does not depend on
- * the row, which becomes *value?
+ * the row, or (constant) on any row, which becomes *value?
  */
 static bool
-find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key, const ShardRowColumn *other, Node **value)
+find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key, const ShardRowColumn *other, bool constant,
+		   Node **value)
 {
 	for (; frame != NULL && frame->level->depth >= use->level->depth; frame = frame->outer)
 	{
@@ -375,7 +394,8 @@ find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key
 				if (!names_column(frame->level, frame->sublink, list_nth(op->args, side), use, key->attno))
 					continue;
 				if (other != NULL ? names_column(frame->level, frame->sublink, its, other, key->attno) :
-					!depends_on(frame, its, use))
+					!depends_on(frame, its, use) && !contain_volatile_functions(its) &&
+					(!constant || shard_rule_is_value(its, true)))
 				{
 					if (other == NULL)
 						*value = its;
@@ -384,7 +404,7 @@ find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key
 			}
 		}
 	}
-	return other == NULL && use->inner != NULL && find_equal(use->inner_frame, use->inner, key, NULL, value);
+	return other == NULL && use->inner != NULL && find_equal(use->inner_frame, use->inner, key, NULL, constant, value);
 }
 
 /* Is key's column of the row of use among exprs, which are compared together with it? */
@@ -436,9 +456,10 @@ keys_of(Oid relid)
 }
 
 bool
-shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *use, List *exprs, bool by_conditions)
+shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *use, List *exprs, ShardRowPins pins)
 {
-	const ShardRowFrame *frame = by_conditions ? scope->frame : NULL;
+	const ShardRowFrame *frame = pins != SHARD_ROW_PINS_NONE ? scope->frame : NULL;
+	bool		constant = pins == SHARD_ROW_PINS_CONSTANT;
 	Node	   *value;
 	List	   *keys;
 	ListCell   *lc;
@@ -447,7 +468,7 @@ shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *
 	if (use->one_shard || (use->level->query == scope->conflict && use->varno == scope->conflict->resultRelation))
 		return true;
 	if (is_compared_together(scope, exprs, use, TableOidAttributeNumber) ||
-		(frame != NULL && find_equal(frame, use, &tableoid_key, NULL, &value)))
+		(frame != NULL && find_equal(frame, use, &tableoid_key, NULL, constant, &value)))
 		return true;
 	keys = keys_of(use->relid);
 	foreach(lc, keys)
@@ -455,7 +476,7 @@ shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *
 		const Key  *key = lfirst(lc);
 
 		if (!is_compared_together(scope, exprs, use, key->attno) &&
-			(frame == NULL || !find_equal(frame, use, key, NULL, &value)))
+			(frame == NULL || !find_equal(frame, use, key, NULL, constant, &value)))
 			return false;
 	}
 	return keys != NIL;
@@ -489,9 +510,9 @@ is_same_key(const ShardRowScope *scope, const ShardRowColumn *a, const ShardRowC
 				return true;
 		}
 	}
-	return find_equal(scope->frame, a, key, b, NULL) || find_equal(scope->frame, b, key, a, NULL) ||
-		(key->attno > 0 && find_equal(scope->frame, a, key, NULL, &a_value) &&
-		 find_equal(scope->frame, b, key, NULL, &b_value) && same_value(a_value, b_value));
+	return find_equal(scope->frame, a, key, b, false, NULL) || find_equal(scope->frame, b, key, a, false, NULL) ||
+		(key->attno > 0 && find_equal(scope->frame, a, key, NULL, true, &a_value) &&
+		 find_equal(scope->frame, b, key, NULL, true, &b_value) && same_value(a_value, b_value));
 }
 
 bool

@@ -73,11 +73,16 @@ extern bool shard_system_row_resolve(const ShardRowScope *scope, const Node *exp
 /* Column attno of the result of query, a sub-select in level.  attno 0: the first system column that there is. */
 extern bool shard_system_row_resolve_output(ShardRowLevel *level, const Query *query, AttrNumber attno, ShardRowColumn *column);
 
-/*
- * Are the rows of which use is a column of one shard?  exprs: what else is compared with it.  by_conditions: those of the
- * scope count, too.
- */
-extern bool shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *use, List *exprs, bool by_conditions);
+/* Which conditions of a scope say that rows are of one shard. */
+typedef enum ShardRowPins
+{
+	SHARD_ROW_PINS_NONE,
+	SHARD_ROW_PINS_CONSTANT,	/* that with a value, which is the same for all rows */
+	SHARD_ROW_PINS_ANY			/* also that with columns of other tables: of one shard for each row of these */
+} ShardRowPins;
+
+/* Are the rows of which use is a column of one shard, by the conditions of the scope or by exprs, what else is compared with it? */
+extern bool shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *use, List *exprs, ShardRowPins pins);
 
 /* Are the rows of both of one shard, the same one?  left, right: what is compared with each other at the same time. */
 extern bool shard_system_row_is_same_shard(const ShardRowScope *scope, const ShardRowColumn *a, const ShardRowColumn *b,
