@@ -224,11 +224,6 @@ BEGIN
 		RETURN QUERY VALUES (i.node, i."check", i.status, i.detail);
 	END LOOP;
 	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(reachable) c;
-	IF compare_rows THEN
-		-- all that is compared: another order than that of a transaction that writes would be a deadlock
-		PERFORM shardfdw_internal.lock_all_copies(ARRAY(SELECT t FROM (SELECT r FROM shardfdw_internal.reference_tables() r UNION SELECT c FROM shardfdw_internal.copied_tables() c) x(t)
-			JOIN pg_class c ON c.oid = x.t WHERE pg_has_role(c.relowner, 'USAGE')));
-	END IF;
 	RETURN QUERY SELECT t.* FROM shardfdw_internal.inspect_tables(reachable, check_cluster.compare_rows) t;
 	RETURN QUERY SELECT c.node, 'copies', c.status, c.detail FROM shardfdw_internal.inspect_copies(reachable, check_cluster.compare_rows) c;
 	RETURN QUERY SELECT p.node, 'partial aggregates', p.status, p.detail FROM shardfdw_internal.inspect_partial_aggregates(reachable) p;

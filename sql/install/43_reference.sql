@@ -405,6 +405,11 @@ DECLARE
 	a record;
 	differences jsonb;
 BEGIN
+	IF compare_rows THEN
+		-- also what inspect_copies() compares afterwards: another order than that of a transaction that writes would be a deadlock
+		PERFORM shardfdw_internal.lock_all_copies(ARRAY(SELECT t FROM (SELECT r FROM shardfdw_internal.reference_tables() r UNION SELECT c FROM shardfdw_internal.copied_tables() c) x(t)
+			JOIN pg_class c ON c.oid = x.t WHERE pg_has_role(c.relowner, 'USAGE')));
+	END IF;
 	FOR checked IN SELECT * FROM shardfdw_internal.reference_tables()
 	LOOP
 		CONTINUE WHEN nodes = '{}';
@@ -456,7 +461,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_references(name[], boolean) IS
-	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which rows are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
+	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which rows are compared; with compare_rows locks all tables with copies of shards, too. Returns one row per copy with status ok, warning (it could not be compared) or error.';
 
 CREATE FUNCTION shardfdw_internal.outdated_references(node name, relations regclass[], compares boolean) RETURNS TABLE (relation regclass, is_there boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
