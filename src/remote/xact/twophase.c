@@ -73,6 +73,7 @@
 #include "compat.h"
 #include "fault.h"
 #include "flush_commit.h"
+#include "foreign/foreign.h"
 #include "guc.h"
 #include "identity.h"
 #include "miscadmin.h"
@@ -324,6 +325,23 @@ is_prepared(const ShardBroadcast *item)
 	return shard_broadcast_ok(item, item->has_rows ? "SELECT 1" : "PREPARE TRANSACTION");
 }
 
+/* Is it a node, and not a coordinator, nor a server that this transaction drops?  add_coordinator() makes a coordinator of a server. */
+static bool
+is_node(const ShardConn *conn)
+{
+	ForeignServer *server = GetForeignServerExtended(conn->serverid, FSV_MISSING_OK);
+	ListCell   *lc;
+
+	if (server == NULL)
+		return false;
+	foreach(lc, server->options)
+	{
+		if (strcmp(((DefElem *) lfirst(lc))->defname, "coordinator") == 0)
+			return false;
+	}
+	return true;
+}
+
 /*
  * Notes in the local transaction how far the WAL of the nodes is, which is on their disks with what they have prepared.  Of nodes behind
  * a pooler that leads to one server or another nothing is known.
@@ -513,7 +531,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
 											  psprintf("%s" INT64_FORMAT, prefix, current.token + i + 1));
 
 		items[i].conn = conns[i];
-		items[i].has_rows = has_positions && !conns[i]->is_coordinator;
+		items[i].has_rows = has_positions && is_node(conns[i]);
 		items[i].sql = items[i].has_rows ?
 			psprintf("PREPARE TRANSACTION '%s'; SELECT pg_catalog.pg_current_wal_flush_lsn() FROM pg_catalog.pg_prepared_xact() WHERE gid OPERATOR(pg_catalog.=) '%s'", gid, gid) :
 			psprintf("PREPARE TRANSACTION '%s'", gid);
