@@ -237,7 +237,10 @@ sub make_upsert
 	if (chance(0.75))
 	{
 		$what = 'DO UPDATE SET a = ' . (chance(0.7) ? $self->term('q') : 'EXCLUDED.a + 1');
-		$what .= ' WHERE ' . $self->condition('q') if chance(0.3);
+		my $where = chance(0.3) ? $self->condition('q') : '';
+		$what .= " WHERE $where" if $where;
+		# A row that is new changes what such a condition finds for the next row in conflict. So the rows have an order.
+		$source .= ' ORDER BY w.k' if $where =~ /_v_/ && $source =~ / AS w\b/;
 	}
 	return "INSERT INTO $self->{table} AS q (k, a) $source ON CONFLICT (k) $what" . $self->returning('q');
 }
