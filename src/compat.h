@@ -857,13 +857,18 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 	case T_JsonIsPredicate: \
 	case T_JsonExpr: \
 	case T_JsonBehavior:
+#define shard_is_sql_json(node) \
+	(IsA(node, JsonValueExpr) || IsA(node, JsonConstructorExpr) || IsA(node, JsonIsPredicate) || IsA(node, JsonExpr))
 #elif PG_VERSION_NUM >= 160000
 #define SHARD_JSON_VALUES \
 	case T_JsonValueExpr: \
 	case T_JsonConstructorExpr: \
 	case T_JsonIsPredicate:
+#define shard_is_sql_json(node) \
+	(IsA(node, JsonValueExpr) || IsA(node, JsonConstructorExpr) || IsA(node, JsonIsPredicate))
 #else
 #define SHARD_JSON_VALUES
+#define shard_is_sql_json(node) false
 #endif
 
 /* 17 moved the join condition of MERGE out of the jointree */
@@ -1007,6 +1012,14 @@ replorigin_xact_clear(bool clear_origin)
 /* SET ROLE is a right of its own from 16 on */
 #if PG_VERSION_NUM < 160000
 #define member_can_set_role(member, role) is_member_of_role(member, role)
+#endif
+
+/* Where the publisher is: 19 lets a subscription name a server in place of a connection string */
+#include "catalog/pg_subscription.h"
+#if PG_VERSION_NUM >= 190000
+#define shard_subscription_conninfo(subid) SubscriptionConninfo(GetSubscription(subid, false))
+#else
+#define shard_subscription_conninfo(subid) (GetSubscription(subid, false)->conninfo)
 #endif
 
 /*

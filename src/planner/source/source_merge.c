@@ -86,6 +86,9 @@ place_mutator(Node *node, PlaceContext *context)
 			shard_source_refuse(context->info, _("WHEN NOT MATCHED BY SOURCE uses a sub-select, a volatile function, or a type that nodes may not have."));
 		return (Node *) shard_source_add_column(context->info, (Expr *) node, false);
 	}
+	/* no node computes SQL/JSON over the target, which is refused when the text is made; its parts are no expressions */
+	if (shard_is_sql_json(node))
+		return copyObject(node);
 	return expression_tree_mutator(node, place_mutator, context);
 }
 
