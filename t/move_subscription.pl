@@ -284,6 +284,27 @@ SKIP: {
 	}
 }
 
+# ---------- what PostgreSQL 19 brought ----------
+SKIP: {
+	skip('needs PostgreSQL 19', 6) if $c->safe_psql('SHOW server_version_num') < 190000;
+	my ($host, $port) = ($publisher->host, $publisher->port);
+	there('CREATE SEQUENCE numbers START 77; SELECT nextval(\'numbers\'); CREATE TABLE counted (id int PRIMARY KEY); INSERT INTO counted VALUES (1); CREATE PUBLICATION numbers FOR ALL SEQUENCES; CREATE PUBLICATION counted FOR TABLE counted');
+	$c->safe_psql("CREATE SEQUENCE numbers; CREATE TABLE counted (id int PRIMARY KEY); SELECT shardfdw.shard_table('counted', shards => 2);
+		CREATE EXTENSION postgres_fdw; CREATE SERVER publisher FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER publisher");
+	like(error_of('CREATE SUBSCRIPTION served SERVER publisher PUBLICATION counted WITH (two_phase = on, copy_data = off)'), qr/subscription "served" cannot have two_phase/, 'a server in place of a connection string: prepared transactions are not applied');
+	like(error_of('CREATE SUBSCRIPTION served SERVER publisher PUBLICATION counted, numbers'), qr/NOTICE:  subscription "served" is applied by shardfdw/, 'a server in place of a connection string');
+	$c->wait_for("SELECT copied = 2 FROM shardfdw.subscriptions WHERE name = 'served'");
+	is($c->safe_psql('SELECT last_value, is_called FROM numbers'), '77|t', 'a sequence has the value of the publisher');
+	there("SELECT setval('numbers', 900, false); INSERT INTO counted VALUES (2)");
+	is(error_of('ALTER SUBSCRIPTION served REFRESH SEQUENCES'), '', 'REFRESH SEQUENCES');
+	$c->wait_for('SELECT (last_value, is_called) = (900, false) FROM numbers');
+	caught_up('served');
+	same('counted', 'changes come, too');
+	is(error_of('DROP SUBSCRIPTION served'), 'NOTICE:  dropped replication slot "served" on publisher', 'and it is dropped');
+	$c->safe_psql('DROP EXTENSION postgres_fdw CASCADE');
+	there('DROP PUBLICATION numbers, counted');
+}
+
 # ---------- its end ----------
 is(error_of('DROP SUBSCRIPTION shop'), 'NOTICE:  dropped replication slot "shop" on publisher', 'it is dropped');
 is($c->safe_psql('SELECT (SELECT count(*) FROM shardfdw_internal.subscription), (SELECT count(*) FROM pg_replication_origin)') . ' ' . there('SELECT count(*) FROM pg_replication_slots'), '0|0 0', 'and leaves nothing');

@@ -62,21 +62,20 @@ COMMENT ON FUNCTION shardfdw_internal.forget_subscriptions() IS
 	'Removes what was noted of subscriptions that were dropped. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.subscription_definition(subid oid)
-	RETURNS TABLE (version text, owner oid, name text, conninfo text, slot text, origin text, disable_on_error boolean, run_as_owner boolean, publication text)
+	RETURNS TABLE (version text, owner oid, name text, slot text, origin text, disable_on_error boolean, run_as_owner boolean, publication text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	found record;
 BEGIN
-	SELECT s.xmin::text AS version, s.subowner, s.subname::text AS name, s.subconninfo, s.subslotname::text AS slot, coalesce(to_jsonb(s)->>'suborigin', 'any') AS origin, s.subdisableonerr,
+	SELECT s.xmin::text AS version, s.subowner, s.subname::text AS name, s.subslotname::text AS slot, coalesce(to_jsonb(s)->>'suborigin', 'any') AS origin, s.subdisableonerr,
 		-- before 16 there is no such option: triggers run as the owner of the subscription
 		coalesce((to_jsonb(s)->>'subrunasowner')::boolean, true) AS run_as_owner, s.subpublications
 	INTO found FROM pg_subscription s JOIN shardfdw_internal.subscription o ON o.subid = s.oid WHERE s.oid = $1;
-	IF found.version IS NOT NULL AND (found.slot IS NULL OR coalesce(found.subconninfo, '') = '') THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('subscription "%s" has no connection string, or no slot', found.name),
-			HINT = 'ALTER SUBSCRIPTION ... SET (slot_name = ...), or CONNECTION.';
+	IF found.version IS NOT NULL AND found.slot IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('subscription "%s" has no slot', found.name), HINT = 'Name one: ALTER SUBSCRIPTION ... SET (slot_name = ...).';
 	END IF;
-	RETURN QUERY SELECT found.version, found.subowner, found.name, found.subconninfo, found.slot, found.origin, found.subdisableonerr, found.run_as_owner, p FROM unnest(found.subpublications) p;
+	RETURN QUERY SELECT found.version, found.subowner, found.name, found.slot, found.origin, found.subdisableonerr, found.run_as_owner, p FROM unnest(found.subpublications) p;
 END
 $$;
 REVOKE ALL ON FUNCTION shardfdw_internal.subscription_definition(oid) FROM PUBLIC;

@@ -120,12 +120,11 @@ take_definition(HeapTuple tuple, TupleDesc desc, void *arg)
 	sub->version = strtoul(SPI_getvalue(tuple, desc, 1), NULL, 10);
 	sub->owner = atooid(SPI_getvalue(tuple, desc, 2));
 	sub->name = pstrdup(SPI_getvalue(tuple, desc, 3));
-	sub->conninfo = pstrdup(SPI_getvalue(tuple, desc, 4));
-	sub->slot_name = pstrdup(SPI_getvalue(tuple, desc, 5));
-	sub->origin = pstrdup(SPI_getvalue(tuple, desc, 6));
-	sub->disable_on_error = strcmp(SPI_getvalue(tuple, desc, 7), "t") == 0;
-	sub->run_as_owner = strcmp(SPI_getvalue(tuple, desc, 8), "t") == 0;
-	sub->publications = lappend(sub->publications, makeString(pstrdup(SPI_getvalue(tuple, desc, 9))));
+	sub->slot_name = pstrdup(SPI_getvalue(tuple, desc, 4));
+	sub->origin = pstrdup(SPI_getvalue(tuple, desc, 5));
+	sub->disable_on_error = strcmp(SPI_getvalue(tuple, desc, 6), "t") == 0;
+	sub->run_as_owner = strcmp(SPI_getvalue(tuple, desc, 7), "t") == 0;
+	sub->publications = lappend(sub->publications, makeString(pstrdup(SPI_getvalue(tuple, desc, 8))));
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -142,9 +141,11 @@ begin(Applied *sub)
 	if (found)
 	{
 		shard_version_check();
-		shard_move_each_row(psprintf("SELECT version, owner, name, conninfo, slot, origin, disable_on_error, run_as_owner, publication FROM " SHARD_INTERNAL_SCHEMA ".subscription_definition(%u)", sub->oid), take_definition, sub);
+		shard_move_each_row(psprintf("SELECT version, owner, name, slot, origin, disable_on_error, run_as_owner, publication FROM " SHARD_INTERNAL_SCHEMA ".subscription_definition(%u)", sub->oid), take_definition, sub);
 		found = sub->publications != NIL;
 	}
+	if (found)
+		sub->conninfo = MemoryContextStrdup(sub->cxt, shard_subscription_conninfo(sub->oid));
 	shard_move_commit();
 	MemoryContextSwitchTo(oldcxt);
 	if (found)
@@ -420,7 +421,23 @@ note_copy(const Applied *sub, Oid relid, XLogRecPtr from)
 	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_copy($1, $2, $3)", lengthof(params), params);
 }
 
-/* Copies a table, as of a moment of the publisher after which the subscription's changes of it are taken. */
+/* Sets a sequence to the publisher's value of this moment.  In a transaction. */
+static void
+copy_sequence(Applied *sub, Oid relid)
+{
+	const char *name = shard_qualified_relation(relid);
+	char	   *said = shard_link_value(sub->source, psprintf("SELECT pg_catalog.concat_ws(' ', s.last_value, s.is_called) FROM pg_catalog.pg_get_sequence_data(%s) s", quote_literal_cstr(name)));
+	int64		last_value;
+	char		is_called;
+
+	if (sscanf(said, INT64_FORMAT " %c", &last_value, &is_called) != 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the publisher of subscription \"%s\" does not show the value of sequence %s", sub->name, name)));
+	(void) shard_move_value(psprintf("SELECT pg_catalog.setval(%u::pg_catalog.oid::pg_catalog.regclass, " INT64_FORMAT ", %s)", relid, last_value, is_called == 't' ? "true" : "false"));
+}
+
+/* Copies a table, as of a moment of the publisher after which the subscription's changes of it are taken; or sets a sequence. */
 static void
 copy_table(Applied *sub, Oid relid, XLogRecPtr from)
 {
@@ -430,13 +447,18 @@ copy_table(Applied *sub, Oid relid, XLogRecPtr from)
 
 	ensure_transaction(sub);
 	MemoryContextSwitchTo(cxt);
-	describe(sub, &table, NULL);
-	shard_move_commit();
-	MemoryContextSwitchTo(cxt);
-	shard_import_copy_begin(&copy, sub->source, copy_query(sub, &table));
-	ensure_transaction(sub);
-	if (shard_import_copy_has_row(&copy))
-		(void) shard_import_copy_load(&copy, &table, PG_INT64_MAX);
+	if (get_rel_relkind(relid) == RELKIND_SEQUENCE)
+		copy_sequence(sub, relid);
+	else
+	{
+		describe(sub, &table, NULL);
+		shard_move_commit();
+		MemoryContextSwitchTo(cxt);
+		shard_import_copy_begin(&copy, sub->source, copy_query(sub, &table));
+		ensure_transaction(sub);
+		if (shard_import_copy_has_row(&copy))
+			(void) shard_import_copy_load(&copy, &table, PG_INT64_MAX);
+	}
 	note_copy(sub, relid, from);
 	SHARD_FAULT_POINT("subscription_copied");
 	commit(sub);

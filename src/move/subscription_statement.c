@@ -134,7 +134,7 @@ refuse_two_phase(const char *name, Oid subid)
 		ReleaseSysCache(tuple);
 		return;
 	}
-	conninfo = TextDatumGetCString(SysCacheGetAttr(SUBSCRIPTIONOID, tuple, Anum_pg_subscription_subconninfo, &is_null));
+	conninfo = shard_subscription_conninfo(subid);
 	link = shard_link_open_string(conninfo, shard_conninfo_place(conninfo), form->subowner, true);
 	shard_link_exec(link, psprintf("DROP_REPLICATION_SLOT %s", quote_identifier(NameStr(*DatumGetName(SysCacheGetAttr(SUBSCRIPTIONOID, tuple, Anum_pg_subscription_subslotname, &is_null))))));
 	shard_link_close(&link);
