@@ -61,7 +61,10 @@ AS $$
 	CROSS JOIN generate_series(0, i.indnkeyatts - 1) k
 	JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = i.columns[k]
 	JOIN pg_type y ON y.oid = a.atttypid
-	JOIN pg_opclass c ON c.oid = i.classes[k]
+	JOIN pg_opclass g ON g.oid = i.classes[k]
+	-- of a key WITHOUT OVERLAPS, whose GiST operator class has && in the place of =, what the type takes for equal
+	JOIN pg_opclass c ON c.opcmethod = (SELECT a.oid FROM pg_am a WHERE a.amname = 'btree')
+		AND CASE WHEN g.opcmethod = c.opcmethod THEN c.oid = g.oid ELSE c.opcdefault AND c.opcintype = g.opcintype END
 	JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype AND m.amopstrategy = 3
 	JOIN pg_operator o ON o.oid = m.amopopr
 	JOIN pg_namespace n ON n.oid = o.oprnamespace

@@ -14,9 +14,11 @@
 
 #include "access/stratnum.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_opclass.h"
 #include "catalog/qualified.h"
 #include "catalog_scan.h"
 #include "common/md5.h"
@@ -25,6 +27,7 @@
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
 /* So many keys are in one row of the answer: they are deleted from copies by one command. */
 #define CHUNK_KEYS 10000
@@ -49,13 +52,17 @@ typedef struct KeyColumn
 
 /* ---------- the key ---------- */
 
+/* Of a key WITHOUT OVERLAPS, whose GiST operator class has && in the place of =, what the column's type takes for equal. */
 static const char *
-equality(Oid opclass)
+equality(Oid opclass, Oid atttype)
 {
-	Oid			family = get_opclass_family(opclass);
-	Oid			type = get_opclass_input_type(opclass);
-	Oid			operator = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
+	HeapTuple	tuple = shard_catalog_row(CLAOID, opclass);
+	Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(tuple);
+	Oid			operator = form->opcmethod == BTREE_AM_OID ?
+		get_opfamily_member(form->opcfamily, form->opcintype, form->opcintype, BTEqualStrategyNumber) :
+		lookup_type_cache(atttype, TYPECACHE_EQ_OPR)->eq_opr;
 
+	ReleaseSysCache(tuple);
 	if (!OidIsValid(operator))
 		elog(ERROR, "operator class %u has no equality", opclass);
 	return shard_qualified_operator(operator);
@@ -86,7 +93,7 @@ fill_column(KeyColumn *column, Relation rel, AttrNumber attno, Oid opclass)
 	if (!OidIsValid(array_type))
 		elog(ERROR, "there are no arrays of the type of column \"%s\"", NameStr(att->attname));
 	column->name = pstrdup(quote_identifier(NameStr(att->attname)));
-	column->equals = equality(opclass);
+	column->equals = equality(opclass, att->atttypid);
 	/* a type modifier is "given": character and bit by themselves mean those of length 1 */
 	column->type = format_type_extended(att->atttypid, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 	column->array_type = format_type_extended(array_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);

@@ -398,7 +398,10 @@ columns_query(const ShardMoveTable *table)
 					" JOIN pg_class r ON r.oid = coalesce((SELECT min(h.inhrelid::bigint)::oid FROM pg_inherits h WHERE h.inhparent = c.oid), c.oid)"
 					" LEFT JOIN LATERAL (SELECT format('OPERATOR(%%I.%%s)', n.nspname, o.oprname) AS operator"
 					"  FROM pg_index i, unnest(i.indkey::smallint[], i.indclass::oid[]) WITH ORDINALITY k(attnum, opclass, ord)"
-					"  JOIN pg_opclass s ON s.oid = k.opclass"
+					"  JOIN pg_opclass g ON g.oid = k.opclass"
+					/* of a key WITHOUT OVERLAPS, whose GiST operator class has && in the place of =, what the type takes for equal */
+					"  JOIN pg_opclass s ON s.opcmethod = (SELECT m.oid FROM pg_am m WHERE m.amname = 'btree')"
+					"   AND CASE WHEN g.opcmethod = s.opcmethod THEN s.oid = g.oid ELSE s.opcdefault AND s.opcintype = g.opcintype END"
 					"  JOIN pg_amop p ON p.amopfamily = s.opcfamily AND p.amoplefttype = s.opcintype AND p.amoprighttype = s.opcintype AND p.amopstrategy = 3"
 					"  JOIN pg_operator o ON o.oid = p.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace"
 					"  WHERE i.indrelid = r.oid AND CASE r.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END"

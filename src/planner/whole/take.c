@@ -27,6 +27,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/collation.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
@@ -181,7 +182,7 @@ is_unique(Oid relid, List *keys)
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		bool		all = index->rd_index->indisunique && index->rd_index->indimmediate &&
+		bool		all = index->rd_index->indisunique && index->rd_rel->relam == BTREE_AM_OID && index->rd_index->indimmediate &&
 			RelationGetIndexPredicate(index) == NIL && index->rd_index->indnkeyatts > 0;
 
 		for (int i = 0; all && i < index->rd_index->indnkeyatts; i++)
