@@ -1,5 +1,6 @@
 # Writes that PostgreSQL 17 and 18 brought, on sharded tables and on plain ones: MERGE into views, WHEN NOT MATCHED BY
-# SOURCE, keys WITHOUT OVERLAPS in ON CONFLICT, OLD and NEW in RETURNING.
+# SOURCE, SQL/JSON in MERGE, keys WITHOUT OVERLAPS, OLD and NEW in RETURNING. Constraints that 18 brought, on reference
+# tables, too.
 
 use strict;
 use warnings;
@@ -119,6 +120,13 @@ for my $action ('AND q.v > (SELECT 5) THEN DELETE', 'AND q.v > random() THEN DEL
 	refused("MERGE INTO m q USING source s ON q.k = s.k WHEN NOT MATCHED BY SOURCE $action", qr/$cannot WHEN NOT MATCHED BY SOURCE uses a sub-select/);
 }
 
+# SQL/JSON: over the source the coordinator computes it, nodes do not.
+same("MERGE INTO m q USING source s ON q.k = s.k WHEN MATCHED THEN UPDATE SET v = JSON_VALUE(JSON_OBJECT('a': s.v RETURNING jsonb), '\$.a' RETURNING int DEFAULT 5 ON EMPTY)");
+refused("MERGE INTO m q USING source s ON q.k = s.k WHEN MATCHED THEN UPDATE SET v = length($_)", qr/$cannot Nodes cannot compute the new value of column "v"/)
+  for q{JSON_OBJECT('v': q.v)::text}, q{JSON_SERIALIZE(to_jsonb(q.v))}, q{JSON_ARRAY(q.v)::text}, q{JSON_QUERY(to_jsonb(q.v), '$')::text};
+refused("MERGE INTO m q USING source s ON q.k = s.k WHEN MATCHED AND $_ THEN DELETE", qr/$cannot Nodes cannot compute a condition of WHEN/)
+  for q{to_jsonb(q.v) IS JSON}, q{JSON_EXISTS(to_jsonb(q.v), '$')};
+
 SKIP:
 {
 	skip 'needs PostgreSQL 18', 1 if $major < 18;
@@ -144,6 +152,59 @@ SKIP:
 		same("INSERT INTO stay $rows ON CONFLICT DO NOTHING RETURNING *");
 		refused("INSERT INTO stay $rows ON CONFLICT ON CONSTRAINT stay_pkey DO NOTHING", qr/^0A000 .* Constraint "stay_pkey" is WITHOUT OVERLAPS/);
 	}
+
+	# Statements that are not undone end the same in both schemas.
+	my $both = sub {
+		my ($statement) = @_;
+		my ($in_s, $in_p) = map { ($c->psql("SET search_path = $_; $statement"))[2] =~ /(ERROR: .*)/ ? $1 : 'done' } qw(s p);
+		is($in_s, $in_p, $statement);
+	};
+	# Rows of a table and of its copies on the nodes.
+	my $rows_of = sub { return join ' ', map { $_->safe_psql('postgres', "SELECT string_agg(t::text, ' ' ORDER BY t) FROM $_[0] t") } $c->coordinator, $_[1] ? $c->nodes : () };
+
+	# Reference tables with keys WITHOUT OVERLAPS, foreign keys with PERIOD and NOT NULL that does not hold for all rows.
+	$c->safe_psql("SET search_path = $_;
+		CREATE TABLE lease (room int4range, during daterange, v int, CONSTRAINT lease_key PRIMARY KEY (room, during WITHOUT OVERLAPS));
+		CREATE TABLE visit (id int PRIMARY KEY, room int4range, during daterange, CONSTRAINT visit_room FOREIGN KEY (room, PERIOD during) REFERENCES lease (room, PERIOD during))") for qw(s p);
+	$c->safe_psql("SELECT shardfdw.replicate_table('s.$_')") for qw(lease visit);
+	$both->($_) for "INSERT INTO lease VALUES ('[1,2)', '[2026-01-01,2026-02-01)', 1), ('[1,2)', '[2026-02-01,2026-03-01)', 2), ('[2,3)', '[2026-01-01,2026-02-01)', 3)",
+	  "INSERT INTO lease VALUES ('[1,2)', '[2026-01-15,2026-04-01)', 4)", "INSERT INTO lease VALUES ('[1,2)', 'empty', 4)",
+	  "INSERT INTO lease VALUES ('[1,2)', '[2026-01-15,2026-04-01)', 4), ('[3,4)', '[2026-01-01,2026-02-01)', 5) ON CONFLICT DO NOTHING",
+	  "INSERT INTO lease VALUES ('[1,2)', '[2026-01-15,2026-04-01)', 4) ON CONFLICT ON CONSTRAINT lease_key DO NOTHING",
+	  "UPDATE lease SET v = v + 10 WHERE room = '[1,2)'", "UPDATE lease SET during = '[2026-01-01,2026-02-10)' WHERE v = 11", "UPDATE lease SET during = '[2026-04-01,2026-05-01)' WHERE v = 3",
+	  "INSERT INTO visit VALUES (1, '[1,2)', '[2026-01-10,2026-02-20)')", "INSERT INTO visit VALUES (2, '[1,2)', '[2026-02-10,2026-03-20)')",
+	  "DELETE FROM lease WHERE v = 12", "UPDATE lease SET during = '[2026-02-01,2026-02-10)' WHERE v = 12", "UPDATE lease SET during = '[2026-02-01,2026-02-25)' WHERE v = 12",
+	  "DELETE FROM lease WHERE v = 3", "ALTER TABLE visit DROP CONSTRAINT visit_room", "DELETE FROM lease WHERE v = 11",
+	  "ALTER TABLE visit ADD CONSTRAINT visit_room FOREIGN KEY (room, PERIOD during) REFERENCES lease (room, PERIOD during)", 'DELETE FROM visit',
+	  "ALTER TABLE lease DROP CONSTRAINT lease_key, ADD CONSTRAINT lease_unique UNIQUE (room, during WITHOUT OVERLAPS)", "INSERT INTO lease VALUES ('[3,4)', '[2026-01-20,2026-02-20)', 6)";
+	is($rows_of->("s.$_", 1), join(' ', ($rows_of->("p.$_", 0)) x 3), "$_: rows on all servers") for qw(lease visit);
+
+	# Rows are told apart by equality of the key, where its index knows overlaps alone: copies of shards, jobs.
+	$c->safe_psql("CREATE TABLE $_.slot (room int4range, during daterange, v int, PRIMARY KEY (room, during WITHOUT OVERLAPS))") for qw(s p);
+	is($c->safe_psql("SELECT string_agg(equals, ' ') FROM shardfdw_internal.identity_columns('p.slot')"), 'OPERATOR(pg_catalog.=) OPERATOR(pg_catalog.=)', 'equality of a key WITHOUT OVERLAPS');
+	$c->shard_table('s.slot', 'room', shards => 2, copies => 2);
+	$both->($_) for "INSERT INTO slot SELECT int4range(i, i + 3), daterange(date '2026-01-01' + i, date '2026-01-10' + i), i FROM generate_series(1, 20) i",
+	  "UPDATE slot SET during = daterange(lower(during) + 1, upper(during) + 1) WHERE v % 2 = 0", 'UPDATE slot SET v = v + 100 WHERE v % 3 = 0', 'DELETE FROM slot WHERE v % 5 = 0',
+	  "UPDATE slot SET during = daterange(lower(during) + 1, upper(during) + 1)";
+	is($rows_of->('s.slot', 0), $rows_of->('p.slot', 0), 'rows of a table with copies');
+	is($c->safe_psql("SELECT count(*) FROM shardfdw.compare_copies('s.slot')"), 0, 'and the copies are equal');
+
+	$c->safe_psql("SET search_path = $_;
+		CREATE TABLE late (k int PRIMARY KEY, a int, b int CONSTRAINT b_here NOT NULL NO INHERIT); INSERT INTO late SELECT i, i, i FROM generate_series(1, 8) i;
+		ALTER TABLE late ADD CONSTRAINT a_late NOT NULL a NOT VALID;
+		CREATE TABLE gaps (k int PRIMARY KEY, a int); INSERT INTO gaps SELECT i, nullif(i, 3) FROM generate_series(1, 8) i;
+		ALTER TABLE gaps ADD CONSTRAINT a_gaps NOT NULL a NOT VALID") for qw(s p);
+	like(($c->psql("SELECT shardfdw.$_"))[2], qr/ERROR:  cannot \w+ table "gaps" because NOT NULL constraint "a_gaps" is not valid/, $_)
+	  for "shard_table('s.gaps')", "shard_table('s.gaps', mode => 'online')", "replicate_table('s.gaps')";
+	$c->safe_psql("ALTER TABLE s.late VALIDATE CONSTRAINT a_late; SELECT shardfdw.replicate_table('s.late')");
+	$both->($_) for 'INSERT INTO late VALUES (9, NULL, 9)', 'INSERT INTO late VALUES (9, 9, NULL)', 'ALTER TABLE late VALIDATE CONSTRAINT a_late', 'UPDATE late SET a = NULL';
+	$c->safe_psql("SELECT shardfdw.unreplicate_table('s.late')");
+	$c->shard_table('s.late', 'k', shards => 3);
+	is($c->safe_psql("SELECT count(*) FROM pg_constraint WHERE conrelid = 's.late'::regclass AND contype = 'n' AND connoinherit"), 0, 'a sharded table has no NOT NULL that pg_dump could not restore');
+	$both->($_) for 'INSERT INTO late VALUES (9, NULL, 9)', 'INSERT INTO late VALUES (9, 9, NULL)', 'UPDATE late SET a = NULL', 'ALTER TABLE late DROP CONSTRAINT a_late', 'INSERT INTO late VALUES (9, NULL, 9)';
+	like(($c->psql('ALTER TABLE s.late ADD CONSTRAINT a_late NOT NULL a NOT VALID'))[2], qr/ERROR:  NOT NULL NOT VALID is not supported for sharded table "late"/, 'NOT VALID of a sharded table');
+	is($rows_of->('s.late', 0), $rows_of->('p.late', 0), 'late: rows');
+	is($c->safe_psql("SELECT count(*) FROM shardfdw.check_cluster() WHERE status <> 'ok' AND detail ~ 'late|lease|visit'"), 0, 'all servers have the same definitions');
 }
 
 done_testing();

@@ -419,6 +419,11 @@ BEGIN
 				   CASE WHEN partition_by IS NULL AND shardfdw_internal.is_unlogged(relation) THEN 'UNLOGGED ' END,
 				   successor, relation, coalesce(' PARTITION BY ' || partition_by, ''));
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', successor, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+	-- LIKE copies NOT NULL NO INHERIT, which a partitioned table cannot have: a dump would not be restored
+	FOR constraint_row IN SELECT k.conname FROM pg_constraint k WHERE k.conrelid = successor::regclass AND k.contype = 'n' AND k.connoinherit AND partition_by IS NOT NULL
+	LOOP
+		EXECUTE format('ALTER TABLE %s ALTER CONSTRAINT %I INHERIT', successor, constraint_row.conname);
+	END LOOP;
 	FOR constraint_row IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
 	LOOP
 		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', successor, constraint_row.constraint_name, constraint_row.definition);

@@ -153,6 +153,25 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_together_call(oid) IS
 	'Writes the call that shards the two tables of a foreign key, and those that foreign keys with the same column tie to them. Returns null for a foreign key of a table to itself that does not pair a column with itself.';
 
+CREATE FUNCTION shardfdw_internal.check_not_null_valid(relation regclass, refusal text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	SELECT k.conname, a.attname INTO r FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+	WHERE k.conrelid = relation AND k.contype = 'n' AND NOT k.convalidated ORDER BY a.attnum LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because NOT NULL constraint "%s" is not valid', refusal, r.conname),
+			DETAIL = format('Column "%s" may have nulls, which the tables on the nodes do not accept.', r.attname),
+			HINT = format('Validate it first, ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I, or drop it, ALTER TABLE %1$s ALTER %3$I DROP NOT NULL.', relation, r.conname, r.attname);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_not_null_valid(regclass, text) IS
+	'Checks that all NOT NULL constraints of a table hold for its rows; refusal: how the message begins. Returns nothing; raises feature_not_supported.';
+
 CREATE FUNCTION shardfdw_internal.check_replaceable_constraints(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -208,13 +227,8 @@ BEGIN
 			HINT = 'Drop it first, or name the columns in it.';
 	END IF;
 
-	SELECT k.conname, a.attname INTO r FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
-	WHERE action = 'shard' AND k.conrelid = relation AND k.contype = 'n' AND NOT k.convalidated ORDER BY a.attnum LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s because NOT NULL constraint "%s" is not valid', refusal, r.conname),
-			DETAIL = format('Column "%s" may have nulls, which shards do not accept.', r.attname),
-			HINT = format('Validate it first, ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I, or drop it, ALTER TABLE %1$s ALTER %3$I DROP NOT NULL.', relation, r.conname, r.attname);
+	IF action = 'shard' THEN
+		PERFORM shardfdw_internal.check_not_null_valid(relation, refusal);
 	END IF;
 
 	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
