@@ -137,6 +137,8 @@ sub compare
 	{
 		# The plain run then gets an error in the place of the statement.
 		$self->run('p', 'SELECT 1 / 0') if $script->state ne 'none';
+		# A COMMIT that is refused ends the transaction.
+		$self->run('p', 'ROLLBACK') if $statement->{sql} =~ /^COMMIT/;
 		$self->{refusals}{$why}++;
 		return { ok => 0 };
 	}
