@@ -81,6 +81,7 @@ my @compared = (
 		"word ~ '^[[:upper:]]'", "word BETWEEN 'i' AND 'p'", "(word, i) > ('i', 1)", "greatest(word, 'i') = 'i'", "word > ANY (ARRAY['z', 'ö'])", "j < to_jsonb('i'::text)",
 		q{j @? '$ ? (@ like_regex "^ix" flag "i")'}, "ARRAY[word] < ARRAY['i']", "word::varchar(10) < 'i'", "word::char(10) < 'i'",
 		"i = 5 AND word < 'p'", "i IN (SELECT u2.i FROM %1\$s u2 WHERE u2.word > 'ö')", "to_tsvector('simple', word) @@ 'ix'::tsquery"),
+	(map { "SELECT i, jsonb_path_query(j, '\$ ? (@ like_regex \"^ix\" flag \"i\")') FROM %s WHERE i = ${_}04" } 301 .. 306),
 	'SELECT min(word), max(word) FROM %s',
 	'SELECT i %% 3 AS g, min(word), count(*) FILTER (WHERE word < \'i\') FROM %s GROUP BY 1 ORDER BY 1',
 	"SELECT $casefold(word) AS w, count(*) FROM %s GROUP BY 1 ORDER BY 1",

@@ -187,7 +187,7 @@ SKIP:
 	  "UPDATE slot SET during = daterange(lower(during) + 1, upper(during) + 1) WHERE v % 2 = 0", 'UPDATE slot SET v = v + 100 WHERE v % 3 = 0', 'DELETE FROM slot WHERE v % 5 = 0',
 	  "UPDATE slot SET during = daterange(lower(during) + 1, upper(during) + 1)";
 	is($rows_of->('s.slot', 0), $rows_of->('p.slot', 0), 'rows of a table with copies');
-	is($c->safe_psql("SELECT count(*) FROM shardfdw.compare_copies('s.slot')"), 0, 'and the copies are equal');
+	is($c->safe_psql("SELECT count(*) FROM shardfdw.compare_copies('s.slot') WHERE NOT is_equal"), 0, 'and the copies are equal');
 
 	$c->safe_psql("SET search_path = $_;
 		CREATE TABLE late (k int PRIMARY KEY, a int, b int CONSTRAINT b_here NOT NULL NO INHERIT); INSERT INTO late SELECT i, i, i FROM generate_series(1, 8) i;

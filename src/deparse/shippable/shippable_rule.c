@@ -354,6 +354,7 @@ uses_default_collation(Oid funcid)
 		case F_JSONB_PATH_EXISTS_OPR:
 		case F_JSONB_PATH_MATCH:
 		case F_JSONB_PATH_MATCH_OPR:
+		case F_JSONB_PATH_QUERY:
 		case F_JSONB_PATH_QUERY_ARRAY:
 		case F_JSONB_PATH_QUERY_FIRST:
 		case F_TO_TSVECTOR_REGCONFIG_JSON:
