@@ -1014,11 +1014,13 @@ replorigin_xact_clear(bool clear_origin)
 #define member_can_set_role(member, role) is_member_of_role(member, role)
 #endif
 
-/* Where the publisher is: 19 lets a subscription name a server in place of a connection string */
+/* Where the publisher is, and whether dead rows are kept: 19 lets a subscription name a server, and keep them */
 #include "catalog/pg_subscription.h"
 #if PG_VERSION_NUM >= 190000
 #define shard_subscription_conninfo(subid) SubscriptionConninfo(GetSubscription(subid, false))
+#define shard_subscription_retains(form) ((form)->subretaindeadtuples)
 #else
+#define shard_subscription_retains(form) false
 #define shard_subscription_conninfo(subid) (GetSubscription(subid, false)->conninfo)
 #endif
 

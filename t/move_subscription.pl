@@ -9,7 +9,7 @@ use ShardServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "max_worker_processes = 16\nshardfdw.recovery_interval = 1s\n");
+my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "wal_level = replica\nmax_replication_slots = 10\nmax_worker_processes = 16\nshardfdw.recovery_interval = 1s\n");
 my $publisher = ShardServer->new('publisher');
 $publisher->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
 $publisher->append_conf('postgresql.conf', "wal_level = logical\nfsync = off\nautovacuum = off\nmax_wal_senders = 10\nmax_replication_slots = 10\nmax_connections = 50\n");
@@ -286,12 +286,14 @@ SKIP: {
 
 # ---------- what PostgreSQL 19 brought ----------
 SKIP: {
-	skip('needs PostgreSQL 19', 6) if $c->safe_psql('SHOW server_version_num') < 190000;
+	skip('needs PostgreSQL 19', 8) if $c->safe_psql('SHOW server_version_num') < 190000;
 	my ($host, $port) = ($publisher->host, $publisher->port);
 	there('CREATE SEQUENCE numbers START 77; SELECT nextval(\'numbers\'); CREATE TABLE counted (id int PRIMARY KEY); INSERT INTO counted VALUES (1); CREATE PUBLICATION numbers FOR ALL SEQUENCES; CREATE PUBLICATION counted FOR TABLE counted');
 	$c->safe_psql("CREATE SEQUENCE numbers; CREATE TABLE counted (id int PRIMARY KEY); SELECT shardfdw.shard_table('counted', shards => 2);
 		CREATE EXTENSION postgres_fdw; CREATE SERVER publisher FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER publisher");
 	like(error_of('CREATE SUBSCRIPTION served SERVER publisher PUBLICATION counted WITH (two_phase = on, copy_data = off)'), qr/subscription "served" cannot have two_phase/, 'a server in place of a connection string: prepared transactions are not applied');
+	like(error_of('CREATE SUBSCRIPTION served SERVER publisher PUBLICATION counted WITH (retain_dead_tuples = on)'), qr/subscription "served" cannot have retain_dead_tuples because it writes to sharded tables/, 'dead rows are not kept');
+	is(there('SELECT count(*) FROM pg_replication_slots WHERE slot_name = \'served\''), 0, 'and no slot is left');
 	like(error_of('CREATE SUBSCRIPTION served SERVER publisher PUBLICATION counted, numbers'), qr/NOTICE:  subscription "served" is applied by shardfdw/, 'a server in place of a connection string');
 	$c->wait_for("SELECT copied = 2 FROM shardfdw.subscriptions WHERE name = 'served'");
 	is($c->safe_psql('SELECT last_value, is_called FROM numbers'), '77|t', 'a sequence has the value of the publisher');

@@ -18,6 +18,7 @@
 #include "catalog/moving.h"
 #include "catalog/option.h"
 #include "catalog/pg_subscription.h"
+#include "commands/defrem.h"
 #include "compat.h"
 #include "conninfo.h"
 #include "miscadmin.h"
@@ -119,29 +120,49 @@ shard_subscription_before(const Node *stmt)
 				 errhint("Remove what is in the way of the change.")));
 }
 
-/* Refuses a subscription whose slot sends what is only prepared; the slot, which is no part of this transaction, is dropped. */
+/* Has CREATE SUBSCRIPTION made the slot? */
+static bool
+has_made_slot(const CreateSubscriptionStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if ((strcmp(option->defname, "connect") == 0 || strcmp(option->defname, "create_slot") == 0) && !defGetBoolean(option))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Refuses a subscription whose slot sends what is only prepared, and one that keeps dead rows: PostgreSQL would keep those of all
+ * databases, since it shows the subscription as disabled.  A slot that CREATE has made is no part of this transaction, and is dropped.
+ */
 static void
-refuse_two_phase(const char *name, Oid subid)
+refuse_options(const char *name, Oid subid, const CreateSubscriptionStmt *created)
 {
 	HeapTuple	tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(subid));
 	Form_pg_subscription form = (Form_pg_subscription) GETSTRUCT(tuple);
+	const char *option = created && form->subtwophasestate == LOGICALREP_TWOPHASE_STATE_ENABLED ? "two_phase" :
+		shard_subscription_retains(form) ? "retain_dead_tuples" : NULL;
 	bool		is_null;
 	char	   *conninfo;
 	ShardConn  *link;
 
-	if (form->subtwophasestate != LOGICALREP_TWOPHASE_STATE_ENABLED)
+	if (option && created && has_made_slot(created))
 	{
-		ReleaseSysCache(tuple);
-		return;
+		conninfo = shard_subscription_conninfo(subid);
+		link = shard_link_open_string(conninfo, shard_conninfo_place(conninfo), form->subowner, true);
+		shard_link_exec(link, psprintf("DROP_REPLICATION_SLOT %s", quote_identifier(NameStr(*DatumGetName(SysCacheGetAttr(SUBSCRIPTIONOID, tuple, Anum_pg_subscription_subslotname, &is_null))))));
+		shard_link_close(&link);
 	}
-	conninfo = shard_subscription_conninfo(subid);
-	link = shard_link_open_string(conninfo, shard_conninfo_place(conninfo), form->subowner, true);
-	shard_link_exec(link, psprintf("DROP_REPLICATION_SLOT %s", quote_identifier(NameStr(*DatumGetName(SysCacheGetAttr(SUBSCRIPTIONOID, tuple, Anum_pg_subscription_subslotname, &is_null))))));
-	shard_link_close(&link);
 	ReleaseSysCache(tuple);
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("subscription \"%s\" cannot have two_phase because it writes to sharded tables", name)));
+	if (option)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscription \"%s\" cannot have %s because it writes to sharded tables", name, option)));
 }
 
 void
@@ -164,8 +185,7 @@ shard_subscription_after(const Node *stmt)
 	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
 	if (!says("take_subscription", subid))
 		return;
-	if (IsA(stmt, CreateSubscriptionStmt))
-		refuse_two_phase(name, subid);
+	refuse_options(name, subid, IsA(stmt, CreateSubscriptionStmt) ? (const CreateSubscriptionStmt *) stmt : NULL);
 	if (IsA(stmt, CreateSubscriptionStmt) || ((const AlterSubscriptionStmt *) stmt)->kind == ALTER_SUBSCRIPTION_ENABLED)
 		ereport(NOTICE,
 				(errmsg("subscription \"%s\" is applied by shardfdw", name),
