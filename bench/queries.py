@@ -149,9 +149,9 @@ class Databases:
             session.run(f"COPY {table} FROM '{os.path.join(self.config.data, table)}.csv' (FORMAT csv, HEADER)")
         if sharded:
             # Without reference tables the others stay local ones.
-            for table in self.suite.tables if session.run("SELECT proname FROM pg_proc WHERE proname = 'replicate_table'") else ():
+            for table in self.suite.tables if session.run("SELECT proname FROM pg_proc WHERE proname = 'create_reference_table'") else ():
                 if table not in [name for name, _, _ in sharded]:
-                    session.run(f"SELECT shardfdw.replicate_table('{table}')")
+                    session.run(f"SELECT shardfdw.create_reference_table('{table}')")
             for port in self.config.nodes:
                 with Session(self.config, port, ["SET statement_timeout = 0"], database) as node:
                     node.run("VACUUM (ANALYZE)")

@@ -9,7 +9,7 @@ WHERE ("check" ~ '^(shard|reference table|object) ' OR "check" IN ('shards', 're
 CREATE VIEW different AS SELECT node, "check", status, detail FROM found WHERE status <> 'ok' ORDER BY node, "check" COLLATE "C";
 
 CREATE TABLE ref (k int PRIMARY KEY, v text UNIQUE DEFERRABLE, w int CHECK (w > 0), EXCLUDE (w WITH =));
-SELECT shardfdw.replicate_table('ref');
+SELECT shardfdw.create_reference_table('ref');
 CREATE TABLE t (id int PRIMARY KEY, a text COLLATE "C" NOT NULL, b varchar(10) CHECK (length(b) < 5), g int GENERATED ALWAYS AS (id * 2) STORED,
 	"odd ""col" int, r int REFERENCES ref, UNIQUE (a, id), CONSTRAINT later CHECK (g > 0) NOT VALID);
 CREATE INDEX ON t (lower(a) DESC) INCLUDE (b) WHERE id > 3;

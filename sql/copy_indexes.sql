@@ -200,7 +200,7 @@ REVOKE ALL ON t FROM regress_copy_indexes;
 REVOKE USAGE ON SCHEMA copy_indexes FROM regress_copy_indexes;
 DROP ROLE regress_copy_indexes;
 CREATE TABLE ref (id int PRIMARY KEY);
-SELECT shardfdw.replicate_table('ref') \g /dev/null
+SELECT shardfdw.create_reference_table('ref') \g /dev/null
 TRUNCATE t;
 ALTER TABLE t ADD FOREIGN KEY (u) REFERENCES ref DEFERRABLE;
 \set VERBOSITY default

@@ -361,7 +361,7 @@ CREATE TABLE months (gone int, at date NOT NULL, d int, w text) PARTITION BY RAN
 CREATE TABLE months_1 PARTITION OF months FOR VALUES FROM ('2026-01-01') TO ('2026-02-01') PARTITION BY HASH (d);
 SELECT shardfdw.shard_table('months_1', shards => 3) \g /dev/null
 ALTER TABLE months DROP COLUMN gone;
-SELECT count(*) FROM shardfdw.create_time_shards('months', '1 month', '2026-04-01');
+SELECT count(*) FROM shardfdw.create_time_partitions('months', '1 month', '2026-04-01');
 CREATE TABLE plain_months (LIKE months);
 INSERT INTO plain_months SELECT date '2026-01-01' + i % 90, i % 17, CASE WHEN i % 9 > 0 THEN E'\t"' || i END FROM generate_series(1, 500) i;
 INSERT INTO months TABLE plain_months;

@@ -8,7 +8,7 @@ CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, detail tex
 CREATE TABLE t (k int PRIMARY KEY, v int);
 CREATE TABLE r (k int PRIMARY KEY, v int);
 CREATE TABLE log (id bigint GENERATED ALWAYS AS IDENTITY, tag text, columns text, rows bigint);
-SELECT shardfdw.shard_table('t', shards => 3), shardfdw.replicate_table('r');
+SELECT shardfdw.shard_table('t', shards => 3), shardfdw.create_reference_table('r');
 SELECT shardfdw.shard_table('log', key => 'id', shards => 2);
 
 CREATE FUNCTION at_end() RETURNS event_trigger LANGUAGE plpgsql AS $$

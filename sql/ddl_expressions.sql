@@ -119,7 +119,7 @@ SELECT count(*) FROM tried WHERE e = 'random()' AND plain <> before AND place IN
 SELECT place, e, left(plain, 70) AS plain, left(before, 70) AS before, left(after, 70) AS after FROM tried
 WHERE ((before <> plain AND before <> '0A000') OR (after <> plain AND after <> '0A000')) AND e <> 'random()' ORDER BY place COLLATE "C", n;
 
--- Other tables whose columns are qualified: of a distributed schema, with partitions of their own, with odd names
+-- Other tables whose columns are qualified: of a sharded schema, with partitions of their own, with odd names
 CREATE TABLE "T 1" (k int PRIMARY KEY, "a b" int);
 SELECT shardfdw.shard_table('"T 1"', 'k', shards => 2) \g /dev/null
 ALTER TABLE "T 1" ADD CONSTRAINT c1 CHECK ("T 1".k > 0 AND ddl_expressions."T 1"."a b" > 0), ADD g int GENERATED ALWAYS AS ("T 1"."a b" + 1) STORED;
@@ -129,7 +129,7 @@ INSERT INTO "T 1" VALUES (1, 1), (2, 2);
 SELECT * FROM "T 1" ORDER BY k;
 CREATE SCHEMA ddl_home;
 CREATE TABLE ddl_home.t (k int PRIMARY KEY, a int);
-SELECT shardfdw.distribute_schema('ddl_home') \g /dev/null
+SELECT shardfdw.shard_schema('ddl_home') \g /dev/null
 ALTER TABLE ddl_home.t ADD CHECK (t.k > 0), ADD g int GENERATED ALWAYS AS (ddl_home.t.k + 1) STORED;
 ALTER TABLE ddl_home.t ADD b int CHECK (t.b > t.a);
 INSERT INTO ddl_home.t VALUES (1, 2, DEFAULT, 3) RETURNING *;

@@ -155,7 +155,7 @@ DROP INDEX alone;
 -- Foreign keys, which only shards have: those that all shards have are given to the first one of a later month
 CREATE TABLE r (k int PRIMARY KEY);
 INSERT INTO r VALUES (1);
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 CREATE TABLE f (at int, d int, v int, w int) PARTITION BY RANGE (at);
 CREATE TABLE f1 PARTITION OF f FOR VALUES FROM (1) TO (2) PARTITION BY HASH (d);
 CREATE TABLE f2 PARTITION OF f FOR VALUES FROM (2) TO (3) PARTITION BY HASH (d);

@@ -21,7 +21,7 @@ CREATE ROLE ddl_objects_both;
 CREATE TABLE t (id bigint PRIMARY KEY, v text, n int);
 CREATE TABLE r (id int PRIMARY KEY, v text);
 SELECT shardfdw.shard_table('t', 'id');
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 INSERT INTO t SELECT i, 'v' || i, i FROM generate_series(1, 30) i;
 INSERT INTO r SELECT i, 'r' || i FROM generate_series(1, 40) i;
 

@@ -20,7 +20,7 @@ CREATE TABLE stage.t (k int PRIMARY KEY, v text, m stage.mood);
 CREATE TABLE live.r (k int PRIMARY KEY, v text);
 CREATE TABLE stage.r (k int PRIMARY KEY, v text);
 CREATE TABLE uses (k int PRIMARY KEY, m live.mood);
-SELECT shardfdw.shard_table(s || '.t'), shardfdw.replicate_table((s || '.r')::regclass) FROM unnest('{live,stage}'::text[]) s;
+SELECT shardfdw.shard_table(s || '.t'), shardfdw.create_reference_table((s || '.r')::regclass) FROM unnest('{live,stage}'::text[]) s;
 SELECT shardfdw.shard_table('uses', shards => 1);
 INSERT INTO live.t SELECT i, 'live', 'live' FROM generate_series(1, 20) i;
 INSERT INTO stage.t SELECT i, 'stage', 'stage' FROM generate_series(1, 30) i;

@@ -19,7 +19,7 @@ END $$;
 CREATE TABLE t (id bigint PRIMARY KEY, a int, b text, c numeric(8,2) NOT NULL DEFAULT 0, CONSTRAINT pos CHECK (a > 0));
 CREATE TABLE r (id int PRIMARY KEY, a int, b text);
 SELECT shardfdw.shard_table('t', 'id', shards => 2) \g /dev/null
-SELECT shardfdw.replicate_table('r') \g /dev/null
+SELECT shardfdw.create_reference_table('r') \g /dev/null
 -- A time partition that is sharded
 CREATE TABLE tm (ts date NOT NULL, d int, CONSTRAINT dpos CHECK (d >= 0)) PARTITION BY RANGE (ts);
 CREATE TABLE m1 (ts date NOT NULL, d int, CONSTRAINT dpos CHECK (d >= 0));

@@ -14,7 +14,7 @@ CREATE TYPE unused AS ENUM ('u');
 CREATE TABLE t (k int PRIMARY KEY, m mood, d positive, p pair, a mood[]);
 CREATE TABLE r (k int PRIMARY KEY, o of_reference);
 SELECT shardfdw.shard_table('t', shards => 4) \g /dev/null
-SELECT shardfdw.replicate_table('r') \g /dev/null
+SELECT shardfdw.create_reference_table('r') \g /dev/null
 INSERT INTO t VALUES (1, 'good', 1, (1, 'good'), '{good,bad}'), (2, 'bad', 2, (2, 'bad'), '{bad}');
 
 -- Labels

@@ -68,7 +68,7 @@ WHERE relnamespace = 'dj'::regnamespace AND relkind = 'r' ORDER BY relname
 \gexec
 SELECT shardfdw.shard_table('a', 'k', 6);
 SELECT shardfdw.shard_table(t, 'k', colocate_with => 'a') FROM unnest(ARRAY['b', 'c', '"Odd ""r1"" -- $1"']::regclass[]) t;
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 
 -- Joins are the nodes' wherever they can be.
 SET enable_hashjoin = off;

@@ -14,7 +14,7 @@ CREATE TABLE ref (k int PRIMARY KEY, secret text UNIQUE);
 CREATE TABLE wchild (k int, secret text, r text CONSTRAINT wchild_r REFERENCES ref (secret));
 CREATE TABLE pchild (k int, secret text, r text CONSTRAINT pchild_r REFERENCES ref (secret));
 INSERT INTO ref VALUES (1, 'TOP1');
-SELECT shardfdw.replicate_table('ref') \g /dev/null
+SELECT shardfdw.create_reference_table('ref') \g /dev/null
 SELECT shardfdw.shard_table('w', 'k', shards => 4) \g /dev/null
 SELECT shardfdw.shard_table('wchild', 'k', colocate_with => 'w') \g /dev/null
 ALTER TABLE wchild ADD CONSTRAINT wchild_key FOREIGN KEY (k, secret) REFERENCES w (k, secret) DEFERRABLE;

@@ -15,7 +15,7 @@ CREATE TABLE child (k int PRIMARY KEY, v text);
 SELECT shardfdw.shard_table('child', 'k', colocate_with => 't');
 ALTER TABLE child ADD CONSTRAINT child_t FOREIGN KEY (k) REFERENCES t (k);
 CREATE TABLE ref (id int PRIMARY KEY);
-SELECT shardfdw.replicate_table('ref');
+SELECT shardfdw.create_reference_table('ref');
 ALTER TABLE child ADD COLUMN r int CONSTRAINT child_r REFERENCES ref;
 INSERT INTO t (k, u) SELECT k, u FROM src;
 

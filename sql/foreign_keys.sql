@@ -19,7 +19,7 @@ SELECT format($f$
 	CREATE TABLE here (company_id bigint REFERENCES company)
 $f$, x) FROM unnest('{fk,fk_plain}'::text[]) x \gexec
 SET search_path = fk;
-SELECT shardfdw.replicate_table('kind') \g /dev/null
+SELECT shardfdw.create_reference_table('kind') \g /dev/null
 
 -- hints name the way that works
 \set VERBOSITY default

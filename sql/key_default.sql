@@ -17,7 +17,7 @@ SELECT format($f$
 	INSERT INTO ad SELECT c, i, i FROM generate_series(1, 30) c, generate_series(1, 4) i
 $f$, x) FROM unnest('{kd,kd_plain}'::text[]) x \gexec
 SET search_path = kd;
-SELECT shardfdw.replicate_table('kind') \g /dev/null
+SELECT shardfdw.create_reference_table('kind') \g /dev/null
 SELECT shardfdw.shard_tables('{company,campaign,ad}', 'company_id', shards => 3);
 
 -- Runs a statement in both schemas; writes what happens, and whether the same happens on plain tables.
@@ -145,7 +145,7 @@ ALTER TABLE log ADD FOREIGN KEY (kind) REFERENCES kind ON DELETE SET DEFAULT;
 CREATE TABLE log_2 PARTITION OF log FOR VALUES FROM ('2026-02-01') TO ('2026-03-01') PARTITION BY HASH (id);
 SELECT shardfdw.shard_table('log_2', shards => 2) \g /dev/null
 SELECT * FROM defaults('log_2');
-SELECT FROM shardfdw.create_time_shards('log', '1 month', '2026-03-15') \g /dev/null
+SELECT FROM shardfdw.create_time_partitions('log', '1 month', '2026-03-15') \g /dev/null
 SELECT count(*), sum(d.shards), min(d.defaults), max(d.defaults) FROM pg_inherits i, defaults(i.inhrelid::regclass) d WHERE i.inhparent = 'log'::regclass;
 ALTER TABLE log ALTER kind SET DEFAULT 9;
 SELECT count(*), sum(d.shards), min(d.defaults), max(d.defaults) FROM pg_inherits i, defaults(i.inhrelid::regclass) d WHERE i.inhparent = 'log'::regclass;
@@ -157,14 +157,14 @@ CREATE TABLE kd_home.b (id int PRIMARY KEY, a int DEFAULT 1 REFERENCES kd_home.a
 INSERT INTO kd_home.a VALUES (1), (2), (3);
 INSERT INTO kd_home.b VALUES (1, 2), (2, 3);
 ALTER TABLE kd_home.b ALTER a SET DEFAULT nextval('seq');
-SELECT shardfdw.distribute_schema('kd_home');
+SELECT shardfdw.shard_schema('kd_home');
 ALTER TABLE kd_home.b ALTER a SET DEFAULT 1;
-SELECT shardfdw.distribute_schema('kd_home') \g /dev/null
+SELECT shardfdw.shard_schema('kd_home') \g /dev/null
 DELETE FROM kd_home.a WHERE id = 2;
 UPDATE kd_home.a SET id = 4 WHERE id = 3;
 SELECT * FROM kd_home.b ORDER BY id;
 SELECT * FROM defaults('kd_home.b');
-SELECT shardfdw.undistribute_schema('kd_home') \g /dev/null
+SELECT shardfdw.unshard_schema('kd_home') \g /dev/null
 UPDATE kd_home.b SET a = 4;
 DELETE FROM kd_home.a WHERE id = 4;
 SELECT * FROM kd_home.b ORDER BY id;

@@ -44,7 +44,7 @@ INSERT INTO r SELECT * FROM pr; INSERT INTO s SELECT * FROM ps; INSERT INTO e SE
 ANALYZE r; ANALYZE s; ANALYZE e;
 CREATE TABLE u (g int PRIMARY KEY, t text); INSERT INTO u SELECT i, 'u' || i FROM generate_series(0, 6) i;
 CREATE TABLE pu (LIKE u); INSERT INTO pu TABLE u;
-SELECT shardfdw.replicate_table('u') \g /dev/null
+SELECT shardfdw.create_reference_table('u') \g /dev/null
 
 -- how it is planned
 SELECT plan('SELECT * FROM r');

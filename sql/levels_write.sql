@@ -14,7 +14,7 @@ CREATE TABLE pr (LIKE r INCLUDING ALL);
 CREATE TABLE u (g int PRIMARY KEY, t text);
 INSERT INTO u SELECT i, 'u' || i FROM generate_series(0, 6) i;
 CREATE TABLE pu (LIKE u); INSERT INTO pu TABLE u;
-SELECT shardfdw.replicate_table('u') \g /dev/null
+SELECT shardfdw.create_reference_table('u') \g /dev/null
 INSERT INTO pr SELECT timestamptz '2026-01-01' + i * interval '5 hours', i % 11, i, i / 7.0, 's' || i % 5 FROM generate_series(0, 400) i;
 INSERT INTO r SELECT * FROM pr;
 ANALYZE r;

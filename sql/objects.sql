@@ -49,9 +49,9 @@ SELECT * FROM different;
 SELECT shardfdw.unshard_table('t');
 SELECT shardfdw.shard_table('t', shards => 2, nodes => '{node1}');
 SELECT shardfdw.shard_table('t', shards => 2, nodes => '{node2}');
-SELECT shardfdw.replicate_table('t');
+SELECT shardfdw.create_reference_table('t');
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS ob, "Ob 2" CASCADE');
-SELECT shardfdw.replicate_table('t');
+SELECT shardfdw.create_reference_table('t');
 SELECT shardfdw.unshard_table('t');
 
 -- what is not made, and what a node refuses

@@ -17,7 +17,7 @@ CREATE TABLE lr (id int, w int);
 INSERT INTO lr SELECT i, i % 9 FROM generate_series(1, 50) i;
 CREATE TABLE r (LIKE lr);
 INSERT INTO r TABLE lr;
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 -- some partitions here, some on nodes
 CREATE TABLE lp (k int, v int);
 INSERT INTO lp SELECT i % 60, i FROM generate_series(1, 600) i;

@@ -64,8 +64,8 @@ SELECT shardfdw.shard_table('c', 'k', 4);
 SELECT shardfdw.shard_table('i', 'k', 4);
 SELECT shardfdw.shard_table('m', 'k', 5);
 SELECT shardfdw.shard_table('w', 'k', 4, nodes => '{node2}');
-SELECT shardfdw.replicate_table('r');
-SELECT shardfdw.replicate_table('q');
+SELECT shardfdw.create_reference_table('r');
+SELECT shardfdw.create_reference_table('q');
 ANALYZE a, b, c, i, m, w, r, q, loc;
 -- one way to join that is not remote, so that plans do not follow costs
 SET shardfdw.enable_key_join = off;

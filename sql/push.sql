@@ -25,7 +25,7 @@ CREATE TABLE psh_plain.two (LIKE two);
 SELECT shardfdw.shard_table('t', 'id', 4);
 SELECT shardfdw.shard_table('u', 'id', colocate_with => 't');
 SELECT shardfdw.shard_table('o', 'k', 3);
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 
 -- Runs the statement here and on the plain tables. A line: how it is planned, rows changed and returned; then what
 -- differs. With the path off the same must come out.

@@ -54,7 +54,7 @@ CREATE TABLE u (LIKE qn_plain.u INCLUDING ALL);
 CREATE TABLE r (LIKE qn_plain.r INCLUDING ALL);
 SELECT shardfdw.shard_table('t', 'id', 8);
 SELECT shardfdw.shard_table('u', 'id', colocate_with => 't');
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 INSERT INTO t SELECT * FROM qn_plain.t;
 INSERT INTO u SELECT * FROM qn_plain.u;
 INSERT INTO r SELECT * FROM qn_plain.r;
@@ -169,6 +169,6 @@ SELECT id, v FROM hand ORDER BY id;
 SELECT id + 1, count(*) FROM hand GROUP BY id + 1 ORDER BY 1;
 RESET shardfdw.query_per_node;
 
-SELECT shardfdw.unreplicate_table('r');
+SELECT shardfdw.unshard_table('r');
 DROP SCHEMA qn, qn_plain CASCADE;
 SELECT count(*) FILTER (WHERE ok) > 0 FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS qn CASCADE');

@@ -50,15 +50,15 @@ EXCEPTION WHEN raise_exception THEN
 END$$;
 \set try 'CALL try_insert(400); SELECT sum(undone(k)), count(*) FROM t; SELECT sum(v) FROM t;'
 SET shardfdw.max_connections_per_node = 1;
-SELECT shardfdw.disconnect_all() \g /dev/null
+SELECT shardfdw.disconnect() \g /dev/null
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 :try
 COMMIT;
-SELECT shardfdw.disconnect_all() \g /dev/null
+SELECT shardfdw.disconnect() \g /dev/null
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 :try
 COMMIT;
-SELECT shardfdw.disconnect_all() \g /dev/null
+SELECT shardfdw.disconnect() \g /dev/null
 SET shardfdw.snapshot = 'cluster';
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 :try
@@ -68,7 +68,7 @@ RESET shardfdw.max_connections_per_node;
 
 -- A connection that has read within a savepoint serves a statement from before it, which outlives that savepoint.
 SET shardfdw.max_connections_per_node = 2;
-SELECT shardfdw.disconnect_all() \g /dev/null
+SELECT shardfdw.disconnect() \g /dev/null
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT count(*) FROM t;
 DECLARE c CURSOR FOR SELECT k FROM t ORDER BY k;

@@ -164,7 +164,7 @@ INSERT INTO aside SELECT i, repeat('x', 1000) FROM generate_series(1, 12000) i;
 SET shardfdw.max_connections_per_node = 1;
 SET work_mem = '64kB';
 SET temp_file_limit = '1MB';
-SELECT shardfdw.disconnect_all() \g /dev/null
+SELECT shardfdw.disconnect() \g /dev/null
 DO $$
 DECLARE
 	r record;
@@ -189,7 +189,7 @@ CREATE TABLE aside_one (k int, pad text);
 SELECT shardfdw.shard_table('aside_one', 'k', shards => 1) \g /dev/null
 INSERT INTO aside_one SELECT i, repeat('x', 1000) FROM generate_series(1, 1300) i;
 SET temp_file_limit = '1288kB';  -- 161 blocks of the 1297 rows' 1320346 bytes
-SELECT shardfdw.disconnect_all() \g /dev/null
+SELECT shardfdw.disconnect() \g /dev/null
 BEGIN;
 DECLARE c CURSOR FOR SELECT k, pad FROM aside_one;
 FETCH 3 FROM c \g /dev/null

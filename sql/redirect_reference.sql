@@ -10,9 +10,9 @@ DO $$BEGIN
 	EXECUTE format('GRANT CREATE ON DATABASE %I TO rr_owner', current_database());
 END$$;
 
--- a table that its owner makes a reference table without replicate_table()
+-- a table that its owner makes a reference table without create_reference_table()
 CREATE TABLE rr.on_nodes (k int PRIMARY KEY, s text);
-SELECT shardfdw.replicate_table('rr.on_nodes');
+SELECT shardfdw.create_reference_table('rr.on_nodes');
 INSERT INTO rr.on_nodes VALUES (1, 'a secret');
 SET shardfdw.enable_ddl_propagation = off;
 DROP TABLE rr.on_nodes;
@@ -42,7 +42,7 @@ SELECT DISTINCT result FROM shardfdw.run_on_nodes('SELECT k, s FROM rr.on_nodes'
 
 -- a reference table of a role that has no USAGE, or no longer
 CREATE TABLE rr.ref (k int PRIMARY KEY, s text);
-SELECT shardfdw.replicate_table('rr.ref');
+SELECT shardfdw.create_reference_table('rr.ref');
 ALTER TABLE rr.ref OWNER TO rr_owner;
 SET ROLE rr_owner;
 INSERT INTO rr.ref VALUES (1, 'own');
@@ -110,7 +110,7 @@ CREATE TABLE rr_hr.secret (k int PRIMARY KEY);
 CREATE TRIGGER "00_shardfdw_truncate" AFTER TRUNCATE ON rr_hr.secret FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.send_reference_write();
 DROP TABLE rr_hr.secret;
 CREATE TABLE rr_mine.secret (k int PRIMARY KEY);
-SELECT shardfdw.replicate_table('rr_mine.secret');
+SELECT shardfdw.create_reference_table('rr_mine.secret');
 CREATE TRIGGER more AFTER TRUNCATE ON rr_mine.secret FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.send_reference_write();
 DROP TRIGGER more ON rr_mine.secret;
 SET shardfdw.enable_ddl_propagation = off;
@@ -119,7 +119,7 @@ ALTER SCHEMA rr_hr RENAME TO rr_hr2;
 ALTER SCHEMA rr_mine RENAME TO rr_hr;
 CREATE TABLE rr_hr2.mine (k int PRIMARY KEY);
 ALTER SCHEMA rr_hr2 RENAME TO rr_hr;
-SELECT shardfdw.replicate_table('rr_hr.mine');
+SELECT shardfdw.create_reference_table('rr_hr.mine');
 ALTER TABLE rr_hr.mine RENAME TO secret;
 RESET shardfdw.enable_ddl_propagation;
 SET shardfdw.follows_coordinator = on;

@@ -1,4 +1,4 @@
--- Reference tables: what replicate_table makes, and what it refuses.
+-- Reference tables: what create_reference_table makes, and what it refuses.
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
@@ -14,12 +14,12 @@ CREATE TABLE r (id serial PRIMARY KEY, name varchar(20) NOT NULL, price numeric(
 CREATE INDEX ON r (lower(name)) WHERE price > 1;
 INSERT INTO r (name, price) SELECT 'n' || g, g FROM generate_series(1, 5) g;
 SELECT shardfdw_internal.is_reference('r');
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 SELECT shardfdw_internal.is_reference('r');
 SELECT * FROM reference_tables;
 SELECT tgname, tgenabled, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'r'::regclass AND NOT tgisinternal ORDER BY tgname;
 -- a second time there is nothing to do
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 SELECT result FROM copies($$SELECT string_agg(pg_get_indexdef(indexrelid), E'\n' ORDER BY indexrelid::regclass::text COLLATE "C") FROM pg_index WHERE indrelid = 'reference.r'::regclass$$) WHERE node = 'node1';
 SELECT result FROM copies($$SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'reference.r'::regclass AND contype <> 'n' ORDER BY conname$$) WHERE node = 'node1';
 
@@ -58,38 +58,36 @@ CREATE TRIGGER b BEFORE INSERT ON misuse FOR EACH ROW EXECUTE FUNCTION shardfdw_
 INSERT INTO misuse VALUES (1);
 
 -- refused
-SELECT shardfdw.replicate_table(NULL);
-SELECT shardfdw.replicate_table('pg_class');
-SELECT shardfdw.replicate_table('reference_tables');
-SELECT shardfdw.replicate_table('parent');
+SELECT shardfdw.create_reference_table(NULL);
+SELECT shardfdw.create_reference_table('pg_class');
+SELECT shardfdw.create_reference_table('reference_tables');
+SELECT shardfdw.create_reference_table('parent');
 CREATE TEMP TABLE temporary (id int);
-SELECT shardfdw.replicate_table('temporary');
+SELECT shardfdw.create_reference_table('temporary');
 CREATE UNLOGGED TABLE unlogged (id int);
-SELECT shardfdw.replicate_table('unlogged');
+SELECT shardfdw.create_reference_table('unlogged');
 CREATE TABLE s (id int PRIMARY KEY, rid int, CONSTRAINT s_rid FOREIGN KEY (rid) REFERENCES r ON DELETE CASCADE);
 SELECT shardfdw.shard_table('r');
 CREATE TABLE kid () INHERITS (above);
-SELECT shardfdw.replicate_table('kid');
-SELECT shardfdw.replicate_table('above');
+SELECT shardfdw.create_reference_table('kid');
+SELECT shardfdw.create_reference_table('above');
 CREATE TABLE only_here (a int);
 CREATE TABLE untyped (a only_here);
-SELECT shardfdw.replicate_table('untyped');
+SELECT shardfdw.create_reference_table('untyped');
 SELECT shardfdw_internal.is_reference('untyped'), shardfdw_internal.is_reference(0), shardfdw_internal.is_reference('r_pkey');
 
 -- a foreign key to a reference table becomes one from each shard to the copy beside it
 INSERT INTO s VALUES (1, 2), (2, 4), (3, NULL);
 SELECT shardfdw.shard_table('s', shards => 2, nodes => '{node1,node2}');
-SELECT shardfdw.replicate_table('s');
+SELECT shardfdw.create_reference_table('s');
 SELECT node, shard, result FROM shardfdw.run_on_shards('s', 'SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %L::regclass AND contype = ''f''') ORDER BY shard::text;
 INSERT INTO s VALUES (4, 99);
 DELETE FROM r WHERE id = 2;
 SELECT * FROM s ORDER BY id;
-SELECT shardfdw.unreplicate_table('r');
+SELECT shardfdw.unshard_table('r');
 -- A table that is none is left alone, and what nodes have under its name.
-SELECT shardfdw.unreplicate_table('misuse');
-SELECT shardfdw.unreplicate_table('s');
-SELECT shardfdw.unreplicate_table('s_00');
-SELECT shardfdw.unreplicate_table(NULL);
+SELECT shardfdw.unshard_table('misuse');
+SELECT shardfdw.unshard_table(NULL);
 SELECT count(*) FROM s;
 SELECT shardfdw.unshard_table('s');
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 's'::regclass AND contype = 'f';
@@ -103,7 +101,7 @@ SELECT * FROM reference_tables;
 -- TRUNCATE of several tables that foreign keys tie, as test runners write it
 CREATE TABLE kind (id int PRIMARY KEY);
 CREATE TABLE "a kind" (id int PRIMARY KEY REFERENCES kind);
-SELECT shardfdw.replicate_table('kind'), shardfdw.replicate_table('"a kind"');
+SELECT shardfdw.create_reference_table('kind'), shardfdw.create_reference_table('"a kind"');
 CREATE TABLE thing (id int PRIMARY KEY, kind int);
 SELECT shardfdw.shard_table('thing', 'id', shards => 4);
 ALTER TABLE thing ADD FOREIGN KEY (kind) REFERENCES kind;
@@ -137,7 +135,7 @@ SELECT * FROM counts;
 TRUNCATE kind, "a kind", thing, part;
 -- Triggers that are switched off, as pg_restore --disable-triggers does: those that send the rows stay as they are
 CREATE TABLE restored (k int PRIMARY KEY, v int);
-SELECT shardfdw.replicate_table('restored') \g /dev/null
+SELECT shardfdw.create_reference_table('restored') \g /dev/null
 ALTER TABLE restored DISABLE TRIGGER ALL;
 COPY restored FROM stdin;
 1	1

@@ -33,7 +33,7 @@ SELECT count(*) FROM (SELECT shardfdw.create_shard('two', ('two_' || r)::name, f
 ALTER SEQUENCE u_i_seq RESTART;
 CREATE TABLE r (id int PRIMARY KEY, name text);
 INSERT INTO r SELECT i, 'name ' || i FROM generate_series(0, 9) i;
-SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.create_reference_table('r');
 CREATE TABLE local (k bigint, v int);
 INSERT INTO local SELECT i, i FROM generate_series(1, 5) i;
 CREATE FUNCTION mine(bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT $1 + 0';
@@ -213,6 +213,6 @@ SELECT routed('INSERT INTO t (k, g) VALUES (4, 1) ON CONFLICT (k) DO UPDATE SET 
 	routed('MERGE INTO t USING (VALUES (15, 1)) s(k, g) ON t.g = s.g WHEN NOT MATCHED THEN INSERT (k, g) VALUES (s.k, s.g)') IS TRUE AS looks;
 
 SET client_min_messages = error;
-SELECT shardfdw.unreplicate_table('r');
+SELECT shardfdw.unshard_table('r');
 DROP SCHEMA rt CASCADE;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA rt CASCADE');

@@ -140,7 +140,7 @@ SELECT count(*) FROM child JOIN parent USING (id);
 
 -- a deferrable foreign key that comes with its column, as an ORM's migration writes it
 CREATE TABLE kind (id bigint PRIMARY KEY);
-SELECT shardfdw.replicate_table('kind') \g /dev/null
+SELECT shardfdw.create_reference_table('kind') \g /dev/null
 ALTER TABLE child ADD COLUMN kind_id bigint CONSTRAINT child_kind_id_fk REFERENCES kind (id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE child ADD COLUMN other_id bigint DEFAULT NULL REFERENCES kind DEFERRABLE CHECK (other_id <> 5), ADD COLUMN third_id bigint REFERENCES kind (id) ON DELETE CASCADE NOT DEFERRABLE INITIALLY IMMEDIATE;
 SELECT DISTINCT result FROM shardfdw.run_on_shards('child', $$SELECT string_agg(concat_ws(' ', conname, condeferrable, condeferred), ', ' ORDER BY conname) FROM pg_constraint

@@ -51,7 +51,7 @@ SELECT same('SELECT g, array_agg(q.k ORDER BY q.k) FROM (SELECT g, k, 1 + y AS z
 -- A column that EXISTS compares is in the same class as the one that is grouped by, but the query returns no such column.
 CREATE TABLE o (id int, g int, x int);
 INSERT INTO o SELECT i, i % 7, i % 40 FROM generate_series(1, 60) i;
-SELECT shardfdw.replicate_table('o');
+SELECT shardfdw.create_reference_table('o');
 ANALYZE o;
 SELECT sorted('SELECT g, array_agg(x ORDER BY x) FROM t WHERE EXISTS (SELECT FROM o WHERE o.g = t.g) GROUP BY g');
 SELECT sorted('SELECT g, array_agg(x ORDER BY x) FROM t WHERE EXISTS (SELECT FROM t i WHERE i.k = t.k AND i.g = t.g) GROUP BY g');

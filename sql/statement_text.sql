@@ -24,7 +24,7 @@ SET search_path = stx;
 SELECT shardfdw.shard_table('t', 'k', shards => 4);
 SELECT shardfdw.shard_table('u', 'k', colocate_with => 't');
 SELECT shardfdw.shard_table('big', 'k', shards => 3);
-SELECT shardfdw.replicate_table('r') \g /dev/null
+SELECT shardfdw.create_reference_table('r') \g /dev/null
 SELECT format($f$
 	SET search_path = %1$s;
 	CREATE VIEW v AS SELECT k, n, b FROM t WHERE k < 9;
@@ -165,11 +165,11 @@ SELECT * FROM same(ARRAY[
 SELECT * FROM same(ARRAY[
 	'INSERT INTO u DEFAULT VALUES', 'INSERT INTO u DEFAULT VALUES RETURNING *', 'INSERT INTO u VALUES (DEFAULT, DEFAULT)', 'INSERT INTO u VALUES (DEFAULT, DEFAULT), (DEFAULT, DEFAULT)',
 	'INSERT INTO t DEFAULT VALUES RETURNING *', 'WITH w AS (INSERT INTO u DEFAULT VALUES RETURNING *) SELECT * FROM w']);
--- In a distributed schema a statement needs no key.
+-- In a sharded schema a statement needs no key.
 CREATE SCHEMA stx_home;
 CREATE TABLE stx_home.u (k int PRIMARY KEY, v int);
 CREATE TABLE stx_home.w (k int, v int);
-SELECT shardfdw.distribute_schema('stx_home');
+SELECT shardfdw.shard_schema('stx_home');
 INSERT INTO stx_home.w DEFAULT VALUES RETURNING *;
 MERGE INTO stx_home.w USING (SELECT 1 AS i) s ON w.k = s.i WHEN NOT MATCHED THEN INSERT DEFAULT VALUES;
 SELECT * FROM stx_home.w;

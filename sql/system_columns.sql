@@ -16,8 +16,8 @@ SELECT shardfdw.shard_table('m1', 'k', shards => 2) \g /dev/null
 ALTER TABLE months ATTACH PARTITION m1 FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
 CREATE SCHEMA sy_ds;
 CREATE TABLE sy_ds.d (k int PRIMARY KEY, v int);
-SELECT shardfdw.distribute_schema('sy_ds') \g /dev/null
-SELECT shardfdw.replicate_table('ref') \g /dev/null
+SELECT shardfdw.shard_schema('sy_ds') \g /dev/null
+SELECT shardfdw.create_reference_table('ref') \g /dev/null
 INSERT INTO b SELECT i, i FROM generate_series(1, 20) i;
 INSERT INTO one SELECT i, i FROM generate_series(1, 20) i;
 INSERT INTO ref SELECT i, i FROM generate_series(1, 20) i;

@@ -13,7 +13,7 @@ CREATE TABLE plain (k int, d date, ts timestamp, tz timestamptz, ti time, ttz ti
 CREATE TABLE w2 (LIKE plain, UNIQUE (k));
 CREATE TABLE ref (LIKE plain, PRIMARY KEY (k));
 SELECT shardfdw.shard_table('w2', 'k', shards => 4);
-SELECT shardfdw.replicate_table('ref');
+SELECT shardfdw.create_reference_table('ref');
 SET timezone = 'UTC';
 INSERT INTO plain SELECT n, d, d + time '01:02:03.123456', z, '23:59:59.5', '12:00:00.25+05:30', i, f, n::numeric::money,
 	'\x00ff5c22', ARRAY[d, 'infinity', NULL], ARRAY[z, '-infinity', z - i], ARRAY[i, -i, NULL],

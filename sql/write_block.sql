@@ -11,7 +11,7 @@ SELECT shardfdw.shard_table('t', 'id', 12) \g /dev/null
 SELECT shardfdw.shard_table('u', 'id', 12) \g /dev/null
 CREATE TABLE ref (id int PRIMARY KEY, v int);
 CREATE TABLE p_ref (LIKE ref INCLUDING ALL);
-SELECT shardfdw.replicate_table('ref') \g /dev/null
+SELECT shardfdw.create_reference_table('ref') \g /dev/null
 
 -- Functions of a row, {x} stands for the prefix of tables: their block is undone, but for the last one's.
 CREATE PROCEDURE make(x text) LANGUAGE plpgsql AS $$
@@ -191,7 +191,7 @@ ROLLBACK;
 CREATE TABLE wide (id int, w text);
 SELECT shardfdw.shard_table('wide', 'id', 4) \g /dev/null
 INSERT INTO wide SELECT i, repeat('x', 2000) FROM generate_series(1, 10000) i;
-SELECT shardfdw.disconnect_all() \g /dev/null
+SELECT shardfdw.disconnect() \g /dev/null
 BEGIN;
 SELECT id, w FROM wide FOR UPDATE LIMIT 1 \gset
 SELECT sum(result::int) AS free FROM shardfdw.run_on_shards('wide', 'SELECT count(*) FROM (SELECT 1 FROM %s WHERE id = ' || :id || ' FOR UPDATE SKIP LOCKED) s', false);
@@ -301,6 +301,6 @@ ROLLBACK;
 RESET shardfdw.query_per_node;
 
 SET client_min_messages = error;
-SELECT shardfdw.unreplicate_table('ref');
+SELECT shardfdw.unshard_table('ref');
 DROP SCHEMA write_block CASCADE;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA write_block CASCADE');

@@ -31,7 +31,7 @@ SELECT format($x$
 $x$, schema) FROM unnest('{nested_plain,nested_sharded}'::text[]) AS schema \gexec
 SELECT shardfdw.shard_table('t', 'k', shards => 4);
 SELECT shardfdw.shard_table('one', 'k', shards => 1);
-SELECT shardfdw.replicate_table('ref');
+SELECT shardfdw.create_reference_table('ref');
 
 \set ECHO all
 SET search_path = nested_plain;
@@ -86,7 +86,7 @@ DROP TRIGGER logs ON ref;
 -- rows of an action of a foreign key
 CREATE TABLE child (k int PRIMARY KEY, v int REFERENCES ref ON DELETE CASCADE);
 INSERT INTO child SELECT i, i % 4 + 1 FROM generate_series(1, 8) AS i;
-SELECT shardfdw.replicate_table('child');
+SELECT shardfdw.create_reference_table('child');
 CREATE FUNCTION logs_child() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	INSERT INTO log (event, level, sum) SELECT TG_TABLE_NAME, TG_LEVEL, count(*) FROM child JOIN t USING (k);
 	RETURN NULL; END $$;

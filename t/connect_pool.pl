@@ -64,12 +64,12 @@ is($s->query("SELECT shardfdw.disconnect('node1'); SELECT string_agg(DISTINCT no
 is($s->query("SELECT shardfdw.disconnect('node1')"), 'f', 'there are none any more');
 like(failure($s, "SELECT shardfdw.disconnect('nowhere')"), qr/42704.*nowhere/, 'disconnect() of what is not there');
 $s->query('BEGIN; UPDATE one SET v = 1');
-like(failure($s, 'SELECT shardfdw.disconnect_all()'), qr/WARNING.*55006.*"node1"/, 'one in use is not closed');
+like(failure($s, 'SELECT shardfdw.disconnect()'), qr/WARNING.*55006.*"node1"/, 'one in use is not closed');
 is($s->query('SELECT node, state, wrote FROM shardfdw.connections'), 'node1|idle in transaction|t', 'it is the only one left');
 $s->query('COMMIT');
 is($s->query('SELECT v FROM one'), '1', 'and commits');
 is($s->query('BEGIN; SELECT count(*) FROM two; DROP SERVER node2 CASCADE; SELECT node FROM shardfdw.connections ORDER BY 1; ROLLBACK'), "1\nnode1\n", 'a server that the transaction has dropped has no name') or diag $s->{stderr};
-is($s->query('SELECT shardfdw.disconnect_all(); SELECT count(*) FROM shardfdw.connections'), "t\n0", 'disconnect_all() closes all');
+is($s->query('SELECT shardfdw.disconnect(); SELECT count(*) FROM shardfdw.connections'), "t\n0", 'disconnect() closes all');
 # A function of the extension leaves nothing in a node's session, whose connection it keeps; a user's command may.
 is($s->query(q{SELECT bool_and(status <> 'error') FROM shardfdw.check_cluster(); SELECT count(*) FROM shardfdw.connections}), "t\n2", 'what functions of the extension use is kept');
 is($s->query(q{SELECT fields FROM shardfdw.query_nodes('{node1}', '{SET enable_seqscan = off}', 'autocommit'); SELECT node FROM shardfdw.connections}), "\nnode2",
@@ -94,7 +94,7 @@ sub run_long_queries
 	END \$\$});
 	return $s->query('SELECT string_agg(node_pid::text, chr(32) ORDER BY node_pid) FROM shardfdw.connections');
 }
-$s->query('SELECT shardfdw.disconnect_all()');
+$s->query('SELECT shardfdw.disconnect()');
 $pids = run_long_queries(180);
 is(run_long_queries(180), $pids, 'nothing changes at first');
 isnt(run_long_queries(5000), $pids, 'after many more there are new connections');
@@ -362,7 +362,7 @@ for my $pooler (@poolers)
 	$keeper->query('SELECT * FROM by_name1');
 	my $counted = $c->safe_psql(join '', map {
 		"SELECT FROM by_name$_; SELECT 'counted' FROM shardfdw.shared_connections WHERE pid = pg_backend_pid() AND address LIKE 'host=name$_ %';"
-		  . "SELECT FROM shardfdw.disconnect_all();\n" } 1 .. $n);
+		  . "SELECT FROM shardfdw.disconnect();\n" } 1 .. $n);
 	is(() = $counted =~ /counted/g, $n, 'connections to any number of addresses are counted, one after another');
 	is($c->safe_psql("SELECT count(*) FROM shardfdw.shared_connections WHERE address LIKE 'host=name1 %'"), '1', 'one that is in use keeps its place');
 	$keeper->quit;

@@ -180,7 +180,7 @@ fails($_->[0], $_->[1], $_->[0]) for
 	[ q{SELECT shardfdw.unshard_table('t', mode => 'online')}, qr/cannot unshard table "t" online because its shards have copies/ ],
 	[ q{SELECT shardfdw.import_table('t', 'host=nowhere')}, qr/cannot import rows into table "t" because its shards have copies/ ],
 	[ q{SELECT shardfdw.add_coordinator('one', 'nowhere')}, qr/cannot have several coordinators of table "t" because its shards have copies/ ],
-	[ q{SELECT shardfdw.set_shard_schema('t', 'elsewhere')}, qr/cannot move the shards of table "t" because its shards have copies/ ],
+	[ q{SELECT shardfdw.set_shards_schema('t', 'elsewhere')}, qr/cannot move the shards of table "t" because its shards have copies/ ],
 	[ q{ALTER SERVER node2 RENAME TO other}, qr/cannot rename server "node2" because it has a copy of shard/ ],
 	[ q{CREATE TABLE u (a int); SELECT shardfdw.shard_table('u', 'a', copies => 2)}, qr/cannot make copies of the shards of table "u" because it has no primary key/ ],
 	[ q{CREATE UNLOGGED TABLE u2 (a int PRIMARY KEY); SELECT shardfdw.shard_table('u2', copies => 2)}, qr/because it is unlogged/ ],
@@ -193,7 +193,7 @@ fails($_->[0], $_->[1], $_->[0]) for
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan()}), 0, 'shards with copies stay where they are');
 $c->safe_psql(q{SELECT shardfdw.shard_table('x', colocate_with => 't'); INSERT INTO x SELECT id FROM t});
 is(differences('x'), '', 'a colocated table has copies, too');
-$c->safe_psql(q{CREATE SCHEMA app; CREATE TABLE app.y (a int PRIMARY KEY, b text); SELECT shardfdw.shard_table('app.y', shards => 4, shard_schema => 'app_shards', copies => 3); INSERT INTO app.y SELECT g, 'y' FROM generate_series(1, 100) g; UPDATE app.y SET b = 'z' WHERE a < 50; DELETE FROM app.y WHERE a > 90});
+$c->safe_psql(q{CREATE SCHEMA app; CREATE TABLE app.y (a int PRIMARY KEY, b text); SELECT shardfdw.shard_table('app.y', shards => 4, shards_in => 'app_shards', copies => 3); INSERT INTO app.y SELECT g, 'y' FROM generate_series(1, 100) g; UPDATE app.y SET b = 'z' WHERE a < 50; DELETE FROM app.y WHERE a > 90});
 is(differences('app.y'), '', 'shards in a schema of their own have copies');
 $c->safe_psql(q{CREATE ROLE caller; CREATE FUNCTION write_y() RETURNS void LANGUAGE sql SECURITY DEFINER AS 'UPDATE app.y SET b = b || 1'; SET ROLE caller; SELECT write_y(); RESET ROLE; DROP ROLE caller});
 is(differences('app.y'), '', 'a function writes to a schema which its caller may not use');

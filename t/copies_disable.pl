@@ -155,7 +155,7 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) FROM shardfdw.check_cluster(true)', 'SELECT count(*) FROM shardfdw.verify_cluster()', 'SELECT count(*) FROM shardfdw.tables',
 	'SELECT count(*) FROM shardfdw.shards', q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')})
 {
-	for my $make (q{SELECT shardfdw.shard_table('gone', shards => 2, copies => 2)}, q{SELECT shardfdw.shard_table('gone', shards => 2)}, q{SELECT shardfdw.replicate_table('gone')})
+	for my $make (q{SELECT shardfdw.shard_table('gone', shards => 2, copies => 2)}, q{SELECT shardfdw.shard_table('gone', shards => 2)}, q{SELECT shardfdw.create_reference_table('gone')})
 	{
 		my $dropper = $c->coordinator->background_psql('postgres');
 

@@ -58,8 +58,8 @@ for my $nnodes (3, 2)
 		CREATE AGGREGATE total(bigint) (SFUNC = plus, STYPE = bigint, COMBINEFUNC = plus, INITCOND = '0', PARALLEL = SAFE);
 		CREATE TABLE ref (id int PRIMARY KEY, m odd.mood NOT NULL, n int, a text[], CHECK (odd.plus(n, 0) >= 0)); CREATE INDEX ref_n ON ref (n);
 		INSERT INTO ref SELECT g, 'sad', 0, ARRAY['x'] FROM generate_series(0, 4) g;
-		SELECT shardfdw.replicate_table('ref');
-		CREATE TABLE odd.empty (k int); SELECT shardfdw.replicate_table('odd.empty');
+		SELECT shardfdw.create_reference_table('ref');
+		CREATE TABLE odd.empty (k int); SELECT shardfdw.create_reference_table('odd.empty');
 		CREATE TABLE t (id int PRIMARY KEY, v bigint DEFAULT 0, x float8, m odd.mood); INSERT INTO t SELECT g, g % 3, g / 7.0, 'sad' FROM generate_series(1, 60) g;
 		SELECT shardfdw.shard_table('t', shards => 6, copies => 2);
 		SELECT shardfdw.add_user('visitor', password => 'x'); GRANT SELECT ON t, ref TO visitor});
@@ -118,7 +118,7 @@ is(problems(), '', 'a copy that was changed on a node is made again, with its in
 $c->safe_psql(q{CREATE ROLE own LOGIN; GRANT CREATE ON SCHEMA public TO own; SELECT shardfdw.add_user('own', password => 'x')});
 $c->safe_psql("GRANT USAGE ON FOREIGN SERVER node$_ TO own; ALTER USER MAPPING FOR own SERVER node$_ OPTIONS (ADD password_required 'false')") for 1, 2;
 $c->safe_psql('SET ROLE own; CREATE TABLE mine (k int PRIMARY KEY)');
-$c->safe_psql(q{SELECT shardfdw.replicate_table('mine')});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('mine')});
 $c->node_safe_psql(1, 'CREATE TABLE precious (k int PRIMARY KEY); INSERT INTO precious VALUES (7)');
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE mine RENAME TO precious');
 my (undef, undef, $err) = $c->psql(q{SELECT shardfdw.enable_node('node1')});
@@ -133,8 +133,8 @@ is($c->node_safe_psql(1, q{SELECT count(*), min(c.relowner::regrole::text) FROM 
 $c->safe_psql(q{SET ROLE own; CREATE FUNCTION own_code(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN true; END'; ALTER TABLE mine ADD CHECK (own_code(k))});
 $c->node_safe_psql(1, 'DROP TABLE mine');
 (undef, undef, $err) = $c->psql(q{SELECT shardfdw.enable_node('node1')});
-like($err, qr/could not enable node "node1" because reference table public\.mine has no copy there.*HINT:  As the owner of the table.*SELECT shardfdw\.replicate_table\('public\.mine'\)/s, 'it says what to call');
-$c->safe_psql(q{SET ROLE own; SELECT shardfdw.replicate_table('mine')});
+like($err, qr/could not enable node "node1" because reference table public\.mine has no copy there.*HINT:  As the owner of the table.*SELECT shardfdw\.create_reference_table\('public\.mine'\)/s, 'it says what to call');
+$c->safe_psql(q{SET ROLE own; SELECT shardfdw.create_reference_table('mine')});
 is($c->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'and that helps');
 
 # a node that does not fit

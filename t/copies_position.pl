@@ -177,8 +177,8 @@ is($c->safe_psql('SELECT count(*) FROM single'), 1, 'what has no copies is as it
 my $refs = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 1s\n",
 	node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\nwal_keep_size = 64MB\n");
 $refs->safe_psql(q{CREATE TYPE mood AS ENUM ('sad', 'happy');
-	CREATE TABLE r (id int PRIMARY KEY, n int, m mood, r2 int REFERENCES r); INSERT INTO r SELECT g, 0, 'sad', 1 FROM generate_series(1, 5) g; SELECT shardfdw.replicate_table('r');
-	CREATE TABLE other (id int PRIMARY KEY); INSERT INTO other VALUES (1); SELECT shardfdw.replicate_table('other');
+	CREATE TABLE r (id int PRIMARY KEY, n int, m mood, r2 int REFERENCES r); INSERT INTO r SELECT g, 0, 'sad', 1 FROM generate_series(1, 5) g; SELECT shardfdw.create_reference_table('r');
+	CREATE TABLE other (id int PRIMARY KEY); INSERT INTO other VALUES (1); SELECT shardfdw.create_reference_table('other');
 	CREATE TABLE p (id int PRIMARY KEY, r int REFERENCES r); INSERT INTO p SELECT g, 1 + g % 5 FROM generate_series(1, 20) g; SELECT shardfdw.shard_table('p', shards => 4)});
 my $join = 'SELECT r.n, count(*) FROM p JOIN r ON r.id = p.r GROUP BY 1 ORDER BY 1';
 my $node1 = $refs->node(1);
@@ -208,7 +208,7 @@ sub reference_is_refused
 	my ($what) = @_;
 
 	for my $sql ($join, 'SELECT count(*) FROM p', 'UPDATE r SET n = n + 1 WHERE id = 1', 'INSERT INTO r VALUES (9)', 'DELETE FROM r WHERE id = 5', 'INSERT INTO p SELECT g FROM generate_series(100, 120) g',
-		q{SELECT shardfdw.replicate_table('r')})
+		q{SELECT shardfdw.create_reference_table('r')})
 	{
 		(undef, undef, my $error) = $refs->psql($sql);
 		like($error, qr/$refused.*enable_node\('node1'\).*confirm_node\('node1'\)/s, "$what: refused: $sql");

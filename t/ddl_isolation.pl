@@ -30,7 +30,7 @@ sub make_tables
 	$c->ask(q{SET LOCAL client_min_messages = warning; DROP TABLE IF EXISTS plain, sharded, reference;
 		CREATE TABLE plain (id int PRIMARY KEY, v int); CREATE TABLE sharded (LIKE plain INCLUDING ALL); CREATE TABLE reference (LIKE plain INCLUDING ALL);
 		INSERT INTO plain SELECT i, i FROM generate_series(1, 5) i; INSERT INTO sharded TABLE plain; INSERT INTO reference TABLE plain;
-		SELECT shardfdw.shard_table('sharded', shards => 2), shardfdw.replicate_table('reference')});
+		SELECT shardfdw.shard_table('sharded', shards => 2), shardfdw.create_reference_table('reference')});
 }
 sub rows { return $c->ask("SELECT string_agg(id || ':' || v, ' ' ORDER BY id) FROM $_[0]"); }
 
@@ -39,7 +39,7 @@ sub rows { return $c->ask("SELECT string_agg(id || ':' || v, ' ' ORDER BY id) FR
 #
 
 my %function = (
-	plain     => [ q{shard_table('plain', shards => 2)}, q{replicate_table('plain')} ],
+	plain     => [ q{shard_table('plain', shards => 2)}, q{create_reference_table('plain')} ],
 	sharded   => [ q{unshard_table('sharded')} ],
 	reference => [ q{unshard_table('reference')} ]);
 for my $table (sort keys %function)
@@ -78,8 +78,8 @@ for my $table (sort keys %function)
 
 make_tables();
 $c->safe_psql(q{CREATE TABLE parent (id int NOT NULL, v int) PARTITION BY RANGE (id); SELECT shardfdw.create_shard('parent', 'parent_1', 'FROM (0) TO (100)', 'node1')});
-my @calls = (q{shard_table('plain', shards => 2)}, q{replicate_table('plain')}, q{replicate_table('reference')}, q{unshard_table('sharded')}, q{unshard_table('reference')},
-	q{create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, q{make_partial_aggregates('node1')}, q{unreplicate_table('reference')}, q{copy_all_references('node1')},
+my @calls = (q{shard_table('plain', shards => 2)}, q{create_reference_table('plain')}, q{create_reference_table('reference')}, q{unshard_table('sharded')}, q{unshard_table('reference')},
+	q{create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, q{make_partial_aggregates('node1')}, q{unshard_table('reference')}, q{copy_all_references('node1')},
 	q{make_reference_copies('plain', '{node1}')}, q{adopt_postgres_fdw()}, q{release_postgres_fdw()}, $add_node =~ /shardfdw\.(.*)/);
 my %old = map {
 	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
@@ -149,7 +149,7 @@ sub run_old
 my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
 for my $kind ('sharded', 'reference')
 {
-	my $make = $kind eq 'sharded' ? q{shard_table('z', shards => 2)} : q{replicate_table('z')};
+	my $make = $kind eq 'sharded' ? q{shard_table('z', shards => 2)} : q{create_reference_table('z')};
 	for my $theirs ('INSERT INTO z VALUES (150, 1, 1)', 'ALTER TABLE z ADD COLUMN n int', 'ALTER TABLE z ADD CHECK (v > 0)', 'CREATE INDEX zi ON z (v)', 'CREATE UNIQUE INDEX zu ON z (id, v)', 'ALTER TABLE z ADD CONSTRAINT zk UNIQUE (id, v)', 'ALTER TABLE z ALTER v SET NOT NULL',
 		'ALTER TABLE z DROP COLUMN w', 'ALTER TABLE z RENAME v TO u', 'ALTER INDEX zo RENAME TO zn', 'ALTER TABLE z RENAME CONSTRAINT zc TO zd')
 	{
@@ -204,7 +204,7 @@ is(run_old($session, 'ALTER TABLE z ADD COLUMN q float DEFAULT random()'), '', '
 is($c->safe_psql('SELECT count(q) FROM z; DELETE FROM z WHERE id = 99'), '2', 'all rows have one, those that the transaction did not see, too');
 
 # A foreign key of the shards
-$c->safe_psql(q{CREATE TABLE ref (id int PRIMARY KEY); SELECT shardfdw.replicate_table('ref')});
+$c->safe_psql(q{CREATE TABLE ref (id int PRIMARY KEY); SELECT shardfdw.create_reference_table('ref')});
 for my $drop ('ALTER TABLE z DROP CONSTRAINT IF EXISTS zf', 'ALTER TABLE z DROP CONSTRAINT zf')
 {
 	$session = begin_old('REPEATABLE READ', 1);

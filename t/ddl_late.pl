@@ -29,7 +29,7 @@ CREATE TABLE s.u (a int PRIMARY KEY, p going.pair, CONSTRAINT positive CHECK (a 
 CREATE INDEX ui ON s.u (p);
 SELECT shardfdw.shard_table('s.u', colocate_with => 's.t');
 CREATE TABLE s.r (id int PRIMARY KEY, n text); CREATE TABLE s.r2 (id int PRIMARY KEY);
-SELECT shardfdw.replicate_table('s.r'), shardfdw.replicate_table('s.r2');
+SELECT shardfdw.create_reference_table('s.r'), shardfdw.create_reference_table('s.r2');
 CREATE TABLE s.m (a int, day date) PARTITION BY RANGE (day);
 CREATE TABLE s.m1 (a int, day date);
 SELECT shardfdw.shard_table('s.m1', 'a', shards => 2);
@@ -37,7 +37,7 @@ ALTER TABLE s.m ATTACH PARTITION s.m1 FOR VALUES FROM ('2026-01-01') TO ('2026-0
 CREATE TABLE s.hand (a int) PARTITION BY LIST (a);
 CREATE TABLE s.keyed (a int PRIMARY KEY) PARTITION BY LIST (a);
 CREATE TABLE going.t (a int PRIMARY KEY); CREATE TABLE going.r (a int PRIMARY KEY);
-SELECT shardfdw.shard_table('going.t', shards => 2), shardfdw.replicate_table('going.r');
+SELECT shardfdw.shard_table('going.t', shards => 2), shardfdw.create_reference_table('going.r');
 CREATE TABLE plain.l (a int, b int); CREATE TABLE plain.p (a int) PARTITION BY LIST (a);
 INSERT INTO s.t SELECT i, i % 5, 'x' FROM generate_series(1, 50) i;
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';

@@ -20,7 +20,7 @@ my $other = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $c->safe_psql(q{CREATE SCHEMA rn; CREATE TABLE rn.t (k int PRIMARY KEY); SELECT shardfdw.shard_table('rn.t', shards => 2, nodes => '{node1}')});
 
 # Tables that are dropped meanwhile
-for my $make (q{SELECT shardfdw.shard_table('rn.d', shards => 2)}, q{SELECT shardfdw.replicate_table('rn.d')})
+for my $make (q{SELECT shardfdw.shard_table('rn.d', shards => 2)}, q{SELECT shardfdw.create_reference_table('rn.d')})
 {
 	$c->safe_psql("CREATE TABLE rn.d (k int PRIMARY KEY); $make");
 	$other->query('BEGIN; DROP TABLE rn.d');
@@ -58,12 +58,12 @@ $c->node_safe_psql(2, 'DROP TABLE rn.dt_1');
 $c->safe_psql(q{CREATE SCHEMA ot; CREATE TYPE rn.mood AS ENUM ('a', 'b'); CREATE TABLE rn.plain (k int PRIMARY KEY); CREATE TABLE ot.plain (k int PRIMARY KEY, m rn.mood);
 	CREATE TABLE rn.empty (k int PRIMARY KEY) PARTITION BY RANGE (k); CREATE TABLE rn.empty2 (k int NOT NULL) PARTITION BY RANGE (k); CREATE TABLE ot.r (k int PRIMARY KEY);
 	CREATE TABLE ot.p (k int NOT NULL) PARTITION BY RANGE (k); CREATE FOREIGN TABLE rn.alone (k int NOT NULL) SERVER node3;
-	CREATE TABLE ot.grows (k int PRIMARY KEY); SELECT shardfdw.shard_table('ot.grows', shards => 2, nodes => '{node3}'); SELECT shardfdw.replicate_table('ot.r')});
+	CREATE TABLE ot.grows (k int PRIMARY KEY); SELECT shardfdw.shard_table('ot.grows', shards => 2, nodes => '{node3}'); SELECT shardfdw.create_reference_table('ot.r')});
 $c->node_safe_psql(3, 'CREATE TABLE rn.alone (k int NOT NULL); CREATE TABLE rn.by_hand (k int NOT NULL)');
 for my $case (
 	[ q{CREATE TABLE rn.nw (k int PRIMARY KEY); SELECT shardfdw.shard_table('rn.nw', shards => 2, nodes => '{node3}')}, 'rn2.nw' ],
 	[ q{SELECT shardfdw.shard_table('rn.plain', shards => 2, nodes => '{node2}')}, 'rn2.plain' ],
-	[ q{CREATE TABLE rn.rf (k int PRIMARY KEY); SELECT shardfdw.replicate_table('rn.rf'); INSERT INTO rn.rf SELECT generate_series(1, 5)}, 'rn2.rf' ],
+	[ q{CREATE TABLE rn.rf (k int PRIMARY KEY); SELECT shardfdw.create_reference_table('rn.rf'); INSERT INTO rn.rf SELECT generate_series(1, 5)}, 'rn2.rf' ],
 	[ q{SELECT shardfdw.create_shard('rn.empty', 'empty_1', 'FROM (0) TO (10)', 'node3')}, 'rn2.empty' ],
 	[ q{CREATE FOREIGN TABLE rn.by_hand PARTITION OF rn.empty2 FOR VALUES FROM (0) TO (10) SERVER node3}, 'rn2.empty2' ],
 	[ q{ALTER TABLE ot.p ATTACH PARTITION rn.alone FOR VALUES FROM (0) TO (10)}, 'ot.p' ],
@@ -87,7 +87,7 @@ for my $case (
 
 # and the other way round: who comes later finds the new name
 $c->safe_psql('CREATE TABLE rn.late (k int PRIMARY KEY); CREATE TABLE rn.late_r (k int PRIMARY KEY)');
-for my $make (q{SELECT shardfdw.shard_table('rn.late', shards => 2, nodes => '{node3}')}, q{SELECT shardfdw.replicate_table('rn.late_r')})
+for my $make (q{SELECT shardfdw.shard_table('rn.late', shards => 2, nodes => '{node3}')}, q{SELECT shardfdw.create_reference_table('rn.late_r')})
 {
 	$other->query('BEGIN; ALTER SCHEMA rn RENAME TO rn2');
 	my $maker = $c->start_sql($make);

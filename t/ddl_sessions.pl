@@ -23,7 +23,7 @@ $c->safe_psql(q{
 	CREATE SCHEMA live; CREATE SCHEMA stage;
 	CREATE TABLE live.t (k int PRIMARY KEY, v text); CREATE TABLE stage.t (k int PRIMARY KEY, v text);
 	CREATE TABLE live.r (k int PRIMARY KEY, v text); CREATE TABLE stage.r (k int PRIMARY KEY, v text);
-	SELECT shardfdw.shard_table(s || '.t', shards => 4), shardfdw.replicate_table((s || '.r')::regclass) FROM unnest('{live,stage}'::text[]) s;
+	SELECT shardfdw.shard_table(s || '.t', shards => 4), shardfdw.create_reference_table((s || '.r')::regclass) FROM unnest('{live,stage}'::text[]) s;
 	INSERT INTO live.t SELECT i, 'live' FROM generate_series(1, 9) i; INSERT INTO stage.t SELECT i, 'stage' FROM generate_series(1, 9) i;
 	INSERT INTO live.r SELECT i, 'live' FROM generate_series(1, 9) i; INSERT INTO stage.r SELECT i, 'stage' FROM generate_series(1, 9) i});
 my $swap = 'BEGIN; ALTER SCHEMA live RENAME TO tmp; ALTER SCHEMA stage RENAME TO live; ALTER SCHEMA tmp RENAME TO stage; COMMIT';
@@ -66,7 +66,7 @@ is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster(true) WHERE statu
 sub differences { return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^shard '}); }
 
 # Who waits for a table that is being sharded, or replicated, changes both sides
-for my $make (q{shardfdw.shard_table('w', 'k', shards => 2)}, q{shardfdw.replicate_table('w')})
+for my $make (q{shardfdw.shard_table('w', 'k', shards => 2)}, q{shardfdw.create_reference_table('w')})
 {
 	for my $change ('ALTER TABLE w ALTER v SET NOT NULL', 'ALTER TABLE w ADD CHECK (v IS NOT NULL)', 'ALTER TABLE w ADD COLUMN z int NOT NULL DEFAULT 3', 'ALTER TABLE w RENAME COLUMN v TO u',
 		'ALTER TABLE w ALTER v TYPE text', 'ALTER TABLE w DROP COLUMN v', 'CREATE UNIQUE INDEX w_kv ON w (k, v)')

@@ -19,7 +19,7 @@ for my $schema ('s', 'p')
 		CREATE TABLE r (id int PRIMARY KEY); CREATE TABLE a (id int PRIMARY KEY, v int); CREATE TABLE b (LIKE a INCLUDING ALL); CREATE TABLE c (LIKE a INCLUDING ALL);
 		CREATE TABLE d (LIKE a INCLUDING ALL); CREATE TABLE l (id int REFERENCES r); CREATE TABLE fired (name text);
 		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \$\$BEGIN INSERT INTO $schema.fired VALUES (TG_TABLE_NAME); RETURN NULL; END\$\$});
-	$c->safe_psql(qq{SELECT shardfdw.replicate_table('s.r'), shardfdw.shard_table('s.a', shards => 3), shardfdw.shard_table('s.b', colocate_with => 's.a'), shardfdw.shard_table('s.c', colocate_with => 's.a'), shardfdw.shard_table('s.d', shards => 2)})
+	$c->safe_psql(qq{SELECT shardfdw.create_reference_table('s.r'), shardfdw.shard_table('s.a', shards => 3), shardfdw.shard_table('s.b', colocate_with => 's.a'), shardfdw.shard_table('s.c', colocate_with => 's.a'), shardfdw.shard_table('s.d', shards => 2)})
 	  if $schema eq 's';
 	$c->safe_psql(qq{SET search_path = $schema;
 		ALTER TABLE b ADD FOREIGN KEY (id) REFERENCES a; ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES b; ALTER TABLE d ADD FOREIGN KEY (v) REFERENCES r; ALTER TABLE a ADD CONSTRAINT own CHECK (id > 0);
@@ -111,7 +111,7 @@ is(months('s'), months('p'), 'a partitioned table below the first level');
 # tables that have nothing to do with it are not waited for
 {
 	my $node = WireClient->new($c->node(1), 'postgres');
-	$c->safe_psql('CREATE SCHEMA other; CREATE TABLE other.r (id int PRIMARY KEY); SELECT shardfdw.replicate_table(\'other.r\')');
+	$c->safe_psql('CREATE SCHEMA other; CREATE TABLE other.r (id int PRIMARY KEY); SELECT shardfdw.create_reference_table(\'other.r\')');
 	$node->query('BEGIN');
 	$node->query('LOCK TABLE s.b_00 IN ACCESS EXCLUSIVE MODE');
 	is($c->safe_psql("SET statement_timeout = '${PostgreSQL::Test::Utils::timeout_default}s'; TRUNCATE other.r CASCADE; SELECT count(*) FROM other.r"), 0, 'a locked table that refers to another one');
@@ -139,7 +139,7 @@ $c->safe_psql('DROP TABLE s.y');
 
 # Who writes to a table that refers to the one that is truncated is waited for before anything is locked on nodes.
 $c->safe_psql(q{CREATE SCHEMA w; SET search_path = w; CREATE TABLE r (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); CREATE TABLE c (LIKE b INCLUDING ALL); CREATE TABLE d (id int PRIMARY KEY, v int);
-	SELECT shardfdw.replicate_table('w.r'), shardfdw.shard_table('w.b', shards => 4), shardfdw.shard_table('w.c', colocate_with => 'w.b'), shardfdw.shard_table('w.d', shards => 4);
+	SELECT shardfdw.create_reference_table('w.r'), shardfdw.shard_table('w.b', shards => 4), shardfdw.shard_table('w.c', colocate_with => 'w.b'), shardfdw.shard_table('w.d', shards => 4);
 	ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES b; ALTER TABLE d ADD FOREIGN KEY (v) REFERENCES r});
 for my $case ([ 'b', 'c', 'INSERT INTO c VALUES (1)', 'INSERT INTO c SELECT i FROM generate_series(2, 9) i' ], [ 'r', 'd', 'INSERT INTO d VALUES (1, 1)', 'INSERT INTO d SELECT i, i FROM generate_series(2, 9) i' ])
 {

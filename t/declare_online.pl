@@ -28,7 +28,7 @@ $c->safe_psql('CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRAN
 $c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1 .. 3;
 # the same table three times: plain, sharded at once, and sharded online
 $c->safe_psql(q{CREATE ROLE reader; CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(1, 10);
-	SELECT shardfdw.replicate_table('ref'); CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.note := ''stamped''; RETURN NEW; END'});
+	SELECT shardfdw.create_reference_table('ref'); CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.note := ''stamped''; RETURN NEW; END'});
 for my $schema (qw(block online))
 {
 	$c->safe_psql(qq{CREATE SCHEMA $schema; SET search_path = $schema, public;
@@ -301,7 +301,7 @@ for my $round (1 .. $ENV{ROUNDS} // 2)
 # ---------- rows that refer to others, which are new ----------
 
 {
-	$c->safe_psql(q{CREATE TABLE kinds (id bigint PRIMARY KEY); SELECT shardfdw.replicate_table('kinds'); CREATE TABLE things (id bigint PRIMARY KEY, kind bigint CONSTRAINT known REFERENCES kinds ON DELETE CASCADE)});
+	$c->safe_psql(q{CREATE TABLE kinds (id bigint PRIMARY KEY); SELECT shardfdw.create_reference_table('kinds'); CREATE TABLE things (id bigint PRIMARY KEY, kind bigint CONSTRAINT known REFERENCES kinds ON DELETE CASCADE)});
 	unlink $script;
 	append_to_file($script, q{\set n random(1, 1000000000000000)
 BEGIN; INSERT INTO kinds VALUES (:n); INSERT INTO things VALUES (:n, :n); COMMIT;

@@ -29,7 +29,7 @@ sub same
 }
 
 # The node where schema h is.
-sub home { return $c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h'}); }
+sub home { return $c->safe_psql(q{SELECT node FROM shardfdw.sharded_schemas WHERE schema = 'h'}); }
 
 my $tables = q{
 	CREATE TABLE customer (id serial PRIMARY KEY, email text UNIQUE, name text NOT NULL, country int REFERENCES public.country);
@@ -52,29 +52,29 @@ my $tables = q{
 	INSERT INTO employee VALUES (1, NULL), (2, 1), (3, 1)};
 $c->safe_psql(q{CREATE TABLE country (id int PRIMARY KEY, name text);
 	INSERT INTO country VALUES (1, 'A'), (2, 'B'), (3, 'C');
-	SELECT shardfdw.replicate_table('country');
+	SELECT shardfdw.create_reference_table('country');
 	CREATE SCHEMA p; CREATE SCHEMA h; CREATE SCHEMA other});
 $c->safe_psql("SET search_path = $_; $tables") for 'p', 'h';
 
 # refused, with nothing changed
-$c->psql_fails_like('SELECT shardfdw.distribute_schema(NULL)', qr/22004.*must not be null/s, 'no schema');
-$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('shardfdw')}, qr/42501.*is a system schema/s, 'our schema');
-$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('h', 'node9')}, qr/42704/, 'no such node');
-$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('h')}, qr/55000.*is not distributed/s, 'not distributed yet');
-$c->psql_fails_like(q{SELECT shardfdw.move_schema('h', 'node1')}, qr/55000.*is not distributed/s, 'nothing to move');
-$c->psql_fails_like(q{BEGIN; CREATE TABLE other.x (c int REFERENCES h.customer); SELECT shardfdw.distribute_schema('h')},
+$c->psql_fails_like('SELECT shardfdw.shard_schema(NULL)', qr/22004.*must not be null/s, 'no schema');
+$c->psql_fails_like(q{SELECT shardfdw.shard_schema('shardfdw')}, qr/42501.*is a system schema/s, 'our schema');
+$c->psql_fails_like(q{SELECT shardfdw.shard_schema('h', 'node9')}, qr/42704/, 'no such node');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_schema('h')}, qr/55000.*is not sharded/s, 'not distributed yet');
+$c->psql_fails_like(q{SELECT shardfdw.move_schema('h', 'node1')}, qr/55000.*is not sharded/s, 'nothing to move');
+$c->psql_fails_like(q{BEGIN; CREATE TABLE other.x (c int REFERENCES h.customer); SELECT shardfdw.shard_schema('h')},
 	qr/0A000.*because of foreign key "x_c_fkey" from other.x to h.customer/s, 'a foreign key from outside');
-$c->psql_fails_like(q{BEGIN; CREATE TABLE h.parts (a int) PARTITION BY RANGE (a); SELECT shardfdw.distribute_schema('h')},
+$c->psql_fails_like(q{BEGIN; CREATE TABLE h.parts (a int) PARTITION BY RANGE (a); SELECT shardfdw.shard_schema('h')},
 	qr/0A000.*because table h.parts is partitioned/s, 'a partitioned table');
-$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('public')}, qr/0A000.*because table public.country is a reference table/s, 'a reference table');
-$c->psql_fails_like(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT shardfdw.distribute_schema('h')}, qr/0A000/, 'one snapshot for all');
+$c->psql_fails_like(q{SELECT shardfdw.shard_schema('public')}, qr/0A000.*because table public.country is a reference table/s, 'a reference table');
+$c->psql_fails_like(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT shardfdw.shard_schema('h')}, qr/0A000/, 'one snapshot for all');
 
-is($c->safe_psql(q{SELECT shardfdw.distribute_schema('h', 'node2')}), 'node2', 'distributed');
-is($c->safe_psql('SELECT * FROM shardfdw.distributed_schemas'), 'h|node2|7', 'it is listed');
+is($c->safe_psql(q{SELECT shardfdw.shard_schema('h', 'node2')}), 'node2', 'distributed');
+is($c->safe_psql('SELECT * FROM shardfdw.sharded_schemas'), 'h|node2|7', 'it is listed');
 is($c->safe_psql(q{SELECT count(*), min(node), max(node) FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name::regclass WHERE c.relnamespace = 'h'::regnamespace}),
 	'8|node2|node2', 'each table is a shard there');
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say');
-$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('h')}, qr/55000.*distributed already, to node "node2"/s, 'distributed already');
+$c->psql_fails_like(q{SELECT shardfdw.shard_schema('h')}, qr/55000.*sharded already, on node "node2"/s, 'distributed already');
 
 # statements
 my @statements = (
@@ -159,13 +159,13 @@ $c->psql_fails_like('CREATE TABLE h.odd (a json)', qr/0A000.*none of its columns
 $c->psql_fails_like('CREATE TABLE h.odd (a int REFERENCES p.product)', qr/42830|42804|0A000/, 'no foreign keys to tables elsewhere');
 $c->psql_fails_like('ALTER TABLE h.note SET SCHEMA other', qr/0A000.*all tables of schema "h" are on one node/s, 'no table leaves the schema');
 $c->psql_fails_like('CREATE TABLE other.y (a int); ALTER TABLE other.y SET SCHEMA h', qr/0A000.*all tables of schema "h" are on one node/s, 'or enters it');
-$c->psql_fails_like(q{SELECT shardfdw.unshard_table('h.note')}, qr/0A000.*undistribute_schema/s, 'no table becomes plain by itself');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_table('h.note')}, qr/0A000.*unshard_schema/s, 'no table becomes plain by itself');
 $c->psql_fails_like(q{SELECT shardfdw.split_shard('h.note_00')}, qr/0A000.*all tables of schema "h" are on one node/s, 'none is split');
 is($c->safe_psql('SELECT count(*) FROM pg_class WHERE relnamespace = \'h\'::regnamespace AND relname IN (\'parts\', \'fast\', \'odd\')'), '0', 'what failed has left nothing');
 
 # a second schema on the same node, with the same keys, stays when the first one moves
 $c->safe_psql('CREATE SCHEMA h2; SET search_path = h2; CREATE TABLE customer (id int PRIMARY KEY, v text); INSERT INTO customer VALUES (1, \'x\')');
-is($c->safe_psql(q{SELECT shardfdw.distribute_schema('h2')}), 'node1', 'by default the node with the fewest schemas');
+is($c->safe_psql(q{SELECT shardfdw.shard_schema('h2')}), 'node1', 'by default the node with the fewest schemas');
 $c->safe_psql(q{SELECT shardfdw.move_schema('h2', 'node2', mode => 'block')});
 for my $mode ('online', 'block')
 {
@@ -175,7 +175,7 @@ for my $mode ('online', 'block')
 	$c->safe_psql(qq{SELECT shardfdw.move_schema('h', '$to', mode => '$mode')});
 	is(home(), $to, "moved, $mode");
 	is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name::regclass WHERE c.relnamespace = 'h'::regnamespace}), $to, "all of it, $mode");
-	is($c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h2'}), 'node2', "and nothing else, $mode");
+	is($c->safe_psql(q{SELECT node FROM shardfdw.sharded_schemas WHERE schema = 'h2'}), 'node2', "and nothing else, $mode");
 	same("rows after the move, $mode", 'SELECT count(*), sum(id) FROM customer; SELECT count(*), sum(amount) FROM line; SELECT * FROM note ORDER BY body');
 	same("keys after the move, $mode: $_->[0]", $_->[1], error => 1) for grep { $_->[0] =~ /^a taken|exclusion|broken foreign key/ } @statements;
 	same("a new table after the move, $mode", "CREATE TABLE new_$mode (id int PRIMARY KEY, c int REFERENCES customer ON DELETE CASCADE); INSERT INTO new_$mode VALUES (1, 7); SELECT * FROM new_$mode");
@@ -186,7 +186,7 @@ is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 
 $c->safe_psql(q{CREATE ROLE tenant LOGIN; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO tenant; CREATE SCHEMA h3 AUTHORIZATION tenant;
 	CREATE USER MAPPING FOR tenant SERVER node1 OPTIONS (user 'postgres', password_required 'false'); CREATE USER MAPPING FOR tenant SERVER node2 OPTIONS (user 'postgres', password_required 'false');
 	CREATE USER MAPPING FOR tenant SERVER node3 OPTIONS (user 'postgres', password_required 'false');
-	SELECT shardfdw.distribute_schema('h3', 'node3'); GRANT CREATE ON DATABASE postgres TO tenant});
+	SELECT shardfdw.shard_schema('h3', 'node3'); GRANT CREATE ON DATABASE postgres TO tenant});
 is($c->safe_psql(q{SET ROLE tenant; CREATE TABLE h3.t (id int PRIMARY KEY, v text UNIQUE); INSERT INTO h3.t SELECT i, i FROM generate_series(1, 10) i; SELECT count(*) FROM h3.t}), '10', 'the owner of a schema makes tables');
 is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'h3.t'::regclass::text}), 'node3', 'on its node');
 is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SELECT node FROM shardfdw.shards WHERE table_name = 'h4.u'::regclass::text}), 'node3', 'it may get another name');
@@ -201,24 +201,24 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 	$c->safe_psql('CREATE SCHEMA beside');
 	$client->query('BEGIN');
 	$client->query('CREATE TABLE beside.t1 (id int)');
-	my $other = $c->start_sql(q{SELECT shardfdw.distribute_schema('beside', 'node3')}, name => 'distributes');
+	my $other = $c->start_sql(q{SELECT shardfdw.shard_schema('beside', 'node3')}, name => 'distributes');
 	$c->wait_for(sprintf $waits, 'distributes');
 	$client->query('COMMIT');
-	is(($c->wait_sql($other))[0], 0, 'distribute_schema() waits for who makes a table in the schema');
+	is(($c->wait_sql($other))[0], 0, 'shard_schema() waits for who makes a table in the schema');
 	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t1'::regclass::text}), 'node3', 'and takes the table along');
 	$client->query('BEGIN');
-	$client->query(q{SELECT shardfdw.undistribute_schema('beside')});
+	$client->query(q{SELECT shardfdw.unshard_schema('beside')});
 	$other = $c->start_sql('CREATE TABLE beside.t2 (id int)', name => 'creates');
 	$c->wait_for(sprintf $waits, 'creates');
 	$client->query('COMMIT');
-	is(($c->wait_sql($other))[0], 0, 'who makes a table waits for undistribute_schema()');
+	is(($c->wait_sql($other))[0], 0, 'who makes a table waits for unshard_schema()');
 	is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE oid = 'beside.t2'::regclass}), 'r', 'and makes a plain one');
 	$client->query('BEGIN');
-	$client->query(q{SELECT shardfdw.distribute_schema('beside', 'node3')});
+	$client->query(q{SELECT shardfdw.shard_schema('beside', 'node3')});
 	$other = $c->start_sql('CREATE TABLE beside.t3 (id int)', name => 'creates_more');
 	$c->wait_for(sprintf $waits, 'creates_more');
 	$client->query('COMMIT');
-	is(($c->wait_sql($other))[0], 0, 'or for distribute_schema()');
+	is(($c->wait_sql($other))[0], 0, 'or for shard_schema()');
 	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t3'::regclass::text}), 'node3', 'and makes one on the node');
 	$c->safe_psql('EXPLAIN (ANALYZE, COSTS off) CREATE TABLE beside.t4 AS SELECT 1 AS id');
 	$c->safe_psql('EXPLAIN CREATE TABLE beside.t5 AS SELECT 1 AS id');
@@ -246,44 +246,44 @@ $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; DROP SCHEMA den CASCAD
 # code of the owners of tables is not run as a superuser
 $c->safe_psql(q{CREATE SCHEMA code AUTHORIZATION tenant; SET ROLE tenant; CREATE FUNCTION code.f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
 	CREATE TABLE code.t (id int PRIMARY KEY, v int); CREATE UNIQUE INDEX ON code.t (code.f(v)); INSERT INTO code.t VALUES (1, 1)});
-$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('code', 'node1')}, qr/42501.*would run with the rights of/s, 'nor code of their tables');
+$c->psql_fails_like(q{SELECT shardfdw.shard_schema('code', 'node1')}, qr/42501.*would run with the rights of/s, 'nor code of their tables');
 $c->safe_psql('DROP SCHEMA code CASCADE');
-$c->safe_psql(q{CREATE SCHEMA apart AUTHORIZATION tenant; SELECT shardfdw.distribute_schema('apart', 'node1'); SET shardfdw.enable_ddl_propagation = off; CREATE TABLE apart.other (id int) PARTITION BY HASH (id); RESET shardfdw.enable_ddl_propagation;
+$c->safe_psql(q{CREATE SCHEMA apart AUTHORIZATION tenant; SELECT shardfdw.shard_schema('apart', 'node1'); SET shardfdw.enable_ddl_propagation = off; CREATE TABLE apart.other (id int) PARTITION BY HASH (id); RESET shardfdw.enable_ddl_propagation;
 	SELECT shardfdw.shard_table('apart.other', shards => 1, nodes => '{node3}')});
 is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'schemas'}), 'node1|table apart.other is not there with the other tables of its schema', 'check_cluster() names a table that is elsewhere');
-$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('apart')}, qr/55000.*apart.other is not on node "node1"/s, 'no other node is asked what the tables are like');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_schema('apart')}, qr/55000.*apart.other is not on node "node1"/s, 'no other node is asked what the tables are like');
 $c->safe_psql('DROP SCHEMA apart CASCADE');
 
 # what a node says of a constraint is not run as a command
-$c->safe_psql(q{CREATE SCHEMA lies; CREATE TABLE lies.t (id int PRIMARY KEY, v int UNIQUE); SELECT shardfdw.distribute_schema('lies', 'node1');
+$c->safe_psql(q{CREATE SCHEMA lies; CREATE TABLE lies.t (id int PRIMARY KEY, v int UNIQUE); SELECT shardfdw.shard_schema('lies', 'node1');
 	CREATE TABLE lied (id int PRIMARY KEY, c int REFERENCES country); SELECT shardfdw.shard_table('lied', 'id', 1, '{node1}'); CREATE TABLE kept (id int)});
 my $lie = q{SET allow_system_table_mods = on; ALTER FUNCTION pg_catalog.pg_get_constraintdef(oid) RENAME TO pg_get_constraintdef_real;
 	CREATE FUNCTION pg_catalog.pg_get_constraintdef(oid) RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'CHECK (true); DROP TABLE kept; --'::text $$};
 $c->node_safe_psql(1, $lie);
 $c->psql_fails_like($_, qr/08P01.*is no definition of a constraint/s, "$_ of a node that lies")
-  for q{SELECT shardfdw.undistribute_schema('lies')}, q{SELECT shardfdw.unshard_table('lied')}, q{SELECT shardfdw.unshard_table('lied', mode => 'online')};
+  for q{SELECT shardfdw.unshard_schema('lies')}, q{SELECT shardfdw.unshard_table('lied')}, q{SELECT shardfdw.unshard_table('lied', mode => 'online')};
 $c->node_safe_psql(1, q{SET allow_system_table_mods = on; CREATE OR REPLACE FUNCTION pg_catalog.pg_get_constraintdef(oid) RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'CHECK (pg_notify(''x'', ''y'') IS NULL)'::text $$});
-$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('lies')}, qr/08P01.*is no definition of a constraint/s, 'nor a CHECK that calls functions');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_schema('lies')}, qr/08P01.*is no definition of a constraint/s, 'nor a CHECK that calls functions');
 $c->node_safe_psql(1, q{SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.pg_get_constraintdef(oid); ALTER FUNCTION pg_catalog.pg_get_constraintdef_real(oid) RENAME TO pg_get_constraintdef});
 is($c->safe_psql(q{SELECT count(*) FROM kept; DROP SCHEMA lies CASCADE; DROP TABLE lied, kept}), '0', 'nothing of it was run');
 
 # a plain index beside a unique one of the same columns is one of its own
 $c->safe_psql('CREATE SCHEMA twin');
-$c->safe_psql(q{SELECT shardfdw.distribute_schema('twin', 'node1'); CREATE TABLE twin.t (id int, v int UNIQUE); CREATE INDEX ON twin.t (v)});
+$c->safe_psql(q{SELECT shardfdw.shard_schema('twin', 'node1'); CREATE TABLE twin.t (id int, v int UNIQUE); CREATE INDEX ON twin.t (v)});
 is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'two indexes of the same columns');
 $c->node_safe_psql(1, q{SELECT format('DROP INDEX %s', indexrelid::regclass) FROM pg_index WHERE indrelid = 'twin.t_00'::regclass AND NOT indisunique \gexec});
 like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/^indexes only here: INDEX btree \(v\)$/, 'one of them is missing');
 $c->safe_psql('DROP SCHEMA twin CASCADE');
 
 # nor does a foreign key of a table on the node lead to tables of others
-$c->safe_psql(q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); CREATE SCHEMA sly; CREATE TABLE sly.t (id int PRIMARY KEY, x int); SELECT shardfdw.distribute_schema('sly', 'node1')});
+$c->safe_psql(q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); CREATE SCHEMA sly; CREATE TABLE sly.t (id int PRIMARY KEY, x int); SELECT shardfdw.shard_schema('sly', 'node1')});
 $c->node_safe_psql(1, q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); ALTER TABLE sly.t_00 ADD CONSTRAINT evil FOREIGN KEY (x) REFERENCES secret.users (id)});
-$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('sly')}, qr/08P01.*foreign key "evil" of a node refers to a table that is not known.*secret\.users/s, 'a foreign key to a table of another schema');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_schema('sly')}, qr/08P01.*foreign key "evil" of a node refers to a table that is not known.*secret\.users/s, 'a foreign key to a table of another schema');
 $c->node_safe_psql(1, 'ALTER TABLE sly.t_00 DROP CONSTRAINT evil; DROP SCHEMA secret CASCADE');
-$c->safe_psql(q{SELECT shardfdw.undistribute_schema('sly'); DROP SCHEMA sly, secret CASCADE});
+$c->safe_psql(q{SELECT shardfdw.unshard_schema('sly'); DROP SCHEMA sly, secret CASCADE});
 
 # a table that takes the place of one that was renamed, as migrations do it
-$c->safe_psql(q{CREATE SCHEMA swaps; CREATE TABLE swaps.job (id int PRIMARY KEY, v text); SELECT shardfdw.distribute_schema('swaps', 'node1'); INSERT INTO swaps.job VALUES (1, 'old');
+$c->safe_psql(q{CREATE SCHEMA swaps; CREATE TABLE swaps.job (id int PRIMARY KEY, v text); SELECT shardfdw.shard_schema('swaps', 'node1'); INSERT INTO swaps.job VALUES (1, 'old');
 	ALTER TABLE swaps.job RENAME TO job_old; CREATE TABLE swaps.job (id bigint PRIMARY KEY, v text); INSERT INTO swaps.job SELECT * FROM swaps.job_old; ALTER TABLE swaps.job RENAME TO job_newer; CREATE TABLE swaps.job AS TABLE swaps.job_newer});
 is($c->safe_psql('SELECT (SELECT count(*) FROM swaps.job_old), (SELECT count(*) FROM swaps.job_newer), (SELECT v FROM swaps.job)'), '1|1|old', 'a name that is taken over');
 is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'all are there');
@@ -291,13 +291,13 @@ my $long = "\x{e9}" x 31;
 utf8::encode($long);
 $c->safe_psql(qq{CREATE TABLE swaps.$long (id int); INSERT INTO swaps.$long VALUES (1); ALTER TABLE swaps.$long RENAME TO short; CREATE TABLE swaps.$long (id int); INSERT INTO swaps.$long VALUES (2)});
 is($c->safe_psql(qq{SELECT (SELECT id FROM swaps.short), (SELECT id FROM swaps.$long)}), '1|2', 'the same with a long name');
-$c->safe_psql(q{SELECT shardfdw.undistribute_schema('swaps'); DROP SCHEMA swaps CASCADE});
+$c->safe_psql(q{SELECT shardfdw.unshard_schema('swaps'); DROP SCHEMA swaps CASCADE});
 
 # A tenant whose role the nodes have, too, keeps his schema when somebody else moves it.
 $c->node_safe_psql($_, q{CREATE ROLE settler LOGIN; CREATE ROLE lodger; DO $$BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO settler', current_database()); END$$}) for 1, 2;
 $c->safe_psql(q{CREATE ROLE settler LOGIN; CREATE SCHEMA settled AUTHORIZATION settler; GRANT USAGE ON FOREIGN SERVER node1, node2 TO settler;
 	CREATE USER MAPPING FOR settler SERVER node1 OPTIONS (user 'settler', password_required 'false'); CREATE USER MAPPING FOR settler SERVER node2 OPTIONS (user 'settler', password_required 'false');
-	SET ROLE settler; SELECT shardfdw.distribute_schema('settled', 'node1'); CREATE TABLE settled.t (id int PRIMARY KEY); INSERT INTO settled.t VALUES (1)});
+	SET ROLE settler; SELECT shardfdw.shard_schema('settled', 'node1'); CREATE TABLE settled.t (id int PRIMARY KEY); INSERT INTO settled.t VALUES (1)});
 $c->node_safe_psql(1, 'GRANT USAGE ON SCHEMA settled TO lodger');
 $c->safe_psql(q{SELECT shardfdw.move_schema('settled', 'node2', mode => 'block')});
 is($c->safe_psql('SET ROLE settler; INSERT INTO settled.t VALUES (2); CREATE TABLE settled.u (a int); SELECT sum(id) FROM settled.t'), '3', 'a tenant goes on after a move by a superuser');
@@ -308,7 +308,7 @@ is($c->node_safe_psql(1, q{SELECT pg_get_userbyid(nspowner), nspacl FROM pg_name
 $c->safe_psql('DROP SCHEMA settled CASCADE; DROP OWNED BY settler; DROP ROLE settler');
 
 # nor does an index, or an exclusion constraint, have code of others run with the rights of the table's owner
-$c->safe_psql(q{CREATE ROLE planter; CREATE SCHEMA planted AUTHORIZATION planter; CREATE SCHEMA prey; CREATE TABLE prey.t (id int PRIMARY KEY, v int); INSERT INTO prey.t VALUES (1, 1); SELECT shardfdw.distribute_schema('prey', 'node1');
+$c->safe_psql(q{CREATE ROLE planter; CREATE SCHEMA planted AUTHORIZATION planter; CREATE SCHEMA prey; CREATE TABLE prey.t (id int PRIMARY KEY, v int); INSERT INTO prey.t VALUES (1, 1); SELECT shardfdw.shard_schema('prey', 'node1');
 	SET ROLE planter; CREATE FUNCTION planted.evil(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN PERFORM planted.vol(); END IF; RETURN $1; END';
 	CREATE FUNCTION planted.vol() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'ALTER ROLE planter SUPERUSER'; END$$;
 	CREATE OPERATOR planted.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq, COMMUTATOR = OPERATOR(planted.===)); CREATE DOMAIN planted.number AS int CHECK (planted.evil(value) > 0)});
@@ -317,12 +317,12 @@ for my $index ('CREATE UNIQUE INDEX evil ON prey.t_00 (planted.evil(v))', 'CREAT
 	'ALTER TABLE prey.t_00 ADD CONSTRAINT evil EXCLUDE USING btree (planted.evil(v) WITH =)', 'ALTER TABLE prey.t_00 ADD CONSTRAINT evil EXCLUDE USING btree (v WITH =) WHERE (planted.evil(v) > 0)')
 {
 	$c->node_safe_psql(1, $index);
-	$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('prey')}, qr/42501.*would run code of others with the rights of the table's owner/s, $index);
+	$c->psql_fails_like(q{SELECT shardfdw.unshard_schema('prey')}, qr/42501.*would run code of others with the rights of the table's owner/s, $index);
 	$c->node_safe_psql(1, $index =~ /CONSTRAINT/ ? 'ALTER TABLE prey.t_00 DROP CONSTRAINT evil' : 'DROP INDEX prey.evil');
 }
 is($c->safe_psql(q{SELECT rolsuper FROM pg_roles WHERE rolname = 'planter'}), 'f', 'nothing of it was run');
 $c->node_safe_psql(1, 'CREATE FUNCTION prey.good(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT -$1$$; CREATE UNIQUE INDEX good ON prey.t_00 (prey.good(v), lower(v::text)) WHERE v > 0');
-$c->safe_psql(q{CREATE FUNCTION prey.good(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT -$1$$; SELECT shardfdw.undistribute_schema('prey')});
+$c->safe_psql(q{CREATE FUNCTION prey.good(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT -$1$$; SELECT shardfdw.unshard_schema('prey')});
 is($c->safe_psql(q{SELECT pg_get_indexdef('prey.good'::regclass)}), 'CREATE UNIQUE INDEX good ON prey.t USING btree (prey.good(v), lower((v)::text)) WHERE (v > 0)', 'one of the owner is made');
 $c->safe_psql('DROP SCHEMA prey, planted CASCADE; DROP ROLE planter');
 $c->node_safe_psql(1, 'DROP SCHEMA planted CASCADE');
@@ -339,7 +339,7 @@ is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE node = 'node2'}), 
 same('rows after the drain', 'SELECT count(*), sum(id) FROM customer');
 
 # and back
-$c->safe_psql(q{SELECT shardfdw.undistribute_schema('h')});
+$c->safe_psql(q{SELECT shardfdw.unshard_schema('h')});
 is($c->safe_psql(q{SELECT count(*) FROM pg_class WHERE relnamespace = 'h'::regnamespace AND relkind IN ('p', 'f')}), '0', 'plain tables again');
 same('rows are the same', join ';', map { "SELECT count(*), md5(string_agg(x::text, '|' ORDER BY x::text)) FROM $_ x" } qw(customer product orders line booking note employee payment plain1));
 my $constraints = q{SELECT string_agg(format('%s %s %s', c.relname, k.conname, replace(pg_get_constraintdef(k.oid), 'h.', 'p.')), E'\n' ORDER BY c.relname, k.conname) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid

@@ -23,7 +23,7 @@ sub fails
 	return like($err, $pattern, $name);
 }
 my $add = join ' ', map { "SELECT shardfdw.add_node('n$_', '$host', $port, (current_database() || '_n$_')::name, create_database => true);" } 1, 2;
-my $schema = q{CREATE TABLE kind (id int PRIMARY KEY); SELECT shardfdw.replicate_table('kind'); INSERT INTO kind VALUES (1), (2);
+my $schema = q{CREATE TABLE kind (id int PRIMARY KEY); SELECT shardfdw.create_reference_table('kind'); INSERT INTO kind VALUES (1), (2);
 	CREATE TABLE job (id serial PRIMARY KEY, kind int REFERENCES kind, v text); SELECT shardfdw.shard_table('job', shards => 4);};
 my $work = q{INSERT INTO job (kind, v) SELECT 1 + g % 2, 'x' FROM generate_series(1, 50) g; INSERT INTO kind VALUES (3); SELECT count(*) FROM job JOIN kind ON kind.id = kind};
 sub databases { return $c->node_safe_psql(1, q{SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_database WHERE datname LIKE 'test%'}); }

@@ -21,7 +21,7 @@ $c->safe_psql(q{
 	CREATE TABLE plain (id int)});
 $c->shard_table('t', 'id', shards => 4);
 $c->safe_psql(q{
-	SELECT shardfdw.replicate_table('r');
+	SELECT shardfdw.create_reference_table('r');
 	INSERT INTO t SELECT g, g FROM generate_series(1, 100) g;
 	INSERT INTO r VALUES (1, 1)});
 

@@ -19,7 +19,7 @@ $c->safe_psql(q{
 	CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL CHECK (v < 1000000), w text);
 	CREATE TABLE r (id int PRIMARY KEY, v int)});
 $c->shard_table('t', 'id', shards => 4);
-$c->safe_psql(q{SELECT shardfdw.replicate_table('r'); INSERT INTO r SELECT g, g FROM generate_series(1, 20) g});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('r'); INSERT INTO r SELECT g, g FROM generate_series(1, 20) g});
 $c->safe_psql(q{INSERT INTO t SELECT g, g, 'row ' || g FROM generate_series(1, 100) g});
 
 # {n} is the number of the turn. state: the SQLSTATE that it fails with.

@@ -14,7 +14,7 @@ $c->safe_psql(q{
 	CREATE TABLE lines (id bigint, pos int, item text, kind regtype, PRIMARY KEY (id, pos));
 	CREATE INDEX ON orders (customer);
 	INSERT INTO country VALUES ('at'), ('se')});
-$c->safe_psql(q{SELECT shardfdw.replicate_table('country')});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('country')});
 $c->shard_table('orders', 'id', shards => 4);
 $c->shard_table('lines', 'id', colocate_with => 'orders');
 $c->safe_psql(q{

@@ -229,7 +229,7 @@ $c->safe_psql(q{SET default_transaction_read_only = off; ALTER DATABASE postgres
 $c->node_safe_psql($_, q{CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM pg_sleep(0.06); RETURN $1; END'}) for 2, 3;
 $c->node_safe_psql(3, 'CREATE INDEX ON named_00 (slow(v))');
 $c->node_safe_psql(2, q{ALTER DATABASE postgres SET statement_timeout = '2s'});
-$c->safe_psql('SELECT shardfdw.disconnect_all()');
+$c->safe_psql('SELECT shardfdw.disconnect()');
 is(($c->psql(q{SELECT shardfdw.move_shard('named_00', 'node2')}))[2], '', 'time-outs of a node');
 # who waits behind the job's lock, and before whom its own reads would have to wait
 hold('move_copied');
@@ -354,7 +354,7 @@ sub key_and_comment
 	return $c->node_safe_psql($node, qq{SELECT string_agg(convalidated::text, ' '), obj_description('${table}_00'::regclass) FROM pg_constraint WHERE conrelid = '${table}_00'::regclass AND contype = 'f'});
 }
 
-$c->safe_psql('CREATE TABLE parent (r int PRIMARY KEY); INSERT INTO parent VALUES (1); SELECT shardfdw.replicate_table($$parent$$)');
+$c->safe_psql('CREATE TABLE parent (r int PRIMARY KEY); INSERT INTO parent VALUES (1); SELECT shardfdw.create_reference_table($$parent$$)');
 # numbers of shards that no other table has: none moves with these
 my %shards = (broken => 3, locked => 4, moved => 5);
 for my $table (sort keys %shards)
@@ -390,7 +390,7 @@ for my $action ('', 'ON DELETE CASCADE ON UPDATE CASCADE')
 {
 	my $table = $action ? 'child_c' : 'child';
 	my $ref = "of_$table";
-	$c->safe_psql("CREATE TABLE $ref (r int PRIMARY KEY); INSERT INTO $ref SELECT generate_series(1, 20); SELECT shardfdw.replicate_table('$ref');
+	$c->safe_psql("CREATE TABLE $ref (r int PRIMARY KEY); INSERT INTO $ref SELECT generate_series(1, 20); SELECT shardfdw.create_reference_table('$ref');
 		CREATE TABLE $table (id int PRIMARY KEY, r int REFERENCES $ref $action); SELECT shardfdw.shard_table('$table', 'id', shards => 2, nodes => '{node1,node3}', colocate_with => NULL);
 		INSERT INTO $table SELECT i, i % 10 + 1 FROM generate_series(1, 100) i");
 	my $reader = $c->coordinator->background_psql('postgres');

@@ -27,7 +27,7 @@ sub fails
 $c->safe_psql(q{CREATE TABLE orders (id int PRIMARY KEY, v int); CREATE TABLE lines (id int, pos int, PRIMARY KEY (id, pos)); CREATE TABLE kind (k int PRIMARY KEY)});
 $c->shard_table('orders', 'id', shards => 8);
 $c->shard_table('lines', 'id', colocate_with => 'orders');
-$c->safe_psql(q{SELECT shardfdw.replicate_table('kind'); INSERT INTO kind VALUES (1);
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('kind'); INSERT INTO kind VALUES (1);
 	INSERT INTO orders SELECT i, i FROM generate_series(1, 2000) i; INSERT INTO lines SELECT i, 1 FROM generate_series(1, 2000) i});
 my $query = 'SELECT count(*), sum(v), count(pos) FROM orders JOIN lines USING (id)';
 my $before = $c->safe_psql($query);

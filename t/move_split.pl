@@ -37,7 +37,7 @@ $c->safe_psql(q{
 	INSERT INTO country VALUES ('at'), ('se'), ('no');
 	CREATE ROLE clerk});
 $c->node_safe_psql($_, 'CREATE ROLE clerk') for 1, 2;
-$c->safe_psql(q{SELECT shardfdw.replicate_table('country')});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('country')});
 $c->shard_table('orders', 'id', shards => 4);
 $c->shard_table('lines', 'id', colocate_with => 'orders');
 $c->safe_psql(q{
@@ -204,14 +204,14 @@ SKIP:
 $c->safe_psql('CREATE TABLE grow (id time PRIMARY KEY); CREATE TABLE along (id time, v int)');
 $c->safe_psql(q{SELECT shardfdw.shard_table('grow', 'id', shards => 3); SELECT shardfdw.shard_table('along', 'id', colocate_with => 'grow');
 	INSERT INTO grow SELECT '00:00'::time + i * interval '1 s' FROM generate_series(1, 300) i; INSERT INTO along SELECT id, 1 FROM grow});
-fails('CALL shardfdw.alter_sharding($$grow$$, 4)', qr/table public\.grow cannot have 4 shards.*modulus 3, which is neither a factor nor a multiple/s, 'another number that does not fit');
-fails('CALL shardfdw.alter_sharding($$grow$$, 0)', qr/a table cannot have 0 shards/, 'none');
-fails('CALL shardfdw.alter_sharding($$lists$$, 2)', qr/lists cannot be altered: it is not sharded by HASH/, 'LIST');
-fails('BEGIN; CALL shardfdw.alter_sharding($$grow$$, 6)', qr/invalid transaction termination/, 'in a transaction');
+fails('CALL shardfdw.set_shard_count($$grow$$, 4)', qr/table public\.grow cannot have 4 shards.*modulus 3, which is neither a factor nor a multiple/s, 'another number that does not fit');
+fails('CALL shardfdw.set_shard_count($$grow$$, 0)', qr/a table cannot have 0 shards/, 'none');
+fails('CALL shardfdw.set_shard_count($$lists$$, 2)', qr/lists cannot be altered: it is not sharded by HASH/, 'LIST');
+fails('BEGIN; CALL shardfdw.set_shard_count($$grow$$, 6)', qr/invalid transaction termination/, 'in a transaction');
 is(($c->psql(q{SELECT shardfdw.split_shard('grow_01')}))[2], '', 'one of them, by hand');
 for my $n (12, 6, 1, 2)
 {
-	my ($rc, $out, $err) = $c->psql("SET client_min_messages = warning; CALL shardfdw.alter_sharding('grow', $n, mode => 'block')");
+	my ($rc, $out, $err) = $c->psql("SET client_min_messages = warning; CALL shardfdw.set_shard_count('grow', $n, mode => 'block')");
 	is($err, '', "$n shards");
 	is($c->safe_psql(q{SELECT count(*) || ' ' || count(DISTINCT shardfdw.shard_for('grow', id)) || ' ' || count(*) FILTER (WHERE shardfdw.shard_for('grow', id) <> tableoid) FROM grow}), "300 $n 0", 'with all rows');
 	is($c->safe_psql(q{SELECT string_agg(DISTINCT substring(bounds FROM 'modulus \d+'), ' ') || ' ' || count(*) FROM shardfdw.shards WHERE table_name IN ('grow', 'along')}), "modulus $n " . 2 * $n, 'of one modulus');
@@ -219,7 +219,7 @@ for my $n (12, 6, 1, 2)
 is($c->safe_psql('SELECT count(*) FROM grow JOIN along USING (id)'), 300, 'colocated tables, too');
 clean('all shards');
 
-# What alter_sharding does next, from so many shards to so many: the largest step that leads there.
+# What set_shard_count does next, from so many shards to so many: the largest step that leads there.
 for ([1, 66, 'split 33'], [2, 132, 'split 33'], [3, 48, 'split 16'], [18, 1, 'merge 9'], [31, 1, '31 shards of modulus 31'], [30, 2, 'merge 15'], [1, 67, 'split into more than 64'], [2, 2 * 131, 'split into more than 64'])
 {
 	my ($from, $to, $step) = @$_;

@@ -49,7 +49,7 @@ my %tables = (
 there(join ';', map { "CREATE TABLE $_ ($tables{$_})" } sort keys %tables);
 $c->safe_psql(join ';', map { "CREATE TABLE $_ ($tables{$_})" } sort keys %tables);
 $c->safe_psql(q{SELECT shardfdw.shard_table('orders', shards => 4); SELECT shardfdw.shard_table('items', 'o', 4); SELECT shardfdw.shard_table('whole', shards => 2); SELECT shardfdw.shard_table('part', shards => 2);
-	SELECT shardfdw.shard_table('events', 'at', 2); SELECT shardfdw.replicate_table('kinds')});
+	SELECT shardfdw.shard_table('events', 'at', 2); SELECT shardfdw.create_reference_table('kinds')});
 there(q{ALTER TABLE orders ALTER big SET STORAGE EXTERNAL; ALTER TABLE whole REPLICA IDENTITY FULL; ALTER TABLE events REPLICA IDENTITY NOTHING;
 	INSERT INTO orders SELECT i, E'a\t\\\\\n' || i, repeat(md5(i::text), 100), i / 7.0, now() FROM generate_series(1, 2000) i; INSERT INTO items SELECT i, j, 0 FROM generate_series(1, 2000) i, generate_series(1, 2) j;
 	INSERT INTO kinds SELECT i, 'k' FROM generate_series(1, 10) i; INSERT INTO plain SELECT i FROM generate_series(1, 10) i; INSERT INTO whole SELECT i, 'w' FROM generate_series(1, 10) i;

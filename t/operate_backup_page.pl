@@ -79,7 +79,7 @@ sub lose_and_restore
 		$server{$name}->restart;
 	}
 	$c->safe_psql('CREATE TABLE t (k int PRIMARY KEY, v int); CREATE TABLE r (k int PRIMARY KEY)');
-	$c->safe_psql(q{SELECT shardfdw.shard_table('t', 'k', shards => 4), shardfdw.replicate_table('r'); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i});
+	$c->safe_psql(q{SELECT shardfdw.shard_table('t', 'k', shards => 4), shardfdw.create_reference_table('r'); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i});
 	$peers->add_all if $peers;
 	$backup->();
 	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(101, 200) i; INSERT INTO r VALUES (1)');

@@ -44,7 +44,7 @@ $c->safe_psql(q{
 $c->shard_table('orders', 'id', shards => 4);
 $c->shard_table('lines', 'id', colocate_with => 'orders');
 $c->shard_table('numbered', 'id', shards => 4);
-$c->safe_psql(q{SELECT shardfdw.replicate_table('country'); INSERT INTO country SELECT g, 'country ' || g FROM generate_series(0, 6) g});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('country'); INSERT INTO country SELECT g, 'country ' || g FROM generate_series(0, 6) g});
 
 command_ok([ 'pg_dump', '-d', $c->coordinator->connstr('postgres'), '-f', $dump ], 'pg_dump');
 {

@@ -18,7 +18,7 @@ $c->safe_psql(q{
 	CREATE ROLE reader});
 $c->shard_table('t', 'id', shards => 4);
 $c->safe_psql(q{
-	SELECT shardfdw.replicate_table('r');
+	SELECT shardfdw.create_reference_table('r');
 	INSERT INTO t (v, w) SELECT g, 'x' FROM generate_series(1, 500) g;
 	INSERT INTO r SELECT g, 'name ' || g FROM generate_series(0, 9) g;
 	INSERT INTO plain VALUES (1, 'here');

@@ -41,7 +41,7 @@ $c->safe_psql(qq{
 	CREATE TABLE "\\<b>&'" (id bigint PRIMARY KEY, v text);
 	SELECT shardfdw.shard_table('"\\<b>&''"', 'id', shards => 4);
 	CREATE TABLE country (code text PRIMARY KEY);
-	SELECT shardfdw.replicate_table('country')} =~ s/\\</</gr);
+	SELECT shardfdw.create_reference_table('country')} =~ s/\\</</gr);
 $c->node_safe_psql($_, 'SELECT pg_stat_force_next_flush()') for 1 .. 3;
 
 my ($rc, $page, $said) = report('');

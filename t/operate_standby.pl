@@ -21,7 +21,7 @@ $c->safe_psql(q{
 	CREATE TABLE r (code int PRIMARY KEY, name text)});
 $c->shard_table('t', 'id', shards => 8);
 $c->safe_psql(q{
-	SELECT shardfdw.replicate_table('r');
+	SELECT shardfdw.create_reference_table('r');
 	INSERT INTO t SELECT g, g % 10, 'x' FROM generate_series(1, 1000) g;
 	INSERT INTO r SELECT g, 'name ' || g FROM generate_series(0, 9) g});
 my $standby = ShardServer->standby_of('standby', $primary);

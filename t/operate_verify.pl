@@ -11,7 +11,7 @@ $c->safe_psql(q{
 	CREATE TABLE country (code int PRIMARY KEY, name text);
 	CREATE TABLE customer (id bigint PRIMARY KEY, country int REFERENCES country);
 	CREATE TABLE "Bestell'ung" (customer bigint, "no%" int, PRIMARY KEY (customer, "no%"));
-	SELECT shardfdw.replicate_table('country'), shardfdw.shard_table('customer', 'id', 4), shardfdw.shard_table('"Bestell''ung"', 'customer', colocate_with => 'customer');
+	SELECT shardfdw.create_reference_table('country'), shardfdw.shard_table('customer', 'id', 4), shardfdw.shard_table('"Bestell''ung"', 'customer', colocate_with => 'customer');
 	ALTER TABLE "Bestell'ung" ADD FOREIGN KEY (customer) REFERENCES customer (id);
 	INSERT INTO country SELECT g, 'country ' || g FROM generate_series(1, 10) g;
 	INSERT INTO customer SELECT g, nullif(g % 11, 0) FROM generate_series(1, 100) g;

@@ -18,7 +18,7 @@ $c->safe_psql(q{
 	CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial, v int)});
 $c->shard_table('orders', 'id', shards => 4);
 $c->shard_table('numbered', 'id', shards => 4);
-$c->safe_psql(q{SELECT shardfdw.replicate_table('country'); INSERT INTO country SELECT g, 'country ' || g FROM generate_series(0, 6) g; INSERT INTO numbered (v) VALUES (1), (2)});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('country'); INSERT INTO country SELECT g, 'country ' || g FROM generate_series(0, 6) g; INSERT INTO numbered (v) VALUES (1), (2)});
 
 my $add_second = "SELECT shardfdw.add_coordinator('c2', " . $p->address(2) . ')';
 
@@ -62,7 +62,7 @@ my @definitions = (
 		CREATE FUNCTION twice(a int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2 * a'; ALTER TYPE colour ADD VALUE 'blue'; CREATE TYPE pair AS (a int, b few)},
 	'in a function' => q{DO $$BEGIN FOR i IN 1..3 LOOP EXECUTE format('CREATE TABLE loop_%s (id int PRIMARY KEY, c colour, f few)', i); END LOOP; END$$},
 	'sharded' => q{SELECT shardfdw.shard_table('loop_1', 'id', 4), shardfdw.shard_table('loop_2', 'id', colocate_with => 'loop_1')},
-	'a reference table' => q{SELECT shardfdw.replicate_table('loop_3'); ALTER TABLE loop_3 ADD COLUMN d date; CREATE INDEX ON loop_3 (d); ALTER TABLE loop_1 ADD FOREIGN KEY (id) REFERENCES loop_3 (id)},
+	'a reference table' => q{SELECT shardfdw.create_reference_table('loop_3'); ALTER TABLE loop_3 ADD COLUMN d date; CREATE INDEX ON loop_3 (d); ALTER TABLE loop_1 ADD FOREIGN KEY (id) REFERENCES loop_3 (id)},
 	'tables that refer to each other' => q{CREATE TABLE tie (id int PRIMARY KEY); CREATE TABLE tied (tie_id int REFERENCES tie ON DELETE CASCADE, n int, PRIMARY KEY (tie_id, n)); SELECT shardfdw.shard_tables('{tie,tied}', 'tie_id', 4)},
 	'values for each row' => q{INSERT INTO tie SELECT generate_series(1, 20); ALTER TABLE tie ADD COLUMN u uuid DEFAULT gen_random_uuid(), ADD COLUMN s bigserial},
 	'a user' => q{SELECT shardfdw.add_user('clerk', password => 'secret'); GRANT USAGE ON SCHEMA public TO clerk; GRANT SELECT ON tie TO clerk},
@@ -71,10 +71,10 @@ my @definitions = (
 		SELECT shardfdw.create_shard('events', 'events_2', $$FOR VALUES FROM ('2024-02-01') TO ('2024-03-01')$$, 'node2')},
 	'months' => q{CREATE TABLE metered (at date NOT NULL, d int NOT NULL, v int CHECK (v > 0), PRIMARY KEY (at, d)) PARTITION BY RANGE (at);
 		CREATE TABLE metered_1 PARTITION OF metered FOR VALUES FROM ('2024-01-01') TO ('2024-02-01') PARTITION BY HASH (d);
-		SELECT shardfdw.shard_table('metered_1', shards => 2); SELECT shardfdw.create_time_shards('metered', '1 month', '2024-04-01');
-		INSERT INTO metered VALUES ('2024-01-03', 1, 1), ('2024-02-03', 1, 1), ('2024-03-03', 1, 1); SELECT shardfdw.drop_time_shards('metered', '2024-02-01')},
+		SELECT shardfdw.shard_table('metered_1', shards => 2); SELECT shardfdw.create_time_partitions('metered', '1 month', '2024-04-01');
+		INSERT INTO metered VALUES ('2024-01-03', 1, 1), ('2024-02-03', 1, 1), ('2024-03-03', 1, 1); SELECT shardfdw.drop_old_time_partitions('metered', '2024-02-01')},
 	'a partition off and on' => q{ALTER TABLE events DETACH PARTITION events_1; ALTER TABLE events ATTACH PARTITION events_1 FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')},
-	'a schema on one node' => q{CREATE SCHEMA tenant; CREATE TABLE tenant.a (id int PRIMARY KEY, v text UNIQUE); SELECT shardfdw.distribute_schema('tenant');
+	'a schema on one node' => q{CREATE SCHEMA tenant; CREATE TABLE tenant.a (id int PRIMARY KEY, v text UNIQUE); SELECT shardfdw.shard_schema('tenant');
 		CREATE TABLE tenant.b (id serial PRIMARY KEY, a int REFERENCES tenant.a); ALTER TABLE tenant.b ADD COLUMN c text UNIQUE},
 	'a table of a query' => 'CREATE TABLE counted AS SELECT code, count(*) FROM purchases GROUP BY code; CREATE MATERIALIZED VIEW summed AS SELECT sum(id) FROM purchases',
 	'triggers, policies, rules' => q{CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER t BEFORE INSERT ON counted FOR EACH ROW EXECUTE FUNCTION nothing();
@@ -147,8 +147,8 @@ $p->all_alike('temporary objects');
 $c->safe_psql('CREATE TABLE here (id int PRIMARY KEY); CREATE TABLE refers (id int PRIMARY KEY)');
 $all[1]->safe_psql('INSERT INTO here VALUES (1); INSERT INTO refers VALUES (1)');
 $c->psql_fails_like(q{SELECT shardfdw.shard_table('here', 'id')}, qr/cannot shard table "here" because it has rows on coordinator "c2"/, 'rows of a plain table are one coordinator\'s');
-$c->psql_fails_like(q{SELECT shardfdw.replicate_table('refers')}, qr/cannot replicate table "refers" because it has rows on coordinator "c2"/, 'also for a reference table');
-$all[1]->safe_psql(q{SELECT shardfdw.shard_table('here', 'id', 2), shardfdw.replicate_table('refers')});
+$c->psql_fails_like(q{SELECT shardfdw.create_reference_table('refers')}, qr/cannot replicate table "refers" because it has rows on coordinator "c2"/, 'also for a reference table');
+$all[1]->safe_psql(q{SELECT shardfdw.shard_table('here', 'id', 2), shardfdw.create_reference_table('refers')});
 $p->same('SELECT (SELECT sum(id) FROM here), (SELECT sum(id) FROM refers)', '1|1', 'from there it works');
 $p->all_alike('a table with rows', rows => 1);
 $c->psql_fails_like(q{SELECT shardfdw.unshard_table('here')}, qr/cannot unshard table public.here because there are several coordinators/, 'no way back');

@@ -49,7 +49,7 @@ $c->safe_psql(q{
 	SELECT shardfdw.create_shard('chain', 'chain_' || i, format('IN (%s)', i), ('node' || i)::name) FROM generate_series(1, 3) i;
 	CREATE TABLE chain_here (n bigint PRIMARY KEY);
 	CREATE TABLE chain_everywhere (n bigint PRIMARY KEY)});
-$c->safe_psql(q{SELECT shardfdw.replicate_table('chain_everywhere')});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('chain_everywhere')});
 $p->add_all;
 
 my %servers = (map({ ("c$_" => $coordinators[ $_ - 1 ]) } 1, 2), map({ ("node$_" => $c->node($_)) } 1 .. 3));

@@ -18,7 +18,7 @@ $c->safe_psql(q{
 	CREATE TABLE country (code int PRIMARY KEY, name text UNIQUE);
 	CREATE TABLE town (id int PRIMARY KEY, country int REFERENCES country ON DELETE CASCADE, name text)});
 $c->shard_table('account', 'id', shards => 4);
-$c->safe_psql(q{SELECT shardfdw.replicate_table('country'), shardfdw.replicate_table('town');
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('country'), shardfdw.create_reference_table('town');
 	INSERT INTO country SELECT g, 'country ' || g FROM generate_series(0, 9) g; INSERT INTO town SELECT g, g % 10, 'town ' || g FROM generate_series(1, 100) g;
 	INSERT INTO account SELECT g, 100 FROM generate_series(1, 1000) g});
 $p->add_all;
@@ -59,7 +59,7 @@ is($reader->query_safe('SELECT count(*) FROM account'), '1000', 'beside a TRUNCA
 $reader->query_safe('COMMIT');
 is(($all[0]->wait_sql($emptying))[2], '', 'which comes after it');
 $c->safe_psql('CREATE SCHEMA tenant');
-$c->safe_psql(q{SELECT shardfdw.distribute_schema('tenant', 'node1'); CREATE TABLE tenant.item (id int); INSERT INTO tenant.item VALUES (1)});
+$c->safe_psql(q{SELECT shardfdw.shard_schema('tenant', 'node1'); CREATE TABLE tenant.item (id int); INSERT INTO tenant.item VALUES (1)});
 $reader->query_safe('BEGIN; SELECT count(*) FROM tenant.item WHERE false');
 my $renaming = $all[0]->start_sql('ALTER SCHEMA tenant RENAME TO renter');
 $all[2]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'tenant.item'::regclass AND NOT granted)});
@@ -132,7 +132,7 @@ $p->all_alike('after locks', rows => 1);
 
 # who has the turn sees all that those before him have written
 $c->safe_psql('CREATE TABLE receipt (number int PRIMARY KEY)');
-$c->safe_psql(q{SELECT shardfdw.replicate_table('receipt')});
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('receipt')});
 my @numbering = map { $_->start_sql(join "\n", ("BEGIN; SELECT hold_country(101); INSERT INTO receipt SELECT coalesce(max(number), 0) + 1 FROM receipt; COMMIT;") x 40) } @all;
 is(($all[$_]->wait_sql($numbering[$_]))[2], '', 'numbers without gaps, coordinator ' . ($_ + 1)) for 0 .. $#all;
 $p->same('SELECT count(*), max(number) FROM receipt', '120|120', 'each is given once');

@@ -25,7 +25,7 @@ SELECT shardfdw.shard_table('st', 'k', shards => 4);
 CREATE TABLE other (k int PRIMARY KEY, a int);
 SELECT shardfdw.shard_table('other', 'k', shards => 3);
 CREATE TABLE ref (id int PRIMARY KEY, w int);
-SELECT shardfdw.replicate_table('ref');
+SELECT shardfdw.create_reference_table('ref');
 CREATE TABLE home (id int, a int);
 CREATE FOREIGN TABLE alone (k int, a int, v text) SERVER node1 OPTIONS (table_name 'alone');
 

@@ -417,7 +417,7 @@ sub run_round
 		$ok &&= must($round, $side, $settings) && must($round, $side, "CREATE SCHEMA \x01;CREATE TYPE \x01." . ident($t{enum}) . ' AS ENUM (' . join(', ', map { literal($_) } @{ $t{labels} }) . ")$definition");
 	}
 	$ok &&= must($round, 's', 'SELECT shardfdw.shard_table(' . literal_table('x') . ', ' . literal($t{x}{k} =~ s/^(.{63}).*/$1/sr) . ', shards => 3)') && must($round, 's', 'SELECT shardfdw.shard_table(' . literal_table('y') . ', ' . literal($t{x}{k}) . ', colocate_with => ' . literal_table('x') . ')')
-	  && must($round, 's', 'SELECT shardfdw.replicate_table(' . literal_table('r') . ')');
+	  && must($round, 's', 'SELECT shardfdw.create_reference_table(' . literal_table('r') . ')');
 	if ($ok)
 	{
 		for my $i (1 .. $per_round)

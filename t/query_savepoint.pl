@@ -69,7 +69,7 @@ $script = "SET client_min_messages = error;\nPREPARE q AS SELECT count(*) FROM u
 for my $i (1 .. 24)
 {
 	my $timeout = 1 + $i % 12 * 3;
-	$script .= "SELECT shardfdw.disconnect_all();\n" if $i % 4 == 0;
+	$script .= "SELECT shardfdw.disconnect();\n" if $i % 4 == 0;
 	$script .= "BEGIN ISOLATION LEVEL REPEATABLE READ; SAVEPOINT b; SET LOCAL statement_timeout = $timeout;\nEXECUTE q;\nROLLBACK TO b;\n" .
 	  "SET LOCAL statement_timeout = '60s'; SELECT 'read', count(*) FROM (SELECT id, repeat('x', 3000) FROM t ORDER BY id OFFSET 0) x; SELECT 'count', count(*) FROM u; COMMIT;\n";
 }

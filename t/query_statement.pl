@@ -122,7 +122,7 @@ is(asked_by_extended("\\startpipeline\nSELECT 1;\nUPDATE t SET v = v WHERE k = 1
 is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'one that fails has changed nothing');
 
 # a change of a reference table and two messages of its commit, whatever is unique in it
-$c->safe_psql(q{CREATE TABLE kind (id int PRIMARY KEY, name text UNIQUE, note text); SELECT shardfdw.replicate_table('kind')});
+$c->safe_psql(q{CREATE TABLE kind (id int PRIMARY KEY, name text UNIQUE, note text); SELECT shardfdw.create_reference_table('kind')});
 for my $sql (q{INSERT INTO kind VALUES (1, 'one', $$it's$$), (2, NULL, 'two')}, q{UPDATE kind SET note = '' WHERE id > 0}, q{UPDATE kind SET id = 3, name = 'three' WHERE id = 1}, q{DELETE FROM kind WHERE id = 2})
 {
 	my ($verb) = $sql =~ /^(\w+)/;

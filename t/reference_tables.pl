@@ -87,7 +87,7 @@ my $odd_values = q{(}
 (my $odd_columns = 'm, ms, p, ps, d, ds, i4, t, ta, b, n, ns, ts, iv, f, j, bx, bxs, c, vc, ch, nm, bit3, r, u');
 my $insert = sub { my ($id) = @_; (my $v = $odd_values) =~ s/^\(/($id, /; return qq{INSERT INTO $odd ("odd ""id", $odd_columns) VALUES $v} };
 $c->safe_psql($insert->(1) . qq{; INSERT INTO $odd ("odd ""id") VALUES (2)});
-writes(qq{SELECT shardfdw.replicate_table('$odd')}, 'replicate_table', $odd);
+writes(qq{SELECT shardfdw.create_reference_table('$odd')}, 'create_reference_table', $odd);
 is($c->node_safe_psql(2, qq{SELECT string_agg(pg_get_indexdef(indexrelid), '; ' ORDER BY indexrelid::regclass::text COLLATE "C") FROM pg_index WHERE indrelid = '$odd'::regclass}),
 	$c->safe_psql(qq{SELECT string_agg(pg_get_indexdef(indexrelid), '; ' ORDER BY indexrelid::regclass::text COLLATE "C") FROM pg_index WHERE indrelid = '$odd'::regclass}),
 	'with all of its indexes, names included');
@@ -118,9 +118,9 @@ $c->safe_psql(q{
 	CREATE TABLE child (id int PRIMARY KEY, rid int REFERENCES r ON DELETE SET NULL ON UPDATE CASCADE, again int REFERENCES r ON DELETE SET NULL ON UPDATE CASCADE, deferred int REFERENCES r DEFERRABLE INITIALLY DEFERRED);
 	INSERT INTO r SELECT g, g, g, 'v' || g FROM generate_series(1, 20) g;
 	INSERT INTO multi SELECT chr(64 + g), g % 3, g FROM generate_series(1, 20) g;
-	SELECT shardfdw.replicate_table(t) FROM unnest('{r,multi,nokey,child}'::regclass[]) t});
+	SELECT shardfdw.create_reference_table(t) FROM unnest('{r,multi,nokey,child}'::regclass[]) t});
 my @all = qw(r multi nokey child);
-same_copies('replicate_table', @all);
+same_copies('create_reference_table', @all);
 
 writes("INSERT INTO r (id, v) SELECT g, NULL FROM generate_series(101, 3000) g", 'INSERT SELECT', 'r');
 writes("COPY r (id, v) FROM STDIN;\n5001\tx\n5002\t\\N\n\\.\n", 'COPY FROM', 'r');
@@ -134,7 +134,7 @@ writes("UPDATE r SET v = CASE WHEN id % 2 = 0 THEN 'even' ELSE v END", 'UPDATE t
 writes("UPDATE r SET id = id + 100000", 'UPDATE of the key', 'r');
 writes("UPDATE r SET id = id - 100000 WHERE u IS NOT NULL", 'and back', 'r');
 $c->safe_psql('DELETE FROM r WHERE id > 20');
-$c->safe_psql(q{CREATE TABLE descending (id int PRIMARY KEY); SELECT shardfdw.replicate_table('descending'); INSERT INTO descending SELECT 1000 - g FROM generate_series(1, 500) g});
+$c->safe_psql(q{CREATE TABLE descending (id int PRIMARY KEY); SELECT shardfdw.create_reference_table('descending'); INSERT INTO descending SELECT 1000 - g FROM generate_series(1, 500) g});
 writes('UPDATE descending SET id = id + 1', 'keys that make room for each other in the order of the rows', 'descending');
 writes('UPDATE r SET du = 21 - du', 'keys that are exchanged, deferrable', 'r');
 writes('BEGIN; SET CONSTRAINTS ALL DEFERRED; UPDATE r SET du = 5 WHERE id = 1; UPDATE r SET du = 20 WHERE du = 5 AND id <> 1; COMMIT',
@@ -256,7 +256,7 @@ is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_clus
 $c->node_safe_psql(2, 'DROP TABLE r');
 $c->psql_fails_like('INSERT INTO r (id) VALUES (900)', qr/42P01: relation "public.r" does not exist.*Node "node2"/s, 'a copy is missing');
 is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'node2|error|there is no copy', 'check_cluster finds it');
-writes("SELECT shardfdw.replicate_table('r')", 'replicate_table makes it again', @all);
+writes("SELECT shardfdw.create_reference_table('r')", 'create_reference_table makes it again', @all);
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE r ADD COLUMN extra int');
 $c->psql_fails_like('INSERT INTO r (id) VALUES (900)', qr/42703: column "extra" of relation "r" does not exist.*Node "node/s, 'a column is missing');
 is($c->safe_psql(q{SELECT DISTINCT status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'error|columns only here: extra integer', 'check_cluster finds it');
@@ -359,7 +359,7 @@ $c->safe_psql(<<'EOF');
 CREATE TABLE fz (id int PRIMARY KEY, u int UNIQUE, du int UNIQUE DEFERRABLE, v text, n numeric, parent int REFERENCES fz ON DELETE CASCADE ON UPDATE CASCADE, g int GENERATED ALWAYS AS (id % 7) STORED);
 CREATE UNIQUE INDEX ON fz ((n % 1000)) WHERE n IS NOT NULL AND n > 0;
 CREATE TABLE fz2 (a int, b text, fid int REFERENCES fz ON DELETE SET NULL ON UPDATE CASCADE, fid2 int REFERENCES fz ON DELETE SET NULL ON UPDATE CASCADE, PRIMARY KEY (a, b));
-SELECT shardfdw.replicate_table(t) FROM unnest('{fz,fz2}'::regclass[]) t;
+SELECT shardfdw.create_reference_table(t) FROM unnest('{fz,fz2}'::regclass[]) t;
 CREATE FUNCTION fz_trig() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF pg_trigger_depth() > 1 THEN RETURN NULL; END IF;
@@ -433,7 +433,7 @@ $c->coordinator->append_conf('postgresql.conf', "wal_level = logical\nmax_wal_se
 $c->coordinator->restart;
 my $publisher = $c->coordinator->connstr('publisher');
 my $create = 'CREATE TABLE sub (id int PRIMARY KEY, v text)';
-$c->safe_psql("$create; SELECT shardfdw.replicate_table('sub'); CREATE DATABASE publisher");
+$c->safe_psql("$create; SELECT shardfdw.create_reference_table('sub'); CREATE DATABASE publisher");
 $c->coordinator->safe_psql('publisher', "$create; INSERT INTO sub SELECT g, 'v' FROM generate_series(1, 10) g; CREATE PUBLICATION p FOR TABLE sub; SELECT pg_create_logical_replication_slot('slot', 'pgoutput')");
 $c->safe_psql("CREATE SUBSCRIPTION s CONNECTION \$c\$$publisher\$c\$ PUBLICATION p WITH (create_slot = false, slot_name = 'slot')");
 $c->wait_for("SELECT count(*) = 10 FROM sub");
@@ -520,7 +520,7 @@ $c->safe_psql("CREATE USER MAPPING FOR writer SERVER node$_ OPTIONS (user 'write
 writes("SET ROLE writer; INSERT INTO multi VALUES ('w', 1, 1); UPDATE multi SET v = 2 WHERE a = 'w'", 'as a role with rights', 'multi');
 $c->node_safe_psql(2, 'REVOKE DELETE ON multi FROM writer');
 $c->psql_fails_like("SET ROLE writer; DELETE FROM multi WHERE a = 'w'", qr/42501: permission denied for table multi.*Node "node2"/s, 'and rights on the copies');
-$c->psql_fails_like("SET ROLE writer; SELECT shardfdw.replicate_table('r')", qr/42501: must be owner of table r/, 'replicate_table is for owners');
+$c->psql_fails_like("SET ROLE writer; SELECT shardfdw.create_reference_table('r')", qr/42501: must be owner of table r/, 'create_reference_table is for owners');
 $c->psql_fails_like("SET ROLE writer; SELECT shardfdw_internal.copy_reference_rows('r', '{node1}')", qr/42501: must be owner of table r/, 'and what it is made of');
 $c->psql_fails_like("SET ROLE writer; SELECT shardfdw.unshard_table('r')", qr/42501: must be owner of table r/, 'unshard_table, too');
 

@@ -36,7 +36,7 @@ sub problems { my ($relation) = @_; return $c->safe_psql("SELECT node, detail FR
 
 # ---- a view in place of a table ---------------------------------------------------------------------
 
-$c->safe_psql(q{SET ROLE mallory; CREATE TABLE ref (k int PRIMARY KEY, v text); INSERT INTO ref VALUES (1, 'a'); SELECT shardfdw.replicate_table('ref');
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE ref (k int PRIMARY KEY, v text); INSERT INTO ref VALUES (1, 'a'); SELECT shardfdw.create_reference_table('ref');
 	CREATE TABLE shards (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('shards', 'k', shards => 3, copies => 2); INSERT INTO shards SELECT g, g FROM generate_series(1, 30) g;
 	CREATE TABLE refers (k int PRIMARY KEY, r int REFERENCES ref); SELECT shardfdw.shard_table('refers', 'k', shards => 2); INSERT INTO refers VALUES (1, 1), (2, 1)});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.verify_cluster() WHERE status = 'error'}), '0', 'all is as it should be');

@@ -57,7 +57,7 @@ is($c->safe_psql(qq{SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg
 # ---- what a role without rights is refused ----------------------------------------------------------
 
 $c->safe_psql(q{CREATE TABLE t (k int PRIMARY KEY); SELECT shardfdw.shard_table('t', 'k', shards => 2); CREATE TABLE plain (k int PRIMARY KEY); CREATE TABLE r (k int PRIMARY KEY);
-	SELECT shardfdw.replicate_table('r'); CREATE ROLE nobody; CREATE SCHEMA own AUTHORIZATION nobody; SET ROLE nobody; CREATE TABLE own.mine (k int PRIMARY KEY)});
+	SELECT shardfdw.create_reference_table('r'); CREATE ROLE nobody; CREATE SCHEMA own AUTHORIZATION nobody; SET ROLE nobody; CREATE TABLE own.mine (k int PRIMARY KEY)});
 my $jobs = $c->safe_psql('SELECT count(*) FROM shardfdw.jobs');
 for (
 	[ q{start_job(ARRAY['t_00'::regclass], (SELECT oid FROM pg_foreign_server WHERE srvname = 'node2'), 1, '{}', false, false)} => qr/42501.*must be owner of foreign table t_00/ ],
@@ -87,9 +87,9 @@ for (
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw_internal.$call;", $error, "refused: $call");
 }
 # Public functions that change something.
-for my $call (q{shard_table('plain', 'k')}, q{shard_table('plain', 'k', mode => 'online')}, q{unshard_table('t')}, q{unshard_table('t', mode => 'online')}, q{replicate_table('plain')},
-	q{unreplicate_table('r')}, q{create_shard('t', 'x', 'FROM (1) TO (2)', 'node1')}, q{set_shard_schema('t', 'public')}, q{distribute_schema('public', 'node1')},
-	q{undistribute_schema('public')}, q{compare_copies('t')}, q{query_nodes('{node1}', '{SELECT 1}', 'autocommit')}, q{distribute_aggregate('sum(int)'::regprocedure)},
+for my $call (q{shard_table('plain', 'k')}, q{shard_table('plain', 'k', mode => 'online')}, q{unshard_table('t')}, q{unshard_table('t', mode => 'online')}, q{create_reference_table('plain')},
+	q{unshard_table('r')}, q{create_shard('t', 'x', 'FROM (1) TO (2)', 'node1')}, q{set_shards_schema('t', 'public')}, q{shard_schema('public', 'node1')},
+	q{unshard_schema('public')}, q{compare_copies('t')}, q{query_nodes('{node1}', '{SELECT 1}', 'autocommit')}, q{distribute_aggregate('sum(int)'::regprocedure)},
 	q{move_shard('t_00', 'node2')}, q{split_shard('t_00')}, q{add_node('node9', 'localhost')}, q{disable_node('node1')})
 {
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw.$call;", qr/42501/, "refused: $call");
@@ -116,7 +116,7 @@ $c->safe_psql("CREATE USER MAPPING FOR owner SERVER node$_ OPTIONS (user 'owner'
 my $name = 0;
 # Each statement needs a function, type or schema that the nodes do not have yet.
 sub new_function { my ($arguments) = @_; $name++; return "CREATE FUNCTION f$name($arguments) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'; "; }
-for my $table (['a sharded table', q{SELECT shardfdw.shard_table('%s', 'k', shards => 2)}], ['a reference table', q{SELECT shardfdw.replicate_table('%s')}])
+for my $table (['a sharded table', q{SELECT shardfdw.shard_table('%s', 'k', shards => 2)}], ['a reference table', q{SELECT shardfdw.create_reference_table('%s')}])
 {
 	my ($kind, $make) = @$table;
 	$name++;

@@ -71,7 +71,7 @@ sub everyday
 		ALTER TABLE t_plain ADD PRIMARY KEY (id);
 		CREATE TABLE u (id bigint, pos int, n bigint, PRIMARY KEY (id, pos));
 		CREATE TABLE u_plain (LIKE u INCLUDING ALL);} . $settings . q{
-		SELECT shardfdw.replicate_table('kind');
+		SELECT shardfdw.create_reference_table('kind');
 		SELECT shardfdw.shard_table('t', 'id', shards => 4);
 		SELECT shardfdw.shard_table('u', 'id', colocate_with => 't')});
 	run($database, 'COPY', "$settings COPY (SELECT i, p, i * p FROM generate_series(1, 500) i, generate_series(1, 3) p) TO '$file' (FORMAT csv);" . $both->("COPY {u} FROM '$file' (FORMAT csv)"));

@@ -70,7 +70,7 @@ sub each_table
 }
 $c->safe_psql('SET ROLE owner;'
 	  . each_table('CREATE TABLE {x} (id int PRIMARY KEY, who name, v int CHECK (v <> 666), secret text)', qw(t t_plain s s_plain r r_plain))
-	  . ";SELECT shardfdw.shard_table('t', 'id', shards => 4); SELECT shardfdw.shard_table('s', 'id', shards => 4); SELECT shardfdw.replicate_table('r');"
+	  . ";SELECT shardfdw.shard_table('t', 'id', shards => 4); SELECT shardfdw.shard_table('s', 'id', shards => 4); SELECT shardfdw.create_reference_table('r');"
 	  . each_table("INSERT INTO {x} SELECT i, CASE WHEN i % 2 = 0 THEN 'tenant' ELSE 'other' END, i, 'secret' || i FROM generate_series(1, 20) i;", qw(t t_plain s s_plain r r_plain))
 	  . each_table($grants, qw(t t_plain s s_plain r r_plain))
 	  . each_table($policies, qw(s s_plain))
@@ -137,10 +137,10 @@ my %calls = (
 	'key_beside_others' => q{shardfdw_internal.key_beside_others('loose', '{loose}', 'id')},
 	'key_default_reason' => q{shardfdw_internal.key_default_reason('t', 1::smallint)},
 	'set_key_defaults' => q{shardfdw_internal.set_key_defaults('t', '{t_00}')},
-	'set_shard_schema' => q{shardfdw.set_shard_schema('t', 'public')},
+	'set_shards_schema' => q{shardfdw.set_shards_schema('t', 'public')},
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
-	'replicate_table' => q{shardfdw.replicate_table('loose')},
-	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
+	'create_reference_table' => q{shardfdw.create_reference_table('loose')},
+	'unshard_reference' => q{shardfdw_internal.unshard_reference('r')},
 	'unshard_table' => q{shardfdw.unshard_table('t')},
 	'unshard_block' => q{shardfdw_internal.unshard_block('t')},
 	'bring_home' => q{shardfdw_internal.bring_home('loose')},
@@ -237,7 +237,7 @@ my %calls = (
 	'check_move_here' => q{shardfdw_internal.check_move_here('t_00', 'node2', 'block')},
 	'check_move_nodes' => q{shardfdw_internal.check_move_nodes('t_00', 'node1', 'node2', 'block')},
 	'start_job' => q{shardfdw_internal.start_job('{t}', 0, 1, '{}', false, false)},
-	'alter_sharding' => q{shardfdw.alter_sharding('t', 0)},
+	'set_shard_count' => q{shardfdw.set_shard_count('t', 0)},
 	'sharding_step' => q{shardfdw_internal.sharding_step('t', 0)},
 	'run_sharding_step' => q{shardfdw_internal.run_sharding_step('move', '{t_00}', 1, 'node9', 'block', true)},
 	'merge_shards' => q{shardfdw.merge_shards('{t_00}', 'block')},
@@ -287,9 +287,9 @@ my %outcomes = (
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences is_gone key_definition
 		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_command forget_position has_copies inspect_copies nodes_in_option note_copies_commands notes_name own_copies shard_placements tables_with_copies warn_unchanged
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shard_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
-		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
+		copy_command default_collation describe_query describe_tables disconnect expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels library_version list_prepared load_stats
 		lock_node_list needed needed_objects nodes_read note_default_collation
@@ -310,7 +310,7 @@ my %outcomes = (
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
 		free_shard_names checked_columns checked_part moving_command verify_cluster set_turns check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
-		check_not_at_home distributed_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
+		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_copy rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table
@@ -324,9 +324,9 @@ my %outcomes = (
 		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node take_copies_turn
 		compare_reference_definitions drop_reference_copy equip_node outdated_references warn_missing_shards
 		add_users_to check_shard_owners database_mark make_user run_beside
-		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shard_schema inspect_nodes
+		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
-		nodes_without_copy note_identity query_nodes run_commands drop_conversion_table lock_table lock_to_clear replace_table replicate_table shard_table shard_tables unreplicate_table unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
+		nodes_without_copy note_identity query_nodes run_commands drop_conversion_table lock_table lock_to_clear replace_table create_reference_table shard_table shard_tables unshard_reference unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
@@ -362,7 +362,7 @@ my %outcomes = (
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written placed_shards_written jobs_written restore_points_written
 		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written stat_replication_written
-		begin_following coordinators_written distributed_schemas_written},
+		begin_following coordinators_written sharded_schemas_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
@@ -371,10 +371,10 @@ my %outcomes = (
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		drop_node_databases
 		create_restore_point set_restore_point
-		move_schema undistribute_schema},
+		move_schema unshard_schema},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
 		copy_shard_rows
-		drop_time_shards time_partitions
+		drop_old_time_partitions time_partitions
 		start_job run_job start_conversion unshard_online
 		raise_other_kind},
 	# for the owner alone; it has no primary key
@@ -413,7 +413,7 @@ my %outcomes = (
 	'22012 22012 22012 22012 22012 22012 22012 22012 22012 22012' => q{
 		run_here},
 	'2D000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		alter_sharding},
+		set_shard_count},
 	'22023 22023 42501 42501 42501 42501 22023 42501 42501 42501' => q{
 		check_merge_here},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
@@ -425,7 +425,7 @@ my %outcomes = (
 		remove_all_nodes
 		remove_node},
 	'42809 42809 42501 42501 42809 42501 42809 42501 2F003 42704' => q{
-		create_time_shards},
+		create_time_partitions},
 	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{
 		set_copies set_shard_node
 		check_replicable},
@@ -434,7 +434,7 @@ my %outcomes = (
 	'0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000' => q{
 		check_schema_tables check_key_between},
 	'0A000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		distribute_schema},
+		shard_schema},
 	'42704 42704 42501 42501 42501 42501 42704 42501 42501 42501' => q{
 		bring_home},
 	'42P16 42P16 42501 42501 42501 42501 42P16 42501 42501 42501' => q{

@@ -87,7 +87,7 @@ dbo(q{SELECT shardfdw.move_shard('evil.t_00', 'node2')});
 unchanged('move_shard');
 dbo(q{SELECT shardfdw.split_shard('evil.t_01', 2, mode => 'block')});
 unchanged('split_shard');
-dbo(q{SELECT shardfdw.create_reject_table('evil.r'); CREATE TABLE evil.other (k int PRIMARY KEY); SELECT shardfdw.replicate_table('evil.other'); INSERT INTO evil.other VALUES (1);
+dbo(q{SELECT shardfdw.create_reject_table('evil.r'); CREATE TABLE evil.other (k int PRIMARY KEY); SELECT shardfdw.create_reference_table('evil.other'); INSERT INTO evil.other VALUES (1);
 	ALTER TABLE evil.t ADD COLUMN w int DEFAULT 5; CREATE INDEX ON evil.t (w); ALTER TABLE evil.t ADD CHECK (w IS NOT NULL)});
 root(q{ALTER TABLE evil.t ADD COLUMN x timestamptz DEFAULT pg_catalog.clock_timestamp(); ALTER TABLE evil.t ADD UNIQUE (k, w); CREATE TABLE evil.late (k int PRIMARY KEY);
 	SELECT * FROM shardfdw.check_cluster(true); SELECT * FROM shardfdw.recover_prepared_transactions(); SELECT shardfdw.create_restore_point('here')});

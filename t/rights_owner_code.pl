@@ -36,7 +36,7 @@ $c->safe_psql(q{SET ROLE mallory;
 	CREATE FUNCTION spied_int(t tone) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)';
 	CREATE CAST (tone AS int) WITH FUNCTION spied_int(tone) AS IMPLICIT;
 	CREATE TABLE tones (id int PRIMARY KEY); INSERT INTO tones VALUES (1)});
-$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('tones')");
+$c->safe_psql("SET ROLE mallory; SELECT shardfdw.create_reference_table('tones')");
 
 my %tables = (
 	checked   => 'id int PRIMARY KEY, v int CHECK (spy(v) > 0)',
@@ -96,7 +96,7 @@ for my $table (sort keys %tables)
 	$c->safe_psql("ANALYZE $table; VACUUM (ANALYZE) $table; REINDEX TABLE $table; CREATE INDEX ${table}_v ON $table (v); SELECT * FROM shardfdw.check_cluster(true)");
 	$c->psql_fails_like("SELECT shardfdw.unshard_table('$table');", qr/42501: cannot unshard table/, "unshard_table by a superuser: $table");
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.unshard_table('$table')");
-	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('$table')");
+	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.create_reference_table('$table')");
 	$c->safe_psql("ANALYZE $table; REINDEX TABLE $table; SELECT * FROM shardfdw.check_cluster(true); SELECT shardfdw.unshard_table('$table')");
 	is(as_superuser(), '', "no code of hers has run as a superuser: $table");
 }
@@ -144,7 +144,7 @@ for my $table ('there_negated', 'there_cast', 'there_indexed', 'there_constant',
 }
 
 # A foreign key is validated by a query, for which the planner looks at indexes of the table that is referred to.
-$c->safe_psql(q{SET ROLE mallory; CREATE TABLE referred (id int PRIMARY KEY, v int); INSERT INTO referred VALUES (1, 1); SELECT shardfdw.replicate_table('referred');
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE referred (id int PRIMARY KEY, v int); INSERT INTO referred VALUES (1, 1); SELECT shardfdw.create_reference_table('referred');
 	CREATE TABLE referring (id int PRIMARY KEY, r int REFERENCES referred); INSERT INTO referring VALUES (1, 1)});
 $c->node_safe_psql($_, 'SET ROLE mallory; CREATE INDEX spied ON referred (spy(1), v)') for 1, 2;
 $c->psql_fails_like("SELECT shardfdw.shard_table('referring');", qr/42501: cannot shard table "referring" because function public\.spy.* of role "mallory" would run with the rights of "postgres" on node "node[12]"/, 'shard_table by a superuser: an index of a table that is referred to');
@@ -164,18 +164,18 @@ $c->safe_psql(q{SET ROLE mallory; CREATE TABLE harmless (id int PRIMARY KEY, v i
 		g text GENERATED ALWAYS AS (lower(v::text) || to_hex(v)) STORED, CHECK (to_json(ARRAY[v]) IS NOT NULL AND gen_random_uuid() <> u));
 	CREATE INDEX ON harmless (abs(v)) WHERE v IS NOT NULL; INSERT INTO harmless SELECT i, i FROM generate_series(1, 20) i});
 $c->safe_psql("SELECT shardfdw.${_}shard_table('harmless')") for '', 'un';
-$c->safe_psql("SELECT shardfdw.replicate_table('harmless')");
+$c->safe_psql("SELECT shardfdw.create_reference_table('harmless')");
 is($c->node_safe_psql(1, 'SELECT count(*) FROM harmless'), '20', 'built-in functions that compute');
 $c->safe_psql('DROP TABLE harmless');
 
 # A new node gets copies of her reference tables from her.
-$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('$_')") for 'checked', $xml ? 'queried' : ();
+$c->safe_psql("SET ROLE mallory; SELECT shardfdw.create_reference_table('$_')") for 'checked', $xml ? 'queried' : ();
 my ($host, $port) = $c->node_address(3);
 my ($rc, undef, $err) = $c->psql(qq{BEGIN; SELECT shardfdw.add_node('node3', '$host', $port, 'postgres'); GRANT USAGE ON FOREIGN SERVER node3 TO mallory;
-	CREATE USER MAPPING FOR mallory SERVER node3 OPTIONS (user 'mallory', password_required 'false'); SET LOCAL ROLE mallory; SELECT shardfdw.replicate_table('checked');
+	CREATE USER MAPPING FOR mallory SERVER node3 OPTIONS (user 'mallory', password_required 'false'); SET LOCAL ROLE mallory; SELECT shardfdw.create_reference_table('checked');
 	UPDATE checked SET v = v + 1 WHERE id = 20; COMMIT}, on_error_stop => 1);
 is($rc, 0, 'a node is added') || diag $err;
-like($err, qr/WARNING:  node "node3": reference table .*checked has no copy there.*replicate_table/s, 'which does not run her code by itself');
+like($err, qr/WARNING:  node "node3": reference table .*checked has no copy there.*create_reference_table/s, 'which does not run her code by itself');
 like($err, qr/WARNING:  node "node3": reference table .*queried has no copy there.*query_to_xml/s, 'not even what is built in') if $xml;
 is($c->node_safe_psql(3, "SELECT sum(v), (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'checked') FROM checked"), '211|mallory', 'she makes the copy');
 is(as_superuser(), '', 'with her rights');
@@ -222,12 +222,12 @@ for my $setting (qw(on off))
 		CREATE TABLE b (id int PRIMARY KEY, v text CONSTRAINT c CHECK (v <> '\'')); CREATE ROLE pwned SUPERUSER; --'));
 		CREATE TABLE r (LIKE a INCLUDING ALL)});
 	my $late = q{CREATE INDEX ON %1$s ((v || E'\\\\z')); ALTER TABLE %1$s ADD COLUMN h text GENERATED ALWAYS AS (replace(v, E'\\\\q', '-')) STORED; ALTER TABLE %1$s ADD CHECK (v <> E'\\\\k')};
-	$c->safe_psql("SET standard_conforming_strings = $setting; SET search_path = lit_$setting; SELECT shardfdw.shard_table('b', shards => 2), shardfdw.shard_table('a', shards => 2), shardfdw.replicate_table('r');"
+	$c->safe_psql("SET standard_conforming_strings = $setting; SET search_path = lit_$setting; SELECT shardfdw.shard_table('b', shards => 2), shardfdw.shard_table('a', shards => 2), shardfdw.create_reference_table('r');"
 		  . sprintf($late, 'a') . ';' . sprintf($late, 'r'));
 	my $definitions = qq{SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'lit_$setting'::regnamespace ORDER BY 1, 2; SELECT adrelid::regclass, adnum, pg_get_expr(adbin, adrelid) FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid WHERE c.relnamespace = 'lit_$setting'::regnamespace ORDER BY 1, 2;
 		SELECT indexdef FROM pg_indexes WHERE schemaname = 'lit_$setting' ORDER BY 1};
 	$text{$setting} = join "\n", $c->safe_psql($definitions), map { $c->node_safe_psql($_, $definitions) } 1, 2;
-	$c->safe_psql("SET standard_conforming_strings = $setting; SET search_path = lit_$setting; SELECT shardfdw.unshard_table('a'), shardfdw.unshard_table('b'), shardfdw.unreplicate_table('r')");
+	$c->safe_psql("SET standard_conforming_strings = $setting; SET search_path = lit_$setting; SELECT shardfdw.unshard_table('a'), shardfdw.unshard_table('b'), shardfdw.unshard_table('r')");
 	$text{$setting} .= $c->safe_psql("$definitions; SELECT g, w FROM lit_$setting.a");
 	$text{$setting} =~ s/lit_$setting/lit/g;
 }

@@ -49,7 +49,7 @@ for my $i (1 .. 2)
 	$c->safe_psql("CREATE USER MAPPING FOR alice SERVER node$i OPTIONS (user 'app', password '$right');
 		CREATE USER MAPPING FOR mallory SERVER node$i OPTIONS (user 'app', password '$wrong', sslpassword '$wrong')");
 }
-$c->safe_psql(q{SET ROLE alice; SELECT shardfdw.shard_table('t', 'id', shards => 4); SELECT shardfdw.replicate_table('r');
+$c->safe_psql(q{SET ROLE alice; SELECT shardfdw.shard_table('t', 'id', shards => 4); SELECT shardfdw.create_reference_table('r');
 	INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; INSERT INTO r SELECT i, i FROM generate_series(1, 10) i;
 	GRANT ALL ON t, r TO mallory, reader});
 

@@ -166,7 +166,7 @@ SKIP:
 	$c->safe_psql("SET search_path = $_;
 		CREATE TABLE lease (room int4range, during daterange, v int, CONSTRAINT lease_key PRIMARY KEY (room, during WITHOUT OVERLAPS));
 		CREATE TABLE visit (id int PRIMARY KEY, room int4range, during daterange, CONSTRAINT visit_room FOREIGN KEY (room, PERIOD during) REFERENCES lease (room, PERIOD during))") for qw(s p);
-	$c->safe_psql("SELECT shardfdw.replicate_table('s.$_')") for qw(lease visit);
+	$c->safe_psql("SELECT shardfdw.create_reference_table('s.$_')") for qw(lease visit);
 	$both->($_) for "INSERT INTO lease VALUES ('[1,2)', '[2026-01-01,2026-02-01)', 1), ('[1,2)', '[2026-02-01,2026-03-01)', 2), ('[2,3)', '[2026-01-01,2026-02-01)', 3)",
 	  "INSERT INTO lease VALUES ('[1,2)', '[2026-01-15,2026-04-01)', 4)", "INSERT INTO lease VALUES ('[1,2)', 'empty', 4)",
 	  "INSERT INTO lease VALUES ('[1,2)', '[2026-01-15,2026-04-01)', 4), ('[3,4)', '[2026-01-01,2026-02-01)', 5) ON CONFLICT DO NOTHING",
@@ -195,10 +195,10 @@ SKIP:
 		CREATE TABLE gaps (k int PRIMARY KEY, a int); INSERT INTO gaps SELECT i, nullif(i, 3) FROM generate_series(1, 8) i;
 		ALTER TABLE gaps ADD CONSTRAINT a_gaps NOT NULL a NOT VALID") for qw(s p);
 	like(($c->psql("SELECT shardfdw.$_"))[2], qr/ERROR:  cannot \w+ table "gaps" because NOT NULL constraint "a_gaps" is not valid/, $_)
-	  for "shard_table('s.gaps')", "shard_table('s.gaps', mode => 'online')", "replicate_table('s.gaps')";
-	$c->safe_psql("ALTER TABLE s.late VALIDATE CONSTRAINT a_late; SELECT shardfdw.replicate_table('s.late')");
+	  for "shard_table('s.gaps')", "shard_table('s.gaps', mode => 'online')", "create_reference_table('s.gaps')";
+	$c->safe_psql("ALTER TABLE s.late VALIDATE CONSTRAINT a_late; SELECT shardfdw.create_reference_table('s.late')");
 	$both->($_) for 'INSERT INTO late VALUES (9, NULL, 9)', 'INSERT INTO late VALUES (9, 9, NULL)', 'ALTER TABLE late VALIDATE CONSTRAINT a_late', 'UPDATE late SET a = NULL';
-	$c->safe_psql("SELECT shardfdw.unreplicate_table('s.late')");
+	$c->safe_psql("SELECT shardfdw.unshard_table('s.late')");
 	$c->shard_table('s.late', 'k', shards => 3);
 	is($c->safe_psql("SELECT count(*) FROM pg_constraint WHERE conrelid = 's.late'::regclass AND contype = 'n' AND connoinherit"), 0, 'a sharded table has no NOT NULL that pg_dump could not restore');
 	$both->($_) for 'INSERT INTO late VALUES (9, NULL, 9)', 'INSERT INTO late VALUES (9, 9, NULL)', 'UPDATE late SET a = NULL', 'ALTER TABLE late DROP CONSTRAINT a_late', 'INSERT INTO late VALUES (9, NULL, 9)';

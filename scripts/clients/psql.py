@@ -153,7 +153,7 @@ psql("""CREATE TABLE orders (id bigint PRIMARY KEY, customer text NOT NULL DEFAU
     INSERT INTO orders SELECT g, 'c' || g, g FROM generate_series(1, 1000) AS g;
     SELECT shardfdw.shard_table('orders', 'id', shards => 6);
     CREATE TABLE country (code char(2) PRIMARY KEY, name text);
-    SELECT shardfdw.replicate_table('country');""")
+    SELECT shardfdw.create_reference_table('country');""")
 terminal = Terminal()
 for part in (descriptions, completion, copy, session):
     attempt("psql: " + part.__name__, lambda: part(terminal))

@@ -47,7 +47,7 @@ class Purchase(Base):
 
 
 # Tables are sharded by DDL events, as soon as they are made.
-event.listen(Country.__table__, "after_create", sa.DDL("SELECT shardfdw.replicate_table('country')"))
+event.listen(Country.__table__, "after_create", sa.DDL("SELECT shardfdw.create_reference_table('country')"))
 event.listen(Customer.__table__, "after_create", sa.DDL("SELECT shardfdw.shard_table('customer', 'id', shards => 4)"))
 event.listen(Purchase.__table__, "after_create", sa.DDL("SELECT shardfdw.shard_table('purchase', 'customer_id', colocate_with => 'customer')"))
 Purchase.__table__.add_is_dependent_on(Customer.__table__)

@@ -94,9 +94,9 @@ INSERT INTO jk SELECT * FROM diff_plain.jk;
 INSERT INTO r1 SELECT * FROM diff_plain.r1;
 INSERT INTO r2 SELECT * FROM diff_plain.r2;
 INSERT INTO loc SELECT * FROM diff_plain.loc;
-SELECT shardfdw.replicate_table('r1');
-SELECT shardfdw.replicate_table('r2');
-SELECT shardfdw.replicate_table('r0');
+SELECT shardfdw.create_reference_table('r1');
+SELECT shardfdw.create_reference_table('r2');
+SELECT shardfdw.create_reference_table('r0');
 \else
 INSERT INTO ja SELECT CASE WHEN g % 11 > 0 THEN g % 60 END, g % 13, 'a' || g % 5, date '2024-01-01' + g % 20 FROM generate_series(1, 90) g;
 INSERT INTO jb SELECT CASE WHEN g % 7 > 0 THEN g % 45 + 20 END, CASE WHEN g % 5 > 0 THEN g % 13 END, 'b' || g % 4, g / 4.0 FROM generate_series(1, 80) g;

@@ -21,7 +21,7 @@ AS $$
 		WHERE c.oid = relation AND c.relkind IN ('p', 'f'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_at_home(regclass) IS
-	'Tells whether a table, or its shard, is of a schema that distribute_schema() has moved to a node.';
+	'Tells whether a table, or its shard, is of a schema that shard_schema() has moved to a node.';
 
 CREATE FUNCTION shardfdw_internal.check_not_at_home(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -34,12 +34,12 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('cannot %s table "%s" because all tables of schema "%s" are on one node', action, r.relname, r.nspname),
-			HINT = format('SELECT shardfdw.undistribute_schema(%L) brings them back together.', quote_ident(r.nspname));
+			HINT = format('SELECT shardfdw.unshard_schema(%L) brings them back together.', quote_ident(r.nspname));
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_not_at_home(regclass, text) IS
-	'Checks that a table is none of a schema that distribute_schema() has moved to a node. Returns nothing; raises feature_not_supported.';
+	'Checks that a table is none of a schema that shard_schema() has moved to a node. Returns nothing; raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.is_gone(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -198,7 +198,7 @@ BEGIN
 			DETAIL = 'A foreign key cannot be checked across nodes.',
 			HINT = format(CASE WHEN together IS NULL THEN 'Drop it first: %2$s.'
 				WHEN r.from_table = relation AND r.to_table <> relation
-				THEN 'Shard both in one call, %1$s, or make %3$s a reference table: SELECT shardfdw.replicate_table(%4$L).'
+				THEN 'Shard both in one call, %1$s, or make %3$s a reference table: SELECT shardfdw.create_reference_table(%4$L).'
 				ELSE 'Shard them in one call, %1$s, or drop it: %2$s.' END,
 				together, format('ALTER TABLE %s DROP CONSTRAINT %I', r.from_table, r.conname), r.to_table, r.to_table);
 	END IF;

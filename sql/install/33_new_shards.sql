@@ -89,7 +89,7 @@ DECLARE
 	suffixes text[];
 	i integer;
 BEGIN
-	schema_name := shardfdw_internal.shard_schema(parent);
+	schema_name := shardfdw_internal.shards_schema(parent);
 	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = parent;
 
 	PERFORM shardfdw_internal.check_no_left_shard(schema_name, shard_names, nodes);
@@ -126,7 +126,7 @@ BEGIN
 	SELECT array_agg(i.prefix) AS prefixes, array_agg(i.suffix) AS suffixes, array_agg(i.object_name) AS names, array_agg(i.object_kind) AS kinds INTO made
 	FROM shardfdw_internal.shard_index_commands(parent) i;
 	PERFORM shardfdw_internal.run_on_new_shards(
-		shardfdw_internal.shard_schema(parent),
+		shardfdw_internal.shards_schema(parent),
 		shard_names, nodes, made.prefixes, made.suffixes, made.names, made.kinds,
 		ARRAY(SELECT s.relname FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = parent));
 END

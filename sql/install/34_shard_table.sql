@@ -25,7 +25,7 @@ BEGIN
 	IF shardfdw_internal.is_reference(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = format('table "%s" is a reference table', table_name),
-			HINT = format('Make it a plain table first: SELECT shardfdw.unreplicate_table(%L).', relation);
+			HINT = format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', relation);
 	END IF;
 	PERFORM shardfdw_internal.check_replaceable(relation, 'shard');
 	IF lock THEN
@@ -225,7 +225,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_names(name, integer) IS
 	'Names the shards of a new table. Returns their names, in the order of hash_bounds().';
 
-CREATE FUNCTION shardfdw_internal.free_shard_names(relation regclass, shards integer, shard_schema name DEFAULT NULL) RETURNS name[]
+CREATE FUNCTION shardfdw_internal.free_shard_names(relation regclass, shards integer, shards_in name DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -243,7 +243,7 @@ BEGIN
 		END LOOP;
 		names := shardfdw_internal.shard_names(CASE n WHEN 0 THEN base ELSE base || '_' || n END, shards);
 		EXIT WHEN NOT EXISTS (SELECT FROM pg_class t JOIN pg_foreign_table f ON f.ftrelid = t.oid
-			WHERE (t.relnamespace = c.relnamespace OR t.relnamespace = to_regnamespace(quote_ident(shard_schema))) AND t.relname = ANY (names));
+			WHERE (t.relnamespace = c.relnamespace OR t.relnamespace = to_regnamespace(quote_ident(shards_in))) AND t.relname = ANY (names));
 	END LOOP;
 	RETURN names;
 END
@@ -328,7 +328,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, bool
 	'Checks the arguments that shard_table() and unshard_table() share. Returns nothing; raises null_value_not_allowed and invalid_parameter_value.';
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
-									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shard_schema name DEFAULT NULL, copies integer DEFAULT NULL) RETURNS bigint
+									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shards_in name DEFAULT NULL, copies integer DEFAULT NULL) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -347,9 +347,9 @@ BEGIN
 	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
 	copies := shardfdw_internal.check_copies(copies, relation, colocate_with, mode);
 	IF mode = 'online' THEN
-		IF shard_schema IS NOT NULL THEN
-			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shard_schema cannot be given together with mode "online"',
-				HINT = format('Leave it out. When the table is sharded: SELECT shardfdw.set_shard_schema(%L, %L).', relation, quote_ident(shard_schema));
+		IF shards_in IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shards_in cannot be given together with mode "online"',
+				HINT = format('Leave it out. When the table is sharded: SELECT shardfdw.set_shards_schema(%L, %L).', relation, quote_ident(shards_in));
 		END IF;
 		PERFORM shardfdw_internal.check_no_peers(format('table %s online', relation), 'shard');
 		RETURN shardfdw_internal.shard_online(relation, key, shards, nodes, colocate_with, wait);
@@ -377,7 +377,7 @@ BEGIN
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', placement);
 	-- no lock of the table keeps constraints of its domains from being added
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
-	shard_names := shardfdw_internal.free_shard_names(relation, cardinality(placement), shard_schema);
+	shard_names := shardfdw_internal.free_shard_names(relation, cardinality(placement), shards_in);
 	bounds := shardfdw_internal.hash_bounds(cardinality(placement));
 
 	IF is_partitioned THEN
@@ -391,8 +391,8 @@ BEGIN
 		relation := shardfdw_internal.successor_of(relation);
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 	END IF;
-	IF shard_schema IS NOT NULL THEN
-		PERFORM shardfdw.set_shard_schema(relation, shard_schema);
+	IF shards_in IS NOT NULL THEN
+		PERFORM shardfdw.set_shards_schema(relation, shards_in);
 	END IF;
 	IF placed IS NOT NULL THEN
 		PERFORM shardfdw_internal.make_copies(relation, placed);
@@ -401,4 +401,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean, name, integer) IS
-	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. shard_schema: the schema of the shards, see set_shard_schema(); by default that of the table. copies: on how many nodes each shard is, by default as colocate_with, or on one. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
+	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. shards_in: the schema of the shards, see set_shards_schema(); by default that of the table. copies: on how many nodes each shard is, by default as colocate_with, or on one. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';

@@ -61,7 +61,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_key_between(oid, name, name) IS
 	'Checks that a foreign key between two tables can be one of their shards, given both shard keys. Returns nothing; raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw.shard_tables(relations regclass[], key name, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
-									  colocate_with regclass DEFAULT NULL, shard_schema name DEFAULT NULL) RETURNS void
+									  colocate_with regclass DEFAULT NULL, shards_in name DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
 AS $$
 #variable_conflict use_variable
@@ -107,9 +107,9 @@ BEGIN
 	FOR i IN 1 .. cardinality(names)
 	LOOP
 		IF i = 1 THEN
-			PERFORM shardfdw.shard_table(names[1]::regclass, keys[1], shards, nodes, colocate_with, shard_schema => shard_schema);
+			PERFORM shardfdw.shard_table(names[1]::regclass, keys[1], shards, nodes, colocate_with, shards_in => shards_in);
 		ELSE
-			PERFORM shardfdw.shard_table(names[i]::regclass, keys[i], colocate_with => names[1]::regclass, shard_schema => shard_schema);
+			PERFORM shardfdw.shard_table(names[i]::regclass, keys[i], colocate_with => names[1]::regclass, shards_in => shards_in);
 		END IF;
 	END LOOP;
 	FOREACH command IN ARRAY coalesce(definitions, '{}')
@@ -119,4 +119,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_tables(regclass[], name, integer, name[], regclass, name) IS
-	'Shards several plain tables beside each other, in one transaction, and makes the foreign keys among them again between their shards. key: the column of that name; of a table to which such columns of others refer by foreign keys, the column that they refer to. shards, nodes, colocate_with: as for shard_table(), of the first. shard_schema: as there. Returns nothing; raises, before anything is moved, what shard_table() does, undefined_column, and feature_not_supported for a foreign key that does not pair the shard keys.';
+	'Shards several plain tables beside each other, in one transaction, and makes the foreign keys among them again between their shards. key: the column of that name; of a table to which such columns of others refer by foreign keys, the column that they refer to. shards, nodes, colocate_with: as for shard_table(), of the first. shards_in: as there. Returns nothing; raises, before anything is moved, what shard_table() does, undefined_column, and feature_not_supported for a foreign key that does not pair the shard keys.';

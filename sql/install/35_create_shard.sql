@@ -166,7 +166,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.lock_schemas(parent);
 	PERFORM shardfdw_internal.lock_table(parent, 'ACCESS EXCLUSIVE');
-	schema_name := shardfdw_internal.shard_schema(parent);
+	schema_name := shardfdw_internal.shards_schema(parent);
 	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
 	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
 	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k

@@ -141,7 +141,7 @@ BEGIN
 		RETURN shardfdw_internal.unshard_online(relation, wait);
 	END IF;
 	IF shardfdw_internal.is_reference(relation) THEN
-		PERFORM shardfdw.unreplicate_table(relation);
+		PERFORM shardfdw_internal.unshard_reference(relation);
 		RETURN NULL;
 	END IF;
 	IF NOT shardfdw_internal.is_sharded(relation) THEN

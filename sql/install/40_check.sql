@@ -193,7 +193,7 @@ AS $$
 	ORDER BY c.oid::regclass::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_schemas() IS
-	'Looks for tables of distributed schemas that are not on the node where the others are. Returns the node and an error for each.';
+	'Looks for tables of sharded schemas that are not on the node where the others are. Returns the node and an error for each.';
 
 CREATE FUNCTION shardfdw.check_cluster(compare_rows boolean DEFAULT false)
 	RETURNS TABLE (node name, "check" text, status text, detail text)

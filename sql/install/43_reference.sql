@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw_internal.send_reference_write() RETURNS trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'shardfdw_send_reference_write';
 COMMENT ON FUNCTION shardfdw_internal.send_reference_write() IS
-	'Sends what a statement has changed in a reference table to its copies on all nodes. Only for the triggers that replicate_table() makes; raises the node''s error, or object_not_in_prerequisite_state for a copy that lacks a row.';
+	'Sends what a statement has changed in a reference table to its copies on all nodes. Only for the triggers that create_reference_table() makes; raises the node''s error, or object_not_in_prerequisite_state for a copy that lacks a row.';
 
 CREATE FUNCTION shardfdw_internal.is_reference(relation regclass) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_reference';
@@ -139,7 +139,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replicable(regclass) IS
 	'Checks that a table can be a reference table. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege, saying why not.';
 
-CREATE FUNCTION shardfdw.replicate_table(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw.create_reference_table(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -149,7 +149,7 @@ DECLARE
 	event record;
 	trigger_name name;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('replicate_table');
+	PERFORM shardfdw_internal.check_isolation('create_reference_table');
 	IF relation IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
 	END IF;
@@ -204,7 +204,7 @@ BEGIN
 	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 END
 $$;
-COMMENT ON FUNCTION shardfdw.replicate_table(regclass) IS
+COMMENT ON FUNCTION shardfdw.create_reference_table(regclass) IS
 	'Makes a table a reference table: copies of it on all nodes, rows and indexes included, and triggers that send every write to them in the same transaction. For a reference table: makes the copies that are missing. Part of the transaction; raises, before anything changes, what cannot be a reference table.';
 
 CREATE FUNCTION shardfdw_internal.reference_tables() RETURNS SETOF regclass
@@ -248,11 +248,11 @@ BEGIN
 			IF NOT is_new THEN
 				RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('could not enable node "%s" because reference table %s has no copy there', node, r.relation),
 					DETAIL = SQLERRM,
-					HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.replicate_table(%L). Then: SELECT shardfdw.enable_node(%L).', r.relation, node);
+					HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.create_reference_table(%L). Then: SELECT shardfdw.enable_node(%L).', r.relation, node);
 			END IF;
 			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no copy there, so that nobody can write to it', node, r.relation),
 				DETAIL = SQLERRM,
-				HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.replicate_table(%L).', r.relation);
+				HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.create_reference_table(%L).', r.relation);
 			CONTINUE;
 		END;
 		foreign_keys := '{}';
@@ -270,7 +270,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_all_references(name, regclass[]) IS
 	'Makes copies of all reference tables on a node that is new, or of given ones, which are locked, where it has none or others, as part of this transaction. Of a new node a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when a new node has a table of such a name, and what drop_reference_copy() raises.';
 
-CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.unshard_reference(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -279,14 +279,6 @@ DECLARE
 	remote_name text;
 	trigger_name name;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('unreplicate_table');
-	IF relation IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
-	END IF;
-	-- without its triggers, a table of that name on a node is none of ours
-	IF NOT shardfdw_internal.is_reference(relation) THEN
-		PERFORM shardfdw_internal.raise_other_kind(relation, 'reference table');
-	END IF;
 	PERFORM shardfdw_internal.check_replicable(relation);
 	PERFORM shardfdw_internal.lock_node_list();
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
@@ -304,8 +296,8 @@ BEGIN
 		labels => array_fill(remote_name, ARRAY[cardinality(nodes)]));
 END
 $$;
-COMMENT ON FUNCTION shardfdw.unreplicate_table(regclass) IS
-	'Makes a plain table of a reference table: drops its triggers, and its copies on all nodes. Returns nothing; raises wrong_object_type for other tables, and the node''s error, for example dependent_objects_still_exist.';
+COMMENT ON FUNCTION shardfdw_internal.unshard_reference(regclass) IS
+	'Makes a plain table of a reference table: drops its triggers, and its copies on all nodes. Returns nothing; raises the node''s error, for example dependent_objects_still_exist.';
 
 CREATE FUNCTION shardfdw_internal.reference_key_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)

@@ -321,7 +321,7 @@ CREATE FUNCTION shardfdw_internal.make_placements(relation regclass, shards regc
 AS $$
 #variable_conflict use_variable
 DECLARE
-	schema_name CONSTANT name := shardfdw_internal.shard_schema(relation);
+	schema_name CONSTANT name := shardfdw_internal.shards_schema(relation);
 	names CONSTANT name[] := ARRAY(SELECT c.relname FROM unnest(shards) WITH ORDINALITY s(oid, ord) JOIN pg_class c ON c.oid = s.oid ORDER BY s.ord);
 	distinct_nodes CONSTANT name[] := ARRAY(SELECT DISTINCT n FROM unnest(nodes) n);
 	index_first CONSTANT boolean := shardfdw_internal.index_before_rows(relation);

@@ -183,7 +183,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('plain table %s cannot refer to reference table %s because there are several coordinators', k.relation, k.referenced),
 			DETAIL = format('Foreign key "%s" would be checked by one of them, whichever has the row.', k.conname),
-			HINT = format('Make it a reference table, too, with shardfdw.replicate_table(%L), or shard it.', k.relation);
+			HINT = format('Make it a reference table, too, with shardfdw.create_reference_table(%L), or shard it.', k.relation);
 	END IF;
 END
 $$;

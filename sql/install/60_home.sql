@@ -151,10 +151,10 @@ BEGIN
 	END IF;
 	node := (SELECT h.node FROM shardfdw_internal.home_of(schema) h);
 	IF is_home AND node IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('schema "%s" is not distributed', schema_name),
-			HINT = format('SELECT shardfdw.distribute_schema(%L) moves its tables to a node.', schema::text);
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('schema "%s" is not sharded', schema_name),
+			HINT = format('SELECT shardfdw.shard_schema(%L) moves its tables to a node.', schema::text);
 	ELSIF NOT is_home AND node IS NOT NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('schema "%s" is distributed already, to node "%s"', schema_name, node),
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('schema "%s" is sharded already, on node "%s"', schema_name, node),
 			HINT = 'shardfdw.move_schema() moves it to another node.';
 	END IF;
 END
@@ -173,7 +173,7 @@ BEGIN
 	FROM pg_class c WHERE c.relnamespace = schema AND (c.relkind IN ('p', 'f') OR c.relkind = 'r' AND (c.relispartition OR shardfdw_internal.is_reference(c.oid)))
 	ORDER BY c.relispartition, c.relname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot distribute schema %s because table %s is %s', schema, r.relation, r.kind),
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard schema %s because table %s is %s', schema, r.relation, r.kind),
 			HINT = CASE r.kind WHEN 'sharded already' THEN format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', r.relation)
 				ELSE format('Move it to another schema first: ALTER TABLE %s SET SCHEMA ....', r.relation) END;
 	END IF;
@@ -183,13 +183,13 @@ BEGIN
 	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('cannot distribute schema %s because of foreign key "%s" from %s to %s', schema, r.conname, r.from_table, r.to_table),
+			MESSAGE = format('cannot shard schema %s because of foreign key "%s" from %s to %s', schema, r.conname, r.from_table, r.to_table),
 			DETAIL = 'A foreign key cannot be checked across nodes.',
 			HINT = CASE WHEN (SELECT c.relnamespace FROM pg_class c WHERE c.oid = r.from_table) = schema
-				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
+				THEN format('Make %s a reference table first, with shardfdw.create_reference_table().', r.to_table)
 				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
 	END IF;
-	PERFORM shardfdw_internal.check_key_default(k.oid, format('distribute schema %s', schema)) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+	PERFORM shardfdw_internal.check_key_default(k.oid, format('shard schema %s', schema)) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
 	WHERE k.contype = 'f' AND c.relnamespace = schema AND 'd' IN (k.confdeltype, k.confupdtype) ORDER BY k.conname::text COLLATE "C";
 END
 $$;
@@ -208,7 +208,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.home_node(name) IS
 	'Chooses the node of a schema, unless it is given. Returns its name.';
 
-CREATE FUNCTION shardfdw.distribute_schema(schema regnamespace, node name DEFAULT NULL) RETURNS name
+CREATE FUNCTION shardfdw.shard_schema(schema regnamespace, node name DEFAULT NULL) RETURNS name
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
 AS $$
 #variable_conflict use_variable
@@ -219,7 +219,7 @@ DECLARE
 	keys text[];
 	command text;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('distribute_schema');
+	PERFORM shardfdw_internal.check_isolation('shard_schema');
 	PERFORM shardfdw_internal.check_home(schema, false);
 	PERFORM shardfdw_internal.lock_schema(schema);
 	PERFORM shardfdw_internal.check_home(schema, false);
@@ -255,7 +255,7 @@ BEGIN
 	RETURN node;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.distribute_schema(regnamespace, name) IS
+COMMENT ON FUNCTION shardfdw.shard_schema(regnamespace, name) IS
 	'Moves all tables of a schema to one node, rows, keys and foreign keys included; tables made in the schema later are made there. node: by default the one with the fewest such schemas. Part of the transaction, which keeps all others from the tables. Returns the node; raises what cannot be kept, and then nothing has changed.';
 
 CREATE FUNCTION shardfdw_internal.home_constraints(schema regnamespace) RETURNS TABLE (relation text, name name, kind text, definition text, referenced regclass)
@@ -301,7 +301,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.home_constraint_commands(regnamespace) IS
 	'Writes the commands that make on the tables of a schema what only their shards have: foreign keys among them, keys without the shard key, exclusion constraints. Returns for each the command that drops it on the node, where it is in the way, and that which makes it here.';
 
-CREATE FUNCTION shardfdw.undistribute_schema(schema regnamespace) RETURNS void
+CREATE FUNCTION shardfdw.unshard_schema(schema regnamespace) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -314,7 +314,7 @@ DECLARE
 	add_commands text[];
 	command text;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('undistribute_schema');
+	PERFORM shardfdw_internal.check_isolation('unshard_schema');
 	PERFORM shardfdw_internal.check_no_peers(format('schema %s', schema), 'bring back the tables of');
 	PERFORM shardfdw_internal.check_home(schema, true);
 	PERFORM shardfdw_internal.lock_schema(schema);
@@ -351,8 +351,8 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.undistribute_schema(regnamespace) IS
-	'Makes plain tables again of those that distribute_schema() has moved to a node, rows, keys and foreign keys included. Part of the transaction, which keeps all others from the tables. Returns nothing; raises what cannot be kept.';
+COMMENT ON FUNCTION shardfdw.unshard_schema(regnamespace) IS
+	'Makes plain tables again of those that shard_schema() has moved to a node, rows, keys and foreign keys included. Part of the transaction, which keeps all others from the tables. Returns nothing; raises what cannot be kept.';
 
 CREATE FUNCTION shardfdw.move_schema(schema regnamespace, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -363,7 +363,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) IS
-	'Moves all tables of a schema that distribute_schema() has moved to a node to another node, in one job of move_shard(), which see for mode, verify and wait. Returns the number of the job.';
+	'Moves all tables of a schema that shard_schema() has moved to a node to another node, in one job of move_shard(), which see for mode, verify and wait. Returns the number of the job.';
 REVOKE ALL ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.refuse_drop_of_home() RETURNS event_trigger
@@ -381,7 +381,7 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
 			MESSAGE = format('table "%s" says where the tables of schema "%s" are', r.object_name, r.schema_name),
-			HINT = format('It goes with the schema, or by SELECT shardfdw.undistribute_schema(%L).', quote_ident(r.schema_name));
+			HINT = format('It goes with the schema, or by SELECT shardfdw.unshard_schema(%L).', quote_ident(r.schema_name));
 	END IF;
 END
 $$;
@@ -394,13 +394,13 @@ ALTER EVENT TRIGGER shardfdw_refuse_drop_of_home ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_home IS
 	'Keeps the table that says where the tables of a schema are.';
 
-CREATE VIEW shardfdw.distributed_schemas AS
+CREATE VIEW shardfdw.sharded_schemas AS
 SELECT n.nspname AS schema, h.node,
 	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_class t WHERE t.relnamespace = c.relnamespace AND t.relkind = 'p' AND t.oid <> c.oid) AS tables
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) h
 WHERE c.relname = 'shardfdw_home' AND c.relkind = 'p';
-COMMENT ON VIEW shardfdw.distributed_schemas IS 'Lists the schemas that distribute_schema() has moved to a node, the node, and how many tables they have.';
-COMMENT ON COLUMN shardfdw.distributed_schemas.schema IS 'Schema.';
-COMMENT ON COLUMN shardfdw.distributed_schemas.node IS 'Node on which its tables are.';
-COMMENT ON COLUMN shardfdw.distributed_schemas.tables IS 'Number of its tables.';
-GRANT SELECT ON shardfdw.distributed_schemas TO PUBLIC;
+COMMENT ON VIEW shardfdw.sharded_schemas IS 'Lists the schemas that shard_schema() has moved to a node, the node, and how many tables they have.';
+COMMENT ON COLUMN shardfdw.sharded_schemas.schema IS 'Schema.';
+COMMENT ON COLUMN shardfdw.sharded_schemas.node IS 'Node on which its tables are.';
+COMMENT ON COLUMN shardfdw.sharded_schemas.tables IS 'Number of its tables.';
+GRANT SELECT ON shardfdw.sharded_schemas TO PUBLIC;

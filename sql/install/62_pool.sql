@@ -98,16 +98,9 @@ COMMENT ON FUNCTION shardfdw.reset_stat_nodes() IS
 	'Sets the counters of view stat_nodes to zero, for this database. Returns nothing. For superusers, and those to whom it is granted.';
 REVOKE ALL ON FUNCTION shardfdw.reset_stat_nodes() FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.disconnect(node name)
+CREATE FUNCTION shardfdw.disconnect(node name DEFAULT NULL)
 	RETURNS boolean
-	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
+	LANGUAGE C VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_disconnect';
 COMMENT ON FUNCTION shardfdw.disconnect(name) IS
-	'Closes the connections of this session to a node. Returns true when it closed some; warns of one that the transaction uses and leaves it open; raises 42704 when there is no such server.';
-
-CREATE FUNCTION shardfdw.disconnect_all()
-	RETURNS boolean
-	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
-	AS 'MODULE_PATHNAME', 'shardfdw_disconnect_all';
-COMMENT ON FUNCTION shardfdw.disconnect_all() IS
-	'Closes the connections of this session to all nodes. Returns true when it closed some; warns of those that the transaction uses and leaves them open.';
+	'Closes the connections of this session to a node, or to all nodes. Returns true when it closed some; warns of those that the transaction uses and leaves them open; raises 42704 when there is no such server.';

@@ -2,7 +2,7 @@
  * home.h
  *	  Schemas all of whose tables are on one node.
  *
- * Such a schema has a table SHARD_HOME_TABLE, made by shardfdw.distribute_schema(), which is
+ * Such a schema has a table SHARD_HOME_TABLE, made by shardfdw.shard_schema(), which is
  * sharded like the others: one shard that takes every key.  It says where the schema is while
  * there are no other tables, and moves with them.  So it is the catalogs that say where the
  * schema is, in dumps and after renames, too.

@@ -2,7 +2,7 @@
  * reference.c
  *	  Which tables are reference tables, as the catalogs say.
  *
- * A reference table is a plain table with the triggers that replicate_table()
+ * A reference table is a plain table with the triggers that create_reference_table()
  * makes (sql/install/43_reference.sql): statement triggers for INSERT, UPDATE,
  * DELETE and TRUNCATE that run our C function.  If one of them is missing or
  * disabled, writes may pass the nodes by, and the table is an ordinary one.

@@ -9,7 +9,7 @@
  *	  a statement that makes something		locks the schemas (shared), reads their names, goes to the nodes
  *	  a statement that renames a schema		locks it (exclusively), looks for tables, locks these, goes to the nodes
  *	  a statement that makes a table		locks its schema (shared), looks whether that is on a node (catalog/home.h)
- *	  distribute_schema() and back			lock it (exclusively), look for tables
+ *	  shard_schema() and back			lock it (exclusively), look for tables
  *
  * It is core's lock of a schema.  A transaction that has made a table in a schema holds it (shared)
  * until its end; newer minor releases take it for a rename, too, at the end of that.  Both kinds of

@@ -1,7 +1,7 @@
 /*
  * reference_trigger.c
  *	  SQL functions of reference tables: the trigger that sends their writes, and
- *	  the helpers of replicate_table().
+ *	  the helpers of create_reference_table().
  *
  * Each kind of write has two triggers with transition tables:
  *
@@ -252,7 +252,7 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("trigger \"%s\" of table \"%s\" has no transition table",
 						data->tg_trigger->tgname, RelationGetRelationName(rel)),
-				 errhint("shardfdw.replicate_table() makes the triggers as they must be.")));
+				 errhint("shardfdw.create_reference_table() makes the triggers as they must be.")));
 
 	if (by_row)
 		calls = row_calls(fcinfo, rel, event);
@@ -269,7 +269,7 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
-/* ---------- helpers of replicate_table() ---------- */
+/* ---------- helpers of create_reference_table() ---------- */
 
 /*
  * is_reference(relation regclass) -> bool

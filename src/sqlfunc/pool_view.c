@@ -21,7 +21,6 @@ PG_FUNCTION_INFO_V1(shardfdw_all_connections);
 PG_FUNCTION_INFO_V1(shardfdw_node_counters);
 PG_FUNCTION_INFO_V1(shardfdw_reset_node_counters);
 PG_FUNCTION_INFO_V1(shardfdw_disconnect);
-PG_FUNCTION_INFO_V1(shardfdw_disconnect_all);
 
 #define SESSION_COLUMNS 10
 #define ALL_COLUMNS 6
@@ -133,21 +132,23 @@ shardfdw_reset_node_counters(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * disconnect(node name) -> boolean
+ */
 Datum
 shardfdw_disconnect(PG_FUNCTION_ARGS)
 {
-	char	   *name = NameStr(*PG_GETARG_NAME(0));
-	ForeignServer *server = GetForeignServerByName(name, false);
+	Oid			serverid = InvalidOid;
 
-	if (!shard_option_is_our_server(server->serverid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("server \"%s\" is not a node", name)));
-	PG_RETURN_BOOL(shard_pool_disconnect(server->serverid) > 0);
-}
+	if (!PG_ARGISNULL(0))
+	{
+		char	   *name = NameStr(*PG_GETARG_NAME(0));
 
-Datum
-shardfdw_disconnect_all(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(shard_pool_disconnect(InvalidOid) > 0);
+		serverid = GetForeignServerByName(name, false)->serverid;
+		if (!shard_option_is_our_server(serverid))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("server \"%s\" is not a node", name)));
+	}
+	PG_RETURN_BOOL(shard_pool_disconnect(serverid) > 0);
 }

@@ -135,7 +135,7 @@ sub setup
 		$sql .= "DELETE FROM r WHERE k IS NULL OR k IN (SELECT k FROM r GROUP BY k HAVING count(*) > 1) OR k = 9; INSERT INTO r (k, i) VALUES (1, 1), (9, 2), (4, 4) ON CONFLICT DO NOTHING; DELETE FROM r WHERE k IN (1, 4) AND i IS DISTINCT FROM k;\n" if $name eq 'r';
 		$sql .= "ALTER TABLE $name " . (/^ALTER/ ? '' : 'ADD ') . "$_;\n" for map { $self->with_upper_keys($_) } @{ $constraints{$name} };
 		$sql .= "GRANT ALL ON $name TO dml_user;\n";
-		$sql .= "SELECT shardfdw.replicate_table('r');\n" if $sharded && $name eq 'r';
+		$sql .= "SELECT shardfdw.create_reference_table('r');\n" if $sharded && $name eq 'r';
 	}
 	$sql .= "CREATE TABLE tlog (op text, id int, n numeric(12,4));\n";
 	$sql .= "CREATE TABLE d (id int, v int, w text);\nINSERT INTO d SELECT g, g % 5, 'w' || g FROM generate_series(1, 12) AS g;\nGRANT ALL ON d TO dml_user;\nGRANT USAGE ON SEQUENCE b_b_s_seq TO dml_user;\n";

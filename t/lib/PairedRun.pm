@@ -57,7 +57,7 @@ sub fill_schema
 		x => "SELECT shardfdw.shard_table('x', 't', shards => 4)",
 		o => "SELECT shardfdw.shard_table('o', 'k', shards => 1)",
 		m => "SELECT shardfdw.shard_table('m', 'k', shards => 16)",
-		r => "SELECT shardfdw.replicate_table('r')");
+		r => "SELECT shardfdw.create_reference_table('r')");
 	my $sql = "SET search_path = $schema, public;\n";
 
 	$_->safe_psql('postgres', "CREATE SCHEMA $schema") for $c->coordinator, $sharded ? $c->nodes : ();

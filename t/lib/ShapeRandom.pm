@@ -84,7 +84,7 @@ sub setup
 	my ($shard, $sharding) = ('SELECT shardfdw.shard_table($x${T}$x$, ' . key_name($self->{at}{tk}) . ", shards => $self->{shards})", '');
 
 	$sharding = "$shard; " . 'SELECT shardfdw.shard_table($x${U}$x$, ' . key_name($self->{at}{uk}) . ', colocate_with => $x${T}$x$);
-		SELECT shardfdw.shard_table($x${O}$x$, ' . key_name($self->{at}{ow}) . ", shards => $self->{other_shards});\n" . 'SELECT shardfdw.replicate_table($x${R}$x$);' if $sharded;
+		SELECT shardfdw.shard_table($x${O}$x$, ' . key_name($self->{at}{ow}) . ", shards => $self->{other_shards});\n" . 'SELECT shardfdw.create_reference_table($x${R}$x$);' if $sharded;
 	my $sql = <<"END";
 		CREATE TYPE comp AS (x int, y text);
 		CREATE DOMAIN small AS int CHECK (VALUE < 1000);

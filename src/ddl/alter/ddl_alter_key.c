@@ -213,8 +213,8 @@ hint_for_reference(const ShardAlterState *state, Oid referenced, List *own_colum
 				other = strVal(lfirst(lc2));
 		}
 		if (other == NULL)
-			return errhint("Make it a reference table: SELECT shardfdw.replicate_table(%s).", name);
-		return errhint("Make it a reference table, SELECT shardfdw.replicate_table(%s), or shard it beside this one, SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
+			return errhint("Make it a reference table: SELECT shardfdw.create_reference_table(%s).", name);
+		return errhint("Make it a reference table, SELECT shardfdw.create_reference_table(%s), or shard it beside this one, SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
 					   name, name, quote_literal_cstr(other), quote_literal_cstr(shard_qualified_relation(state->table->relid)));
 	}
 	if (!shard_colocated(state->table->relid, referenced))

@@ -316,7 +316,7 @@ check_keeps_home(RangeVar *relation, bool all)
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("table \"%s\" says where the tables of schema \"%s\" are", get_rel_name(relid),
 						get_namespace_name(get_rel_namespace(relid))),
-				 errhint("It goes with the schema, or by SELECT shardfdw.undistribute_schema(%s).",
+				 errhint("It goes with the schema, or by SELECT shardfdw.unshard_schema(%s).",
 						 quote_literal_cstr(quote_identifier(get_namespace_name(get_rel_namespace(relid)))))));
 	if (all)
 		ereport(ERROR,

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             migrations.RunSQL(
                 f"SELECT shardfdw.add_node('n' || i, '127.0.0.1', {PORT}, (current_database() || '_n' || i)::name, create_database => true) FROM generate_series(1, 2) i", ""
             ),
-            migrations.RunSQL("SELECT shardfdw.replicate_table('shop_tag')", ""),
+            migrations.RunSQL("SELECT shardfdw.create_reference_table('shop_tag')", ""),
             migrations.RunSQL("SELECT shardfdw.shard_tables('{shop_company,shop_companytag,shop_campaign,shop_ad}', 'company_id', shards => 4)", ""),
         ]
         if settings.SHARDED

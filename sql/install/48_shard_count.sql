@@ -103,7 +103,7 @@ COMMENT ON FUNCTION shardfdw_internal.run_sharding_step(text, regclass[], intege
 	'Does what sharding_step() has found. Returns nothing; raises the errors of split_shard(), move_shard() and merge_shards().';
 
 -- It commits, so it cannot have settings of its own: all names in it are qualified.
-CREATE PROCEDURE shardfdw.alter_sharding(relation regclass, shards integer, mode text DEFAULT 'online', verify boolean DEFAULT true)
+CREATE PROCEDURE shardfdw.set_shard_count(relation regclass, shards integer, mode text DEFAULT 'online', verify boolean DEFAULT true)
 	LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
@@ -112,13 +112,13 @@ DECLARE
 BEGIN
 	LOOP
 		COMMIT;
-		PERFORM shardfdw_internal.check_isolation('alter_sharding');
+		PERFORM shardfdw_internal.check_isolation('set_shard_count');
 		SELECT s.action, s.members, s.pieces, s.target INTO step FROM shardfdw_internal.sharding_step(relation, shards) s;
 		EXIT WHEN step.action IS NULL;
 		PERFORM shardfdw_internal.run_sharding_step(step.action, step.members, step.pieces, step.target, mode, verify);
 	END LOOP;
 END
 $$;
-COMMENT ON PROCEDURE shardfdw.alter_sharding(regclass, integer, text, boolean) IS
+COMMENT ON PROCEDURE shardfdw.set_shard_count(regclass, integer, text, boolean) IS
 	'Gives a table that is sharded by hash, and those colocated with it, another number of shards, which is a multiple or a factor of the present one: splits or merges shard by shard, each committed by itself; mode and verify as for split_shard(). Shards that are merged are moved to one node first. When it is interrupted, what is done stays, and the next call goes on. Raises invalid_parameter_value, feature_not_supported, and the errors of split_shard(), move_shard() and merge_shards(), and stops at the first.';
-REVOKE ALL ON PROCEDURE shardfdw.alter_sharding(regclass, integer, text, boolean) FROM PUBLIC;
+REVOKE ALL ON PROCEDURE shardfdw.set_shard_count(regclass, integer, text, boolean) FROM PUBLIC;

@@ -1,16 +1,16 @@
 -- In which schema the shards of a table are.
 
-CREATE FUNCTION shardfdw_internal.shard_schema(parent regclass) RETURNS name
+CREATE FUNCTION shardfdw_internal.shards_schema(parent regclass) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT n.nspname FROM pg_class p
 	LEFT JOIN LATERAL (SELECT c.relnamespace FROM shardfdw_internal.shards_of(p.oid) s JOIN pg_class c ON c.oid = s.shard LIMIT 1) s ON true
 	JOIN pg_namespace n ON n.oid = coalesce(s.relnamespace, p.relnamespace) WHERE p.oid = parent
 $$;
-COMMENT ON FUNCTION shardfdw_internal.shard_schema(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.shards_schema(regclass) IS
 	'Tells in which schema a new shard of a table comes to be: where its first one is, or the table itself. Returns its name.';
 
-CREATE FUNCTION shardfdw.set_shard_schema(relation regclass, schema name) RETURNS void
+CREATE FUNCTION shardfdw.set_shards_schema(relation regclass, schema name) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on
 AS $$
 #variable_conflict use_variable
@@ -18,7 +18,7 @@ DECLARE
 	other record;
 	shard text;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('set_shard_schema');
+	PERFORM shardfdw_internal.check_isolation('set_shards_schema');
 	PERFORM shardfdw_internal.check_no_copies(relation, 'move the shards of');
 	IF relation IS NULL OR schema IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation and schema must not be null';
@@ -60,5 +60,5 @@ BEGIN
 	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 END
 $$;
-COMMENT ON FUNCTION shardfdw.set_shard_schema(regclass, name) IS
+COMMENT ON FUNCTION shardfdw.set_shards_schema(regclass, name) IS
 	'Moves the shards of a table, here and on their nodes, to a schema, which is made where it is missing, with USAGE for all. Later shards of the table come there, too. Returns nothing; raises wrong_object_type for what is not sharded, object_not_in_prerequisite_state for a schema that has shards of tables of another one, and what ALTER FOREIGN TABLE ... SET SCHEMA raises.';

@@ -20,35 +20,35 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.time_partitions(regclass) IS
 	'Lists the partitions by time of a table, without DEFAULT. Returns where they end, null for MAXVALUE: in the session''s time zone, and as it stands, which is for columns without one; raises wrong_object_type.';
 
-CREATE FUNCTION shardfdw.drop_time_shards(parent regclass, before timestamptz) RETURNS SETOF text
+CREATE FUNCTION shardfdw.drop_old_time_partitions(relation regclass, older_than timestamptz) RETURNS SETOF text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	name text;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('drop_time_shards');
-	FOR name IN SELECT t.partition::text FROM shardfdw_internal.time_partitions(parent) t WHERE t.ends <= before ORDER BY t.ends LOOP
+	PERFORM shardfdw_internal.check_isolation('drop_old_time_partitions');
+	FOR name IN SELECT t.partition::text FROM shardfdw_internal.time_partitions(relation) t WHERE t.ends <= older_than ORDER BY t.ends LOOP
 		EXECUTE 'DROP TABLE ' || name;
 		RETURN NEXT name;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.drop_time_shards(regclass, timestamptz) IS
+COMMENT ON FUNCTION shardfdw.drop_old_time_partitions(regclass, timestamptz) IS
 	'Drops the partitions of a table by time that end at the given time or earlier, with their shards. Returns their names, oldest first; raises wrong_object_type for a parent of another kind, and what DROP TABLE raises.';
 
-CREATE FUNCTION shardfdw.create_time_shards(parent regclass, width interval, upto timestamptz, retention interval DEFAULT NULL,
+CREATE FUNCTION shardfdw.create_time_partitions(relation regclass, partition_interval interval, end_at timestamptz, retention interval DEFAULT NULL,
 											key name DEFAULT NULL, shards integer DEFAULT NULL) RETURNS SETOF regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD'
 AS $$
 #variable_conflict use_variable
 DECLARE
-	months CONSTANT int := extract(year FROM width) * 12 + extract(month FROM width);
-	days CONSTANT int := extract(day FROM width);
-	within_day CONSTANT interval := width - make_interval(months => months, days => days);
+	months CONSTANT int := extract(year FROM partition_interval) * 12 + extract(month FROM partition_interval);
+	days CONSTANT int := extract(day FROM partition_interval);
+	within_day CONSTANT interval := partition_interval - make_interval(months => months, days => days);
 	zone text := current_setting('TimeZone');
 	parent_name name;
 	parent_schema name;
-	shard_schema name;
+	shards_in name;
 	last record;
 	today timestamp;
 	starts timestamp;
@@ -58,24 +58,24 @@ DECLARE
 	made regclass;
 	nodes name[];
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('create_time_shards');
-	IF parent IS NULL OR width IS NULL OR upto IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'parent, width and upto must not be null';
+	PERFORM shardfdw_internal.check_isolation('create_time_partitions');
+	IF relation IS NULL OR partition_interval IS NULL OR end_at IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation, partition_interval and end_at must not be null';
 	END IF;
 	IF NOT (months > 0 AND days = 0 AND within_day = '0' OR months = 0 AND days > 0 AND within_day = '0'
 			OR months = 0 AND days = 0 AND within_day > '0' AND extract(epoch FROM interval '24:00') % extract(epoch FROM within_day) = 0) THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('partitions cannot have the width %s', width),
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('partitions cannot have the interval %s', partition_interval),
 			HINT = 'It is a number of months, a number of days, or a part of a day that divides it.';
 	END IF;
-	IF NOT isfinite(upto) THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'upto must be a finite time';
+	IF NOT isfinite(end_at) THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'end_at must be a finite time';
 	END IF;
-	SELECT c.relname, n.nspname INTO parent_name, parent_schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
-	PERFORM shardfdw_internal.lock_table(parent, 'SHARE UPDATE EXCLUSIVE');
-	SELECT t.partition, t.ends, t.ends_there, p.partstrat IS NOT NULL AS is_partitioned INTO last FROM shardfdw_internal.time_partitions(parent) t
+	SELECT c.relname, n.nspname INTO parent_name, parent_schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+	PERFORM shardfdw_internal.lock_table(relation, 'SHARE UPDATE EXCLUSIVE');
+	SELECT t.partition, t.ends, t.ends_there, p.partstrat IS NOT NULL AS is_partitioned INTO last FROM shardfdw_internal.time_partitions(relation) t
 	LEFT JOIN pg_partitioned_table p ON p.partrelid = t.partition ORDER BY t.ends DESC NULLS FIRST LIMIT 1;
 	SELECT a.atttypid = 'timestamptz'::regtype INTO has_zone FROM pg_partitioned_table p
-	JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0] WHERE p.partrelid = parent;
+	JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0] WHERE p.partrelid = relation;
 	-- hours are counted where none is missing or twice
 	IF has_zone AND months = 0 AND days = 0 THEN
 		zone := 'UTC';
@@ -83,7 +83,7 @@ BEGIN
 	IF last.partition IS NULL THEN
 		today := (now() - coalesce(retention, '0')) AT TIME ZONE zone;
 		starts := CASE WHEN months > 0 THEN make_date(1, 1, 1) + make_interval(months => (extract(year FROM today)::int * 12 + extract(month FROM today)::int - 13) / months * months)
-			ELSE date_bin(width, today, timestamp '2001-01-01') END;
+			ELSE date_bin(partition_interval, today, timestamp '2001-01-01') END;
 	ELSIF last.ends IS NULL OR NOT isfinite(last.ends) THEN
 		RETURN;
 	ELSE
@@ -100,33 +100,33 @@ BEGIN
 	END IF;
 	-- shards that are in a schema of their own
 	IF last.is_partitioned THEN
-		shard_schema := nullif(shardfdw_internal.shard_schema(last.partition), (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = last.partition));
+		shards_in := nullif(shardfdw_internal.shards_schema(last.partition), (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = last.partition));
 	END IF;
-	WHILE starts < upto AT TIME ZONE zone LOOP
-		ends := starts + width;
+	WHILE starts < end_at AT TIME ZONE zone LOOP
+		ends := starts + partition_interval;
 		name := parent_name || to_char(starts, CASE WHEN months > 0 THEN '_YYYY_MM' WHEN days > 0 THEN '_YYYY_MM_DD' ELSE '_YYYY_MM_DD_HH24MI' END);
 		IF octet_length(name) > 59 THEN
 			RAISE EXCEPTION USING ERRCODE = 'name_too_long', MESSAGE = format('"%s" is too long for the name of a table with shards', name);
 		END IF;
 		-- attached when it is complete: PARTITION OF would wait for all who read the table, and they for it
 		EXECUTE format('CREATE TABLE %I.%I (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION) PARTITION BY %s',
-			parent_schema, name, parent, CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
+			parent_schema, name, relation, CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
 		made := format('%I.%I', parent_schema, name)::regclass;
 		IF key IS NULL AND shards IS NULL THEN
-			PERFORM shardfdw.shard_table(made, colocate_with => last.partition, shard_schema => shard_schema);
+			PERFORM shardfdw.shard_table(made, colocate_with => last.partition, shards_in => shards_in);
 		ELSE
-			PERFORM shardfdw.shard_table(made, shards => shards, nodes => nodes, shard_schema => shard_schema);
+			PERFORM shardfdw.shard_table(made, shards => shards, nodes => nodes, shards_in => shards_in);
 		END IF;
-		EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', parent, made,
+		EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', relation, made,
 			CASE WHEN has_zone THEN (starts AT TIME ZONE zone)::text ELSE starts::text END, CASE WHEN has_zone THEN (ends AT TIME ZONE zone)::text ELSE ends::text END);
 		PERFORM shardfdw_internal.follow_siblings(made, ARRAY(SELECT i.inhrelid::regclass FROM pg_inherits i WHERE i.inhparent = made));
 		RETURN NEXT made;
 		starts := ends;
 	END LOOP;
 	IF retention IS NOT NULL THEN
-		PERFORM shardfdw.drop_time_shards(parent, now() - retention);
+		PERFORM shardfdw.drop_old_time_partitions(relation, now() - retention);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.create_time_shards(regclass, interval, timestamptz, interval, name, integer) IS
-	'Adds partitions to a table by time, each of the given width and sharded, until one contains or ends at upto, and drops those that are older than retention. key, shards: of the new ones, by default those of the last partition, on the same nodes. Returns the new partitions; raises invalid_parameter_value for a width that does not divide time, wrong_object_type for a parent of another kind, and what CREATE TABLE and shard_table() raise.';
+COMMENT ON FUNCTION shardfdw.create_time_partitions(regclass, interval, timestamptz, interval, name, integer) IS
+	'Adds partitions to a table by time, each of the given interval and sharded, until one contains or ends at end_at, and drops those that are older than retention. key, shards: of the new ones, by default those of the last partition, on the same nodes. Returns the new partitions; raises invalid_parameter_value for a width that does not divide time, wrong_object_type for a parent of another kind, and what CREATE TABLE and shard_table() raise.';
