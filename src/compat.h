@@ -1031,4 +1031,20 @@ replorigin_xact_clear(bool clear_origin)
  */
 #define SHARD_WCO_VIEW_CONFLICT_CHECK ((WCOKind) (WCO_RLS_MERGE_DELETE_CHECK + 1))
 
+/* Loops that declare their variable: 17 has them */
+#if PG_VERSION_NUM < 170000
+#define SHARD_FOREACH(type, var, lst, get) \
+	for (ForEachState var##_at = {(lst), 0}; var##_at.i >= 0; var##_at.i = -1) \
+		for (type var; var##_at.i < list_length(var##_at.l) && \
+			 (var = get(list_nth_cell(var##_at.l, var##_at.i)), true); var##_at.i++)
+#define foreach_ptr(type, var, lst) SHARD_FOREACH(type *, var, lst, lfirst)
+#define foreach_oid(var, lst) SHARD_FOREACH(Oid, var, lst, lfirst_oid)
+#define foreach_int(var, lst) SHARD_FOREACH(int, var, lst, lfirst_int)
+#define SHARD_FOREACH_NODE(type, var, lst) \
+	for (ForEachState var##_at = {(lst), 0}; var##_at.i >= 0; var##_at.i = -1) \
+		for (type *var; var##_at.i < list_length(var##_at.l) && \
+			 (var = lfirst_node(type, list_nth_cell(var##_at.l, var##_at.i)), true); var##_at.i++)
+#define foreach_node(type, var, lst) SHARD_FOREACH_NODE(type, var, lst)
+#endif
+
 #endif

@@ -150,12 +150,8 @@ static int
 append_options(List *options, bool (*is_valid) (const char *),
 			   const char **keywords, const char **values, int n)
 {
-	ListCell   *lc;
-
-	foreach(lc, options)
+	foreach_node(DefElem, def, options)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		if (is_valid(def->defname))
 		{
 			keywords[n] = def->defname;
@@ -186,12 +182,8 @@ find_flag(ForeignServer *server, UserMapping *user, const char *name)
 
 	for (int i = 0; i < lengthof(places); i++)
 	{
-		ListCell   *lc;
-
-		foreach(lc, places[i])
+		foreach_node(DefElem, def, places[i])
 		{
-			DefElem    *def = lfirst_node(DefElem, lc);
-
 			if (strcmp(def->defname, name) == 0)
 				return defGetBoolean(def);
 		}
@@ -532,14 +524,10 @@ shard_conninfo_has_mapping(Oid userid, Oid serverid)
 bool
 shard_conninfo_password_optional(ForeignServer *server, UserMapping *user)
 {
-	ListCell   *lc;
-
 	if (passes_scram_keys(server, user))
 		return true;
-	foreach(lc, user->options)
+	foreach_node(DefElem, def, user->options)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		if (strcmp(def->defname, "password_required") == 0)
 			return !defGetBoolean(def);
 	}

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "shared_memory.h"
@@ -24,14 +25,10 @@ area_size(const ShardSharedArea *area)
 static void
 request_areas(void)
 {
-	ListCell   *lc;
-
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	foreach(lc, areas)
+	foreach_ptr(const ShardSharedArea, area, areas)
 	{
-		const ShardSharedArea *area = lfirst(lc);
-
 		RequestAddinShmemSpace(MAXALIGN(area_size(area)));
 		if (area->init)
 			RequestNamedLWLockTranche(area->name, 1);
@@ -41,14 +38,11 @@ request_areas(void)
 static void
 attach_areas(void)
 {
-	ListCell   *lc;
-
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	foreach(lc, areas)
+	foreach_ptr(const ShardSharedArea, area, areas)
 	{
-		const ShardSharedArea *area = lfirst(lc);
 		bool		found;
 
 		*area->address = ShmemInitStruct(area->name, area_size(area), &found);

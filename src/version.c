@@ -178,12 +178,9 @@ version_to_install(List *options)
 {
 	char	   *version = NULL;
 	ShardOwnSql own;
-	ListCell   *lc;
 
-	foreach(lc, options)
+	foreach_node(DefElem, option, options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if (strcmp(option->defname, "new_version") == 0)
 			return defGetString(option);
 	}

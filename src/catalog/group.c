@@ -13,6 +13,7 @@
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/shard_map.h"
 #include "catalog_scan.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -179,14 +180,12 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	List	   *relids = partitioned_tables();
 	List	   *leaders = NIL;
-	ListCell   *lc;
 	ListCell   *lc2;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	list_sort(relids, list_oid_cmp);
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
-		Oid			relid = lfirst_oid(lc);
 		Oid			leader = InvalidOid;
 		const ShardMap *map;
 

@@ -13,6 +13,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog_scan.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "foreign/fdwapi.h"
 #include "lib/stringinfo.h"
 #include "partitioning/partbounds.h"
@@ -174,12 +175,8 @@ build_from_item(Oid relid, const char *relation)
 							   RelationGetDescr(scan.rel), &isnull);
 		if (!isnull)
 		{
-			ListCell   *lc;
-
-			foreach(lc, untransformRelOptions(options))
+			foreach_node(DefElem, elem, untransformRelOptions(options))
 			{
-				DefElem    *elem = lfirst_node(DefElem, lc);
-
 				if (strcmp(elem->defname, "column_name") == 0)
 					remote = defGetString(elem);
 			}
@@ -254,15 +251,12 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	const char *name = local_name;
 	const char *from_item;
 	const char *copies = NULL;
-	ListCell   *lc;
 
 	if (local_schema == NULL || local_name == NULL)
 		elog(ERROR, "cache lookup failed for relation %u", relid);
 
-	foreach(lc, table->options)
+	foreach_node(DefElem, elem, table->options)
 	{
-		DefElem    *elem = lfirst_node(DefElem, lc);
-
 		if (strcmp(elem->defname, "schema_name") == 0)
 			schema = defGetString(elem);
 		else if (strcmp(elem->defname, "table_name") == 0)

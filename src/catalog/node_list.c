@@ -11,6 +11,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog_scan.h"
 #include "commands/dbcommands.h"
+#include "compat.h"
 #include "conninfo.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
@@ -155,13 +156,11 @@ static List *
 list_coordinators(int *nbefore, const ShardNodeName **self)
 {
 	List	   *peers = NIL;
-	ListCell   *lc;
 
 	*nbefore = 0;
 	*self = NULL;
-	foreach(lc, list_servers())
+	foreach_ptr(ShardNodeName, server, list_servers())
 	{
-		ShardNodeName *server = lfirst(lc);
 		const char *identity;
 
 		if (!shard_node_is_coordinator(server->serverid))
@@ -251,13 +250,10 @@ List *
 shard_node_list(bool *complete)
 {
 	List	   *nodes = NIL;
-	ListCell   *lc;
 
 	*complete = true;
-	foreach(lc, list_servers())
+	foreach_ptr(ShardNodeName, server, list_servers())
 	{
-		ShardNodeName *server = lfirst(lc);
-
 		if (is_trusted(server->serverid, GetUserId()) && shard_conninfo_has_mapping(GetUserId(), server->serverid))
 			nodes = lappend(nodes, server);
 		else if (!shard_node_is_coordinator(server->serverid))
@@ -271,12 +267,9 @@ shard_node_list_all(bool *complete)
 {
 	List	   *nodes = shard_node_list(complete);
 	int			nbefore;
-	ListCell   *lc;
 
-	foreach(lc, shard_node_peers(&nbefore))
+	foreach_ptr(ShardNodeName, peer, shard_node_peers(&nbefore))
 	{
-		ShardNodeName *peer = lfirst(lc);
-
 		if (shard_conninfo_has_mapping(GetUserId(), peer->serverid))
 			nodes = lappend(nodes, peer);
 		else

@@ -138,11 +138,9 @@ shardfdw_validator(PG_FUNCTION_ARGS)
 {
 	List	   *options = untransformRelOptions(PG_GETARG_DATUM(0));
 	int			place = place_of_catalog(PG_GETARG_OID(1));
-	ListCell   *lc;
 
-	foreach(lc, options)
+	foreach_node(DefElem, elem, options)
 	{
-		DefElem    *elem = lfirst_node(DefElem, lc);
 		const OptionDef *def;
 
 		if (!is_valid_option(elem->defname, place, &def))
@@ -363,7 +361,6 @@ static void
 check_extension_list(DefElem *elem)
 {
 	List	   *names;
-	ListCell   *lc;
 
 	/* the parser writes into its input */
 	if (!SplitIdentifierString(pstrdup(defGetString(elem)), ',', &names))
@@ -371,10 +368,8 @@ check_extension_list(DefElem *elem)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("parameter \"%s\" must be a list of extension names",
 						elem->defname)));
-	foreach(lc, names)
+	foreach_ptr(const char, name, names)
 	{
-		const char *name = (const char *) lfirst(lc);
-
 		if (!OidIsValid(get_extension_oid(name, true)))
 			ereport(WARNING,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -386,12 +381,8 @@ check_extension_list(DefElem *elem)
 static const char *
 find_option(List *options, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, options)
+	foreach_node(DefElem, elem, options)
 	{
-		DefElem    *elem = lfirst_node(DefElem, lc);
-
 		if (strcmp(elem->defname, name) == 0)
 			return defGetString(elem);
 	}

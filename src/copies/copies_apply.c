@@ -23,6 +23,7 @@
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "copies/copies.h"
 #include "copies/copies_few.h"
 #include "copies/copies_rows.h"
@@ -152,12 +153,9 @@ ask_few(List *noted)
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(noted), 1));
 	NotedShard **of = palloc(sizeof(NotedShard *) * Max(list_length(noted), 1));
 	int			ncommands = 0;
-	ListCell   *lc;
 
-	foreach(lc, noted)
+	foreach_ptr(NotedShard, one, noted)
 	{
-		NotedShard *one = lfirst(lc);
-
 		/* where all copies are stale, the notes only have to go */
 		if (!one->is_few || one->shard->ncopies == 0)
 			continue;
@@ -225,11 +223,9 @@ static List *
 read_keys(List *noted)
 {
 	List	   *chunks = NIL;
-	ListCell   *lc;
 
-	foreach(lc, noted)
+	foreach_ptr(NotedShard, one, noted)
 	{
-		NotedShard *one = lfirst(lc);
 		const PGresult *res = one->answer->result;
 
 		for (int row = 0; row < PQntuples(res); row++)
@@ -313,10 +309,8 @@ run_on_copies(List *noted, const char *sql)
 	foreach(lc, noted)
 		nmax += ((NotedShard *) lfirst(lc))->shard->ncopies;
 	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
-	foreach(lc, noted)
+	foreach_ptr(const NotedShard, one, noted)
 	{
-		const NotedShard *one = lfirst(lc);
-
 		for (int i = 0; i < one->shard->ncopies; i++)
 		{
 			bool		found = false;
@@ -347,9 +341,8 @@ delete_rows(List *chunks)
 		nmax += ((KeyChunk *) lfirst(lc))->noted->shard->ncopies;
 	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
 	of = palloc(sizeof(KeyChunk *) * Max(nmax, 1));
-	foreach(lc, chunks)
+	foreach_ptr(const KeyChunk, chunk, chunks)
 	{
-		const KeyChunk *chunk = lfirst(lc);
 		const Shard *shard = chunk->noted->shard;
 
 		for (int i = 0; i < shard->ncopies; i++)
@@ -428,10 +421,8 @@ forget_command(const List *noted, const NotedShard *first)
 	ListCell   *lc;
 
 	initStringInfo(&sql);
-	foreach(lc, noted)
+	foreach_ptr(const NotedShard, one, noted)
 	{
-		const NotedShard *one = lfirst(lc);
-
 		if (one->shard->serverid != first->shard->serverid || one->userid != first->userid)
 			continue;
 		appendStringInfo(&sql, "%s; ", one->sql.forget);
@@ -448,12 +439,8 @@ forget_command(const List *noted, const NotedShard *first)
 static bool
 is_first(const List *all, const NotedShard *noted)
 {
-	ListCell   *lc;
-
-	foreach(lc, all)
+	foreach_ptr(const NotedShard, one, all)
 	{
-		const NotedShard *one = lfirst(lc);
-
 		if (one->shard->serverid == noted->shard->serverid && one->userid == noted->userid)
 			return one == noted;
 	}
@@ -495,10 +482,8 @@ send_few_and_forget(List *noted)
 		nmax += 1 + ((NotedShard *) lfirst(lc))->shard->ncopies;
 	commands = palloc0(sizeof(ShardCommand) * nmax);
 	of = palloc0(sizeof(NotedShard *) * nmax);
-	foreach(lc, noted)
+	foreach_ptr(const NotedShard, one, noted)
 	{
-		const NotedShard *one = lfirst(lc);
-
 		if (is_first(noted, one))
 		{
 			commands[ncommands].serverid = one->shard->serverid;
@@ -576,15 +561,12 @@ shard_copies_apply(void)
 	if (noted != NIL)
 	{
 		List	   *many = NIL;
-		ListCell   *lc;
 
 		/* also where all copies are stale: the node's position is noted by two phases alone, and no other node has the rows */
 		shard_copies_note_sent();
 		ask_few(noted);
-		foreach(lc, noted)
+		foreach_ptr(NotedShard, one, noted)
 		{
-			NotedShard *one = lfirst(lc);
-
 			if (!one->is_few)
 				many = lappend(many, one);
 		}

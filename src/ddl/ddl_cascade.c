@@ -13,6 +13,7 @@
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
+#include "compat.h"
 #include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
@@ -71,11 +72,9 @@ static List *
 join_shards(List *relids)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
-		Oid			relid = lfirst_oid(lc);
 		Oid			parent;
 
 		if (is_part(relid, result))
@@ -92,12 +91,8 @@ join_shards(List *relids)
 static List *
 append_new(List *relids, List *added, bool tell)
 {
-	ListCell   *lc;
-
-	foreach(lc, added)
+	foreach_oid(relid, added)
 	{
-		Oid			relid = lfirst_oid(lc);
-
 		if (is_part(relid, relids))
 			continue;
 		check_rights(relid);
@@ -149,9 +144,8 @@ shard_ddl_cascade(List *relations)
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	foreach(lc, relations)
+	foreach_node(RangeVar, relation, relations)
 	{
-		RangeVar   *relation = lfirst_node(RangeVar, lc);
 		Oid			relid = RangeVarGetRelid(relation, NoLock, true);
 
 		if (!shard_ddl_table_maybe(relid))

@@ -17,6 +17,7 @@
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "catalog_scan.h"
+#include "compat.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
@@ -335,13 +336,10 @@ ask_foreign_key(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	KeyQuestion *question = arg;
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, shardnos)
+	foreach_int(i, shardnos)
 	{
-		int			i = lfirst_int(lc);
-
 		appendStringInfo(&text, "%s(%d, to_regclass(%s), to_regclass(%s))", text.len > 0 ? ", " : "", i,
 						 quote_literal_cstr(table->shards[i].relation),
 						 quote_literal_cstr(question->referenced ? question->referenced : question->others[i]));

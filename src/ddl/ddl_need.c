@@ -238,22 +238,16 @@ needed_objects(List *relids)
 
 	foreach(lc, relids)
 		add_parts(&parts, lfirst_oid(lc));
-	foreach(lc, parts)
-	{
-		ShardNeeded *part = lfirst(lc);
-
+	foreach_ptr(ShardNeeded, part, parts)
 		add_needed_by(&last, part, part->classid, part->objid, relids);
-	}
 
 	/* the level of an object is the length of the longest way to it */
 	for (int level = 1; last != NIL && level <= MAX_LEVEL; level++)
 	{
 		List	   *next = NIL;
 
-		foreach(lc, last)
+		foreach_ptr(ShardNeeded, object, last)
 		{
-			ShardNeeded *object = lfirst(lc);
-
 			add_needed(&next, object);
 			object->level = level;
 			foreach(lc2, found)
@@ -325,16 +319,14 @@ shardfdw_needed(PG_FUNCTION_ARGS)
 	Datum	   *values;
 	int			n;
 	List	   *relids = NIL;
-	ListCell   *lc;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &values, NULL, &n);
 	for (int i = 0; i < n; i++)
 		relids = lappend_oid(relids, DatumGetObjectId(values[i]));
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	foreach(lc, needed_objects(relids))
+	foreach_ptr(ShardNeeded, object, needed_objects(relids))
 	{
-		ShardNeeded *object = lfirst(lc);
 		Datum		row[] = {ObjectIdGetDatum(object->classid), ObjectIdGetDatum(object->objid), Int32GetDatum(object->level)};
 		bool		nulls[lengthof(row)] = {0};
 

@@ -23,6 +23,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "catalog_scan.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "ddl/ddl_send.h"
 #include "foreign/foreign.h"
 #include "guc.h"
@@ -103,12 +104,9 @@ mapping_names(Relation mappings, HeapTuple mapping, const char *role)
 {
 	bool		isnull;
 	Datum		options = heap_getattr(mapping, Anum_pg_user_mapping_umoptions, RelationGetDescr(mappings), &isnull);
-	ListCell   *lc;
 
-	foreach(lc, isnull ? NIL : untransformRelOptions(options))
+	foreach_node(DefElem, option, isnull ? NIL : untransformRelOptions(options))
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if (strcmp(option->defname, "user") == 0)
 			return strcmp(defGetString(option), role) == 0;
 	}

@@ -73,10 +73,8 @@ fill_copies(ShardDdlShard *shard, const ForeignTable *table)
 	shard->is_noted = false;
 	shard->stale = NIL;
 	shard->ncopies = 0;
-	foreach(lc, table->options)
+	foreach_node(DefElem, option, table->options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if (strcmp(option->defname, "copies") == 0)
 			names = shard_option_list(defGetString(option));
 		else if (strcmp(option->defname, "stale_copies") == 0)
@@ -112,11 +110,9 @@ static bool
 has_own_names(Relation rel, const ForeignTable *table)
 {
 	Oid			relid = RelationGetRelid(rel);
-	ListCell   *lc;
 
-	foreach(lc, table->options)
+	foreach_node(DefElem, option, table->options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
 		const char *own = strcmp(option->defname, "schema_name") == 0 ?
 			get_namespace_name(get_rel_namespace(relid)) :
 			strcmp(option->defname, "table_name") == 0 ? get_rel_name(relid) : NULL;

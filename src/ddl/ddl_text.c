@@ -241,13 +241,10 @@ char *
 shard_ddl_text_options(List *options, bool values)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, options)
+	foreach_node(DefElem, option, options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if (text.len > 0)
 			appendStringInfoString(&text, ", ");
 		if (option->defnamespace)

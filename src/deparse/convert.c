@@ -125,7 +125,6 @@ convert_case(CaseExpr *expr, ConvertContext *cxt)
 {
 	ConvertContext inner = *cxt;
 	CaseExpr   *result = makeNode(CaseExpr);
-	ListCell   *lc;
 
 	*result = *expr;
 	inner.conditional = true;
@@ -135,9 +134,8 @@ convert_case(CaseExpr *expr, ConvertContext *cxt)
 		result->arg = NULL;
 	}
 	result->args = NIL;
-	foreach(lc, expr->args)
+	foreach_node(CaseWhen, when, expr->args)
 	{
-		CaseWhen   *when = lfirst_node(CaseWhen, lc);
 		CaseWhen   *converted = makeNode(CaseWhen);
 
 		converted->expr = (Expr *) convert_mutator((Node *) when->expr, &inner);

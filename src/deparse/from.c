@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "deparse/convert.h"
 #include "deparse/from.h"
 #include "deparse/query_clauses.h"
@@ -165,12 +166,10 @@ static List *
 underived(const ShardSelect *select, const ShardFrom *from)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 	ListCell   *lc2;
 
-	foreach(lc, from->where)
+	foreach_ptr(Node, clause, from->where)
 	{
-		Node	   *clause = lfirst(lc);
 		bool		derived = false;
 
 		foreach(lc2, is_orclause(clause) ? select->alternatives : NIL)
@@ -228,13 +227,11 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 {
 	ShardLevel *level = shard_level_create(select, NULL);
 	Query	   *sub = level->query;
-	ListCell   *lc;
 
 	*resnos = NIL;
 	build_apart(select, level, query->from);
-	foreach(lc, query->tlist)
+	foreach_node(TargetEntry, entry, query->tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		int			colno = list_length(sub->targetList) + 1;
 
 		*resnos = lappend_int(*resnos, entry->resno);
@@ -244,10 +241,8 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 	}
 	if (query->distinct)
 	{
-		foreach(lc, sub->targetList)
+		foreach_node(TargetEntry, entry, sub->targetList)
 		{
-			TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 			entry->ressortgroupref = entry->resno;
 			sub->distinctClause = lappend(sub->distinctClause,
 										  shard_query_clause_make(entry->ressortgroupref));
@@ -261,12 +256,8 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 static bool
 look_for_keys(const List *conditions)
 {
-	ListCell   *lc;
-
-	foreach(lc, conditions)
+	foreach_ptr(const ScalarArrayOpExpr, op, conditions)
 	{
-		const ScalarArrayOpExpr *op = lfirst(lc);
-
 		if (IsA(op, ScalarArrayOpExpr) && op->useOr && !IsA(lsecond(op->args), Const))
 			return true;
 	}

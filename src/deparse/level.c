@@ -13,6 +13,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "deparse/level.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -113,13 +114,10 @@ add_subquery(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
 {
 	Node	   *item;
 	RangeTblEntry *rte = add_entry(select, level, RTE_SUBQUERY, &item);
-	ListCell   *lc;
 
 	rte->subquery = sub->query;
-	foreach(lc, sub->query->targetList)
+	foreach_node(TargetEntry, entry, sub->query->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (!entry->resjunk)
 			rte->eref->colnames = lappend(rte->eref->colnames, makeString(entry->resname));
 	}
@@ -140,14 +138,8 @@ shard_level_add_query(ShardSelect *select, ShardLevel *level, Index rtindex, Sha
 static void
 wrap_rels(ShardLevel *level, Node *item, ShardLevel *sub)
 {
-	ListCell   *lc;
-
-	foreach(lc, sub->rels)
-	{
-		ShardLevelRel *inner = lfirst(lc);
-
+	foreach_ptr(ShardLevelRel, inner, sub->rels)
 		add_rel(level, inner->rtindex, ((RangeTblRef *) item)->rtindex)->wrapped = sub;
-	}
 }
 
 Node *
@@ -211,12 +203,8 @@ shard_level_add_hidden(ShardLevel *level, Relids relids, bool nulls, List *shown
 void
 shard_level_set_nullable(ShardLevel *level, Relids relids)
 {
-	ListCell   *lc;
-
-	foreach(lc, level->rels)
+	foreach_ptr(ShardLevelRel, rel, level->rels)
 	{
-		ShardLevelRel *rel = lfirst(lc);
-
 		if (bms_is_member(rel->rtindex, relids))
 			rel->nullable = true;
 	}
@@ -228,12 +216,8 @@ shard_level_find(ShardLevel *level, Index rtindex, int *levelsup)
 	*levelsup = 0;
 	for (; level != NULL; level = level->outer)
 	{
-		ListCell   *lc;
-
-		foreach(lc, level->rels)
+		foreach_ptr(ShardLevelRel, rel, level->rels)
 		{
-			ShardLevelRel *rel = lfirst(lc);
-
 			if (rel->rtindex == rtindex)
 				return rel;
 		}
@@ -248,12 +232,9 @@ shard_level_column(ShardLevel *level, Index varno, ShardLevel *sub, Expr *conver
 {
 	Alias	   *eref = rt_fetch(varno, level->query->rtable)->eref;
 	TargetEntry *column = NULL;
-	ListCell   *lc;
 
-	foreach(lc, sub->query->targetList)
+	foreach_node(TargetEntry, entry, sub->query->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (equal(entry->expr, converted))
 		{
 			column = entry;
@@ -298,11 +279,9 @@ list_columns(const ShardSelect *select, Query *query, Node *item)
 	if (IsA(item, RangeTblRef))
 	{
 		int			varno = ((RangeTblRef *) item)->rtindex;
-		ListCell   *lc;
 
-		foreach(lc, subselect_columns(select, rt_fetch(varno, query->rtable)))
+		foreach_node(TargetEntry, entry, subselect_columns(select, rt_fetch(varno, query->rtable)))
 		{
-			TargetEntry *entry = lfirst_node(TargetEntry, lc);
 			Node	   *expr = (Node *) entry->expr;
 
 			if (!entry->resjunk)
@@ -316,7 +295,6 @@ list_columns(const ShardSelect *select, Query *query, Node *item)
 		RangeTblEntry *rte = rt_fetch(join->rtindex, query->rtable);
 		List	   *left = list_columns(select, query, join->larg);
 		List	   *right = list_columns(select, query, join->rarg);
-		ListCell   *lc;
 
 		for (int i = 1; i <= list_length(left); i++)
 			rte->joinleftcols = lappend_int(rte->joinleftcols, i);
@@ -324,9 +302,8 @@ list_columns(const ShardSelect *select, Query *query, Node *item)
 			rte->joinrightcols = lappend_int(rte->joinrightcols, i);
 		vars = list_concat_copy(left, right);
 		rte->joinaliasvars = vars;
-		foreach(lc, vars)
+		foreach_node(Var, var, vars)
 		{
-			Var		   *var = lfirst_node(Var, lc);
 			Alias	   *eref = rt_fetch(var->varno, query->rtable)->eref;
 
 			rte->eref->colnames = lappend(rte->eref->colnames,

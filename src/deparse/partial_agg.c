@@ -57,15 +57,12 @@ make_aggregate(const Aggref *agg, Oid aggfnoid, Oid resulttype, Oid transtype, L
 {
 	Aggref	   *result = makeNode(Aggref);
 	AttrNumber	resno = 1;
-	ListCell   *lc;
 
 	result->aggfnoid = aggfnoid;
 	result->aggtype = resulttype;
 	result->aggtranstype = transtype;
-	foreach(lc, args)
+	foreach_ptr(Expr, arg, args)
 	{
-		Expr	   *arg = lfirst(lc);
-
 		result->aggargtypes = lappend_oid(result->aggargtypes, exprType((Node *) arg));
 		result->args = lappend(result->args, makeTargetEntry(arg, resno++, NULL, false));
 	}

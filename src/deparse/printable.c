@@ -165,10 +165,8 @@ shard_printable_obstacle(const Query *query)
 		if (obstacle != NULL)
 			return obstacle;
 	}
-	foreach(lc, query->cteList)
+	foreach_node(CommonTableExpr, cte, query->cteList)
 	{
-		const CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
-
 		/* the rewriter has replaced these clauses, but left them in the tree, so core would print them, too */
 		if (cte->search_clause != NULL || cte->cycle_clause != NULL)
 			return "SEARCH or CYCLE";
@@ -223,12 +221,9 @@ shard_printable_assignments(List *targets)
 	int			nsublinks = 0;	/* that have been printed, or have been begun */
 	int			column = 0;		/* of the last one of these */
 	int			ncolumns = 0;	/* that one's */
-	ListCell   *lc;
 
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (entry->resjunk && IsA(entry->expr, SubLink) &&
 			((SubLink *) entry->expr)->subLinkType == MULTIEXPR_SUBLINK)
 			sublinks = lappend(sublinks, entry->expr);
@@ -236,9 +231,8 @@ shard_printable_assignments(List *targets)
 	(void) count_walker((Node *) targets, &nparams);
 
 	/* as get_update_query_targetlist_def() does it */
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		const Param *param = entry->resjunk ? NULL : assigned_param(entry->expr);
 
 		if (entry->resjunk)

@@ -124,11 +124,8 @@ add_windows(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *quer
 void
 shard_query_clauses_sort(ShardSelect *select, ShardLevel *level, List *sorts)
 {
-	ListCell   *lc;
-
-	foreach(lc, sorts)
+	foreach_ptr(ShardSort, sort, sorts)
 	{
-		ShardSort  *sort = lfirst(lc);
 		SortGroupClause *clause;
 
 		clause = shard_query_clause_make(add_entry(level->query,

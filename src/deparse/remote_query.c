@@ -79,12 +79,8 @@ shares_state(List *tlist, const Aggref *agg)
 static Expr *
 column_of(List *tlist, const Expr *expr)
 {
-	ListCell   *lc;
-
-	foreach(lc, tlist)
+	foreach_node(TargetEntry, entry, tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (equal(entry->expr, expr))
 			return (Expr *) makeVarFromTargetEntry(1, entry);
 	}
@@ -178,11 +174,8 @@ sharded_part(const ShardFrom *from)
 static void
 add_outputs(ShardSelect *select, const ShardRemoteQuery *query)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->tlist)
+	foreach_node(TargetEntry, entry, query->tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Aggref	   *agg = (Aggref *) entry->expr;
 
 		if (IsA(agg, Aggref) && agg->aggsplit != AGGSPLIT_SIMPLE)

@@ -14,6 +14,7 @@
 #include "catalog/heap.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "deparse/convert.h"
 #include "deparse/level.h"
 #include "deparse/template.h"
@@ -226,10 +227,8 @@ shard_select_finish(ShardSelect *select)
 	if (select->union_level->query->targetList == NIL)
 		shard_level_add_constant(select->union_level);
 	/* the columns of a table that was made by hand may have other types on one node than on another */
-	foreach(lc, select->union_level->query->targetList)
+	foreach_node(TargetEntry, entry, select->union_level->query->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (!IsA(entry->expr, Const))
 			entry->expr = (Expr *) makeRelabelType(entry->expr, exprType((Node *) entry->expr), -1,
 												   exprCollation((Node *) entry->expr), COERCE_EXPLICIT_CAST);

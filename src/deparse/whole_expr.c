@@ -145,12 +145,8 @@ convert_list_with(List *list, bool conditional, ShardWholeContext *cxt)
 static bool
 argument_types_ok(List *args)
 {
-	ListCell   *lc;
-
-	foreach(lc, args)
+	foreach_ptr(Node, arg, args)
 	{
-		Node	   *arg = lfirst(lc);
-
 		if (IsA(arg, TargetEntry))
 			arg = (Node *) ((TargetEntry *) arg)->expr;
 		/* text search configurations are the one reg type whose constants may go */
@@ -236,17 +232,14 @@ static Node *
 convert_case(CaseExpr *expr, ShardWholeContext *cxt)
 {
 	bool		saved = cxt->conditional;
-	ListCell   *lc;
 
 	if (!shard_rule_type_ok(expr->casetype) ||
 		(expr->arg != NULL && !shard_rule_type_ok(exprType((Node *) expr->arg))))
 		return refuse((Node *) expr, cxt, "type of CASE");
 	expr->arg = (Expr *) convert((Node *) expr->arg, cxt);
 	cxt->conditional = true;
-	foreach(lc, expr->args)
+	foreach_node(CaseWhen, when, expr->args)
 	{
-		CaseWhen   *when = lfirst_node(CaseWhen, lc);
-
 		when->expr = (Expr *) convert((Node *) when->expr, cxt);
 		when->result = (Expr *) convert((Node *) when->result, cxt);
 	}
@@ -536,11 +529,8 @@ shard_whole_assigned(Node *node, ShardWholeContext *cxt)
 void
 shard_whole_clauses(List *clauses, List *tlist, bool order, ShardWholeContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, clauses)
+	foreach_node(SortGroupClause, clause, clauses)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Node	   *expr = get_sortgroupclause_expr(clause, tlist);
 		Oid			type = getBaseType(exprType(expr));
 		Oid			collation = exprCollation(expr);

@@ -121,11 +121,8 @@ is_in_cluster(const WholeState *state)
 static void
 convert_functions(RangeTblEntry *rte, ShardWholeContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, rte->functions)
+	foreach_node(RangeTblFunction, function, rte->functions)
 	{
-		RangeTblFunction *function = lfirst_node(RangeTblFunction, lc);
 		Node	   *expr = function->funcexpr;
 		ListCell   *lc2;
 
@@ -274,16 +271,10 @@ infer_constraint(OnConflictExpr *clause, Index target, Oid relid, ShardWholeCont
 static void
 convert_targets(List *entries, ShardWholeContext *cxt)
 {
-	ListCell   *lc;
-
 	if (!shard_printable_assignments(entries))
 		shard_whole_refuse(cxt, "order of a multi-column assignment");
-	foreach(lc, entries)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
+	foreach_node(TargetEntry, entry, entries)
 		entry->expr = (Expr *) shard_whole_assigned((Node *) entry->expr, cxt);
-	}
 }
 
 static void
@@ -301,12 +292,8 @@ convert_on_conflict(Query *query, ShardWholeContext *cxt)
 	/* the node compares these expressions with the definitions of indexes */
 	cxt->keep_constants = true;
 	{
-		ListCell   *lc;
-
-		foreach(lc, clause->arbiterElems)
+		foreach_node(InferenceElem, elem, clause->arbiterElems)
 		{
-			InferenceElem *elem = lfirst_node(InferenceElem, lc);
-
 			elem->expr = shard_whole_expr(elem->expr, cxt);
 			if (OidIsValid(elem->inferopclass) && !shard_rule_is_builtin(elem->inferopclass))
 				shard_whole_refuse(cxt, "operator class");
@@ -327,12 +314,9 @@ static void
 convert_merge_actions(Query *query, ShardWholeContext *cxt)
 {
 	Node	  **condition = shard_query_merge_condition(query);
-	ListCell   *lc;
 
-	foreach(lc, query->mergeActionList)
+	foreach_node(MergeAction, action, query->mergeActionList)
 	{
-		MergeAction *action = lfirst_node(MergeAction, lc);
-
 		action->qual = shard_whole_expr(action->qual, cxt);
 		if (action->commandType == CMD_INSERT && (cxt->checks_domains || action->targetList == NIL))
 			action->targetList = shard_whole_insert_all(rt_fetch(query->resultRelation, query->rtable)->relid,
@@ -399,12 +383,8 @@ convert_set_operations(Node *node, ShardWholeContext *cxt)
 static void
 convert_windows(Query *query, ShardWholeContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->windowClause)
+	foreach_node(WindowClause, window, query->windowClause)
 	{
-		WindowClause *window = lfirst_node(WindowClause, lc);
-
 		shard_whole_clauses(window->partitionClause, query->targetList, false, cxt);
 		shard_whole_clauses(window->orderClause, query->targetList, true, cxt);
 		if ((OidIsValid(window->startInRangeFunc) && !shard_rule_is_builtin(window->startInRangeFunc)) ||
@@ -418,14 +398,8 @@ convert_windows(Query *query, ShardWholeContext *cxt)
 static void
 convert_ctes(Query *query, ShardWholeContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->cteList)
-	{
-		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
-
+	foreach_node(CommonTableExpr, cte, query->cteList)
 		convert_query(castNode(Query, cte->ctequery), cxt);
-	}
 }
 
 /* Refuses FOR UPDATE of reference tables: it would lock rows of the node's copy. */
@@ -580,11 +554,9 @@ make_outputs(Query *query, WholeState *state)
 {
 	List	   *columns = query->commandType == CMD_SELECT ? list_copy(query->targetList) : query->returningList;
 	int			target = 0;
-	ListCell   *lc;
 
-	foreach(lc, columns)
+	foreach_node(TargetEntry, entry, columns)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		ShardSelectOutput *output;
 		Expr	   *form;
 

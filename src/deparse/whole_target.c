@@ -12,6 +12,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/shard_map.h"
 #include "catalog/trigger.h"
+#include "compat.h"
 #include "deparse/whole_target.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
@@ -41,12 +42,8 @@ changes_of(const Query *query, bool *insert, bool *update, bool *delete)
 static bool
 assigns_any(List *targets, const Bitmapset *columns)
 {
-	ListCell   *lc;
-
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (!entry->resjunk && bms_is_member(entry->resno - FirstLowInvalidHeapAttributeNumber, columns))
 			return true;
 	}
@@ -62,18 +59,13 @@ may_leave_bounds(const Query *query, Relation rel, bool insert)
 {
 	Bitmapset  *columns = NULL;
 	bool		result;
-	ListCell   *lc;
 
 	pull_varattnos((Node *) RelationGetPartitionQual(rel), 1, &columns);
 	if (insert)
 		return columns != NULL;
 	result = query->commandType == CMD_UPDATE && assigns_any(query->targetList, columns);
-	foreach(lc, query->mergeActionList)
-	{
-		const MergeAction *action = lfirst_node(MergeAction, lc);
-
+	foreach_node(MergeAction, action, query->mergeActionList)
 		result |= action->commandType == CMD_UPDATE && assigns_any(action->targetList, columns);
-	}
 	return result;
 }
 

@@ -109,16 +109,14 @@ ask_lines(const ExplainNode *node, const char *sql)
 	PGresult   *result = ask_node(node, sql);
 	List	   *texts = NIL;
 	List	   *lines = NIL;
-	ListCell   *lc;
 
 	if (result == NULL)
 		return NIL;
 	for (int i = 0; PQnfields(result) == 1 && i < PQntuples(result); i++)
 		texts = lappend(texts, pstrdup(PQgetvalue(result, i, 0)));
 
-	foreach(lc, texts)
+	foreach_ptr(char, text, texts)
 	{
-		char	   *text = lfirst(lc);
 		char	   *next;
 
 		(void) pg_verifymbstr(text, strlen(text), false);
@@ -223,12 +221,9 @@ strip_document(List *lines, ExplainFormat format)
 {
 	List	   *body = NIL;
 	bool		inside = false;
-	ListCell   *lc;
 
-	foreach(lc, lines)
+	foreach_ptr(char, line, lines)
 	{
-		char	   *line = lfirst(lc);
-
 		switch (format)
 		{
 			case EXPLAIN_FORMAT_JSON:
@@ -288,9 +283,8 @@ show_plan(List *lines, ExplainState *es)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2);
 		appendStringInfoString(es->str, PROP_REMOTE_PLAN ":\n");
-		foreach(lc, lines)
+		foreach_ptr(const char, line, lines)
 		{
-			const char *line = lfirst(lc);
 			int			len = strlen(line);
 			int			shown = pg_mbcliplen(line, len, MAX_LINE_BYTES);
 

@@ -16,6 +16,7 @@
 
 #include "access/xact.h"
 #include "commands/prepare.h"
+#include "compat.h"
 #include "ddl/statement/ddl_statement.h"
 #include "flush_commit.h"
 #include "load/copy_statement.h"
@@ -31,12 +32,9 @@ static bool
 prepared_writes(const ExecuteStmt *execute)
 {
 	PreparedStatement *prepared = FetchPreparedStatement(execute->name, false);
-	ListCell   *lc;
 
-	foreach(lc, prepared ? prepared->plansource->query_list : NIL)
+	foreach_ptr(const Query, query, prepared ? prepared->plansource->query_list : NIL)
 	{
-		const Query *query = lfirst(lc);
-
 		if (query->commandType != CMD_SELECT || query->hasModifyingCTE || query->rowMarks != NIL)
 			return true;
 	}

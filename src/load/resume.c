@@ -91,10 +91,8 @@ describe(const ShardCopyOptions *options, const Node *where, CopyFromState sourc
 		appendStringInfo(&text, " %s", quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1)->attname)));
 	appendStringInfo(&text, "; encoding %s", pg_encoding_to_char(source->file_encoding));
 	list_sort(core, compare_options);
-	foreach(lc, core)
+	foreach_node(DefElem, def, core)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		if (strcmp(def->defname, "encoding") != 0 && strcmp(def->defname, "log_verbosity") != 0)
 			appendStringInfo(&text, ", %s %s", def->defname, def->arg ? quote_literal_cstr(defGetString(def)) : "true");
 	}

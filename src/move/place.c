@@ -24,6 +24,7 @@
 #include "catalog/group.h"
 #include "catalog/moving.h"
 #include "catalog/partition.h"
+#include "compat.h"
 #include "fault.h"
 #include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
@@ -100,14 +101,11 @@ append_targets(const ShardMove *move, StringInfo buf)
 	{
 		char	   *validate = shard_move_commands(&move->tables[i], "validate");
 		StringInfoData finish;
-		ListCell   *lc;
 
 		initStringInfo(&finish);
 		append_finish(&finish, &move->tables[i]);
-		foreach(lc, move->tables[i].parts)
+		foreach_ptr(const ShardMovePart, part, move->tables[i].parts)
 		{
-			const ShardMovePart *part = lfirst(lc);
-
 			if (strcmp(part->part, "piece") != 0)
 				continue;
 			/* {"name": ..., "schema": ..., "table": ...} */
@@ -396,12 +394,8 @@ note_placed(const ShardMove *move)
 
 	for (int i = 0; i < move->ntables; i++)
 	{
-		ListCell   *lc;
-
-		foreach(lc, move->tables[i].parts)
+		foreach_ptr(const ShardMovePart, part, move->tables[i].parts)
 		{
-			const ShardMovePart *part = lfirst(lc);
-
 			if (strcmp(part->part, "placed") == 0)
 				names = lappend(names, unconstify(char *, part->text));
 		}

@@ -65,12 +65,8 @@ find_shards(ArrayType *names)
 static void
 lock_shards(List *shards, Oid serverid)
 {
-	ListCell   *lc;
-
-	foreach(lc, shards)
+	foreach_oid(relid, shards)
 	{
-		Oid			relid = lfirst_oid(lc);
-
 		LockRelationOid(relid, AccessExclusiveLock);
 		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(relid)) || !get_rel_relispartition(relid) ||
 			GetForeignServerIdByRelId(relid) != serverid)

@@ -203,14 +203,9 @@ static int64
 count_changes(const Applied *sub)
 {
 	int64		n = 0;
-	ListCell   *lc;
 
-	foreach(lc, sub->tables)
-	{
-		const Table *table = lfirst(lc);
-
+	foreach_ptr(const Table, table, sub->tables)
 		n += OidIsValid(table->relid) ? shard_import_batch_count(table->target.batch) : 0;
-	}
 	return n;
 }
 
@@ -224,10 +219,8 @@ write_batches(Applied *sub)
 
 	ensure_transaction(sub);
 	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-	foreach(lc, sub->tables)
+	foreach_ptr(Table, table, sub->tables)
 	{
-		Table	   *table = lfirst(lc);
-
 		if (OidIsValid(table->relid) && shard_import_batch_count(table->target.batch) > 0)
 			batches = lappend(batches, table->target.batch);
 	}
@@ -471,12 +464,8 @@ copy_table(Applied *sub, Oid relid, XLogRecPtr from)
 static Table *
 find_table(const Applied *sub, uint32 source_oid)
 {
-	ListCell   *lc;
-
-	foreach(lc, sub->tables)
+	foreach_ptr(Table, table, sub->tables)
 	{
-		Table	   *table = lfirst(lc);
-
 		if (table->source_oid == source_oid)
 			return table;
 	}
@@ -563,14 +552,9 @@ static Size
 count_bytes(const Applied *sub)
 {
 	Size		nbytes = 0;
-	ListCell   *lc;
 
-	foreach(lc, sub->tables)
-	{
-		const Table *table = lfirst(lc);
-
+	foreach_ptr(const Table, table, sub->tables)
 		nbytes += OidIsValid(table->relid) ? shard_import_batch_bytes(table->target.batch) : 0;
-	}
 	return nbytes;
 }
 

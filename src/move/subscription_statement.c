@@ -124,12 +124,8 @@ shard_subscription_before(const Node *stmt)
 static bool
 has_made_slot(const CreateSubscriptionStmt *stmt)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->options)
+	foreach_node(DefElem, option, stmt->options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if ((strcmp(option->defname, "connect") == 0 || strcmp(option->defname, "create_slot") == 0) && !defGetBoolean(option))
 			return false;
 	}

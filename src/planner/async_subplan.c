@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include "catalog/option.h"
+#include "compat.h"
 #include "nodes/nodeFuncs.h"
 #include "plan/plan_functions.h"
 #include "plan/plan_walk.h"
@@ -78,10 +79,8 @@ adjust_append(Plan *plan, void *context)
 
 	if (!IsA(plan, Append) || append->nasyncplans == 0)
 		return false;
-	foreach(lc, append->appendplans)
+	foreach_ptr(Plan, child, append->appendplans)
 	{
-		Plan	   *child = lfirst(lc);
-
 		if (child->async_capable && (adjust->in_step ? is_ours(child) : uses_changing_hash(child, adjust->stmt)))
 			scans = lappend(scans, child);
 	}

@@ -51,14 +51,10 @@ static void
 split_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List *scan_clauses,
 			  List **remote, List **local)
 {
-	ListCell   *lc;
-
 	*remote = NIL;
 	*local = NIL;
-	foreach(lc, scan_clauses)
+	foreach_node(RestrictInfo, rinfo, scan_clauses)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
 		if (rinfo->pseudoconstant)
 			continue;
 		if (list_member_ptr(info->remote_conds, rinfo))
@@ -110,23 +106,17 @@ fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *selec
 static void
 fill_key_columns(const ShardRelInfo *info, List *scan_tlist, ShardScanPlan *plan)
 {
-	ListCell   *lc;
-
-	foreach(lc, info->keys)
+	foreach_ptr(const ShardDistKey, key, info->keys)
 	{
-		const ShardDistKey *key = lfirst(lc);
 		List	   *columns = NIL;
 		ListCell   *lc2;
-		ListCell   *lc3;
 
 		if (key->nullable)
 			continue;
 		foreach(lc2, key->exprs)
 		{
-			foreach(lc3, scan_tlist)
+			foreach_node(TargetEntry, entry, scan_tlist)
 			{
-				TargetEntry *entry = lfirst_node(TargetEntry, lc3);
-
 				if (equal(entry->expr, lfirst(lc2)))
 				{
 					columns = lappend_int(columns, entry->resno);

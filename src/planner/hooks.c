@@ -132,10 +132,8 @@ find_sharded_walker(Node *node, void *context)
 			query_tree_walker(query, find_sharded_walker, context, QTW_EXAMINE_RTES_BEFORE))
 			return true;
 
-		foreach(lc, query->rtable)
+		foreach_node(RangeTblEntry, rte, query->rtable)
 		{
-			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 			if (is_sharded_rte(rte) || is_source_target(query, rte))
 				return true;
 			if (rte->rtekind == RTE_SUBQUERY &&
@@ -286,7 +284,6 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 {
 	MarkLevel	level = {0};
 	int			rtindex = 0;
-	ListCell   *lc;
 
 	level.parent = cxt->level;
 	level.query = query;
@@ -300,10 +297,8 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 					  QTW_EXAMINE_RTES_BEFORE | QTW_IGNORE_RT_SUBQUERIES);
 	cxt->level = level.parent;
 
-	foreach(lc, query->rtable)
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		rtindex++;
 		if (rte->rtekind == RTE_RELATION && !cxt->off_cluster)
 			cxt->off_cluster = is_off_cluster(rte->relid);

@@ -172,12 +172,8 @@ has_after_row_trigger(Relation rel, CmdType operation)
 static void
 check_old_row(PlannerInfo *root, List *returning, Index rtindex)
 {
-	ListCell   *lc;
-
-	foreach(lc, pull_var_clause((Node *) returning, PVC_RECURSE_PLACEHOLDERS))
+	foreach_node(Var, var, pull_var_clause((Node *) returning, PVC_RECURSE_PLACEHOLDERS))
 	{
-		const Var  *var = lfirst_node(Var, lc);
-
 		if (var->varno == rtindex && shard_var_is_old(var) && var->varattno < 0 && var->varattno != TableOidAttributeNumber)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

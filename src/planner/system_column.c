@@ -180,10 +180,8 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 	}
 	if (list_length(uses) > 1)
 	{
-		foreach(lc, uses)
+		foreach_ptr(const ShardRowColumn, use, uses)
 		{
-			const ShardRowColumn *use = lfirst(lc);
-
 			if (use != sharded && !shard_system_row_is_same_shard(&cxt->scope, sharded, use, left, right))
 				refuse(sharded->relid, sharded->attno);
 		}
@@ -239,12 +237,10 @@ check_aggregate(Aggref *agg, CheckContext *cxt)
 	const Query *query = cxt->scope.level->query;
 	List	   *groups = clause_exprs(cxt, agg->agglevelsup == 0 ? query->groupClause : NIL, query->targetList);
 	List	   *distinct = clause_exprs(cxt, agg->aggdistinct, agg->args);
-	ListCell   *lc;
 
 	check_grouped(cxt, distinct, distinct, SHARD_ROW_PINS_CONSTANT);
-	foreach(lc, agg->args)
+	foreach_node(TargetEntry, entry, agg->args)
 	{
-		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		ShardRowColumn use;
 
 		if (!is_system_column(cxt, (Node *) entry->expr, &use))
@@ -314,7 +310,6 @@ check_query(Query *query, CheckContext *cxt)
 	ShardRowFrame frame = {cxt->scope.frame, &level, NULL, shard_system_row_conditions((Node *) query->jointree)};
 	Node	  **merge_condition = query->commandType == CMD_MERGE ? shard_query_merge_condition(query) : NULL;
 	List	   *exprs;
-	ListCell   *lc;
 
 	if (merge_condition != NULL)
 		frame.conditions = list_concat(frame.conditions, shard_system_row_parts(*merge_condition));
@@ -326,10 +321,8 @@ check_query(Query *query, CheckContext *cxt)
 	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 	exprs = cxt->versions ? clause_exprs(cxt, query->sortClause, query->targetList) : NIL;
 	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
-	foreach(lc, query->windowClause)
+	foreach_node(WindowClause, window, query->windowClause)
 	{
-		const WindowClause *window = lfirst_node(WindowClause, lc);
-
 		exprs = clause_exprs(cxt, window->partitionClause, query->targetList);
 		check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 		if (cxt->versions)

@@ -143,15 +143,12 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 	ShardRowLevel *level = make_level(parent, query);
 	List	   *outputs = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
 	ShardRowColumn *inner;
-	ListCell   *lc;
 
 	check_stack_depth();
 	if (query->setOperations != NULL)
 	{
-		foreach(lc, query->rtable)
+		foreach_node(RangeTblEntry, rte, query->rtable)
 		{
-			const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 			if (rte->rtekind == RTE_SUBQUERY && resolve_output(level, rte->subquery, attno, casts, column) &&
 				is_other_than_tableoid(column))
 			{
@@ -162,10 +159,8 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 		return false;
 	}
 	inner = palloc0(sizeof(ShardRowColumn));
-	foreach(lc, outputs)
+	foreach_node(TargetEntry, entry, outputs)
 	{
-		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (entry->resjunk || (attno != 0 && entry->resno != attno) ||
 			!resolve(level, NULL, (Node *) entry->expr, casts, inner) ||
 			(attno == 0 && !is_other_than_tableoid(inner)))
@@ -184,14 +179,10 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 static const Query *
 find_cte(const RangeTblEntry *rte, ShardRowLevel **level)
 {
-	ListCell   *lc;
-
 	for (Index up = rte->ctelevelsup; up > 0 && *level != NULL; up--)
 		*level = (*level)->parent;
-	foreach(lc, *level != NULL && !rte->self_reference ? (*level)->query->cteList : NIL)
+	foreach_node(CommonTableExpr, cte, *level != NULL && !rte->self_reference ? (*level)->query->cteList : NIL)
 	{
-		const CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
-
 		if (strcmp(cte->ctename, rte->ctename) == 0)
 			return castNode(Query, cte->ctequery);
 	}
@@ -379,12 +370,8 @@ find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key
 {
 	for (; frame != NULL && frame->level->depth >= use->level->depth; frame = frame->outer)
 	{
-		ListCell   *lc;
-
-		foreach(lc, frame->conditions)
+		foreach_ptr(const OpExpr, op, frame->conditions)
 		{
-			const OpExpr *op = lfirst(lc);
-
 			if (!is_equality(op, key))
 				continue;
 			for (int side = 0; side < 2; side++)
@@ -411,12 +398,8 @@ find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key
 static bool
 is_compared_together(const ShardRowScope *scope, List *exprs, const ShardRowColumn *use, AttrNumber attno)
 {
-	ListCell   *lc;
-
-	foreach(lc, exprs)
+	foreach_ptr(Node, expr, exprs)
 	{
-		Node	   *expr = lfirst(lc);
-
 		/* a row of values */
 		if (IsA(expr, RowExpr) && is_compared_together(scope, ((RowExpr *) expr)->args, use, attno))
 			return true;
@@ -462,7 +445,6 @@ shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *
 	bool		constant = pins == SHARD_ROW_PINS_CONSTANT;
 	Node	   *value;
 	List	   *keys;
-	ListCell   *lc;
 
 	/* the row that a new one is in conflict with has its key */
 	if (use->one_shard || (use->level->query == scope->conflict && use->varno == scope->conflict->resultRelation))
@@ -471,10 +453,8 @@ shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *
 		(frame != NULL && find_equal(frame, use, &tableoid_key, NULL, constant, &value)))
 		return true;
 	keys = keys_of(use->relid);
-	foreach(lc, keys)
+	foreach_ptr(const Key, key, keys)
 	{
-		const Key  *key = lfirst(lc);
-
 		if (!is_compared_together(scope, exprs, use, key->attno) &&
 			(frame == NULL || !find_equal(frame, use, key, NULL, constant, &value)))
 			return false;

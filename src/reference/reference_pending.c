@@ -56,11 +56,8 @@ written_events(AclMode required)
 void
 shard_reference_pending_note(List *permissions)
 {
-	ListCell   *lc;
-
-	foreach(lc, permissions)
+	foreach_ptr(const ShardPermissions, permission, permissions)
 	{
-		const ShardPermissions *permission = lfirst(lc);
 		int			events = written_events(permission->requiredPerms);
 		PendingTable *table;
 		MemoryContext oldcxt;
@@ -103,12 +100,9 @@ static bool
 keep_until_sent(PendingTable *table)
 {
 	int			depth = DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
-	ListCell   *lc;
 
-	foreach(lc, pending_tables)
+	foreach_ptr(const PendingTable, other, pending_tables)
 	{
-		const PendingTable *other = lfirst(lc);
-
 		if (other->relid == table->relid && other->events == table->events && other->trigger_depth == depth)
 			return false;
 	}
@@ -191,16 +185,10 @@ shard_reference_pending_is_cut_off(Oid relid, int event)
 void
 shard_reference_pending_finish(const QueryDesc *desc)
 {
-	ListCell   *lc;
-
 	if (desc->planstate != NULL && IsA(desc->planstate, ModifyTableState) && !((ModifyTableState *) desc->planstate)->mt_done)
 	{
-		foreach(lc, pending_tables)
-		{
-			PendingTable *table = lfirst(lc);
-
+		foreach_ptr(PendingTable, table, pending_tables)
 			table->is_cut_off |= table->estate == desc->estate;
-		}
 	}
 }
 
@@ -232,12 +220,9 @@ leaves_to_nodes(const PlannedStmt *stmt, Oid relid)
 {
 	Bitmapset  *rtis = NULL;
 	int			rti = 0;
-	ListCell   *lc;
 
-	foreach(lc, stmt->rtable)
+	foreach_node(RangeTblEntry, rte, stmt->rtable)
 	{
-		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		rti++;
 		if (rte->rtekind == RTE_RELATION && rte->relid == relid && !shard_is_result_relation(stmt, rti))
 			rtis = bms_add_member(rtis, rti);
@@ -259,12 +244,8 @@ uses_nodes(Plan *plan, void *context)
 void
 shard_reference_pending_check(const QueryDesc *desc)
 {
-	ListCell   *lc;
-
-	foreach(lc, pending_tables)
+	foreach_ptr(const PendingTable, table, pending_tables)
 	{
-		const PendingTable *table = lfirst(lc);
-
 		/* by the snapshot of the statement that writes these rows it does not see them */
 		if (desc->snapshot == NULL || desc->snapshot->curcid <= table->curcid ||
 			!leaves_to_nodes(desc->plannedstmt, table->relid) || !AfterTriggerPendingOnRel(table->relid) ||

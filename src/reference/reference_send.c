@@ -88,17 +88,14 @@ static void
 copy_row(RowCopy *copy, TupleTableSlot *slot)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(copy->write->row_cxt);
-	ListCell   *lc;
 
 	resetStringInfo(&copy->row);
 	shard_encode_row(copy->encoder, slot, &copy->row);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextReset(copy->write->row_cxt);
 
-	foreach(lc, copy->targets)
+	foreach_ptr(ShardCopyTarget, target, copy->targets)
 	{
-		ShardCopyTarget *target = lfirst(lc);
-
 		appendBinaryStringInfo(shard_copy_target_buffer(target), copy->row.data, copy->row.len);
 		shard_copy_target_put(target, 0);
 	}

@@ -19,6 +19,7 @@
 #include "catalog/qualified.h"
 #include "catalog/reference.h"
 #include "commands/trigger.h"
+#include "compat.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -158,13 +159,11 @@ shard_reference_turn_start(const QueryDesc *desc, int eflags)
 {
 	PlannedStmt *stmt = desc->plannedstmt;
 	List	   *relids = NIL;
-	ListCell   *lc;
 
 	if (stmt->rowMarks == NIL || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || InNoForceRLSOperation())
 		return;
-	foreach(lc, stmt->rowMarks)
+	foreach_node(PlanRowMark, mark, stmt->rowMarks)
 	{
-		PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
 		RangeTblEntry *rte = rt_fetch(mark->rti, stmt->rtable);
 
 		if (!mark->isParent && RowMarkRequiresRowShareLock(mark->markType) && rte->rtekind == RTE_RELATION &&

@@ -221,12 +221,9 @@ static WaitEdge *
 find_way_back(List *edges, const char *me)
 {
 	List	   *queue = NIL;
-	ListCell   *lc;
 
-	foreach(lc, edges)
+	foreach_ptr(WaitEdge, edge, edges)
 	{
-		WaitEdge   *edge = lfirst(lc);
-
 		edge->before = NULL;
 		edge->visited = strcmp(edge->waiter, me) == 0;
 		if (edge->visited)
@@ -238,10 +235,8 @@ find_way_back(List *edges, const char *me)
 
 		if (strcmp(edge->blocker, me) == 0)
 			return edge;
-		foreach(lc, edges)
+		foreach_ptr(WaitEdge, next, edges)
 		{
-			WaitEdge   *next = lfirst(lc);
-
 			if (next->visited || strcmp(next->waiter, edge->blocker) != 0)
 				continue;
 			next->visited = true;
@@ -308,9 +303,8 @@ look_for_deadlock(bool *complete)
 	if (!waiting)
 		return NULL;
 
-	foreach(lc, shard_node_list_all(&known))
+	foreach_ptr(ShardNodeName, node, shard_node_list_all(&known))
 	{
-		ShardNodeName *node = lfirst(lc);
 		bool		asked = false;
 
 		foreach(lc2, busy.nodes)
@@ -342,15 +336,12 @@ describe_cycle(WaitEdge *last)
 {
 	StringInfoData way;
 	List	   *edges = NIL;
-	ListCell   *lc;
 
 	for (WaitEdge *edge = last; edge; edge = edge->before)
 		edges = lcons(edge, edges);
 	initStringInfo(&way);
-	foreach(lc, edges)
+	foreach_ptr(WaitEdge, edge, edges)
 	{
-		WaitEdge   *edge = lfirst(lc);
-
 		if (way.len > 0)
 			appendStringInfoChar(&way, '\n');
 		if (edge->node)
@@ -455,9 +446,8 @@ find_local_victims(void)
 	if (candidates == NIL)
 		return NIL;
 	edges = ask_nodes(edges, shard_node_list_all(&complete), GetUserId(), &complete);
-	foreach(lc, candidates)
+	foreach_ptr(WaitEdge, candidate, candidates)
 	{
-		WaitEdge   *candidate = lfirst(lc);
 		WaitEdge   *last = find_way_back(edges, candidate->waiter);
 
 		if (last != NULL && gives_up_first(last, candidate->waiter))

@@ -109,14 +109,12 @@ shard_error_detail_is_readable(Oid relid, Oid serverid, const char *schema, cons
 	bool		all_columns = !is_foreign || has_all_columns(relid, serverid, schema, name);
 	List	   *key = is_key && detail != NULL ? key_columns(relid, detail) : NIL;
 	List	   *tables = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
-	ListCell   *lc;
 
 	/* users name the sharded table, or a partition above its shards; each one has rights of its own */
 	if (tables == NIL)
 		tables = list_make1_oid(relid);
-	foreach(lc, tables)
+	foreach_oid(table, tables)
 	{
-		Oid			table = lfirst_oid(lc);
 		bool		may_read_all;
 
 		if (check_enable_rls(table, InvalidOid, true) == RLS_ENABLED)

@@ -27,6 +27,7 @@
 #include "catalog/shard_map.h"
 #include "catalog_scan.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "ddl/ddl_name.h"
 #include "mb/pg_wchar.h"
 #include "remote/wire/error.h"
@@ -76,12 +77,8 @@ is_remote_table(HeapTuple tuple, TupleDesc desc, Oid serverid, const char *schem
 	options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, desc, &isnull);
 	if (!isnull)
 	{
-		ListCell   *lc;
-
-		foreach(lc, untransformRelOptions(options))
+		foreach_ptr(DefElem, option, untransformRelOptions(options))
 		{
-			DefElem    *option = lfirst(lc);
-
 			if (strcmp(option->defname, "schema_name") == 0)
 				remote_schema = defGetString(option);
 			else if (strcmp(option->defname, "table_name") == 0)

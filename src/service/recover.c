@@ -106,11 +106,9 @@ find_nodes(void)
 {
 	List	   *nodes = NIL;
 	bool		complete;
-	ListCell   *lc;
 
-	foreach(lc, shard_node_list_all(&complete))
+	foreach_ptr(const ShardNodeName, found, shard_node_list_all(&complete))
 	{
-		const ShardNodeName *found = lfirst(lc);
 		SurveyNode *node = palloc0(sizeof(SurveyNode));
 
 		node->serverid = found->serverid;
@@ -221,9 +219,8 @@ survey_nodes(Survey *survey, List *nodes)
 
 	ask_less(commands, n);
 	n = 0;
-	foreach(lc, survey->nodes)
+	foreach_ptr(SurveyNode, node, survey->nodes)
 	{
-		SurveyNode *node = lfirst(lc);
 		ShardCommand *command = &commands[n++];
 
 		if (command->error)
@@ -435,12 +432,8 @@ find_participant(const ShardLogNode *participant, const Survey *survey)
 static List *
 report_absent(const ShardLogEntry *entry, const ShardLogNode *participant, const Survey *survey, List *outcomes)
 {
-	ListCell   *lc;
-
-	foreach(lc, survey->nodes)
+	foreach_ptr(const SurveyNode, node, survey->nodes)
 	{
-		const SurveyNode *node = lfirst(lc);
-
 		if (strcmp(node->name, participant->name) != 0)
 			continue;
 		if (node->failure)
@@ -492,9 +485,8 @@ check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outc
 			FullTransactionIdEquals(prepared->parts.key.xid, entry->key.xid))
 			is_pending = true;
 	}
-	foreach(lc, entry->nodes)
+	foreach_ptr(ShardLogNode, participant, entry->nodes)
 	{
-		ShardLogNode *participant = lfirst(lc);
 		const SurveyNode *node = find_participant(participant, survey);
 
 		if (!node)
@@ -530,11 +522,8 @@ check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outc
 static void
 note_identity(const Survey *survey)
 {
-	ListCell   *lc;
-
-	foreach(lc, survey->nodes)
+	foreach_ptr(const SurveyNode, node, survey->nodes)
 	{
-		const SurveyNode *node = lfirst(lc);
 		ShardCommand command = {.serverid = node->serverid, .userid = GetUserId()};
 		ShardIdentityRelation relation;
 
@@ -566,10 +555,8 @@ shard_recover_run(bool dry_run)
 	log = shard_commit_log_read_unsettled();
 	survey_nodes(&survey, find_nodes());
 	SHARD_FAULT_POINT("recover");
-	foreach(lc, survey.nodes)
+	foreach_ptr(const SurveyNode, node, survey.nodes)
 	{
-		const SurveyNode *node = lfirst(lc);
-
 		if (node->failure)
 			outcomes = add_outcome(outcomes, node, NULL, SHARD_RECOVER_UNREACHABLE, node->failure);
 		else if (is_taken_over(node))
@@ -606,12 +593,8 @@ shard_recover_settle(Oid serverid)
 static bool
 is_settled_by_another(const ShardRecoverOutcome *outcome, List *outcomes)
 {
-	ListCell   *lc;
-
-	foreach(lc, outcomes)
+	foreach_ptr(const ShardRecoverOutcome, other, outcomes)
 	{
-		const ShardRecoverOutcome *other = lfirst(lc);
-
 		if ((other->action == SHARD_RECOVER_COMMITTED || other->action == SHARD_RECOVER_ROLLED_BACK) &&
 			strcmp(other->node, outcome->node) == 0 && strcmp(other->gid, outcome->gid) == 0)
 			return true;
@@ -720,7 +703,6 @@ shardfdw_recover_prepared_transactions(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		dry_run = PG_GETARG_BOOL(0);
 	List	   *outcomes;
-	ListCell   *lc;
 
 	if (!dry_run)
 		PreventCommandIfReadOnly("recover_prepared_transactions()");
@@ -729,9 +711,8 @@ shardfdw_recover_prepared_transactions(PG_FUNCTION_ARGS)
 	outcomes = shard_recover_run(dry_run);
 	if (!dry_run)
 		shard_recover_log(outcomes);
-	foreach(lc, outcomes)
+	foreach_ptr(const ShardRecoverOutcome, outcome, outcomes)
 	{
-		const ShardRecoverOutcome *outcome = lfirst(lc);
 		const char *action = action_names[outcome->action];
 		Datum		values[3] = {0};
 		bool		nulls[3] = {outcome->node == NULL, outcome->gid == NULL, false};
@@ -773,9 +754,8 @@ shardfdw_list_prepared(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	survey_nodes(&survey, find_nodes());
-	foreach(lc, survey.nodes)
+	foreach_ptr(const SurveyNode, node, survey.nodes)
 	{
-		const SurveyNode *node = lfirst(lc);
 		Datum		values[6] = {0};
 		bool		nulls[6] = {false, true, true, true, true, false};
 

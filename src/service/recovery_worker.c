@@ -327,13 +327,9 @@ run_worker(WatchedDatabase *database, MemoryContext cxt)
 static List *
 run_round(List *watched, MemoryContext cxt)
 {
-	ListCell   *lc;
-
 	watched = refresh_databases(watched, cxt);
-	foreach(lc, watched)
+	foreach_ptr(WatchedDatabase, database, watched)
 	{
-		WatchedDatabase *database = lfirst(lc);
-
 		if (!has_ended(database, 0))
 			continue;
 		if (database->rounds_to_wait > 0)

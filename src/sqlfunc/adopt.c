@@ -19,6 +19,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog_scan.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
@@ -79,13 +80,9 @@ collect_tables(Oid wrapper, List **tables, List **parents)
 static void
 lock_tables(List *relids)
 {
-	ListCell   *lc;
-
 	list_sort(relids, list_oid_cmp);
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
-		Oid			relid = lfirst_oid(lc);
-
 		LockRelationOid(relid, AccessExclusiveLock);
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 			CacheInvalidateRelcacheByRelid(relid);

@@ -157,7 +157,6 @@ runs_code_of_others(Node *stmt)
 	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
 	HeapTuple	tuple = OidIsValid(relid) ? SearchSysCache1(RELOID, ObjectIdGetDatum(relid)) : NULL;
 	CodeSearch	search = {GetUserId(), "btree"};
-	ListCell   *lc;
 
 	if (HeapTupleIsValid(tuple))
 	{
@@ -174,10 +173,8 @@ runs_code_of_others(Node *stmt)
 		return false;
 	if (constraint->access_method)
 		search.access_method = constraint->access_method;
-	foreach(lc, constraint->exclusions)
+	foreach_node(List, pair, constraint->exclusions)
 	{
-		List	   *pair = lfirst_node(List, lc);
-
 		if (find_code_of_others(linitial(pair), &search) || is_operator_of_others(lsecond(pair), search.table_owner))
 			return true;
 	}

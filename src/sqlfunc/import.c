@@ -19,6 +19,7 @@
 
 #include "catalog/pg_attribute.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "foreign/foreign.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -52,12 +53,9 @@ static ImportOptions
 parse_options(List *options)
 {
 	ImportOptions result = {true, false, true, true};
-	ListCell   *lc;
 
-	foreach(lc, options)
+	foreach_node(DefElem, elem, options)
 	{
-		DefElem    *elem = lfirst_node(DefElem, lc);
-
 		if (strcmp(elem->defname, "import_collate") == 0)
 			result.collate = defGetBoolean(elem);
 		else if (strcmp(elem->defname, "import_default") == 0)

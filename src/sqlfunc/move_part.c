@@ -11,6 +11,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "nodes/parsenodes.h"
@@ -109,16 +110,12 @@ are_constraints_of_part(List *constraints, const PartNames *names)
 static bool
 is_create_of_part(const CreateStmt *stmt, const PartNames *names)
 {
-	ListCell   *lc;
-
 	if (!is_the_table(stmt->relation, names) || stmt->relation->relpersistence == RELPERSISTENCE_TEMP ||
 		stmt->inhRelations != NIL || stmt->partbound != NULL || stmt->partspec != NULL || stmt->ofTypename != NULL ||
 		stmt->tablespacename != NULL || stmt->accessMethod != NULL || stmt->oncommit != ONCOMMIT_NOOP || stmt->if_not_exists)
 		return false;
-	foreach(lc, stmt->tableElts)
+	foreach_ptr(Node, element, stmt->tableElts)
 	{
-		Node	   *element = lfirst(lc);
-
 		if (IsA(element, ColumnDef) ? ((ColumnDef *) element)->fdwoptions != NIL || !are_constraints_of_part(((ColumnDef *) element)->constraints, names) :
 			!IsA(element, Constraint) || !is_constraint_of_part((Constraint *) element, names))
 			return false;
@@ -129,15 +126,11 @@ is_create_of_part(const CreateStmt *stmt, const PartNames *names)
 static bool
 is_alter_of_part(const AlterTableStmt *stmt, const PartNames *names)
 {
-	ListCell   *lc;
-
 	if (stmt->objtype == OBJECT_INDEX ? !is_index_of_move(stmt->relation, names) :
 		stmt->objtype != OBJECT_TABLE || !is_the_table(stmt->relation, names))
 		return false;
-	foreach(lc, stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
 	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
 		switch (cmd->subtype)
 		{
 			case AT_SetStorage:

@@ -56,12 +56,9 @@ static List *
 names_in_statement(const ShardAlterState *state)
 {
 	List	   *names = list_copy(state->chosen_names);
-	ListCell   *lc;
 
-	foreach(lc, state->stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
 	{
-		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
 		if (cmd->subtype == AT_AddConstraint && castNode(Constraint, cmd->def)->conname)
 			names = lappend(names, castNode(Constraint, cmd->def)->conname);
 	}
@@ -102,12 +99,8 @@ shard_alter_quoted_columns(List *columns)
 static bool
 has_column(const ShardAlterState *state, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, state->stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
 	{
-		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
 		if (cmd->subtype == AT_AddColumn && strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
 			return true;
 	}
@@ -149,15 +142,12 @@ unqualify_walker(Node *node, void *context)
 void
 shard_alter_unqualify(ShardAlterState *state)
 {
-	ListCell   *lc;
 	ListCell   *lc2;
 
 	if (state->table->is_reference)
 		return;
-	foreach(lc, state->stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
 	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
 		if (cmd->subtype == AT_AddConstraint)
 			(void) unqualify_walker(castNode(Constraint, cmd->def)->raw_expr, state);
 		else if (cmd->subtype == SHARD_AT_SET_EXPRESSION)

@@ -75,14 +75,11 @@ bool
 shard_alter_home_index(Oid relid, const IndexStmt *stmt)
 {
 	List	   *names = NIL;
-	ListCell   *lc;
 
 	if (!stmt->unique || !shard_alter_is_at_home(relid))
 		return false;
-	foreach(lc, stmt->indexParams)
+	foreach_node(IndexElem, elem, stmt->indexParams)
 	{
-		IndexElem  *elem = lfirst_node(IndexElem, lc);
-
 		if (elem->name != NULL)
 			names = lappend(names, makeString(elem->name));
 	}

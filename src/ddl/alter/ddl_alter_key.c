@@ -337,14 +337,11 @@ static void
 check_no_foreign_key(const ShardAlterState *state, const Constraint *constraint, const char *referenced, char **names, List *columns)
 {
 	char	   *found = shard_ddl_find_foreign_key(state->table, referenced, names, constraint->fk_attrs, columns);
-	ListCell   *lc;
 
 	if (found == NULL)
 		return;
-	foreach(lc, state->stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
 	{
-		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
 		if (cmd->subtype == AT_DropConstraint && strcmp(cmd->name, found) == 0)
 			return;
 	}
@@ -449,12 +446,8 @@ note_index_key(ShardAlterState *state, Constraint *constraint)
 static const char *
 index_taken_over(const ShardAlterState *state, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, state->index_keys)
+	foreach_ptr(const Constraint, constraint, state->index_keys)
 	{
-		const Constraint *constraint = lfirst(lc);
-
 		if (strcmp(constraint->conname ? constraint->conname : constraint->indexname, name) == 0)
 			return constraint->indexname;
 	}
@@ -598,13 +591,10 @@ shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch)
 static bool
 is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
 {
-	ListCell   *lc;
-
 	if (!index->indisunique || index->indisvalid)
 		return false;
-	foreach(lc, state->columns)
+	foreach_ptr(ShardAlterColumn, column, state->columns)
 	{
-		ShardAlterColumn *column = lfirst(lc);
 		/* partitions may have their columns in another order */
 		AttrNumber	attno = get_attnum(index->indrelid, column->name);
 
@@ -658,11 +648,9 @@ shard_alter_put_keys_aside(ShardAlterState *state)
 	List	   *drop = NIL;
 	List	   *restore = NIL;
 	int			nestlevel = shard_print_settings_begin();
-	ListCell   *lc;
 
-	foreach(lc, state->indexes)
+	foreach_oid(index, state->indexes)
 	{
-		Oid			index = lfirst_oid(lc);
 		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
 		bool		has_expressions = !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) ||
 			!heap_attisnull(tuple, Anum_pg_index_indpred, NULL);

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 
 /* One sub-command, as it was given to shard_alter_piece(). */
@@ -33,13 +34,10 @@ shard_alter_send_pieces(ShardAlterState *state, ShardDdlBatch *batch)
 	for (int i = 0; i < state->table->nshards; i++)
 	{
 		StringInfoData text;
-		ListCell   *lc;
 
 		initStringInfo(&text);
-		foreach(lc, state->pieces)
+		foreach_ptr(AlterPiece, piece, state->pieces)
 		{
-			AlterPiece *piece = lfirst(lc);
-
 			if (piece->names && piece->names[i] == NULL)
 				continue;
 			appendStringInfo(&text, "%s%s%s%s", text.len > 0 ? ", " : "", piece->before,

@@ -161,12 +161,8 @@ shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
 void
 shard_fill_before(const ShardAlterState *state, ShardDdlBatch *batch)
 {
-	ListCell   *lc;
-
-	foreach(lc, state->fills)
+	foreach_ptr(const FillSequence, fill, state->fills)
 	{
-		const FillSequence *fill = lfirst(lc);
-
 		for (int i = 0; i < state->table->nshards; i++)
 		{
 			int64		first = fill->first[i];

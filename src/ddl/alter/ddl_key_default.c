@@ -145,7 +145,6 @@ shard_key_default_set(const ShardDdlTable *table, const List *attnos)
 	KeyDefaultQuestion question = {attnos, NIL};
 	Relation	rel;
 	ShardDdlBatch *batch;
-	ListCell   *lc;
 
 	shard_ddl_ask(table, ask_columns, take_column, &question);
 	/* the transaction's snapshot may not show a key that has been committed since; no other one shows its own keys */
@@ -155,9 +154,8 @@ shard_key_default_set(const ShardDdlTable *table, const List *attnos)
 		return;
 	rel = table_open(table->relid, NoLock);
 	batch = shard_ddl_batch_create(table);
-	foreach(lc, question.found)
+	foreach_ptr(KeyDefault, column, question.found)
 	{
-		KeyDefault *column = lfirst(lc);
 		char	   *value = column->is_set ? default_text(table, rel, column->attno) : NULL;
 
 		shard_ddl_batch_add(batch, column->shardno, "ALTER TABLE %s ALTER COLUMN %s %s%s",

@@ -86,12 +86,8 @@ new_row(Relation catalog, Oid index, AttrNumber key_attno, Oid oid)
 static void
 read_options(Place *place, List *options)
 {
-	ListCell   *lc;
-
-	foreach(lc, options)
+	foreach_node(DefElem, option, options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if (strcmp(option->defname, "schema_name") == 0)
 			place->schema = defGetString(option);
 		else if (strcmp(option->defname, "table_name") == 0)
@@ -220,14 +216,12 @@ check_schema(Oid namespace)
 	HeapTuple	tuple = new_row(catalog, NamespaceOidIndexId, Anum_pg_namespace_oid, namespace);
 	const char *old_name = get_namespace_name(namespace);
 	const char *new_name = HeapTupleIsValid(tuple) ? NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname) : NULL;
-	ListCell   *lc;
 
 	table_close(catalog, AccessShareLock);
 	if (old_name == NULL || new_name == NULL || strcmp(new_name, old_name) == 0)
 		return;
-	foreach(lc, shard_ddl_table_of_schema(namespace))
+	foreach_oid(relid, shard_ddl_table_of_schema(namespace))
 	{
-		Oid			relid = lfirst_oid(lc);
 		Place		place = {NULL, NULL, NIL};
 
 		if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(relid))

@@ -11,6 +11,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/qualified.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/alter/ddl_refer.h"
 #include "utils/builtins.h"
@@ -89,12 +90,8 @@ shard_ddl_check_new_table(const CreateStmt *stmt)
 void
 shard_ddl_check_new_keys(const AlterTableStmt *stmt)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
 	{
-		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
 		if (cmd->subtype == AT_AddConstraint)
 			check_constraint(stmt->relation, castNode(Constraint, cmd->def), NULL);
 		else if (cmd->subtype == AT_AddColumn)

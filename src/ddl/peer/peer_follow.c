@@ -188,14 +188,10 @@ are_temporary(ObjectType kind, List *objects)
 static bool
 grants_on_temporary(const GrantStmt *stmt)
 {
-	ListCell   *lc;
-
 	if (stmt->targtype != ACL_TARGET_OBJECT)
 		return false;
-	foreach(lc, stmt->objects)
+	foreach_ptr(Node, object, stmt->objects)
 	{
-		Node	   *object = lfirst(lc);
-
 		if (IsA(object, RangeVar) ? !is_temporary((RangeVar *) object) :
 			IsA(object, ObjectWithArgs) ? !is_temporary_object(stmt->objtype, object) :
 			(stmt->objtype != OBJECT_TYPE && stmt->objtype != OBJECT_DOMAIN) || !is_temporary_type(object))
@@ -238,14 +234,11 @@ static void
 check_explain(ExplainStmt *stmt)
 {
 	RangeVar   *relation = shard_schema_new_table((Node *) stmt);
-	ListCell   *lc;
 
 	if (relation == NULL || is_new_temporary(relation))
 		return;
-	foreach(lc, stmt->options)
+	foreach_node(DefElem, option, stmt->options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if (strcmp(option->defname, "analyze") == 0 && defGetBoolean(option) && has_peers())
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

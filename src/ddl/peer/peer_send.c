@@ -119,15 +119,10 @@ static void
 lock_on_all(ShardPeerStatement *statement, LockStmt *lock, int nbefore)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, lock->relations)
-	{
-		RangeVar   *relation = lfirst_node(RangeVar, lc);
-
+	foreach_node(RangeVar, relation, lock->relations)
 		appendStringInfo(&text, "%s%s", text.len == 0 ? "LOCK TABLE " : ", ", quote_qualified_identifier(relation->schemaname, relation->relname));
-	}
 	appendStringInfoString(&text, " IN ACCESS EXCLUSIVE MODE");
 	run_on(statement, text.data, nbefore);
 	LockTableCommand(lock);

@@ -65,14 +65,11 @@ static void
 check_key_stays(ShardAlterState *state)
 {
 	bool		has_copies = false;
-	ListCell   *lc;
 
 	for (int i = 0; i < state->table->nshards; i++)
 		has_copies |= state->table->shards[i].is_noted;
-	foreach(lc, has_copies ? state->stmt->cmds : NIL)
+	foreach_ptr(const AlterTableCmd, cmd, has_copies ? state->stmt->cmds : NIL)
 	{
-		const AlterTableCmd *cmd = lfirst(lc);
-
 		if (cmd->subtype == AT_DropColumn && shard_copies_is_key(state->table->relid, cmd->name))
 			shard_ddl_table_refuse(state->table, "DROP COLUMN of the primary key, where shards have copies,", NULL);
 	}
@@ -143,11 +140,8 @@ run_markers(ShardAlterState *state)
 static void
 compute_defaults(ShardAlterState *state, Relation rel)
 {
-	ListCell   *lc;
-
-	foreach(lc, state->columns)
+	foreach_ptr(ShardAlterColumn, column, state->columns)
 	{
-		ShardAlterColumn *column = lfirst(lc);
 		AttrNumber	attno = column->subtype == AT_AddColumn ? get_attnum(state->table->relid, column->name) : InvalidAttrNumber;
 
 		if (attno <= 0)
@@ -188,11 +182,8 @@ send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, const Sh
 static void
 send_columns(ShardAlterState *state, Relation rel, List **per_row)
 {
-	ListCell   *lc;
-
-	foreach(lc, state->columns)
+	foreach_ptr(ShardAlterColumn, column, state->columns)
 	{
-		ShardAlterColumn *column = lfirst(lc);
 		AttrNumber	attno = get_attnum(state->table->relid, column->name);
 		Form_pg_attribute att;
 
@@ -436,11 +427,8 @@ alter_only(ShardDdlCall *call, ShardAlterState *state, AlterTableStmt *stmt)
 static void
 check_options(const AlterTableStmt *stmt)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
 	{
-		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 		ListCell   *option;
 
 		if (cmd->subtype != AT_GenericOptions)

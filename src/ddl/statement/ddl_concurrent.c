@@ -186,13 +186,11 @@ drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains
 {
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(remains) * 2);
 	List	   *limited = NIL;
-	ListCell   *lc;
 
 	*ncommands = 0;
 	*of = palloc0(sizeof(Remains *) * list_length(remains) * 2);
-	foreach(lc, remains)
+	foreach_ptr(Remains, remain, remains)
 	{
-		Remains    *remain = lfirst(lc);
 		Oid			serverid = table->shards[remain->shardno].serverid;
 
 		for (int n = list_member_oid(limited, serverid) ? 1 : 0; n < 2; n++)

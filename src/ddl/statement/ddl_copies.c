@@ -12,6 +12,7 @@
 #include "catalog/pg_foreign_table.h"
 #include "catalog_scan.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "ddl/statement/ddl_statement.h"
 #include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
@@ -33,13 +34,11 @@ shard_ddl_copies_check_server(Oid serverid, const char *action)
 	{
 		bool		isnull;
 		Datum		options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, RelationGetDescr(scan.rel), &isnull);
-		ListCell   *lc;
 
 		if (isnull)
 			continue;
-		foreach(lc, untransformRelOptions(options))
+		foreach_node(DefElem, option, untransformRelOptions(options))
 		{
-			DefElem    *option = lfirst_node(DefElem, lc);
 			ListCell   *node;
 
 			if (strcmp(option->defname, "copies") != 0 && strcmp(option->defname, "stale_copies") != 0)
@@ -70,14 +69,11 @@ static bool
 adds_alike(const ColumnDef *column)
 {
 	const char *type = column->typeName && column->typeName->names != NIL ? strVal(llast(column->typeName->names)) : "";
-	ListCell   *lc;
 
 	if (strstr(type, "serial") != NULL)
 		return false;
-	foreach(lc, column->constraints)
+	foreach_ptr(const Constraint, constraint, column->constraints)
 	{
-		const Constraint *constraint = lfirst(lc);
-
 		switch (constraint->contype)
 		{
 			case CONSTR_NULL:

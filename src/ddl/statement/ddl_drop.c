@@ -282,10 +282,8 @@ drop_tables(Collector *dropped, const char *cascade)
 	foreach(lc, dropped->shards)
 		nmax += ((DroppedShard *) lfirst(lc))->shard.ncopies;
 	all.shards = palloc0(sizeof(ShardDdlShard) * Max(nmax, 1));
-	foreach(lc, dropped->shards)
+	foreach_ptr(DroppedShard, shard, dropped->shards)
 	{
-		DroppedShard *shard = lfirst(lc);
-
 		if (list_member_oid(dropped->checked, shard->shard.owner))
 			shard->shard.owner = InvalidOid;
 		if (list_member_oid(dropped->tables, shard->parent))
@@ -301,10 +299,8 @@ drop_tables(Collector *dropped, const char *cascade)
 			alone[nalone++] = shard->shard.relid;
 	}
 	shard_moving_check(alone, nalone);
-	foreach(lc, dropped->copies)
+	foreach_ptr(ShardDdlTable, table, dropped->copies)
 	{
-		ShardDdlTable *table = lfirst(lc);
-
 		for (int i = 0; i < table->nshards; i++)
 			all.shards[all.nshards++] = table->shards[i];
 	}
@@ -388,12 +384,9 @@ drop_on_nodes(void *arg)
 {
 	Collector  *dropped = arg;
 	const char *cascade = dropped->cascade ? " CASCADE" : "";
-	ListCell   *lc;
 
-	foreach(lc, dropped->parts)
+	foreach_ptr(DroppedPart, part, dropped->parts)
 	{
-		DroppedPart *part = lfirst(lc);
-
 		if (!list_member_oid(dropped->tables, part->table->relid))
 			drop_part(part, cascade);
 	}

@@ -27,14 +27,12 @@ static char *
 privileges_text(const GrantStmt *stmt)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	if (stmt->privileges == NIL)
 		return pstrdup("ALL");
 	initStringInfo(&text);
-	foreach(lc, stmt->privileges)
+	foreach_node(AccessPriv, privilege, stmt->privileges)
 	{
-		AccessPriv *privilege = lfirst_node(AccessPriv, lc);
 		ListCell   *lc2;
 
 		/* names of privileges are key words */
@@ -129,11 +127,9 @@ grant_rest(void *arg)
 {
 	const GrantStmt *stmt = arg;
 	const char *privileges = privileges_text(stmt);
-	ListCell   *lc;
 
-	foreach(lc, shard_ddl_grant_tables(stmt))
+	foreach_oid(relid, shard_ddl_grant_tables(stmt))
 	{
-		Oid			relid = lfirst_oid(lc);
 		ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
 		ShardDdlBatch *batch;
 		ListCell   *lc2;
@@ -166,12 +162,10 @@ schema_rest(void *arg)
 		const char *condition = psprintf(" AND (SELECT pg_catalog.pg_has_role(n.nspowner, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = %s)",
 										 quote_literal_cstr(schema));
 		List	   *servers = NIL;
-		ListCell   *lc2;
 		ListCell   *lc3;
 
-		foreach(lc2, may_grant_schema(namespace) ? shard_ddl_table_of_schema(namespace) : NIL)
+		foreach_oid(relid, may_grant_schema(namespace) ? shard_ddl_table_of_schema(namespace) : NIL)
 		{
-			Oid			relid = lfirst_oid(lc2);
 			ShardDdlTable *table;
 			ShardDdlBatch *batch;
 

@@ -73,12 +73,9 @@ take_foreign_keys(CreateStmt *stmt)
 {
 	List	   *kept = NIL;
 	List	   *foreign_keys = NIL;
-	ListCell   *lc;
 
-	foreach(lc, stmt->tableElts)
+	foreach_ptr(Node, element, stmt->tableElts)
 	{
-		Node	   *element = lfirst(lc);
-
 		if (IsA(element, Constraint) && ((Constraint *) element)->contype == CONSTR_FOREIGN)
 		{
 			foreign_keys = lappend(foreign_keys, element);

@@ -120,14 +120,10 @@ find_commented(CommentStmt *stmt)
 static Oid
 find_granted(GrantStmt *stmt)
 {
-	ListCell   *lc;
-
 	if (!shard_ddl_grant_is_of_tables(stmt))
 		return InvalidOid;
-	foreach(lc, shard_ddl_grant_tables(stmt))
+	foreach_oid(relid, shard_ddl_grant_tables(stmt))
 	{
-		Oid			relid = lfirst_oid(lc);
-
 		if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE && OidIsValid(followed(relid, FOLLOW_ALWAYS, true)))
 			return relid;
 	}

@@ -26,15 +26,12 @@ static char *
 options_text(List *options)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	if (options == NIL)
 		return pstrdup("");
 	initStringInfo(&text);
-	foreach(lc, options)
+	foreach_node(DefElem, option, options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : " (", quote_identifier(option->defname));
 		if (option->arg == NULL)
 			continue;
@@ -137,9 +134,8 @@ shard_ddl_vacuum(ShardDdlCall *call)
 
 	if (!stmt->is_vacuumcmd || stmt->rels == NIL)
 		return false;
-	foreach(lc, stmt->rels)
+	foreach_node(VacuumRelation, relation, stmt->rels)
 	{
-		VacuumRelation *relation = lfirst_node(VacuumRelation, lc);
 		ShardDdlTable *table = relation->relation == NULL ? NULL :
 			maintained_table(RangeVarGetRelid(relation->relation, NoLock, true));
 

@@ -192,14 +192,12 @@ shard_ddl_lock(ShardDdlCall *call)
 		"SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"
 	};
 	LockStmt   *stmt = castNode(LockStmt, call->pstmt->utilityStmt);
-	ListCell   *lc;
 
 	if (stmt->mode < RowExclusiveLock || stmt->mode >= lengthof(modes))
 		return false;
 	shard_ddl_run_core(call);
-	foreach(lc, stmt->relations)
+	foreach_node(RangeVar, relation, stmt->relations)
 	{
-		RangeVar   *relation = lfirst_node(RangeVar, lc);
 		ShardDdlTable *table = shard_ddl_table(RangeVarGetRelid(relation, NoLock, true));
 
 		if (table == NULL || (!relation->inh && !table->is_reference))
@@ -331,14 +329,8 @@ typedef struct RemoteConstraint
 static void
 set_remote(const List *constraints, bool deferred)
 {
-	const ListCell *lc;
-
-	foreach(lc, constraints)
-	{
-		const RemoteConstraint *constraint = lfirst(lc);
-
+	foreach_ptr(const RemoteConstraint, constraint, constraints)
 		shard_constraints_set_key(constraint->schema, constraint->name, deferred);
-	}
 }
 
 bool
@@ -349,7 +341,6 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 	Relation	constraints;
 	List	   *remote = NIL;
 	List	   *nodes;
-	ListCell   *lc;
 
 	if (stmt->constraints == NIL)
 	{
@@ -363,9 +354,8 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 	rest = copyObject(stmt);
 	rest->constraints = NIL;
 	constraints = table_open(ConstraintRelationId, AccessShareLock);
-	foreach(lc, stmt->constraints)
+	foreach_node(RangeVar, name, stmt->constraints)
 	{
-		RangeVar   *name = lfirst_node(RangeVar, lc);
 		char	   *schema = find_schema(constraints, nodes, name, stmt->deferred);
 
 		if (schema)

@@ -257,7 +257,6 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 	ShardCommand *commands;
 	int			ncommands = 0;
 	ListCell   *lc;
-	ListCell   *lc2;
 
 	foreach(lc, parts)
 	{
@@ -274,10 +273,8 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 		StringInfoData names;
 
 		initStringInfo(&names);
-		foreach(lc2, parts)
+		foreach_ptr(ShardDdlShard, part, parts)
 		{
-			ShardDdlShard *part = lfirst(lc2);
-
 			if (part->serverid == lfirst_oid(lc))
 				appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", part->relation);
 		}
@@ -307,12 +304,9 @@ new_schema_name(Form_pg_foreign_table form, Oid namespace, const char *schema, c
 				DefElemAction *action)
 {
 	bool		renamed = list_member_oid(nodes, form->ftserver);
-	ListCell   *lc;
 
-	foreach(lc, GetForeignTable(form->ftrelid)->options)
+	foreach_node(DefElem, option, GetForeignTable(form->ftrelid)->options)
 	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-
 		if (strcmp(option->defname, "schema_name") != 0)
 			continue;
 		*action = DEFELEM_SET;

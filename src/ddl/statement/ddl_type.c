@@ -215,12 +215,10 @@ static char *
 attributes_command(const AlterType *alter, const AlterTableStmt *stmt)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
 	{
-		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 		const char *name = cmd->subtype == AT_AddColumn ? castNode(ColumnDef, cmd->def)->colname : cmd->name;
 
 		if (cmd->subtype != AT_AddColumn && cmd->subtype != AT_DropColumn && cmd->subtype != AT_AlterColumnType)

@@ -164,12 +164,8 @@ sort_operator_ok(Oid opno, WalkContext *cxt)
 static bool
 sort_clauses_ok(List *clauses, List *args, bool is_ordered, WalkContext *cxt)
 {
-	ListCell   *lc;
-
-	foreach(lc, clauses)
+	foreach_node(SortGroupClause, clause, clauses)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
-
 		if (!sort_operator_ok(clause->eqop, cxt) ||
 			(OidIsValid(clause->sortop) && !sort_operator_ok(clause->sortop, cxt)) ||
 			(is_ordered && !shard_rule_order_collation_ok(get_sortgroupclause_expr(clause, args))))
@@ -258,16 +254,14 @@ case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *derived)
 	ShardDerived test = {InvalidOid, SHARD_COLLATION_NONE};
 	ShardDerived results = {InvalidOid, SHARD_COLLATION_NONE};
 	bool		ok = false;
-	ListCell   *lc;
 
 	if (expr->arg != NULL && (!type_ok(exprType((Node *) expr->arg), cxt) ||
 							  !walk((Node *) expr->arg, cxt, &test)))
 		return false;
 	cxt->conditional = true;
 	cxt->case_test = test;
-	foreach(lc, expr->args)
+	foreach_node(CaseWhen, when, expr->args)
 	{
-		CaseWhen   *when = lfirst_node(CaseWhen, lc);
 		ShardDerived condition = {InvalidOid, SHARD_COLLATION_NONE};
 
 		/* a condition's own collation says nothing about the result */
@@ -767,18 +761,16 @@ window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
 	if (window == NULL)
 		return false;
 
-	foreach(lc, window->partitionClause)
+	foreach_node(SortGroupClause, clause, window->partitionClause)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
 
 		if (!shard_rule_is_builtin(clause->eqop) || !shard_compare_equality_ok(expr, &extensions) ||
 			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
 			return false;
 	}
-	foreach(lc, window->orderClause)
+	foreach_node(SortGroupClause, clause, window->orderClause)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
 
 		/* as for comparisons in WHERE */

@@ -180,12 +180,8 @@ refuse(Oid parent, const char *detail)
 static void
 check_not_read(const PlannedStmt *stmt, Oid parent)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->rtable)
+	foreach_node(RangeTblEntry, rte, stmt->rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		/* EXCLUDED is not a table by its relkind */
 		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
 			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shard_map_top(rte->relid) == parent)
@@ -211,11 +207,8 @@ comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPar
 static void
 run_part(EState *estate, const WritingPart *part)
 {
-	ListCell   *lc;
-
-	foreach(lc, estate->es_auxmodifytables)
+	foreach_ptr(PlanState, ps, estate->es_auxmodifytables)
 	{
-		PlanState  *ps = lfirst(lc);
 		TupleTableSlot *slot;
 
 		if (ps->plan != part->plan)
@@ -237,15 +230,10 @@ run_changes_first(EState *estate)
 	List	   *first = NIL;
 	ListCell   *lc;
 
-	foreach(lc, parts)
+	foreach_ptr(WritingPart, change, parts)
 	{
-		WritingPart *change = lfirst(lc);
-		ListCell   *lc2;
-
-		foreach(lc2, parts)
+		foreach_ptr(WritingPart, insert, parts)
 		{
-			WritingPart *insert = lfirst(lc2);
-
 			if (!change->inserts && insert->inserts &&
 				comes_first(stmt, change, insert))
 				first = list_append_unique_ptr(first, change);

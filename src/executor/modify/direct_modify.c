@@ -235,13 +235,10 @@ static void
 start_group(ShardDirectGroup *group)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(group->estate->es_query_cxt);
-	ListCell   *lc;
 
 	group->started = true;
-	foreach(lc, group->members)
+	foreach_ptr(ForeignScanState, node, group->members)
 	{
-		ForeignScanState *node = lfirst(lc);
-
 		if (!is_live(group, node))
 			continue;
 		build_statement(node);

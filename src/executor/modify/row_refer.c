@@ -11,6 +11,7 @@
 
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
+#include "compat.h"
 #include "executor/modify/row_refer.h"
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
@@ -93,7 +94,7 @@ table_of(const Referrer *referrer)
 }
 
 static void
-raise(const Referrer *referrer, const char *table)
+raise_referred(const Referrer *referrer, const char *table)
 {
 	const char *other = table_of(referrer);
 
@@ -117,7 +118,6 @@ bool
 shard_row_refer_check(const ShardRowReferrers *referrers, const ShardRowStatement *statement, const char *table)
 {
 	ShardRowStatement look = *statement;
-	ListCell   *lc;
 
 	if (referrers->referrers == NIL)
 		return true;
@@ -127,13 +127,11 @@ shard_row_refer_check(const ShardRowReferrers *referrers, const ShardRowStatemen
 	look.sql = referrers->lock_sql;
 	if (shard_row_statement_run(&look, NULL, NULL) == 0)
 		return false;
-	foreach(lc, referrers->referrers)
+	foreach_ptr(const Referrer, referrer, referrers->referrers)
 	{
-		const Referrer *referrer = lfirst(lc);
-
 		look.sql = referrer->sql;
 		if (shard_row_statement_run(&look, NULL, NULL) > 0)
-			raise(referrer, table);
+			raise_referred(referrer, table);
 	}
 	return true;
 }

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "executor/modify/row_statement.h"
 #include "remote/run/command.h"
 #include "remote/run/stream.h"
@@ -20,14 +21,12 @@ shard_row_statement_decoder(Relation rel, List *attnos)
 	TupleDesc	desc = RelationGetDescr(rel);
 	ShardDecodeColumn *columns;
 	int			ncolumns = 0;
-	ListCell   *lc;
 
 	if (attnos == NIL)
 		return NULL;
 	columns = palloc0(sizeof(ShardDecodeColumn) * list_length(attnos));
-	foreach(lc, attnos)
+	foreach_int(attno, attnos)
 	{
-		int			attno = lfirst_int(lc);
 		ShardDecodeColumn *col = &columns[ncolumns++];
 
 		if (attno < 0)

@@ -8,6 +8,7 @@
 
 #include "catalog/option.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "copies/copies.h"
 #include "deparse/dml.h"
 #include "executor/scan/fdw_executor.h"
@@ -97,12 +98,8 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 		shard_copies_note_sent();
 	commands = palloc0(sizeof(ShardCommand) * (1 + list_length(copies)));
 	fill_command(&commands[ncommands++], serverid, relids, restart_seqs, is_noted);
-	foreach(lc, copies)
-	{
-		const TruncatedCopies *on_server = lfirst(lc);
-
+	foreach_ptr(const TruncatedCopies, on_server, copies)
 		fill_command(&commands[ncommands++], on_server->serverid, on_server->relids, restart_seqs, true);
-	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }

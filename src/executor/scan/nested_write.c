@@ -267,12 +267,9 @@ bool
 shard_nested_write_since(Oid relid, CommandId cid)
 {
 	Oid			top = shard_map_top(relid);
-	ListCell   *lc;
 
-	foreach(lc, last_writes)
+	foreach_ptr(const LastWrite, last, last_writes)
 	{
-		const LastWrite *last = lfirst(lc);
-
 		if (last->cid >= cid && shard_map_top(last->parent) == top)
 			return true;
 		/* foreign keys, which nodes alone know, may have changed rows of the table along */

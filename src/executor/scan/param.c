@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "compat.h"
 #include "deparse/select.h"
 #include "executor/scan/keys.h"
 #include "executor/scan/param.h"
@@ -105,12 +106,9 @@ static int
 highest_param(const ShardTemplate *template)
 {
 	int			highest = 0;
-	ListCell   *lc;
 
-	foreach(lc, template)
+	foreach_ptr(Node, part, template)
 	{
-		Node	   *part = lfirst(lc);
-
 		if (IsA(part, Integer))
 			highest = Max(highest, intVal(part));
 	}
@@ -282,11 +280,8 @@ shard_param_render(StringInfo buf, const ShardTemplate *template,
 				   const char *const *relations, const char *shards,
 				   bool literals, const char *const *values)
 {
-	ListCell   *lc;
-
-	foreach(lc, template)
+	foreach_ptr(Node, part, template)
 	{
-		Node	   *part = lfirst(lc);
 		int			number;
 
 		if (IsA(part, String))

@@ -46,6 +46,7 @@
 #include "access/xact.h"
 #include "catalog/reference.h"
 #include "catalog/route.h"
+#include "compat.h"
 #include "copies/copies_read.h"
 #include "executor/executor.h"
 #include "executor/scan/fdw_executor.h"
@@ -109,10 +110,8 @@ shard_scan_open_rels(const EState *estate, List *relids)
 
 	foreach(lc, relids)
 		rels = lappend(rels, table_open(lfirst_oid(lc), NoLock));
-	foreach(lc, estate->es_range_table)
+	foreach_node(RangeTblEntry, rte, estate->es_range_table)
 	{
-		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION &&
 			rte->relid >= FirstNormalObjectId && shard_reference_is(rte->relid))
 			rels = lappend(rels, table_open(rte->relid, NoLock));

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "executor/take/take_private.h"
 #include "miscadmin.h"
 
@@ -37,7 +38,6 @@ try_candidates(ShardTakeState *state)
 		uint64		nlacking = state->nwanted - list_length(state->locked);
 		List	   *tried = NIL;
 		List	   *works;
-		ListCell   *lc;
 
 		CHECK_FOR_INTERRUPTS();
 		while (next < state->ncandidates && list_length(tried) < nlacking)
@@ -54,9 +54,8 @@ try_candidates(ShardTakeState *state)
 		works = shard_take_works_make(tried);
 		if (!shard_take_works_try(state, works, state->locked != NIL))
 			return false;
-		foreach(lc, tried)
+		foreach_ptr(ShardTakeCandidate, candidate, tried)
 		{
-			ShardTakeCandidate  *candidate = lfirst(lc);
 			ShardClaimRow row = shard_take_claim_row(state, candidate);
 
 			if (candidate->locked)
@@ -136,15 +135,11 @@ wait_for_candidates(ShardTakeState *state, List **held, const ShardTakeCandidate
 	list_sort(sorted, shard_take_compare_places);
 	while ((step = next_candidates(state, sorted, &next)) != NIL)
 	{
-		ListCell   *lc;
-
 		CHECK_FOR_INTERRUPTS();
 		if (!shard_take_works_try(state, shard_take_works_make(step), *held != NIL || state->locked != NIL))
 			return WAITING_MOVED;
-		foreach(lc, step)
+		foreach_ptr(ShardTakeCandidate, candidate, step)
 		{
-			ShardTakeCandidate  *candidate = lfirst(lc);
-
 			if (candidate->locked)
 			{
 				state->locked = lappend(state->locked, candidate);

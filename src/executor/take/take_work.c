@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "byte_order.h"
+#include "compat.h"
 #include "executor/instrument.h"
 #include "executor/scan/statement_alone.h"
 #include "executor/take/take_private.h"
@@ -19,13 +20,10 @@ static char *
 ctids_of(List *candidates)
 {
 	StringInfoData buf;
-	ListCell   *lc;
 
 	initStringInfo(&buf);
-	foreach(lc, candidates)
+	foreach_ptr(const ShardTakeCandidate, candidate, candidates)
 	{
-		const ShardTakeCandidate *candidate = lfirst(lc);
-
 		appendStringInfo(&buf, "%c\"(%u,%u)\"", buf.len == 0 ? '{' : ',', ItemPointerGetBlockNumber(&candidate->ctid),
 						 ItemPointerGetOffsetNumber(&candidate->ctid));
 	}
@@ -61,12 +59,10 @@ List *
 shard_take_works_make(List *candidates)
 {
 	List	   *works = NIL;
-	ListCell   *lc;
 	ListCell   *lc2;
 
-	foreach(lc, candidates)
+	foreach_ptr(ShardTakeCandidate, candidate, candidates)
 	{
-		ShardTakeCandidate  *candidate = lfirst(lc);
 		ShardTakeWork  *work = NULL;
 
 		foreach(lc2, works)
@@ -106,12 +102,9 @@ prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
 	const ShardTakePlan *plan = state->plan;
 	bool		by_rows_only = template == plan->lock && plan->operation != CMD_SELECT;
 	int			nothers = by_rows_only ? 0 : state->nparams - plan->limit_param;
-	ListCell   *lc;
 
-	foreach(lc, works)
+	foreach_ptr(ShardTakeWork, work, works)
 	{
-		ShardTakeWork  *work = lfirst(lc);
-
 		work->sql = shard_take_work_sql(state->map, template, work->shardno);
 		work->nparams = shard_param_count(template, NIL);
 		work->params = palloc0(sizeof(char *) * (nothers + 3));

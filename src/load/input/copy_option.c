@@ -269,12 +269,8 @@ raise_unfit(DefElem *def, ParseState *pstate, const char *with)
 static void
 check_filter(const ShardCopyOptions *result, ParseState *pstate)
 {
-	ListCell   *lc;
-
-	foreach(lc, result->core)
+	foreach_node(DefElem, def, result->core)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		if (strcmp(def->defname, "default") == 0 || strcmp(def->defname, "force_null") == 0 ||
 			strcmp(def->defname, "force_not_null") == 0 || strcmp(def->defname, "on_error") == 0)
 			raise_unfit(def, pstate, "FILTER");
@@ -289,12 +285,9 @@ static void
 take_fixed_width(ShardCopyOptions *result, ParseState *pstate)
 {
 	List	   *kept = NIL;
-	ListCell   *lc;
 
-	foreach(lc, result->core)
+	foreach_node(DefElem, def, result->core)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		if (strcmp(def->defname, "null") == 0 && result->fixed_null == NULL)
 			result->fixed_null = defGetString(def);
 		else if (strcmp(def->defname, "header") == 0 && result->record_length == 0)
@@ -357,14 +350,12 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 	const OptionName *ours = NULL;	/* the first option given that is ours */
 	DefElem    *verbosity = NULL;
 	bool		binary = false;
-	ListCell   *lc;
 
 	memset(result, 0, sizeof(*result));
 	result->max_rows = -1;
 
-	foreach(lc, options)
+	foreach_node(DefElem, def, options)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
 		int			i = 0;
 
 		while (i < lengthof(option_names) && strcmp(def->defname, option_names[i].name) != 0)
@@ -405,12 +396,8 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 bool
 shard_copy_option_defers_indexes(const List *options)
 {
-	ListCell   *lc;
-
-	foreach(lc, options)
+	foreach_node(DefElem, def, options)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		if (strcmp(def->defname, "indexes") == 0 && def->arg != NULL && pg_strcasecmp(defGetString(def), "deferred") == 0)
 			return true;
 	}

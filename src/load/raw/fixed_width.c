@@ -175,12 +175,9 @@ static void
 check_encoding(const ShardCopyOptions *options)
 {
 	int			encoding = pg_get_client_encoding();
-	ListCell   *lc;
 
-	foreach(lc, options->core)
+	foreach_node(DefElem, def, options->core)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		/* core complains about a name that it does not know */
 		if (strcmp(def->defname, "encoding") == 0)
 			encoding = pg_char_to_encoding(defGetString(def));

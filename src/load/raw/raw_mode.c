@@ -431,12 +431,9 @@ static void
 append_forced(StringInfo buf, const char *option, CopyFromState cstate, const bool *flags)
 {
 	const char *separator = option;
-	ListCell   *lc;
 
-	foreach(lc, cstate->attnumlist)
+	foreach_int(attno, cstate->attnumlist)
 	{
-		int			attno = lfirst_int(lc);
-
 		if (!flags[attno - 1])
 			continue;
 		appendStringInfo(buf, "%s%s", separator,

@@ -30,6 +30,7 @@
 #include "catalog/reference.h"
 #include "commands/copy.h"
 #include "common/hashfn.h"
+#include "compat.h"
 #include "executor/spi.h"
 #include "move/import/import_batch.h"
 #include "move/import/import_copy.h"
@@ -833,14 +834,11 @@ truncate_tables(const List *batches, const ShardImportTable *writer)
 {
 	ShardOwnSql own;
 	StringInfoData sql;
-	const ListCell *lc;
 	Oid			userid;
 
 	initStringInfo(&sql);
-	foreach(lc, batches)
+	foreach_ptr(const ShardImportBatch, batch, batches)
 	{
-		const ShardImportBatch *batch = lfirst(lc);
-
 		if (batch->truncated && batch->table->userid == writer->userid)
 			appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "TRUNCATE ", batch->relation);
 	}
@@ -857,18 +855,14 @@ shard_import_batches_write(const List *batches)
 	const ListCell *lc;
 	List	   *truncated = NIL;	/* by whom there is something to be truncated */
 
-	foreach(lc, batches)
+	foreach_ptr(ShardImportBatch, batch, batches)
 	{
-		ShardImportBatch *batch = lfirst(lc);
-
 		batch->relation = name_here(batch->table);
 		batch->updates = shard_reference_is(batch->table->relid);
 		run_step(fetch_unsent, batch);
 	}
-	foreach(lc, batches)
+	foreach_ptr(const ShardImportBatch, batch, batches)
 	{
-		const ShardImportBatch *batch = lfirst(lc);
-
 		if (!batch->truncated || list_member_oid(truncated, batch->table->userid))
 			continue;
 		truncated = lappend_oid(truncated, batch->table->userid);

@@ -505,7 +505,6 @@ compare_rows(ShardTableImport *import, ShardConn *source)
 	Sums		here = {0};
 	Sums		there = {0};
 	char	   *query;
-	ListCell   *lc;
 
 	query = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".sums_query(ARRAY[%s], %s, %s)", quote_literal_cstr(import->table.source),
 									  quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"));
@@ -516,10 +515,8 @@ compare_rows(ShardTableImport *import, ShardConn *source)
 	shard_link_send(source, psprintf("%s%s", arg.settings, query));
 	for (int i = 0; i < list_length(arg.links); i++)
 		shard_link_send(list_nth(arg.links, i), list_nth(arg.queries, i));
-	foreach(lc, arg.links)
+	foreach_ptr(ShardConn, link, arg.links)
 	{
-		ShardConn  *link = lfirst(lc);
-
 		add_sums(&here, link);
 		shard_link_close(&link);
 	}

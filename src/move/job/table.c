@@ -6,6 +6,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
+#include "compat.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -279,12 +280,8 @@ ask_parts(ShardMove *move)
 const char *
 shard_move_fact(const ShardMoveTable *table, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, table->parts)
+	foreach_ptr(const ShardMovePart, part, table->parts)
 	{
-		const ShardMovePart *part = lfirst(lc);
-
 		if (strncmp(part->part, "fact_", 5) == 0 && strcmp(part->part + 5, name) == 0)
 			return part->text;
 	}
@@ -295,13 +292,10 @@ char *
 shard_move_commands(const ShardMoveTable *table, const char *name)
 {
 	StringInfoData buf;
-	ListCell   *lc;
 
 	initStringInfo(&buf);
-	foreach(lc, table->parts)
+	foreach_ptr(const ShardMovePart, part, table->parts)
 	{
-		const ShardMovePart *part = lfirst(lc);
-
 		if (strcmp(part->part, name) == 0)
 			appendStringInfo(&buf, "%s%s", buf.len > 0 ? "; " : "", part->text);
 	}
@@ -317,12 +311,9 @@ shard_move_read_parts(ShardMove *move)
 	for (int i = 0; i < move->ntables; i++)
 	{
 		ShardMoveTable *table = &move->tables[i];
-		ListCell   *lc;
 
-		foreach(lc, table->parts)
+		foreach_ptr(const ShardMovePart, part, table->parts)
 		{
-			const ShardMovePart *part = lfirst(lc);
-
 			if (strcmp(part->part, "problem") == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

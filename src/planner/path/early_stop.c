@@ -20,6 +20,7 @@
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_am.h"
 #include "catalog/route.h"
+#include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -44,12 +45,9 @@ static bool
 is_equal_to_value(List *clauses, Index varno, Relation index, int keyno)
 {
 	AttrNumber	attno = index->rd_index->indkey.values[keyno];
-	ListCell   *lc;
 
-	foreach(lc, clauses)
+	foreach_ptr(const OpExpr, op, clauses)
 	{
-		const OpExpr *op = lfirst(lc);
-
 		if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
 			get_op_opfamily_strategy(op->opno, index->rd_opfamily[keyno]) != BTEqualStrategyNumber)
 			continue;

@@ -109,11 +109,8 @@ side_info(const RelOptInfo *rel)
 static bool
 sort_conditions(JoinContext *cxt, List *restrictlist)
 {
-	ListCell   *lc;
-
-	foreach(lc, restrictlist)
+	foreach_node(RestrictInfo, rinfo, restrictlist)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 		bool		own = cxt->jointype == JOIN_INNER || cxt->jointype == JOIN_SEMI ||
 			!RINFO_IS_PUSHED_DOWN(rinfo, cxt->joinrel->relids);
 		bool		shippable;
@@ -157,11 +154,8 @@ subquery_relids(const ShardFrom *from)
 static bool
 show_inner_var(JoinContext *cxt, Var *var)
 {
-	ListCell   *lc;
-
-	foreach(lc, cxt->own)
+	foreach_node(RestrictInfo, rinfo, cxt->own)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 		OpExpr	   *op = (OpExpr *) rinfo->clause;
 		Var		   *other;
 
@@ -189,14 +183,11 @@ columns_ok(JoinContext *cxt, const ShardFrom *from)
 	List	   *vars = pull_var_clause((Node *) cxt->joinrel->reltarget->exprs,
 									   PVC_RECURSE_PLACEHOLDERS);
 	Relids		subqueries = subquery_relids(from);
-	ListCell   *lc;
 
 	vars = list_concat(vars, pull_var_clause((Node *) extract_actual_clauses(cxt->local, false),
 											 PVC_RECURSE_PLACEHOLDERS));
-	foreach(lc, vars)
+	foreach_node(Var, var, vars)
 	{
-		Var		   *var = lfirst_node(Var, lc);
-
 		if (var->varattno < 0)
 			return refuse("a system column is needed");
 		if (var->varattno == 0 && bms_is_member(var->varno, subqueries))
@@ -206,9 +197,8 @@ columns_ok(JoinContext *cxt, const ShardFrom *from)
 			return false;
 	}
 
-	foreach(lc, cxt->root->placeholder_list)
+	foreach_ptr(PlaceHolderInfo, phinfo, cxt->root->placeholder_list)
 	{
-		PlaceHolderInfo *phinfo = lfirst(lc);
 		Relids		relids = IS_OTHER_REL(cxt->joinrel) ?
 			cxt->joinrel->top_parent_relids : cxt->joinrel->relids;
 
@@ -244,11 +234,8 @@ static Expr *
 equated_expr(JoinContext *cxt, const ShardRelInfo *info, RelOptInfo *rel, const ShardDistKey *key,
 			 int keyno, RelOptInfo *other, const ShardDistKey *like)
 {
-	ListCell   *lc;
-
-	foreach(lc, cxt->own)
+	foreach_node(RestrictInfo, rinfo, cxt->own)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 		OpExpr	   *op = (OpExpr *) rinfo->clause;
 
 		if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
@@ -406,11 +393,9 @@ reference_keys(JoinContext *cxt, bool nullable)
 	RelOptInfo *rel = outer_sharded ? cxt->outerrel : cxt->innerrel;
 	RelOptInfo *other = outer_sharded ? cxt->innerrel : cxt->outerrel;
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, info->keys)
+	foreach_ptr(ShardDistKey, key, info->keys)
 	{
-		ShardDistKey *key = lfirst(lc);
 		ShardDistKey *named = palloc0(sizeof(ShardDistKey));
 
 		for (int keyno = 0; keyno < info->nkeycols; keyno++)
@@ -578,12 +563,8 @@ make_info(JoinContext *cxt, JoinPathExtraData *extra)
 static bool
 is_equijoin(List *restrictlist)
 {
-	ListCell   *lc;
-
-	foreach(lc, restrictlist)
+	foreach_node(RestrictInfo, rinfo, restrictlist)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
 		if (rinfo->can_join && (OidIsValid(rinfo->hashjoinoperator) || rinfo->mergeopfamilies != NIL))
 			return true;
 	}

@@ -23,6 +23,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/route.h"
+#include "compat.h"
 #include "deparse/select.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
@@ -118,12 +119,9 @@ filters_keep_groups(PlannerInfo *root, List *keys, List *exprs, List *group_clau
 	forboth(lc, keys, lc2, exprs)
 	{
 		bool		found = false;
-		ListCell   *lc3;
 
-		foreach(lc3, group_clauses)
+		foreach_node(SortGroupClause, clause, group_clauses)
 		{
-			SortGroupClause *clause = lfirst_node(SortGroupClause, lc3);
-
 			if (filter_keeps_groups(lfirst(lc), lfirst(lc2),
 									(Expr *) get_sortgroupclause_expr(clause, root->processed_tlist),
 									clause->eqop))
@@ -148,11 +146,9 @@ filters_keep_remote_groups(List *keys, List *exprs, List *group_exprs)
 	forboth(lc, keys, lc2, exprs)
 	{
 		bool		found = false;
-		ListCell   *lc3;
 
-		foreach(lc3, group_exprs)
+		foreach_ptr(Expr, group_expr, group_exprs)
 		{
-			Expr	   *group_expr = lfirst(lc3);
 			TypeCacheEntry *type = lookup_type_cache(exprType((Node *) group_expr),
 													 TYPECACHE_EQ_OPR);
 
@@ -469,11 +465,8 @@ add_filter(PlannerInfo *root, ShardRelInfo *info, const KeyFilter *filter)
 const ShardRelInfo *
 shard_key_filter_info(PlannerInfo *root, const ForeignPath *path, const ShardRelInfo *info)
 {
-	ListCell   *lc;
-
-	foreach(lc, path->fdw_private)
+	foreach_ptr(DefElem, elem, path->fdw_private)
 	{
-		DefElem    *elem = lfirst(lc);
 		ShardRelInfo *result;
 		ListCell   *lc2;
 

@@ -117,12 +117,8 @@ make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
 static int
 find_column(List *tlist, const Node *var)
 {
-	ListCell   *lc;
-
-	foreach(lc, tlist)
+	foreach_node(TargetEntry, entry, tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (IsA(var, Var) && IsA(entry->expr, Var) &&
 			((Var *) var)->varno == ((Var *) entry->expr)->varno &&
 			((Var *) var)->varattno == ((Var *) entry->expr)->varattno)
@@ -143,11 +139,9 @@ add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *i
 				 List **columns)
 {
 	List	   *vars = pull_var_clause((Node *) exprs, PVC_INCLUDE_PLACEHOLDERS);
-	ListCell   *lc;
 
-	foreach(lc, vars)
+	foreach_ptr(Node, var, vars)
 	{
-		Node	   *var = lfirst(lc);
 		int			colno;
 
 		if (find_column(scan_tlist, var) != 0)
@@ -224,17 +218,14 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *outer_exprs = NIL;
 	List	   *inner_exprs = NIL;
 	List	   *needed;
-	ListCell   *lc;
 
 	fill_keys(root, plan, keys);
 	if (IS_OUTER_JOIN(plan->jointype))
 		extract_actual_join_clauses(restrictlist, rel->relids, &join_clauses, &other_clauses);
 	else
 		join_clauses = extract_actual_clauses(restrictlist, false);
-	foreach(lc, keys)
+	foreach_ptr(ShardKeyClause, key, keys)
 	{
-		ShardKeyClause  *key = lfirst(lc);
-
 		outer_exprs = lappend(outer_exprs, key->outer);
 		inner_exprs = lappend(inner_exprs, key->inner);
 	}
@@ -321,12 +312,9 @@ filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
 	List	   *exprs = NIL;
 	double		fraction;
 	double		ndistinct;
-	ListCell   *lc;
 
-	foreach(lc, keys)
+	foreach_ptr(ShardKeyClause, key, keys)
 	{
-		ShardKeyClause  *key = lfirst(lc);
-
 		/* not the RestrictInfo, which caches one selectivity for both directions of the join */
 		clauses = lappend(clauses, key->rinfo->clause);
 		exprs = lappend(exprs, key->inner);
@@ -346,11 +334,9 @@ find_keys(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 		  JoinType jointype, List *restrictlist)
 {
 	List	   *keys = NIL;
-	ListCell   *lc;
 
-	foreach(lc, restrictlist)
+	foreach_node(RestrictInfo, rinfo, restrictlist)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 		ShardKeyClause  *key;
 
 		if (rinfo->pseudoconstant)
@@ -375,9 +361,8 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 	ListCell   *lc;
 
 	best->path = NULL;
-	foreach(lc, *keys)
+	foreach_ptr(ShardKeyClause, key, *keys)
 	{
-		ShardKeyClause  *key = lfirst(lc);
 		bool		found = false;
 		ListCell   *lc2;
 

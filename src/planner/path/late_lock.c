@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "catalog/partition.h"
+#include "compat.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 #include "optimizer/prep.h"
@@ -28,11 +29,8 @@ static ShardLateLocks late;
 static void
 add_tables(Query *query, List **tables, List **others)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->rowMarks)
+	foreach_node(RowMarkClause, mark, query->rowMarks)
 	{
-		RowMarkClause *mark = lfirst_node(RowMarkClause, lc);
 		RangeTblEntry *rte = rt_fetch(mark->rti, query->rtable);
 		List	  **list = mark->waitPolicy == LockWaitSkip ? tables : others;
 

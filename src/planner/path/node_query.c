@@ -18,6 +18,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "compat.h"
 #include "guc.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -53,7 +54,6 @@ clause_uses_index(const Node *clause, Index rtindex, Relation index)
 {
 	Oid			opno;
 	List	   *args;
-	ListCell   *lc;
 
 	if (IsA(clause, OpExpr))
 	{
@@ -70,10 +70,8 @@ clause_uses_index(const Node *clause, Index rtindex, Relation index)
 	if (!op_in_opfamily(opno, index->rd_opfamily[0]) &&
 		!op_in_opfamily(get_commutator(opno), index->rd_opfamily[0]))
 		return false;
-	foreach(lc, args)
+	foreach_ptr(const Var, var, args)
 	{
-		const Var  *var = lfirst(lc);
-
 		while (IsA(var, RelabelType))
 			var = (const Var *) ((const RelabelType *) var)->arg;
 		if (IsA(var, Var) && var->varno == rtindex && var->varattno == index->rd_index->indkey.values[0])

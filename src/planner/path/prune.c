@@ -15,6 +15,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/route.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -218,7 +219,6 @@ shard_prune_relation(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
 	bool		any_column;
 	List	   *quals;
 	Bitmapset  *parts = NULL;
-	ListCell   *lc;
 
 	if (!info->sharded)
 	{
@@ -228,9 +228,8 @@ shard_prune_relation(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
 	}
 
 	keys = key_columns(info->map, &any_column);
-	foreach(lc, baserel->baserestrictinfo)
+	foreach_node(RestrictInfo, rinfo, baserel->baserestrictinfo)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 		Node	   *clause = first_comparison((Node *) rinfo->clause);
 		Bitmapset  *columns = NULL;
 

@@ -102,13 +102,9 @@ shard_relinfo_security_allows(const RestrictInfo *rinfo, Index min_security)
 static void
 sort_conditions(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 {
-	ListCell   *lc;
-
 	info->min_security = rel->baserestrict_min_security;
-	foreach(lc, rel->baserestrictinfo)
+	foreach_node(RestrictInfo, rinfo, rel->baserestrictinfo)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
 		if (rinfo->pseudoconstant)
 		{
 			/* core tests it above a scan, but would not test it above remote joins and stages */
@@ -353,12 +349,8 @@ is_key_equality(const ShardRelInfo *info, int keyno, Oid eqop)
 static EquivalenceMember *
 find_member(EquivalenceClass *ec, Relids relids, Expr *expr)
 {
-	ListCell   *lc;
-
-	foreach(lc, ec->ec_members)
+	foreach_node(EquivalenceMember, member, ec->ec_members)
 	{
-		EquivalenceMember *member = lfirst_node(EquivalenceMember, lc);
-
 		if (!member->em_is_child && !member->em_is_const &&
 			bms_is_subset(member->em_relids, relids) &&
 			shard_relinfo_same_expr(member->em_expr, expr))
@@ -389,11 +381,8 @@ bool
 shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int keyno,
 							 Relids relids, Expr *left, Expr *right)
 {
-	ListCell   *lc;
-
-	foreach(lc, root->eq_classes)
+	foreach_node(EquivalenceClass, ec, root->eq_classes)
 	{
-		EquivalenceClass *ec = lfirst_node(EquivalenceClass, lc);
 		EquivalenceMember *left_member;
 		EquivalenceMember *right_member;
 
@@ -413,22 +402,16 @@ Expr *
 shard_relinfo_class_constant(PlannerInfo *root, const ShardRelInfo *info, int keyno,
 							 Relids relids, Expr *expr)
 {
-	ListCell   *lc;
-
-	foreach(lc, root->eq_classes)
+	foreach_node(EquivalenceClass, ec, root->eq_classes)
 	{
-		EquivalenceClass *ec = lfirst_node(EquivalenceClass, lc);
 		EquivalenceMember *member;
-		ListCell   *lc2;
 
 		if (!ec->ec_has_const || ec->ec_has_volatile || ec->ec_broken ||
 			ec->ec_collation != info->key_collations[keyno] ||
 			(member = find_member(ec, relids, expr)) == NULL)
 			continue;
-		foreach(lc2, ec->ec_members)
+		foreach_node(EquivalenceMember, other, ec->ec_members)
 		{
-			EquivalenceMember *other = lfirst_node(EquivalenceMember, lc2);
-
 			if (other->em_is_const && !other->em_is_child &&
 				class_has_key_equality(ec, info, keyno, member, other))
 				return other->em_expr;
@@ -457,11 +440,8 @@ has_key_column(const ShardRelInfo *info, int keyno, Expr *expr, List *exprs, Lis
 bool
 shard_relinfo_has_key(const ShardRelInfo *info, List *exprs, List *eqops)
 {
-	ListCell   *lc;
-
-	foreach(lc, info->keys)
+	foreach_ptr(ShardDistKey, key, info->keys)
 	{
-		ShardDistKey *key = lfirst(lc);
 		int			keyno = 0;
 		ListCell   *lc2;
 

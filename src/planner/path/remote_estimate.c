@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "catalog/option.h"
+#include "compat.h"
 #include "deparse/remote_query.h"
 #include "miscadmin.h"
 #include "nodes/value.h"
@@ -36,12 +37,9 @@ build_query(RelOptInfo *rel, const ShardRelInfo *info)
 {
 	ShardRemoteQuery query = {0};
 	List	   *columns = NIL;
-	ListCell   *lc;
 
-	foreach(lc, pull_var_clause((Node *) rel->reltarget->exprs, PVC_RECURSE_PLACEHOLDERS))
+	foreach_node(Var, var, pull_var_clause((Node *) rel->reltarget->exprs, PVC_RECURSE_PLACEHOLDERS))
 	{
-		Var		   *var = lfirst_node(Var, lc);
-
 		/* system columns are left out: their width does not matter */
 		if (var->varattno > 0 && bms_is_member(var->varno, info->from->relids))
 			columns = lappend(columns, var);
@@ -58,14 +56,11 @@ make_explain(ShardSelect *select)
 {
 	List	   *template = shard_select_finish(select);
 	StringInfoData sql;
-	ListCell   *lc;
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "EXPLAIN ");
-	foreach(lc, template)
+	foreach_ptr(Node, piece, template)
 	{
-		Node	   *piece = lfirst(lc);
-
 		if (IsA(piece, String))
 			appendStringInfoString(&sql, strVal(piece));
 		else if (intVal(piece) > 0)

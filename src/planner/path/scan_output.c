@@ -6,6 +6,7 @@
 
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "compat.h"
 #include "nodes/makefuncs.h"
 #include "planner/path/scan_output.h"
 #include "utils/rel.h"
@@ -14,12 +15,10 @@ ShardOutput *
 shard_scan_convert_outputs(List *outputs, int *noutputs)
 {
 	ShardOutput *result = palloc(sizeof(ShardOutput) * Max(list_length(outputs), 1));
-	ListCell   *lc;
 
 	*noutputs = 0;
-	foreach(lc, outputs)
+	foreach_ptr(ShardSelectOutput, from, outputs)
 	{
-		ShardSelectOutput *from = lfirst(lc);
 		ShardOutput *to = &result[(*noutputs)++];
 
 		switch (from->kind)

@@ -71,11 +71,9 @@ shard_sort_clauses(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo 
 				   List *pathkeys)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, pathkeys)
+	foreach_node(PathKey, pathkey, pathkeys)
 	{
-		PathKey    *pathkey = lfirst_node(PathKey, lc);
 		ShardSort  *sort = palloc0(sizeof(ShardSort));
 
 		sort->expr = find_sort_expr(root, rel, info, pathkey, &sort->sortop);

@@ -78,12 +78,9 @@ make_tlist(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
 {
 	List	   *tlist = NIL;
 	Bitmapset  *in_conditions = condition_columns(rel);
-	ListCell   *lc;
 
-	foreach(lc, root->processed_tlist)
+	foreach_node(TargetEntry, entry, root->processed_tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (entry->resjunk)
 			continue;
 
@@ -107,23 +104,17 @@ static List *
 make_keys(const ShardRelInfo *info, List *tlist, Index rtindex)
 {
 	List	   *keys = NIL;
-	ListCell   *lc;
 
-	foreach(lc, info->keys)
+	foreach_ptr(const ShardDistKey, key, info->keys)
 	{
-		const ShardDistKey *key = lfirst(lc);
 		ShardDistKey *named = palloc0(sizeof(ShardDistKey));
 		ListCell   *lc2;
 
 		named->nullable = key->nullable;
 		foreach(lc2, key->exprs)
 		{
-			ListCell   *lc3;
-
-			foreach(lc3, tlist)
+			foreach_node(TargetEntry, entry, tlist)
 			{
-				TargetEntry *entry = lfirst_node(TargetEntry, lc3);
-
 				if (!shard_relinfo_same_expr(entry->expr, lfirst(lc2)))
 					continue;
 				named->exprs = lappend(named->exprs, makeVarFromTargetEntry(rtindex, entry));
@@ -146,14 +137,10 @@ typedef struct OutsideContext
 static Node *
 outside_mutator(Node *node, OutsideContext *cxt)
 {
-	ListCell   *lc;
-
 	if (node == NULL)
 		return NULL;
-	foreach(lc, cxt->tlist)
+	foreach_node(TargetEntry, entry, cxt->tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (equal(entry->expr, node))
 			return (Node *) makeVarFromTargetEntry(cxt->rtindex, entry);
 	}
@@ -195,12 +182,8 @@ needs_whole_row(const RelOptInfo *rel)
 static bool
 take_conditions(PlannerInfo *root, RelOptInfo *rel, ShardFrom *from)
 {
-	ListCell   *lc;
-
-	foreach(lc, rel->baserestrictinfo)
+	foreach_node(RestrictInfo, rinfo, rel->baserestrictinfo)
 	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
 		if (rinfo->pseudoconstant ||
 			!shard_relinfo_security_allows(rinfo, rel->baserestrict_min_security) ||
 			!shard_shippable_expr(root, rel->relids, rinfo->clause))

@@ -406,12 +406,8 @@ take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 static bool
 has_full_join(const Query *sub)
 {
-	ListCell   *lc;
-
-	foreach(lc, sub->rtable)
+	foreach_node(RangeTblEntry, rte, sub->rtable)
 	{
-		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		if ((rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL) ||
 			(rte->rtekind == RTE_SUBQUERY && has_full_join(rte->subquery)))
 			return true;
@@ -476,9 +472,8 @@ shard_correlated_take_apart(const SubLink *sublink, bool conditional, ShardCorre
 	levels = find_levels((Node *) sub->jointree->fromlist);
 	if (levels.outer || levels.beyond)
 		return false;
-	foreach(lc, sub->rtable)
+	foreach_node(RangeTblEntry, rte, sub->rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 		LevelsContext cxt = {0};
 
 		if (rte->rtekind == RTE_JOIN)

@@ -368,10 +368,8 @@ has_full_join(const Query *query)
 		if (IsA(ctequery, Query) && has_full_join((Query *) ctequery))
 			return true;
 	}
-	foreach(lc, query->rtable)
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		if ((rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL) ||
 			(rte->rtekind == RTE_SUBQUERY && has_full_join(rte->subquery)))
 			return true;

@@ -19,6 +19,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -178,7 +179,6 @@ static void
 make_cte(Query *query, RangeTblEntry *rte, int rtindex)
 {
 	CommonTableExpr *cte = makeNode(CommonTableExpr);
-	ListCell   *lc;
 
 	/* no user can give such a name: it is too long */
 	cte->ctename = psprintf("shardfdw %0*d", NAMEDATALEN, rtindex);
@@ -186,9 +186,8 @@ make_cte(Query *query, RangeTblEntry *rte, int rtindex)
 	cte->ctequery = (Node *) rte->subquery;
 	cte->location = -1;
 	cte->cterefcount = 1;
-	foreach(lc, rte->subquery->targetList)
+	foreach_node(TargetEntry, tle, rte->subquery->targetList)
 	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 		Node	   *expr = (Node *) tle->expr;
 
 		if (tle->resjunk)

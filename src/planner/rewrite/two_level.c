@@ -86,10 +86,8 @@ reads_sharded(const Query *query)
 {
 	ListCell   *lc;
 
-	foreach(lc, query->rtable)
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		if (sharded_map(rte) != NULL ||
 			(rte->rtekind == RTE_SUBQUERY && reads_sharded(rte->subquery)))
 			return true;
@@ -221,14 +219,8 @@ add_distinct_arg(SplitContext *cxt, Expr *arg, SortGroupClause *clause)
 static void
 collect_distinct(SplitContext *cxt, const Aggref *agg)
 {
-	ListCell   *lc;
-
-	foreach(lc, agg->aggdistinct)
-	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
-
+	foreach_node(SortGroupClause, clause, agg->aggdistinct)
 		add_distinct_arg(cxt, get_sortgroupref_tle(clause->tleSortGroupRef, agg->args)->expr, clause);
-	}
 	/* ORDER BY may only name arguments, and DISTINCT has all of these */
 	if (agg->aggfilter != NULL)
 		add_distinct_arg(cxt, agg->aggfilter, NULL);
@@ -387,12 +379,9 @@ static Expr *
 distinct_aggregate(SplitContext *cxt, Aggref *agg)
 {
 	Aggref	   *result = copyObject(agg);
-	ListCell   *lc;
 
-	foreach(lc, result->args)
+	foreach_node(TargetEntry, entry, result->args)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (contain_vars_of_level((Node *) entry->expr, 0))
 			entry->expr = (Expr *) groups_column(cxt, entry->expr);
 	}

@@ -19,6 +19,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -56,20 +57,16 @@ make_select(const ShardSourceInfo *info, uint64 id)
 {
 	Query	   *select = shard_source_child(info);
 	List	   *tlist = NIL;
-	ListCell   *lc;
 
-	foreach(lc, info->query->returningList)
+	foreach_node(TargetEntry, entry, info->query->returningList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Node	   *expr = (Node *) entry->expr;
 		Const	   *null = makeNullConst(exprType(expr), exprTypmod(expr), exprCollation(expr));
 
 		tlist = lappend(tlist, makeTargetEntry((Expr *) null, entry->resno, entry->resname, false));
 	}
-	foreach(lc, select->targetList)
+	foreach_node(TargetEntry, entry, select->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		entry->resno = list_length(tlist) + 1;
 		entry->resjunk = true;
 		tlist = lappend(tlist, entry);
@@ -129,12 +126,8 @@ shard_source_cte_replace(Query *query)
 static SourceCte *
 find_pending(const Query *query)
 {
-	ListCell   *lc;
-
-	foreach(lc, pending)
+	foreach_ptr(SourceCte, source, pending)
 	{
-		SourceCte  *source = lfirst(lc);
-
 		if (query->commandType == CMD_SELECT && source->id == (uint64) query->queryId)
 			return source;
 	}
@@ -214,11 +207,8 @@ source_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 void
 shard_source_cte_finish(PlannedStmt *stmt)
 {
-	ListCell   *lc;
-
-	foreach(lc, pending)
+	foreach_ptr(SourceCte, source, pending)
 	{
-		SourceCte  *source = lfirst(lc);
 		CustomScan *cscan = source->cscan;
 		TargetEntry *probe;
 

@@ -108,11 +108,9 @@ include_key(List *elements, int natts, const AttrNumber *attnos, const Oid *coll
 	for (int i = 0; i < natts; i++)
 	{
 		bool		found = false;
-		ListCell   *lc;
 
-		foreach(lc, elements)
+		foreach_node(InferenceElem, element, elements)
 		{
-			InferenceElem *element = lfirst_node(InferenceElem, lc);
 			Var		   *var = (Var *) element->expr;
 
 			if (IsA(var, Var) && var->varattno == attnos[i] &&

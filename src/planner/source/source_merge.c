@@ -215,12 +215,8 @@ is_key_side(ShardSourceInfo *info, PartitionKey key, int keyno, Node *side, Oid 
 static MergeKey *
 find_key(ShardSourceInfo *info, PartitionKey key, int keyno, List *clauses)
 {
-	ListCell   *lc;
-
-	foreach(lc, clauses)
+	foreach_ptr(OpExpr, op, clauses)
 	{
-		OpExpr	   *op = lfirst(lc);
-
 		if (!IsA(op, OpExpr) || list_length(op->args) != 2)
 			continue;
 		for (int i = 0; i < 2; i++)
@@ -258,19 +254,13 @@ is_same_key(const MergeKey *key, Node *expr)
 static void
 check_key(ShardSourceInfo *info, List *keys, MergeAction *action)
 {
-	ListCell   *lc;
-
-	foreach(lc, keys)
+	foreach_ptr(MergeKey, key, keys)
 	{
-		MergeKey   *key = lfirst(lc);
 		TargetEntry *found = NULL;
-		ListCell   *lc2;
 		Var		   *var;
 
-		foreach(lc2, action->targetList)
+		foreach_node(TargetEntry, entry, action->targetList)
 		{
-			TargetEntry *entry = lfirst_node(TargetEntry, lc2);
-
 			if (!entry->resjunk && entry->resno == key->attno)
 				found = entry;
 		}
@@ -315,7 +305,6 @@ static MergeAction *
 plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 {
 	MergeAction *action = copyObject(unconstify(MergeAction *, source));
-	ListCell   *lc;
 
 	if (action->commandType == CMD_UPDATE && action->targetList != NIL)
 	{
@@ -323,12 +312,8 @@ plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 		if (action->targetList == NIL)
 			shard_source_refuse(info, _("A multi-column assignment has a volatile function or a set operation in its sub-select."));
 	}
-	foreach(lc, action->targetList)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
+	foreach_node(TargetEntry, entry, action->targetList)
 		entry->expr = (Expr *) shard_source_prepare_assigned(info, (Node *) entry->expr);
-	}
 	if (action->commandType == CMD_UPDATE && action->targetList == NIL)
 		action->targetList = list_make1(shard_source_unchanged(info));
 	if (action->commandType == CMD_INSERT || action->commandType == CMD_UPDATE)
@@ -379,17 +364,14 @@ shard_source_merge_columns(ShardSourceInfo *info)
 	Node	   *condition = shard_source_prepare(shard_merge_condition(info->query));
 	List	   *clauses = split_condition(shard_merge_condition(info->query));
 	List	   *keys = NIL;
-	ListCell   *lc;
 
 	info->skip_unrouted = true;
 	keys = add_keys(info, RelationGetPartitionKey(info->rel), clauses, NIL);
 	if (map->part_key != NULL)
 		keys = add_keys(info, shard_route_part_key(map), clauses, keys);
 	info->condition = place(info, condition, false);
-	foreach(lc, info->query->mergeActionList)
+	foreach_node(MergeAction, action, info->query->mergeActionList)
 	{
-		MergeAction *action = lfirst_node(MergeAction, lc);
-
 		info->actions = lappend(info->actions, plan_action(info, keys, action));
 		if (shard_merge_is_by_source(action))
 			info->all_shards = true;
@@ -402,12 +384,8 @@ shard_source_merge_columns(ShardSourceInfo *info)
 static MergeAction *
 build_action(ShardSourceInfo *info, MergeAction *action)
 {
-	ListCell   *lc;
-
-	foreach(lc, action->targetList)
+	foreach_node(TargetEntry, entry, action->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		shard_source_check(info, (Node *) entry->expr,
 						   psprintf(_("the new value of column \"%s\""),
 									get_attname(RelationGetRelid(info->rel), entry->resno, false)));

@@ -108,16 +108,11 @@ static List *
 prepare_returning(ShardSourceInfo *info)
 {
 	List	   *returning = (List *) copyObject(info->query->returningList);
-	ListCell   *lc;
 
 	find_refused_returning((Node *) returning, info);
 	returning = (List *) expand_rows_mutator((Node *) returning, info);
-	foreach(lc, returning)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
+	foreach_node(TargetEntry, entry, returning)
 		entry->expr = (Expr *) shard_source_prepare((Node *) entry->expr);
-	}
 	return returning;
 }
 
@@ -317,7 +312,6 @@ static bool
 computes_here(const ShardSourceInfo *info)
 {
 	OnConflictExpr *conflict = info->query->onConflict;
-	ListCell   *lc;
 
 	if (checkExprHasSubLink((Node *) info->query->returningList))
 		return true;
@@ -325,10 +319,8 @@ computes_here(const ShardSourceInfo *info)
 		return false;
 	if (conflict->action != ONCONFLICT_UPDATE)
 		return true;
-	foreach(lc, conflict->onConflictSet)
+	foreach_node(TargetEntry, entry, conflict->onConflictSet)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (entry->resjunk || !shard_source_is_shippable(info, shard_source_prepare_assigned(info, (Node *) entry->expr)))
 			return true;
 	}
@@ -415,7 +407,6 @@ add_view_condition(Query *query)
 {
 	Node	   *quals = shard_merge_view_condition(query);
 	const RangeTblEntry *target = rt_fetch(query->resultRelation, query->rtable);
-	ListCell   *lc;
 
 	if (quals == NULL || target->relkind != RELKIND_PARTITIONED_TABLE ||
 		shard_source_target_map(query, target->relid) == NULL)
@@ -426,10 +417,8 @@ add_view_condition(Query *query)
 				 errmsg("cannot run this MERGE on sharded table \"%s\"", get_rel_name(target->relid)),
 				 errdetail("The condition of the view has a volatile function.")));
 	shard_merge_set_condition(query, make_and_qual(shard_merge_condition(query), quals));
-	foreach(lc, query->mergeActionList)
+	foreach_node(MergeAction, action, query->mergeActionList)
 	{
-		MergeAction *action = lfirst_node(MergeAction, lc);
-
 		if (shard_merge_is_by_source(action))
 			action->qual = make_and_qual(copyObject(quals), action->qual);
 	}

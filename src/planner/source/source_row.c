@@ -72,11 +72,9 @@ static List *
 find_attnos(ShardSourceInfo *info, List *elements)
 {
 	List	   *attnos = NIL;
-	ListCell   *lc;
 
-	foreach(lc, elements)
+	foreach_node(InferenceElem, element, elements)
 	{
-		InferenceElem *element = lfirst_node(InferenceElem, lc);
 		Var		   *var = (Var *) element->expr;
 
 		if (!IsA(var, Var))

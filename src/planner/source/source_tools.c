@@ -268,11 +268,9 @@ shard_source_add_rows(ShardSourceInfo *info, List *values)
 	RangeTblRef *ref = makeNode(RangeTblRef);
 	char	   *alias = psprintf("r%d", ++info->select->naliases);
 	List	   *names = NIL;
-	ListCell   *lc;
 
-	foreach(lc, info->columns)
+	foreach_node(TargetEntry, column, info->columns)
 	{
-		TargetEntry *column = lfirst_node(TargetEntry, lc);
 		Oid			base = getBaseType(exprType((Node *) column->expr));
 
 		rte->functions = lappend(rte->functions,
@@ -287,9 +285,8 @@ shard_source_add_rows(ShardSourceInfo *info, List *values)
 	ref->rtindex = 1;
 	sub->query->jointree->fromlist = list_make1(ref);
 
-	foreach(lc, values)
+	foreach_ptr(Expr, value, values)
 	{
-		Expr	   *value = lfirst(lc);
 		int			colno = list_length(sub->query->targetList) + 1;
 
 		if (IsA(value, Var))

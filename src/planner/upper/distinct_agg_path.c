@@ -76,12 +76,9 @@ pull_inputs(const Aggref *agg)
 static bool
 collect_inputs(List *aggs, List *group_exprs, List **inputs)
 {
-	ListCell   *lc;
-
 	*inputs = NIL;
-	foreach(lc, aggs)
+	foreach_node(Aggref, agg, aggs)
 	{
-		Aggref	   *agg = lfirst_node(Aggref, lc);
 		ListCell   *lc2;
 
 		foreach(lc2, agg->aggdistinct)
@@ -94,10 +91,8 @@ collect_inputs(List *aggs, List *group_exprs, List **inputs)
 		else if (!shard_distinct_agg_ignores_duplicates(agg))
 			return refuse("an aggregate counts duplicates");
 	}
-	foreach(lc, aggs)
+	foreach_node(Aggref, agg, aggs)
 	{
-		Aggref	   *agg = lfirst_node(Aggref, lc);
-
 		if (agg->aggdistinct == NIL &&
 			list_difference(list_difference(pull_inputs(agg), *inputs), group_exprs) != NIL)
 			return refuse("an aggregate needs more columns");

@@ -48,11 +48,8 @@ depends_on_rows(Expr *expr)
 static bool
 exprs_ok(PlannerInfo *root, const ShardRelInfo *input, List *clauses, List *tlist)
 {
-	ListCell   *lc;
-
-	foreach(lc, clauses)
+	foreach_node(SortGroupClause, clause, clauses)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, tlist);
 		Relids		relids = input->from->relids;
 

@@ -272,16 +272,12 @@ add_sets(ShardRelInfo *info, const ShardGroupingSets *sets)
 static bool
 can_split(PlannerInfo *root, const ShardRelInfo *input, List *aggs)
 {
-	ListCell   *lc;
-
 	if (!shard_guc_enable_partial_aggregate)
 		return refuse("shardfdw.enable_partial_aggregate is off");
 	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
 		return refuse("an aggregate has no partial mode");
-	foreach(lc, aggs)
+	foreach_node(Aggref, agg, aggs)
 	{
-		Aggref	   *agg = lfirst_node(Aggref, lc);
-
 		if (!shard_shippable_partial_agg(input->map, agg))
 			return refuse("nodes cannot compute the partial state of an aggregate");
 		if (!shard_shippable_partial_args(root, input->from->relids, agg))

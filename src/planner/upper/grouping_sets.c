@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_operator.h"
+#include "compat.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
@@ -178,10 +179,8 @@ shard_grouping_sets_make(PlannerInfo *root, const ShardRelInfo *input, PathTarge
 	if (!grouping_is_hashable(result->clauses))
 		return refuse("groups cannot be hashed");
 
-	foreach(lc, result->sets)
+	foreach_ptr(List, positions, result->sets)
 	{
-		List	   *positions = lfirst(lc);
-
 		result->ngroups += positions == NIL ? 1 :
 			estimate_num_groups(root, group_exprs, input->rows, &positions, NULL);
 	}

@@ -121,14 +121,12 @@ set_first_parts(ShardRelInfo *info, double rows)
 	const ShardSort *sort = info->query->sort != NIL ? linitial(info->query->sort) : NULL;
 	double		part_rows = info->rows / Max(1.0, ceil((double) info->nexpected * map->nparts / map->nshards));
 	double		wanted = ceil(rows * FIRST_PARTS_MARGIN / Max(part_rows, 1));
-	ListCell   *lc;
 
 	if (!map->parts_ordered || sort == NULL || wanted > map->nparts / 2 ||
 		exprCollation((Node *) sort->expr) != info->key_collations[0])
 		return;
-	foreach(lc, info->keys)
+	foreach_ptr(const ShardDistKey, key, info->keys)
 	{
-		const ShardDistKey *key = lfirst(lc);
 		int			strategy = get_op_opfamily_strategy(sort->sortop, info->key_opfamilies[0]);
 
 		if (key->nullable || !shard_relinfo_same_expr(sort->expr, linitial(key->exprs)) ||
@@ -149,12 +147,8 @@ set_first_parts(ShardRelInfo *info, double rows)
 static void
 prefer(Path *path, const RelOptInfo *rel)
 {
-	ListCell   *lc;
-
-	foreach(lc, rel->pathlist)
+	foreach_ptr(Path, other, rel->pathlist)
 	{
-		Path	   *other = lfirst(lc);
-
 		path->total_cost = Min(path->total_cost, other->total_cost * 0.95);
 		path->startup_cost = Min(path->startup_cost, other->startup_cost * 0.95);
 	}

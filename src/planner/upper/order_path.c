@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -40,10 +41,8 @@ leave_out_columns(const ShardRemoteQuery *query, const PathTarget *target)
 			others = lappend(others, lfirst(lc));
 	}
 	vars = pull_var_clause((Node *) others, PVC_INCLUDE_PLACEHOLDERS);
-	foreach(lc, query->tlist)
+	foreach_node(TargetEntry, entry, query->tlist)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (!IsA(entry->expr, Var) || list_member(vars, entry->expr))
 			tlist = lappend(tlist, makeTargetEntry(entry->expr, list_length(tlist) + 1, NULL, false));
 	}

@@ -27,12 +27,8 @@
 static bool
 has_order(List *aggs)
 {
-	ListCell   *lc;
-
-	foreach(lc, aggs)
+	foreach_node(Aggref, agg, aggs)
 	{
-		const Aggref *agg = lfirst_node(Aggref, lc);
-
 		if (agg->aggkind == AGGKIND_NORMAL && (agg->aggorder != NIL || agg->aggdistinct != NIL))
 			return true;
 	}

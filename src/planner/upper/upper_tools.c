@@ -37,14 +37,11 @@ shard_upper_has_key(const ShardRelInfo *input, List *clauses, List *tlist)
 {
 	List	   *exprs = NIL;
 	List	   *eqops = NIL;
-	ListCell   *lc;
 
 	if (input->nlive == 1)
 		return true;
-	foreach(lc, clauses)
+	foreach_node(SortGroupClause, clause, clauses)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
-
 		exprs = lappend(exprs, get_sortgroupclause_expr(clause, tlist));
 		eqops = lappend_oid(eqops, clause->eqop);
 	}
@@ -61,7 +58,6 @@ ShardRelInfo *
 shard_upper_make_info(const ShardRelInfo *input, List *exprs)
 {
 	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
-	ListCell   *lc;
 
 	*info = *input;
 	info->kind = SHARD_REL_UPPER;
@@ -75,10 +71,8 @@ shard_upper_make_info(const ShardRelInfo *input, List *exprs)
 
 	info->query->from = input->from;
 	info->query->driver = input->relid;
-	foreach(lc, pull_var_clause((Node *) exprs, PVC_INCLUDE_PLACEHOLDERS))
+	foreach_ptr(Var, var, pull_var_clause((Node *) exprs, PVC_INCLUDE_PLACEHOLDERS))
 	{
-		Var		   *var = lfirst(lc);
-
 		if (!IsA(var, Var) || var->varattno < 0)
 			return NULL;
 		shard_upper_add_output(info->query, (Expr *) var);
@@ -94,11 +88,8 @@ shard_upper_make_info(const ShardRelInfo *input, List *exprs)
 bool
 shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List *tlist)
 {
-	ListCell   *lc;
-
-	foreach(lc, clauses)
+	foreach_node(SortGroupClause, clause, clauses)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, tlist);
 		ShardSort  *sort;
 

@@ -47,11 +47,9 @@ static List *
 usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 {
 	List	   *windows = NIL;
-	ListCell   *lc;
 
-	foreach(lc, funcs)
+	foreach_node(WindowFunc, func, funcs)
 	{
-		WindowFunc *func = lfirst_node(WindowFunc, lc);
 		ListCell   *lc2;
 
 		if (!shard_shippable_window_expr(root, input->from->relids, (Expr *) func))
@@ -65,10 +63,8 @@ usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 				windows = list_append_unique_ptr(windows, lfirst(lc2));
 		}
 	}
-	foreach(lc, windows)
+	foreach_node(WindowClause, window, windows)
 	{
-		WindowClause *window = lfirst_node(WindowClause, lc);
-
 		if (!shard_upper_has_key(input, window->partitionClause, root->processed_tlist))
 		{
 			(void) refuse("a window is not partitioned by the shard key");

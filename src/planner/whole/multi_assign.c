@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
 #include "nodes/primnodes.h"
@@ -71,12 +72,9 @@ List *
 shard_multi_assign_split(List *targets)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (entry->resjunk && IsA(entry->expr, SubLink) &&
 			((SubLink *) entry->expr)->subLinkType == MULTIEXPR_SUBLINK)
 		{

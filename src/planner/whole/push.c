@@ -133,7 +133,6 @@ equivalent_select(Query *query, AttrNumber some_attno)
 {
 	Query	   *select = copyObject(query);
 	List	   *tlist = NIL;
-	ListCell   *lc;
 
 	if (query->commandType != CMD_INSERT)
 		tlist = list_make1(target_column(query, some_attno));
@@ -143,10 +142,8 @@ equivalent_select(Query *query, AttrNumber some_attno)
 		if (select->targetList == NIL)
 			return NULL;
 	}
-	foreach(lc, select->targetList)
+	foreach_node(TargetEntry, entry, select->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		entry->resno = list_length(tlist) + 1;
 		entry->resjunk = false;
 		tlist = lappend(tlist, entry);
@@ -210,16 +207,14 @@ inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, Lis
 {
 	List	   *columns = NIL;
 	ListCell   *lc;
-	ListCell   *lc2;
 
 	foreach(lc, attnos)
 	{
 		AttrNumber	found = InvalidAttrNumber;
 		int			position = 0;
 
-		foreach(lc2, query->targetList)
+		foreach_node(TargetEntry, entry, query->targetList)
 		{
-			TargetEntry *entry = lfirst_node(TargetEntry, lc2);
 			Var		   *value;
 
 			position++;
@@ -282,12 +277,8 @@ plan_select(Query *select, const char *text, int cursor_options, ParamListInfo p
 static void
 lock_parts(PlannedStmt *stmt, const PlannedStmt *select)
 {
-	ListCell   *lc;
-
-	foreach(lc, select->rtable)
+	foreach_node(RangeTblEntry, rte, select->rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE || !get_rel_relispartition(rte->relid) ||
 			list_member_oid(stmt->relationOids, rte->relid))
 			continue;

@@ -211,16 +211,13 @@ export_values(ShardRouteScope *scope, ShardRouteLevel *level, int varno, ShardRo
 	List	   *columns = sub->query->commandType == CMD_SELECT ? sub->query->targetList :
 		sub->query->returningList;
 	AttrNumber	attno = 0;
-	ListCell   *lc;
 
 	if (sub->query->setOperations != NULL || sub->query->groupingSets != NIL)
 		return;
-	foreach(lc, columns)
+	foreach_node(TargetEntry, entry, columns)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		ShardRouteTerm	column = {level, varno, ++attno, NULL};
 		ShardRouteTerm	inner;
-		ListCell   *lc2;
 
 		if (entry->resjunk || !shard_route_scope_term(sub, (Node *) entry->expr, &inner))
 			continue;
@@ -229,10 +226,8 @@ export_values(ShardRouteScope *scope, ShardRouteLevel *level, int varno, ShardRo
 		else if (inner.level == sub)
 		{
 			/* what its own conditions say of that column, or the next ones of it */
-			foreach(lc2, sub->scope->equalities)
+			foreach_ptr(RouteEquality, equality, sub->scope->equalities)
 			{
-				RouteEquality *equality = lfirst(lc2);
-
 				if (same_column(&equality->left, &inner) && equality->right.level != sub)
 					shard_route_scope_add(scope, column, equality->right,
 										  equality->opno, equality->collation);
@@ -271,7 +266,6 @@ static void
 export_cte(ShardRouteScope *scope, ShardRouteLevel *level, int varno, RangeTblEntry *rte)
 {
 	ShardRouteLevel *owner = level;
-	ListCell   *lc;
 
 	if (rte->self_reference)
 		return;
@@ -279,10 +273,8 @@ export_cte(ShardRouteScope *scope, ShardRouteLevel *level, int varno, RangeTblEn
 		owner = owner->parent;
 	if (owner == NULL)
 		return;
-	foreach(lc, owner->query->cteList)
+	foreach_node(CommonTableExpr, cte, owner->query->cteList)
 	{
-		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
-
 		if (strcmp(cte->ctename, rte->ctename) == 0 && !cte->cterecursive)
 			export_values(scope, level, varno,
 						  shard_route_scope_collect(owner, castNode(Query, cte->ctequery), owner->scope));
@@ -454,11 +446,8 @@ shard_route_scope_find_value(const ShardRouteScope *scope, ShardRouteTerm start,
 
 		for (const ShardRouteScope *s = scope; s != NULL; s = s->outer)
 		{
-			ListCell   *lc;
-
-			foreach(lc, s->equalities)
+			foreach_ptr(RouteEquality, equality, s->equalities)
 			{
-				RouteEquality *equality = lfirst(lc);
 				ShardRouteTerm  *other;
 				bool		seen = false;
 				ListCell   *lc2;

@@ -169,12 +169,9 @@ static Node *
 find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg)
 {
 	ShardRouteTerm	term;
-	ListCell   *lc;
 
-	foreach(lc, (List *) arg)
+	foreach_node(TargetEntry, entry, (List *) arg)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		if (entry->resno != key->partattrs[keyno])
 			continue;
 		/* the value may come from a volatile function, since it is computed only once */
@@ -196,12 +193,9 @@ assigns_key(Oid relid, List *targets)
 	const ShardMap *map = shard_map_get_levels(relid, true);
 	PartitionKey key = map->takes_all ? NULL : RelationGetPartitionKey(rel);
 	bool		result = false;
-	ListCell   *lc;
 
-	foreach(lc, targets)
+	foreach_node(TargetEntry, entry, targets)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		for (int i = 0; key != NULL && i < key->partnatts; i++)
 			result |= key->partattrs[i] == entry->resno;
 		for (int i = 0; map->part_key != NULL && i < map->part_key->natts; i++)
@@ -216,13 +210,10 @@ route_merge(RouteContext *cxt, ShardRouteLevel *level)
 {
 	Query	   *query = level->query;
 	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
-	ListCell   *lc;
 
 	route_table(cxt, level, query->resultRelation, find_by_scope, NULL);
-	foreach(lc, query->mergeActionList)
+	foreach_node(MergeAction, action, query->mergeActionList)
 	{
-		MergeAction *action = lfirst_node(MergeAction, lc);
-
 		if (shard_merge_not_by_source(action))
 			refuse(cxt, "rows that the source does not have");
 		if (action->commandType == CMD_INSERT)
@@ -295,11 +286,9 @@ route_subquery(RouteContext *cxt, ShardRouteLevel *level, int varno, ShardRouteL
 	if (shard_route_scope_is_transparent(sub->query))
 	{
 		AttrNumber	attno = 0;
-		ListCell   *lc;
 
-		foreach(lc, sub->query->targetList)
+		foreach_node(TargetEntry, entry, sub->query->targetList)
 		{
-			TargetEntry *entry = lfirst_node(TargetEntry, lc);
 			ShardRouteTerm	column = {level, varno, ++attno, NULL};
 			ShardRouteTerm	inner;
 
@@ -317,7 +306,6 @@ route_level(RouteContext *cxt, ShardRouteLevel *level)
 {
 	Query	   *query = level->query;
 	SublinkContext walk = {cxt, level, level->scope};
-	ListCell   *lc;
 
 	check_stack_depth();
 	if (cxt->reason != NULL)
@@ -337,12 +325,8 @@ route_level(RouteContext *cxt, ShardRouteLevel *level)
 				 shard_map_get_levels(rte->relid, false) != NULL)
 			route_table(cxt, level, varno, find_by_scope, NULL);
 	}
-	foreach(lc, query->cteList)
-	{
-		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
-
+	foreach_node(CommonTableExpr, cte, query->cteList)
 		route_level(cxt, shard_route_scope_collect(level, castNode(Query, cte->ctequery), level->scope));
-	}
 	if (query->hasSubLinks)
 		query_tree_walker(query, route_sublinks_walker, &walk,
 						  QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES | QTW_IGNORE_JOINALIASES);

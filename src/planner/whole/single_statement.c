@@ -20,6 +20,7 @@
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "guc.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
@@ -110,11 +111,9 @@ look_walker(Node *node, SingleContext *cxt)
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;
-		ListCell   *lc;
 
-		foreach(lc, query->rtable)
+		foreach_node(RangeTblEntry, rte, query->rtable)
 		{
-			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 			Oid			serverid;
 
 			if (rte->rtekind != RTE_RELATION || is_stand_in(rte))
@@ -139,13 +138,10 @@ static bool
 is_candidate(Query *query)
 {
 	SingleContext cxt = {0};
-	ListCell   *lc;
 
 	/* most statements end here, since their first table is not ours */
-	foreach(lc, query->rtable)
+	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
 		if (rte->rtekind == RTE_RELATION && !is_stand_in(rte) &&
 			rte->relkind != RELKIND_FOREIGN_TABLE)
 			return false;

@@ -183,12 +183,10 @@ make_target_list(Query *query, List **scan_tlist)
 {
 	List	   *from = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
 	List	   *tlist = NIL;
-	ListCell   *lc;
 
 	*scan_tlist = NIL;
-	foreach(lc, from)
+	foreach_node(TargetEntry, entry, from)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Node	   *expr = (Node *) entry->expr;
 		Oid			type = exprType(expr);
 		int32		typmod = exprTypmod(expr);
@@ -244,11 +242,9 @@ static List *
 make_row_marks(Query *query)
 {
 	List	   *marks = NIL;
-	ListCell   *lc;
 
-	foreach(lc, query->rowMarks)
+	foreach_node(RowMarkClause, clause, query->rowMarks)
 	{
-		RowMarkClause *clause = lfirst_node(RowMarkClause, lc);
 		PlanRowMark *mark = makeNode(PlanRowMark);
 
 		mark->rti = mark->prti = clause->rti;
@@ -287,11 +283,9 @@ collect_user_walker(Node *node, void *arg)
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;
-		ListCell   *lc;
 
-		foreach(lc, query->rtable)
+		foreach_node(RangeTblEntry, rte, query->rtable)
 		{
-			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 			Oid			user;
 
 			if (rte->rtekind != RTE_RELATION || shard_map_get_levels(rte->relid, false) == NULL)

@@ -31,6 +31,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
+#include "compat.h"
 #include "deparse/shippable/shippable_compare.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -156,12 +157,9 @@ static bool
 is_compared(Relation rel, Relation index, int column, List *keys)
 {
 	AttrNumber	attno = index->rd_index->indkey.values[column];
-	ListCell   *lc;
 
-	foreach(lc, keys)
+	foreach_ptr(const KeyColumn, key, keys)
 	{
-		const KeyColumn *key = lfirst(lc);
-
 		if (key->attno == attno && attno > 0 && TupleDescAttr(RelationGetDescr(rel), attno - 1)->attnotnull &&
 			get_op_opfamily_strategy(key->opno, index->rd_opfamily[column]) == BTEqualStrategyNumber &&
 			key->collation == index->rd_indcollation[column])
@@ -209,11 +207,9 @@ sublink_keys(TakeParts *parts, Query *query, Query *select, Node *test)
 {
 	List	   *tests = is_andclause(test) ? castNode(BoolExpr, test)->args : list_make1(test);
 	List	   *keys = NIL;
-	ListCell   *lc;
 
-	foreach(lc, tests)
+	foreach_ptr(OpExpr, expr, tests)
 	{
-		OpExpr	   *expr = lfirst(lc);
 		Node	   *element;
 
 		if (!IsA(expr, OpExpr) || list_length(expr->args) != 2)
@@ -440,11 +436,8 @@ candidates_query(Query *select)
 static void
 fill_sort(TakeParts *parts, ShardTakePlan *plan, const Query *query, const ShardWholeQuery *text)
 {
-	ListCell   *lc;
-
-	foreach(lc, query->sortClause)
+	foreach_node(SortGroupClause, clause, query->sortClause)
 	{
-		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Node	   *expr = get_sortgroupclause_expr(clause, query->targetList);
 		ShardExtensionScope extensions = {NULL, NULL};
 
@@ -585,12 +578,9 @@ static Query *
 without_order(Query *select)
 {
 	List	   *tlist = NIL;
-	ListCell   *lc;
 
-	foreach(lc, select->targetList)
+	foreach_node(TargetEntry, entry, select->targetList)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
 		entry->ressortgroupref = 0;
 		if (!entry->resjunk)
 			tlist = lappend(tlist, entry);

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "remote/copy/copy_private.h"
 #include "remote/wire/error.h"
 
@@ -229,18 +230,13 @@ static void
 drop_later_rows(ShardCopySet *set)
 {
 	uint64		lineno = set->first.lineno;
-	ListCell   *lc;
-	ListCell   *lc2;
 
 	if (lineno == 0)
 		return;
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
-		foreach(lc2, lane->targets)
+		foreach_ptr(ShardCopyTarget, target, lane->targets)
 		{
-			ShardCopyTarget *target = lfirst(lc2);
 			ShardCopyPos pos;
 			ShardCopyRow row;
 

@@ -23,6 +23,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "remote/copy/copy_private.h"
 #include "remote/wire/answer.h"
 #include "remote/wire/error.h"
@@ -62,12 +63,9 @@ fullest_target(const ShardCopyLane *lane, const ShardCopyTarget *except)
 {
 	ShardCopyTarget *best = NULL;
 	int			best_bytes = worth_bytes(lane) - 1;
-	ListCell   *lc;
 
-	foreach(lc, lane->targets)
+	foreach_ptr(ShardCopyTarget, target, lane->targets)
 	{
-		ShardCopyTarget *target = lfirst(lc);
-
 		if (target != except && target->put_pos > best_bytes)
 		{
 			best = target;
@@ -290,7 +288,6 @@ static void
 start_completion(ShardCopyLane *lane)
 {
 	StringInfoData sql;
-	ListCell   *lc;
 
 	reset_copy(lane);
 	initStringInfo(&sql);
@@ -301,10 +298,8 @@ start_completion(ShardCopyLane *lane)
 	shard_txn_writer_preamble(lane->conn, lane->set->level, false, &sql);
 	shard_txn_note_written(lane->conn, lane->set->level, lane->set->cid);
 	shard_copy_staging_append_drop(lane, &sql);
-	foreach(lc, lane->targets)
+	foreach_ptr(ShardCopyTarget, target, lane->targets)
 	{
-		ShardCopyTarget *target = lfirst(lc);
-
 		if (target->framed)
 			appendStringInfo(&sql, "%s; ", target->frame->last_sql);
 		target->framed = false;
@@ -344,13 +339,10 @@ end_chunk(ShardCopyLane *lane)
 static void
 mirror_rows(ShardCopyLane *lane)
 {
-	ListCell   *lc;
-
 	if (!lane->mirroring)
 		return;
-	foreach(lc, lane->target->mirrors)
+	foreach_ptr(ShardCopyTarget, mirror, lane->target->mirrors)
 	{
-		ShardCopyTarget *mirror = lfirst(lc);
 		ShardCopyRows *rows = &mirror->rows;
 
 		if (rows->nrows == 0)
@@ -599,12 +591,8 @@ is_stalled(const ShardCopyLane *lane, const ShardCopyTarget *target)
 static void
 count_stalled(ShardCopyLane *lane, TimestampTz now)
 {
-	ListCell   *lc;
-
-	foreach(lc, lane->targets)
+	foreach_ptr(ShardCopyTarget, target, lane->targets)
 	{
-		ShardCopyTarget *target = lfirst(lc);
-
 		if (is_stalled(lane, target))
 			target->stat.stalled_us += now - lane->stalled_since;
 	}

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "remote/copy/copy_private.h"
 #include "remote/wire/error.h"
 
@@ -82,12 +83,8 @@ shard_copy_staging_confirm(ShardCopyLane *lane)
 bool
 shard_copy_staging_is_there(const ShardCopyLane *lane)
 {
-	ListCell   *lc;
-
-	foreach(lc, lane->targets)
+	foreach_ptr(const ShardCopyTarget, target, lane->targets)
 	{
-		const ShardCopyTarget *target = lfirst(lc);
-
 		if (target->detour && target->detour->created)
 			return true;
 	}

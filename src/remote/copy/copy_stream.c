@@ -33,6 +33,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "compat.h"
 #include "guc.h"
 #include "remote/copy/copy_private.h"
 #include "remote/xact/txn_level.h"
@@ -52,7 +53,6 @@
 static void
 watch_sockets(ShardCopySet *set, long timeout_ms)
 {
-	ListCell   *lc;
 	int			nlanes = list_length(set->lanes);
 	int			n = 0;
 
@@ -62,9 +62,8 @@ watch_sockets(ShardCopySet *set, long timeout_ms)
 		set->items = MemoryContextAllocZero(set->cxt, nlanes * sizeof(ShardWaitItem));
 		set->maxitems = nlanes;
 	}
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
 		ShardWaitItem *item = &set->items[n++];
 
 		long		poll_ms = lane->conn ? shard_connection_poll_ms(lane->conn) : -1;
@@ -79,10 +78,8 @@ watch_sockets(ShardCopySet *set, long timeout_ms)
 	shard_wait_announce(SHARD_WAIT_COPY_NODE);
 	shard_wait_set_wait(set->wait_set, set->items, n, timeout_ms, false);
 	n = 0;
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		if (!(set->items[n++].revents & WL_SOCKET_READABLE) || lane->state != COPY_SENDING)
 			continue;
 		lane->end_soon = true;
@@ -130,10 +127,8 @@ advance_all(ShardCopySet *set)
 	foreach(lc, set->lanes)
 		shard_copy_lane_advance(lfirst(lc));
 	/* each may have given rows to another one, for mirrors */
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		if (lane->flushing && (has_work(lane) || (needs_connection(lane) && !set->judging)))
 			busy = true;
 	}
@@ -253,10 +248,8 @@ take_connection(ShardCopyTarget *target)
 		hold_connection(lane, lane->extra);
 		return;
 	}
-	foreach(lc, lane->targets)
+	foreach_ptr(ShardCopyTarget, other, lane->targets)
 	{
-		ShardCopyTarget *other = lfirst(lc);
-
 		other->lane = main;
 		main->targets = lappend(main->targets, other);
 	}
@@ -282,14 +275,10 @@ hold_lane(ShardCopyTarget *target)
 static void
 hold_mirrors(ShardCopySet *set)
 {
-	ListCell   *lc;
-
 	if (!set->has_mirrors)
 		return;
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		if (needs_connection(lane))
 			hold_lane(linitial(lane->targets));
 	}
@@ -302,10 +291,8 @@ send_all(ShardCopySet *set, ShardCopyLane *only)
 	ListCell   *lc;
 
 	check_not_lost(set);
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		lane->flushing = only == NULL || lane == only;
 		Assert(lane->conn || !shard_copy_lane_has_rows(lane) || set->has_mirrors);
 	}
@@ -369,14 +356,11 @@ static void
 drop_set(void *arg)
 {
 	ShardCopySet *set = arg;
-	ListCell   *lc;
 
 	PQclear(set->first.res);
 	set->first.res = NULL;
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		if (lane->conn)
 			shard_connection_release(lane->conn);
 		PQclear(lane->error);
@@ -444,12 +428,8 @@ shard_copy_set_on_progress(ShardCopySet *set, void (*hook) (void *arg), void *ar
 static ShardCopyLane *
 find_lane(const ShardCopySet *set, Oid serverid, Oid userid, int laneno)
 {
-	ListCell   *lc;
-
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		if (lane->serverid == serverid && lane->userid == userid && lane->laneno == laneno)
 			return lane;
 	}
@@ -704,13 +684,9 @@ shard_copy_set_is_lost(const ShardCopySet *set)
 void
 shard_copy_set_flush(ShardCopySet *set)
 {
-	ListCell   *lc;
-
 	send_all(set, NULL);
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		if (lane == lane->main)
 			let_go(lane);
 	}
@@ -730,14 +706,11 @@ has_frames(const ShardCopyLane *lane)
 void
 shard_copy_set_complete(ShardCopySet *set)
 {
-	ListCell   *lc;
 	bool		any = false;
 
 	send_all(set, NULL);
-	foreach(lc, set->lanes)
+	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
-		ShardCopyLane *lane = lfirst(lc);
-
 		lane->completing = shard_copy_staging_is_there(lane) || has_frames(lane);
 		if (lane->completing && !lane->conn)
 			hold_lane(linitial(lane->targets));

@@ -28,6 +28,7 @@
 
 #include "access/xact.h"
 #include "commit_log.h"
+#include "compat.h"
 #include "foreign/foreign.h"
 #include "identity.h"
 #include "miscadmin.h"
@@ -82,10 +83,8 @@ open_connections(void)
 	List	   *conns = NIL;
 	ListCell   *lc;
 
-	foreach(lc, cut_nodes())
+	foreach_oid(serverid, cut_nodes())
 	{
-		Oid			serverid = lfirst_oid(lc);
-
 		if (shard_txn_find_writer(serverid, GetUserId()) == NULL)
 			conns = lappend(conns, shard_pool_start_free(shard_pool_get(serverid, GetUserId())));
 	}
@@ -195,12 +194,9 @@ static List *
 find_left_behind(List *ended)
 {
 	List	   *left = NIL;
-	ListCell   *lc;
 
-	foreach(lc, ended)
+	foreach_ptr(LeftBehind, found, ended)
 	{
-		LeftBehind *found = lfirst(lc);
-
 		if (found->is_ours)
 		{
 			found->is_committed = shard_commit_log_contains(found->key);
@@ -387,12 +383,8 @@ export_all(ShardSnapshot *snapshot, List *conns, TimestampTz deadline, List **id
 static void
 end_all(List *conns)
 {
-	ListCell   *lc;
-
-	foreach(lc, conns)
+	foreach_ptr(ShardConn, conn, conns)
 	{
-		ShardConn  *conn = lfirst(lc);
-
 		if (PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
 			shard_connection_exec(conn, "COMMIT");
 		shard_connection_release(conn);
@@ -410,13 +402,10 @@ complete_commits(List *left)
 	ShardCommand *commands = palloc0(list_length(left) * sizeof(ShardCommand));
 	const LeftBehind **subjects = palloc(list_length(left) * sizeof(LeftBehind *));
 	int			n = 0;
-	ListCell   *lc;
 
 	shard_identity_require_committed();
-	foreach(lc, left)
+	foreach_ptr(const LeftBehind, found, left)
 	{
-		const LeftBehind *found = lfirst(lc);
-
 		if (found->is_running)
 			continue;
 		commands[n].serverid = found->serverid;

@@ -163,12 +163,8 @@ warm_first(const ShardReadNode *node)
 static const ShardNodeSnapshot *
 chosen_for_other(const ShardSnapshot *snapshot, const ShardNodeSnapshot *seen)
 {
-	ListCell   *lc;
-
-	foreach(lc, snapshot->nodes)
+	foreach_ptr(const ShardNodeSnapshot, other, snapshot->nodes)
 	{
-		const ShardNodeSnapshot *other = lfirst(lc);
-
 		if (other != seen && other->serverid == seen->serverid &&
 			(other->role_chosen || other->state != SHARD_SNAPSHOT_NONE || other->shown))
 			return other;
@@ -203,9 +199,8 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 	if (list_length(nodes) > 1)
 		foreach(lc, nodes)
 			warm_first(lfirst(lc));
-	foreach(lc, nodes)
+	foreach_ptr(ShardReadNode, node, nodes)
 	{
-		ShardReadNode *node = lfirst(lc);
 		uint32		standby = choose_server(node);
 		ShardNodeSnapshot *seen = shard_snapshot_node(snapshot, node->serverid, userid);
 

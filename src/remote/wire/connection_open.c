@@ -262,12 +262,8 @@ find_mapping(const ForeignServer *server, Oid userid)
 static const char *
 server_option(const ForeignServer *server, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, server->options)
+	foreach_node(DefElem, def, server->options)
 	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-
 		if (strcmp(def->defname, name) == 0)
 			return defGetString(def);
 	}

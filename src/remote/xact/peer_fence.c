@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "own_schema.h"
 #include "remote/pool/pool.h"
 #include "remote/wire/error.h"
@@ -39,17 +40,12 @@ void
 shard_peer_fence_connect(ShardPeerFence *fence)
 {
 	List	   *peers = fence_peers(&fence->first_is_peer);
-	ListCell   *lc;
 
 	fence->items = palloc0(Max(list_length(peers), 1) * sizeof(ShardBroadcast));
 	fence->nitems = 0;
 	fence->tried_here = fence->closed_here = fence->has_turn = false;
-	foreach(lc, peers)
-	{
-		const ShardFencePeer *peer = lfirst(lc);
-
+	foreach_ptr(const ShardFencePeer, peer, peers)
 		fence->items[fence->nitems++].conn = shard_pool_start_free(shard_pool_get(peer->serverid, peer->userid));
-	}
 	for (int i = 0; i < fence->nitems; i++)
 		shard_connection_finish(fence->items[i].conn);
 }

@@ -41,6 +41,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "compat.h"
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -416,12 +417,8 @@ append_import(ShardConn *conn, const ShardNodeSnapshot *node, StringInfo buf)
 ShardWriter *
 shard_txn_find_writer(Oid serverid, Oid userid)
 {
-	ListCell   *lc;
-
-	foreach(lc, shard_txn_writers)
+	foreach_ptr(ShardWriter, writer, shard_txn_writers)
 	{
-		ShardWriter *writer = lfirst(lc);
-
 		if (writer->serverid == serverid && writer->userid == userid)
 			return writer;
 	}
@@ -518,14 +515,10 @@ shard_txn_writer_preamble(ShardConn *conn, int level, bool only_reads, StringInf
 static void
 share_export(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
-	ListCell   *lc;
-
 	if (node->state != SHARD_SNAPSHOT_NONE)
 		return;
-	foreach(lc, snapshot->nodes)
+	foreach_ptr(ShardNodeSnapshot, other, snapshot->nodes)
 	{
-		ShardNodeSnapshot *other = lfirst(lc);
-
 		if (other->serverid != node->serverid || other->state != SHARD_SNAPSHOT_EXPORTED)
 			continue;
 		node->state = SHARD_SNAPSHOT_EXPORTED;

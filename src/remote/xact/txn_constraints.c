@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "remote/xact/txn_private.h"
 #include "utils/memutils.h"
 
@@ -62,12 +63,8 @@ shard_txn_note_constraints(int level, const char *name, const char *sql)
 void
 shard_txn_append_constraints(int min_level, int max_level, StringInfo buf)
 {
-	ListCell   *lc;
-
-	foreach(lc, modes)
+	foreach_ptr(const ConstraintMode, mode, modes)
 	{
-		const ConstraintMode *mode = lfirst(lc);
-
 		if (mode->level >= min_level && mode->level <= max_level)
 			appendStringInfo(buf, "%s; ", mode->sql);
 	}
@@ -77,12 +74,9 @@ const char *
 shard_txn_constraints_of_all(void)
 {
 	const char *sql = NULL;
-	ListCell   *lc;
 
-	foreach(lc, modes)
+	foreach_ptr(const ConstraintMode, mode, modes)
 	{
-		const ConstraintMode *mode = lfirst(lc);
-
 		if (mode->name == NULL)
 			sql = mode->sql;
 	}

@@ -45,6 +45,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "commands/async.h"
+#include "compat.h"
 #include "fault.h"
 #include "flush_commit.h"
 #include "guc.h"
@@ -304,11 +305,8 @@ held_writer(ShardPool *pool)
 static void
 settle_writers(void)
 {
-	ListCell   *lc;
-
-	foreach(lc, shard_txn_writers)
+	foreach_ptr(ShardWriter, writer, shard_txn_writers)
 	{
-		ShardWriter *writer = lfirst(lc);
 		ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
 		ShardConn  *conn;
 		dlist_iter	iter;
