@@ -95,6 +95,8 @@ SELECT dbname AS node1_db FROM shardfdw.nodes WHERE name = 'node1' \gset
 SELECT dbname AS node3_db FROM shardfdw.nodes WHERE name = 'node3' \gset
 SELECT ok FROM shardfdw.run_on_nodes('CREATE TABLE IF NOT EXISTS plan_change.t_1 (id int, x text)');
 ALTER SERVER node1 OPTIONS (SET dbname :'node3_db');
+-- the tests before have changed reference tables on node1
+SELECT shardfdw.confirm_node('node1') \g /dev/null
 EXECUTE m;
 ALTER SERVER node1 OPTIONS (SET dbname :'node1_db');
 EXECUTE m;
