@@ -48,8 +48,10 @@ BEGIN
 	SELECT DISTINCT p.node, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END,
 		-- a superuser does not grant rights on what is the schema of another role there
 		format('IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND (r.rolname IN (current_user, ''pg_database_owner'', %L) OR NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = current_user)) '
+				-- repeated by two sessions at the same time, a GRANT fails
+				'AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) g WHERE g.privilege_type = %L AND g.grantee = coalesce((SELECT a.oid FROM pg_catalog.pg_roles a WHERE a.rolname = %L), 0)) '
 				'FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %L) THEN GRANT %s ON SCHEMA %I TO %s; END IF',
-			pg_get_userbyid(s.nspowner), s.nspname, x.privilege_type, s.nspname, CASE WHEN x.grantee <> 0 THEN quote_ident(pg_get_userbyid(x.grantee)) ELSE 'PUBLIC' END)
+			pg_get_userbyid(s.nspowner), x.privilege_type, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END, s.nspname, x.privilege_type, s.nspname, CASE WHEN x.grantee <> 0 THEN quote_ident(pg_get_userbyid(x.grantee)) ELSE 'PUBLIC' END)
 	FROM placed p CROSS JOIN LATERAL unnest(ARRAY[p.relation, p.shard]) u(oid) JOIN pg_class c ON c.oid = u.oid JOIN pg_namespace s ON s.oid = c.relnamespace
 	-- nobody needs everybody to make things on nodes
 	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x WHERE x.grantee <> 0 OR x.privilege_type = 'USAGE';
