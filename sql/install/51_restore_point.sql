@@ -119,14 +119,15 @@ BEGIN
 	EXECUTE question INTO here;
 	RETURN QUERY
 	SELECT x.node, x.says IS NOT DISTINCT FROM wanted,
-		CASE WHEN x.says IS NULL THEN 'It has not been restored, or recovery goes on.' ELSE format('Its recovery has ended %s.', x.says) END
-	FROM (SELECT NULL::name AS node, here AS says
-		UNION ALL SELECT q.node, (q.fields)[1] FROM shardfdw_internal.run_commands(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'autocommit') q WHERE nodes <> '{}') x
+		CASE WHEN x.message IS NOT NULL THEN x.message WHEN x.says IS NULL THEN 'It has not been restored, or recovery goes on.' ELSE format('Its recovery has ended %s.', x.says) END
+	FROM (SELECT NULL::name AS node, here AS says, NULL AS message
+		UNION ALL SELECT q.node, (q.fields)[1], CASE WHEN NOT q.ok THEN q.message END
+		FROM shardfdw_internal.run_commands(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'autocommit', false) q WHERE nodes <> '{}') x
 	ORDER BY x.node::text COLLATE "C" NULLS FIRST;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_restored(text) IS
-	'Looks at how the recovery of the coordinator (node is null), of all nodes of the cluster and of the other coordinators has ended. Returns whether that was at a restore point, and where it was; raises the nodes'' errors.';
+	'Looks at how the recovery of the coordinator (node is null), of all nodes of the cluster and of the other coordinators has ended. Returns whether that was at a restore point, and where it was, or why a server cannot be asked.';
 
 CREATE FUNCTION shardfdw_internal.require_restored(restore_point text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
