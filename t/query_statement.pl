@@ -127,7 +127,7 @@ for my $sql (q{INSERT INTO kind VALUES (1, 'one', $$it's$$), (2, NULL, 'two')}, 
 {
 	my ($verb) = $sql =~ /^(\w+)/;
 	@said = asked("$sql;");
-	is(words(@said), "BEGIN+$verb PREPARE COMMIT", $sql) or diag join "\n", @said;
+	is(words(@said), "BEGIN+$verb PREPARE+SELECT COMMIT", $sql) or diag join "\n", @said;
 }
 is($c->node_safe_psql($nodeno, 'TABLE kind'), '3|three|', 'the copy has all that');
 

@@ -8,6 +8,8 @@ use warnings;
 use ShardCluster;
 use Test::More;
 
+my %function = (shard => 'shard_table', replicate => 'create_reference_table');
+
 my $c = ShardCluster->new(nodes => 3, add_nodes => 0);
 $c->node_safe_psql($_, 'CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory') for 1 .. 3;
 $c->add_node($_) for 1 .. 3;
@@ -121,7 +123,7 @@ for my $what (sort keys %expressions)
 
 # Work on rows is refused for statistics as for indexes.
 $c->safe_psql('SET ROLE mallory; CREATE TABLE counted (k int PRIMARY KEY, v int); CREATE STATISTICS counts ON (spy(1) + k), v FROM counted');
-$c->psql_fails_like("SELECT shardfdw.${_}_table('counted');", qr/42501: cannot $_ table "counted" because function .*spy.*SET ROLE mallory/s, "${_}_table with statistics") for 'shard', 'replicate';
+$c->psql_fails_like("SELECT shardfdw.$function{$_}('counted');", qr/42501: cannot $_ table "counted" because function .*spy.*SET ROLE mallory/s, "$function{$_} with statistics") for 'shard', 'replicate';
 $c->safe_psql(q{SET ROLE mallory; DROP STATISTICS counts; SELECT shardfdw.shard_table('counted', shards => 1, nodes => ARRAY['node1'])});
 $c->node_safe_psql(1, 'SET ROLE mallory; CREATE STATISTICS counts ON (spy(1) + k), v FROM counted_00');
 $c->psql_fails_like("SELECT shardfdw.move_shard('counted_00', 'node2', mode => 'block');", qr/42501: .*because function .*spy.*on node "node1"/s, 'move_shard with statistics');

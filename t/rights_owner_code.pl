@@ -7,6 +7,8 @@ use warnings;
 use ShardCluster;
 use Test::More;
 
+my %function = (shard => 'shard_table', replicate => 'create_reference_table');
+
 my $c = ShardCluster->new(nodes => 3, add_nodes => 0);
 $c->add_node($_) for 1, 2;
 
@@ -87,7 +89,7 @@ for my $table (sort keys %tables)
 	$c->safe_psql($new);
 	for my $verb ('shard', 'replicate')
 	{
-		$c->psql_fails_like("SELECT shardfdw.${verb}_table('$table');", qr/42501: cannot $verb table "$table" because function .* would run with the rights of "postgres".*SET ROLE mallory/s, "${verb}_table by a superuser: $table");
+		$c->psql_fails_like("SELECT shardfdw.$function{$verb}('$table');", qr/42501: cannot $verb table "$table" because function .* would run with the rights of "postgres".*SET ROLE mallory/s, "$function{$verb} by a superuser: $table");
 	}
 	$c->node_safe_psql($_, "SET ROLE mallory; $on_nodes{$table}") for exists $on_nodes{$table} ? (1, 2) : ();
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.shard_table('$table', shards => 4)");
@@ -104,7 +106,7 @@ for my $table (sort keys %tables)
 # A type that only a number tells of, another one on the nodes
 my $pair = $c->safe_psql(q{SELECT 'spied_pair'::regtype::oid});
 $c->safe_psql("SET ROLE mallory; CREATE TABLE inputted (id int PRIMARY KEY, v int CHECK (record_in('(1,1)', $pair, -1) IS NOT NULL)); INSERT INTO inputted VALUES (1, 1)");
-$c->psql_fails_like("SELECT shardfdw.${_}_table('inputted');", qr/42501: cannot $_ table "inputted" because function record_in/, "${_}_table by a superuser: inputted") for 'shard', 'replicate';
+$c->psql_fails_like("SELECT shardfdw.$function{$_}('inputted');", qr/42501: cannot $_ table "inputted" because function record_in/, "$function{$_} by a superuser: inputted") for 'shard', 'replicate';
 is(as_superuser(), '', 'nor of a type');
 
 # A shard beside a DEFAULT one, whose rows are looked at with the expression of the key.
@@ -138,7 +140,7 @@ for my $table ('there_negated', 'there_cast', 'there_indexed', 'there_constant',
 	$c->safe_psql("SET ROLE mallory; INSERT INTO $table (id, v) SELECT i, i FROM generate_series(1, 20) i");
 	for my $verb ('shard', 'replicate')
 	{
-		$c->psql_fails_like("SELECT shardfdw.${verb}_table('$table');", qr/42501: cannot $verb table "$table" because function public.(?:sp\w+|half)\(.* of role "mallory" would run with the rights of "postgres" on node "node1".*SET ROLE mallory/s, "${verb}_table by a superuser: $table");
+		$c->psql_fails_like("SELECT shardfdw.$function{$verb}('$table');", qr/42501: cannot $verb table "$table" because function public.(?:sp\w+|half)\(.* of role "mallory" would run with the rights of "postgres" on node "node1".*SET ROLE mallory/s, "$function{$verb} by a superuser: $table");
 	}
 	is(as_superuser(), '', "nor there: $table");
 }
