@@ -589,10 +589,30 @@ shard_operator_candidates(List *names)
 #include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
+#include "utils/syscache.h"
 #define shard_function_aclcheck(funcid, roleid) object_aclcheck(ProcedureRelationId, funcid, roleid, ACL_EXECUTE)
 #define shard_function_ownercheck(funcid, roleid) object_ownercheck(ProcedureRelationId, funcid, roleid)
-#define shard_class_ownercheck(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
-#define shard_namespace_ownercheck(nspoid, roleid) object_ownercheck(NamespaceRelationId, nspoid, roleid)
+
+/* object_ownercheck() has an internal error for objects that are not there */
+static inline bool
+shard_class_ownercheck(Oid relid, Oid roleid)
+{
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	return object_ownercheck(RelationRelationId, relid, roleid);
+}
+
+static inline bool
+shard_namespace_ownercheck(Oid nspoid, Oid roleid)
+{
+	if (!SearchSysCacheExists1(NAMESPACEOID, ObjectIdGetDatum(nspoid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema with OID %u does not exist", nspoid)));
+	return object_ownercheck(NamespaceRelationId, nspoid, roleid);
+}
 #define shard_subscription_ownercheck(subid, roleid) object_ownercheck(SubscriptionRelationId, subid, roleid)
 #define shard_namespace_aclcheck(nspoid, roleid, mode) object_aclcheck(NamespaceRelationId, nspoid, roleid, mode)
 #define shard_database_aclcheck(dboid, roleid, mode) object_aclcheck(DatabaseRelationId, dboid, roleid, mode)
