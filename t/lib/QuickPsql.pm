@@ -174,11 +174,11 @@ sub quick_psql
 		}
 		if ($result->{error} && $opt{on_error_stop})
 		{
-			$client->close;
+			eval { $client->close };    # the server may have crashed meanwhile
 			return (3, $out, $err);
 		}
 	}
-	$client->close;
+	eval { $client->close };    # the server may have crashed meanwhile
 	return (0, $out, $err);
 }
 
