@@ -502,7 +502,7 @@ BEGIN
 		'SELECT pg_catalog.format(''ALTER TABLE %%s ADD CONSTRAINT %%I %%s'', k.conrelid::pg_catalog.regclass, k.conname, pg_catalog.pg_get_constraintdef(k.oid)) '
 		'FROM pg_catalog.pg_constraint k WHERE k.confrelid = %1$L::pg_catalog.regclass AND k.conrelid <> k.confrelid AND k.contype = ''f''', here.name)], 'write') q
 	WHERE q.fields IS NOT NULL;
-	-- the owner may have given the table the name of somebody else's there
+	-- the owner may have given the table the name of a table of another role there
 	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format('DO %L', format(
 		'DECLARE k record; owner name; BEGIN LOCK TABLE %1$s IN ACCESS EXCLUSIVE MODE; '
 		'SELECT pg_catalog.pg_get_userbyid(c.relowner) INTO owner FROM pg_catalog.pg_class c WHERE c.oid = %2$L::pg_catalog.regclass; '

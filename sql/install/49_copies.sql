@@ -145,7 +145,7 @@ AS $$
 		'IF NOT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid JOIN pg_catalog.pg_proc f ON f.oid = t.tgfoid '
 		'WHERE c.oid = shard AND f.oid = pg_catalog.to_regprocedure(%3$L) AND c.relowner = ALL (ARRAY(SELECT f.proowner UNION ALL SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = pg_catalog.to_regclass(%2$L)))) THEN %4$s; END IF; '
 		'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %1$s; DROP TABLE IF EXISTS %2$s; DROP FUNCTION %3$s; '
-		-- the schema may have got another name meanwhile
+		-- another session may have renamed the schema
 		'IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = shard) THEN RAISE EXCEPTION USING ERRCODE = ''serialization_failure'', MESSAGE = pg_catalog.format(''table %%s has been renamed by another session'', %1$L), HINT = ''Try again.''; END IF; END',
 		n.shard, n.notes, n.notes || '()', CASE WHEN or_skip THEN 'RETURN' ELSE format('RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', '
 			'MESSAGE = pg_catalog.format(''table %%s is not dropped because it is not a copy of a shard'', %1$L), DETAIL = ''No function of the owner of the table notes its changes.'', HINT = ''Drop or rename it on the node.''', n.shard) END))

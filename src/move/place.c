@@ -174,8 +174,8 @@ make_indexes(const ShardMove *move)
 }
 
 /*
- * Names in a definition may mean something else on the target than on the source: checks of a table of another role what its
- * rows would run there.  Nobody but the job changes the staging table.
+ * Names in a definition may mean something else on the target than on the source.  So this checks which code the rows of
+ * another role's table would run there.  Only the job changes the staging table.
  */
 static void
 check_target(ShardMove *move)

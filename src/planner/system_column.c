@@ -373,12 +373,12 @@ check_walker(Node *node, CheckContext *cxt)
 			check_below(cxt, (Node *) ((NullTest *) node)->arg);
 			return false;
 		case T_RowExpr:
-			/* nobody looks at where the row is used, so it has to say which shard is meant */
+			/* the uses of the row are not checked, so it has to say which shard is meant */
 			check_grouped(cxt, ((RowExpr *) node)->args, ((RowExpr *) node)->args, SHARD_ROW_PINS_NONE);
 			return false;
 		case T_OpExpr:
 		case T_DistinctExpr:
-			/* of other operators nobody looks at where the result is used */
+			/* the uses of the results of other operators are not checked */
 			if (((OpExpr *) node)->opresulttype != BOOLOID)
 				break;
 			check_compared(cxt, ((OpExpr *) node)->args, NIL, NIL);

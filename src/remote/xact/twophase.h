@@ -14,7 +14,7 @@
 #include "remote/wire/connection.h"
 
 /*
- * Before the local commit: prepares all conns at once, writes the log row.  Where shards with copies (has_copies) or reference
+ * Before the local commit: prepares all conns in parallel, and writes the log row.  Where shards with copies (has_copies) or reference
  * tables were changed, it writes how far the nodes' WAL is (node_position.h).  Errors abort the transaction.
  */
 extern void shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies);
