@@ -352,7 +352,7 @@ my %outcomes = (
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written
 		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option
-		check_home lock_schema close_fence take_fence_turn commit_state lock_members lock_all_members},
+		check_restored check_home lock_schema close_fence take_fence_turn commit_state lock_members lock_all_members},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
 		cut_over ask_for_cut_over forget_load drop_import_mark undo_import
@@ -366,11 +366,11 @@ my %outcomes = (
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		check_restored require_restored check_restore_point_nodes copy_references_to_peer follow_coordinator
+		check_restore_point_nodes copy_references_to_peer follow_coordinator
 		raise_owner_code},
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		drop_node_databases
-		create_restore_point set_restore_point
+		create_restore_point set_restore_point require_restored
 		move_schema unshard_schema},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
 		copy_shard_rows
