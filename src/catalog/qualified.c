@@ -13,7 +13,15 @@
 char *
 shard_qualified_relation(Oid relid)
 {
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+	const char *name = get_rel_name(relid);
+	const char *schema = name ? get_namespace_name(get_rel_namespace(relid)) : NULL;
+
+	/* a job's process does not see what the transaction has made that starts it */
+	if (schema == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	return quote_qualified_identifier(schema, name);
 }
 
 char *

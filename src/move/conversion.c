@@ -23,6 +23,7 @@
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/qualified.h"
 #include "compat.h"
 #include "fault.h"
 #include "fmgr.h"
@@ -223,9 +224,7 @@ begin_job(ShardConversion *conversion, const ShardJobArgs *args)
 	conversion->id = shard_job_link(args, &plan);
 	conversion->plan = plan;
 	MemoryContextSwitchTo(oldcxt);
-	name = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c "
-									 "JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace WHERE c.oid OPERATOR(pg_catalog.=) %u",
-									 conversion->relid));
+	name = shard_qualified_relation(conversion->relid);
 	row.id = conversion->id;
 	row.relids = &conversion->relid;
 	row.names = &name;

@@ -532,7 +532,7 @@ take_relation(Applied *sub, const ShardChange *change)
 		return;
 	}
 	table->from = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(from)));
-	table->rank = atoi(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_rank(%u)", table->relid)));
+	table->rank = atoi(shard_move_value(psprintf("SELECT coalesce(" SHARD_INTERNAL_SCHEMA ".subscription_rank(%u), 0)", table->relid)));
 	list_sort(sub->tables, compare_ranks);
 	MemoryContextSwitchTo(table->cxt);
 	table->columns.relid = table->relid;
