@@ -161,6 +161,23 @@ $c->node_safe_psql(1, 'ALTER TABLE referring_00 VALIDATE CONSTRAINT referring_r_
 $c->safe_psql(q{SELECT shardfdw.move_shard('referring_00', 'node2', mode => 'block')});
 is($c->node_safe_psql(2, q{SELECT contype, convalidated FROM pg_constraint WHERE conrelid = 'referring_00'::regclass AND contype = 'f'}), 'f|t', 'without such an index it is');
 
+# The same for the keys of a new shard, of a shard in a new time partition, and of a table that becomes plain.
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE ranging (id int) PARTITION BY RANGE (id); CREATE TABLE dated (id int, d date) PARTITION BY RANGE (d);
+	SELECT shardfdw.create_shard('ranging', 'ranging_1', 'FROM (0) TO (100)', 'node1');
+	SELECT shardfdw.create_time_partitions('dated', '1 year', now(), key => 'id', shards => 1);
+	ALTER TABLE ranging ADD FOREIGN KEY (id) REFERENCES referred; ALTER TABLE dated ADD FOREIGN KEY (id) REFERENCES referred; CREATE INDEX spied ON referred (spy(1), v)});
+my $validated = q{SELECT regexp_replace(conrelid::regclass::text, '_\d{4}.*', ''), convalidated FROM pg_constraint WHERE contype = 'f' AND conrelid::regclass::text ~ '^(ranging|dated|referring)' ORDER BY 1, 2 DESC, conrelid::regclass::text COLLATE "C"};
+my $not_validated = qr/WARNING:  foreign key \w+ of table (?:public\.)?\w+ is not validated: it would run code of the owner of table (?:public\.)?referred/;
+like(($c->psql($_->[1]))[2], $not_validated, "$_->[0] by a superuser: the key is not validated")
+  for ['create_shard' => q{SELECT shardfdw.create_shard('ranging', 'ranging_2', 'FROM (100) TO (200)', 'node1')}],
+  ['create_time_partitions' => q{SELECT shardfdw.create_time_partitions('dated', '1 year', now() + '1 year')}],
+  ['unshard_table' => q{SELECT shardfdw.unshard_table('referring')}];
+is($c->node_safe_psql(1, $validated), "dated|t\ndated|f\nranging_1|t\nranging_2|f", 'on the node');
+is($c->safe_psql($validated), 'referring|f', 'and here');
+is(as_superuser(), '', 'nor for a key of a new shard or a plain table');
+$c->safe_psql(q{SET ROLE mallory; SELECT shardfdw.create_shard('ranging', 'ranging_3', 'FROM (200) TO (300)', 'node1'); ALTER TABLE referring VALIDATE CONSTRAINT referring_r_fkey});
+is($c->node_safe_psql(1, q{SELECT convalidated FROM pg_constraint WHERE conrelid = 'ranging_3'::regclass AND contype = 'f'}), 't', 'the owner has it validated');
+
 # What only computes, or deals out numbers and the time, is nobody's code.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE harmless (id int PRIMARY KEY, v int CHECK (random() < 1 AND clock_timestamp() > '2000-01-01' AND now() > '2000-01-01'), u uuid DEFAULT gen_random_uuid(),
 		g text GENERATED ALWAYS AS (lower(v::text) || to_hex(v)) STORED, CHECK (to_json(ARRAY[v]) IS NOT NULL AND gen_random_uuid() <> u));

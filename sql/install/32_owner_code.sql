@@ -224,6 +224,21 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_of_shards(regclass, text, regclass) IS
 	'Does what check_owner_code_of_tables() does for the shards of a table, or one of them, if the caller is not the owner. Returns nothing; raises the same.';
 
+CREATE FUNCTION shardfdw_internal.validating_command(relation text, constraint_name text, raises boolean DEFAULT true) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('DO %L', format('DECLARE k record; t oid; n bigint; BEGIN '
+		'SELECT c.conrelid, c.confrelid INTO k FROM pg_catalog.pg_constraint c WHERE c.conrelid = pg_catalog.to_regclass(%1$L) AND c.conname = %2$L AND NOT c.convalidated; IF NOT FOUND THEN RETURN; END IF; '
+		-- that is a query on both tables; a superuser does not run code of the owner of one of them
+		'FOR t IN SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.rolname = current_user AND r.rolsuper AND r.oid <> c.relowner WHERE c.oid IN (k.conrelid, k.confrelid) LOOP '
+		'EXECUTE pg_catalog.format(''LOCK TABLE ONLY %%s IN SHARE UPDATE EXCLUSIVE MODE'', t::pg_catalog.regclass); EXECUTE pg_catalog.replace(%5$L, ''NULL::text'', pg_catalog.quote_literal(t::pg_catalog.regclass) || ''::text''); GET DIAGNOSTICS n = ROW_COUNT; '
+		'IF n > 0 THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: it would run code of the owner of table %%s'', %4$L, %1$L, t::pg_catalog.regclass), HINT = ''Validate it on the same server as that role.''; RETURN; END IF; END LOOP; %3$s; '
+		|| CASE WHEN raises THEN '' ELSE 'EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; ' END || 'END',
+		relation, constraint_name, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', relation, constraint_name), quote_ident(constraint_name), shardfdw_internal.owner_code_query(NULL)))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.validating_command(text, text, boolean) IS
+	'Writes the command, to be run here or on a node, that validates a foreign key which is NOT VALID. relation: the qualified name of its table. The command leaves the key as it is, with a WARNING, if a superuser would run code of the owner of one of the two tables, and, unless told to raise foreign_key_violation, if rows break the key. Returns its text.';
+
 CREATE FUNCTION shardfdw_internal.index_before_rows(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$

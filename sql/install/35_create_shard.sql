@@ -57,6 +57,7 @@ DECLARE
 	only_if text := 'BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END';
 	sibling record;
 	is_alone boolean;
+	is_valid boolean;
 	had record;
 	shard record;
 	k record;
@@ -114,8 +115,13 @@ BEGIN
 						HINT = 'Create that shard first, on the same node.';
 				END IF;
 			END IF;
-			commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s', shard.name, k.name,
-				replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target))), to_regclass(target));
+			-- validated by a command that runs no code of the owner of either table
+			is_valid := k.definition !~ ' NOT (VALID|ENFORCED)$';
+			commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s%s', shard.name, k.name,
+				replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)), CASE WHEN is_valid THEN ' NOT VALID' END), to_regclass(target));
+			IF is_valid THEN
+				commands := commands || shardfdw_internal.validating_command(shard.name, (parse_ident(k.name))[1]);
+			END IF;
 		END LOOP;
 		commands := commands || ('ALTER TABLE ' || shard.name || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
 		FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r

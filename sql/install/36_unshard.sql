@@ -85,6 +85,7 @@ DECLARE
 	drop_labels text[];
 	table_options text;
 	foreign_keys text[];
+	validating text[];
 	cluster_command text;
 BEGIN
 	PERFORM shardfdw_internal.apply_copies();
@@ -106,7 +107,9 @@ BEGIN
 	END IF;
 
 	table_options := shardfdw_internal.shard_storage_options(relation);
-	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, k.name, k.definition), k.referenced) FROM shardfdw_internal.shard_foreign_keys(relation) k);
+	SELECT array_agg(shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN v.is_valid THEN ' NOT VALID' END), k.referenced)),
+		array_agg(shardfdw_internal.validating_command(relation::text, k.name)) FILTER (WHERE v.is_valid)
+	INTO foreign_keys, validating FROM shardfdw_internal.shard_foreign_keys(relation) k CROSS JOIN LATERAL (SELECT k.definition !~ ' NOT (VALID|ENFORCED)$' AS is_valid) v;
 	cluster_command := (SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, x.name) FROM shardfdw_internal.shard_clustered_index(relation) x(name) WHERE x.name IS NOT NULL);
 
 	old_name := format('shardfdw_old_%s', relation::oid);
@@ -118,7 +121,7 @@ BEGIN
 	PERFORM shardfdw_internal.drop_replaced_table(relation, new_table);
 	PERFORM shardfdw_internal.run_commands(drop_nodes, drop_commands, 'write', labels => drop_labels);
 
-	FOREACH command IN ARRAY index_commands || commands || foreign_keys || array_remove(ARRAY[cluster_command], NULL)
+	FOREACH command IN ARRAY index_commands || commands || foreign_keys || validating || array_remove(ARRAY[cluster_command], NULL)
 	LOOP
 		EXECUTE command;
 	END LOOP;

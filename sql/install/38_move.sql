@@ -186,7 +186,7 @@ UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coal
 	-- not the mark of a job that has left it there
 	FROM t LEFT JOIN LATERAL (SELECT obj_description(t.oid, 'pg_class') AS comment) d ON d.comment !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
 -- what is checked when others are at work again; rows that break the key have done so before
-UNION ALL SELECT 'validate', 40, jsonb_build_array(format('ALTER TABLE %s VALIDATE CONSTRAINT %I', t.name, k.conname), k.conname)::text FROM t, k WHERE k.contype = 'f' AND k.convalidated
+UNION ALL SELECT 'validate', 40, k.conname::text FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text, jsonb, text[], text[]) IS
@@ -230,14 +230,7 @@ AS $$
 				'IF EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = %3$L AND r.rolname <> current_user) THEN ALTER SCHEMA %1$I OWNER TO %3$I; END IF; END IF; '
 				'EXCEPTION WHEN insufficient_privilege THEN RAISE WARNING USING MESSAGE = SQLERRM; END',
 				(parse_ident(name))[1], answer::jsonb->2, answer::jsonb->>1, substring(shardfdw_internal.schema_command('') FROM ' IS (.*)$')))
-		WHEN part = 'validate' THEN format('DO %L', format('DECLARE k record; t oid; n bigint; BEGIN '
-				'SELECT c.conrelid, c.confrelid INTO k FROM pg_catalog.pg_constraint c WHERE c.conrelid = pg_catalog.to_regclass(%1$L) AND c.conname = %2$L AND NOT c.convalidated; IF NOT FOUND THEN RETURN; END IF; '
-				-- that is a query on both tables; a superuser does not run code of the owner of one of them
-				'FOR t IN SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.rolname = current_user AND r.rolsuper AND r.oid <> c.relowner WHERE c.oid IN (k.conrelid, k.confrelid) LOOP '
-				'EXECUTE pg_catalog.format(''LOCK TABLE ONLY %%s IN SHARE UPDATE EXCLUSIVE MODE'', t::pg_catalog.regclass); EXECUTE pg_catalog.replace(%5$L, ''NULL::text'', pg_catalog.quote_literal(t::pg_catalog.regclass) || ''::text''); GET DIAGNOSTICS n = ROW_COUNT; '
-				'IF n > 0 THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: it would run code of the owner of table %%s'', %4$L, %1$L, t::pg_catalog.regclass), HINT = ''Validate it on the node as that role.''; RETURN; END IF; END LOOP; %3$s;'
-				' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
-				name, answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name, referred), quote_ident(answer::jsonb->>1), shardfdw_internal.owner_code_query(NULL)))
+		WHEN part = 'validate' THEN shardfdw_internal.validating_command(name, answer, false)
 		ELSE shardfdw_internal.checked_part(answer, staging, name, referred) END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_command(text, text, text, text, text[]) IS

@@ -497,10 +497,15 @@ DECLARE
 		FROM pg_user_mappings m WHERE m.srvname = node AND m.umuser IN (here.relowner, 0) ORDER BY m.umuser DESC LIMIT 1);
 	foreign_keys text[];
 BEGIN
-	SELECT coalesce(array_agg(shardfdw_internal.checked_definition((q.fields)[1], relation)), '{}') INTO foreign_keys
+	SELECT coalesce(array_agg(c.command ORDER BY c.is_check), '{}') INTO foreign_keys
 	FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format(
-		'SELECT pg_catalog.format(''ALTER TABLE %%s ADD CONSTRAINT %%I %%s'', k.conrelid::pg_catalog.regclass, k.conname, pg_catalog.pg_get_constraintdef(k.oid)) '
-		'FROM pg_catalog.pg_constraint k WHERE k.confrelid = %1$L::pg_catalog.regclass AND k.conrelid <> k.confrelid AND k.contype = ''f''', here.name)], 'write') q
+		'SELECT n.nspname, c.relname, k.conname, pg_catalog.pg_get_constraintdef(k.oid), k.convalidated FROM pg_catalog.pg_constraint k '
+		'JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace '
+		'WHERE k.confrelid = %1$L::pg_catalog.regclass AND k.conrelid <> k.confrelid AND k.contype = ''f''', here.name)], 'write') q
+	CROSS JOIN LATERAL (SELECT format('%I.%I', (q.fields)[1], (q.fields)[2]) AS name, (q.fields)[5]::boolean AS is_valid) k
+	CROSS JOIN LATERAL (SELECT false AS is_check, shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', k.name, (q.fields)[3], (q.fields)[4],
+			CASE WHEN k.is_valid THEN ' NOT VALID' END), relation) AS command
+		UNION ALL SELECT true, shardfdw_internal.validating_command(k.name, (q.fields)[3]) WHERE k.is_valid) c
 	WHERE q.fields IS NOT NULL;
 	-- the owner may have given the table the name of a table of another role there
 	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format('DO %L', format(
