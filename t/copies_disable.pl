@@ -150,6 +150,34 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 	is(differences($c, $_), '', "copies of $_ are equal") for qw(t u);
 }
 
+# ---------- tables that are being sharded, or another call that has not ended ----------
+# Who waits for another session has its list of tables from after that.
+
+sub after_open
+{
+	my ($cluster, $open, $call) = @_;
+	my $other = $cluster->coordinator->background_psql('postgres');
+
+	$other->query_safe("BEGIN; $open");
+	my $caller = $cluster->start_sql($call, name => 'caller');
+	$cluster->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.application_name = 'caller')
+		OR EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'caller' AND state = 'idle') OR NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'caller')});
+	$other->query_safe('COMMIT');
+	$other->quit;
+	my ($rc, $out, $err) = $cluster->wait_sql($caller);
+	return $err =~ /ERROR/ ? $err : $out;
+}
+
+$c->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');
+is(after_open($c, q{SELECT shardfdw.shard_table('late', shards => 2, copies => 2)}, q{SELECT shardfdw.disable_node('node1')}), 10, 'disable_node() while a table is sharded');
+is(stale($c), 10, 'of that table, too, copies are stale');
+is(after_open($c, q{DROP TABLE late; SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')}), 8, 'enable_node() while a table is dropped');
+is(after_open($c, q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')}), 8, 'enable_node() while the node is disabled');
+$c->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');
+like(after_open($c, q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.shard_table('late', colocate_with => 't', shards => NULL)}), qr/cannot colocate with "public.t" because copies of it are stale/, 'a table is sharded while the node is disabled');
+$c->safe_psql(q{SELECT shardfdw.enable_node('node1'); DROP TABLE late});
+is(stale($c), 0, 'no copy is stale');
+
 # ---------- tables that are dropped under who looks at all of them ----------
 
 for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) FROM shardfdw.check_cluster(true)', 'SELECT count(*) FROM shardfdw.verify_cluster()', 'SELECT count(*) FROM shardfdw.tables',
@@ -238,6 +266,12 @@ for my $end (q{SELECT shardfdw.move_copy(shard, 'node2', 'node3') FROM shardfdw.
 	$ring->safe_psql('DROP TABLE t');
 }
 $ring->safe_psql('DROP TABLE kept');
+
+# ---------- a node that is removed while a table is sharded ----------
+
+$ring->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');
+like(after_open($ring, q{SELECT shardfdw.shard_table('late', shards => 1, copies => 2, nodes => '{node1,node3}')}, q{SELECT shardfdw.remove_node('node3')}), qr/cannot remove node "node3" because it holds copies of shards/, 'remove_node() while a table is sharded');
+$ring->safe_psql('DROP TABLE late');
 
 # ---------- three nodes, of which two are gone ----------
 # Tables of clerk are those for which enable_node() asks whose the tables on nodes are: nodes that are gone are not asked.

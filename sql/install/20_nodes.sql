@@ -434,6 +434,8 @@ BEGIN
 							 CASE held WHEN 1 THEN '1 shard' ELSE format('%s shards', held) END),
 			HINT = 'The view shardfdw.shards lists them.';
 	END IF;
+	-- of tables that are being sharded, too
+	PERFORM shardfdw_internal.take_copies_turn('{}');
 	IF EXISTS (SELECT FROM shardfdw_internal.tables_with_copies(remove_node.name, '{copy,stale}')) THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
 			MESSAGE = format('cannot remove node "%s" because it holds copies of shards', remove_node.name),

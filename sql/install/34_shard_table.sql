@@ -367,6 +367,9 @@ BEGIN
 	PERFORM shardfdw_internal.check_key_actions(relation, key_columns);
 	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
 
+	IF copies > 1 THEN
+		PERFORM shardfdw_internal.take_copies_turn(ARRAY[relation], true);
+	END IF;
 	colocate_with := shardfdw_internal.successor_of(colocate_with);
 	PERFORM shardfdw_internal.hold_shards(colocate_with);
 	placement := shardfdw_internal.choose_placement(shards, nodes, colocate_with);

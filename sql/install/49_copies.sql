@@ -472,10 +472,31 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_node_name(name) IS
 	'Checks that a node exists. Returns nothing; raises undefined_object.';
 
-CREATE FUNCTION shardfdw_internal.take_copies_turn(relations regclass[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.take_copies_turn(relations regclass[], is_shared boolean DEFAULT false) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_copies_turn';
-COMMENT ON FUNCTION shardfdw_internal.take_copies_turn(regclass[]) IS
-	'Waits until no other session locks tables with copies of shards for its functions, and keeps others from it until the transaction ends. Returns nothing; raises insufficient_privilege for who does not own the tables.';
+COMMENT ON FUNCTION shardfdw_internal.take_copies_turn(regclass[], boolean) IS
+	'Waits until no other session locks tables with copies of shards for its functions, or (unless is_shared) makes such a table, and keeps others from it until the transaction ends. With no relations it only waits. Returns nothing; raises insufficient_privilege for who does not own the tables.';
+
+CREATE FUNCTION shardfdw_internal.turn_of_tables(node name, roles text[]) RETURNS regclass[]
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	listed regclass[] := '{}';
+	found regclass[];
+BEGIN
+	-- others may have made one before the turn came
+	LOOP
+		PERFORM shardfdw_internal.take_copies_turn(listed);
+		found := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(node, roles) t);
+		IF found <@ listed THEN
+			RETURN found;
+		END IF;
+		listed := found;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.turn_of_tables(name, text[]) IS
+	'Does what take_copies_turn() does for the tables that tables_with_copies() lists. Returns these tables as they are then; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.lock_all_copies(relations regclass[], readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -676,7 +697,7 @@ CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint
 AS $$
 #variable_conflict use_variable
 DECLARE
-	relations CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(name, '{primary,copy}') t);
+	relations regclass[];
 	answering name[];
 	p record;
 	promoted name[] := '{}';
@@ -687,6 +708,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('disable_node');
 	PERFORM shardfdw_internal.check_node_name(name);
 	PERFORM shardfdw_internal.apply_copies();
+	relations := shardfdw_internal.turn_of_tables(name, '{primary,copy}');
 	PERFORM shardfdw_internal.lock_all_copies(relations);
 	answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x
 		WHERE x.node <> name AND x.role <> 'stale'));
@@ -736,7 +758,7 @@ CREATE FUNCTION shardfdw.enable_node(name name) RETURNS bigint
 AS $$
 #variable_conflict use_variable
 DECLARE
-	relations CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(name, '{stale}') t);
+	relations regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(name, '{stale}') t);
 	-- for an owner of tables, what is not these is left alone
 	equips CONSTANT boolean := has_function_privilege('shardfdw_internal.forget_reference_position(name)', 'EXECUTE');
 	outdated regclass[] := '{}';
@@ -770,6 +792,7 @@ BEGIN
 		outdated := ARRAY(SELECT o.relation FROM shardfdw_internal.outdated_references(name, ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), true) o);
 		PERFORM shardfdw_internal.lock_schemas(r) FROM unnest(outdated) r;
 	END IF;
+	relations := shardfdw_internal.turn_of_tables(name, '{stale}');
 	PERFORM shardfdw_internal.lock_all_copies(outdated || relations);
 	IF equips THEN
 		PERFORM shardfdw_internal.equip_node(name, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o

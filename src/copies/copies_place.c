@@ -116,11 +116,12 @@ shardfdw_apply_copies(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* (relations regclass[]) -> void */
+/* (relations regclass[], is_shared boolean) -> void */
 Datum
 shardfdw_take_copies_turn(PG_FUNCTION_ARGS)
 {
 	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_COPIES_TURN, 0, 0);
+	LOCKMODE	mode = PG_GETARG_BOOL(1) ? ShareLock : ExclusiveLock;
 	Datum	   *relids;
 	int			nrelids;
 
@@ -135,7 +136,10 @@ shardfdw_take_copies_turn(PG_FUNCTION_ARGS)
 		if (name != NULL && !shard_class_ownercheck(relid, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
 	}
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	(void) LockAcquire(&tag, mode, false, false);
+	/* who names no table waits for the others, and keeps none waiting */
+	if (nrelids == 0)
+		(void) LockRelease(&tag, mode, false);
 	PG_RETURN_VOID();
 }
 
