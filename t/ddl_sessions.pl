@@ -226,4 +226,29 @@ is(($c->wait_sql($_))[2], '', 'a session that had to wait makes nothing twice') 
 $c->safe_psql("INSERT INTO fresh.$_ VALUES (1, 'good'), (2, 'bad')") for 'a' .. 'c';
 is($c->safe_psql('SELECT count(*) FROM fresh.a JOIN fresh.b USING (k, m) JOIN fresh.c USING (k, m)'), '2', 'all three tables are there');
 
+# Rights on a schema that roles do not have on nodes yet: two sessions give them at the same time. What a dropped schema had stays on nodes.
+for my $sql ('CREATE ROLE reader; CREATE ROLE other_reader') { $c->safe_psql($sql); $c->node_safe_psql($_, $sql) for 1, 2; }
+my $nschemas = 0;
+for my $other (q{SELECT shardfdw.shard_table('SCHEMA.b', shards => 4)}, q{SELECT shardfdw.create_reference_table('SCHEMA.b')}, 'GRANT USAGE ON SCHEMA SCHEMA TO other_reader')
+{
+	for my $first (q{SELECT shardfdw.shard_table('SCHEMA.a', shards => 4)}, 'GRANT USAGE ON SCHEMA SCHEMA TO other_reader')
+	{
+		next if $first eq $other;
+		my $schema = 'granted_' . ++$nschemas;
+		my ($open, $waits) = map { s/SCHEMA(?=\.)|SCHEMA(?= TO)/$schema/gr } $first, $other;
+		$c->safe_psql(qq{CREATE SCHEMA $schema; CREATE TABLE $schema.z (k int PRIMARY KEY); SELECT shardfdw.shard_table('$schema.z', shards => 4);
+			CREATE TABLE $schema.a (k int PRIMARY KEY); CREATE TABLE $schema.b (k int PRIMARY KEY)});
+		$c->safe_psql("SET shardfdw.enable_ddl_propagation = off; GRANT USAGE ON SCHEMA $schema TO reader");
+		my $granter = $c->coordinator->background_psql('postgres');
+		$granter->query_safe("BEGIN; $open");
+		my $waiter = $c->start_sql($waits, name => 'waiter');
+		$c->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.application_name = 'waiter')
+			OR NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'waiter')});
+		$granter->query_safe('COMMIT');
+		$granter->quit;
+		is(($c->wait_sql($waiter))[2], '', "$other while another session does: $first");
+		is($c->node_safe_psql(1, qq{SELECT has_schema_privilege('reader', '$schema', 'USAGE')}), 't', 'the right is there');
+	}
+}
+
 done_testing();

@@ -5,7 +5,7 @@ CREATE FUNCTION shardfdw_internal.scram_secret(password text) RETURNS text
 COMMENT ON FUNCTION shardfdw_internal.scram_secret(text) IS
 	'Makes the SCRAM verifier that a server stores for a password, so that nodes and their logs do not see the password itself. Returns it.';
 
-CREATE FUNCTION shardfdw_internal.grants_on_nodes(relations regclass[]) RETURNS TABLE (node name, role name, command text)
+CREATE FUNCTION shardfdw_internal.grants_on_nodes(relations regclass[]) RETURNS TABLE (node name, role name, command text, condition text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -42,23 +42,24 @@ BEGIN
 			SELECT FROM pg_user_mappings u CROSS JOIN LATERAL pg_options_to_table(u.umoptions) o WHERE u.umuser = c.relowner AND o.option_name = 'on_all_nodes' AND o.option_value::boolean)
 	)
 	SELECT p.node, CASE WHEN r.grantee <> 0 THEN pg_get_userbyid(r.grantee) END,
-		format(r.form, p.remote_name, CASE WHEN r.grantee <> 0 THEN quote_ident(pg_get_userbyid(r.grantee)) ELSE 'PUBLIC' END)
+		format(r.form, p.remote_name, CASE WHEN r.grantee <> 0 THEN quote_ident(pg_get_userbyid(r.grantee)) ELSE 'PUBLIC' END), NULL
 	FROM placed p JOIN rights r ON r.relation = p.relation
 	UNION ALL
-	SELECT DISTINCT p.node, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END,
-		-- a superuser does not grant rights on what is the schema of another role there
-		format('IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND (r.rolname IN (current_user, ''pg_database_owner'', %L) OR NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = current_user)) '
-				-- repeated by two sessions at the same time, a GRANT fails
-				'AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) g WHERE g.privilege_type = %L AND g.grantee = coalesce((SELECT a.oid FROM pg_catalog.pg_roles a WHERE a.rolname = %L), 0)) '
-				'FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %L) THEN GRANT %s ON SCHEMA %I TO %s; END IF',
-			pg_get_userbyid(s.nspowner), x.privilege_type, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END, s.nspname, x.privilege_type, s.nspname, CASE WHEN x.grantee <> 0 THEN quote_ident(pg_get_userbyid(x.grantee)) ELSE 'PUBLIC' END)
+	SELECT DISTINCT p.node, g.role, format('IF (%s) THEN GRANT %s ON SCHEMA %I TO %s; END IF', l.condition, x.privilege_type, s.nspname, coalesce(quote_ident(g.role), 'PUBLIC')), l.condition
 	FROM placed p CROSS JOIN LATERAL unnest(ARRAY[p.relation, p.shard]) u(oid) JOIN pg_class c ON c.oid = u.oid JOIN pg_namespace s ON s.oid = c.relnamespace
 	-- nobody needs everybody to make things on nodes
-	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x WHERE x.grantee <> 0 OR x.privilege_type = 'USAGE';
+	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x
+	CROSS JOIN LATERAL (SELECT CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END AS role) g
+	-- a superuser does not grant rights on what is the schema of another role there; and no right is granted again
+	CROSS JOIN LATERAL (SELECT format('SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND (r.rolname IN (current_user, ''pg_database_owner'', %L) OR NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = current_user)) '
+			'AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) g WHERE g.privilege_type = %L AND g.grantee = coalesce((SELECT a.oid FROM pg_catalog.pg_roles a WHERE a.rolname = %L), 0)) '
+			'FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %4$L AND (%3$L IS NULL OR EXISTS (SELECT FROM pg_catalog.pg_roles a WHERE a.rolname = %3$L))',
+			pg_get_userbyid(s.nspowner), x.privilege_type, g.role, s.nspname) AS condition) l
+	WHERE x.grantee <> 0 OR x.privilege_type = 'USAGE';
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grants_on_nodes(regclass[]) IS
-	'Writes the commands that give roles on nodes the rights on the shards and copies of some tables, and on their schemas, which roles of these names have here, on the tables or on those of which they are partitions. Returns for each its node and role, null for PUBLIC.';
+	'Writes the commands that give roles on nodes the rights on the shards and copies of some tables, and on their schemas, which roles of these names have here, on the tables or on those of which they are partitions. Returns for each its node and role, null for PUBLIC, and, for a schema, the query that tells on the node whether the right is missing.';
 
 CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -77,6 +78,13 @@ BEGIN
 			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('rights on table %s are not given to roles on nodes: %s', r, SQLERRM);
 		END;
 	END LOOP;
+	-- two sessions that grant rights on a schema at the same time fail
+	IF EXISTS (SELECT FROM (SELECT array_agg(x.node) AS nodes, array_agg('SELECT ' || x.conditions) AS commands
+				FROM (SELECT g.node, string_agg(format('(%s)', g.condition), ' OR ') AS conditions FROM shardfdw_internal.grants_on_nodes(theirs) g
+					WHERE g.condition IS NOT NULL AND (only_nodes IS NULL OR g.node = ANY (only_nodes)) GROUP BY g.node) x HAVING count(*) > 0) a
+			CROSS JOIN LATERAL shardfdw_internal.run_commands(a.nodes, a.commands, 'write') q WHERE (q.fields)[1] = 't') THEN
+		PERFORM shardfdw_internal.lock_new_objects(ARRAY(SELECT DISTINCT g.node FROM shardfdw_internal.grants_on_nodes(theirs) g WHERE only_nodes IS NULL OR g.node = ANY (only_nodes)));
+	END IF;
 	PERFORM shardfdw_internal.run_commands(array_agg(c.node), array_agg(format('DO %L', format('BEGIN %s END', c.body))), 'write')
 	FROM (SELECT g.node, string_agg(CASE WHEN g.role IS NULL THEN g.commands ELSE format('IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s END IF;', g.role, g.commands) END, ' ') AS body
 		FROM (SELECT x.node, x.role, string_agg(x.command || ';', ' ' ORDER BY x.command LIKE 'ALTER%', x.command COLLATE "C") AS commands

@@ -12,6 +12,7 @@
 #include "catalog/pg_class.h"
 #include "compat.h"
 #include "ddl/ddl_send.h"
+#include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
@@ -176,6 +177,8 @@ schema_rest(void *arg)
 			table = shard_ddl_table(relid);
 			if (table == NULL)
 				continue;
+			/* two sessions that grant rights on a schema at the same time fail */
+			shard_schema_lock_new_objects();
 			batch = shard_ddl_batch_create(table);
 			batch->keeps_definition = true;
 			for (int i = 0; i < table->nshards; i++)
