@@ -178,7 +178,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
 	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), and the major version of the server.';
 
-CREATE FUNCTION shardfdw_internal.compare_objects(relations regclass[], nodes name[], mode text)
+CREATE FUNCTION shardfdw_internal.compare_objects(relations regclass[], nodes name[], mode text, stop_on_error boolean DEFAULT true)
 	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, owner text, here text, there text, found boolean, is_different boolean, level integer)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -186,6 +186,7 @@ AS $$
 DECLARE
 	needed jsonb;
 	question text;
+	answers jsonb;
 BEGIN
 	SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind, 'label', n.label, 'level', n.level)
 					 ORDER BY n.level DESC, n.kind <> 'schema', n.kind <> 'extension', n.label COLLATE "C")
@@ -194,6 +195,8 @@ BEGIN
 		RETURN;
 	END IF;
 	question := shardfdw_internal.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command' - 'owner') FROM jsonb_array_elements(needed) n));
+	-- apart from the large query below, which would stand in the context of a node's error
+	answers := (SELECT jsonb_agg(a) FROM shardfdw_internal.run_commands(nodes, array_fill(question, ARRAY[cardinality(nodes)]), mode, stop_on_error) a);
 	RETURN QUERY EXECUTE format($q$
 		SELECT a.node, a.ok, a.message, n.object->>'kind', n.object->>'name', n.object->>'label',
 			CASE n.object->>'kind' WHEN 'schema' THEN format('DO %%L', format('BEGIN %%s; END', shardfdw_internal.schema_command((n.object->>'name')::name)))
@@ -204,14 +207,14 @@ BEGIN
 				-- majors differ in the blanks and parentheses of expressions they print
 				ELSE regexp_replace(h.definition, '[\s()]', '', 'g') IS DISTINCT FROM regexp_replace((a.fields)[3], '[\s()]', '', 'g') END,
 			(n.object->>'level')::integer
-		FROM shardfdw_internal.run_commands($1, array_fill($2, ARRAY[cardinality($1)]), $3, false) a
-		LEFT JOIN jsonb_array_elements($4) WITH ORDINALITY n(object, ord) ON n.ord = (a.fields)[1]::bigint
+		FROM jsonb_to_recordset($1) a(node name, ok boolean, message text, fields text[])
+		LEFT JOIN jsonb_array_elements($2) WITH ORDINALITY n(object, ord) ON n.ord = (a.fields)[1]::bigint
 		LEFT JOIN (%s) h(ord, found, definition, major) ON h.ord = n.ord
-		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING nodes, question, mode, needed;
+		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING answers, needed;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text) IS
-	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error.';
+COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text, boolean) IS
+	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error if stop_on_error is false, else raises that error.';
 
 CREATE FUNCTION shardfdw_internal.extensions_command(node name, names text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -249,7 +252,7 @@ DECLARE
 	alters text;
 BEGIN
 	-- what a node lacks may have been made by another session when the lock is granted
-	IF EXISTS (SELECT FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode) c WHERE c.ok AND NOT c.found) THEN
+	IF EXISTS (SELECT FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode) c WHERE NOT c.found) THEN
 		PERFORM shardfdw_internal.lock_new_objects(distinct_nodes);
 	END IF;
 	FOR o IN SELECT * FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode)
@@ -258,9 +261,7 @@ BEGIN
 			extension_nodes := extension_nodes || o.node;
 			extensions := extensions || o.name;
 		END IF;
-		IF NOT o.ok THEN
-			RAISE EXCEPTION USING ERRCODE = 'fdw_error', MESSAGE = o.message, DETAIL = format('Node "%s".', o.node);
-		ELSIF o.found AND o.is_different AND o.kind <> 'extension' THEN
+		IF o.found AND o.is_different AND o.kind <> 'extension' THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = format('%s on node "%s" is not the one here', o.label, o.node),
 				DETAIL = format(E'There: %s\nHere: %s', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind')),
@@ -342,7 +343,7 @@ BEGIN
 				WHERE n.name = ANY (inspect_objects.nodes) AND n.in_cluster) x
 			GROUP BY x.node) n
 		  GROUP BY n.relations) g,
-		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read') o
+		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read', false) o
 		LEFT JOIN LATERAL (SELECT shardfdw_internal.extensions_command(o.node, ARRAY[o.name]) AS alter WHERE o.kind = 'extension') x ON true
 	-- a table that was moved without its shards: create_shard() makes its schema when there is something to be put into it
 	WHERE NOT o.ok OR o.found OR o.kind <> 'schema' OR NOT EXISTS (
