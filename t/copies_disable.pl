@@ -267,6 +267,24 @@ for my $end (q{SELECT shardfdw.move_copy(shard, 'node2', 'node3') FROM shardfdw.
 }
 $ring->safe_psql('DROP TABLE kept');
 
+# ---------- a table that is left on a node, and whose name another coordinator has taken since ----------
+
+$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY); SELECT shardfdw.shard_table('t', shards => 2, copies => 2, nodes => '{node1,node2}'); SELECT shardfdw.disable_node('node2'); DROP TABLE t});
+# by hand, with what notes changes
+$ring->node_safe_psql(2, q{DO $$ DECLARE c text; BEGIN FOR c IN SELECT format('DROP TABLE %s', c.oid::regclass) FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ '^(t_0|shardfdw_notes_)'
+	UNION ALL SELECT format('DROP FUNCTION %s', f.oid::regprocedure) FROM pg_proc f WHERE f.proname ~ '^shardfdw_notes_' LOOP EXECUTE c; END LOOP; END $$});
+$ring->safe_psql('CREATE DATABASE second');
+my $second = sub { return $ring->coordinator->safe_psql('second', @_) };
+$second->('SET client_min_messages = error; CREATE EXTENSION shardfdw');
+$second->(sprintf q{SET client_min_messages = error; SELECT shardfdw.add_node('node%d', '%s', %d, 'postgres')}, $_, $ring->node_address($_)) for 1, 2;
+$second->(q{CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 10); SELECT shardfdw.shard_table('t', shards => 2, copies => 2)});
+my (undef, undef, $spared) = $ring->psql(q{SELECT shardfdw.enable_node('node2')});
+like($spared, qr/WARNING:  table public\.t_0[01] is not dropped because it is a shard of another coordinator/, 'enable_node() does not drop what is of another coordinator');
+is($ring->safe_psql('SELECT count(*) FROM shardfdw_internal.left_shard'), 0, 'and forgets it');
+is($second->(q{SELECT count(*) FROM shardfdw.compare_copies('t') WHERE is_equal AND row_count > 0}), 4, 'which has all of its copies');
+$second->('DROP TABLE t');
+$ring->safe_psql('DROP DATABASE second');
+
 # ---------- a node that is removed while a table is sharded ----------
 
 $ring->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');

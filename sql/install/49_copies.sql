@@ -63,11 +63,21 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.notes_name(name) IS
 	'Names the table beside a shard, and the function of its triggers, that note which keys were changed. Returns the name.';
 
-CREATE FUNCTION shardfdw_internal.note_copies_commands(schema_name name, shard_name name, key name[]) RETURNS text
+CREATE FUNCTION shardfdw_internal.copy_mark(identity text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('Notes changes of a shard of coordinator %s.', identity)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.copy_mark(text) IS
+	'Writes the comment of the function, beside a placement of a shard with copies, that notes its changes. Returns it.';
+
+CREATE FUNCTION shardfdw_internal.note_copies_commands(schema_name name, shard_name name, key name[]) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); GRANT SELECT, DELETE ON %2$s TO PUBLIC; '
 		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
+		-- whose shard it is: see drop_copy_command()
+		'COMMENT ON FUNCTION %2$s() IS %6$L; '
 		'CREATE TRIGGER shardfdw_copy_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_copy_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_copy_delete AFTER DELETE ON %1$s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
@@ -131,28 +141,33 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END
-$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard), n.shard)
+$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard), n.shard,
+		shardfdw_internal.copy_mark((shardfdw_internal.decided_identities())[1]))
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_copies_commands(name, name, name[]) IS
 	'Writes the commands that make, beside a placement of a shard with copies, what notes the keys of changed rows and keeps transactions from committing as long as copies lack the changes. key: columns of the primary key. Returns the commands in one text.';
 
 CREATE FUNCTION shardfdw_internal.drop_copy_command(schema_name name, shard_name name, or_skip boolean DEFAULT false) RETURNS text
-	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('DO %L', format('DECLARE shard oid := pg_catalog.to_regclass(%1$L); BEGIN IF shard IS NULL THEN RETURN; END IF; '
 		-- a name may be that of another role's table
 		'IF NOT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid JOIN pg_catalog.pg_proc f ON f.oid = t.tgfoid '
 		'WHERE c.oid = shard AND f.oid = pg_catalog.to_regprocedure(%3$L) AND c.relowner = ALL (ARRAY(SELECT f.proowner UNION ALL SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = pg_catalog.to_regclass(%2$L)))) THEN %4$s; END IF; '
+		-- nothing here needs a table that is left, so it may be of another coordinator by now
+		'IF %5$L::pg_catalog.bool AND pg_catalog.obj_description(pg_catalog.to_regprocedure(%3$L), ''pg_proc'') <> ALL (%6$L::pg_catalog.text[]) THEN '
+		'RAISE WARNING USING MESSAGE = pg_catalog.format(''table %%s is not dropped because it is a shard of another coordinator'', %1$L), DETAIL = pg_catalog.obj_description(pg_catalog.to_regprocedure(%3$L), ''pg_proc''), HINT = ''If no coordinator needs it, drop it on the node.''; RETURN; END IF; '
 		'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %1$s; DROP TABLE IF EXISTS %2$s; DROP FUNCTION %3$s; '
 		-- another session may have renamed the schema
 		'IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = shard) THEN RAISE EXCEPTION USING ERRCODE = ''serialization_failure'', MESSAGE = pg_catalog.format(''table %%s has been renamed by another session'', %1$L), HINT = ''Try again.''; END IF; END',
 		n.shard, n.notes, n.notes || '()', CASE WHEN or_skip THEN 'RETURN' ELSE format('RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', '
-			'MESSAGE = pg_catalog.format(''table %%s is not dropped because it is not a copy of a shard'', %1$L), DETAIL = ''No function of the owner of the table notes its changes.'', HINT = ''Drop or rename it on the node.''', n.shard) END))
+			'MESSAGE = pg_catalog.format(''table %%s is not dropped because it is not a copy of a shard'', %1$L), DETAIL = ''No function of the owner of the table notes its changes.'', HINT = ''Drop or rename it on the node.''', n.shard) END,
+		or_skip, ARRAY(SELECT shardfdw_internal.copy_mark(i) FROM unnest(shardfdw_internal.decided_identities()) i)))
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_copy_command(name, name, boolean) IS
-	'Writes the command that drops a placement of a shard with copies, if it is there, and what notes its changes. or_skip: leave a table alone that is none. Returns its text; it raises insufficient_privilege for a table whose changes no function of its owner notes.';
+	'Writes the command that drops a placement of a shard with copies, if it is there, and what notes its changes. or_skip: leave a table alone that is none, or, with a WARNING, is one of another coordinator. Returns its text; it raises insufficient_privilege for a table whose changes no function of its owner notes.';
 
 CREATE FUNCTION shardfdw_internal.copy_shard_rows(shard regclass, node name) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_shard_rows';
