@@ -1,7 +1,8 @@
 # SourceMessages.pm - the messages that users can meet, as the sources have them
 #
 # Those of ereport() in src/ and of RAISE in sql/install/. Left out: errmsg_internal(), elog() and RAISE EXCEPTION without
-# a SQLSTATE, what only DEBUG levels show, fault points (src/fault.c), commands that run on a node, and messages that are somebody else's as a whole.
+# a SQLSTATE, what only DEBUG levels show, fault points (src/fault.c), and messages that are those of another error as a whole.
+# Commands that run on a node stand in literals: their messages are users' messages, too.
 
 package SourceMessages;
 
@@ -124,10 +125,16 @@ sub _sql_text
 	  map { s/^\s+|\s+$//gr } split /\|\|/, $expression;
 }
 
+# SQL text that begins inside of literals, of which several may stand one after the other, and goes through format(), as it is outside.
+sub _of_literal
+{
+	my ($text) = @_;
+	return $text =~ s/(?<!')'\s*\n(?:\s*--[^\n]*\n)*\s*(?:\|\| )?'(?!')//gr =~ s/''/'/gr =~ s/%%/%/gr;
+}
+
 sub _of_sql
 {
-	my ($file, $codes) = @_;
-	my $text = _slurp($file);
+	my ($file, $codes, $text) = @_;
 	my @messages;
 
 	while ($text =~ /\bRAISE\s+(EXCEPTION|WARNING|NOTICE)\b\s*/g)
@@ -137,7 +144,7 @@ sub _of_sql
 		my $rest = substr($text, $begin);
 		my ($code, $message);
 
-		next if $rest =~ /^''/ || $rest =~ /^USING MESSAGE = pg_catalog\.format\(''/;    # runs on a node
+		$rest = _of_literal($rest) if $rest =~ /^(?:USING\s+\w+ = (?:pg_catalog\.format\()?)?''/;
 		if ($rest =~ /^'((?:[^']|'')*)'/)
 		{
 			next if $level eq 'EXCEPTION';    # that is elog()
@@ -171,7 +178,9 @@ sub source_messages
 
 	find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.c$/ && $_ ne 'src/fault.c' } }, 'src');
 	push @messages, _of_c($_, $codes) for sort @files;
-	push @messages, _of_sql($_, $codes) for sort glob 'sql/install/*.sql';
+	push @messages, _of_sql($_, $codes, _slurp($_)) for sort glob 'sql/install/*.sql';
+	# strings side by side are one, for format(); lines are counted without
+	push @messages, _of_sql($_, $codes, _slurp($_) =~ s/"\s*\n\s*"//gr =~ s/%%/%/gr) for sort @files;
 	$_->{text} = message_form($_->{text}) for @messages;
 	return grep { $_->{text} =~ s/\.\.\.//gr =~ /[a-z]{3}/ } @messages;
 }
