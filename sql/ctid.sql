@@ -115,7 +115,30 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT * FROM (SELECT ctid c FROM b UNION ALL SELECT ctid FROM b) s WHERE c = ''(0,1)''',
 	'WITH x AS (SELECT ctid::text c FROM b) SELECT * FROM x WHERE c LIKE ''(0,%''',
 	'WITH d AS (DELETE FROM b RETURNING ctid c) SELECT * FROM d WHERE c = ''(0,1)''',
-	'WITH RECURSIVE r AS (SELECT ctid c, 1 n FROM b UNION ALL SELECT c, n + 1 FROM r WHERE n < 3) SELECT * FROM r WHERE c = ''(0,1)'''
+	'WITH RECURSIVE r AS (SELECT ctid c, 1 n FROM b UNION ALL SELECT c, n + 1 FROM r WHERE n < 3) SELECT * FROM r WHERE c = ''(0,1)''',
+	'WITH RECURSIVE r AS (SELECT ctid c, 1 n FROM b UNION ALL SELECT c, n + 1 FROM r WHERE n < 3 AND c = ''(0,1)'') SELECT * FROM r',
+	'WITH RECURSIVE r(c, d) AS (SELECT NULL::tid, NULL::tid UNION ALL SELECT r.d, b.ctid FROM r, b WHERE r.c IS NULL AND r.c = ''(0,1)'') SELECT * FROM r',
+	-- equal ones in an order are of several shards
+	'SELECT dense_rank() OVER (ORDER BY ctid) FROM b',
+	'SELECT count(*) OVER (PARTITION BY v % 2 ORDER BY ctid) FROM b',
+	'SELECT sum(v) OVER (ORDER BY ctid ROWS UNBOUNDED PRECEDING EXCLUDE TIES) FROM b',
+	'SELECT k FROM b ORDER BY ctid FETCH FIRST 1 ROW WITH TIES',
+	-- grouping sets without the key
+	'SELECT ctid, count(*) FROM b GROUP BY GROUPING SETS ((k), (ctid))',
+	'SELECT k, ctid, count(*) FROM b GROUP BY CUBE (k, ctid)',
+	'SELECT k, max(ctid) FROM b GROUP BY ROLLUP (k)',
+	-- an oid that is not the table''s
+	'SELECT ctid, v::oid FROM b UNION SELECT ctid, v::oid FROM b',
+	'SELECT ctid, 1::oid FROM b EXCEPT SELECT t, 1::oid FROM plain',
+	'SELECT x.ctid, x.tableoid, y.ctid FROM b x, b y EXCEPT SELECT x.ctid, x.tableoid, y.ctid FROM b x, b y',
+	'SELECT x.ctid, y.tableoid FROM b x, b y INTERSECT SELECT x.ctid, y.tableoid FROM b x, b y',
+	-- what is computed from one
+	'SELECT * FROM (SELECT k, ctid c FROM b) x NATURAL FULL JOIN (SELECT k, ctid c FROM b) y WHERE c = ''(0,1)''',
+	'SELECT DISTINCT (c).f1 FROM (SELECT row(ctid, k) c FROM b) s',
+	'SELECT DISTINCT c FROM (SELECT (array_agg(ctid))[1] c FROM b GROUP BY k) s',
+	'SELECT DISTINCT c FROM (SELECT lower(string_agg(ctid::text, '','')) c FROM b GROUP BY k) s',
+	'SELECT c FROM (SELECT CASE WHEN k > 0 THEN max(ctid) END c FROM b GROUP BY k) s GROUP BY c',
+	'SELECT c FROM (SELECT json_agg(ctid) ->> 0 c FROM b GROUP BY k) s GROUP BY c'
 	]) s;
 
 -- with tableoid, or the shard key
@@ -134,6 +157,11 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT DISTINCT k, ctid FROM b',
 	'SELECT count(DISTINCT (tableoid, ctid)) FROM b',
 	'SELECT tableoid, ctid FROM b UNION SELECT tableoid, ctid FROM b',
+	'SELECT v, tableoid t, ctid c FROM b UNION SELECT k, tableoid, t FROM plain INTERSECT SELECT v, tableoid, ctid FROM b',
+	'SELECT k, tableoid, ctid, count(*) FROM b GROUP BY GROUPING SETS ((k, ctid), (tableoid, ctid))',
+	'SELECT k, ctid, count(*) FROM b GROUP BY ROLLUP (k, ctid)',
+	'SELECT k FROM b ORDER BY tableoid, ctid FETCH FIRST 1 ROW WITH TIES',
+	'SELECT rank() OVER (ORDER BY k, ctid), count(*) OVER (PARTITION BY tableoid ORDER BY ctid) FROM b',
 	'DELETE FROM two WHERE a = 5 AND c = 2 AND ctid > ''(0,0)''',
 	'DELETE FROM b WHERE k = 5 OR (k = 4 AND ctid > ''(0,0)'')',
 	-- one shard, no shard, no comparison
@@ -143,6 +171,9 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT b.ctid FROM plain JOIN b USING (k) WHERE plain.ctid = ''(0,1)''',
 	'SELECT k, ctid FROM b WHERE ctid IS NOT NULL ORDER BY ctid, k LIMIT 5',
 	'SELECT count(ctid) FROM b HAVING count(ctid) > 5',
+	'SELECT row_number() OVER w, lag(k) OVER w, sum(v) OVER (w ROWS UNBOUNDED PRECEDING) FROM b WINDOW w AS (PARTITION BY v % 2 ORDER BY ctid)',
+	'SELECT DISTINCT a FROM (SELECT array_agg(k ORDER BY ctid) a, count(ctid) FROM b GROUP BY k) s',
+	'WITH RECURSIVE r AS (SELECT ctid c, k FROM b WHERE k < 3 UNION ALL SELECT c, k + 2 FROM r WHERE k < 5) SELECT * FROM r',
 	-- the same by way of views and sub-selects
 	'SELECT c, k FROM placed WHERE c IS NOT NULL ORDER BY c',
 	'SELECT k, c, count(*) FROM placed GROUP BY k, c',
@@ -155,6 +186,9 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'WITH x AS (SELECT k, ctid c FROM b ORDER BY k LIMIT 4) DELETE FROM b USING x WHERE b.k = x.k AND b.ctid = x.c',
 	'WITH d AS (DELETE FROM b WHERE v < 5 RETURNING tableoid, ctid, k) SELECT k, ctid FROM d'
 	]) s;
+
+-- WITH that is named twice at each of many levels
+SELECT tried((SELECT 'WITH c0 AS (SELECT ctid c, k FROM b)' || string_agg(format(', c%s AS (SELECT c, k FROM c%2$s UNION ALL SELECT c, k FROM c%2$s WHERE false)', i, i - 1), '' ORDER BY i) || ' SELECT * FROM c30 WHERE k = 1' FROM generate_series(1, 30) i));
 
 -- functions whose body core may put in the place of the call
 CREATE FUNCTION at_ctid(tid) RETURNS SETOF b LANGUAGE sql STABLE AS 'SELECT * FROM ci.b WHERE ctid = $1';

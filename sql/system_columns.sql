@@ -193,8 +193,17 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT * FROM b JOIN ref USING (k) WHERE b.xmin = ref.xmin',
 	'SELECT * FROM b WHERE k = 1 AND xmin = (SELECT xmin FROM b WHERE k = 2)',
 	'DELETE FROM b WHERE k = 1 AND xmin IN (SELECT xmin FROM b)',
-	'DELETE FROM months WHERE k = 1 AND xmin = ''744'''
+	'DELETE FROM months WHERE k = 1 AND xmin = ''744''',
+	'WITH RECURSIVE r AS (SELECT k, xmin AS x FROM b UNION ALL SELECT k + 1, x FROM r WHERE k < 20 AND x = ''744'') SELECT * FROM r',
+	'SELECT k, xmin, count(*) FROM b GROUP BY GROUPING SETS ((k), (xmin))',
+	'SELECT xmin, v::oid FROM b UNION SELECT xmin, v::oid FROM b',
+	'SELECT DISTINCT x FROM (SELECT coalesce(max(xmin::text), ''0'') x FROM b GROUP BY k) s',
+	-- of rows that move
+	'UPDATE b SET k = k + 2000 WHERE k < 9 RETURNING xmin',
+	'UPDATE b SET k = k + 2000 WHERE k < 9 RETURNING ctid',
+	'UPDATE months SET k = k + 2000 WHERE k < 9 RETURNING k, cmin'
 	]) s;
+SELECT tried('UPDATE b SET k = k + 2000 WHERE k < 9 RETURNING k, tableoid'), tried('UPDATE b SET k = k WHERE k < 9 RETURNING k, xmin, ctid');
 -- functions whose body core may put in the place of the call
 CREATE FUNCTION written_by(xid) RETURNS SETOF b LANGUAGE sql STABLE AS 'SELECT * FROM sy.b WHERE xmin = $1';
 CREATE FUNCTION version_of(int) RETURNS xid LANGUAGE sql STABLE AS 'SELECT xmin FROM sy.b WHERE k = $1';

@@ -8,10 +8,11 @@
  * are errors:
  *
  *	 output		a column of a result or sub-select, also cast; a sub-select's column is followed to where it is used
- *	 IS NULL, count(), ORDER BY of a ctid
+ *	 IS NULL, count(), ORDER BY of a ctid where equal ones are not put together (WITH TIES, rank() and the like)
  *	 compared	with a value, where only rows of one shard are compared; xmin and xmax with 0 anywhere
  *				with another one of the same table, where both rows are of one shard
- *	 grouped	GROUP BY, DISTINCT, PARTITION BY, UNION and arguments of aggregates, where groups are of one shard
+ *	 grouped	GROUP BY, DISTINCT, PARTITION BY, UNION and arguments of aggregates, where groups are of one shard;
+ *				with GROUPING SETS those of each set
  *
  * system_row.c says which rows are of one shard.
  *
@@ -38,6 +39,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_agg.h"
 #include "parser/parsetree.h"
 #include "planner/system_column.h"
 #include "planner/system_row.h"
@@ -231,11 +233,63 @@ check_grouped(CheckContext *cxt, List *values, List *exprs, ShardRowPins pins)
 	}
 }
 
+/* List of the expressions of each grouping set; of one without GROUP BY. */
+static List *
+grouping_sets(const CheckContext *cxt)
+{
+	const Query *query = cxt->scope.level->query;
+	List	   *sets = NIL;
+
+	if (query->groupingSets == NIL)
+		return list_make1(clause_exprs(cxt, query->groupClause, query->targetList));
+	foreach_ptr(List, refs, expand_grouping_sets(query->groupingSets, query->groupDistinct, -1))
+	{
+		List	   *clauses = NIL;
+
+		foreach_int(ref, refs)
+			clauses = lappend(clauses, get_sortgroupref_clause(ref, query->groupClause));
+		sets = lappend(sets, clause_exprs(cxt, clauses, query->targetList));
+	}
+	return sets;
+}
+
+/* Finds a function of window for which it matters which rows are equal in its order. */
+static bool
+peers_walker(Node *node, void *arg)
+{
+	const WindowClause *window = arg;
+	const WindowFunc *func = (const WindowFunc *) node;
+
+	if (node == NULL)
+		return false;
+	if (!IsA(node, WindowFunc) || func->winref != window->winref)
+		return expression_tree_walker(node, peers_walker, arg);
+	switch (func->winfnoid)
+	{
+		case F_ROW_NUMBER:
+		case F_NTILE:
+		case F_LAG_ANYELEMENT:
+		case F_LAG_ANYELEMENT_INT4:
+		case F_LAG_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE:
+		case F_LEAD_ANYELEMENT:
+		case F_LEAD_ANYELEMENT_INT4:
+		case F_LEAD_ANYCOMPATIBLE_INT4_ANYCOMPATIBLE:
+			return false;
+		case F_RANK_:
+		case F_DENSE_RANK_:
+		case F_PERCENT_RANK_:
+		case F_CUME_DIST_:
+			return true;
+		default:
+			return (window->frameOptions & FRAMEOPTION_ROWS) == 0 ||
+				(window->frameOptions & (FRAMEOPTION_EXCLUDE_GROUP | FRAMEOPTION_EXCLUDE_TIES)) != 0;
+	}
+}
+
 static void
 check_aggregate(Aggref *agg, CheckContext *cxt)
 {
-	const Query *query = cxt->scope.level->query;
-	List	   *groups = clause_exprs(cxt, agg->agglevelsup == 0 ? query->groupClause : NIL, query->targetList);
+	List	   *sets = agg->agglevelsup == 0 ? grouping_sets(cxt) : list_make1(NIL);
 	List	   *distinct = clause_exprs(cxt, agg->aggdistinct, agg->args);
 
 	check_grouped(cxt, distinct, distinct, SHARD_ROW_PINS_CONSTANT);
@@ -246,7 +300,8 @@ check_aggregate(Aggref *agg, CheckContext *cxt)
 		if (!is_system_column(cxt, (Node *) entry->expr, &use))
 			(void) check_walker((Node *) entry->expr, cxt);
 		else if (agg->aggfnoid != F_COUNT_ANY && (!entry->resjunk || cxt->versions))
-			check_one_shard(cxt, &use, groups, SHARD_ROW_PINS_CONSTANT);
+			foreach_ptr(List, set, sets)
+				check_one_shard(cxt, &use, set, SHARD_ROW_PINS_CONSTANT);
 	}
 	(void) check_walker((Node *) agg->aggdirectargs, cxt);
 	(void) check_walker((Node *) agg->aggfilter, cxt);
@@ -277,10 +332,12 @@ check_set_operation(CheckContext *cxt, const Node *node)
 
 	if (node == NULL || !IsA(node, SetOperationStmt))
 		return;
-	/* with tableoid, rows are told */
-	ncompared = list_length(setop->colTypes);
-	if ((setop->all && setop->op == SETOP_UNION) || list_member_oid(setop->colTypes, OIDOID))
-		ncompared = 0;
+	ncompared = setop->all && setop->op == SETOP_UNION ? 0 : list_length(setop->colTypes);
+	for (int i = list_length(setop->colTypes); i > 0 && ncompared > 0; i--)
+	{
+		if (shard_system_row_is_told(cxt->scope.level, node, i))
+			ncompared = 0;
+	}
 	for (int i = 1; i <= ncompared; i++)
 	{
 		if (find_in_parts(cxt, node, i, &column))
@@ -306,32 +363,37 @@ check_condition(Node *condition, const SubLink *sublink, CheckContext *cxt)
 static void
 check_query(Query *query, CheckContext *cxt)
 {
-	ShardRowLevel level = {cxt->scope.level, query, cxt->scope.level ? cxt->scope.level->depth + 1 : 1};
-	ShardRowFrame frame = {cxt->scope.frame, &level, NULL, shard_system_row_conditions((Node *) query->jointree)};
+	ShardRowLevel *level = shard_system_row_level(cxt->scope.level, query);
+	ShardRowFrame frame = {cxt->scope.frame, level, NULL, shard_system_row_conditions((Node *) query->jointree)};
 	Node	  **merge_condition = query->commandType == CMD_MERGE ? shard_query_merge_condition(query) : NULL;
 	List	   *exprs;
 
 	if (merge_condition != NULL)
 		frame.conditions = list_concat(frame.conditions, shard_system_row_parts(*merge_condition));
-	cxt->scope.level = &level;
+	cxt->scope.level = level;
 	cxt->scope.frame = &frame;
-	exprs = clause_exprs(cxt, query->groupClause, query->targetList);
-	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
+	foreach_ptr(List, set, grouping_sets(cxt))
+		check_grouped(cxt, set, set, SHARD_ROW_PINS_CONSTANT);
 	exprs = clause_exprs(cxt, query->distinctClause, query->targetList);
 	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
-	exprs = cxt->versions ? clause_exprs(cxt, query->sortClause, query->targetList) : NIL;
+	exprs = cxt->versions || query->limitOption == LIMIT_OPTION_WITH_TIES ?
+		clause_exprs(cxt, query->sortClause, query->targetList) : NIL;
 	check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 	foreach_node(WindowClause, window, query->windowClause)
 	{
+		List	   *order = clause_exprs(cxt, window->orderClause, query->targetList);
+
 		exprs = clause_exprs(cxt, window->partitionClause, query->targetList);
 		check_grouped(cxt, exprs, exprs, SHARD_ROW_PINS_CONSTANT);
 		if (cxt->versions)
-			check_grouped(cxt, clause_exprs(cxt, window->orderClause, query->targetList), exprs, SHARD_ROW_PINS_CONSTANT);
+			check_grouped(cxt, order, exprs, SHARD_ROW_PINS_CONSTANT);
+		else if (peers_walker((Node *) query->targetList, window))
+			check_grouped(cxt, order, list_concat_copy(exprs, order), SHARD_ROW_PINS_CONSTANT);
 	}
 	check_set_operation(cxt, query->setOperations);
 	(void) query_tree_walker(query, check_walker, cxt, QTW_IGNORE_JOINALIASES | SHARD_QTW_IGNORE_GROUPEXPRS);
 	cxt->scope.frame = frame.outer;
-	cxt->scope.level = level.parent;
+	cxt->scope.level = level->parent;
 }
 
 /* Checks a row comparison: (a, b) < (c, d). */
@@ -447,7 +509,7 @@ find_table_walker(Node *node, NameContext *cxt)
 		return false;
 	if (IsA(node, Query))
 	{
-		ShardRowLevel level = {cxt->level, (Query *) node, 0};
+		ShardRowLevel level = {.parent = cxt->level, .query = (Query *) node};
 
 		cxt->level = &level;
 		(void) query_tree_walker((Query *) node, find_table_walker, cxt, 0);

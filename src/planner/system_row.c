@@ -9,6 +9,9 @@
  *
  * where "something" does not depend on the same row.  Two rows are of one shard where their tableoids or their keys are
  * equal to each other.
+ *
+ * A column of a sub-select that is computed from a system column counts as that system column, but as one of no row that
+ * anything is known of.
  */
 #include "postgres.h"
 
@@ -126,25 +129,122 @@ is_other_than_tableoid(const ShardRowColumn *column)
 }
 
 static bool resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column);
+static bool resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool casts, ShardRowColumn *column);
 
-static ShardRowLevel *
-make_level(ShardRowLevel *parent, const Query *query)
+/* What is known of a column of the result of a query. */
+typedef struct KnownOutput
+{
+	const Query *query;
+	AttrNumber	attno;
+	bool		casts;
+	int			depth;			/* of those that are being looked for, > 0; 0: it is found */
+	bool		found;
+	ShardRowColumn column;
+} KnownOutput;
+
+struct ShardRowOutputs
+{
+	List	   *known;
+	int			depth;			/* how many are being looked for */
+	int			lowest;			/* of these, the first that is needed for itself: a recursive query */
+};
+
+ShardRowLevel *
+shard_system_row_level(ShardRowLevel *parent, const Query *query)
 {
 	ShardRowLevel *level = palloc(sizeof(ShardRowLevel));
 
-	*level = (ShardRowLevel) {parent, query, parent->depth + 1};
+	*level = (ShardRowLevel) {parent, query, 1};
+	if (parent != NULL)
+	{
+		level->depth = parent->depth + 1;
+		level->outputs = parent->outputs;
+	}
+	else
+	{
+		level->outputs = palloc0(sizeof(ShardRowOutputs));
+		level->outputs->lowest = INT_MAX;
+	}
 	return level;
 }
 
-/* Column attno of the result of query, a sub-select in or below parent.  attno 0: the first system column that there is. */
-static bool
-resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool casts, ShardRowColumn *column)
+typedef struct ComputedContext
 {
-	ShardRowLevel *level = make_level(parent, query);
+	ShardRowLevel *level;
+	ShardRowColumn *column;
+} ComputedContext;
+
+/*
+ * Finds a system column from which a value is computed.  What only compares is checked where it stands, and a count is
+ * the same whatever the values are.
+ */
+static bool
+computed_walker(Node *node, ComputedContext *cxt)
+{
+	if (node == NULL)
+		return false;
+	memset(cxt->column, 0, sizeof(ShardRowColumn));
+	switch (nodeTag(node))
+	{
+		case T_Query:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_BoolExpr:
+		case T_DistinctExpr:
+		case T_ScalarArrayOpExpr:
+		case T_RowCompareExpr:
+			return false;
+		case T_OpExpr:
+			if (((OpExpr *) node)->opresulttype == BOOLOID)
+				return false;
+			break;
+		case T_FuncExpr:
+			if (((FuncExpr *) node)->funcresulttype == BOOLOID)
+				return false;
+			break;
+		case T_CaseWhen:
+			return computed_walker((Node *) ((CaseWhen *) node)->result, cxt);
+		case T_TargetEntry:
+			if (((TargetEntry *) node)->resjunk)
+				return false;
+			break;
+		case T_Aggref:
+			if (((Aggref *) node)->aggfnoid == F_COUNT_ANY)
+				return false;
+			break;
+		case T_SubLink:
+			return resolve(cxt->level, NULL, node, true, cxt->column) && is_other_than_tableoid(cxt->column);
+		case T_Var:
+			return resolve(cxt->level, NULL, node, true, cxt->column) && is_other_than_tableoid(cxt->column);
+		default:
+			break;
+	}
+	return expression_tree_walker(node, computed_walker, cxt);
+}
+
+/* As resolve(), for what others see as a column: also one that is computed from a system column. */
+static bool
+resolve_column(ShardRowLevel *level, Node *expr, bool casts, ShardRowColumn *column)
+{
+	ComputedContext cxt = {level, column};
+
+	if (resolve(level, NULL, expr, casts, column))
+		return true;
+	if (!casts || !computed_walker(expr, &cxt))
+		return false;
+	column->mixed = true;
+	return true;
+}
+
+static bool
+find_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool casts, ShardRowColumn *column)
+{
+	ShardRowLevel *level = shard_system_row_level(parent, query);
 	List	   *outputs = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
 	ShardRowColumn *inner;
 
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	if (query->setOperations != NULL)
 	{
 		foreach_node(RangeTblEntry, rte, query->rtable)
@@ -161,8 +261,9 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 	inner = palloc0(sizeof(ShardRowColumn));
 	foreach_node(TargetEntry, entry, outputs)
 	{
+		memset(inner, 0, sizeof(ShardRowColumn));
 		if (entry->resjunk || (attno != 0 && entry->resno != attno) ||
-			!resolve(level, NULL, (Node *) entry->expr, casts, inner) ||
+			!resolve_column(level, (Node *) entry->expr, casts, inner) ||
 			(attno == 0 && !is_other_than_tableoid(inner)))
 			continue;
 		*column = *inner;
@@ -175,13 +276,53 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 	return false;
 }
 
+/*
+ * Column attno of the result of query, a sub-select in or below parent.  attno 0: the first system column that there is.
+ * A query may be named any number of times, as WITH is, and a recursive one names itself: there its own column adds
+ * nothing to what it is.
+ */
+static bool
+resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool casts, ShardRowColumn *column)
+{
+	ShardRowOutputs *outputs = parent->outputs;
+	KnownOutput *output;
+	int			outer_lowest = outputs->lowest;
+
+	foreach_ptr(KnownOutput, known, outputs->known)
+	{
+		if (known->query != query || known->attno != attno || known->casts != casts)
+			continue;
+		if (known->depth > 0)
+			outputs->lowest = Min(outputs->lowest, known->depth);
+		else if (known->found)
+			*column = known->column;
+		return known->depth == 0 && known->found;
+	}
+	output = palloc0(sizeof(KnownOutput));
+	*output = (KnownOutput) {.query = query, .attno = attno, .casts = casts, .depth = ++outputs->depth};
+	outputs->known = lappend(outputs->known, output);
+	outputs->lowest = INT_MAX;
+	output->found = find_output(parent, query, attno, casts, &output->column);
+	/* "none" is not known yet while it waits for one that is still being looked for */
+	if (!output->found && outputs->lowest < output->depth)
+		outputs->known = list_delete_ptr(outputs->known, output);
+	else
+		outputs->lowest = INT_MAX;
+	outputs->lowest = Min(outputs->lowest, outer_lowest);
+	outputs->depth--;
+	output->depth = 0;
+	if (output->found)
+		*column = output->column;
+	return output->found;
+}
+
 /* The query of a CTE that stands in level or above, with the level that it is in. */
 static const Query *
 find_cte(const RangeTblEntry *rte, ShardRowLevel **level)
 {
 	for (Index up = rte->ctelevelsup; up > 0 && *level != NULL; up--)
 		*level = (*level)->parent;
-	foreach_node(CommonTableExpr, cte, *level != NULL && !rte->self_reference ? (*level)->query->cteList : NIL)
+	foreach_node(CommonTableExpr, cte, *level != NULL ? (*level)->query->cteList : NIL)
 	{
 		if (strcmp(cte->ctename, rte->ctename) == 0)
 			return castNode(Query, cte->ctequery);
@@ -210,7 +351,7 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 		List	   *exprs = group_exprs != NULL ? *group_exprs : rte->joinaliasvars;
 
 		if (var->varattno > 0)
-			return resolve(level, NULL, list_nth(exprs, var->varattno - 1), casts, column);
+			return resolve_column(level, list_nth(exprs, var->varattno - 1), casts, column);
 		/* a row of a join as a whole: the first system column in it */
 		foreach(lc, exprs)
 		{
@@ -513,6 +654,28 @@ shard_system_row_is_same_shard(const ShardRowScope *scope, const ShardRowColumn 
 			return false;
 	}
 	return keys != NIL;
+}
+
+bool
+shard_system_row_is_told(ShardRowLevel *level, const Node *part, AttrNumber attno)
+{
+	const SetOperationStmt *setop = (const SetOperationStmt *) part;
+	const Query *query;
+	ShardRowColumn table = {0};
+
+	if (!IsA(part, RangeTblRef))
+		return shard_system_row_is_told(level, setop->larg, attno) && shard_system_row_is_told(level, setop->rarg, attno);
+	query = rt_fetch(((const RangeTblRef *) part)->rtindex, level->query->rtable)->subquery;
+	if (!resolve_output(level, query, attno, false, &table) || table.attno != TableOidAttributeNumber)
+		return false;
+	for (int i = list_length(query->targetList); i > 0; i--)
+	{
+		ShardRowColumn other = {0};
+
+		if (resolve_output(level, query, i, true, &other) && is_other_than_tableoid(&other) && !is_same_row(&table, &other))
+			return false;
+	}
+	return true;
 }
 
 /* ---------- for others ---------- */

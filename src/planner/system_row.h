@@ -11,11 +11,15 @@
 #include "nodes/parsenodes.h"
 #include "nodes/primnodes.h"
 
+/* Of a level and those below; in system_row.c. */
+typedef struct ShardRowOutputs ShardRowOutputs;
+
 typedef struct ShardRowLevel
 {
 	struct ShardRowLevel *parent;
 	const Query *query;
 	int			depth;			/* 1 is the statement's */
+	ShardRowOutputs *outputs;	/* what is known of results of sub-selects */
 } ShardRowLevel;
 
 /* Conditions of which all must hold. */
@@ -44,7 +48,7 @@ typedef struct ShardRowColumn
 	Index		table_varno;
 	bool		sharded;		/* it is a sharded table */
 	bool		one_shard;		/* with one shard */
-	bool		mixed;			/* UNION takes it from this and other tables */
+	bool		mixed;			/* the value is not, or not only, that of this row: UNION, a computed column */
 } ShardRowColumn;
 
 /* Where an expression stands. */
@@ -54,6 +58,9 @@ typedef struct ShardRowScope
 	ShardRowFrame *frame;
 	const Query *conflict;		/* in ON CONFLICT of this one; or NULL */
 } ShardRowScope;
+
+/* The level of query, which stands in parent (NULL: query is the statement). */
+extern ShardRowLevel *shard_system_row_level(ShardRowLevel *parent, const Query *query);
 
 /* The conditions that an AND consists of, or the one that there is. */
 extern List *shard_system_row_parts(Node *condition);
@@ -72,6 +79,9 @@ extern bool shard_system_row_resolve(const ShardRowScope *scope, const Node *exp
 
 /* Column attno of the result of query, a sub-select in level.  attno 0: the first system column that there is. */
 extern bool shard_system_row_resolve_output(ShardRowLevel *level, const Query *query, AttrNumber attno, ShardRowColumn *column);
+
+/* Does every row of the set operation part, of level, that has a system column have its tableoid as column attno, too? */
+extern bool shard_system_row_is_told(ShardRowLevel *level, const Node *part, AttrNumber attno);
 
 /* Which conditions of a scope say that rows are of one shard. */
 typedef enum ShardRowPins

@@ -61,6 +61,7 @@ typedef struct ShardModifyState
 	ShardRowDefer *defer;		/* keys of the shard are checked when the statement ends; NULL: with each row */
 	const char *delete_sql;		/* deletes what moves */
 	ShardRowReferrers *referrers;	/* to rows of this shard; set along with delete_sql */
+	bool		returns_system;		/* RETURNING names a system column other than tableoid */
 
 	/* INSERT by COPY */
 	ShardRowSink *sink;			/* NULL: a statement per row is used instead */
@@ -118,6 +119,8 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 	state->statement.params = palloc0(sizeof(char *) * Max(state->statement.nparams, 1));
 
 	state->statement.decoder = shard_row_statement_decoder(state->rel, plan->returning_attnos);
+	foreach_int(attno, plan->returning_attnos)
+		state->returns_system |= attno < 0 && attno != TableOidAttributeNumber;
 	if (state->statement.decoder != NULL && shard_decode_has_header(state->statement.decoder))
 		state->statement.returned = ExecInitExtraTupleSlot(estate, RelationGetDescr(state->rel), &TTSOpsHeapTuple);
 	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw modified row",
@@ -435,6 +438,14 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 				 errmsg("cannot move a row out of shard %s by UPDATE", state->statement.label),
 				 errdetail("The new partition key belongs to another shard."),
 				 errhint("Delete the row, and insert it with its new key.")));
+
+	if (state->returns_system)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot return a system column of a row that UPDATE moves to another shard of \"%s\"",
+						RelationGetRelationName(rinfo->ri_RootResultRelInfo->ri_RelationDesc)),
+				 errdetail("The row is inserted there when the statement ends."),
+				 errhint("Read the row by SELECT after the UPDATE.")));
 
 	MemoryContextReset(state->row_cxt);
 	if (state->delete_sql == NULL)
