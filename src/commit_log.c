@@ -115,19 +115,6 @@ shard_commit_log_contains(ShardLogKey key)
 	return found;
 }
 
-/* Locks the row of log, unless another transaction has it locked. */
-static bool
-lock_row(ShardOwnTable *log)
-{
-	TupleTableSlot *slot = table_slot_create(log->rel, NULL);
-	TM_FailureData failure;
-	TM_Result	result = table_tuple_lock(log->rel, &log->tuple->t_self, SnapshotSelf, slot, GetCurrentCommandId(true),
-										  LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
-
-	ExecDropSingleTupleTableSlot(slot);
-	return result == TM_Ok;
-}
-
 /* Finds and locks the row of key.  False when there is none, or another transaction has locked it or the log. */
 static bool
 begin_update(ShardOwnTable *log, ShardLogKey key)
@@ -135,7 +122,7 @@ begin_update(ShardOwnTable *log, ShardLogKey key)
 	if (!shard_own_table_try_open(log, LOG_TABLE, RowExclusiveLock))
 		return false;
 	begin_lookup(log, key, SnapshotSelf);
-	if (shard_own_table_next(log) && lock_row(log))
+	if (shard_own_table_next(log) && shard_own_table_lock(log))
 		return true;
 	shard_own_table_end(log);
 	shard_own_table_close(log);

@@ -5,10 +5,14 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "node_position.h"
+#include "compat.h"
 #include "own_table.h"
 #include "storage/proc.h"
+#include "utils/memutils.h"
 #include "utils/pg_lsn.h"
 
 #define POSITION_TABLE "node_position"
@@ -28,6 +32,15 @@ enum
 /* When the transaction began that was the last one to change reference tables. */
 static TimestampTz references_by = 0;
 
+typedef struct Refusal
+{
+	NameData	server;
+	ShardPositionKind kind;
+	ShardNodePosition needed;
+} Refusal;
+
+static List *refusals = NIL;
+
 void
 shard_node_position_note_references(void)
 {
@@ -46,19 +59,55 @@ kind_of(const ShardOwnTable *table)
 	return DatumGetBool(table->values[POSITION_OF_COPIES]) ? SHARD_POSITION_COPIES : SHARD_POSITION_REFERENCES;
 }
 
-void
+static void
+set_server(ShardOwnTable *table, Name server)
+{
+	shard_own_table_key(table, POSITION_SERVER, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(server));
+}
+
+/* Begins a scan of the rows of a server. */
+static void
+begin_server(ShardOwnTable *table, Name server, Snapshot snapshot)
+{
+	set_server(table, server);
+	shard_own_table_begin(table, snapshot);
+}
+
+/* The current transaction, or its subtransaction, that has deleted a row of a server; InvalidTransactionId: none has. */
+static TransactionId
+deleted_by(ShardOwnTable *table, Name server)
+{
+	TransactionId found = InvalidTransactionId;
+
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return found;
+	begin_server(table, server, SnapshotAny);
+	while (!TransactionIdIsValid(found) && shard_own_table_next(table))
+	{
+		HeapTupleHeader row = table->tuple->t_data;
+
+		if ((row->t_infomask & HEAP_XMAX_INVALID) == 0 && !HEAP_XMAX_IS_LOCKED_ONLY(row->t_infomask) &&
+			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(row)))
+			found = HeapTupleHeaderGetUpdateXid(row);
+	}
+	shard_own_table_end(table);
+	return found;
+}
+
+TransactionId
 shard_node_position_read(const char *server, ShardNodePosition positions[SHARD_POSITION_KINDS])
 {
 	ShardOwnTable table;
 	NameData	name;
+	TransactionId deleter;
 
 	namestrcpy(&name, server);
 	memset(positions, 0, sizeof(ShardNodePosition) * SHARD_POSITION_KINDS);
 	if (!OidIsValid(shard_own_relation(POSITION_TABLE, true)))
-		return;
+		return InvalidTransactionId;
 	shard_own_table_open(&table, POSITION_TABLE, AccessShareLock);
-	shard_own_table_key(&table, POSITION_SERVER, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(&name));
-	shard_own_table_begin(&table, SnapshotSelf);
+	deleter = deleted_by(&table, &name);
+	begin_server(&table, &name, SnapshotSelf);
 	while (shard_own_table_next(&table))
 	{
 		ShardNodePosition *position = &positions[kind_of(&table)];
@@ -74,39 +123,113 @@ shard_node_position_read(const char *server, ShardNodePosition positions[SHARD_P
 	}
 	shard_own_table_end(&table);
 	shard_own_table_close(&table);
+	return deleter;
+}
+
+/* False when another transaction is deleting the row. */
+static bool
+write_row(ShardOwnTable *table, Name server, int process, ShardPositionKind kind, const ShardNodePosition *position)
+{
+	bool		exists;
+	bool		is_free;
+
+	set_server(table, server);
+	shard_own_table_key(table, POSITION_PROCESS, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(process));
+	shard_own_table_begin(table, SnapshotSelf);
+	while ((exists = shard_own_table_next(table)) && kind_of(table) != kind)
+		;
+	is_free = !exists || shard_own_table_lock(table);
+	shard_own_table_set(table, POSITION_SERVER, NameGetDatum(server));
+	shard_own_table_set(table, POSITION_PROCESS, Int32GetDatum(process));
+	shard_own_table_set(table, POSITION_OF_COPIES, BoolGetDatum(kind == SHARD_POSITION_COPIES));
+	shard_own_table_set(table, POSITION_SYSTEM, Int64GetDatum(position->system_identifier));
+	shard_own_table_set(table, POSITION_DATABASE, ObjectIdGetDatum(position->database));
+	shard_own_table_set(table, POSITION_TIMELINE, Int32GetDatum((int32) position->timeline));
+	shard_own_table_set(table, POSITION_LSN, LSNGetDatum(position->lsn));
+	if (exists && is_free)
+		shard_own_table_update(table);
+	else if (is_free)
+		shard_own_table_insert(table);
+	shard_own_table_end(table);
+	return is_free;
 }
 
 void
 shard_node_position_write(const char *server, ShardPositionKind kind, const ShardNodePosition *position)
 {
 	ShardOwnTable table;
-	Datum		process = Int32GetDatum((int) (MyProc - ProcGlobal->allProcs));
+	int			process = (int) (MyProc - ProcGlobal->allProcs);
 	NameData	name;
-	bool		exists;
 
 	namestrcpy(&name, server);
 	/* nothing is read with it, but core wants an active snapshot when a row is written */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	shard_own_table_open(&table, POSITION_TABLE, RowExclusiveLock);
-	shard_own_table_key(&table, POSITION_SERVER, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(&name));
-	shard_own_table_key(&table, POSITION_PROCESS, BTEqualStrategyNumber, F_INT4EQ, process);
-	shard_own_table_begin(&table, SnapshotSelf);
-	while ((exists = shard_own_table_next(&table)) && kind_of(&table) != kind)
-		;
-	shard_own_table_set(&table, POSITION_SERVER, NameGetDatum(&name));
-	shard_own_table_set(&table, POSITION_PROCESS, process);
-	shard_own_table_set(&table, POSITION_OF_COPIES, BoolGetDatum(kind == SHARD_POSITION_COPIES));
-	shard_own_table_set(&table, POSITION_SYSTEM, Int64GetDatum(position->system_identifier));
-	shard_own_table_set(&table, POSITION_DATABASE, ObjectIdGetDatum(position->database));
-	shard_own_table_set(&table, POSITION_TIMELINE, Int32GetDatum((int32) position->timeline));
-	shard_own_table_set(&table, POSITION_LSN, LSNGetDatum(position->lsn));
-	if (exists)
-		shard_own_table_update(&table);
-	else
-		shard_own_table_insert(&table);
-	shard_own_table_end(&table);
+	/* who deletes the row may wait for this transaction, so another number serves as well */
+	while (!write_row(&table, &name, process, kind, position))
+		process += ProcGlobal->allProcCount;
 	shard_own_table_close(&table);
 	PopActiveSnapshot();
 	/* a transaction may have written to a node over several connections */
 	CommandCounterIncrement();
+}
+
+void
+shard_node_position_note_refusal(const char *server, ShardPositionKind kind, const ShardNodePosition *needed)
+{
+	MemoryContext oldcxt;
+	Refusal    *found = NULL;
+
+	foreach_ptr(Refusal, refusal, refusals)
+	{
+		if (refusal->kind == kind && namestrcmp(&refusal->server, server) == 0)
+			found = refusal;
+	}
+	oldcxt = MemoryContextSwitchTo(TopMemoryContext);
+	if (found == NULL)
+	{
+		found = palloc(sizeof(Refusal));
+		refusals = lappend(refusals, found);
+	}
+	MemoryContextSwitchTo(oldcxt);
+	namestrcpy(&found->server, server);
+	found->kind = kind;
+	found->needed = *needed;
+}
+
+void
+shard_node_position_drop_refusals(void)
+{
+	list_free_deep(refusals);
+	refusals = NIL;
+}
+
+/* Raises the position to one that no server reaches, unless it is another one meanwhile, or is about to be. */
+static void
+keep_refusal(Refusal *refusal)
+{
+	ShardOwnTable table;
+
+	shard_own_table_open(&table, POSITION_TABLE, RowExclusiveLock);
+	begin_server(&table, &refusal->server, SnapshotSelf);
+	while (shard_own_table_next(&table))
+	{
+		if (kind_of(&table) != refusal->kind || DatumGetLSN(table.values[POSITION_LSN]) != refusal->needed.lsn ||
+			DatumGetInt32(table.values[POSITION_TIMELINE]) != (int32) refusal->needed.timeline || !shard_own_table_lock(&table))
+			continue;
+		shard_own_table_set(&table, POSITION_LSN, LSNGetDatum(SHARD_POSITION_NOT_REACHED));
+		shard_own_table_update(&table);
+		break;
+	}
+	shard_own_table_end(&table);
+	shard_own_table_close(&table);
+	CommandCounterIncrement();
+}
+
+void
+shard_node_position_keep_refusals(void)
+{
+	foreach_ptr(Refusal, refusal, refusals)
+		keep_refusal(refusal);
+	shard_node_position_drop_refusals();
 }

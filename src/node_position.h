@@ -31,12 +31,25 @@ typedef enum ShardPositionKind
 
 /*
  * The positions, one of each kind, that a server must have reached: the farthest one of all committed rows, and of this transaction's.
- * Timeline 0: there is none, or no such table.
+ * Timeline 0: there is none, or no such table.  Returns the current transaction, or its subtransaction, if that has deleted
+ * positions of the server, which count again when it is rolled back; otherwise InvalidTransactionId.
  */
-extern void shard_node_position_read(const char *server, ShardNodePosition positions[SHARD_POSITION_KINDS]);
+extern TransactionId shard_node_position_read(const char *server, ShardNodePosition positions[SHARD_POSITION_KINDS]);
 
 /* Writes this process's row, in the current transaction, which is to commit when position is surely on the node's disk. */
 extern void shard_node_position_write(const char *server, ShardPositionKind kind, const ShardNodePosition *position);
+
+/* A position that no server reaches: of one that had not reached what it was to, but goes on writing. */
+#define SHARD_POSITION_NOT_REACHED PG_UINT64_MAX
+
+/*
+ * A server that is not as far as needed writes WAL of its own, and is so far some time later.  note_refusal: one was refused for that, in
+ * this session.  drop_refusals: forgets all that were.  keep_refusals: has them refused until an administrator decides, in the current
+ * transaction, and forgets them.
+ */
+extern void shard_node_position_note_refusal(const char *server, ShardPositionKind kind, const ShardNodePosition *needed);
+extern void shard_node_position_drop_refusals(void);
+extern void shard_node_position_keep_refusals(void);
 
 /* This transaction changes copies of reference tables: if it commits in two phases, it writes the positions of the nodes.  Does it? */
 extern void shard_node_position_note_references(void);

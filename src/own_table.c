@@ -6,6 +6,7 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
@@ -169,6 +170,18 @@ void
 shard_own_table_insert(ShardOwnTable *table)
 {
 	CatalogTupleInsert(table->rel, heap_form_tuple(RelationGetDescr(table->rel), table->values + 1, table->nulls + 1));
+}
+
+bool
+shard_own_table_lock(ShardOwnTable *table)
+{
+	TupleTableSlot *slot = table_slot_create(table->rel, NULL);
+	TM_FailureData failure;
+	TM_Result	result = table_tuple_lock(table->rel, &table->tuple->t_self, SnapshotSelf, slot, GetCurrentCommandId(true),
+										  LockTupleNoKeyExclusive, LockWaitSkip, 0, &failure);
+
+	ExecDropSingleTupleTableSlot(slot);
+	return result == TM_Ok;
 }
 
 void

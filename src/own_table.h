@@ -68,9 +68,13 @@ extern void shard_own_table_end(ShardOwnTable *table);
 extern char *shard_own_table_text(const ShardOwnTable *table, AttrNumber column);
 extern char *shard_own_table_name(const ShardOwnTable *table, AttrNumber column);
 
-/* clear: all columns are null.  insert: as a new row.  update: what is set in the row of next(). */
+/*
+ * clear: all columns are null.  insert: as a new row.  update: what is set in the row of next().  lock: keeps other transactions from
+ * changing that row; false: another one has locked or changed it.
+ */
 extern void shard_own_table_clear(ShardOwnTable *table);
 extern void shard_own_table_insert(ShardOwnTable *table);
+extern bool shard_own_table_lock(ShardOwnTable *table);
 extern void shard_own_table_update(ShardOwnTable *table);
 extern void shard_own_table_delete(ShardOwnTable *table);
 

@@ -99,6 +99,37 @@ for my $change ('UPDATE t SET v = v + 1 WHERE id = 1', 'UPDATE t SET v = v + 1 W
 	refused_and_made_again($sum, "an older state, without $change");
 }
 
+# a node that writes WAL of its own is as far some time later
+save();
+$c->safe_psql('UPDATE t SET v = v + 1 WHERE id = 1');
+my $gone_on = $c->safe_psql('SELECT sum(v) FROM t');
+restore();
+for my $undone ([ 'BEGIN', 'ROLLBACK' ], [ 'BEGIN; SAVEPOINT a', 'ROLLBACK TO a' ])
+{
+	my (undef, $out, $err) = $c->psql("$undone->[0]; SELECT shardfdw.confirm_node('node1'); SELECT count(*) FROM single; $undone->[1]; SELECT count(*) FROM single");
+
+	is($out, "\n0", "a node is confirmed after $undone->[0], and that is undone");
+	like($err, $refused, 'then it is refused by the session that has used it');
+}
+$c->wait_for(q{SELECT count(*) > 0 FROM shardfdw_internal.node_position WHERE server = 'node1' AND lsn = 'FFFFFFFF/FFFFFFFF'});
+$c->node(1)->safe_psql('postgres', $_) for ('SELECT pg_switch_wal()', 'CHECKPOINT') x 2;
+like(($c->psql('SELECT count(*) FROM single'))[2], qr/$refused.*It was not as far as transactions have committed there, and has gone on since/s, 'recovery has seen it: it stays refused');
+refused_and_made_again($gone_on, 'an older state that has gone on');
+
+# a session whose note is being forgotten
+{
+	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	my $confirms = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+
+	$session->query_safe("SET statement_timeout = '60s'; UPDATE t SET v = v + 1");
+	$confirms->query_safe(q{BEGIN; SELECT shardfdw.confirm_node(n) FROM unnest('{node1,node2}'::name[]) n});
+	is($session->query('UPDATE t SET v = v + 1 WHERE id = 1 RETURNING id'), 1, 'a session whose notes are being forgotten does not wait for that');
+	$confirms->query_safe('COMMIT');
+	is($session->query('UPDATE t SET v = v - 1 WHERE id = 1 RETURNING id'), 1, 'nor afterwards');
+	$session->query_safe('UPDATE t SET v = v - 1');
+	$_->quit for $session, $confirms;
+}
+
 # what a node wrote alone, while the other one was disabled
 $c->safe_psql(q{SELECT shardfdw.disable_node('node2'); UPDATE t SET v = v + 1});
 save();
@@ -249,6 +280,10 @@ save_node1();
 $refs->safe_psql('UPDATE r SET n = n + 1; UPDATE r SET n = n - 1');
 restore_node1();
 reference_is_refused('an older state with the same rows');
+$refs->safe_psql('ALTER SERVER node1 RENAME TO renamed');
+like(($refs->psql($join))[2], qr/node "renamed" is not known to have all that was committed there/, 'also under another name');
+$refs->safe_psql('ALTER SERVER renamed RENAME TO node1');
+reference_is_refused('and under its own name');
 $refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
 reference_is_equal('confirmed', $refs->safe_psql('SELECT max(n) FROM r'));
 

@@ -39,6 +39,7 @@
 #include "funcapi.h"
 #include "identity.h"
 #include "miscadmin.h"
+#include "node_position.h"
 #include "remote/run/command.h"
 #include "remote/wire/node_stat.h"
 #include "remote/xact/twophase.h"
@@ -553,7 +554,10 @@ shard_recover_run(bool dry_run)
 	if (!dry_run)
 		shard_identity_store();
 	log = shard_commit_log_read_unsettled();
+	shard_node_position_drop_refusals();
 	survey_nodes(&survey, find_nodes());
+	if (!dry_run)
+		shard_node_position_keep_refusals();
 	SHARD_FAULT_POINT("recover");
 	foreach_ptr(const SurveyNode, node, survey.nodes)
 	{

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/reloptions.h"
+#include "access/xact.h"
 #include "catalog/option.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog_scan.h"
@@ -16,6 +17,8 @@
 #include "ddl/statement/ddl_statement.h"
 #include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
+#include "own_schema.h"
+#include "own_sql.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
 
@@ -53,6 +56,26 @@ shard_ddl_copies_check_server(Oid serverid, const char *action)
 		}
 	}
 	shard_catalog_scan_end(&scan);
+}
+
+void
+shard_ddl_copies_rename_server(Oid serverid, const char *newname)
+{
+	static const char *const tables[] = {"node_position", "left_shard"};
+
+	shard_ddl_copies_check_server(serverid, "rename");
+	/* core says what is in the way */
+	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid) || XactReadOnly ||
+		OidIsValid(get_foreign_server_oid(newname, true)))
+		return;
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		const ShardSqlParam params[] = {shard_sql_text(GetForeignServer(serverid)->servername), shard_sql_text(newname)};
+
+		/* there may be some of a server of that name that was dropped */
+		(void) shard_own_sql_run(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".%s WHERE server = $1", tables[i]), 1, &params[1]);
+		(void) shard_own_sql_run(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".%s SET server = $2 WHERE server = $1", tables[i]), lengthof(params), params);
+	}
 }
 
 /* Is it a value that is the same on every server? */

@@ -103,7 +103,7 @@ shard_ddl_prepare(Node *stmt)
 	AcceptInvalidationMessages();
 	shard_ddl_check_own_schema(stmt);
 	if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->renameType == OBJECT_FOREIGN_SERVER)
-		shard_ddl_copies_check_server(get_foreign_server_oid(strVal(castNode(RenameStmt, stmt)->object), true), "rename");
+		shard_ddl_copies_rename_server(get_foreign_server_oid(strVal(castNode(RenameStmt, stmt)->object), true), castNode(RenameStmt, stmt)->newname);
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
 	{
 		shard_schema_lock_statement(stmt);

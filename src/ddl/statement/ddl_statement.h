@@ -60,6 +60,9 @@ extern bool shard_ddl_cluster(ShardDdlCall *call);
 /* Raises dependent_objects_still_exist where foreign tables name a server as one that has copies of their shards; action: a verb. */
 extern void shard_ddl_copies_check_server(Oid serverid, const char *action);
 
+/* A server, which core is about to rename: raises the same, and renames it in the extension's own tables. */
+extern void shard_ddl_copies_rename_server(Oid serverid, const char *newname);
+
 /* What it is that a statement does which is not done to tables whose shards have copies; NULL: it is done to them, too. */
 extern const char *shard_ddl_copies_refusal(Node *stmt);
 

@@ -171,6 +171,7 @@ struct ShardConn
 	bool		used;			/* has run a statement */
 	bool		ending;			/* the node has said that it ends the session */
 	bool		keep;			/* not closed after the transaction (option keep_connections) */
+	TransactionId unchecked_by;	/* let in by what this transaction has done to positions of the node, see node_position.h; or invalid */
 	bool		stateless;		/* option session_state off: a pooler may be on the way */
 	bool		is_coordinator; /* another coordinator of the same nodes (option coordinator) */
 	int			quota_node;		/* see remote/wire/quota.h */

@@ -484,7 +484,9 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
 	conn->opening.needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
 	if (number == 0 && !replicates)
-		shard_node_position_read(server->servername, conn->opening.positions);
+		conn->unchecked_by = shard_node_position_read(server->servername, conn->opening.positions);
+	if (TransactionIdIsValid(conn->unchecked_by))
+		conn->keep = false;
 	begin_connection(conn, keywords, values);
 	return conn;
 }

@@ -39,12 +39,20 @@ shard_connection_check_position(ShardConn *conn)
 	if (conn->stateless || (!has_copies && is_reached(conn, SHARD_POSITION_REFERENCES)))
 		return;
 	needed = &conn->opening.positions[has_copies ? SHARD_POSITION_COPIES : SHARD_POSITION_REFERENCES];
+	for (ShardPositionKind kind = 0; kind < SHARD_POSITION_KINDS; kind++)
+	{
+		const ShardNodePosition *position = &conn->opening.positions[kind];
+
+		if (position->timeline != 0 && conn->began_at < position->lsn && !is_other(conn, position))
+			shard_node_position_note_refusal(conn->node, kind, position);
+	}
 	conn->state = SHARD_CONN_BROKEN;
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("node \"%s\" is not known to have all that was committed there", conn->node),
 			 is_other(conn, needed) ? errdetail("It is another server or database than before.") :
+			 needed->lsn == SHARD_POSITION_NOT_REACHED ? errdetail("It was not as far as transactions have committed there, and has gone on since.") :
 			 errdetail("Transactions have committed there up to WAL position %X/%X of timeline %u; the node is at %X/%X of timeline %u.",
 					   LSN_FORMAT_ARGS(needed->lsn), needed->timeline, LSN_FORMAT_ARGS(conn->began_at), conn->server.timeline),
 			 has_copies ?

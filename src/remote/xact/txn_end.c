@@ -721,6 +721,14 @@ leave_savepoint(ShardConn *conn, void *arg)
 	conn->xact.stale_savepoint = shard_txn_level_number(level);
 }
 
+/* What let it in has been rolled back. */
+static void
+break_unchecked(ShardConn *conn, void *arg)
+{
+	if (TransactionIdIsValid(conn->unchecked_by) && !TransactionIdIsCurrentTransactionId(conn->unchecked_by))
+		conn->state = SHARD_CONN_BROKEN;
+}
+
 void
 shard_txn_end_level(int level, bool committed)
 {
@@ -737,6 +745,8 @@ shard_txn_end_level(int level, bool committed)
 		shard_wait_interrupted = false;
 		SHARD_FAULT_END();
 	}
+	if (!committed)
+		shard_pool_each(break_unchecked, NULL);
 	shard_txn_level_end(level, committed);
 }
 
