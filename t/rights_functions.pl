@@ -86,6 +86,9 @@ for (
 	my ($call, $error) = @$_;
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw_internal.$call;", $error, "refused: $call");
 }
+# What they do for nothing keeps nobody waiting, and no call computes without end.
+is($c->safe_psql(q{SET ROLE nobody; BEGIN; SELECT FROM shardfdw_internal.take_copies_turn('{}'); SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid = 11}), '0', 'no turn for no table');
+$c->psql_fails_like(q{SET ROLE nobody; SELECT shardfdw_internal.scram_secret(repeat('x', 65536));}, qr/22023: password is longer than 65535 bytes/, 'a password that no login can use');
 # Public functions that change something.
 for my $call (q{shard_table('plain', 'k')}, q{shard_table('plain', 'k', mode => 'online')}, q{unshard_table('t')}, q{unshard_table('t', mode => 'online')}, q{create_reference_table('plain')},
 	q{unshard_table('r')}, q{create_shard('t', 'x', 'FROM (1) TO (2)', 'node1')}, q{set_shards_schema('t', 'public')}, q{shard_schema('public', 'node1')},

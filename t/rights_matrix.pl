@@ -132,6 +132,7 @@ my %calls = (
 	'map_user' => q{shardfdw_internal.map_user('spare', 'node1', '{user=spare}')}, 'role_commands' => q{shardfdw_internal.role_commands('spare'::regrole, NULL)},
 	'add_users_to' => q{shardfdw_internal.add_users_to('node1')},
 	'copy_all_references' => q{shardfdw_internal.copy_all_references('node1')}, 'equip_node' => q{shardfdw_internal.equip_node('node1', '{}', false)},
+	'check_references_on_nodes' => q{shardfdw_internal.check_references_on_nodes('t', 'shard', '{node1}')},
 	'drop_reference_copy' => q{shardfdw_internal.drop_reference_copy('r', 'node1')},
 	'shard_tables' => q{shardfdw.shard_tables('{loose}', 'id', 2)},
 	'key_beside_others' => q{shardfdw_internal.key_beside_others('loose', '{loose}', 'id')},
@@ -308,7 +309,7 @@ my %outcomes = (
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
-		free_shard_names checked_columns checked_part moving_command verify_cluster set_turns check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
+		free_shard_names checked_columns checked_part moving_command check_references_on_nodes verify_cluster set_turns check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# where no node is usable for the caller

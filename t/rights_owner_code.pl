@@ -145,6 +145,41 @@ for my $table ('there_negated', 'there_cast', 'there_indexed', 'there_constant',
 	is(as_superuser(), '', "nor there: $table");
 }
 
+# What an expression may mean there by its rules of calls and casts: defaults, variadic arguments, casts to a type
+$c->safe_psql(q{CREATE FUNCTION any_one(anyelement) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION any_two(anyelement, anyelement) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1';
+	CREATE TYPE key AS ENUM ('1', '2'); CREATE FUNCTION to_key(int) RETURNS key IMMUTABLE LANGUAGE sql AS $$SELECT '1'::public.key$$; CREATE CAST (int AS key) WITH FUNCTION to_key(int);
+	SET ROLE mallory; CREATE TABLE by_default (id int PRIMARY KEY, v int); CREATE INDEX ON by_default (id, (any_one(5)));
+	CREATE TABLE by_variadic (id int PRIMARY KEY, v int, g int GENERATED ALWAYS AS (any_two(5, 6)) STORED); CREATE TABLE by_cast (id int PRIMARY KEY, v int); CREATE INDEX ON by_cast (id, (5::key))});
+$c->node_safe_psql($_, q{SET ROLE mallory; CREATE FUNCTION any_one(int, int DEFAULT 1) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)'; CREATE FUNCTION any_two(VARIADIC int[]) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)';
+	CREATE TYPE key AS ENUM ('1', '2'); CREATE FUNCTION spied_key(int) RETURNS key IMMUTABLE LANGUAGE sql AS $$SELECT public.spy(1)::text::public.key$$; CREATE CAST (int AS key) WITH FUNCTION spied_key(int); RESET ROLE; ALTER TYPE key OWNER TO postgres}) for 1, 2;
+for my $table ('by_default', 'by_variadic', 'by_cast')
+{
+	for my $verb ('shard', 'replicate')
+	{
+		$c->psql_fails_like("SELECT shardfdw.$function{$verb}('$table');", qr/42501: cannot $verb table "$table" because function public.\w+\(.* of role "mallory" would run with the rights of "postgres" on node "node1"/, "$function{$verb} by a superuser: $table");
+	}
+	is(as_superuser(), '', "nor by $table");
+}
+$c->node_safe_psql($_, 'DROP TYPE key CASCADE; DROP FUNCTION any_one(int, int), any_two(int[])') for 1, 2;
+$c->safe_psql('DROP TABLE by_default, by_variadic, by_cast; DROP TYPE key CASCADE; DROP FUNCTION any_one(anyelement), any_two(anyelement, anyelement)');
+
+# A superuser's function or type of which she has the like on a node, where she could change it then
+for my $squatted ([ 'function public.positive(integer)', q{CREATE FUNCTION positive(i int) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT i > 0'}, 'CHECK (positive(v))' ], [ 'type public.amount', 'CREATE DOMAIN amount AS int CHECK (VALUE > 0)', ', a amount' ])
+{
+	my ($object, $create, $column) = @$squatted;
+	$c->safe_psql("$create; CREATE TABLE squatted (id int PRIMARY KEY, v int $column)");
+	$c->node_safe_psql($_, "SET ROLE mallory; $create") for 1, 2;
+	my $theirs = qr/42501: \Q$object\E on node "node1" belongs to role "mallory".*HINT: .*ALTER \Q$object\E OWNER TO postgres/s;
+	$c->psql_fails_like("SELECT shardfdw.$function{$_}('squatted');", $theirs, "$function{$_} of a superuser's own table: $object of hers") for 'shard', 'replicate';
+	$c->node_safe_psql($_, "ALTER $object OWNER TO postgres") for 1, 2;
+	$c->safe_psql("SELECT shardfdw.shard_table('squatted', shards => 2)");
+	$c->node_safe_psql(1, "ALTER $object OWNER TO mallory");
+	$c->psql_fails_like('ALTER TABLE squatted ADD CHECK (positive(v));', $theirs, 'ADD CHECK, too') if $object =~ /function/;
+	is($c->safe_psql(q{SELECT status, detail FROM shardfdw.check_cluster() WHERE node = 'node1' AND detail LIKE 'belongs%'}), 'warning|belongs to role "mallory" there, which could change what runs with the rights of a superuser', 'check_cluster() tells of it');
+	$c->safe_psql("DROP TABLE squatted; DROP $object");
+	$c->node_safe_psql($_, "DROP $object") for 1, 2;
+}
+
 # A foreign key is validated by a query, for which the planner looks at indexes of the table that is referred to.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE referred (id int PRIMARY KEY, v int); INSERT INTO referred VALUES (1, 1); SELECT shardfdw.create_reference_table('referred');
 	CREATE TABLE referring (id int PRIMARY KEY, r int REFERENCES referred); INSERT INTO referring VALUES (1, 1)});
@@ -177,6 +212,79 @@ is($c->safe_psql($validated), 'referring|f', 'and here');
 is(as_superuser(), '', 'nor for a key of a new shard or a plain table');
 $c->safe_psql(q{SET ROLE mallory; SELECT shardfdw.create_shard('ranging', 'ranging_3', 'FROM (200) TO (300)', 'node1'); ALTER TABLE referring VALIDATE CONSTRAINT referring_r_fkey});
 is($c->node_safe_psql(1, q{SELECT convalidated FROM pg_constraint WHERE conrelid = 'ranging_3'::regclass AND contype = 'f'}), 't', 'the owner has it validated');
+
+# Keys of a schema's tables, which are dropped and made again
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(1, 9); SELECT shardfdw.create_reference_table('ref');
+	CREATE TABLE to_ref (id int PRIMARY KEY, r int REFERENCES ref); INSERT INTO to_ref SELECT i, i FROM generate_series(1, 9) i;
+	RESET ROLE; CREATE SCHEMA home AUTHORIZATION mallory; GRANT CREATE ON DATABASE postgres TO mallory; SET ROLE mallory; CREATE TABLE home.of_ref (id int PRIMARY KEY, r int REFERENCES ref); INSERT INTO home.of_ref VALUES (1, 1);
+	CREATE INDEX ON ref (spy(1), id)});
+$c->node_safe_psql($_, 'GRANT CREATE ON DATABASE postgres TO mallory') for 1, 2;
+$c->psql_fails_like("SELECT shardfdw.shard_schema('home', 'node1');", qr/42501: cannot shard table "of_ref" because function public\.spy\(integer\) of role "mallory" would run with the rights of "postgres" on node "node1"/, 'shard_schema by a superuser: a key to a table with such an index');
+is(as_superuser(), '', 'nor for keys of the tables of a schema');
+$c->safe_psql("SET ROLE mallory; SELECT shardfdw.shard_schema('home', 'node1'); DROP SCHEMA home CASCADE; DROP INDEX ref_spy_id_idx");
+
+# A partitioned table in the place of the copy on the target: its partitions have the index.
+$c->safe_psql(q{SET ROLE mallory; SELECT shardfdw.shard_table('to_ref', shards => 1, nodes => '{node1}')});
+$c->node_safe_psql(2, q{SET ROLE mallory; DROP TABLE ref; CREATE TABLE ref (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE ref_1 PARTITION OF ref FOR VALUES FROM (0) TO (1000); CREATE INDEX ON ref_1 (spy(1), id); INSERT INTO ref SELECT generate_series(1, 9)});
+$c->psql(q{SELECT shardfdw.move_shard('to_ref_00', 'node2', mode => 'block')});
+like($c->node_safe_psql(2, q{SELECT contype, convalidated FROM pg_constraint WHERE conrelid = 'to_ref_00'::regclass AND contype = 'f' AND confrelid = 'ref'::regclass}), qr/^f\|f$/, 'a key to a partitioned table is not validated');
+is(as_superuser(), '', 'nor does an index of a partition run');
+$c->safe_psql('DROP TABLE to_ref; SET ROLE mallory; DROP TABLE ref');
+
+# The owner gives the name of the table that is referred to to another one while it is waited for.
+$c->node_safe_psql(1, q{SET ROLE mallory; CREATE TABLE swapped (id int PRIMARY KEY); CREATE TABLE swaps (id int, r int); ALTER TABLE swaps ADD FOREIGN KEY (r) REFERENCES swapped NOT VALID});
+my $swap = $c->node(1)->background_psql('postgres');
+$swap->query('SET ROLE mallory; BEGIN; CREATE INDEX ON swapped (spy(1), id); ALTER TABLE swapped RENAME TO swapped_old; CREATE TABLE swapped (id int PRIMARY KEY)');
+my $validates = $c->start_sql(q{SELECT * FROM shardfdw.query_nodes('{node1}', ARRAY[shardfdw_internal.validating_command('public.swaps', 'swaps_r_fkey', false)], 'write')});
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%c.conname%swaps_r_fkey%'}, 1);
+$swap->query('COMMIT');
+$swap->quit;
+$c->wait_sql($validates);
+is($c->node_safe_psql(1, q{SELECT convalidated FROM pg_constraint WHERE conname = 'swaps_r_fkey'}), 'f', 'a key to a table that gets another name meanwhile is not validated');
+is(as_superuser(), '', 'nor does an index of that table run');
+$c->node_safe_psql(1, 'DROP TABLE swaps, swapped, swapped_old');
+
+# An index that only the node has, by a function of a superuser there, of which she has a namesake here
+$c->node_safe_psql($_, q{CREATE FUNCTION only_there(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'}) for 1, 2;
+$c->safe_psql(q{SET ROLE mallory; CREATE SCHEMA home; CREATE TABLE home.b (id int PRIMARY KEY); INSERT INTO home.b VALUES (1); CREATE TABLE home.a (id int PRIMARY KEY, r int REFERENCES home.b); INSERT INTO home.a VALUES (1, 1);
+	SELECT shardfdw.shard_schema('home', 'node1'); CREATE FUNCTION only_there(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)'});
+$c->node_safe_psql(1, 'SET ROLE mallory; CREATE UNIQUE INDEX ON home.a_00 (id, (public.only_there(1)))');
+$c->psql_fails_like("SELECT shardfdw.unshard_schema('home');", qr/42501: cannot unshard table "a" because function public\.only_there\(integer\) of role "mallory" would run with the rights of "postgres"/, 'unshard_schema by a superuser: an index of the node');
+is(as_superuser(), '', 'nor does such an index run');
+$c->safe_psql('SET ROLE mallory; DROP SCHEMA home CASCADE; DROP FUNCTION only_there(int)');
+
+# A node that gets a reference table anew makes the keys to it again, of tables of others.
+$c->safe_psql(q{CREATE TABLE own_ref (id int PRIMARY KEY); INSERT INTO own_ref SELECT generate_series(1, 9); SELECT shardfdw.create_reference_table('own_ref'); GRANT SELECT, REFERENCES ON own_ref TO mallory;
+	SET ROLE mallory; CREATE TABLE to_own (id int PRIMARY KEY, r int); INSERT INTO to_own SELECT i, i FROM generate_series(1, 9) i; SELECT shardfdw.shard_table('to_own', shards => 1, nodes => '{node2}');
+	ALTER TABLE to_own ADD FOREIGN KEY (r) REFERENCES own_ref; CREATE INDEX spied_r ON to_own (spy(1), r)});
+my $outdate = sub {
+	$c->node_safe_psql(2, 'SET session_replication_role = replica; INSERT INTO own_ref VALUES (77)');
+	my ($rc, undef, $err) = $c->psql(q{SELECT shardfdw.disable_node('node2'); SELECT shardfdw.enable_node('node2')}, on_error_stop => 1);
+	is($rc, 0, 'the node gets its copy anew') || diag $err;
+	return $err;
+};
+my $key = q{SELECT convalidated, (SELECT count(*) FROM own_ref) FROM pg_constraint WHERE conrelid = 'to_own_00'::regclass AND contype = 'f'};
+like($outdate->(), qr/WARNING: .*foreign key to_own_r_fkey of table public\.to_own_00 is not validated: it would run code of the owner of table public\.to_own_00/, 'enable_node by a superuser warns of a key that is not validated');
+is($c->node_safe_psql(2, $key), 'f|9', 'the copy is there, and the key');
+is(as_superuser(), '', 'nor for keys of others to a copy that is made anew');
+$c->safe_psql('SET ROLE mallory; DROP INDEX spied_r');
+$c->node_safe_psql(2, 'ALTER TABLE to_own_00 VALIDATE CONSTRAINT to_own_r_fkey');
+unlike($outdate->(), qr/not validated/, 'without such an index');
+is($c->node_safe_psql(2, $key), 't|9', 'the key is validated');
+$c->safe_psql('DROP TABLE to_own, own_ref');
+
+# The owner exchanges names while a superuser waits for one.
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE counted (id int GENERATED ALWAYS AS IDENTITY (START 5) PRIMARY KEY, v int); INSERT INTO counted (v) VALUES (1), (2)});
+my $her = $c->coordinator->background_psql('postgres');
+$her->query('SET ROLE mallory; BEGIN; ALTER SEQUENCE counted_id_seq RENAME TO other_seq; CREATE VIEW counted_id_seq AS SELECT public.spy(100)::bigint AS last_value, true AS is_called');
+my $counts = $c->start_sql(q{SELECT shardfdw.shard_table('counted', shards => 2)});
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%shard_table(''counted''%'});
+$her->query('COMMIT');
+$her->quit;
+is(($c->wait_sql($counts))[0], 0, 'a sequence that gets another name while it is waited for');
+$c->safe_psql('INSERT INTO counted (v) VALUES (3)');
+is($c->safe_psql('SELECT max(id) FROM counted'), '7', 'goes on where it was');
+is(as_superuser(), '', 'and a view of its old name is not read');
 
 # What only computes, or deals out numbers and the time, is nobody's code.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE harmless (id int PRIMARY KEY, v int CHECK (random() < 1 AND clock_timestamp() > '2000-01-01' AND now() > '2000-01-01'), u uuid DEFAULT gen_random_uuid(),
@@ -224,7 +332,7 @@ is(as_superuser(), '', 'nothing of hers has run');
 
 # Code that superusers have made their own is theirs.
 $c->safe_psql('ALTER FUNCTION spy(int) OWNER TO postgres');
-$c->psql_fails_like("SELECT shardfdw.shard_table('checked');", qr/42501: .*function .*spy\(integer\) of role "mallory" .* on node "node1"/s, 'a function that is still hers on the nodes');
+$c->psql_fails_like("SELECT shardfdw.shard_table('checked');", qr/42501: function public\.spy\(integer\) on node "node1" belongs to role "mallory"/, 'a function that is still hers on the nodes');
 $c->node_safe_psql($_, 'ALTER FUNCTION spy(int) OWNER TO postgres') for 1, 2;
 $c->safe_psql("SELECT shardfdw.shard_table('checked', shards => 2)");
 is($c->safe_psql('SELECT count(*) FROM checked'), '20', 'a function of a superuser');

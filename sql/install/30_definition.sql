@@ -475,6 +475,8 @@ BEGIN
 			-- LIKE makes it a bigint, and several coordinators have given each the share of such a one
 			EXECUTE (SELECT format('ALTER SEQUENCE %s AS %s MINVALUE %s MAXVALUE %s START %s RESTART %s', new_sequence, format_type(s.seqtypid, NULL), s.seqmin, s.seqmax, s.seqstart, s.seqstart)
 				FROM pg_sequence s WHERE s.seqrelid = sequence.seq);
+			-- locks the sequence by its OID: its owner may give its name to a view, while a name is waited for
+			PERFORM pg_sequence_last_value(sequence.seq);
 			EXECUTE format('SELECT last_value, is_called FROM %s', sequence.seq) INTO last_value, is_called;
 			PERFORM setval(new_sequence, last_value, is_called);
 			FOR command IN SELECT * FROM shardfdw_internal.sequence_commands(sequence.seq, new_sequence::regclass)

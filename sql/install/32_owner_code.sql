@@ -27,9 +27,15 @@ AS $$
 			UNION ALL
 			-- what an expression may mean that has such names
 			SELECT x.classid, x.objid FROM asked a CROSS JOIN jsonb_array_elements(a.names) o JOIN pg_namespace n ON n.nspname = o->>'schema' CROSS JOIN LATERAL (
-				SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p WHERE o->>'kind' = 'function' AND p.pronamespace = n.oid AND p.proname = o->>'name' AND p.pronargs = jsonb_array_length(o->'arguments')
+				-- a call may leave out arguments with a default, and give any number of variadic ones
+				SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p WHERE o->>'kind' = 'function' AND p.pronamespace = n.oid AND p.proname = o->>'name'
+					AND (p.provariadic <> 0 OR jsonb_array_length(o->'arguments') BETWEEN p.pronargs - p.pronargdefaults AND p.pronargs)
 				UNION ALL SELECT 'pg_operator'::regclass, p.oid FROM pg_operator p WHERE o->>'kind' = 'operator' AND p.oprnamespace = n.oid AND p.oprname = o->>'name'
-				UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE o->>'kind' = 'type' AND t.typnamespace = n.oid AND t.typname = o->>'name') x(classid, objid)
+				UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE o->>'kind' = 'type' AND t.typnamespace = n.oid AND t.typname = o->>'name'
+				-- a cast to the type, to an array or a multirange of it
+				UNION ALL SELECT 'pg_proc'::regclass, k.castfunc FROM pg_type t LEFT JOIN pg_range r ON r.rngtypid = t.oid
+				JOIN pg_type y ON t.oid IN (y.oid, y.typelem, y.typarray) OR r.rngmultitypid IN (y.oid, y.typelem) JOIN pg_cast k ON k.casttarget = y.oid AND k.castfunc <> 0
+				WHERE o->>'kind' = 'type' AND t.typnamespace = n.oid AND t.typname = o->>'name') x(classid, objid)
 			UNION
 			SELECT x.classid, x.objid
 			FROM code c
@@ -193,23 +199,36 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_names_on_nodes(regclass, text, name[], jsonb) IS
 	'Checks that names in the definition of a table mean no code of others on nodes, as check_owner_code() does, before a table is made there: constants in expressions are computed when a table or an index is made. names: as owner_code_query() takes them. Returns nothing; raises insufficient_privilege, naming function and node.';
 
-CREATE FUNCTION shardfdw_internal.prepare_nodes(relation regclass, action text, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_references_on_nodes(relation regclass, action text, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	referenced record;
 BEGIN
-	PERFORM shardfdw_internal.make_objects_on_nodes(relation, nodes);
 	IF shardfdw_internal.is_owner(relation) THEN
 		RETURN;
 	END IF;
-	PERFORM shardfdw_internal.check_names_on_nodes(relation, action, nodes, (SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind)) FROM shardfdw_internal.needed_objects(ARRAY[relation]) n));
 	-- a foreign key is validated by a query
 	FOR referenced IN SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_constraint k JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw_internal.is_reference(c.oid) AND NOT shardfdw_internal.is_owner(c.oid)
 	LOOP
 		PERFORM shardfdw_internal.check_owner_code_of_tables(relation, action, nodes, array_fill(referenced.name, ARRAY[cardinality(nodes)]));
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_references_on_nodes(regclass, text, name[]) IS
+	'Checks what check_owner_code_of_tables() does for the copies on nodes of reference tables to which a table''s foreign keys refer. Returns nothing; raises insufficient_privilege, naming function and node.';
+
+CREATE FUNCTION shardfdw_internal.prepare_nodes(relation regclass, action text, nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.make_objects_on_nodes(relation, nodes);
+	IF shardfdw_internal.is_owner(relation) THEN
+		RETURN;
+	END IF;
+	PERFORM shardfdw_internal.check_names_on_nodes(relation, action, nodes, (SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind)) FROM shardfdw_internal.needed_objects(ARRAY[relation]) n));
+	PERFORM shardfdw_internal.check_references_on_nodes(relation, action, nodes);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.prepare_nodes(regclass, text, name[]) IS
@@ -227,12 +246,14 @@ COMMENT ON FUNCTION shardfdw_internal.check_owner_code_of_shards(regclass, text,
 CREATE FUNCTION shardfdw_internal.validating_command(relation text, constraint_name text, raises boolean DEFAULT true) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('DO %L', format('DECLARE k record; t oid; n bigint; BEGIN '
+	SELECT format('DO %L', format('DECLARE k record; t record; n bigint; BEGIN '
 		'SELECT c.conrelid, c.confrelid INTO k FROM pg_catalog.pg_constraint c WHERE c.conrelid = pg_catalog.to_regclass(%1$L) AND c.conname = %2$L AND NOT c.convalidated; IF NOT FOUND THEN RETURN; END IF; '
 		-- that is a query on both tables; a superuser does not run code of the owner of one of them
-		'FOR t IN SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.rolname = current_user AND r.rolsuper AND r.oid <> c.relowner WHERE c.oid IN (k.conrelid, k.confrelid) LOOP '
-		'EXECUTE pg_catalog.format(''LOCK TABLE ONLY %%s IN SHARE UPDATE EXCLUSIVE MODE'', t::pg_catalog.regclass); EXECUTE pg_catalog.replace(%5$L, ''NULL::text'', pg_catalog.quote_literal(t::pg_catalog.regclass) || ''::text''); GET DIAGNOSTICS n = ROW_COUNT; '
-		'IF n > 0 THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: it would run code of the owner of table %%s'', %4$L, %1$L, t::pg_catalog.regclass), HINT = ''Validate it on the same server as that role.''; RETURN; END IF; END LOOP; %3$s; '
+		'FOR t IN SELECT c.oid, c.oid::pg_catalog.regclass::text AS name, c.relkind FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.rolname = current_user AND r.rolsuper AND r.oid <> c.relowner WHERE c.oid IN (k.conrelid, k.confrelid) LOOP '
+		'EXECUTE pg_catalog.format(''LOCK TABLE ONLY %%s IN SHARE UPDATE EXCLUSIVE MODE'', t.name); EXECUTE pg_catalog.replace(%5$L, ''NULL::text'', pg_catalog.quote_literal(t.name) || ''::text''); GET DIAGNOSTICS n = ROW_COUNT; '
+		-- the command may have waited while the owner gave the name to another table; and the query reads partitions
+		'IF n > 0 OR t.relkind <> ''r'' OR pg_catalog.to_regclass(t.name) IS DISTINCT FROM t.oid::pg_catalog.regclass THEN '
+		'RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: it would run code of the owner of table %%s'', %4$L, %1$L, t.name), HINT = ''Validate it on the same server as that role.''; RETURN; END IF; END LOOP; %3$s; '
 		|| CASE WHEN raises THEN '' ELSE 'EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; ' END || 'END',
 		relation, constraint_name, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', relation, constraint_name), quote_ident(constraint_name), shardfdw_internal.owner_code_query(NULL)))
 $$;

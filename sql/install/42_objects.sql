@@ -109,15 +109,16 @@ AS $$
 	-- without pg_get_constraintdef(), which looks by the transaction's snapshot, whatever the query's
 	-- as far as they are needed, since planning is most of the work
 	SELECT replace(replace($query$
-		SELECT o.ord, x.found, x.definition, current_setting('server_version_num')::integer / 10000
+		SELECT o.ord, x.found, x.definition, current_setting('server_version_num')::integer / 10000, r.rolname, m.rolsuper AND NOT r.rolsuper
 		FROM jsonb_array_elements($objects$::jsonb) WITH ORDINALITY o(object, ord)
-		LEFT JOIN LATERAL ($kinds$) x(found, definition) ON true
+		LEFT JOIN LATERAL ($kinds$) x(found, definition, owner) ON true
+		LEFT JOIN pg_roles r ON r.oid = x.owner LEFT JOIN pg_roles m ON m.rolname = current_user
 		ORDER BY o.ord$query$, '$kinds$', string_agg(k.query, ' UNION ALL ' ORDER BY k.kind)), '$objects$', quote_literal(objects::text))
 	FROM (VALUES
 		('schema', $query$
-			SELECT true, NULL FROM pg_namespace s WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'$query$),
+			SELECT true, NULL, NULL::oid FROM pg_namespace s WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'$query$),
 		('extension', $query$
-			SELECT true, format('SCHEMA %I VERSION %L', s.nspname, e.extversion) FROM pg_extension e JOIN pg_namespace s ON s.oid = e.extnamespace
+			SELECT true, format('SCHEMA %I VERSION %L', s.nspname, e.extversion), NULL::oid FROM pg_extension e JOIN pg_namespace s ON s.oid = e.extnamespace
 			WHERE o.object->>'kind' = 'extension' AND e.extname = o.object->>'name'$query$),
 		('type', $query$
 			SELECT true, CASE t.typtype
@@ -141,11 +142,11 @@ AS $$
 						(SELECT format('CANONICAL = %I.%I', ps.nspname, p.proname) FROM pg_proc p JOIN pg_namespace ps ON ps.oid = p.pronamespace WHERE p.oid = r.rngcanonical),
 						(SELECT format('SUBTYPE_DIFF = %I.%I', ps.nspname, p.proname) FROM pg_proc p JOIN pg_namespace ps ON ps.oid = p.pronamespace WHERE p.oid = r.rngsubdiff),
 						(SELECT format('MULTIRANGE_TYPE_NAME = %I.%I', ms.nspname, m.typname) FROM pg_type m JOIN pg_namespace ms ON ms.oid = m.typnamespace WHERE m.oid = r.rngmultitypid)))
-					FROM pg_range r WHERE r.rngtypid = t.oid) END
+					FROM pg_range r WHERE r.rngtypid = t.oid) END, t.typowner
 			FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace
 			WHERE o.object->>'kind' = 'type' AND t.typname = o.object->>'name' AND s.nspname = o.object->>'schema'$query$),
 		('function', $query$
-			SELECT true, CASE WHEN p.prokind IN ('f', 'p', 'w') THEN regexp_replace(pg_get_functiondef(p.oid), '^CREATE OR REPLACE ', 'CREATE ') END
+			SELECT true, CASE WHEN p.prokind IN ('f', 'p', 'w') THEN regexp_replace(pg_get_functiondef(p.oid), '^CREATE OR REPLACE ', 'CREATE ') END, p.proowner
 			FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace
 			WHERE o.object->>'kind' = 'function' AND p.proname = o.object->>'name' AND s.nspname = o.object->>'schema'
 				AND o.object->'arguments' = (SELECT coalesce(jsonb_agg(format_type(a, NULL) ORDER BY n), '[]') FROM unnest(p.proargtypes) WITH ORDINALITY u(a, n))$query$),
@@ -155,19 +156,19 @@ AS $$
 				'LOCALE = ' || quote_literal(coalesce(j->>'colllocale', j->>'colliculocale')),
 				CASE j->>'collprovider' WHEN 'c' THEN format('LC_COLLATE = %L, LC_CTYPE = %L', j->>'collcollate', j->>'collctype') END,
 				'RULES = ' || quote_literal(j->>'collicurules'),
-				'DETERMINISTIC = ' || (j->>'collisdeterministic')))
+				'DETERMINISTIC = ' || (j->>'collisdeterministic'))), NULL::oid
 			FROM (SELECT to_jsonb(c) AS j, c.collnamespace FROM pg_collation c WHERE c.collname = o.object->>'name'
 				AND c.collencoding IN (-1, (SELECT d.encoding FROM pg_database d WHERE d.datname = current_database()))) c
 			JOIN pg_namespace s ON s.oid = c.collnamespace
 			WHERE o.object->>'kind' = 'collation' AND s.nspname = o.object->>'schema'$query$),
 		('operator', $query$
 			SELECT true, concat_ws(', ', format('CREATE OPERATOR %I.%s (FUNCTION = %s', s.nspname, p.oprname, p.oprcode),
-				'LEFTARG = ' || format_type(nullif(p.oprleft, 0), NULL), format('RIGHTARG = %s)', format_type(p.oprright, NULL)))
+				'LEFTARG = ' || format_type(nullif(p.oprleft, 0), NULL), format('RIGHTARG = %s)', format_type(p.oprright, NULL))), NULL::oid
 			FROM pg_operator p JOIN pg_namespace s ON s.oid = p.oprnamespace
 			WHERE o.object->>'kind' = 'operator' AND p.oprname = o.object->>'name' AND s.nspname = o.object->>'schema'
 				AND o.object->'arguments' = jsonb_build_array(format_type(nullif(p.oprleft, 0), NULL), format_type(p.oprright, NULL))$query$),
 		('operator class', $query$
-			SELECT true, NULL FROM pg_opclass p JOIN pg_namespace s ON s.oid = p.opcnamespace JOIN pg_am a ON a.oid = p.opcmethod
+			SELECT true, NULL, NULL::oid FROM pg_opclass p JOIN pg_namespace s ON s.oid = p.opcnamespace JOIN pg_am a ON a.oid = p.opcmethod
 			WHERE o.object->>'kind' = 'operator class' AND p.opcname = o.object->>'name' AND s.nspname = o.object->>'schema'
 				AND o.object->'arguments'->>0 = a.amname$query$),
 		('text search configuration', $query$
@@ -176,10 +177,10 @@ AS $$
 	WHERE objects @> jsonb_build_array(jsonb_build_object('kind', k.kind))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
-	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), and the major version of the server.';
+	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), the major version of the server, the owner of a type or function, and whether that is no superuser, and who asks is one.';
 
 CREATE FUNCTION shardfdw_internal.compare_objects(relations regclass[], nodes name[], mode text, stop_on_error boolean DEFAULT true)
-	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, owner text, here text, there text, found boolean, is_different boolean, level integer)
+	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, owner text, here text, there text, found boolean, is_different boolean, level integer, owner_here text, other_owner text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -206,15 +207,17 @@ BEGIN
 			CASE WHEN (a.fields)[4]::integer = h.major THEN h.definition IS DISTINCT FROM (a.fields)[3]
 				-- majors differ in the blanks and parentheses of expressions they print
 				ELSE regexp_replace(h.definition, '[\s()]', '', 'g') IS DISTINCT FROM regexp_replace((a.fields)[3], '[\s()]', '', 'g') END,
-			(n.object->>'level')::integer
+			(n.object->>'level')::integer, h.owner::text,
+			-- who could change later what a superuser runs there
+			CASE WHEN (a.fields)[6] = 't' THEN nullif((a.fields)[5], h.owner) END
 		FROM jsonb_to_recordset($1) a(node name, ok boolean, message text, fields text[])
 		LEFT JOIN jsonb_array_elements($2) WITH ORDINALITY n(object, ord) ON n.ord = (a.fields)[1]::bigint
-		LEFT JOIN (%s) h(ord, found, definition, major) ON h.ord = n.ord
+		LEFT JOIN (%s) h(ord, found, definition, major, owner, is_foreign) ON h.ord = n.ord
 		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING answers, needed;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text, boolean) IS
-	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error if stop_on_error is false, else raises that error.';
+	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error if stop_on_error is false, else raises that error. other_owner: the owner there, if it is neither a superuser nor the role that is the owner here, and the remote user is a superuser.';
 
 CREATE FUNCTION shardfdw_internal.extensions_command(node name, names text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -266,6 +269,11 @@ BEGIN
 				MESSAGE = format('%s on node "%s" is not the one here', o.label, o.node),
 				DETAIL = format(E'There: %s\nHere: %s', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind')),
 				HINT = 'Make them the same, or give one of them another name.';
+		ELSIF o.other_owner IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+				MESSAGE = format('%s on node "%s" belongs to role "%s"', o.label, o.node, o.other_owner),
+				DETAIL = 'That role could change what would run there with the rights of a superuser.',
+				HINT = format('If it is right there, give it to the role that owns it here, on the node: ALTER %s OWNER TO %I', o.label, o.owner_here);
 		ELSIF NOT o.found AND (o.command IS NULL OR o.kind = 'operator'
 				OR (o.kind = 'function' AND (o.command !~ '\n LANGUAGE (sql|plpgsql)\n'
 					-- it would run there with the rights of who makes it, not of its owner here
@@ -326,9 +334,10 @@ BEGIN
 	RETURN QUERY
 	SELECT o.node, o.label,
 		CASE WHEN NOT o.ok OR NOT o.found THEN 'error' WHEN o.is_different THEN CASE o.kind WHEN 'extension' THEN 'warning' ELSE 'error' END
-			WHEN x.alter IS NOT NULL THEN 'warning' ELSE 'ok' END,
+			WHEN o.other_owner IS NOT NULL THEN 'warning' WHEN x.alter IS NOT NULL THEN 'warning' ELSE 'ok' END,
 		CASE WHEN NOT o.ok THEN o.message WHEN NOT o.found THEN 'does not exist there'
 			WHEN o.is_different THEN format('%s, but %s here', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind'))
+			WHEN o.other_owner IS NOT NULL THEN format('belongs to role "%s" there, which could change what runs with the rights of a superuser', o.other_owner)
 			WHEN x.alter IS NOT NULL THEN format('the node does not compute with its objects; if it has the same build: %s', x.alter)
 			ELSE 'as expected' END
 	FROM (SELECT n.relations, array_agg(n.node ORDER BY n.node) AS nodes FROM (

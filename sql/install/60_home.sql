@@ -232,6 +232,7 @@ BEGIN
 	END LOOP;
 	PERFORM shardfdw_internal.check_schema_tables(schema);
 
+	PERFORM shardfdw_internal.check_references_on_nodes(r::regclass, 'shard', ARRAY[node]) FROM unnest(relations) r;
 	keys := ARRAY(SELECT format('ALTER TABLE %s.%I ADD CONSTRAINT %I %s', schema, c.relname, k.conname, pg_get_constraintdef(k.oid))
 		FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid WHERE k.contype = 'f' AND c.relnamespace = schema ORDER BY k.oid);
 	FOR key IN SELECT k.conrelid::regclass AS relation, k.conname FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
@@ -312,6 +313,7 @@ DECLARE
 	elsewhere record;
 	drop_commands text[];
 	add_commands text[];
+	key_commands text[];
 	command text;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('unshard_schema');
@@ -334,7 +336,8 @@ BEGIN
 			MESSAGE = format('table %s is not on node "%s", where the tables of its schema are', elsewhere.relation, home.node),
 			HINT = 'Move it to another schema, or drop it.';
 	END IF;
-	SELECT array_agg(c.drop_command) FILTER (WHERE c.drop_command IS NOT NULL), array_agg(c.add_command) INTO drop_commands, add_commands
+	SELECT array_agg(c.drop_command) FILTER (WHERE c.drop_command IS NOT NULL), array_agg(c.add_command) FILTER (WHERE c.drop_command IS NULL), array_agg(c.add_command) FILTER (WHERE c.drop_command IS NOT NULL)
+	INTO drop_commands, add_commands, key_commands
 	FROM shardfdw_internal.home_constraint_commands(schema) c;
 	IF drop_commands IS NOT NULL THEN
 		PERFORM shardfdw_internal.run_commands(array_fill(home.node, ARRAY[cardinality(drop_commands)]), drop_commands, 'write');
@@ -346,6 +349,14 @@ BEGIN
 	PERFORM shardfdw_internal.unshard_block(home.relation);
 	EXECUTE format('DROP TABLE %s.shardfdw_home', schema);
 	FOREACH command IN ARRAY coalesce(add_commands, '{}')
+	LOOP
+		EXECUTE command;
+	END LOOP;
+	-- a foreign key is validated by a query, and what a node says of an index may mean something else here
+	IF key_commands IS NOT NULL THEN
+		PERFORM shardfdw_internal.check_owner_code(r::regclass, 'unshard') FROM unnest(relations) r;
+	END IF;
+	FOREACH command IN ARRAY coalesce(key_commands, '{}')
 	LOOP
 		EXECUTE command;
 	END LOOP;

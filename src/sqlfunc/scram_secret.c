@@ -10,9 +10,19 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_scram_secret);
 
+/* what a server takes of a login */
+#define MAX_PASSWORD_LENGTH 65535
+
 /* (password text) -> text: the SCRAM verifier, with a new salt. */
 Datum
 shardfdw_scram_secret(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(encrypt_password(PASSWORD_TYPE_SCRAM_SHA_256, "", text_to_cstring(PG_GETARG_TEXT_PP(0)))));
+	char	   *password = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	/* each of thousands of iterations, which nothing interrupts, hashes all of it */
+	if (strlen(password) > MAX_PASSWORD_LENGTH)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("password is longer than %d bytes", MAX_PASSWORD_LENGTH)));
+	PG_RETURN_TEXT_P(cstring_to_text(encrypt_password(PASSWORD_TYPE_SCRAM_SHA_256, "", password)));
 }
