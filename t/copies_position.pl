@@ -285,6 +285,13 @@ like(($refs->psql($join))[2], qr/node "renamed" is not known to have all that wa
 $refs->safe_psql('ALTER SERVER renamed RENAME TO node1');
 reference_is_refused('and under its own name');
 $refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
+save_node1();
+$refs->safe_psql('UPDATE r SET n = n + 1; UPDATE r SET n = n - 1');
+restore_node1();
+is($refs->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'a node with the same rows is enabled');
+restore_node1();
+reference_is_refused('the older state once more');
+$refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
 reference_is_equal('confirmed', $refs->safe_psql('SELECT max(n) FROM r'));
 
 # commits of one phase note nothing

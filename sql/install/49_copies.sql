@@ -812,6 +812,8 @@ BEGIN
 	IF equips THEN
 		PERFORM shardfdw_internal.equip_node(name, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
 			WHERE s.srvname = name AND o.option_name = 'partial_aggregates' AND NOT o.option_value::boolean));
+		-- so it takes part in the commit, and it is noted how far it is, also where no copy differs
+		PERFORM shardfdw_internal.run_commands(ARRAY[name], ARRAY['SELECT'], 'write');
 	END IF;
 	-- of whatever tables: for superusers
 	IF has_function_privilege('shardfdw_internal.take_left_shards(name)', 'EXECUTE') THEN

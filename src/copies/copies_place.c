@@ -16,6 +16,7 @@
 #include "copies/copies_sql.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "node_position.h"
 #include "own_lock.h"
 #include "own_schema.h"
 #include "own_sql.h"
@@ -180,6 +181,8 @@ Datum
 shardfdw_forget_reference_position(PG_FUNCTION_ARGS)
 {
 	forget_position(PG_GETARG_NAME(0), " AND NOT p.of_copies");
+	/* this transaction notes a new one, when the node takes part in its commit */
+	shard_node_position_note_references();
 	PG_RETURN_VOID();
 }
 
