@@ -53,6 +53,13 @@
 #define SHARD_MODULE_MAGIC(libname, libversion) PG_MODULE_MAGIC
 #endif
 
+/* The columns that an UPDATE assigns, a list for each result relation of state.  18 leaves out relations, and so lists. */
+#if PG_VERSION_NUM >= 180000
+#define shard_update_colnos(state) ((state)->mt_updateColnosLists)
+#else
+#define shard_update_colnos(state) (castNode(ModifyTable, (state)->ps.plan)->updateColnosLists)
+#endif
+
 /* 19 added enabled */
 #if PG_VERSION_NUM >= 190000
 #define shard_create_material_path(rel, subpath) create_material_path(rel, subpath, true)

@@ -71,6 +71,23 @@ is($errors, '40P01 none', 'a lock of the coordinator and one of a node');
 ($errors) = run_all([ [ row_here(), row($b) ], row($a) ], [ row($a), row_here() ]);
 is($errors, '40P01 none', 'whoever waits for the node finds it');
 
+# UPDATEs of the shard key of different rows, whose old and new shards are known before
+{
+	my $script = PostgreSQL::Test::Utils::tempdir() . '/keys.sql';
+
+	PostgreSQL::Test::Utils::append_to_file($script, "\\set n :n + 1\nUPDATE t SET id = 10000 + :client_id * 100 + :n WHERE id = 1000 + :client_id * 100 + :n;\n");
+	for my $mode ('simple', 'prepared')
+	{
+		local $ENV{PGOPTIONS} = '-c plan_cache_mode=force_generic_plan';
+		$c->safe_psql('DELETE FROM t WHERE id >= 1000; INSERT INTO t SELECT 1000 + i FROM generate_series(1, 400) i');
+		$c->coordinator->command_checks_all(
+			[ 'pgbench', '-n', '-M', $mode, '-c', 4, '-j', 2, '-t', 50, '-D', 'n=0', '-f', $script, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ],
+			0, [qr/processed: 200\/200/], [qr/^(?!.*deadlock)/s], "keys of different rows change at the same time: $mode");
+		is($c->safe_psql('SELECT count(*) FILTER (WHERE id > 10000), count(*) FROM t WHERE id >= 1000'), '200|400', "each row is there once: $mode");
+	}
+	$c->safe_psql('DELETE FROM t WHERE id >= 1000');
+}
+
 # an UPDATE of the shard key locks the shard against a session that waits for one of its rows
 {
 	my ($same) = split /\n/, $c->safe_psql("SELECT id FROM t WHERE tableoid = shardfdw.shard_for('t', $a) AND id <> $a");

@@ -195,7 +195,7 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 
 		state->check_partition = plan->check_partition && state->rel->rd_rel->relispartition;
 		if (state->check_partition)
-			state->move = shard_row_move_begin(mtstate->ps.state, rinfo, state->statement.userid);
+			state->move = shard_row_move_begin(mtstate, rinfo, state->statement.userid);
 		if (plan->operation == CMD_UPDATE)
 			state->defer = shard_row_defer_begin(mtstate->ps.state, RelationGetRelid(state->rel));
 		if (state->rel->rd_rel->relispartition)

@@ -14,7 +14,8 @@
  * A statement of another session that waits for the old version would find it deleted, and leave the row out without an
  * error.  So the old and the new shard are locked against other writers, and against sessions that lock rows, until the
  * transaction ends.  Statements that wait for the lock take their snapshots after it, and see the row in its new shard.  If
- * a session waits for a row of this transaction already, the node finds a deadlock.
+ * a session waits for a row of this transaction already, the node finds a deadlock.  So it does if two sessions have read
+ * a shard and both find rows that leave it; where the shards are known before, they are locked before.
  *
  * Triggers could see the moment in between.  So no rows are moved where parent or
  * shards have triggers that UPDATE fires, or that a DELETE and an INSERT would fire.
@@ -33,6 +34,7 @@
 #include "executor/modify/row_move.h"
 #include "executor/modify/row_sink.h"
 #include "executor/scan/nested_write.h"
+#include "executor/scan/param.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "remote/run/command.h"
@@ -111,9 +113,148 @@ can_move(ResultRelInfo *rinfo)
 		!has_triggers(root->ri_TrigDesc) && !has_triggers(rinfo->ri_TrigDesc);
 }
 
-ShardRowMove *
-shard_row_move_begin(EState *estate, ResultRelInfo *rinfo, Oid userid)
+/* Columns of the parent that are the key, of all levels; attnos has room for them.  Returns how many. */
+static int
+key_columns(ShardRowMove *move, AttrNumber attnos[2 * PARTITION_MAX_KEYS])
 {
+	PartitionKey key = RelationGetPartitionKey(move->parent);
+	const ShardLevelKey *below = move->routing->map->part_key;
+	int			nkeys = 0;
+
+	for (int i = 0; i < key->partnatts; i++)
+		attnos[nkeys++] = key->partattrs[i];
+	for (int i = 0; below != NULL && i < below->natts; i++)
+		attnos[nkeys++] = below->attnos[i];
+	return nkeys;
+}
+
+/* shardno of a row of the parent's form. */
+static int
+route_row(ShardRowMove *move, TupleTableSlot *slot)
+{
+	AttrNumber	attnos[2 * PARTITION_MAX_KEYS];
+	Datum		values[2 * PARTITION_MAX_KEYS];
+	bool		nulls[2 * PARTITION_MAX_KEYS];
+	int			nkeys = key_columns(move, attnos);
+	int			shardno;
+
+	for (int i = 0; i < nkeys; i++)
+		values[i] = slot_getattr(slot, attnos[i], &nulls[i]);
+	shardno = shard_route_row(move->routing, values, nulls);
+	if (shardno < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("no partition of relation \"%s\" found for row",
+						RelationGetRelationName(move->parent)),
+				 errtable(move->parent)));
+	return shardno;
+}
+
+/* Locks shards, a set of shardnos, on their nodes until the transaction ends. */
+static void
+lock_shards(ShardRowMove *move, const Bitmapset *shards)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * bms_num_members(shards));
+	int			ncommands = 0;
+	int			shardno = -1;
+
+	while ((shardno = bms_next_member(shards, shardno)) >= 0)
+	{
+		Oid			relid = move->routing->map->shards[shardno].relid;
+		ShardCommand *command = &commands[ncommands++];
+
+		command->serverid = shard_map_server(relid);
+		command->userid = move->userid;
+		command->label = get_rel_name(relid);
+		command->sql = psprintf("LOCK TABLE ONLY %s IN EXCLUSIVE MODE", shard_dml_remote_name(relid));
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, ncommands);
+}
+
+/* The plan node that reads the one shard which the UPDATE reads, relid.  NULL: it reads several, or something else. */
+static Plan *
+only_scan(ModifyTableState *mtstate, Oid *relid)
+{
+	PlanState  *node = outerPlanState(mtstate);
+
+	if (IsA(node, AppendState) && ((AppendState *) node)->as_nplans == 1)
+		node = ((AppendState *) node)->appendplans[0];
+	if (!IsA(node, ForeignScanState) || ((ForeignScan *) node->plan)->scan.scanrelid == 0)
+		return NULL;
+	*relid = RelationGetRelid(((ForeignScanState *) node)->ss.ss_currentRelation);
+	return node->plan;
+}
+
+/*
+ * The shard that all rows get into; -1 when the UPDATE computes the key for each row.  plan: its targets are what the
+ * UPDATE assigns, to the columns colnos of relid.
+ */
+static int
+new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colnos, Oid relid)
+{
+	AttrNumber	attnos[2 * PARTITION_MAX_KEYS];
+	Datum		values[2 * PARTITION_MAX_KEYS];
+	bool		nulls[2 * PARTITION_MAX_KEYS];
+	int			nkeys = key_columns(move, attnos);
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		AttrNumber	attno = get_attnum(relid, get_attname(RelationGetRelid(move->parent), attnos[i], false));
+		Expr	   *value = NULL;
+		ListCell   *colno,
+				   *target;
+
+		forboth(colno, colnos, target, plan->targetlist)
+		{
+			if (lfirst_int(colno) == attno)
+				value = lfirst_node(TargetEntry, target)->expr;
+		}
+		if (value == NULL || !shard_param_is_constant((Node *) value))
+			return -1;
+		values[i] = ExecEvalExprSwitchContext(ExecInitExpr(value, &mtstate->ps), GetPerTupleExprContext(move->estate), &nulls[i]);
+	}
+	return shard_route_row(move->routing, values, nulls);
+}
+
+/*
+ * Locks the old and the new shard before rows are read, where both are known: by WHERE k = 1, SET k = 2.  The lock conflicts
+ * with what reading takes, so two sessions that have both read a shard could only get it after one of them has failed.
+ * All take the two locks in the order of shards.
+ */
+static void
+lock_known_shards(ShardRowMove *move, ModifyTableState *mtstate, ResultRelInfo *rinfo)
+{
+	const ShardMap *map = move->routing->map;
+	Oid			relid;
+	Plan	   *plan = only_scan(mtstate, &relid);
+	bool		current = true;
+	int			shardno = -1;
+	int			from,
+				to;
+
+	if (plan == NULL)
+		return;
+	from = shard_map_find(map, relid);
+	to = new_shard(move, mtstate, plan, list_nth(shard_update_colnos(mtstate), rinfo - mtstate->resultRelInfo),
+				   RelationGetRelid(rinfo->ri_RelationDesc));
+	if (from < 0 || to < 0 || from == to)
+		return;
+	move->locked = bms_add_member(bms_make_singleton(from), to);
+	while ((shardno = bms_next_member(move->locked, shardno)) >= 0)
+		current &= shard_map_lock(map, shardno, RowExclusiveLock);
+	/* another map: they are locked when rows of theirs are found */
+	if (!current)
+		move->locked = NULL;
+	shardno = -1;
+	while ((shardno = bms_next_member(move->locked, shardno)) >= 0)
+		lock_shards(move, bms_make_singleton(shardno));
+}
+
+ShardRowMove *
+shard_row_move_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo, Oid userid)
+{
+	EState	   *estate = mtstate->ps.state;
 	ShardRowMove *move;
 	MemoryContext oldcxt;
 	MemoryContextCallback *callback;
@@ -146,55 +287,10 @@ shard_row_move_begin(EState *estate, ResultRelInfo *rinfo, Oid userid)
 	callback->arg = move;
 	slist_push_head(&moves, &move->link);
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	if (mtstate->operation == CMD_UPDATE)
+		lock_known_shards(move, mtstate, rinfo);
 	MemoryContextSwitchTo(oldcxt);
 	return move;
-}
-
-/* shardno of a row of the parent's form. */
-static int
-route_row(ShardRowMove *move, TupleTableSlot *slot)
-{
-	PartitionKey key = RelationGetPartitionKey(move->parent);
-	const ShardLevelKey *below = move->routing->map->part_key;
-	Datum		values[2 * PARTITION_MAX_KEYS];
-	bool		nulls[2 * PARTITION_MAX_KEYS];
-	int			nkeys = 0;
-	int			shardno;
-
-	for (int i = 0; i < key->partnatts; i++, nkeys++)
-		values[nkeys] = slot_getattr(slot, key->partattrs[i], &nulls[nkeys]);
-	for (int i = 0; below != NULL && i < below->natts; i++, nkeys++)
-		values[nkeys] = slot_getattr(slot, below->attnos[i], &nulls[nkeys]);
-	shardno = shard_route_row(move->routing, values, nulls);
-	if (shardno < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_CHECK_VIOLATION),
-				 errmsg("no partition of relation \"%s\" found for row",
-						RelationGetRelationName(move->parent)),
-				 errtable(move->parent)));
-	return shardno;
-}
-
-/* Locks shards, a set of shardnos, on their nodes until the transaction ends. */
-static void
-lock_shards(ShardRowMove *move, const Bitmapset *shards)
-{
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * bms_num_members(shards));
-	int			ncommands = 0;
-	int			shardno = -1;
-
-	while ((shardno = bms_next_member(shards, shardno)) >= 0)
-	{
-		Oid			relid = move->routing->map->shards[shardno].relid;
-		ShardCommand *command = &commands[ncommands++];
-
-		command->serverid = shard_map_server(relid);
-		command->userid = move->userid;
-		command->label = get_rel_name(relid);
-		command->sql = psprintf("LOCK TABLE ONLY %s IN EXCLUSIVE MODE", shard_dml_remote_name(relid));
-	}
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	shard_command_free(commands, ncommands);
 }
 
 void

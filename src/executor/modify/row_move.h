@@ -17,9 +17,9 @@ typedef struct ShardRowMove ShardRowMove;
  * inserts the rows in their new shards.  NULL when rows of rinfo cannot be
  * moved: it was not updated through its parent, or the parent's key holds
  * expressions, or triggers would have to be fired.
- * Memory: the query's.
+ * Where the old and the new shard are known now, they are locked on their nodes.  Memory: the query's.
  */
-extern ShardRowMove *shard_row_move_begin(EState *estate, ResultRelInfo *rinfo, Oid userid);
+extern ShardRowMove *shard_row_move_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo, Oid userid);
 
 /*
  * Puts aside the new row (in the form of rinfo's relation), whose old version
