@@ -345,8 +345,8 @@ for my $case (
 	[ q{BEGIN; LOCK TABLE bound IN ROW SHARE MODE; SELECT shardfdw.shard_table('bound', mode => 'online')}, 'waits for a lock of this transaction' ],
 	[ q{BEGIN; DELETE FROM changing WHERE id = 1; SELECT shardfdw.shard_table('bound', mode => 'online')}, 'shard_table() cannot wait in a transaction that has used nodes' ],
 	# its process does not see the table
-	[ q{BEGIN; CREATE TABLE unseen (id int PRIMARY KEY); SELECT shardfdw.shard_table('unseen', mode => 'online')}, 'the process of the job could not begin' ],
-	[ q{BEGIN; CREATE TABLE unseen (id int PRIMARY KEY); SELECT shardfdw.shard_table('unseen'); SELECT shardfdw.unshard_table('unseen', 'online', false)}, 'the process of the job could not begin' ],
+	[ q{BEGIN; CREATE TABLE unseen (id int PRIMARY KEY); SELECT shardfdw.shard_table('unseen', mode => 'online')}, 'made or changed in this transaction' ],
+	[ q{BEGIN; CREATE TABLE unseen (id int PRIMARY KEY); SELECT shardfdw.shard_table('unseen'); SELECT shardfdw.unshard_table('unseen', 'online', false)}, 'made or changed in this transaction' ],
 	[ q{SELECT shardfdw.shard_table('bound', nodes => '{nowhere}', mode => 'online')}, 'node "nowhere" does not exist' ])
 {
 	my ($statement, $expected) = @$case;

@@ -174,4 +174,30 @@ SKIP:
 	}
 }
 
+# ---------- tables that are not there for the job ----------
+
+for my $call ("shard_table('fresh', mode => 'online')", "shard_table('fresh', mode => 'online', wait => false)")
+{
+	my ($rc, $out, $err) = $c->psql("BEGIN; CREATE TABLE fresh (id int PRIMARY KEY); SELECT shardfdw.$call");
+	like($err, qr/table "fresh" has been made or changed in this transaction/, "a table that is not committed: $call");
+}
+# A job that begins while its table is being dropped.
+for my $call (
+	[ 'gone_00', "split_shard('gone_00', 2)" ],
+	[ 'gone_00', "move_shard('gone_00', (SELECT s.srvname FROM pg_foreign_server s WHERE srvname LIKE 'node%' AND s.oid <> (SELECT ftserver FROM pg_foreign_table WHERE ftrelid = 'gone_00'::regclass) LIMIT 1))" ],
+	[ 'gone', "unshard_table('gone', mode => 'online')" ])
+{
+	my ($name, $function) = @$call;
+	$c->safe_psql("CREATE TABLE gone (id int PRIMARY KEY, v int CHECK (v > 0)); SELECT shardfdw.shard_table('gone', shards => 2)");
+	my $holder = $c->coordinator->background_psql('postgres');
+	$holder->query_safe('BEGIN; DROP TABLE gone');
+	my $job = $c->start_sql("\\set VERBOSITY verbose\nSELECT shardfdw.$function");
+	$c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted");
+	$holder->query_safe('COMMIT');
+	$holder->quit;
+	like(($c->wait_sql($job))[2], qr/ERROR:  42(P01|704): /, "dropped: $function");
+	$c->wait_for("SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'");
+}
+unlike(slurp_file($c->coordinator->logfile), qr/terminated by signal 11/, 'no process has crashed');
+
 done_testing();

@@ -329,7 +329,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
 	END IF;
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.moving_tables(shard)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a shard', shard), HINT = 'The view shardfdw.shards lists the shards.';
+		PERFORM shardfdw_internal.raise_other_kind(shard, 'shard');
 	END IF;
 	SELECT (array_agg(x.relation::text ORDER BY x.relation::oid))[1:2] AS names INTO m
 	FROM shardfdw_internal.moving_tables(shard) x GROUP BY x.remote_table HAVING count(*) > 1 LIMIT 1;

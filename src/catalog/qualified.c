@@ -16,11 +16,11 @@ shard_qualified_relation(Oid relid)
 	const char *name = get_rel_name(relid);
 	const char *schema = name ? get_namespace_name(get_rel_namespace(relid)) : NULL;
 
-	/* a job's process does not see what the transaction has made that starts it */
 	if (schema == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+				 errmsg("relation with OID %u does not exist", relid),
+				 errdetail("It has been dropped, or the transaction that makes it has not ended.")));
 	return quote_qualified_identifier(schema, name);
 }
 

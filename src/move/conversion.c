@@ -107,8 +107,8 @@ kind_of(const ShardConversion *conversion)
 static char *
 call_for_text(const ShardConversion *conversion, const char *step)
 {
-	return shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->relid,
-									 quote_literal_cstr(conversion->plan)));
+	return shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->relid,
+											  quote_literal_cstr(conversion->plan)));
 }
 
 /* The same, for one that returns a number. */
@@ -502,6 +502,8 @@ shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 	unlock();
 	if (conversion->switched && error->hint == NULL)
 		error->hint = "The table has been switched.  Foreign keys that are still NOT VALID are validated by ALTER TABLE ... VALIDATE CONSTRAINT.";
+	if (!conversion->switched)
+		shard_job_name_dropped(conversion->id, error);
 	if (conversion->begun && !conversion->switched)
 	{
 		/* no node keeps the table from being as it was */

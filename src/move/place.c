@@ -184,7 +184,7 @@ check_target(ShardMove *move)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
-		if (strcmp(shard_move_value(psprintf("SELECT coalesce(" SHARD_INTERNAL_SCHEMA ".is_owner(%u), false)", table->parent)), "t") == 0)
+		if (strcmp(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".is_owner(%u)", table->parent)), "t") == 0)
 			continue;
 		if (!move->indexed && strcmp(shard_move_fact(table, "expressions"), "t") == 0)
 		{

@@ -351,7 +351,7 @@ describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 					 errmsg("subscription \"%s\" cannot write to table %s because it has no primary key", sub->name, table->relation),
 					 errdetail("The publisher has REPLICA IDENTITY FULL; rows that change are known by a key that this table has.")));
 	}
-	referring = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_referring(%u)", table->relid));
+	referring = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_referring(%u)", table->relid));
 	if (referring)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -525,14 +525,14 @@ take_relation(Applied *sub, const ShardChange *change)
 	schema = get_namespace_oid(change->schema, true);
 	table->relid = OidIsValid(schema) ? get_relname_relid(change->table, schema) : InvalidOid;
 	if (OidIsValid(table->relid))
-		from = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_position(%u, %u)", sub->oid, table->relid));
+		from = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_position(%u, %u)", sub->oid, table->relid));
 	if (from == NULL)
 	{
 		table->relid = InvalidOid;
 		return;
 	}
 	table->from = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(from)));
-	table->rank = atoi(shard_move_value(psprintf("SELECT coalesce(" SHARD_INTERNAL_SCHEMA ".subscription_rank(%u), 0)", table->relid)));
+	table->rank = atoi(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_rank(%u)", table->relid)));
 	list_sort(sub->tables, compare_ranks);
 	MemoryContextSwitchTo(table->cxt);
 	table->columns.relid = table->relid;
@@ -724,7 +724,7 @@ latest_copy(Applied *sub, bool *has_copies)
 	char	   *lsn;
 
 	ensure_transaction(sub);
-	lsn = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_latest_copy(%u)", sub->oid));
+	lsn = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_latest_copy(%u)", sub->oid));
 	*has_copies = lsn != NULL;
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);

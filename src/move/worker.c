@@ -279,6 +279,8 @@ end_failed(ShardMove *move, ErrorData *error)
 	QueryCancelPending = false;
 	if (move->switched && error->hint == NULL)
 		error->hint = "The shards are where they should be. What is left of the job is removed by SELECT shardfdw.recover_prepared_transactions().";
+	if (!move->switched)
+		shard_job_name_dropped(move->id, error);
 	if (move->on_nodes)
 		remove_traces(move);
 	shard_job_end(move->id, error);

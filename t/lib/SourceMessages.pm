@@ -1,7 +1,8 @@
 # SourceMessages.pm - the messages that users can meet, as the sources have them
 #
-# Those of ereport() in src/ and of RAISE in sql/install/. Left out: errmsg_internal(), elog() and RAISE EXCEPTION without
-# a SQLSTATE, what only DEBUG levels show, fault points (src/fault.c), and messages that are those of another error as a whole.
+# Those of ereport() in src/, those that an error which was caught gets there, and those of RAISE in sql/install/. Left out:
+# errmsg_internal(), elog() and RAISE EXCEPTION without a SQLSTATE, what only DEBUG levels show, fault points (src/fault.c),
+# and messages that are those of another error as a whole.
 # Commands that run on a node stand in literals: their messages are users' messages, too.
 
 package SourceMessages;
@@ -105,6 +106,12 @@ sub _of_c
 			}
 			push @messages, map { { text => $_, sqlstate => $codes->{ $code // '' }, level => $level, file => $file, line => $line } } @texts;
 		}
+	}
+	# an error that was caught gets another message
+	while ($text =~ /->sqlerrcode = (ERRCODE_\w+);[^}]*?->message = [^;]*?psprintf\(("[^;]*);/g)
+	{
+		my ($code, $arguments, $begin) = ($1, $2, $-[0]);
+		push @messages, map { { text => $_, sqlstate => $codes->{$code}, level => 'ERROR', file => $file, line => 1 + (substr($text, 0, $begin) =~ tr/\n//) } } _c_strings($arguments);
 	}
 	return @messages;
 }

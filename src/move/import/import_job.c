@@ -145,7 +145,7 @@ ask_here(ShardTableImport *import, const char *sql)
 	char	   *value;
 
 	shard_move_begin(import->userid);
-	value = shard_move_value(sql);
+	value = shard_move_nullable_value(sql);
 	if (value)
 		value = MemoryContextStrdup(import->cxt, value);
 	shard_move_commit();
@@ -287,7 +287,7 @@ read_columns(ShardTableImport *import)
 	oldcxt = MemoryContextSwitchTo(import->cxt);
 	import->copy_query = strcmp(fact, "true") == 0 || strcmp(fact, "t") == 0 ? psprintf("%s (%s)", table->source, table->column_list) :
 		psprintf("(SELECT %s FROM %s)", table->column_list, table->source);
-	fact = shard_move_value(psprintf("SELECT %s::pg_catalog.jsonb->>'publication'", import->plan));
+	fact = shard_move_nullable_value(psprintf("SELECT %s::pg_catalog.jsonb->>'publication'", import->plan));
 	import->publishes = fact == NULL;
 	import->publication = fact ? pstrdup(fact) : import->schema;
 	MemoryContextSwitchTo(oldcxt);
@@ -960,6 +960,8 @@ shard_import_end_failed(ShardTableImport *import, ErrorData *error)
 {
 	QueryCancelPending = false;
 	close_links(import);
+	if (import->phase != IMPORT_DOUBTFUL && import->phase != IMPORT_SWITCHED)
+		shard_job_name_dropped(import->id, error);
 	if (import->phase == IMPORT_BEGUN)
 	{
 		if (!attempt(import, undo_here) && error->hint == NULL)

@@ -17,7 +17,9 @@
 #include "access/xact.h"
 #include "catalog/group.h"
 #include "catalog/moving.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "commands/sequence.h"
 #include "compat.h"
 #include "fmgr.h"
@@ -39,6 +41,7 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 #include "utils/wait_event.h"
 #include "wait_event.h"
 
@@ -245,6 +248,28 @@ shard_job_end(int64 id, const ErrorData *error)
 		update_row(id, "state = $2, waits_for = NULL, lag_bytes = NULL, ended = clock_timestamp(), sqlstate = $3, message = $4, detail = $5, hint = $6",
 				   lengthof(params), params);
 	}
+}
+
+void
+shard_job_name_dropped(int64 id, ErrorData *error)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *name;
+
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		return;
+	StartTransactionCommand();
+	name = shard_move_nullable_value(psprintf("SELECT min(x.name) FROM " SHARD_INTERNAL_SCHEMA ".job j, ROWS FROM (pg_catalog.unnest(j.tables), pg_catalog.unnest(j.names)) x(relation, name) "
+											  "WHERE j.id OPERATOR(pg_catalog.=) " INT64_FORMAT " AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) x.relation)", id));
+	if (name)
+	{
+		error->sqlerrcode = ERRCODE_UNDEFINED_TABLE;
+		error->detail = error->message;
+		error->message = MemoryContextStrdup(cxt, psprintf("table %s was dropped while the job worked on it", name));
+		error->hint = NULL;
+	}
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(cxt);
 }
 
 /* ---------- reading ---------- */
@@ -605,6 +630,21 @@ take_shards(ArrayType *array, ShardJobArgs *args)
 	}
 }
 
+/* The process of a job does not see what this transaction makes, and would wait for what it has locked for a change. */
+static void
+check_unchanged(Oid relid)
+{
+	HeapTuple	tuple = shard_catalog_row(RELOID, relid);
+
+	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("table \"%s\" has been made or changed in this transaction", NameStr(((Form_pg_class) GETSTRUCT(tuple))->relname)),
+				 errdetail("A process of its own does the work, which does not see what is not committed."),
+				 errhint("Commit first.")));
+	ReleaseSysCache(tuple);
+}
+
 int64
 shard_job_start(ShardJobArgs *args, const char *plan)
 {
@@ -616,6 +656,10 @@ shard_job_start(ShardJobArgs *args, const char *plan)
 	int64		id;
 
 	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
+	if (OidIsValid(args->converted))
+		check_unchanged(args->converted);
+	for (int i = 0; i < args->nshards; i++)
+		check_unchanged(args->shards[i]);
 	pg_atomic_init_u64(&link->number, 0);
 	strcpy(link->plan, plan);
 	args->link = dsm_segment_handle(segment);

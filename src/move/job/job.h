@@ -38,7 +38,7 @@ typedef struct ShardJobLink
 
 /*
  * Starts the process of a job, which has database, userid and link filled in.  Returns the job's number.
- * Errors: ERRCODE_INSUFFICIENT_RESOURCES.
+ * Errors: ERRCODE_INSUFFICIENT_RESOURCES; ERRCODE_ACTIVE_SQL_TRANSACTION when this transaction has made or changed a table of it.
  */
 extern int64 shard_job_start(ShardJobArgs *args, const char *plan);
 
@@ -76,6 +76,12 @@ extern void shard_job_set_progress(int64 id, ShardJobProgress *progress);
 extern void shard_job_set_pause(int64 id, int64 pause_us);
 extern void shard_job_set_waiting(int64 id, const char *waits_for);	/* NULL: for nobody */
 extern void shard_job_end(int64 id, const ErrorData *error);	/* error NULL: done */
+
+/*
+ * Makes a dropped table what a job that has failed says, if one of its tables has been dropped: what it has run into otherwise
+ * depends on the moment.  For jobs that have not replaced their tables themselves.  Memory: current context.
+ */
+extern void shard_job_name_dropped(int64 id, ErrorData *error);
 
 /* The same within the current transaction; for the stage that is to be seen when that commits. */
 extern void shard_job_set_stage_here(int64 id, const char *stage);

@@ -117,11 +117,23 @@ take_value(HeapTuple tuple, TupleDesc desc, void *arg)
 }
 
 char *
-shard_move_value(const char *sql)
+shard_move_nullable_value(const char *sql)
 {
 	char	   *value = NULL;
 
 	shard_move_each_row(sql, take_value, &value);
+	return value;
+}
+
+char *
+shard_move_value(const char *sql)
+{
+	char	   *value = shard_move_nullable_value(sql);
+
+	if (value == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("an object that the job works on has been dropped")));
 	return value;
 }
 

@@ -61,8 +61,14 @@ extern void shard_move_call(const char *sql);
 /* The same, of what returns rows: calls take for each.  Memory: SPI's until the end of the call. */
 extern void shard_move_each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg);
 
-/* The same, of what returns one row of one column: its value as text, palloc'd; NULL for null. */
+/*
+ * The same, of what returns one row of one column: its value as text, palloc'd.  Errors: ERRCODE_UNDEFINED_OBJECT for null or
+ * no row, which is said of what has been dropped.
+ */
 extern char *shard_move_value(const char *sql);
+
+/* The same; NULL for null or no row. */
+extern char *shard_move_nullable_value(const char *sql);
 
 /* OIDs that are written with blanks between, as such a query returns them. */
 extern List *shard_move_oids(const char *text);
