@@ -41,6 +41,8 @@ sub client
 	{
 		my ($a, $b) = sort { $a <=> $b } 1 + int rand $nrows, 1 + int rand $nrows;
 		my $kind = int rand 5;
+		# several rows of one's own: other clients would lock them in another order on the nodes
+		($a, $b) = sort { $a <=> $b } map { $nclients * int(rand($nrows / $nclients - 1)) + $number } 1 .. 2 if $kind == 1 || $kind == 2;
 		my $sql = (
 			"UPDATE t SET w = w + 1 WHERE id = $a",
 			"UPDATE t SET v = v + CASE id WHEN $a THEN 1 ELSE -1 END WHERE id IN ($a, $b)",
