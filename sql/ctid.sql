@@ -193,11 +193,15 @@ SELECT tried((SELECT 'WITH c0 AS (SELECT ctid c, k FROM b)' || string_agg(format
 -- functions whose body core may put in the place of the call
 CREATE FUNCTION at_ctid(tid) RETURNS SETOF b LANGUAGE sql STABLE AS 'SELECT * FROM ci.b WHERE ctid = $1';
 CREATE FUNCTION at_key(int, tid) RETURNS SETOF b LANGUAGE sql STABLE AS 'SELECT * FROM ci.b WHERE k = $1 AND ctid = $2';
+CREATE FUNCTION all_ctids() RETURNS TABLE (k int, c tid) LANGUAGE sql STABLE AS 'SELECT k, ctid FROM ci.b';
 CREATE FUNCTION is_first(tid) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 = ''(0,1)''';
 SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT * FROM at_ctid(''(0,1)'')',
 	'SELECT * FROM b, at_ctid(''(0,1)'') x WHERE b.k = x.k',
 	'SELECT * FROM b WHERE is_first(ctid)',
+	'SELECT count(DISTINCT c), (SELECT count(ctid) FROM b) FROM all_ctids()',
+	'SELECT * FROM all_ctids() x JOIN all_ctids() y USING (c) WHERE EXISTS (SELECT ctid FROM b)',
+	'SELECT b.ctid, c FROM all_ctids() JOIN b USING (k) WHERE b.ctid = c',
 	'SELECT * FROM at_key(5, ''(77,1)'')'
 	]) s;
 

@@ -1058,6 +1058,11 @@ replorigin_xact_clear(bool clear_origin)
  */
 #define SHARD_WCO_VIEW_CONFLICT_CHECK ((WCOKind) (WCO_RLS_MERGE_DELETE_CHECK + 1))
 
+/* The query that takes the place of a function in FROM: 19 has another name for it */
+#if PG_VERSION_NUM < 190000
+#define inline_function_in_from(root, rte) inline_set_returning_function(root, rte)
+#endif
+
 /* Loops that declare their variable: 17 has them */
 #if PG_VERSION_NUM < 170000
 #define SHARD_FOREACH(type, var, lst, get) \

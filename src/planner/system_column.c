@@ -24,7 +24,8 @@
  *
  * Core may put the body of a SQL function in the place of its call, which the statement as given does not show.  If
  * the plan of a shard reads a system column which the statement does not name, it is such a function's; that is
- * refused, too, unless one shard is left (shard_system_column_check_scan).
+ * refused, too, unless one shard is left (shard_system_column_check_scan).  If the statement names one, too, it is checked
+ * with the bodies in it.
  *
  * Conditions that must hold are kept as a stack of frames.  The first frame of a query
  * level has its WHERE and its inner joins; each AND below adds a frame of its own.
@@ -552,22 +553,75 @@ shard_system_column_leave(ShardSystemColumns outer)
 	named = outer;
 }
 
+static bool
+find_function_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return ((RangeTblEntry *) node)->rtekind == RTE_FUNCTION;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, find_function_walker, arg, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, find_function_walker, arg);
+}
+
+/* Puts bodies of SQL functions in FROM in the place of their calls, as core will do it. */
+static bool
+put_bodies_walker(Node *node, PlannerInfo *root)
+{
+	if (node == NULL)
+		return false;
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, put_bodies_walker, root);
+	foreach_node(RangeTblEntry, rte, ((Query *) node)->rtable)
+	{
+		Query	   *body = NULL;
+
+		if (rte->rtekind == RTE_FUNCTION)
+		{
+			root->parse = (Query *) node;
+			rte->functions = (List *) eval_const_expressions(root, (Node *) rte->functions);
+			body = inline_function_in_from(root, rte);
+		}
+		if (body != NULL)
+		{
+			rte->rtekind = RTE_SUBQUERY;
+			rte->subquery = body;
+			rte->functions = NIL;
+		}
+	}
+	return query_tree_walker((Query *) node, put_bodies_walker, root, 0);
+}
+
+static void
+check_statement(Query *query, bool versions)
+{
+	CheckContext cxt = {.versions = versions};
+
+	if (find_function_walker((Node *) query, NULL))
+	{
+		PlannerInfo *root = makeNode(PlannerInfo);
+
+		root->glob = makeNode(PlannerGlobal);
+		root->planner_cxt = CurrentMemoryContext;
+		query = copyObject(query);
+		(void) put_bodies_walker((Node *) query, root);
+	}
+	check_query(query, &cxt);
+}
+
 void
 shard_system_column_check_versions(Query *query)
 {
-	CheckContext cxt = {.versions = true};
-
 	if (named.versions != NIL)
-		check_query(query, &cxt);
+		check_statement(query, true);
 }
 
 void
 shard_system_column_check_ctids(Query *query)
 {
-	CheckContext cxt = {.versions = false};
-
 	if (named.ctids != NIL)
-		check_query(query, &cxt);
+		check_statement(query, false);
 }
 
 void
