@@ -246,6 +246,40 @@ ALTER TABLE referenced ATTACH PARTITION referenced_sharded FOR VALUES IN ('shard
 \set VERBOSITY terse
 DROP TABLE refers, referenced, referenced_sharded, job;
 
+-- Rows that bounds do not allow: of a sharded table that becomes a partition, of the DEFAULT partition beside a new one
+CREATE TABLE days (at int NOT NULL, id int NOT NULL) PARTITION BY RANGE (at);
+CREATE TABLE days_1 (LIKE days);
+CREATE TABLE days_2 (LIKE days);
+CREATE TABLE days_rest (LIKE days);
+CREATE TABLE days_local (LIKE days);
+SELECT shardfdw.shard_table('days_1', 'id', shards => 2), shardfdw.shard_table('days_2', 'id', shards => 2), shardfdw.shard_table('days_rest', 'id', shards => 2) \g /dev/null
+INSERT INTO days_1 SELECT i, i FROM generate_series(1, 12) i;
+INSERT INTO days_rest SELECT i, i FROM generate_series(20, 40) i;
+SET constraint_exclusion = on;
+\set VERBOSITY default
+ALTER TABLE days ATTACH PARTITION days_1 FOR VALUES FROM (0) TO (10);
+\set VERBOSITY terse
+ALTER TABLE days ATTACH PARTITION days_1 FOR VALUES FROM (0) TO (20);
+ALTER TABLE days ATTACH PARTITION days_rest DEFAULT;
+\set VERBOSITY default
+ALTER TABLE days ATTACH PARTITION days_2 FOR VALUES FROM (20) TO (30);
+\set VERBOSITY terse
+ALTER TABLE days ATTACH PARTITION days_local FOR VALUES FROM (20) TO (30);
+CREATE TABLE days_new PARTITION OF days FOR VALUES FROM (30) TO (40);
+CREATE FOREIGN TABLE days_new PARTITION OF days FOR VALUES FROM (30) TO (40) SERVER node1;
+SELECT count(*), count(*) FILTER (WHERE at = 25) FROM days;
+DELETE FROM days WHERE at BETWEEN 20 AND 29;
+ALTER TABLE days ATTACH PARTITION days_2 FOR VALUES FROM (20) TO (30);
+CREATE TABLE days_new PARTITION OF days FOR VALUES FROM (50) TO (60);
+-- a constraint that says it
+ALTER TABLE days DETACH PARTITION days_1;
+ALTER TABLE days_1 ADD CHECK (at >= 0 AND at < 20);
+ALTER TABLE days ATTACH PARTITION days_1 FOR VALUES FROM (-1) TO (20);
+INSERT INTO days SELECT i, i FROM generate_series(0, 59) i WHERE i NOT BETWEEN 1 AND 12 AND i NOT BETWEEN 30 AND 40;
+SELECT tableoid::regclass::text ~ 'days_(1|2|rest)', count(*) FROM days GROUP BY 1 ORDER BY 1;
+RESET constraint_exclusion;
+DROP TABLE days;
+
 DROP TABLE f;
 DROP SCHEMA ddl_levels CASCADE;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS ddl_levels CASCADE') r WHERE r.ok;

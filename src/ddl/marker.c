@@ -167,9 +167,8 @@ lock_parent(RangeVar *parent, LOCKMODE lockmode)
 	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? relid : InvalidOid;
 }
 
-/* Are there foreign tables among the partitions of a table, at any level, and all of them ours? */
-static bool
-has_shards(Oid relid)
+bool
+shard_marker_has_shards(Oid relid)
 {
 	bool		found = false;
 	ListCell   *lc;
@@ -207,7 +206,7 @@ shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition)
 		return false;
 	relkind = get_rel_relkind(*partition);
 	return relkind == RELKIND_FOREIGN_TABLE ? shard_option_is_ours(*partition) :
-		relkind == RELKIND_PARTITIONED_TABLE && has_shards(*partition);
+		relkind == RELKIND_PARTITIONED_TABLE && shard_marker_has_shards(*partition);
 }
 
 static ShardNewPartition

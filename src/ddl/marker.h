@@ -38,4 +38,7 @@ extern void shard_marker_end(void *added);
  */
 extern bool shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition);
 
+/* Are there foreign tables among a table and its partitions, at any level, and all of them ours? */
+extern bool shard_marker_has_shards(Oid relid);
+
 #endif

@@ -7,17 +7,25 @@
  * gets the parent's indexes and keys, as in core; on the nodes, too.
  *
  *	  shard: definitions compared --> core --> indexes that the shard lacks
- *	  sharded table:				  core --> indexes that it has got, to its shards
+ *	  sharded table:				  core --> rows compared with the bounds --> indexes that it has got, to its shards
+ *	  any, beside a DEFAULT partition that has shards:	core --> rows of that one compared with its new bounds
+ *
+ * Core compares rows of local tables with bounds.  Those of a foreign table that becomes a shard nobody compares, as in
+ * PostgreSQL.
  *
  * DETACH PARTITION is core's alone, but for CONCURRENTLY and FINALIZE: core has then given
  * the partition a CHECK constraint of its former bounds, which its shards need as well.
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog_scan.h"
+#include "commands/tablecmds.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
@@ -32,7 +40,10 @@
 #include "nodes/parsenodes.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
 
 /* What a node says about a shard. */
 typedef struct Definition
@@ -109,12 +120,60 @@ check_definition(const ShardDdlTable *table)
 	return true;
 }
 
+/* Has a table that is a partition rows that its bounds do not allow? */
+static bool
+has_misplaced_rows(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	char	   *found = "f";
+
+	if (!PartConstraintImpliedByRelConstraint(rel, copyObject(RelationGetPartitionQual(rel))))
+	{
+		int			nestlevel = shard_print_settings_begin();
+
+		/* the planner takes for granted what is asked here; policies are to hide no rows */
+		(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		(void) set_config_option("row_security", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		found = shard_now_value(psprintf("SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))",
+										 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+																	RelationGetRelationName(rel)),
+										 shard_now_value(psprintf("SELECT pg_get_partition_constraintdef(%u)", relid))));
+		shard_print_settings_end(nestlevel);
+	}
+	table_close(rel, NoLock);
+	return found[0] == 't';
+}
+
+/* The DEFAULT partition of a table, if it has shards. */
+static Oid
+find_default(Oid parent)
+{
+	Oid			relid = get_default_partition_oid(parent);
+
+	return OidIsValid(relid) && shard_marker_has_shards(relid) ? relid : InvalidOid;
+}
+
+/* Core has added a partition, and has locked the DEFAULT partition, which is relid. */
+static void
+check_default(void *arg)
+{
+	Oid			relid = *(Oid *) arg;
+
+	CommandCounterIncrement();
+	if (has_misplaced_rows(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("updated partition constraint for default partition \"%s\" would be violated by some row",
+						get_rel_name(relid))));
+}
+
 typedef struct Attach
 {
 	Oid			parent;
 	Oid			partition;
 	ShardDdlTable *shard;		/* NULL: a sharded table is attached */
 	List	   *before;			/* its indexes, of all levels */
+	Oid			default_partition;	/* of the parent, where rows may be that belong to the new partition; or InvalidOid */
 } Attach;
 
 /* The parent's indexes, on the nodes. */
@@ -125,6 +184,14 @@ attach_rest(void *arg)
 	List	   *made;
 	ShardDdlTable *table;
 
+	CommandCounterIncrement();
+	if (OidIsValid(attach->default_partition))
+		check_default(&attach->default_partition);
+	/* the coordinator that has sent the statement has looked */
+	if (attach->shard == NULL && !shard_guc_follows_coordinator && has_misplaced_rows(attach->partition))
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("partition constraint of relation \"%s\" is violated by some row", get_rel_name(attach->partition))));
 	if (attach->shard != NULL)
 	{
 		shard_ddl_index_send(attach->shard, shard_marker_level_of(attach->parent), NIL, true);
@@ -153,7 +220,40 @@ shard_ddl_attach(ShardDdlCall *call)
 	}
 	else
 		attach.before = shard_marker_level_indexes(attach.partition);
+	attach.default_partition = shard_guc_follows_coordinator ? InvalidOid : find_default(attach.parent);
 	shard_ddl_run_core_then(call, NULL, attach_rest, &attach);
+	return true;
+}
+
+bool
+shard_ddl_add_partition(ShardDdlCall *call)
+{
+	Node	   *stmt = call->pstmt->utilityStmt;
+	RangeVar   *name = NULL;
+	Oid			parent;
+	Oid			relid;
+
+	if (IsA(stmt, AlterTableStmt))
+	{
+		/* as pg_dump writes it: see shard_ddl_attach() */
+		if (castNode(AlterTableStmt, stmt)->relation->inh &&
+			linitial_node(AlterTableCmd, castNode(AlterTableStmt, stmt)->cmds)->subtype == AT_AttachPartition)
+			name = castNode(AlterTableStmt, stmt)->relation;
+	}
+	else
+	{
+		CreateStmt *create = (CreateStmt *) stmt;
+
+		if (create->partbound != NULL && !create->partbound->is_default)
+			name = linitial_node(RangeVar, create->inhRelations);
+	}
+	parent = name != NULL && !shard_guc_follows_coordinator ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
+	if (!OidIsValid(parent) || get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE)
+		return false;
+	relid = find_default(parent);
+	if (!OidIsValid(relid))
+		return false;
+	shard_ddl_run_core_then(call, NULL, check_default, &relid);
 	return true;
 }
 

@@ -46,13 +46,15 @@ take_over(ShardDdlCall *call)
 	switch (nodeTag(call->pstmt->utilityStmt))
 	{
 		case T_CreateStmt:
-			return shard_ddl_create_table(call);
+			return shard_ddl_create_table(call) || shard_ddl_add_partition(call);
+		case T_CreateForeignTableStmt:
+			return shard_ddl_add_partition(call);
 		case T_CreateTableAsStmt:
 			return shard_ddl_create_table_as(call);
 		case T_ExplainStmt:
 			return shard_ddl_explain(call);
 		case T_AlterTableStmt:
-			return shard_ddl_alter_type(call) || shard_ddl_alter_table(call);
+			return shard_ddl_alter_type(call) || shard_ddl_alter_table(call) || shard_ddl_add_partition(call);
 		case T_IndexStmt:
 			return shard_ddl_create_index(call);
 		case T_AlterObjectSchemaStmt:

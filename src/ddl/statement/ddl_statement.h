@@ -29,6 +29,7 @@ extern bool shard_ddl_create_table(ShardDdlCall *call);
 extern bool shard_ddl_create_table_as(ShardDdlCall *call);
 extern bool shard_ddl_explain(ShardDdlCall *call);
 extern bool shard_ddl_attach(ShardDdlCall *call);
+extern bool shard_ddl_add_partition(ShardDdlCall *call);
 extern bool shard_ddl_detach(ShardDdlCall *call);
 extern bool shard_ddl_create_index(ShardDdlCall *call);
 extern bool shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table);
