@@ -231,6 +231,9 @@ INSERT INTO job VALUES ('sharded', 1);
 INSERT INTO job VALUES ('local', 1), ('sharded', 1), ('sharded', 4) ON CONFLICT DO NOTHING;
 INSERT INTO job VALUES ('local', 1) ON CONFLICT (queue, id) DO NOTHING;
 SELECT queue, count(*) FROM job GROUP BY queue ORDER BY queue;
+-- USING would convert the rows of the nodes alone
+ALTER TABLE job ALTER COLUMN v TYPE numeric USING v / 2.0;
+ALTER TABLE job ALTER COLUMN v TYPE numeric;
 CREATE TABLE job_next PARTITION OF job FOR VALUES IN ('next');
 ALTER TABLE job DETACH PARTITION job_sharded;
 ALTER TABLE job ATTACH PARTITION job_sharded FOR VALUES IN ('sharded');

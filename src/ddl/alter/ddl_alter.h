@@ -90,6 +90,9 @@ extern void shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cm
 extern void shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd);
 extern void shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd);
 extern void shard_alter_cluster_on(ShardAlterState *state, AlterTableCmd *cmd);
+/* Refuses what only the shards would get, where a table has partitions that are none. */
+extern void shard_alter_check_all_shards(const ShardAlterState *state, const char *what, const char *hint);
+
 extern void shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint);
 extern void shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint);
 extern void shard_alter_note_constraints(ShardAlterState *state);

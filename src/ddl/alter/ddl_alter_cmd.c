@@ -125,7 +125,7 @@ converts_own_meaning(Oid from, Oid to)
 /*
  * Core refuses to change the type of a foreign partition's column with USING, though it
  * has no rows to convert.  So USING is left out for core, if the types allow the change
- * without it.
+ * without it, and if there are no local partitions, whose rows core converts.
  */
 static void
 classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
@@ -166,6 +166,8 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 												format_type_be(get_atttype(state->table->relid, attno)),
 												format_type_be(type)),
 									   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+			shard_alter_check_all_shards(state, "ALTER COLUMN TYPE with USING",
+										 "Add a column, fill it with UPDATE, drop the old one, and rename it.");
 			def->raw_default = NULL;
 		}
 	}

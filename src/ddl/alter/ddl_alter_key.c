@@ -318,17 +318,17 @@ check_actions(const ShardAlterState *state, const Constraint *constraint, bool t
 		shard_ddl_table_refuse(state->table, "a foreign key that changes the shard key ON UPDATE", "Leave ON UPDATE out, or let it be RESTRICT.");
 }
 
-/* Refuses what only the shards would get, where a table has partitions that are none. */
-static void
-check_no_local_partition(const ShardAlterState *state)
+void
+shard_alter_check_all_shards(const ShardAlterState *state, const char *what, const char *hint)
 {
 	ListCell   *lc;
 
 	foreach(lc, find_all_inheritors(state->table->relid, NoLock, NULL))
 	{
 		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION && !state->table->is_reference)
-			shard_ddl_table_refuse(state->table, psprintf("a foreign key beside partition \"%s\", which is no shard,", get_rel_name(lfirst_oid(lc))),
-								   "Add it to the partitions one by one.");
+			shard_ddl_table_refuse(state->table,
+								   psprintf("%s beside partition \"%s\", which is no shard,", what, get_rel_name(lfirst_oid(lc))),
+								   hint);
 	}
 }
 
@@ -364,7 +364,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	if (shard_constraint_with_period(constraint))
 		shard_ddl_table_refuse(state->table, "a foreign key with PERIOD", NULL);
 	check_references_right(referenced, columns);
-	check_no_local_partition(state);
+	shard_alter_check_all_shards(state, "a foreign key", "Add it to the partitions one by one.");
 	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
 	{
 		/* a partition may have other defaults here than its table, and its shards only one */
