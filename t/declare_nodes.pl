@@ -114,6 +114,19 @@ is( $c->safe_psql(q{BEGIN; SELECT bool_and(ok) FROM shardfdw.run_on_nodes('CREAT
 is($c->node_safe_psql($_, 'SELECT count(*) FROM kept'), 1, "node $_ has what was done before and after") for 1, 2;
 is($c->safe_psql(q{SELECT bool_or(ok) FROM shardfdw.run_on_nodes('selec 1')}), 'f', 'a syntax error alone');
 
+# A command that ends the transaction on a node is an error of the whole transaction.
+for my $end ('COMMIT', 'ROLLBACK', 'COMMIT; BEGIN', 'ROLLBACK; BEGIN; SELECT 1', 'COMMIT AND CHAIN', 'ROLLBACK AND CHAIN', 'ROLLBACK AND CHAIN; SELECT 1/0', 'SELECT 1; COMMIT; SELECT 1/0')
+{
+	for my $call ("run_on_nodes('$end')", "run_on_shards('t', '$end')", "query_nodes('{node1}', '{$end}', 'write')", "query_nodes('{node2,node1}', ARRAY['SELECT 1', '$end'], 'write', false)")
+	{
+		# without stop_on_error => false, the first error is that of the node
+		next if $end =~ m{1/0} && $call =~ /'write'\)$/;
+		$c->psql_fails_like("SELECT * FROM shardfdw.$call;", qr/2D000: the command has ended the transaction on node "node[12]"/, $call);
+	}
+}
+($rc, $out, $err) = $c->psql(q{SELECT * FROM shardfdw.run_on_nodes('SAVEPOINT a; SELECT 1; ROLLBACK TO a; RELEASE a')});
+is($err, '', 'savepoints are the business of the command');
+
 # A host that does not answer: connect_timeout is the limit.
 my $before = time;
 ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.add_node('silent', '192.0.2.1', 5432, 'postgres', options => '{"connect_timeout": "2"}')});

@@ -185,6 +185,17 @@ for my $role ('postgres', 'pg_monitor')
 	is($c->safe_psql("GRANT CREATE, TEMPORARY ON DATABASE postgres TO PUBLIC; SET ROLE $role; SELECT * FROM internal_errors()"), '', "$role: no function raises an internal error for arguments of no sense");
 }
 
+# Nor does a function count as far as its type allows: users' functions have limits, and so has what they call.
+my @calls = split /\n/, $c->safe_psql(q{SELECT format('SELECT * FROM %s(%s);', p.oid::regproc, string_agg(CASE
+			WHEN a.type IN ('integer'::regtype, 'bigint'::regtype) THEN n.number WHEN a.type = 'regclass'::regtype THEN '''t_00''' WHEN a.type = 'regclass[]'::regtype THEN '''{t_00}'''
+			WHEN a.type IN ('name'::regtype, 'text'::regtype) THEN '''t''' WHEN a.type IN ('name[]'::regtype, 'text[]'::regtype) THEN '''{}''' WHEN a.type = 'boolean'::regtype THEN 'false' ELSE 'NULL' END, ', ' ORDER BY a.ord))
+	FROM pg_proc p CROSS JOIN LATERAL unnest(p.proargtypes::oid[]) WITH ORDINALITY a(type, ord) CROSS JOIN (VALUES ('2147483647'), ('-1'), ('0')) n(number)
+	WHERE p.pronamespace::regnamespace::text LIKE 'shardfdw%' AND p.prokind = 'f' AND p.proargtypes::oid[] && ARRAY['integer'::regtype::oid, 'bigint'::regtype]
+	GROUP BY p.oid, n.number});
+cmp_ok(scalar(@calls), '>', 100, 'functions have numbers as arguments');
+my (undef, undef, $slow) = $c->psql("SET ROLE pg_monitor; SET client_min_messages = error; SET jit = off; SET statement_timeout = '10s';\n" . join "\n", @calls);
+is(join("\n", $slow =~ /^.*statement timeout.*(?:\n.*CONTEXT.*)?/mg), '', 'no function counts for long');
+
 # ---- nodes ------------------------------------------------------------------------------------------
 
 # Partial aggregates are for all who aggregate; they call built-in functions alone.

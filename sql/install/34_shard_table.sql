@@ -217,10 +217,23 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_key_commands(regclass) IS
 	'Writes the commands that make the keys and indexes of a plain table on its shards, its foreign keys to reference tables, too. Returns one row, the arguments of run_on_new_shards(); nulls when there are none.';
 
+CREATE FUNCTION shardfdw_internal.at_most(number integer, largest integer) RETURNS integer
+	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF number > largest THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('%s is more than %s', number, largest);
+	END IF;
+	RETURN number;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.at_most(integer, integer) IS
+	'Checks a number that an internal function counts to. Users'' functions have checked it before. Returns the number; raises invalid_parameter_value if it is larger than largest.';
+
 CREATE FUNCTION shardfdw_internal.shard_names(table_name name, shards integer) RETURNS name[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT array_agg(shardfdw_internal.shard_name(table_name, i, shards) ORDER BY i) FROM generate_series(0, shards - 1) i
+	SELECT array_agg(shardfdw_internal.shard_name(table_name, i, shards) ORDER BY i) FROM generate_series(0, shardfdw_internal.at_most(shards, 65536) - 1) i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_names(name, integer) IS
 	'Names the shards of a new table. Returns their names, in the order of hash_bounds().';
@@ -254,7 +267,7 @@ COMMENT ON FUNCTION shardfdw_internal.free_shard_names(regclass, integer, name) 
 CREATE FUNCTION shardfdw_internal.hash_bounds(shards integer) RETURNS text[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', shards, i) ORDER BY i) FROM generate_series(0, shards - 1) i
+	SELECT array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', shards, i) ORDER BY i) FROM generate_series(0, shardfdw_internal.at_most(shards, 65536) - 1) i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.hash_bounds(integer) IS
 	'Writes the bounds of shards by hash. Returns a FOR VALUES clause for each.';

@@ -79,7 +79,7 @@ BEGIN
 		(SELECT k.partnatts FROM pg_inherits i JOIN pg_partitioned_table k ON k.partrelid = i.inhparent WHERE i.inhrelid = parts[1]) AS nkeys INTO b
 	FROM unnest(parts) WITH ORDINALITY p(shard, ord) CROSS JOIN LATERAL shardfdw_internal.shard_bound(p.shard) x GROUP BY x.strategy;
 	IF b.strategy = 'h' THEN
-		RETURN ARRAY(SELECT format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', b.new_modulus, (b.remainder + (n - 1) * b.modulus) % nullif(b.new_modulus, 0)) FROM generate_series(1, pieces) n);
+		RETURN ARRAY(SELECT format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', b.new_modulus, (b.remainder + (n - 1) * b.modulus) % nullif(b.new_modulus, 0)) FROM generate_series(1, shardfdw_internal.at_most(pieces, 64)) n);
 	ELSIF b.strategy = 'r' THEN
 		-- of several side by side, the ends that no other one has
 		ends := ARRAY(SELECT x FROM unnest(b.lowers) x WHERE x <> ALL (b.uppers))
@@ -90,7 +90,7 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('these shards of table %s do not make up one', (SELECT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = parts[1])),
 				DETAIL = 'One has to begin where another ends, and both to write this alike.', HINT = 'The view shardfdw.shards shows the bounds.';
 		END IF;
-		RETURN ARRAY(SELECT format('FOR VALUES FROM %s TO %s', ends[n], ends[n + 1]) FROM generate_series(1, pieces) n);
+		RETURN ARRAY(SELECT format('FOR VALUES FROM %s TO %s', ends[n], ends[n + 1]) FROM generate_series(1, shardfdw_internal.at_most(pieces, 64)) n);
 	ELSIF cardinality(at) = 0 THEN
 		RETURN ARRAY[format('FOR VALUES IN (%s)', b.list)];
 	END IF;
@@ -112,7 +112,7 @@ AS $$
 	CROSS JOIN LATERAL (SELECT CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_bounds(m.parts, pieces, at) END) b(bounds)
 	CROSS JOIN LATERAL (SELECT 1 + coalesce(max(substring(s.relname FROM '_(\d{1,8})$')::integer), -1)
 		FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = m.parent) f(next)
-	CROSS JOIN generate_series(1, pieces) n
+	CROSS JOIN generate_series(1, shardfdw_internal.at_most(pieces, 64)) n
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass[], integer, text[]) IS
 	'Names what shards, and each that goes with them, become: one shard itself (pieces: 1), or several, or several shards one; numbered on from the last of their table. at: for piece_bounds(). Returns for each shard its pieces: number (1-based), name and FOR VALUES clause, null for a shard that stays what it is; is_first: whether it goes with the first of shards.';

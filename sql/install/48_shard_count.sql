@@ -4,7 +4,7 @@ CREATE FUNCTION shardfdw_internal.can_step(quotient bigint, largest_step integer
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	FOR f IN 2 .. largest_step
+	FOR f IN 2 .. CASE WHEN quotient > 0 THEN shardfdw_internal.at_most(largest_step, 64) ELSE 0 END
 	LOOP
 		WHILE quotient % f = 0
 		LOOP

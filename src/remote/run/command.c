@@ -37,7 +37,8 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 	run->mode = mode;
 	run->noerror = noerror;
 	run->writes = mode == SHARD_COMMAND_WRITE || mode == SHARD_COMMAND_EXCLUSIVE;
-	run->guarded = noerror && run->writes;
+	/* a user's text may end the transaction and begin another one, which has no such savepoint */
+	run->guarded = run->writes && (noerror || commands[0].changes_session);
 	run->cid = run->writes ? shard_txn_level_command() : InvalidCommandId;
 	commands[0].memory = run->cxt;
 	run->snapshot_cxt = AllocSetContextCreate(run->cxt, "shardfdw snapshot", ALLOCSET_SMALL_SIZES);

@@ -284,6 +284,16 @@ check_answer(const ShardCommand *command, ShardConn *conn)
 		shard_error_protocol(conn, command->label, "number of columns differs");
 }
 
+/* COMMIT or ROLLBACK in the text of a command breaks the transaction of all nodes. */
+static void
+raise_ended(ShardConn *conn)
+{
+	conn->state = SHARD_CONN_BROKEN;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+			 errmsg("the command has ended the transaction on node \"%s\"", conn->node)));
+}
+
 /* The node has answered the current step completely. */
 static void
 end_step(ShardCommandRun *run, int laneno)
@@ -297,6 +307,8 @@ end_step(ShardCommandRun *run, int laneno)
 	{
 		if (!in_xact)
 		{
+			if (PQstatus(lane->conn->pg) == CONNECTION_OK)
+				raise_ended(lane->conn);
 			lane->conn->state = SHARD_CONN_BROKEN;
 			shard_command_raise_failure(run, lane->current);
 		}
@@ -316,14 +328,8 @@ end_step(ShardCommandRun *run, int laneno)
 
 	check_answer(&run->commands[lane->current], lane->conn);
 
-	/* COMMIT or ROLLBACK in the text of a command would break the transaction of all nodes. */
 	if (run->writes && !in_xact)
-	{
-		lane->conn->state = SHARD_CONN_BROKEN;
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
-				 errmsg("the command has ended the transaction on node \"%s\"", lane->conn->node)));
-	}
+		raise_ended(lane->conn);
 	if (run->guarded)
 	{
 		/* the failure is kept elsewhere now: what is left to do is to roll back to the savepoint */

@@ -81,12 +81,14 @@ shard_command_free(ShardCommand *commands, int ncommands)
 
 /*
  * Is this an error that says nothing about a node?  It is raised again: there is no subtransaction to undo what the code
- * has done that failed.  58000 is the error of a node that cannot be reached.
+ * has done that failed.  58000 is the error of a node that cannot be reached.  A transaction that a command has ended is
+ * lost on all nodes.
  */
 static bool
 is_of_coordinator(int code)
 {
 	return code == ERRCODE_QUERY_CANCELED || code == ERRCODE_ADMIN_SHUTDOWN || code == ERRCODE_OUT_OF_MEMORY ||
+		code == ERRCODE_INVALID_TRANSACTION_TERMINATION ||
 		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR) ||
 		/* that alone is a lost connection to a node */
 		(code != ERRCODE_SYSTEM_ERROR && ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR));
