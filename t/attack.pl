@@ -4,7 +4,7 @@
 #
 #   ATTACK_SEED=n     the first seed; each query and each script has its own, one more than the one before (1)
 #   ATTACK_SECONDS=n  no new query or script after so many seconds; 0: two hundred queries and two scripts of a kind (0)
-#   ATTACK_KINDS=s    comma-separated: of queries, writes, shapes these, in turn (queries,writes)
+#   ATTACK_KINDS=s    comma-separated: of queries, writes, shapes these, in turn (all)
 #   ATTACK_SHAPES=s   comma-separated: only these kinds of statements (ShapeRandom.pm has their names)
 #   ATTACK_SKIP=s     no statement of a script that matches this pattern, such as what is known to differ
 #   ATTACK_LENGTH=n   statements of one script (60)
@@ -30,7 +30,7 @@ use Time::HiRes qw(time);
 
 my $seed    = $ENV{ATTACK_SEED} || 1;
 my $seconds = $ENV{ATTACK_SECONDS} || 0;
-my @kinds   = split /,/, $ENV{ATTACK_KINDS} || 'queries,writes';
+my @kinds   = split /,/, $ENV{ATTACK_KINDS} || 'queries,writes,shapes';
 my @shapes  = $ENV{ATTACK_SHAPES} ? split /,/, $ENV{ATTACK_SHAPES} : @ShapeRandom::features;
 my $started = time;
 

@@ -105,4 +105,25 @@ like(remote_sql("SELECT i FROM u WHERE lower(word) = 'x'"), qr/lower/, 'a node o
 sql("DROP TABLE u; SELECT shardfdw.remove_node('w3')");
 like(remote_sql("SELECT i FROM t WHERE lower(word) = 'x'"), qr/lower/, 'without that node, nodes compare again');
 
+# The built-in provider has one version in all majors, whose Unicode data differ.
+my $major = int($here->safe_psql('postgres', 'SHOW server_version_num') / 10000);
+SKIP:
+{
+	skip 'the built-in provider came with 17', 5 if $major < 17;
+	for my $locale ('C.UTF-8', 'C')
+	{
+		my $database = $locale eq 'C' ? 'bytes' : 'unicode';
+		$_->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0 LOCALE_PROVIDER builtin BUILTIN_LOCALE '$locale' ENCODING 'UTF8'") for $here, $c->node(1);
+		my ($host, $port) = $c->node_address(1);
+		$here->safe_psql($database, "CREATE EXTENSION shardfdw; SELECT shardfdw.add_node('b1', '$host', $port, '$database')");
+		my $own = $here->safe_psql($database, 'SELECT shardfdw_internal.default_collation()');
+		like($own, $locale eq 'C' ? qr/^b\|.*\|C\|\|1\|UTF8$/ : qr{^b\|.*\|C\.UTF-8\|\|1/$major\|UTF8$}, "what the built-in locale $locale is");
+		is($here->safe_psql($database, $noted =~ s/\^w\[12\]/^b/r), $own, 'and what is noted of the node');
+		next if $locale eq 'C';
+		$here->safe_psql($database, q{CREATE TABLE t (i int PRIMARY KEY, word text); SELECT shardfdw.shard_table('t', shards => 2)});
+		$here->safe_psql($database, "ALTER SERVER b1 OPTIONS (SET default_collation '${\ ($own =~ s{/$major\|}{/16|}r)}')");
+		unlike($here->safe_psql($database, q{EXPLAIN (VERBOSE, COSTS OFF) SELECT i FROM t WHERE lower(word) = 'x'}), qr/Remote SQL: .*lower/, 'a node of another major changes the case of no text');
+	}
+}
+
 done_testing();

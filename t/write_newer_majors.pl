@@ -5,10 +5,11 @@
 use strict;
 use warnings;
 
+use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
 
-my $c     = ShardCluster->new(nodes => 2);
+my $c     = ShardCluster->new(nodes => 2, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
 my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
 plan skip_all => 'needs PostgreSQL 17' if $major < 17;
 
@@ -188,6 +189,32 @@ SKIP:
 	  "UPDATE slot SET during = daterange(lower(during) + 1, upper(during) + 1)";
 	is($rows_of->('s.slot', 0), $rows_of->('p.slot', 0), 'rows of a table with copies');
 	is($c->safe_psql("SELECT count(*) FROM shardfdw.compare_copies('s.slot') WHERE NOT is_equal"), 0, 'and the copies are equal');
+
+	# Queue workers, and changes that a move follows.
+	$c->safe_psql("CREATE TABLE $_.booked (room int4range, during daterange, v int, PRIMARY KEY (room, during WITHOUT OVERLAPS));
+		INSERT INTO $_.booked SELECT int4range(i, i + 3), daterange(date '2026-01-01' + i, date '2026-01-10' + i), i FROM generate_series(1, 30) i") for qw(s p);
+	$c->shard_table('s.booked', 'room', shards => 2);
+	$both->($_) for 'UPDATE booked SET v = v + 100 WHERE (room, during) IN (SELECT room, during FROM booked ORDER BY v LIMIT 3 FOR UPDATE SKIP LOCKED)',
+	  'WITH z AS (SELECT room, during FROM booked ORDER BY v LIMIT 4 FOR UPDATE SKIP LOCKED) UPDATE booked b SET v = v + 200 FROM z WHERE b.room = z.room AND b.during = z.during',
+	  'DELETE FROM booked WHERE (room, during) IN (SELECT room, during FROM booked ORDER BY v DESC LIMIT 2 FOR UPDATE SKIP LOCKED)';
+	is($rows_of->('s.booked', 0), $rows_of->('p.booked', 0), 'rows of a queue');
+	if (($c->psql("LOAD 'shardfdw'; SHOW shardfdw.fault_points"))[0] == 0)
+	{
+		my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_compare';
+		my ($shard, $target) = split /\|/, $c->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE shard ~ '^s.booked_' ORDER BY 1 LIMIT 1});
+		append_to_file($file, '');
+		$c->set_faults('move_compare=wait');
+		my $job = $c->safe_psql("SELECT shardfdw.move_shard('$shard', '$target', wait => false)");
+		$c->wait_for("SELECT stage = 'comparing' OR state <> 'running' FROM shardfdw.jobs WHERE id = $job");
+		# keys that overlap others which are to go, and keys that change
+		$both->($_) for 'UPDATE booked SET v = v + 1000 WHERE v % 2 = 0', 'UPDATE booked SET during = daterange(lower(during) + 1, upper(during) + 1) WHERE v % 3 = 0', 'DELETE FROM booked WHERE v % 7 = 1',
+		  'UPDATE booked SET during = daterange(lower(during) - 1, upper(during) + 5) WHERE v % 5 = 0', "INSERT INTO booked SELECT room, daterange(upper(during), upper(during) + 2), v + 5000 FROM booked WHERE v % 4 = 0";
+		unlink $file;
+		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'a shard is moved');
+		$c->set_faults('');
+		is($c->safe_psql("SELECT node FROM shardfdw.shards WHERE shard = '$shard'"), $target, 'to the other node');
+		is($rows_of->('s.booked', 0), $rows_of->('p.booked', 0), 'with all changes');
+	}
 
 	$c->safe_psql("SET search_path = $_;
 		CREATE TABLE late (k int PRIMARY KEY, a int, b int CONSTRAINT b_here NOT NULL NO INHERIT); INSERT INTO late SELECT i, i, i FROM generate_series(1, 8) i;

@@ -158,7 +158,9 @@ AS $$
 			(SELECT concat_ws('|', d.j->>'datlocprovider', format('%s %s', CASE WHEN v.bytes THEN 'C' ELSE d.j->>'datcollate' END,
 							CASE d.j->>'datctype' WHEN 'POSIX' THEN 'C' ELSE d.j->>'datctype' END),
 						coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''), coalesce(d.j->>'daticurules', ''),
-						CASE WHEN v.bytes THEN 'C' WHEN v.actual = v.noted THEN v.actual ELSE v.actual || '!' || v.noted END, getdatabaseencoding())
+						CASE WHEN v.bytes THEN 'C' WHEN v.actual = v.noted THEN v.actual ELSE v.actual || '!' || v.noted END
+							|| CASE WHEN d.j->>'datlocprovider' = 'b' AND d.j->>'datlocale' <> 'C' THEN '/' || current_setting('server_version_num')::integer / 10000 ELSE '' END,
+						getdatabaseencoding())
 				FROM (SELECT coalesce(pg_database_collation_actual_version(d.oid), ''), coalesce(d.j->>'datcollversion', ''),
 							d.j->>'datlocprovider' = 'c' AND d.j->>'datcollate' IN ('C', 'POSIX')) v(actual, noted, bytes))
 		FROM (SELECT x.oid, to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$query$

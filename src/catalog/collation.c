@@ -66,6 +66,13 @@ or_empty(const char *string)
 	return string ? string : "";
 }
 
+/* The built-in provider has version 1 in all majors, whose Unicode data differ.  Its locale C uses none. */
+static const char *
+unicode_data(char provider, const char *locale)
+{
+	return provider == 'b' && strcmp(locale, "C") != 0 ? "/" PG_MAJORVERSION : "";
+}
+
 /* The description of this database's default collation, as node_query() makes it of a node's. */
 static char *
 describe(bool *has_version)
@@ -74,6 +81,7 @@ describe(bool *has_version)
 	char		provider;
 	char	   *collate;
 	char	   *ctype;
+	const char *locale;
 	const char *noted;
 	const char *version;
 	char	   *result;
@@ -81,6 +89,7 @@ describe(bool *has_version)
 	provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
 	collate = database_text(tuple, Anum_pg_database_datcollate);
 	ctype = database_text(tuple, Anum_pg_database_datctype);
+	locale = or_empty(database_text(tuple, SHARD_ANUM_DATABASE_LOCALE));
 	noted = or_empty(database_text(tuple, Anum_pg_database_datcollversion));
 	version = or_empty(actual_version());
 
@@ -89,11 +98,10 @@ describe(bool *has_version)
 		(strcmp(collate, "C") == 0 || strcmp(collate, "POSIX") == 0))
 		version = noted = collate = "C";
 	*has_version = *version != '\0' && strcmp(version, noted) == 0;
-	result = psprintf("%c|%s %s|%s|%s|%s%s%s|%s", provider, collate, strcmp(ctype, "POSIX") == 0 ? "C" : ctype,
-					  or_empty(database_text(tuple, SHARD_ANUM_DATABASE_LOCALE)),
+	result = psprintf("%c|%s %s|%s|%s|%s%s%s%s|%s", provider, collate, strcmp(ctype, "POSIX") == 0 ? "C" : ctype, locale,
 					  or_empty(database_text(tuple, SHARD_ANUM_DATABASE_RULES)),
 					  version, strcmp(version, noted) == 0 ? "" : "!", strcmp(version, noted) == 0 ? "" : noted,
-					  GetDatabaseEncodingName());
+					  unicode_data(provider, locale), GetDatabaseEncodingName());
 	ReleaseSysCache(tuple);
 	return result;
 }
