@@ -321,9 +321,10 @@ sub run_script
 		push @done, $statement;
 		my $end = $self->compare($script, $statement);
 		$count->{statements}++;
-		if ($end->{ends_script})
+		# One side has not done the statement: nothing that follows can be compared.
+		if ($end->{ends_script} || $end->{timeout})
 		{
-			$count->{order}++;
+			$count->{ $end->{timeout} ? 'timeouts' : 'order' }++;
 			return 1;
 		}
 		$script->done($end->{ok});
@@ -343,7 +344,6 @@ sub run_script
 			Test::More::diag("seed $options{seed}: $end->{kind}: $statement->{sql}");
 			return 0;
 		}
-		$count->{timeouts}++ if $end->{timeout};
 		$count->{order}++ if $end->{order};
 		$count->{succeed}++ if $end->{ok};
 		$self->{tags}{ ($end->{tag} // '') =~ s/ \d.*//r }++ if $end->{ok};
