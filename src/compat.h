@@ -53,6 +53,9 @@
 #define SHARD_MODULE_MAGIC(libname, libversion) PG_MODULE_MAGIC
 #endif
 
+/* "18" */
+#define SHARD_MAJOR_VERSION PG_MAJORVERSION
+
 /* The columns that an UPDATE assigns, a list for each result relation of state.  18 leaves out relations, and so lists. */
 #if PG_VERSION_NUM >= 180000
 #define shard_update_colnos(state) ((state)->mt_updateColnosLists)

@@ -269,7 +269,7 @@ BEGIN
 				MESSAGE = format('could not %s node "%s"', CASE WHEN is_new THEN 'add' ELSE 'enable' END, name),
 				DETAIL = format('%s: %s', r."check", r.detail),
 				HINT = r.hint;
-		ELSIF r.status = 'warning' THEN
+		ELSIF is_new AND r.status = 'warning' THEN
 			RAISE WARNING USING MESSAGE = format('node "%s": %s: %s', name, r."check", r.detail),
 				HINT = r.hint;
 		ELSIF is_new THEN
@@ -279,7 +279,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_new_node(name, boolean) IS
-	'Tells what inspect_nodes() finds about a node, in WARNINGs, and for a new node in NOTICEs. Returns nothing; raises the first error that it finds.';
+	'Checks that a node is fit, by inspect_nodes(). Of a new node, tells all that is found, in WARNINGs and NOTICEs. Returns nothing; raises the first error that it finds.';
 
 CREATE FUNCTION shardfdw_internal.note_cores(name name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

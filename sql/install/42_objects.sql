@@ -172,7 +172,7 @@ AS $$
 			WHERE o.object->>'kind' = 'operator class' AND p.opcname = o.object->>'name' AND s.nspname = o.object->>'schema'
 				AND o.object->'arguments'->>0 = a.amname$query$),
 		('text search configuration', $query$
-			SELECT true, NULL FROM pg_ts_config c JOIN pg_namespace s ON s.oid = c.cfgnamespace
+			SELECT true, NULL, NULL::oid FROM pg_ts_config c JOIN pg_namespace s ON s.oid = c.cfgnamespace
 			WHERE o.object->>'kind' = 'text search configuration' AND c.cfgname = o.object->>'name' AND s.nspname = o.object->>'schema'$query$)) k(kind, query)
 	WHERE objects @> jsonb_build_array(jsonb_build_object('kind', k.kind))
 $$;

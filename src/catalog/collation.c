@@ -70,7 +70,7 @@ or_empty(const char *string)
 static const char *
 unicode_data(char provider, const char *locale)
 {
-	return provider == 'b' && strcmp(locale, "C") != 0 ? "/" PG_MAJORVERSION : "";
+	return provider == 'b' && strcmp(locale, "C") != 0 ? "/" SHARD_MAJOR_VERSION : "";
 }
 
 /* The description of this database's default collation, as node_query() makes it of a node's. */
