@@ -92,7 +92,7 @@ for my $case ([ 'move_copied', 'copying', 'ALTER TABLE t DETACH PARTITION t_00' 
 	$job = start("move_shard('t_00', '$target', wait => false)", $stage);
 	$c->safe_psql("SET shardfdw.enable_ddl_propagation = off; $statement");
 	release($point);
-	like((wait_job($job))[1], qr/ERROR:  (?:shard public\.t_00 has been dropped or detached while it was moved|the definition of shard public\.t_00 has changed while it was moved|shard public\.t_00 is no longer on node)/,
+	like((wait_job($job))[1], qr/ERROR:  (?:table public\.t_00 was dropped while the job worked on it|shard public\.t_00 has been dropped or detached while it was moved|the definition of shard public\.t_00 has changed while it was moved|shard public\.t_00 is no longer on node)/,
 		"$statement at $point: the job says why it ends");
 	is(traces(), $no_traces, 'and leaves nothing');
 	$c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ' . ($statement =~ /DETACH/ ? 'ALTER TABLE t ATTACH PARTITION t_00 FOR VALUES WITH (MODULUS 2, REMAINDER 0)' :
