@@ -63,7 +63,7 @@ sub fails
 	return;
 }
 
-fails(q{SELECT shardfdw.split_shard('orders')}, qr/"public\.orders" is not a shard/, 'a table');
+fails(q{SELECT shardfdw.split_shard('orders')}, qr/"orders" is not a shard/, 'a table');
 fails(q{SELECT shardfdw.split_shard('orders_01', 1)}, qr/a shard cannot be split into 1/, 'into one');
 fails(q{SELECT shardfdw.split_shard('orders_01', mode => 'x')}, qr/invalid mode "x"/, 'a mode');
 fails(q{SELECT shardfdw.split_shard(NULL)}, qr/must not be null/, 'null');
@@ -150,7 +150,7 @@ sub merge { my ($shards, $options) = @_; return "SELECT shardfdw.merge_shards('$
 
 fails(merge('{orders_08}'), qr/1 shards cannot be merged/, 'one shard');
 fails(merge('{orders_08,NULL}'), qr/must not be null/, 'null');
-fails(merge('{orders_08,orders}'), qr/"public\.orders" is not a shard/, 'a table');
+fails(merge('{orders_08,orders}'), qr/"orders" is not a shard/, 'a table');
 fails(merge('{orders_08,lines_09}'), qr/shards of different tables cannot be merged/, 'two tables');
 fails(merge('{orders_08,orders_08}'), qr/a shard cannot be merged with itself/, 'the same one twice');
 fails(merge('{orders_08,orders_09}'), qr/these shards of table public\.orders do not make up one/, 'not those that belong together');
