@@ -53,7 +53,7 @@
 #define SHARD_MODULE_MAGIC(libname, libversion) PG_MODULE_MAGIC
 #endif
 
-/* "18" */
+/* The major version of PostgreSQL as a string, such as "18" */
 #define SHARD_MAJOR_VERSION PG_MAJORVERSION
 
 /* The columns that an UPDATE assigns, a list for each result relation of state.  18 leaves out relations, and so lists. */

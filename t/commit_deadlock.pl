@@ -75,7 +75,7 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 {
 	my $script = PostgreSQL::Test::Utils::tempdir() . '/keys.sql';
 
-	PostgreSQL::Test::Utils::append_to_file($script, "\\set n :n + 1\nUPDATE t SET id = 10000 + :client_id * 100 + :n WHERE id = 1000 + :client_id * 100 + :n;\n");
+	PostgreSQL::Test::Utils::append_to_file($script, "\\set n :n + 1\n\\set old 1000 + :client_id * 100 + :n\n\\set new :old + 10000\nUPDATE t SET id = :new WHERE id = :old;\n");
 	for my $mode ('simple', 'prepared')
 	{
 		local $ENV{PGOPTIONS} = '-c plan_cache_mode=force_generic_plan';
@@ -85,6 +85,8 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 			0, [qr/processed: 200\/200/], [qr/^(?!.*deadlock)/s], "keys of different rows change at the same time: $mode");
 		is($c->safe_psql('SELECT count(*) FILTER (WHERE id > 10000), count(*) FROM t WHERE id >= 1000'), '200|400', "each row is there once: $mode");
 	}
+	is($c->safe_psql('SET plan_cache_mode = force_generic_plan; PREPARE p(int) AS UPDATE t SET id = 1 / $1 WHERE id = -5; EXECUTE p(0); SELECT 1'),
+		1, 'an expression is not evaluated where there is no row');
 	$c->safe_psql('DELETE FROM t WHERE id >= 1000');
 }
 

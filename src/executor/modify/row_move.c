@@ -14,8 +14,10 @@
  * A statement of another session that waits for the old version would find it deleted, and leave the row out without an
  * error.  So the old and the new shard are locked against other writers, and against sessions that lock rows, until the
  * transaction ends.  Statements that wait for the lock take their snapshots after it, and see the row in its new shard.  If
- * a session waits for a row of this transaction already, the node finds a deadlock.  So it does if two sessions have read
- * a shard and both find rows that leave it; where the shards are known before, they are locked before.
+ * a session waits for a row of this transaction already, the node finds a deadlock.
+ *
+ * The lock conflicts with the lock that reading rows takes.  Two sessions that have both read a shard would wait for each
+ * other.  So the UPDATE locks the two shards before it reads, if it knows both by then.
  *
  * Triggers could see the moment in between.  So no rows are moved where parent or
  * shards have triggers that UPDATE fires, or that a DELETE and an INSERT would fire.
@@ -34,7 +36,6 @@
 #include "executor/modify/row_move.h"
 #include "executor/modify/row_sink.h"
 #include "executor/scan/nested_write.h"
-#include "executor/scan/param.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "remote/run/command.h"
@@ -187,7 +188,7 @@ only_scan(ModifyTableState *mtstate, Oid *relid)
 }
 
 /*
- * The shard that all rows get into; -1 when the UPDATE computes the key for each row.  plan: its targets are what the
+ * The shard that all rows get into; -1 when the UPDATE computes the key.  plan: its targets are what the
  * UPDATE assigns, to the columns colnos of relid.
  */
 static int
@@ -210,7 +211,8 @@ new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colno
 			if (lfirst_int(colno) == attno)
 				value = lfirst_node(TargetEntry, target)->expr;
 		}
-		if (value == NULL || !shard_param_is_constant((Node *) value))
+		/* the statement may have no row for which an expression would raise an error */
+		if (value == NULL || !(IsA(value, Const) || (IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXTERN)))
 			return -1;
 		values[i] = ExecEvalExprSwitchContext(ExecInitExpr(value, &mtstate->ps), GetPerTupleExprContext(move->estate), &nulls[i]);
 	}
@@ -218,9 +220,8 @@ new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colno
 }
 
 /*
- * Locks the old and the new shard before rows are read, where both are known: by WHERE k = 1, SET k = 2.  The lock conflicts
- * with what reading takes, so two sessions that have both read a shard could only get it after one of them has failed.
- * All take the two locks in the order of shards.
+ * Locks the old and the new shard before rows are read, if both are known: WHERE k = 1, SET k = 2.  All sessions take the
+ * two locks in the order of shards.
  */
 static void
 lock_known_shards(ShardRowMove *move, ModifyTableState *mtstate, ResultRelInfo *rinfo)

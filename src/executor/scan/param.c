@@ -21,7 +21,6 @@
 #include "executor/scan/param.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "tuple/text_form.h"
 #include "tuple/type_io.h"
@@ -59,12 +58,6 @@ contains_exec_param(Node *node, void *context)
 	if (IsA(node, Param))
 		return ((Param *) node)->paramkind == PARAM_EXEC;
 	return expression_tree_walker(node, contains_exec_param, context);
-}
-
-bool
-shard_param_is_constant(Node *expr)
-{
-	return !contain_var_clause(expr) && !contain_volatile_functions(expr) && !contain_subplans(expr) && !contains_exec_param(expr, NULL);
 }
 
 static bool

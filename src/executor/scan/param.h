@@ -41,9 +41,6 @@ extern char *shard_param_text(ShardParams *params, int paramno, Datum value);
  */
 extern List *shard_param_bind(ShardParams *params, ExprContext *econtext, List *quals);
 
-/* Does expr have the same value for all rows, which is known before the first row is asked for? */
-extern bool shard_param_is_constant(Node *expr);
-
 /* Can the parameters that quals refers to be evaluated before the first row is asked for? */
 extern bool shard_param_known_at_start(const ShardParams *params, List *quals);
 
