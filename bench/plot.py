@@ -16,14 +16,14 @@ matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402
 
 INK, MEASURED, LINE = "#808080", "#2f81d6", "#d68a2f"
-TITLES = {"copy": "COPY, rows a second", "group": "1,000 groups, rows a second", "point": "point reads a second", "range": "ranges over all shards a second"}
+TITLES = {"copy": "COPY, rows a second", "group": "1,000 groups, rows a second", "point": "point reads a second", "range": "sums over 100 keys a second"}
 
 
 def scale_out(result):
     works = list(result["works"])
     figure, panels = pyplot.subplots(1, len(works), figsize=(3.3 * len(works), 3), squeeze=False)
     for axes, work in zip(panels[0], works):
-        axes.plot(result["sizes"], result["lines"][work], "--", color=LINE, label="straight line")
+        axes.plot(result["sizes"], result["lines"][work], "--", color=LINE, label="linear")
         axes.plot(result["sizes"], result["works"][work]["rate"], "o-", color=MEASURED, label="measured")
         axes.set_title(TITLES[work], color=INK, fontsize=10)
         axes.set_xlabel(f"nodes of {result['share']:g} core", color=INK, fontsize=9)
@@ -43,7 +43,7 @@ def glance(result):
     for y, ratio in enumerate(ratios):
         axes.text(ratio + 0.03, y, f"{ratio:.2f}", color=INK, fontsize=9, va="center")
     axes.set_xlim(0, max(ratios) * 1.15)
-    axes.set_xlabel("time, as a multiple of a plain table's on the same two processors (1: as long)", color=INK, fontsize=9)
+    axes.set_xlabel("relative time (plain table = 1.0; shorter is faster)", color=INK, fontsize=9)
     return figure
 
 
