@@ -90,14 +90,15 @@ SKIP:
 
 # ---------- schemas of others on the target ----------
 
-# A schema of that name on the target stays what it is, unless the extension has made it for the move.
+# A schema of that name on the target stays what it is, unless the extension has made it for the move. A superuser puts
+# no shard into a schema of a role that owns neither the shard nor the schema here: that role could exchange the shard.
 {
 	my $h = ShardCluster->new(nodes => 3, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
 	for my $i (1 .. 3)
 	{
 		$h->node_safe_psql($i, 'CREATE ROLE vic; CREATE ROLE own LOGIN; CREATE ROLE friend; GRANT CREATE ON DATABASE postgres TO own');
 	}
-	$h->safe_psql('CREATE ROLE own; GRANT CREATE ON DATABASE postgres TO own; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO own');
+	$h->safe_psql('CREATE ROLE own; GRANT CREATE ON DATABASE postgres TO own; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO own; GRANT EXECUTE ON FUNCTION shardfdw.move_shard TO own');
 	$h->safe_psql("CREATE USER MAPPING FOR own SERVER node$_ OPTIONS (user 'own', password_required 'false')") for 1 .. 3;
 	$h->node_safe_psql(2, q{CREATE SCHEMA typed AUTHORIZATION vic; CREATE SCHEMA bare AUTHORIZATION vic; CREATE SCHEMA admins; SET ROLE vic; CREATE TYPE typed.mood AS ENUM ('a'); GRANT USAGE ON SCHEMA typed, bare TO friend});
 	$h->node_safe_psql(3, q{CREATE SCHEMA marked AUTHORIZATION vic; COMMENT ON SCHEMA marked IS 'Made by shardfdw for a schema of the coordinator.'; SET ROLE vic; GRANT USAGE ON SCHEMA marked TO friend});
@@ -107,11 +108,21 @@ SKIP:
 		my ($schema, $i) = @$place;
 		my $before = $h->node_safe_psql($i, sprintf $state, $schema);
 		$h->safe_psql(qq{SET ROLE own; CREATE SCHEMA $schema; GRANT USAGE ON SCHEMA $schema TO PUBLIC; CREATE TABLE $schema.t (k int PRIMARY KEY); SELECT shardfdw.shard_table('$schema.t', 'k', shards => 1, nodes => '{node1}')});
-		$h->safe_psql("SELECT shardfdw.move_shard('$schema.t_00', 'node$i', mode => 'block')");
+		my $move = "SELECT shardfdw.move_shard('$schema.t_00', 'node$i', mode => 'block')";
+		if ($schema ne 'admins')
+		{
+			$h->psql_fails_like("$move;", qr/42501: schema $schema on node "node$i" belongs to role "vic"/, "a superuser puts no shard of another role into schema $schema of a third role");
+			is($h->node_safe_psql($i, sprintf $state, $schema), $before, "and leaves schema $schema as it is");
+			# a role that is no superuser on the node, and may make tables there
+			$h->node_safe_psql($i, "GRANT CREATE ON SCHEMA $schema TO own; GRANT USAGE ON SCHEMA $schema TO own");
+			$before = $h->node_safe_psql($i, sprintf $state, $schema);
+			$move = "SET ROLE own; $move";
+		}
+		$h->safe_psql($move);
 		is($h->node_safe_psql($i, sprintf $state, $schema), $before, "schema $schema of another role keeps owner and privileges");
 	}
 	$h->safe_psql(q{CREATE ROLE late; SELECT shardfdw.add_user('late', password => 'pw-late')});
-	is($h->node_safe_psql(2, q{SELECT nspacl FROM pg_namespace WHERE nspname = 'typed'}), '{vic=UC/vic,friend=U/vic}', 'nor does add_user() give rights on it');
+	is($h->node_safe_psql(2, q{SELECT nspacl FROM pg_namespace WHERE nspname = 'typed'}), '{vic=UC/vic,friend=U/vic,own=UC/vic}', 'nor does add_user() give rights on it');
 	# One that the extension makes is as on the source, with a type in it, too.
 	$h->safe_psql(q{SET ROLE own; CREATE SCHEMA mine; GRANT USAGE ON SCHEMA mine TO PUBLIC; CREATE TYPE mine.mood AS ENUM ('a'); CREATE TABLE mine.t (k int PRIMARY KEY, m mine.mood);
 		SELECT shardfdw.shard_table('mine.t', 'k', shards => 1, nodes => '{node1}'); GRANT USAGE ON SCHEMA mine TO PUBLIC});

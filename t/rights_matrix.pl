@@ -185,7 +185,7 @@ my %calls = (
 	'make_shards' => q{shardfdw_internal.make_shards('empty', '{empty_1}', '{FROM (1) TO (2)}', '{node1}')},
 	'index_shards' => q{shardfdw_internal.index_shards('t', '{t_00}', '{node1}')},
 	'run_on_new_shards' => q{shardfdw_internal.run_on_new_shards('public', '{t_00}', '{node1}', '{CREATE TABLE}', '{(i int)}', '{t_00}', '{table}', '{t_00}')},
-	'make_schema_on_nodes' => q{shardfdw_internal.make_schema_on_nodes('public', '{node1}')},
+	'make_schema_on_nodes' => q{shardfdw_internal.make_schema_on_nodes('t', 'public', '{node1}')},
 	'make_objects_on_nodes' => q{shardfdw_internal.make_objects_on_nodes('t', '{node1}')},
 	'make_reference_copies' => q{shardfdw_internal.make_reference_copies('loose', '{node1}')},
 	'copy_reference_rows' => q{shardfdw_internal.copy_reference_rows('r', '{node1}')},
@@ -299,7 +299,7 @@ my %outcomes = (
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands stored_rows tables_of_type shards_of shards_read placed_shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
-		is_cluster_node is_trusted_node owner_code_query validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
+		is_cluster_node is_trusted_node owner_code_query schema_owner_query owns_shards validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable check_not_null_valid check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
@@ -368,7 +368,7 @@ my %outcomes = (
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		check_restore_point_nodes copy_references_to_peer follow_coordinator
-		raise_owner_code},
+		raise_owner_code raise_schema_owner check_schema_owner},
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		drop_node_databases
 		create_restore_point set_restore_point require_restored

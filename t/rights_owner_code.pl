@@ -362,4 +362,74 @@ is($text{off}, $text{on}, 'the same definitions whatever standard_conforming_str
 like($text{off}, qr/CREATE ROLE pwned SUPERUSER.*x-y\|w$/s, 'with what looks like a command');
 is($c->safe_psql(q{SELECT count(*) FROM pg_roles WHERE rolname = 'pwned'}), '0', 'which nobody has run');
 
+# ---------- schemas of others on nodes ----------
+
+# Who owns a schema can drop the tables in it, and put others of these names there, with code that queries of a superuser
+# would run. A superuser's tables are not put there.
+{
+	my $h = ShardCluster->new(nodes => 4, add_nodes => 0);
+	$h->add_node($_) for 1 .. 3;
+	my $refused = sub { my ($schema, $node) = @_; return qr/42501: schema $schema on node "$node" belongs to role "mallory".*HINT: .*ALTER SCHEMA $schema OWNER TO CURRENT_USER/s };
+	$h->node_safe_psql($_, 'CREATE ROLE mallory LOGIN') for 1 .. 3;
+	$h->node_safe_psql(2, 'CREATE SCHEMA trap AUTHORIZATION mallory; CREATE SCHEMA trap_shards AUTHORIZATION mallory');
+	$h->safe_psql(q{CREATE ROLE mallory; CREATE SCHEMA trap; CREATE SCHEMA trap_shards; CREATE SCHEMA calm; CREATE TABLE trap.plain (id int PRIMARY KEY, v int);
+		CREATE TABLE trap.empty (id int PRIMARY KEY, v int) PARTITION BY HASH (id);
+		CREATE TABLE trap.ranged (id int PRIMARY KEY) PARTITION BY RANGE (id);
+		CREATE TABLE trap.moved (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('trap.moved', 'id', 2, '{node1}');
+		CREATE TABLE trap.copied (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('trap.copied', 'id', 1, '{node1,node3}', copies => 2);
+		CREATE TABLE calm.t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('calm.t', 'id', 3); CREATE TABLE calm.r (id int PRIMARY KEY, v int); SELECT shardfdw.create_reference_table('calm.r');
+		CREATE TABLE calm.p (id int PRIMARY KEY, v int)});
+	for my $sql (
+		q{SELECT shardfdw.shard_table('trap.plain', 'id', 3)},
+		q{SELECT shardfdw.shard_table('trap.plain', 'id', 3, mode => 'online')},
+		q{SELECT shardfdw.shard_table('trap.empty', shards => 3)},
+		q{SELECT shardfdw.create_shard('trap.ranged', 'ranged_1', 'FROM (1) TO (10)', 'node2')},
+		q{SELECT shardfdw.create_reference_table('trap.plain')},
+		q{SELECT shardfdw.move_shard('trap.moved_00', 'node2', mode => 'block')},
+		q{SELECT shardfdw.move_copy('trap.copied_00', 'node3', 'node2')})
+	{
+		$h->psql_fails_like("$sql;", $refused->('trap', 'node2'), $sql);
+	}
+	for my $sql (
+		q{SELECT shardfdw.set_shards_schema('calm.t', 'trap_shards')},
+		q{SELECT shardfdw.shard_table('calm.p', 'id', 3, shards_in => 'trap_shards')},
+		q{ALTER FOREIGN TABLE calm.t_01 SET SCHEMA trap_shards},
+		q{ALTER TABLE calm.r SET SCHEMA trap_shards})
+	{
+		$h->psql_fails_like("$sql;", $refused->('trap_shards', 'node2'), $sql);
+	}
+	is($h->node_safe_psql(2, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname LIKE 'trap%'}), 0, 'nothing is in her schemas');
+
+	# A schema that she has been given since
+	$h->node_safe_psql(1, 'ALTER SCHEMA trap OWNER TO mallory');
+	$h->node_safe_psql(3, 'ALTER SCHEMA trap OWNER TO mallory');
+	$h->psql_fails_like(q{SELECT shardfdw.split_shard('trap.moved_00', mode => 'block');}, $refused->('trap', 'node1'), 'split_shard');
+	$h->safe_psql(q{SELECT shardfdw.disable_node('node3')});
+	$h->psql_fails_like(q{SELECT shardfdw.enable_node('node3');}, $refused->('trap', 'node3'), 'enable_node');
+	$h->psql_fails_like(q{SELECT shardfdw.import_table('trap.moved', 'dbname=postgres', mode => 'copy');}, $refused->('trap', 'node1'), 'import_table');
+	like($h->safe_psql(q{SELECT string_agg(node || ' ' || status, ', ' ORDER BY node) FROM shardfdw.check_cluster() WHERE detail LIKE '%belongs to role "mallory" there%'}), qr/^node1 warning/, 'check_cluster warns');
+	$h->node_safe_psql($_, 'ALTER SCHEMA trap OWNER TO CURRENT_USER') for 1 .. 3;
+	is($h->safe_psql(q{SELECT shardfdw.enable_node('node3') > 0}), 't', 'the hint helps');
+
+	# Who may own it: another superuser, the owner of the table, and who owns the schema here
+	$h->node_safe_psql($_, 'CREATE ROLE admin SUPERUSER; ALTER SCHEMA trap OWNER TO admin') for 1 .. 3;
+	$h->safe_psql(q{SELECT shardfdw.shard_table('trap.plain', 'id', 3)});
+	$h->node_safe_psql($_, 'CREATE SCHEMA hers AUTHORIZATION mallory; CREATE SCHEMA hers_here AUTHORIZATION mallory') for 1 .. 3;
+	$h->safe_psql(q{CREATE SCHEMA hers; CREATE TABLE hers.t (id int PRIMARY KEY); ALTER TABLE hers.t OWNER TO mallory; SELECT shardfdw.shard_table('hers.t', 'id', 3);
+		CREATE SCHEMA hers_here AUTHORIZATION mallory; CREATE TABLE hers_here.t (id int PRIMARY KEY); SELECT shardfdw.shard_table('hers_here.t', 'id', 3)});
+	is($h->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE detail LIKE '%belongs to role "mallory" there%'}), 0, 'of which check_cluster does not warn');
+
+	# pg_database_owner is the owner of the database
+	$h->node_safe_psql(2, 'ALTER DATABASE postgres OWNER TO mallory');
+	$h->safe_psql('CREATE TABLE open_one (id int PRIMARY KEY)');
+	$h->psql_fails_like(q{SELECT shardfdw.shard_table('open_one', 'id', 3);}, $refused->('public', 'node2'), 'public, in a database of hers');
+	$h->safe_psql(q{ALTER DATABASE postgres OWNER TO mallory; SELECT shardfdw.shard_table('open_one', 'id', 3)});
+	is($h->safe_psql('SELECT count(*) FROM open_one'), 0, 'as here');
+
+	# A new node, whose superuser has given her a schema of that name
+	$h->node_safe_psql(4, 'CREATE ROLE mallory; CREATE SCHEMA calm AUTHORIZATION mallory');
+	my ($host, $port) = $h->node_address(4);
+	$h->psql_fails_like("SELECT shardfdw.add_node('node4', '$host', $port, 'postgres');", $refused->('calm', 'node4'), 'add_node');
+}
+
 done_testing();

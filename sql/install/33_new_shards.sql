@@ -65,16 +65,68 @@ CREATE FUNCTION shardfdw_internal.schema_command(schema_name name) RETURNS text
 COMMENT ON FUNCTION shardfdw_internal.schema_command(name) IS
 	'Writes the commands, for a block of PL/pgSQL, that make a schema on a node, with a comment by which it is known as made by the extension. Returns them.';
 
-CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.raise_schema_owner(schema_name name, node name, owner text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+		MESSAGE = format('schema %I on node "%s" belongs to role "%s"', schema_name, node, owner),
+		DETAIL = 'That role could drop the tables in it, and make others with their names.',
+		HINT = format('Choose another schema. Or take this one over, on the node, as a superuser: ALTER SCHEMA %I OWNER TO CURRENT_USER', schema_name);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.raise_schema_owner(name, name, text) IS
+	'Raises insufficient_privilege for a schema on a node whose owner could exchange what is put into it.';
+
+CREATE FUNCTION shardfdw_internal.owns_shards(relation regclass, node name, remote_role text) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(remote_role = pg_get_userbyid(c.relowner) OR remote_role = (SELECT o.option_value
+		FROM (SELECT m.umoptions FROM pg_user_mappings m WHERE m.srvname = node AND m.umuser IN (c.relowner, 0) ORDER BY m.umuser = 0 LIMIT 1) u
+		CROSS JOIN LATERAL pg_options_to_table(u.umoptions) o WHERE o.option_name = 'user'), false)
+	FROM pg_class c WHERE c.oid = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.owns_shards(regclass, name, text) IS
+	'Tells whether a role of a node has the name of the owner of a table, or is the one of that owner''s user mapping, as far as the caller may see that. Returns null for a table that is not there.';
+
+CREATE FUNCTION shardfdw_internal.schema_owner_query(schema_name name) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format($query$SELECT r.rolname, m.rolsuper AND NOT r.rolsuper FROM pg_namespace s JOIN pg_database d ON d.datname = current_database()
+		JOIN pg_roles r ON r.oid = CASE s.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE s.nspowner END
+		JOIN pg_roles m ON m.rolname = current_user WHERE s.nspname = %L$query$, schema_name)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.schema_owner_query(name) IS
+	'Writes the query, to be run here or on a node, for the owner of a schema; for pg_database_owner, that of the database. Returns its text; the query returns the role, and whether that is no superuser, and who asks is one.';
+
+CREATE FUNCTION shardfdw_internal.check_schema_owner(relation regclass, schema_name name, node name, owner text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	owner_here text;
+BEGIN
+	EXECUTE shardfdw_internal.schema_owner_query(schema_name) INTO owner_here;
+	-- who owns the schema here can exchange the table here
+	IF owner IS DISTINCT FROM owner_here AND NOT shardfdw_internal.owns_shards(relation, node, owner) THEN
+		PERFORM shardfdw_internal.raise_schema_owner(schema_name, node, owner);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_schema_owner(regclass, name, name, text) IS
+	'Checks that a role, the owner of a schema on a node where the caller is a superuser, may own the schema of shards of a table: it owns the shards, or has the name of the owner of the schema here. Returns nothing; raises insufficient_privilege.';
+
+CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(relation regclass, schema_name name, nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do; another session may make it at the same time
-	SELECT shardfdw_internal.run_commands(nodes, array_fill(format('DO %L', format(
+	SELECT count(shardfdw_internal.check_schema_owner(relation, schema_name, q.node, (q.fields)[1]))
+	FROM shardfdw_internal.run_commands(nodes, array_fill(format('DO %L; %s', format(
 			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN BEGIN %s; EXCEPTION WHEN unique_violation OR duplicate_schema THEN NULL; END; END IF; END',
-			quote_ident(schema_name), shardfdw_internal.schema_command(schema_name))), ARRAY[cardinality(nodes)]), 'write')
+			quote_ident(schema_name), shardfdw_internal.schema_command(schema_name)), shardfdw_internal.schema_owner_query(schema_name)), ARRAY[cardinality(nodes)]), 'write') q
+	WHERE (q.fields)[2] = 't'
 $$;
-COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(name, name[]) IS
-	'Makes a schema on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises the node''s error.';
+COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(regclass, name, name[]) IS
+	'Makes the schema for shards of a table on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises insufficient_privilege as check_schema_owner() does where it exists, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
 									 reloptions text[] DEFAULT NULL, unlogged boolean DEFAULT false) RETURNS void
@@ -93,7 +145,7 @@ BEGIN
 	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = parent;
 
 	PERFORM shardfdw_internal.check_no_left_shard(schema_name, shard_names, nodes);
-	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
+	PERFORM shardfdw_internal.make_schema_on_nodes(parent, schema_name, distinct_nodes);
 	SELECT array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw_internal.shard_table_commands(parent, reloptions) c;
 	PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);

@@ -116,7 +116,9 @@ AS $$
 		ORDER BY o.ord$query$, '$kinds$', string_agg(k.query, ' UNION ALL ' ORDER BY k.kind)), '$objects$', quote_literal(objects::text))
 	FROM (VALUES
 		('schema', $query$
-			SELECT true, NULL, NULL::oid FROM pg_namespace s WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'$query$),
+			SELECT true, NULL, CASE s.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE s.nspowner END
+			FROM pg_namespace s JOIN pg_database d ON d.datname = current_database()
+			WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'$query$),
 		('extension', $query$
 			SELECT true, format('SCHEMA %I VERSION %L', s.nspname, e.extversion), NULL::oid FROM pg_extension e JOIN pg_namespace s ON s.oid = e.extnamespace
 			WHERE o.object->>'kind' = 'extension' AND e.extname = o.object->>'name'$query$),
@@ -177,7 +179,7 @@ AS $$
 	WHERE objects @> jsonb_build_array(jsonb_build_object('kind', k.kind))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
-	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), the major version of the server, the owner of a type or function, and whether that is no superuser, and who asks is one.';
+	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), the major version of the server, the owner of a schema, type or function, and whether that is no superuser, and who asks is one.';
 
 CREATE FUNCTION shardfdw_internal.compare_objects(relations regclass[], nodes name[], mode text, stop_on_error boolean DEFAULT true)
 	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, owner text, here text, there text, found boolean, is_different boolean, level integer, owner_here text, other_owner text)
@@ -208,16 +210,17 @@ BEGIN
 				-- majors differ in the blanks and parentheses of expressions they print
 				ELSE regexp_replace(h.definition, '[\s()]', '', 'g') IS DISTINCT FROM regexp_replace((a.fields)[3], '[\s()]', '', 'g') END,
 			(n.object->>'level')::integer, h.owner::text,
-			-- who could change later what a superuser runs there
-			CASE WHEN (a.fields)[6] = 't' THEN nullif((a.fields)[5], h.owner) END
+			-- who could change later what a superuser runs there; who owns tables can exchange them without their schema
+			CASE WHEN (a.fields)[6] = 't' AND NOT (n.object->>'kind' = 'schema' AND coalesce((SELECT bool_and(shardfdw_internal.owns_shards(c.oid, a.node, (a.fields)[5]))
+				FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace WHERE c.oid = ANY ($3) AND s.nspname = n.object->>'name'), false)) THEN nullif((a.fields)[5], h.owner) END
 		FROM jsonb_to_recordset($1) a(node name, ok boolean, message text, fields text[])
 		LEFT JOIN jsonb_array_elements($2) WITH ORDINALITY n(object, ord) ON n.ord = (a.fields)[1]::bigint
 		LEFT JOIN (%s) h(ord, found, definition, major, owner, is_foreign) ON h.ord = n.ord
-		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING answers, needed;
+		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING answers, needed, relations;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text, boolean) IS
-	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error if stop_on_error is false, else raises that error. other_owner: the owner there, if it is neither a superuser nor the role that is the owner here, and the remote user is a superuser.';
+	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error if stop_on_error is false, else raises that error. other_owner: the owner there, if it is neither a superuser nor the role that is the owner here, and the remote user is a superuser; of a schema, also not the role that owns the shards of all these tables in it.';
 
 CREATE FUNCTION shardfdw_internal.extensions_command(node name, names text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -269,6 +272,8 @@ BEGIN
 				MESSAGE = format('%s on node "%s" is not the one here', o.label, o.node),
 				DETAIL = format(E'There: %s\nHere: %s', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind')),
 				HINT = 'Make them the same, or give one of them another name.';
+		ELSIF o.other_owner IS NOT NULL AND o.kind = 'schema' THEN
+			PERFORM shardfdw_internal.raise_schema_owner(o.name, o.node, o.other_owner);
 		ELSIF o.other_owner IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
 				MESSAGE = format('%s on node "%s" belongs to role "%s"', o.label, o.node, o.other_owner),

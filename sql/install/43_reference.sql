@@ -60,7 +60,7 @@ BEGIN
 	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
 
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'replicate', nodes);
-	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, nodes);
+	PERFORM shardfdw_internal.make_schema_on_nodes(relation, schema_name, nodes);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw_internal.shard_table_commands(relation, table_options) c;

@@ -345,7 +345,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_no_left_shard(schema_name, names, nodes);
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'copy', distinct_nodes);
-	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
+	PERFORM shardfdw_internal.make_schema_on_nodes(relation, schema_name, distinct_nodes);
 	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes INTO made FROM shardfdw_internal.shard_table_commands(relation) c;
 	PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, made.prefixes, made.suffixes);
 	-- the rows come from the primaries of these shards: other nodes may be down

@@ -196,6 +196,9 @@ BEGIN
 			DETAIL = 'It could be written to by way of that meanwhile.', HINT = 'ALTER TABLE ... DETACH PARTITION before, and ATTACH it when the rows are here.';
 	END IF;
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
+	PERFORM shardfdw_internal.make_schema_on_nodes(relation, s.schema_name, array_agg(DISTINCT s.node)) FROM (
+		SELECT n.nspname AS schema_name, v.srvname AS node FROM shardfdw_internal.shards_of(relation) x JOIN pg_class c ON c.oid = x.shard JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server v ON v.oid = f.ftserver) s GROUP BY s.schema_name;
 	IF EXISTS (SELECT FROM shardfdw.coordinators) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' while other coordinators know it',
 			DETAIL = 'They would take writes to it meanwhile.', HINT = 'Import before shardfdw.add_coordinator().';

@@ -359,10 +359,24 @@ shard_ddl_may_need_objects(const AlterTableStmt *stmt)
 	return false;
 }
 
+/* The nodes of the table's shards, as SQL. */
+static char *
+node_array(const ShardDdlTable *table)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "ARRAY[");
+	for (int i = 0; i < table->nshards; i++)
+		appendStringInfo(&buf, "%s%s", i > 0 ? ", " : "", quote_literal_cstr(table->shards[i].node));
+	appendStringInfoString(&buf, "]::pg_catalog.name[]");
+	return buf.data;
+}
+
 void
 shard_ddl_make_objects(const ShardDdlTable *table, bool autocommit)
 {
-	StringInfoData nodes;
+	const char *nodes;
 	ListCell   *lc;
 
 	if (shard_guc_follows_coordinator)
@@ -373,11 +387,18 @@ shard_ddl_make_objects(const ShardDdlTable *table, bool autocommit)
 			break;
 	if (lc == NULL)
 		return;
-	initStringInfo(&nodes);
-	for (int i = 0; i < table->nshards; i++)
-		appendStringInfo(&nodes, "%s%s", i > 0 ? ", " : "", quote_literal_cstr(table->shards[i].node));
+	nodes = node_array(table);
 	if (autocommit)
-		shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_seen(%u, ARRAY[%s]::pg_catalog.name[], 'autocommit')", table->relid, nodes.data));
+		shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_seen(%u, %s, 'autocommit')", table->relid, nodes));
 	else
-		shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])", table->relid, nodes.data));
+		shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_on_nodes(%u, %s)", table->relid, nodes));
+}
+
+void
+shard_ddl_make_schema(const ShardDdlTable *table, const char *schema)
+{
+	if (shard_guc_follows_coordinator)
+		return;
+	shard_now_run(psprintf("SELECT shardfdw_internal.make_schema_on_nodes(%u, %s, ARRAY(SELECT DISTINCT n FROM pg_catalog.unnest(%s) n))", table->relid,
+						   quote_literal_cstr(schema), node_array(table)));
 }

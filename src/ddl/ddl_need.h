@@ -27,4 +27,10 @@ extern bool shard_ddl_may_need_objects(const AlterTableStmt *stmt);
  */
 extern void shard_ddl_make_objects(const ShardDdlTable *table, bool autocommit);
 
+/*
+ * Makes a schema on the nodes of the table, where it is missing, before tables go there.  Errors:
+ * insufficient_privilege, if a role owns it there that could exchange them.
+ */
+extern void shard_ddl_make_schema(const ShardDdlTable *table, const char *schema);
+
 #endif

@@ -216,6 +216,15 @@ next_transaction(const ShardMove *move)
 	shard_move_begin(move->userid);
 }
 
+/* The schemas of the tables on the target, where they are missing; others must belong to a role that may exchange the tables. */
+static void
+make_schemas(const ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".make_schema_on_nodes(%u, %s, ARRAY[%s]::pg_catalog.name[])", move->tables[i].parent,
+								 quote_literal_cstr(move->tables[i].remote_schema), quote_literal_cstr(move->target_name)));
+}
+
 void
 shard_place_prepare(ShardMove *move)
 {
@@ -223,14 +232,14 @@ shard_place_prepare(ShardMove *move)
 	StringInfoData target;
 
 	/* what the tables need; a schema gets its owner while nothing is in it */
-	for (int i = 0; i < move->ntables; i++)
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".make_schema_on_nodes(%s, ARRAY[%s]::pg_catalog.name[])",
-								 quote_literal_cstr(move->tables[i].remote_schema), quote_literal_cstr(move->target_name)));
+	make_schemas(move);
 	next_transaction(move);
 	initStringInfo(&target);
 	for (int i = 0; i < move->ntables; i++)
 		append_commands(&target, &move->tables[i], "schema");
 	shard_move_run(move, move->target, target.data);
+	/* the owner, too, is what the source has answered */
+	make_schemas(move);
 	for (int i = 0; i < move->ntables; i++)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".prepare_nodes(%u, 'move', ARRAY[%s]::pg_catalog.name[])",
 								 move->tables[i].parent, quote_literal_cstr(move->target_name)));

@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_need.h"
 #include "ddl/ddl_send.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
@@ -47,15 +48,10 @@ shard_ddl_set_schema(ShardDdlCall *call)
 		return false;
 
 	shard_schema_lock_new_objects();
+	shard_ddl_make_schema(table, stmt->newschema);
 	batch = shard_ddl_batch_create(table);
 	for (int i = 0; i < table->nshards; i++)
-	{
-		/* CREATE SCHEMA IF NOT EXISTS would require the CREATE right even if the schema exists */
-		shard_ddl_batch_add(batch, i, "DO %s", quote_literal_cstr(
-			psprintf("BEGIN IF pg_catalog.to_regnamespace(%s) IS NULL THEN %s; END IF; END",
-					 quote_literal_cstr(schema), shard_ddl_schema_command(stmt->newschema))));
 		shard_ddl_batch_add(batch, i, "ALTER TABLE %s SET SCHEMA %s", table->shards[i].relation, schema);
-	}
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }
