@@ -1,17 +1,15 @@
 /*
  * cost.c
- *	  What remote queries cost in core's units.
+ *	  Costs of remote queries, in the cost units of core.
  *
- * A simple model.  A query on a shard is a sequential scan there, or fetches its few
- * rows by an index.  Shards of different nodes, and as many shards of one node as it
- * has cores, run at the same time, so the sum of their costs is divided by that
- * number.  To this comes the transfer of each row, which the coordinator receives one
- * after the other.  So a plan is cheap when few rows travel: grouping on the nodes is
- * cheaper than gathering rows unless nearly each row is a group.
+ * A query on a shard is a sequential scan there, or fetches its few rows by an index.  Queries run in parallel on all
+ * nodes, and on each node on as many shards as the node has cores.  So the sum of their costs is divided by that
+ * number.  The coordinator receives rows one after the other, so the transfer cost of each row is added.  A plan is
+ * therefore cheap if few rows are transferred: grouping on the nodes is cheaper than fetching rows, unless nearly
+ * each row is a group.
  *
- * In a join each of the remote queries reads the whole reference table, so that cost
- * counts once per query.  A join that makes more rows than its sides have is better
- * done on the coordinator: the cost of transferring its rows shows that.
+ * In a join each remote query reads the whole reference table, so the cost of that scan counts once per query.  A
+ * join that returns more rows than its sides have costs less on the coordinator, because of the transfer cost.
  */
 #include "postgres.h"
 
@@ -23,26 +21,26 @@
 #include "optimizer/optimizer.h"
 #include "planner/path/cost.h"
 
-/* A round trip, and what a node does before its first row. */
+/* A round trip, and the work of a node before its first row. */
 #define STARTUP_COST 100.0
 
-/* One row over the wire and into a slot. */
+/* Transfer of one row, and storing it in a slot. */
 #define TRANSFER_ROW_COST 0.05
 #define TRANSFER_BYTE_COST 0.0005
 
-/* A row of one side of a join looked up by an index on the other. */
+/* Looks up a row of one side of a join by an index on the other side. */
 #define LOOKUP_COST (0.25 * random_page_cost + cpu_tuple_cost)
 
-/* A key of a key join on one shard: read there, and looked up or put into a hash table. */
+/* A key of a key join on one shard: the node reads it, and looks it up or puts it into a hash table. */
 #define KEY_COST (10 * cpu_tuple_cost)
 
 /* A row that passes through an Append costs this share of cpu_tuple_cost: core's APPEND_CPU_COST_MULTIPLIER. */
 #define APPEND_FACTOR 0.5
 
-/* Cores of a node that has not said how many. */
+/* Used if the number of cores of a node is not known. */
 #define DEFAULT_CORES 2
 
-/* How many shards' queries run at the same time. */
+/* How many remote queries run at the same time. */
 static double
 parallelism(const ShardRelInfo *info)
 {
@@ -102,7 +100,9 @@ shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *inpu
 		(input_rows * per_row + info->rows * cpu_tuple_cost) / parallelism(info);
 }
 
-/* One side of a join: how many rows of it all remote queries together read, and the sum of what that costs. */
+/*
+ * One side of a join: the rows that all remote queries together read of it, and the sum of the costs of reading them.
+ */
 typedef struct JoinSide
 {
 	double		rows;
@@ -143,7 +143,7 @@ shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 
 	if (equijoin)
 	{
-		/* a hash table of one side; or rows of one looked up in the other, a table with an index */
+		/* a hash join, or an index lookup in one side (a table) for each row of the other */
 		work = left.work + right.work + (left.rows + right.rows) * 2 * cpu_operator_cost +
 			Min(left.rows, right.rows) * cpu_tuple_cost;
 		if (inner->from->kind == SHARD_FROM_TABLE || inner->from->kind == SHARD_FROM_REFERENCE)
@@ -159,7 +159,7 @@ shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 	info->remote_cost = (work + info->rows * cpu_tuple_cost) / parallelism(info);
 }
 
-/* An option of postgres_fdw that is a cost; < 0 when it is not set. */
+/* A cost option of postgres_fdw; < 0 if it is not set. */
 static double
 cost_option(const ShardRelInfo *info, const char *name)
 {

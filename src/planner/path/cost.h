@@ -1,6 +1,6 @@
 /*
  * cost.h
- *	  What remote queries cost in core's units.
+ *	  Costs of remote queries, in the cost units of core.
  */
 #ifndef SHARDFDW_COST_H
 #define SHARDFDW_COST_H
@@ -10,44 +10,41 @@
 #include "nodes/pathnodes.h"
 #include "planner/path/relinfo.h"
 
-/* What it costs the nodes to read all rows of a scan's live shards and check its conditions. */
+/* Cost on the nodes of reading all rows of a scan's live shards and checking the scan's conditions. */
 extern Cost shard_cost_whole_scan(PlannerInfo *root, const RelOptInfo *baserel, const ShardRelInfo *info);
 
 /* Sets info->remote_cost of a scan from its conditions and live shards. */
 extern void shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info);
 
 /*
- * Sets info->remote_cost of a grouping over input; input_rows of all shards go
- * into ngroups groups (of all remote queries together).
+ * Sets info->remote_cost of a grouping over input. input_rows is the number of input rows of all shards. ngroups is
+ * the number of groups, summed over all remote queries.
  */
 extern void shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *input,
 							 double input_rows, int ngroupcols, ShardRelInfo *info);
 
-/*
- * Sets info->remote_cost of a join from its sides'.  equijoin: it need not
- * compare each pair of rows.
- */
+/* Sets info->remote_cost of a join from the costs of its sides. equijoin: nodes need not compare each pair of rows. */
 extern void shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 							const ShardRelInfo *outer, const RelOptInfo *outerrel,
 							const ShardRelInfo *inner, const RelOptInfo *innerrel, bool equijoin);
 
-/* Costs of a path that runs the queries and receives info->rows rows; local: clauses that the coordinator checks. */
+/* Costs of a path that runs the queries and receives info->rows rows. local: clauses that the coordinator checks. */
 extern void shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 							List *local, Cost *startup, Cost *total);
 
-/* What it costs the nodes to find nrows rows of a table by an index. */
+/* Cost on the nodes of finding nrows rows of a table by an index. */
 extern Cost shard_cost_fetch(const ShardRelInfo *info, double nrows);
 
-/* What it costs to filter info's rows by nkeys keys; each goes to every shard, or, when routed, to its own. */
+/* Cost of filtering info's rows by nkeys keys. routed: each key goes to one shard only, otherwise to every shard. */
 extern Cost shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed);
 
-/* What it costs the nodes to compute target, which is what info's queries return. */
+/* Cost on the nodes of computing target, the output of info's queries. */
 extern Cost shard_cost_eval(const ShardRelInfo *info, const PathTarget *target);
 
-/* What it costs the nodes to put the rows of their shards together: info->read_rows. */
+/* Cost on the nodes of an Append over the rows of their shards (info->read_rows). */
 extern Cost shard_cost_append(const ShardRelInfo *info);
 
-/* The part of a scan's cost that receiving nrows rows makes. */
+/* Cost of receiving nrows rows. */
 extern Cost shard_cost_receive(double nrows);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * early_stop.c
- *	  Whether a node should plan a query for the very values that it compares with.
+ *	  Decides whether a node should plan a query for its actual values (custom plan).
  *
  *	  WHERE status = $1 ORDER BY created LIMIT 10
- *		for any status		walk along an index on created until ten rows have come: soon, for most of them
- *		for a rare one		an index on status; the walk would read the whole table
+ *		a frequent status	scan an index on created until ten rows are found: soon
+ *		a rare status		use an index on status; the scan by created would read the whole table
  *
- * A node that keeps a plan compares what its own planner estimates for any value with
- * what it estimates for the values that came first, and takes the walk for the cheaper
- * one.  So what stops early, by LIMIT, min() or max(), is planned for its values each time;
- * unless it is a row's unique columns that are given, as when a library looks up an object.
+ * For a prepared statement, a node compares the cost of the generic plan with the costs of the first custom plans.
+ * It takes the scan by created for the cheaper one.  So queries that stop early, by LIMIT, min() or max(), are
+ * planned for their values each time.  An exception are queries that give values for all columns of a unique index,
+ * as when an ORM looks up an object.
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* Attribute number of the table's column that node is; 0: it is something else. */
+/* Attribute number of the table's column that node is, or 0 if node is something else. */
 static AttrNumber
 column_of(const Node *node, Index varno)
 {
@@ -40,7 +40,7 @@ column_of(const Node *node, Index varno)
 	return ((const Var *) node)->varattno;
 }
 
-/* Does one of clauses say that the index's column keyno equals a value? */
+/* Does one of the clauses compare column keyno of the index with a value by equality? */
 static bool
 is_equal_to_value(List *clauses, Index varno, Relation index, int keyno)
 {
@@ -58,7 +58,7 @@ is_equal_to_value(List *clauses, Index varno, Relation index, int keyno)
 	return false;
 }
 
-/* Is the index one of unique columns, to which clauses give values? */
+/* Is the index unique, and do the clauses give a value for each of its columns? */
 static bool
 finds_one_row(Relation index, Index varno, List *clauses)
 {
@@ -72,7 +72,7 @@ finds_one_row(Relation index, Index varno, List *clauses)
 	return true;
 }
 
-/* Is what clauses leave of the table the same for all values: one row, or the whole table? */
+/* Do the clauses select the same number of rows for all values: one row, or the whole table? */
 static bool
 is_steady(Oid relid, Index varno, List *clauses)
 {
@@ -87,7 +87,7 @@ is_steady(Oid relid, Index varno, List *clauses)
 	indexes = RelationGetIndexList(table);
 	foreach(lc, indexes)
 	{
-		/* those of a parent are markers (ddl/marker.c), which are not valid, but true */
+		/* unique indexes of a sharded parent are markers (ddl/marker.c): not valid, but nodes enforce them */
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
 		result = result || finds_one_row(index, varno, clauses);
@@ -98,7 +98,7 @@ is_steady(Oid relid, Index varno, List *clauses)
 	return result;
 }
 
-/* min(), max(), and others whose result an index has at its end. */
+/* Is it min(), max() or another aggregate that an index scan can answer? */
 static bool
 has_sort_operator(const Aggref *agg)
 {
@@ -111,7 +111,7 @@ has_sort_operator(const Aggref *agg)
 	return result;
 }
 
-/* Finds an aggregate that needs all rows. */
+/* Finds an aggregate that has to read all rows. */
 static bool
 needs_all_walker(Node *node, void *context)
 {

@@ -7,7 +7,7 @@
 #include "compat.h"
 #include "planner/path/foreign_path.h"
 
-/* Makes path not parallel safe: core takes a foreign path for as safe as its relation. */
+/* Marks path as not parallel safe: core takes over the parallel safety of the relation. */
 static Path *
 keep_in_leader(ForeignPath *path)
 {

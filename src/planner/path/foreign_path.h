@@ -2,10 +2,9 @@
  * foreign_path.h
  *	  Makes paths that read from nodes: ForeignPaths.
  *
- * Such a path belongs to the leader of a parallel query.  Only this backend has the
- * connections, and with them what the transaction has written on nodes and its
- * snapshot of each.  So no path of ours is parallel safe.  Workers must not read a
- * part of a relation that has such a path either: its consider_parallel is false.
+ * Only the leader of a parallel query can run such a path.  The connections to the nodes, with the uncommitted
+ * changes and the snapshots of the transaction, belong to the leader.  So these paths are never parallel safe.
+ * Workers must not scan a part of such a relation either, so its consider_parallel is false.
  */
 #ifndef SHARDFDW_FOREIGN_PATH_H
 #define SHARDFDW_FOREIGN_PATH_H
@@ -14,7 +13,7 @@
 
 #include "nodes/pathnodes.h"
 
-/* Path of a table; lateral: relations whose columns it needs. */
+/* Path of a table. lateral: relations whose columns the path needs. */
 extern Path *shard_foreign_path_scan(PlannerInfo *root, RelOptInfo *rel, Cost startup, Cost total,
 									 List *pathkeys, Relids lateral);
 

@@ -2,30 +2,30 @@
  * join_path.c
  *	  Joins that nodes compute, shard by shard.
  *
- * Core offers each pair of relations of the cluster.  D is a sharded relation, R a
- * relation of reference tables only.  A join is exact on the nodes when each remote
- * query finds on its shard (and in the reference tables) all rows that a row of its
- * result is made of, and all rows that decide whether there is such a row:
+ * Core offers each pair of relations of the cluster.  D is a sharded relation, R a relation of reference tables only.
+ * A join can be pushed down if each remote query finds two things on its shard and in the reference tables.  The
+ * first is all rows that a result row is made of.  The second is all rows that decide whether there is such a result
+ * row:
  *
- *	   R any R		all is on every node, but also on the coordinator: no path
+ *	   R any R		all rows are on every node, but also on the coordinator: no path
  *	   D INNER R, D LEFT R, D SEMI R, D ANTI R
- *					each row of D meets all of R
- *	   R LEFT D and the like (R is preserved, or D decides about it)
- *					when D has one live shard only, known by now
- *	   D any D		colocated, and equal shard keys are one of its conditions;
- *					or both on the same single live shard
+ *					each row of D is joined with all of R
+ *	   R LEFT D, R SEMI D, R ANTI D, FULL joins with R
+ *					if the planner has pruned D to one live shard
+ *	   D any D		if both are colocated and joined on equal shard keys,
+ *					or if both have the same single live shard
  *
- * What an info of a join says:
+ * The info of a join:
  *
- *	   from		the join over both sides' from; of INNER and SEMI all conditions
- *				are in ON, of others those from above the join in WHERE
- *	   keys		both sides' where both are visible, nullable where the join
- *				extends rows by NULLs; of FULL also COALESCE of both, which is what
- *				USING shows; columns of R that equal a key of D are one, too
+ *	   from		the join of both sides' from.  All conditions of INNER and SEMI joins
+ *				are in ON.  For other joins, conditions from above the join are in WHERE.
+ *	   keys		keys of both sides if both sides are visible; nullable if the join adds
+ *				rows of NULLs.  FULL: also COALESCE of both keys, as USING shows it.
+ *				Columns of R that equal a key of D are a key, too.
  *	   live		INNER, SEMI: in both; LEFT, ANTI: the outer side's; FULL: in either
  *
- * Conditions that nodes cannot check are checked on the coordinator, when the join
- * allows it; such a join takes no part in further ones.
+ * The coordinator checks the conditions that nodes cannot check, if the join type allows that.  Such a join takes no
+ * part in further remote joins.
  */
 #include "postgres.h"
 
@@ -47,7 +47,7 @@
 #include "planner/path/remote_estimate.h"
 #include "utils/lsyscache.h"
 
-/* The least share of outer rows that an anti join with an inequality is taken to leave: core estimates one row. */
+/* Lower bound for the fraction of outer rows that an anti join with an inequality returns.  Core estimates one row. */
 #define MIN_ANTI_JOIN_FRACTION 0.05
 
 /* A join under consideration. */
@@ -62,14 +62,14 @@ typedef struct JoinContext
 	JoinType	jointype;		/* INNER, LEFT, FULL, SEMI or ANTI */
 	List	   *own;			/* RestrictInfos of the join itself, shippable */
 	List	   *above;			/* shippable ones from above an outer join */
-	List	   *local;			/* those that are checked here */
+	List	   *local;			/* those that the coordinator checks */
 	Index		min_security;
-	ShardDistKey *outer_key;	/* keys that the join equates, NULL when it needs none */
+	ShardDistKey *outer_key;	/* keys that the join equates; NULL if it does not need any */
 	ShardDistKey *inner_key;
 	List	   *shown;			/* see ShardFrom */
 } JoinContext;
 
-/* Says at DEBUG1 why a join is not computed by the nodes. */
+/* Reports at DEBUG1 why nodes do not compute a join. */
 static bool
 refuse(const char *reason)
 {
@@ -77,7 +77,7 @@ refuse(const char *reason)
 	return false;
 }
 
-/* Does the level lock rows, so that core may look rows up again (EvalPlanQual)? */
+/* Does the query level lock or change rows?  Then core may fetch rows again (EvalPlanQual). */
 static bool
 marks_rows(PlannerInfo *root)
 {
@@ -87,7 +87,7 @@ marks_rows(PlannerInfo *root)
 		root->parse->commandType == CMD_MERGE;
 }
 
-/* The info of one side, or NULL when it takes no part in remote joins. */
+/* The info of one side, or NULL if the side cannot take part in remote joins. */
 static ShardRelInfo *
 side_info(const RelOptInfo *rel)
 {
@@ -98,14 +98,14 @@ side_info(const RelOptInfo *rel)
 	if (info == NULL || info->local_conds != NIL || info->gated || info->query != NULL)
 		return NULL;
 
-	/* ctid and the like of a shard by itself */
+	/* system columns are needed (a single foreign table) */
 	if (bms_next_member(info->columns, -1) >= 0 &&
 		bms_next_member(info->columns, -1) < 0 - FirstLowInvalidHeapAttributeNumber)
 		return NULL;
 	return info;
 }
 
-/* Sorts the conditions of the join; false when one that must be checked in it cannot. */
+/* Sorts the conditions of the join.  False if nodes cannot check a condition that must be checked in the join. */
 static bool
 sort_conditions(JoinContext *cxt, List *restrictlist)
 {
@@ -115,13 +115,13 @@ sort_conditions(JoinContext *cxt, List *restrictlist)
 			!RINFO_IS_PUSHED_DOWN(rinfo, cxt->joinrel->relids);
 		bool		shippable;
 
-		/* constant true: what core leaves of a condition that it has replaced by others (16) */
+		/* constant true: on 16, core leaves it in place of a condition that it has replaced */
 		if (IsA(rinfo->clause, Const) && !((Const *) rinfo->clause)->constisnull &&
 			DatumGetBool(((Const *) rinfo->clause)->constvalue))
 			continue;
 		shippable = shard_relinfo_security_allows(rinfo, cxt->min_security) &&
 			shard_shippable_expr(cxt->root, cxt->joinrel->relids, rinfo->clause);
-		/* core would test it above a join of its own, but not above ours */
+		/* core would check it in a Result above a local join, but not above a remote join */
 		if (rinfo->pseudoconstant && !shippable)
 			return refuse("a condition without columns must be tested here");
 
@@ -147,9 +147,8 @@ subquery_relids(const ShardFrom *from)
 }
 
 /*
- * EXISTS does not return columns of a semi join's inner side.  Core may want such a
- * column above the join only for comparing it, as a member of an equivalence class;
- * any equal column serves for that.
+ * The inner side of a semi join becomes EXISTS, which returns no columns.  If core needs an inner column above the
+ * join only as a member of an equivalence class, an equal column of the outer side can replace it.
  */
 static bool
 show_inner_var(JoinContext *cxt, Var *var)
@@ -210,9 +209,8 @@ columns_ok(JoinContext *cxt, const ShardFrom *from)
 }
 
 /*
- * Does expr, an operand of a condition over relids, have the value of column keyno of
- * key?  An equivalence class may say so only where no outer join can have made one of
- * them NULL.
+ * Is expr, an operand of a condition over relids, equal to column keyno of key?  An equivalence class proves that
+ * only if no outer join can have made the column NULL.
  */
 static bool
 stands_for(JoinContext *cxt, const ShardRelInfo *info, Relids relids, const ShardDistKey *key,
@@ -226,9 +224,8 @@ stands_for(JoinContext *cxt, const ShardRelInfo *info, Relids relids, const Shar
 }
 
 /*
- * An operand over other that a condition of the join calls equal to column keyno
- * of a key of rel, or NULL.  like: the key of other that it has to stand for, or
- * NULL for anything.
+ * Finds a condition of the join that compares column keyno of a key of rel with an operand over other.  Returns that
+ * operand, or NULL. like: a key of other whose column keyno the operand has to equal; NULL accepts any operand.
  */
 static Expr *
 equated_expr(JoinContext *cxt, const ShardRelInfo *info, RelOptInfo *rel, const ShardDistKey *key,
@@ -257,7 +254,7 @@ equated_expr(JoinContext *cxt, const ShardRelInfo *info, RelOptInfo *rel, const 
 	return NULL;
 }
 
-/* Is it a condition of the join that column keyno of both keys is equal? */
+/* Does the join require that column keyno of both keys is equal? */
 static bool
 joined_on_column(JoinContext *cxt, const ShardDistKey *outer_key, const ShardDistKey *inner_key,
 				 int keyno)
@@ -270,8 +267,8 @@ joined_on_column(JoinContext *cxt, const ShardDistKey *outer_key, const ShardDis
 		return true;
 
 	/*
-	 * Core makes no condition of it when both are equal to a constant or
-	 * parameter; of an outer join (16) it drops the one that there was.
+	 * If both columns are equal to a constant or parameter, core makes no join condition.  On 16, core also removes
+	 * such a condition from an outer join.
 	 */
 	if (outer_key->nullable || inner_key->nullable)
 		return false;
@@ -287,7 +284,7 @@ joined_on_column(JoinContext *cxt, const ShardDistKey *outer_key, const ShardDis
 	return outer_value != NULL && inner_value != NULL && equal(outer_value, inner_value);
 }
 
-/* Are all columns of some key of either side equal in rows that are joined? */
+/* Does the join require that all columns of some key of each side are equal? */
 static bool
 joined_on_key(JoinContext *cxt)
 {
@@ -314,7 +311,7 @@ joined_on_key(JoinContext *cxt)
 	return false;
 }
 
-/* See the rules at the top of the file; live shards of info are set. */
+/* Can nodes compute the join (see the rules at the top of the file)? info->live has to be set. */
 static bool
 is_exact(JoinContext *cxt, const ShardRelInfo *info)
 {
@@ -331,7 +328,7 @@ is_exact(JoinContext *cxt, const ShardRelInfo *info)
 		return info->nlive == 1 ||
 			refuse("a reference table is on the preserved side, and several shards are live");
 
-	/* a side with live_only must not be asked on other shards than its live ones */
+	/* nodes must not run a side with live_only on shards other than its live ones */
 	if ((outer->live_only && !bms_is_subset(info->live, outer->live)) ||
 		(inner->live_only && !bms_is_subset(info->live, inner->live)))
 		return refuse("a side is bound to its shards");
@@ -360,8 +357,8 @@ make_nullable(List *keys)
 }
 
 /*
- * The keys that FULL JOIN ... USING shows, COALESCE of both: a row without a partner
- * lies on the shard of the side that it has.
+ * The keys that FULL JOIN ... USING shows: COALESCE of both.  A row without a match on the other side lies on the
+ * shard that its own key gives.
  */
 static List *
 merged_keys(JoinContext *cxt)
@@ -381,9 +378,8 @@ merged_keys(JoinContext *cxt)
 }
 
 /*
- * Keys of a sharded side named by columns of the reference tables that it is
- * joined with: those that the join's own conditions call equal.  nullable: the
- * reference side may be missing.
+ * Keys of the sharded side, named by columns of the reference tables that it is joined with: columns that join
+ * conditions equate with the key. nullable: the reference side may be NULL-extended.
  */
 static List *
 reference_keys(JoinContext *cxt, bool nullable)
@@ -412,7 +408,7 @@ reference_keys(JoinContext *cxt, bool nullable)
 	return result;
 }
 
-/* Keys of the join.  The lists of both sides are not changed. */
+/* Keys of the join.  Does not change the lists of both sides. */
 static List *
 join_keys(JoinContext *cxt)
 {
@@ -428,7 +424,7 @@ join_keys(JoinContext *cxt)
 		case JOIN_LEFT:
 			if (cxt->inner->reference)
 				return list_concat_copy(outer, reference_keys(cxt, true));
-			/* of R LEFT D with one live shard, too: then any row is on that */
+			/* also right for R LEFT D with one live shard: all rows are on that shard */
 			return list_concat_copy(outer, make_nullable(inner));
 		case JOIN_FULL:
 			return list_concat(list_concat(make_nullable(outer), make_nullable(inner)),
@@ -438,7 +434,7 @@ join_keys(JoinContext *cxt)
 	}
 }
 
-/* The table whose shards are asked, which of them, and what prunes more of them later. */
+/* Sets the table whose shards are queried, its live shards, and the conditions for pruning at execution start. */
 static void
 fill_shards(JoinContext *cxt, ShardRelInfo *info)
 {
@@ -456,7 +452,7 @@ fill_shards(JoinContext *cxt, ShardRelInfo *info)
 		else
 			info->live = outer->live;
 
-		/* prune by the conditions of the side that leaves fewer shards */
+		/* use the pruning conditions of the side that leaves fewer shards */
 		if (both_decide && inner->prune_conds != NIL &&
 			(outer->prune_conds == NIL || inner->nexpected < outer->nexpected))
 			driver = inner;
@@ -485,7 +481,7 @@ fill_shards(JoinContext *cxt, ShardRelInfo *info)
 	info->live_only |= outer->live_only || inner->live_only;
 }
 
-/* Does the join compare by anything but equality? */
+/* Does the join have a condition that is not an equality? */
 static bool
 has_inequality(const JoinContext *cxt)
 {
@@ -500,12 +496,10 @@ has_inequality(const JoinContext *cxt)
 }
 
 /*
- * Corrects two estimates of core that are far off.  Without statistics, core takes a
- * key for a column of 200 values, so that joins would seem to multiply rows; keys
- * have more values, and mostly they are unique on one side.  For an anti join with an
- * inequality (another row of the same order) core believes that each row finds a
- * match, so that one row is left; plans above such an estimate would read whole
- * tables per row.
+ * Corrects two estimates of core that are far off.  Without statistics, core assumes 200 distinct values for a key,
+ * so joins seem to multiply rows.  Keys have more values, and are mostly unique on one side.  For an anti join with
+ * an inequality (another row of the same order), core assumes that nearly each row finds a match, and estimates one
+ * row.  Plans above such an estimate would read whole tables per row.
  */
 static void
 correct_rows(JoinContext *cxt, bool analyzed)
@@ -516,7 +510,7 @@ correct_rows(JoinContext *cxt, bool analyzed)
 		cxt->joinrel->rows = Max(cxt->joinrel->rows, cxt->outer->rows * MIN_ANTI_JOIN_FRACTION);
 }
 
-/* Decides about the join; NULL when it is not remote. */
+/* Makes the info of the join, or returns NULL if nodes cannot compute the join. */
 static ShardRelInfo *
 make_info(JoinContext *cxt, JoinPathExtraData *extra)
 {
@@ -559,7 +553,7 @@ make_info(JoinContext *cxt, JoinPathExtraData *extra)
 	return info;
 }
 
-/* Can the join be computed otherwise than by comparing each pair? */
+/* Can the join be computed without comparing each pair of rows? */
 static bool
 is_equijoin(List *restrictlist)
 {
@@ -598,8 +592,8 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	cxt.min_security = Min(cxt.outer->min_security, cxt.inner->min_security);
 
 	/*
-	 * One way to write the join is enough, as the node has a planner of its
-	 * own; but that will find the cheapest order, so cost counts of all.
+	 * One order of the join is enough, because the node plans it again.  The node's planner finds the cheapest order,
+	 * so the cost is the minimum over all orders that core offers.
 	 */
 	info = joinrel->fdw_private;
 	if (info == NULL && (info = make_info(&cxt, extra)) == NULL)
@@ -612,7 +606,7 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	cheapest = joinrel->fdw_private ? info->remote_cost : DBL_MAX;
 	joinrel->fdw_private = info;
 	if (info->remote_estimate && cheapest < DBL_MAX)
-		return;					/* the node has told what it costs, whatever the order */
+		return;					/* the node has estimated the cost, independent of the order */
 	shard_cost_join(root, info, cxt.outer, cxt.outerrel, cxt.inner, cxt.innerrel,
 					is_equijoin(extra->restrictlist));
 	shard_estimate_ask(root, joinrel, info);

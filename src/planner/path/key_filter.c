@@ -3,19 +3,17 @@
  *	  Filters paths by the keys of a key join.
  *
  *	   copy of the path of a relation, down to
- *		 -> ForeignPath of ours, to whose query is added
+ *		 -> ForeignPath of ours; its query gets the condition
  *			inner_expr = ANY (array of the outer side's values)
  *
- * The path may have nodes of core above the ForeignPath: groupings, sub-selects,
- * sorts, projections.  The key's expression is followed through them, and it is
- * only where filtering by it below gives what filtering above would: at a
- * grouping it must be one of the grouped expressions, under the same equality.
- * Whatever else cuts or numbers rows (LIMIT, windows, DISTINCT ON, set operations)
- * has a path of another kind, and ends the search.
+ * The path may have nodes of core above the ForeignPath: groupings, sub-selects, sorts, projections.  The expression
+ * of the key is translated at each node.  A filter below a node must give the same result as a filter above it.  So
+ * at a grouping the key must be one of the grouped expressions, under the same equality.  Path types that limit or
+ * number rows (LIMIT, windows, DISTINCT ON, set operations) cannot be filtered.
  *
- * Costs: a filter saves the transfer of rows.  A node is taken to have an index on the
- * key of a table, as everywhere in cost.c.  For joins and groupings it is taken to
- * read the same pages as without the filter, once per batch.
+ * Costs: a filter saves the transfer of rows.  The model assumes that nodes have an index on the key of a table, as
+ * everywhere in cost.c.  For joins and groupings it assumes that each batch reads the same pages as a query without
+ * the filter.
  */
 #include "postgres.h"
 
@@ -44,8 +42,8 @@
 #define FILTER_NAME "shard_keys"
 
 /*
- * From this many keys, and rows of a shard, on the keys are hidden from the nodes'
- * planners, which would estimate them one by one.
+ * If there are at least this many keys, and shards have at least this many rows, the query hides the keys from the
+ * nodes' planners.  Otherwise these would estimate the keys one by one.
  */
 #define UNSEEN_MIN_KEYS 100
 #define UNSEEN_MIN_ROWS 10000
@@ -54,13 +52,13 @@
 typedef struct KeyFilter
 {
 	ShardKeyClause *key;
-	Expr	   *expr;			/* inner_expr = ANY (keys), keys being ... */
+	Expr	   *expr;			/* inner_expr = ANY (keys), where keys is param */
 	Param	   *param;
 } KeyFilter;
 
 /*
- * inner_expr = ANY (keys), where inner_expr stands for the key in some relation.
- * The parameter has no number yet, but for the bit SHARD_SELECT_UNSEEN.
+ * Makes inner_expr = ANY (keys). inner_expr stands for the key in some relation.  The parameter has no number yet,
+ * only the bit SHARD_SELECT_UNSEEN.
  */
 static KeyFilter *
 make_filter(ShardKeyClause *key, Expr *inner_expr, bool unseen)
@@ -94,10 +92,7 @@ make_filter(ShardKeyClause *key, Expr *inner_expr, bool unseen)
  * The inner path
  * ------------------------------------------------------------------------ */
 
-/*
- * Does grouping by group_expr, under the equality eqop, put only such rows
- * together of which the filter takes all or none?
- */
+/* Does the filter keep or remove each group as a whole, if rows are grouped by group_expr under the equality eqop? */
 static bool
 filter_keeps_groups(const ShardKeyClause *key, Expr *expr, Expr *group_expr, Oid eqop)
 {
@@ -106,14 +101,14 @@ filter_keeps_groups(const ShardKeyClause *key, Expr *expr, Expr *group_expr, Oid
 		equality_ops_are_compatible(key->opno, eqop);
 }
 
-/* The same for each key and a list of grouping clauses of core's. */
+/* The same for each key and a list of core's grouping clauses. */
 static bool
 filters_keep_groups(PlannerInfo *root, List *keys, List *exprs, List *group_clauses)
 {
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	/* core may plan grouping sets with expressions of their own, which the target list does not have */
+	/* for grouping sets, core may use expressions that are not in the target list */
 	if (root->parse->groupingSets != NIL)
 		return false;
 	forboth(lc, keys, lc2, exprs)
@@ -166,9 +161,8 @@ filters_keep_remote_groups(List *keys, List *exprs, List *group_exprs)
 }
 
 /*
- * Is the result the same when the key filters are applied to the rows that the query
- * reads, not to those that it returns?  New clauses of ShardRemoteQuery have to be
- * added here.
+ * Can the key filters be applied to the rows that the query reads, instead of the rows that it returns?  Each new
+ * clause of ShardRemoteQuery has to be considered here.
  */
 static bool
 query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
@@ -187,7 +181,7 @@ query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
 	return filters_keep_remote_groups(keys, exprs, distinct_exprs);
 }
 
-/* Is one of exprs the shard key, so that each shard gets only the keys that it can have? */
+/* Is one of exprs the shard key, so that each shard gets only the keys that can be on it? */
 static bool
 filters_shard_key(const ShardRelInfo *info, List *exprs)
 {
@@ -215,13 +209,15 @@ shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRelInfo *info)
 
 	if (info->sharded || info->kind != SHARD_REL_SCAN)
 		return false;
-	/* also of conditions that the node checks: for core each of these columns is one of the scan's own relation */
+	/*
+	 * the conditions that the node checks count, too: core takes each of these columns for one of the scan's relation
+	 */
 	pull_varattnos((Node *) extract_actual_clauses(rel->baserestrictinfo, false), rel->relid, &columns);
 	first = bms_next_member(columns, -1);
 	return first >= 0 && first < 0 - FirstLowInvalidHeapAttributeNumber;
 }
 
-/* Is this an index whose first column is attno, such that the key's operator can be looked up in it? */
+/* Is it an index whose first column is attno, and that supports the key's operator? */
 static bool
 index_serves_key(Oid indexoid, AttrNumber attno, const ShardKeyClause *key)
 {
@@ -237,9 +233,8 @@ index_serves_key(Oid indexoid, AttrNumber attno, const ShardKeyClause *key)
 }
 
 /*
- * Will nodes surely look up many keys of expr, a column of rel, in indexes of
- * large shards?  Then they need not see the keys to plan that.  Without an index
- * they have to: only a constant array becomes a hash table.
+ * Will nodes surely look up many keys of expr, a column of rel, in indexes of large shards?  Then their planners need
+ * not see the keys.  Without an index they have to, because only a constant array becomes a hash table.
  */
 static bool
 keys_are_looked_up(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
@@ -301,7 +296,7 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 	copy->fdw_private = lappend(list_copy(path->fdw_private),
 								makeDefElem(FILTER_NAME, (Node *) filters, -1));
 
-	/* groups come at the end of the remote query, rows while it runs */
+	/* groups arrive at the end of the remote query, rows while it runs */
 	receive = path->path.total_cost - path->path.startup_cost;
 	if (info->kind == SHARD_REL_SCAN || info->kind == SHARD_REL_JOIN)
 		receive -= info->remote_cost;
@@ -318,7 +313,7 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 	return (Path *) copy;
 }
 
-/* Costs of copy, a copy of the node path, over the filtered child. */
+/* Sets the costs of copy. copy is a copy of the upper path over the filtered child. */
 static Path *
 cost_upper(Path *copy, const Path *path, const Path *old_child, const Path *child, double fraction)
 {
@@ -336,7 +331,7 @@ cost_upper(Path *copy, const Path *path, const Path *old_child, const Path *chil
 	return copy;
 }
 
-/* For nodes with one child: a copy over the filtered child. */
+/* Filters the child of a path node with one child, and returns a copy of the node over it. */
 #define KEY_UPPER_PATH(type, path) \
 	do { \
 		type	   *node = (type *) (path); \
@@ -351,7 +346,7 @@ cost_upper(Path *copy, const Path *path, const Path *old_child, const Path *chil
 		return cost_upper((Path *) copy, (path), node->subpath, child, keyed->fraction); \
 	} while (0)
 
-/* For a sub-select: replaces the keys, which are its columns, by the expressions of the level below. */
+/* Filters a sub-select: replaces the keys, which are its output columns, by the expressions of the level below. */
 static Path *
 key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *exprs,
 				  ShardKeyedPath *keyed)
@@ -380,7 +375,7 @@ key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *e
 			return NULL;
 		if (IsA(lfirst(lc), RelabelType))
 		{
-			/* the one on top decides type and collation */
+			/* the outermost RelabelType decides type and collation */
 			RelabelType *relabel = copyObject(lfirst(lc));
 
 			relabel->arg = copyObject(entry->expr);
@@ -399,9 +394,8 @@ key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *e
 }
 
 /*
- * A copy of path that returns the rows whose exprs are among the keys, and maybe some
- * others; NULL when path cannot be filtered on the nodes.  exprs: the keys'
- * expressions over path's relation, one for each of keys.
+ * Returns a copy of path that returns the rows whose exprs are among the keys, and maybe other rows.  NULL if nodes
+ * cannot filter the path. exprs has one expression over path's relation for each of keys.
  */
 Path *
 shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs, ShardKeyedPath *keyed)
@@ -449,7 +443,7 @@ shard_key_filter_param(PlannerInfo *root, ShardKeyClause *key)
 	return key->paramid;
 }
 
-/* Adds the condition of a filter to info, a copy of its own. */
+/* Adds the condition of a filter to info, a private copy. */
 static void
 add_filter(PlannerInfo *root, ShardRelInfo *info, const KeyFilter *filter)
 {

@@ -2,9 +2,8 @@
  * key_filter.h
  *	  Paths that are filtered by the keys of a key join.
  *
- * A search for the best order of joins looks at many pairs of relations, and most
- * key joins are dropped at once.  So keys get their parameters only when their join
- * has become part of the plan.
+ * The join search looks at many pairs of relations and drops most key joins immediately.  So keys get their parameter
+ * numbers only when the plan with the key join is made.
  */
 #ifndef SHARDFDW_KEY_FILTER_H
 #define SHARDFDW_KEY_FILTER_H
@@ -14,7 +13,7 @@
 #include "nodes/pathnodes.h"
 #include "planner/path/relinfo.h"
 
-/* One equality between the sides. */
+/* One equality between the sides of the join. */
 typedef struct ShardKeyClause
 {
 	RestrictInfo *rinfo;
@@ -28,41 +27,36 @@ typedef struct ShardKeyClause
 	int			paramid;		/* 0 until the plan is made: shard_key_filter_param() */
 } ShardKeyClause;
 
-/* What the filter leaves of a relation, and what it costs. */
+/* What a filter leaves of a relation, and its cost. */
 typedef struct ShardKeyedPath
 {
 	Path	   *path;
-	double		fraction;		/* of the rows */
-	double		nkeys;			/* that are sent, estimate */
-	Cost		rescan;			/* of each further batch, rows apart */
-	bool		splits;			/* a key is the shard key: each shard gets its own keys */
+	double		fraction;		/* of the rows that remain */
+	double		nkeys;			/* estimate of the keys that are sent */
+	Cost		rescan;			/* cost of each further batch, without its rows */
+	bool		splits;			/* a key is the shard key: each shard gets only its keys */
 } ShardKeyedPath;
 
 /*
- * A copy of path whose rows are those with some exprs[i] = ANY (values of keys[i])
- * for each i, or NULL when it cannot be filtered so.  keys: of ShardKeyClause; exprs:
- * what stands for the keys' inner expressions in path.  The caller fills
- * keyed->fraction and keyed->nkeys.  The function fills keyed->rescan and
- * keyed->splits.
+ * Returns a copy of path that returns only rows with exprs[i] = ANY (values of keys[i]) for each i.  Returns NULL if
+ * the path cannot be filtered. keys: list of ShardKeyClause. exprs: the keys' inner expressions as they appear in
+ * path.  The caller sets keyed->fraction and keyed->nkeys.  The function sets keyed->rescan and keyed->splits.
  */
 extern Path *shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs,
 								   ShardKeyedPath *keyed);
 
-/* Must a foreign table by itself be scanned by scanrelid, since its system columns are needed? */
+/* Must a single foreign table be scanned with its scanrelid, because its system columns are needed? */
 extern bool shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRelInfo *info);
 
 /* Was path filtered? */
 extern bool shard_key_filter_is_set(const ForeignPath *path);
 
-/*
- * When the plan is made: number of the parameter that has the key's values, which
- * is given out at the first call.
- */
+/* While the plan is made: number of the parameter that has the key's values.  The first call assigns it. */
 extern int	shard_key_filter_param(PlannerInfo *root, ShardKeyClause *key);
 
 /*
- * When the plan is made: info, or, when path was filtered, a copy of it whose FROM
- * has the conditions with the keys, too.
+ * While the plan is made: returns info.  If path was filtered, returns a copy of info whose FROM has the key
+ * conditions, too.
  */
 extern const ShardRelInfo *shard_key_filter_info(PlannerInfo *root, const ForeignPath *path,
 												 const ShardRelInfo *info);

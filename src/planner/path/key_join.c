@@ -1,17 +1,16 @@
 /*
  * key_join.c
- *	  Offers key joins: joins that send the keys of their outer side to the nodes, so
- *	  that these return only inner rows that can match.
+ *	  Offers key joins: joins that send the keys of their outer side to the nodes, so that the nodes return only
+ *	  inner rows that can match.
  *
  *	   Custom Scan (ShardKeyJoin)
  *		 -> outer: any path
  *		 -> inner: a copy of the inner relation's path, filtered by the keys; see
  *			key_filter.c
  *
- * The keys are parameters that core takes for parameters of the statement without
- * value (SHARD_KEYS_PARAM); executor/scan/key_join_exec.c gives them their values,
- * batch by batch.  Nodes may also return rows that do not match: the join itself
- * checks all of its conditions.
+ * For core, the keys are parameters of the statement that have no value (SHARD_KEYS_PARAM).
+ * executor/scan/key_join_exec.c sets their values, batch by batch.  Nodes may also return rows that do not match: the
+ * join itself checks all of its conditions.
  */
 #include "postgres.h"
 
@@ -33,17 +32,20 @@
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
-/* Rows of the first batch: where a LIMIT may end the join early, and where none does. */
+/* Rows of the first batch: if a LIMIT may end the join early, and otherwise. */
 #define MIN_BATCH_ROWS 1000.0
 #define MAX_BATCH_ROWS 50000.0
 
-/* How much larger each further batch is. */
+/* Growth factor from each batch to the next. */
 #define BATCH_GROWTH 4.0
 
-/* From this many inner rows per outer row on, most keys with rows have some in any quarter of the shards. */
+/*
+ * If each outer row matches at least this many inner rows, most keys that match have a match in any quarter of the
+ * shards.
+ */
 #define MIN_ROUND_ROWS 4.0
 
-/* Equalities of one key join: as many as its executor's arrays take. */
+/* Maximum number of equalities of one key join: the size of the executor's arrays. */
 #define MAX_KEYS INDEX_MAX_KEYS
 
 static set_join_pathlist_hook_type prev_join_pathlist_hook = NULL;
@@ -53,9 +55,9 @@ static set_join_pathlist_hook_type prev_join_pathlist_hook = NULL;
  * ------------------------------------------------------------------------ */
 
 /*
- * Of which type are the values that go to the inner side?  Of the outer expression's,
- * but for integers of another width: x = ANY (array) looks its values up in a hash table
- * only where both have one type, and otherwise compares each row with each value.
+ * The type of the values that are sent to the inner side: the type of the outer expression, except for integers of
+ * another width. x = ANY (array) uses a hash table only if both types are the same.  Otherwise it compares each row
+ * with each value.
  */
 static Oid
 value_type(const ShardKeyClause *key)
@@ -66,7 +68,7 @@ value_type(const ShardKeyClause *key)
 	return shard_integer_is_type(outer) && shard_integer_is_type(inner) && op_in_opfamily(key->opno, INTEGER_BTREE_FAM_OID) ? inner : outer;
 }
 
-/* The clause as an equality between the sides that hashes, or NULL. */
+/* The clause as a hashable equality between the sides, or NULL. */
 static ShardKeyClause *
 make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
 {
@@ -110,10 +112,7 @@ make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
  * The plan
  * ------------------------------------------------------------------------ */
 
-/*
- * Position (1-based) of var, a Var or PlaceHolderVar, among the entries of a target
- * list, or 0.  Ignores whether outer joins may have made it NULL.
- */
+/* Position (1-based) of var, a Var or PlaceHolderVar, in a target list, or 0.  Ignores varnullingrels. */
 static int
 find_column(List *tlist, const Node *var)
 {
@@ -131,8 +130,8 @@ find_column(List *tlist, const Node *var)
 }
 
 /*
- * Adds the columns that exprs need to the list of the scan slot's columns; *columns:
- * from which side and position each comes.
+ * Adds the columns that exprs need to scan_tlist, the columns of the scan slot.  *columns: the side and position from
+ * which each column comes.
  */
 static List *
 add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *inner,
@@ -167,9 +166,8 @@ add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *i
 }
 
 /*
- * A copy of an expression whose Vars are those of the scan slot's list.  From 16 on a
- * column has another Var above an outer join (varnullingrels) than in the join's
- * condition, and the list may have only one of them.
+ * Replaces the Vars of an expression by those of the scan slot's list, in a copy.  From 16 on, a column has another
+ * Var (varnullingrels) above an outer join than in the join condition, and the list may have only one of them.
  */
 static Node *
 name_columns(Node *node, void *scan_tlist)
@@ -186,7 +184,7 @@ name_columns(Node *node, void *scan_tlist)
 	return expression_tree_mutator(node, name_columns, scan_tlist);
 }
 
-/* The keys as the executor needs them, with their parameters. */
+/* Fills the plan's keys, with their parameters. */
 static void
 fill_keys(PlannerInfo *root, ShardKeyJoinPlan *plan, List *keys)
 {
@@ -231,9 +229,8 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	}
 
 	/*
-	 * tlist is empty when a projection above will put its own there, over the
-	 * columns of the path's target.  These come first: plans above refer to
-	 * columns by the Vars of that target.
+	 * tlist is empty if a projection above replaces it later by a list over the columns of the path's target.  These
+	 * columns come first, because plans above refer to columns by the Vars of that target.
 	 */
 	needed = list_make5(path->path.pathtarget->exprs, tlist, join_clauses, other_clauses, outer_exprs);
 	needed = lappend(needed, inner_exprs);
@@ -261,10 +258,7 @@ static const CustomPathMethods path_methods = {
  * Paths
  * ------------------------------------------------------------------------ */
 
-/*
- * Chooses the outer side's path, and the join type with that side on the left; false
- * when there is none.
- */
+/* Chooses the outer path, and the join type with that side on the left.  Returns false if there is no such path. */
 static bool
 choose_outer(PlannerInfo *root, RelOptInfo *outerrel, JoinType *jointype,
 			 JoinPathExtraData *extra, Path **outer)
@@ -281,7 +275,7 @@ choose_outer(PlannerInfo *root, RelOptInfo *outerrel, JoinType *jointype,
 		*outer != NULL && (*outer)->param_info == NULL;
 }
 
-/* By its security level, may rinfo be checked beside the conditions of all tables of rel? */
+/* Does the security level of rinfo allow checking it together with the conditions of all tables of rel? */
 static bool
 security_allows(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *rinfo)
 {
@@ -291,7 +285,7 @@ security_allows(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *ri
 	{
 		RelOptInfo *base = rti < root->simple_rel_array_size ? root->simple_rel_array[rti] : NULL;
 
-		/* outer joins have numbers among relids, but no relation */
+		/* relids also has numbers of outer joins, which are no base relations */
 		if (base != NULL &&
 			!shard_relinfo_security_allows(rinfo, base->baserestrict_min_security))
 			return false;
@@ -300,8 +294,8 @@ security_allows(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *ri
 }
 
 /*
- * Fraction of rel's rows that have a key among those of the outer side: by the
- * planner's own selectivity of a semijoin, and by the number of keys there are.
+ * Fraction of rel's rows whose key is among the keys of the outer side.  It is the smaller of core's semijoin
+ * selectivity and an estimate from the number of keys.
  */
 static double
 filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
@@ -315,7 +309,7 @@ filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
 
 	foreach_ptr(ShardKeyClause, key, keys)
 	{
-		/* not the RestrictInfo, which caches one selectivity for both directions of the join */
+		/* pass the bare clause: a RestrictInfo caches one selectivity for both directions of the join */
 		clauses = lappend(clauses, key->rinfo->clause);
 		exprs = lappend(exprs, key->inner);
 	}
@@ -328,7 +322,7 @@ filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
 	return Min(Min(fraction, outer_rows / Max(ndistinct, 1)), 1.0);
 }
 
-/* The equalities that can be sent; of an outer join only those in its own condition. */
+/* The equalities whose keys can be sent.  For an outer join: only those of ON condition. */
 static List *
 find_keys(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 		  JoinType jointype, List *restrictlist)
@@ -352,7 +346,7 @@ find_keys(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	return keys;
 }
 
-/* The relation's cheapest path that some of the keys can filter; keys: in, candidates; out, those used. */
+/* The cheapest inner path that some of the keys can filter. keys: in, candidates; out, the keys used. */
 static bool
 choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptInfo *innerrel,
 			 List **keys, ShardKeyedPath *best)
@@ -405,15 +399,15 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 static double
 first_batch_rows(PlannerInfo *root)
 {
-	/* with a LIMIT, few of them may be asked for */
+	/* with a LIMIT, the join may need few of them */
 	if (root->limit_tuples >= 0)
 		return MIN_BATCH_ROWS;
 	return MAX_BATCH_ROWS;
 }
 
 /*
- * Is it enough for most keys to ask a part of the shards first?  Then the other shards
- * are asked only for the keys that have found no row there.
+ * Is it enough for most keys to query a part of the shards first?  Then the other shards are queried only for keys
+ * without a match so far.
  */
 static bool
 runs_in_rounds(JoinType jointype, const Path *outer, const ShardKeyedPath *inner)
@@ -423,7 +417,7 @@ runs_in_rounds(JoinType jointype, const Path *outer, const ShardKeyedPath *inner
 		inner->path->rows >= outer->rows * MIN_ROUND_ROWS;
 }
 
-/* In how many batches outer_rows rows of this width are joined. */
+/* The number of batches for outer_rows rows of this width. */
 static double
 count_batches(double first_rows, double outer_rows, int width)
 {
@@ -451,7 +445,7 @@ set_costs(PlannerInfo *root, CustomPath *path, RelOptInfo *joinrel, const Path *
 	double		first_part = Min(1.0, first_rows / Max(outer->rows, 1));
 	Cost		cpu;
 
-	/* hashing on both sides, checking each pair that joins, making rows */
+	/* hashing on both sides, checking each pair that matches, forming rows */
 	cpu = outer->rows * (cpu_operator_cost * nclauses + cpu_tuple_cost) +
 		inner->path->rows * cpu_operator_cost * (nclauses + 1) +
 		joinrel->rows * (cpu_operator_cost * nclauses + cpu_tuple_cost +
@@ -500,13 +494,13 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	add_path(joinrel, &path->path);
 }
 
-/* Has the relation rows that nodes can give by keys?  Reference tables alone are local. */
+/* Can nodes return rows of the relation by keys?  A relation of reference tables only is local. */
 static bool
 is_remote(const RelOptInfo *rel)
 {
 	return rel->fdw_private != NULL && shard_relinfo_is_ours(rel) &&
 		!((ShardRelInfo *) rel->fdw_private)->reference &&
-		/* each batch of keys would ask for another sample */
+		/* each batch of keys would read another sample */
 		((ShardRelInfo *) rel->fdw_private)->sample == NULL;
 }
 
@@ -517,7 +511,7 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	if (prev_join_pathlist_hook)
 		prev_join_pathlist_hook(root, joinrel, outerrel, innerrel, jointype, extra);
 
-	/* a join may run again within EvalPlanQual only where its level marks rows: left to core */
+	/* if the level marks rows, the join may run again within EvalPlanQual: left to core */
 	if (!shard_guc_enable_key_join || root->rowMarks != NIL ||
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
 		IS_OTHER_REL(joinrel) || shard_rel_is_grouped(joinrel) ||
@@ -527,10 +521,9 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 
 	/*
-	 * A join that the nodes compute returns no more rows than one with keys
-	 * would fetch, and does not depend on how many outer rows there really
-	 * are.  But a join with a reference table reads that table once per shard,
-	 * while the coordinator may find the few rows that are wanted by itself.
+	 * A join that nodes compute returns at most the rows that a key join would fetch, and does not depend on the
+	 * actual number of outer rows.  But a remote join with a reference table reads that table once per shard.  The
+	 * coordinator may find the few reference rows itself.
 	 */
 	if (is_remote(joinrel) && (is_remote(outerrel) || !is_remote(innerrel)))
 		return;

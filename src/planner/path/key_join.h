@@ -10,7 +10,7 @@
 #include "nodes/pathnodes.h"
 #include "planner/path/relinfo.h"
 
-/* Installs the hook that offers them. */
+/* Installs the hook that offers key joins. */
 extern void shard_key_join_init(void);
 
 #endif

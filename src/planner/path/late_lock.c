@@ -1,15 +1,15 @@
 /*
  * late_lock.c
- *	  Which rows are locked late.
+ *	  Decides which rows are locked late.
  *
- * A scan of a shard locks what it reads, so with LIMIT above it more than the rows that come
- * out.  Who takes jobs from a queue (LIMIT ... FOR UPDATE SKIP LOCKED) would leave none to others.
- * So such rows are read without a lock, and core's LockRows has each of them locked on its node
- * (executor/modify/row_lock.c) until LIMIT has enough.
+ * A scan of a shard with FOR UPDATE locks all rows that it reads.  With LIMIT above the scan, these are more rows
+ * than the statement returns.  A worker that takes jobs from a queue (LIMIT ... FOR UPDATE SKIP LOCKED) would leave
+ * no jobs to other workers.  So such rows are read without a lock.  Core's LockRows then locks each row on its node
+ * (executor/modify/row_lock.c) until LIMIT has enough rows.
  *
- * Only with SKIP LOCKED: a row that somebody has changed meanwhile is not found by its ctid any
- * more, and is left out as if he had it locked still.  Without, core waits for him and goes
- * on with the new row.
+ * Rows are locked late only with SKIP LOCKED.  If another session has changed a row since it was read, its ctid is no
+ * longer found, and the row is skipped as if it were still locked.  Without SKIP LOCKED, core waits for the other
+ * session and goes on with the new row version.
  */
 #include "postgres.h"
 
@@ -22,10 +22,13 @@
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
 
-/* Of the statement that is being planned. */
+/* Tables of the statement that is being planned. */
 static ShardLateLocks late;
 
-/* Adds the tables of which query locks rows, also in views: to tables those of which it skips rows, to others the rest. */
+/*
+ * Collects the tables whose rows the query locks, including tables inside views.  Tables locked with SKIP LOCKED go
+ * to *tables, all others to *others.
+ */
 static void
 add_tables(Query *query, List **tables, List **others)
 {
@@ -78,7 +81,7 @@ shard_late_lock_leave(ShardLateLocks outer)
 	late = outer;
 }
 
-/* Is relid one of tables, or a partition of one, at whatever level? */
+/* Is relid one of tables, or a direct or indirect partition of one? */
 static bool
 is_among(Oid relid, List *tables)
 {

@@ -12,15 +12,18 @@
 /* Tables of a statement whose rows are locked; OidLists. */
 typedef struct ShardLateLocks
 {
-	List	   *tables;			/* LIMIT takes rows of these that nobody has locked */
-	List	   *others;			/* some level locks rows of these and waits; core does not tell which level asks */
+	List	   *tables;			/* locked with SKIP LOCKED by a level with LIMIT */
+	List	   *others;			/* locked by a query level that waits.  Core does not tell which level asks */
 } ShardLateLocks;
 
-/* Begins a statement, NULL: one that locks no rows.  Returns what leave needs.  Memory: current context. */
+/*
+ * Begins a statement.  NULL: a statement that locks no rows.  Returns the value for shard_late_lock_leave().  Memory:
+ * current context.
+ */
 extern ShardLateLocks shard_late_lock_enter(Query *query);
 extern void shard_late_lock_leave(ShardLateLocks outer);
 
-/* Are rows of a relation locked late? */
+/* Are rows of this relation locked late? */
 extern bool shard_late_lock_marks(PlannerInfo *root, Index rtindex);
 
 #endif

@@ -1,16 +1,15 @@
 /*
  * node_query.c
- *	  Whether a remote query reads all shards of a node or one of them.
+ *	  Decides whether a remote query reads all shards of a node or a single shard.
  *
- *	  a query per shard		parallel on the node: as many as it has cores
- *	  a query per node		statements, connections, snapshots and scans of reference
- *							tables go by nodes; a statement that asks each node once
- *							needs no transaction there
+ *	  a query per shard		runs in parallel on the cores of the node
+ *	  a query per node		needs fewer statements, connections, snapshots and scans of
+ *							reference tables; a statement that sends one query to each
+ *							node needs no transaction there
  *
- * What a statement costs is the same for 10 rows and for 10 million, so small
- * queries are asked per node and large ones per shard.  Small is what surely is: a
- * condition that no known index serves may read whole shards, however few rows it
- * leaves.
+ * The overhead of a statement does not depend on its number of rows.  So small queries run per node and large ones
+ * per shard.  A query counts as small only if it is surely small: a condition that no known index supports may read
+ * whole shards, even if few rows remain.
  */
 #include "postgres.h"
 
@@ -30,25 +29,25 @@
 #include "utils/rel.h"
 
 /*
- * One more statement on a node: connection, transaction, snapshot and answer.  Some
- * 0.2 ms of CPU here and there, a hundredth of which is a cost of 1.
+ * One more statement on a node: connection, transaction, snapshot and answer.  It takes about 0.2 ms of CPU on the
+ * coordinator and on the node; a cost of 1 is about a hundredth of that.
  */
 #define STATEMENT_COST 20.0
 
-/* Cores of a node that has not said how many. */
+/* Used if the number of cores of a node is not known. */
 #define DEFAULT_CORES 2
 
-/* A parallel query has a leader and, by default, two workers, which do not keep each other fully busy. */
+/* By default a parallel query has a leader and two workers, which are not busy all the time. */
 #define NODE_STREAMS 3
 #define NODE_STREAM_EFFICIENCY 0.8
 
 /*
- * A query that costs a node more is planned for its own constants.  Parsing and planning
- * takes 0.2 to 0.4 ms, a cost of 20 to 40.
+ * A query that costs a node more than this is planned for its own constants.  Parsing and planning take 0.2 to 0.4
+ * ms, a cost of 20 to 40.
  */
 #define MAX_PREPARED_COST 500.0
 
-/* Does clause compare the index's first column in a way that the index can look up? */
+/* Does the clause compare the first column of the index by an operator that the index supports? */
 static bool
 clause_uses_index(const Node *clause, Index rtindex, Relation index)
 {
@@ -80,7 +79,7 @@ clause_uses_index(const Node *clause, Index rtindex, Relation index)
 	return false;
 }
 
-/* Does an index of the table serve one of info's conditions? */
+/* Does an index of the table support one of info's conditions? */
 static bool
 is_served_by_index(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info)
 {
@@ -94,7 +93,7 @@ is_served_by_index(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo 
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		/* unique ones of a parent are markers (ddl/marker.c), which are not valid */
+		/* unique indexes of a sharded parent are markers (ddl/marker.c), which are not valid */
 		foreach(lc2, (index->rd_index->indisvalid || index->rd_index->indisunique) &&
 				RelationGetIndexPredicate(index) == NIL ? info->remote_conds : NIL)
 			result = result || clause_uses_index((Node *) lfirst_node(RestrictInfo, lc2)->clause,
@@ -155,7 +154,7 @@ shard_node_query_is_cheaper(const ShardRelInfo *info)
 	return shard_node_query_pays(info, 0, &slower, &append);
 }
 
-/* Is it likely to end after a few rows? */
+/* Is the query likely to end after a few rows? */
 static bool
 is_bounded(const ShardRemoteQuery *query)
 {

@@ -1,11 +1,11 @@
 /*
  * prune.c
- *	  Which shards a scan reads, as far as planning can tell.
+ *	  Prunes the shards of a scan during planning.
  *
- * Conditions that compare key columns with constants prune shards now, by core's own
- * partition pruning.  Those with parameters or stable functions are kept for the
- * start of execution, together with the ones with constants, since several conditions
- * may be needed to find a shard (both columns of a two-column hash key).
+ * Conditions that compare key columns with constants prune shards immediately, by core's partition pruning.
+ * Conditions with parameters or stable functions prune at execution start.  These are kept together with the
+ * conditions on constants, because it may take several conditions to find a shard (both columns of a two-column hash
+ * key).
  */
 #include "postgres.h"
 
@@ -30,8 +30,8 @@
 #include "utils/rel.h"
 
 /*
- * Columns of the partition key, of both levels, as pull_varattnos() numbers them; NULL with
- * *any set when the key has expressions, so that any column may matter.
+ * Columns of the partition key, of both levels, numbered as by pull_varattnos().  If the key has expressions, any
+ * column may matter, and *any is set.
  */
 static Bitmapset *
 key_columns(const ShardMap *map, bool *any)
@@ -65,7 +65,7 @@ find_param_walker(Node *node, void *context)
 	return expression_tree_walker(node, find_param_walker, context);
 }
 
-/* A copy of clauses in which rtindex has become 1. */
+/* A copy of clauses with the range table index 1 instead of rtindex. */
 static List *
 renumber(List *clauses, Index rtindex)
 {
@@ -76,7 +76,7 @@ renumber(List *clauses, Index rtindex)
 	return copy;
 }
 
-/* Is clause an equality of column attno with something Var-free, under the key's equality? */
+/* Does the clause compare column attno with an expression without Vars, by the key's equality? */
 static bool
 is_key_equality(Node *clause, AttrNumber attno, Oid opfamily, int strategy)
 {
@@ -94,8 +94,8 @@ is_key_equality(Node *clause, AttrNumber attno, Oid opfamily, int strategy)
 }
 
 /*
- * What a comparison of rows, (a, b) < (x, y), says of its first column: a <= x.  Core does not prune by the
- * comparison itself.  Returns clause when it is none.
+ * A comparison of rows, (a, b) < (x, y), implies a <= x for its first column.  Core does not prune by row
+ * comparisons, so the implied clause is used.  Returns clause unchanged if it is no such comparison.
  */
 static Node *
 first_comparison(Node *clause)
@@ -129,7 +129,7 @@ first_comparison(Node *clause)
 								  InvalidOid, linitial_oid(row->inputcollids));
 }
 
-/* Is each column of a key equal to something Var-free? */
+/* Do the clauses compare each column of a key with an expression without Vars, by equality? */
 static bool
 fixes_key(List *clauses, int natts, const AttrNumber *attnos, const Oid *opfamilies, int strategy)
 {
@@ -147,8 +147,8 @@ fixes_key(List *clauses, int natts, const AttrNumber *attnos, const Oid *opfamil
 }
 
 /*
- * How many of nlive shards the conditions will leave at most, whatever the parameters are.
- * Generic plans are chosen by cost, so this has to be known now.
+ * Upper bound for the number of live shards that remain at execution start, for any parameter values.  The planner
+ * needs it now, because generic plans are chosen by cost.
  */
 static int
 prunes_to(const ShardMap *map, List *clauses, int nlive, int nparts)
@@ -171,9 +171,9 @@ prunes_to(const ShardMap *map, List *clauses, int nlive, int nparts)
 }
 
 /*
- * Partitions of a table of two levels that hold rows which satisfy quals.  They are locked, as core locks what
- * it reads, and *map is the one of then.  A range table entry of each makes executions lock them, too,
- * and their changes invalidate the plan.
+ * Finds and locks the partitions of a two-level table that may have rows which satisfy quals, and sets *map to the
+ * map after locking.  Core also locks the partitions that it reads.  The range table gets an entry for each of them,
+ * so that each execution locks them, and their changes invalidate the plan.
  */
 static Bitmapset *
 lock_parts(PlannerInfo *root, const ShardMap **map, List *quals)

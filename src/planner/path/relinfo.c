@@ -1,13 +1,13 @@
 /*
  * relinfo.c
- *	  What the planner knows of a scan: its conditions, shards, keys and size.
+ *	  Planner information of a scan: its conditions, shards, keys and size.
  *
  *	  restriction clauses -> remote (checked by the nodes) and local
  *						  -> live shards, conditions for pruning later (prune.c)
  *						  -> rows, width, cost (cost.c)
  *
- * Pseudoconstant clauses (WHERE $1 > 0) are in neither list: core puts a gating
- * Result above the scan.
+ * Pseudoconstant clauses (WHERE $1 > 0) that nodes cannot check are in neither list: core puts a gating Result above
+ * the scan.
  */
 #include "postgres.h"
 
@@ -39,10 +39,10 @@
 /* Estimate for a shard that was never analyzed. */
 #define DEFAULT_SHARD_ROWS 10000.0
 
-/* The row counts of at most this many shards are looked up, to save time; with more shards, these stand for all. */
+/* The row counts of at most this many shards are looked up, to save time.  Larger tables are extrapolated from them. */
 #define MAX_SHARDS_ASKED 64
 
-/* pg_class.reltuples, -1 when not known. */
+/* pg_class.reltuples, or -1 if it is not known. */
 static double
 relation_reltuples(Oid relid)
 {
@@ -65,7 +65,7 @@ shard_relinfo_tuples(Oid relid, double reltuples)
 	int			nknown = 0;
 	double		sum = 0;
 
-	/* of an analyzed parent; 0 may also be what a fresh one has */
+	/* of an analyzed parent; a new parent may also have 0 */
 	if (reltuples > 0)
 		return reltuples;
 
@@ -89,8 +89,8 @@ shard_relinfo_tuples(Oid relid, double reltuples)
 }
 
 /*
- * Behind a security barrier, a condition that could reveal rows by its errors
- * must not run beside the barrier's own: on a node they are one WHERE clause.
+ * A condition whose errors could reveal rows behind a security barrier must not run together with the barrier's
+ * conditions: on a node all of them are in one WHERE clause.
  */
 bool
 shard_relinfo_security_allows(const RestrictInfo *rinfo, Index min_security)
@@ -107,7 +107,7 @@ sort_conditions(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 	{
 		if (rinfo->pseudoconstant)
 		{
-			/* core tests it above a scan, but would not test it above remote joins and stages */
+			/* core checks it above a scan, but would not check it above remote joins and upper stages */
 			if (shard_relinfo_security_allows(rinfo, info->min_security) &&
 				shard_shippable_expr(root, rel->relids, rinfo->clause))
 				info->remote_conds = lappend(info->remote_conds, rinfo);
@@ -129,7 +129,7 @@ shard_relinfo_clauses(List *rinfos)
 	return list_concat(extract_actual_clauses(rinfos, true), extract_actual_clauses(rinfos, false));
 }
 
-/* The key of a sharded table, of both levels, over the columns of range table index info->rtindex. */
+/* Sets the keys of a sharded table: the columns of both levels, as Vars of info->rtindex. */
 static void
 fill_key(ShardRelInfo *info)
 {
@@ -179,8 +179,8 @@ fill_key(ShardRelInfo *info)
 }
 
 /*
- * TABLESAMPLE is applied by the nodes, each to its shards.  Together these are a
- * sample of the table as PostgreSQL's own methods define it.
+ * Lets the nodes apply TABLESAMPLE, each to its shards.  All of these samples together are a sample of the table, as
+ * PostgreSQL's methods define it.
  */
 static void
 take_sample(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info, TableSampleClause *sample)
@@ -200,7 +200,7 @@ take_sample(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info, TableSampleC
 	info->gated = true;
 }
 
-/* Our GetForeignPlan callback: a relation whose routine has it is ours. */
+/* Our GetForeignPlan callback.  A relation whose FdwRoutine has this callback is ours. */
 static GetForeignPlan_function plan_maker = NULL;
 
 void
@@ -247,7 +247,7 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 		fill_key(info);
 	shard_prune_relation(root, baserel, info);
 
-	/* a foreign table that was never analyzed; parents have been seen to by the hook */
+	/* a foreign table that was never analyzed; the hook has set the tuples of sharded parents */
 	if (!info->sharded && baserel->tuples <= 0)
 		baserel->tuples = shard_relinfo_tuples(relid, -1);
 	set_baserel_size_estimates(root, baserel);
@@ -305,7 +305,7 @@ shard_relinfo_create_reference(PlannerInfo *root, RelOptInfo *rel)
 	rel->fdw_private = info;
 }
 
-/* A copy of expr without what outer joins noted on its Vars. */
+/* A copy of expr without varnullingrels. */
 static Node *
 clear_nulling_mutator(Node *node, void *context)
 {
@@ -345,7 +345,7 @@ is_key_equality(const ShardRelInfo *info, int keyno, Oid eqop)
 	return get_op_opfamily_strategy(eqop, info->key_opfamilies[keyno]) == info->key_strategies[keyno];
 }
 
-/* Member of the class that stands for expr in the relation over relids, or NULL. */
+/* The member of the class that equals expr in the relation over relids, or NULL. */
 static EquivalenceMember *
 find_member(EquivalenceClass *ec, Relids relids, Expr *expr)
 {
@@ -359,7 +359,7 @@ find_member(EquivalenceClass *ec, Relids relids, Expr *expr)
 	return NULL;
 }
 
-/* Does the class compare its two members by the key's equality? */
+/* Does the class compare the two members by the key's equality? */
 static bool
 class_has_key_equality(const EquivalenceClass *ec, const ShardRelInfo *info, int keyno,
 					   const EquivalenceMember *left, const EquivalenceMember *right)
@@ -386,7 +386,7 @@ shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int ke
 		EquivalenceMember *left_member;
 		EquivalenceMember *right_member;
 
-		/* of a broken class, core does not enforce all that follows */
+		/* core does not enforce everything that a broken class implies */
 		if (ec->ec_has_volatile || ec->ec_broken ||
 			ec->ec_collation != info->key_collations[keyno] ||
 			(left_member = find_member(ec, relids, left)) == NULL ||
@@ -420,7 +420,7 @@ shard_relinfo_class_constant(PlannerInfo *root, const ShardRelInfo *info, int ke
 	return NULL;
 }
 
-/* Is column keyno of a key, expr, among exprs under the key's equality? */
+/* Is column keyno of a key, expr, one of exprs, under the key's equality? */
 static bool
 has_key_column(const ShardRelInfo *info, int keyno, Expr *expr, List *exprs, List *eqops)
 {

@@ -1,19 +1,16 @@
 /*
  * relinfo.h
- *	  What the planner knows of a relation of ours while it plans: RelOptInfo's
- *	  fdw_private.
+ *	  Planner information of a relation of ours: RelOptInfo's fdw_private.
  *
- * Memory: what a structure of the planner points to must live as long as that
- * structure.  While the best order of joins is searched, the current context may
- * be one that is reset for each order that is tried (GEQO, and extensions that
- * search in their own way).  The RelOptInfos of joins, their infos and paths are
- * made in it and go with it; base relations, PlannerInfo and PlannerGlobal stay.
- * So from the first join on until the plan is made
+ * Memory: an object that a planner structure points to must live as long as that structure.  During the join search,
+ * the current memory context may be reset for each join order that is tried (GEQO, and extensions with their own join
+ * search).  RelOptInfos, infos and paths of joins are allocated in that context.  Base relations, PlannerInfo and
+ * PlannerGlobal live longer.  So from the first join on until the plan is made
  *
- *	 - an info is made for joins only: all base relations have theirs by then, a
- *	   reference table too, whether a join will ask for it or not;
- *	 - nothing is added to a base relation, PlannerInfo or PlannerGlobal: keys that
- *	   a join sends along get their parameters when the plan is made (key_filter.h);
+ *	 - infos are made for joins only.  All base relations have their infos by then, including
+ *	   reference tables that no join needs.
+ *	 - nothing is added to a base relation, PlannerInfo or PlannerGlobal.  Keys that
+ *	   a join sends get their parameters when the plan is made (key_filter.h).
  *	 - joins point to their sides, never the other way round.
  */
 #ifndef SHARDFDW_RELINFO_H
@@ -29,16 +26,15 @@
 typedef enum ShardRelKind
 {
 	SHARD_REL_SCAN,				/* rows of one table */
-	SHARD_REL_JOIN,				/* rows of several */
+	SHARD_REL_JOIN,				/* rows of several tables */
 	SHARD_REL_GROUP,			/* groups, final on the nodes */
-	SHARD_REL_PARTIAL_GROUP,	/* groups of each shard, or node; partial states */
+	SHARD_REL_PARTIAL_GROUP,	/* groups of each shard, or node, with partial states */
 	SHARD_REL_UPPER				/* any other upper stage */
 } ShardRelKind;
 
 /*
- * Expressions over a relation's columns that say on which shard a row lies: one
- * for each column of the partition key, in its order.  A row in which none of
- * them is NULL lies on the shard that the map's key function gives.
+ * Expressions over a relation's columns that determine the shard of a row: one for each column of the partition key,
+ * in that order.  If none of them is NULL, the row lies on the shard that the map's key function returns.
  */
 typedef struct ShardDistKey
 {
@@ -51,121 +47,126 @@ typedef struct ShardRelInfo
 	ShardRelKind kind;
 
 	/*
-	 * The rows of the relation are the union of what from gives on each live
-	 * shard of map; of a reference relation, what it gives on any one node (or
-	 * here).  Conditions that nodes check are in from's where.
+	 * The rows of the relation are the union of the rows of from over all live shards of map.  For a reference
+	 * relation, they are the rows of from on any one node (or on the coordinator).  Conditions that nodes check are
+	 * in the where of from.
 	 */
 	ShardFrom  *from;
 	bool		reference;		/* only reference tables below; no map, no shards */
 	List	   *keys;			/* of ShardDistKey; NIL for a reference relation */
 
-	/* The shard key's equality, column by column; the same in all tables of a join. */
+	/* The equality of the shard key, column by column; the same in all tables of a join. */
 	int			nkeycols;
 	const Oid  *key_opfamilies;
 	const Oid  *key_collations;
 	const int  *key_strategies; /* of "=" in these operator families */
 
-	/* The table whose shards are asked: of a join one of its sharded tables, all of which are colocated. */
+	/*
+	 * The table whose shards are queried.  For a join it is one of the join's sharded tables, which are all
+	 * colocated.
+	 */
 	const ShardMap *map;
 	Oid			relid;
 	Index		rtindex;
-	bool		sharded;		/* a parent with shards, not a foreign table by itself */
-	Bitmapset  *live;			/* shardnos left by pruning */
-	bool		live_only;		/* from has rows on other shards, too: those of a reference table */
+	bool		sharded;		/* a parent with shards, not a single foreign table */
+	Bitmapset  *live;			/* shard numbers left by pruning */
+	bool		live_only;		/* from also returns rows on other shards, but those are rows of a reference table */
 	int			nlive;
-	int			nexpected;		/* how many of them pruning at execution start will leave: an estimate */
+	int			nexpected;		/* estimate of how many live shards remain after pruning at execution start */
 
 	/* Conditions of the scan; RestrictInfos. */
 	List	   *remote_conds;	/* SHARD_REL_SCAN: the same as from->where */
-	List	   *local_conds;	/* checked on the coordinator; with some, the relation takes no part in joins and upper stages */
+	List	   *local_conds;	/* checked on the coordinator.  A relation with such conditions takes no part in
+								 * remote joins and upper stages */
 
-	TableSampleClause *sample;	/* its rows are a sample (a shard by itself); NULL: all of them */
-	bool		gated;			/* takes no part in joins and upper stages, since a condition without columns can only be tested
-								 * here, above the scan, or rows are a sample */
+	TableSampleClause *sample;	/* of a single foreign table that is sampled, otherwise NULL */
+	bool		gated;			/* takes no part in remote joins and upper stages, because only core can check a
+								 * condition without columns, above the scan, or because the rows are a sample */
 
-	/* Conditions of a higher security level than this must not run beside those in from. */
+	/* Conditions with a higher security level than this must not run together with the conditions in from. */
 	Index		min_security;
 
-	/* Columns needed above the scan, as pull_varattnos() numbers them (a shard by itself). */
+	/* Columns needed above the scan, numbered as by pull_varattnos() (a single foreign table). */
 	Bitmapset  *columns;
 
 	/*
-	 * Conditions for pruning when execution starts: clauses over the columns of
-	 * rtindex (0: of a table within a sub-select), with Params or stable
-	 * expressions in some; NIL when there are none.
+	 * Conditions for pruning at execution start: clauses over the columns of rtindex (0: of a table within a
+	 * sub-select).  Some of them have Params or stable expressions.  NIL if there are none.
 	 */
 	List	   *prune_conds;
 
 	/*
-	 * LIMIT over a table of two levels whose partitions follow each other in the order that is asked for: how many
-	 * of them are likely to have enough rows, and are read first; 0: all at once.
+	 * For a LIMIT over a two-level table whose partitions are in the requested order: the number of partitions that
+	 * are likely to have enough rows.  These partitions are read first.  0: read all in parallel.
 	 */
 	int			first_parts;
 	bool		parts_descending;
 
-	/* Upper stages: what is asked for; NULL where the columns follow from the path's target. */
+	/* Upper stages: the remote query.  NULL if the columns follow from the path's target. */
 	ShardRemoteQuery *query;
-	List	   *local_having;	/* clauses to check here: HAVING, run conditions of windows */
+	List	   *local_having;	/* clauses that the coordinator checks: HAVING, run conditions of windows */
 
-	/* Estimates; cost.c, or a node's (remote_estimate.c). */
-	bool		remote_estimate;	/* the node is asked: scans and joins of foreign tables by themselves */
+	/* Estimates of cost.c, or of a node (remote_estimate.c). */
+	bool		remote_estimate;	/* ask the node: for scans and joins of single foreign tables */
 	bool		analyzed;		/* the tables have statistics */
-	double		rows;			/* rows that come from all nodes together */
+	double		rows;			/* rows that all nodes together return */
 	int			width;
-	Cost		remote_cost;	/* of the remote queries, without transfer; elapsed, not summed up */
-	Cost		unsure_cost;	/* so much more it is where nodes have no indexes but those known here */
-	double		read_rows;		/* rows that the sharded tables, and joins among them, give from all nodes together */
+	Cost		remote_cost;	/* elapsed cost of the remote queries (not their sum), without transfer */
+	Cost		unsure_cost;	/* added to remote_cost if nodes have only the indexes that the coordinator knows */
+	double		read_rows;		/* rows that the scans and joins of sharded tables produce on all nodes together */
 } ShardRelInfo;
 
-/* create_plan: our GetForeignPlan callback, by which relations of ours are recognized.  To be called once, at load. */
+/*
+ * create_plan: our GetForeignPlan callback, by which our relations are recognized.  Call it once, when the library is
+ * loaded.
+ */
 extern void shard_relinfo_init(GetForeignPlan_function create_plan);
 
-/* Does this library plan rel, a base or join relation: has its wrapper our handler? */
+/* Is rel, a base or join relation, planned by this library: does its foreign-data wrapper have our handler? */
 extern bool shard_relinfo_is_ours(const RelOptInfo *rel);
 
-/* True while planning when rte is a sharded parent that hooks.c turned into one foreign table. */
+/* True during planning if rte is a sharded parent that hooks.c has turned into one foreign table. */
 extern bool shard_relinfo_is_sharded(const RangeTblEntry *rte);
 
 /* Fills baserel->fdw_private, rows and width. */
 extern ShardRelInfo *shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid);
 
-/* The plain clauses of RestrictInfos, those without columns first. */
+/* The bare clauses of RestrictInfos, pseudoconstant clauses first. */
 extern List *shard_relinfo_clauses(List *rinfos);
 
-/* Rows of a sharded table: reltuples of it (-1: never analyzed), else of its shards, else a guess. */
+/* Rows of a sharded table: its reltuples (-1: never analyzed), else the sum over its shards, else a default. */
 extern double shard_relinfo_tuples(Oid relid, double reltuples);
 
 /*
- * The same for a reference table, which has a size and paths of core's: fills
- * rel->fdw_private, for joins, unless the table cannot be read on nodes here.
+ * The same for a reference table: sets rel->fdw_private, for joins, unless nodes cannot read the table in this query.
+ * Core sets the size and paths.
  */
 extern void shard_relinfo_create_reference(PlannerInfo *root, RelOptInfo *rel);
 
 /*
- * Do rows that are equal in exprs, by the operators eqops (one for each), lie on one
- * shard?  They do when exprs contain a whole shard key that no outer join has made
- * NULL.  The collations are those of the expressions.
+ * Do rows that are equal in exprs, by the operators eqops (one for each), lie on one shard?  They do if exprs contain
+ * all columns of a shard key that no outer join has made NULL.  The collations are those of the expressions.
  */
 extern bool shard_relinfo_has_key(const ShardRelInfo *info, List *exprs, List *eqops);
 
 /*
- * Does the relation over relids have an equivalence class that says that left equals
- * right, by the equality of the shard key's column keyno?
+ * Does an equivalence class of the relation over relids prove that left equals right, by the equality of column keyno
+ * of the shard key?
  */
 extern bool shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int keyno,
 										 Relids relids, Expr *left, Expr *right);
 
 /*
- * The constant, parameter or other Var-free expression that expr, column keyno
- * of a key, is known to equal in the relation over relids; or NULL.
+ * The constant, parameter or other expression without Vars that equals expr, column keyno of a key, in the relation
+ * over relids.  NULL if there is none.
  */
 extern Expr *shard_relinfo_class_constant(PlannerInfo *root, const ShardRelInfo *info, int keyno,
 										  Relids relids, Expr *expr);
 
-/* Are both the same expression, apart from binary relabelling and outer joins that may have made them NULL? */
+/* Are both the same expression?  Ignores RelabelType nodes and varnullingrels. */
 extern bool shard_relinfo_same_expr(Expr *left, Expr *right);
 
-/* May a condition of this kind be checked by nodes beside those of info? */
+/* May nodes check this condition together with the conditions of info? */
 extern bool shard_relinfo_security_allows(const RestrictInfo *rinfo, Index min_security);
 
 /* EXPLAIN's "Relations": schema-qualified, quoted names and aliases of the tables, and how they are joined. */

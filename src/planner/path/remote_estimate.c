@@ -1,16 +1,15 @@
 /*
  * remote_estimate.c
- *	  Sizes and costs as a node's own planner estimates them: the option
- *	  use_remote_estimate of servers and foreign tables.
+ *	  Sizes and costs as estimated by a node's planner: the option use_remote_estimate of servers and foreign
+ *	  tables.
  *
  *	  info's rows as a remote query -> EXPLAIN on the node -> its first line
  *
- * The node is asked about scans, and about joins of tables that all have the option.
- * The stages above them are estimated on the coordinator, from their rows.  Values
- * that are known only when execution starts are sent as sub-selects that return NULL,
- * so that the node's planner takes them for parameters.
+ * The node estimates scans, and joins of tables that all have the option.  The coordinator estimates the upper stages
+ * from these rows.  Values that are known only at execution start are sent as sub-selects that return NULL, so that
+ * the node's planner treats them as parameters.
  *
- * Sharded tables are not asked about: the coordinator has their statistics (ANALYZE).
+ * Sharded tables are estimated from the statistics of the coordinator (ANALYZE).
  */
 #include "postgres.h"
 
@@ -31,7 +30,7 @@ shard_estimate_choose(ShardRelInfo *info)
 		shard_option_table_bool(info->relid, "use_remote_estimate", false);
 }
 
-/* The remote query that gives info's rows, as far as rel needs their columns. */
+/* The remote query that returns the columns of info's rows that rel needs. */
 static ShardSelect *
 build_query(RelOptInfo *rel, const ShardRelInfo *info)
 {

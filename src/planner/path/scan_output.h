@@ -1,6 +1,6 @@
 /*
  * scan_output.h
- *	  Which columns a scan's query returns; modifications and whole statements use it, too.
+ *	  Columns that a scan's query returns.  Modifications and whole statements use it, too.
  */
 #ifndef SHARDFDW_SCAN_OUTPUT_H
 #define SHARDFDW_SCAN_OUTPUT_H
@@ -12,16 +12,15 @@
 #include "plan/plan_private.h"
 
 /*
- * Adds columns of relid (numbered as pull_varattnos() does; the whole row means
- * all) to select, each to the attribute of its own number; system columns other than
- * tableoid, which is the shard's, too.  Virtual generated columns are left out and are NULL, as in a heap:
- * core computes them where they are read.  for_modify: see
+ * Adds columns of relid to select. columns is numbered as by pull_varattnos(), and the whole row stands for all
+ * columns.  Each output goes to the attribute with the same number.  System columns except tableoid are added, too.
+ * Virtual generated columns are left out: they are NULL, as in a heap, and core computes them. for_modify: see
  * shard_select_output_system().
  */
 extern void shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
 									 Bitmapset *columns, bool for_modify);
 
-/* List of ShardSelectOutput as the plan's array. */
+/* Converts a list of ShardSelectOutput to the plan's array. */
 extern ShardOutput *shard_scan_convert_outputs(List *outputs, int *noutputs);
 
 #endif

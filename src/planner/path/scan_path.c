@@ -1,6 +1,6 @@
 /*
  * scan_path.c
- *	  Paths of scans: of a sharded table as a whole, of a shard by itself.
+ *	  Paths of scans: of a whole sharded table, and of a single shard.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	shard_cost_path(root, info, baserel->reltarget, info->local_conds, &startup, &total);
 	path = shard_foreign_path_scan(root, baserel, startup, total, NIL, baserel->lateral_relids);
 
-	/* a query that reads the sample several times must get the same one each time, so it is kept */
+	/* a query that reads the sample several times must get the same rows each time, so the sample is materialized */
 	if (info->sample != NULL && (root->query_level > 1 || bms_membership(root->all_baserels) != BMS_SINGLETON))
 		path = (Path *) shard_create_material_path(baserel, path);
 	add_path(baserel, path);
@@ -43,8 +43,8 @@ shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 }
 
 /*
- * Async Append waits for one socket per subplan, so a scan of many shards,
- * which has its own concurrency, does not take part.
+ * An async Append waits for one socket per subplan.  A scan of many shards has its own concurrency, so it is not
+ * async capable.
  */
 bool
 shardIsForeignPathAsyncCapable(ForeignPath *path)

@@ -1,17 +1,14 @@
 /*
  * sort_path.c
- *	  Orders that core asks for by path keys, and scans of foreign tables by
- *	  themselves that return rows so.
+ *	  Sort orders that core requests by path keys, and sorted scans of single foreign tables.
  *
- * For one table the ORDER BY of a query is a stage above the scan, which
- * order_path.c pushes down.  Where the table is one of several under Append, or
- * conditions are checked here, the rows of the scan itself have to be ordered:
- * core then merges them (Merge Append) instead of sorting all, and a LIMIT
- * stops early.
+ * For one table, the ORDER BY of a query is an upper stage, which order_path.c pushes down.  If the table is one of
+ * several under an Append, or the coordinator checks conditions, the scan itself has to return sorted rows.  Core
+ * then merges them (Merge Append) instead of sorting them, and a LIMIT stops early.
  *
- * A scan with an order is planned like that of a sharded table, without scanrelid.
- * So there is none where rows are changed, or locked by the scan, or system columns are needed;
- * where rows are locked late it is that of the shard by itself.
+ * A sorted scan is planned like the scan of a sharded table, without scanrelid.  So there is none if rows are
+ * changed, or locked by the scan, or if system columns are needed.  If rows are locked late, the scan is planned as
+ * that of a single shard.
  */
 #include "postgres.h"
 
@@ -30,13 +27,13 @@
 #include "planner/path/sort_path.h"
 #include "utils/lsyscache.h"
 
-/* A scan in an order costs a node this many times as much: less than a full sort, since it may have an index. */
+/* Cost factor of a sorted scan on a node.  It is less than a full sort, because the node may have an index. */
 #define SORT_COST_FACTOR 1.2
 
 /*
- * A member of pathkey's equivalence class over columns that rel's rows have, and that
- * nodes sort as the coordinator does; or NULL.  The class may also have columns of the
- * inner side of EXISTS, which rel's rows do not have.
+ * Finds a member of pathkey's equivalence class over columns that rel returns, which nodes sort as the coordinator
+ * does.  NULL if there is none.  The class may also have columns of the inner side of EXISTS, which rel does not
+ * return.
  */
 static Expr *
 find_sort_expr(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
@@ -51,7 +48,7 @@ find_sort_expr(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *inf
 	setup_eclass_member_iterator(&it, pathkey->pk_eclass, rel->relids);
 	while ((member = eclass_member_iterator_next(&it)) != NULL)
 	{
-		/* aggregates and windows over rel's columns are not there before their own step */
+		/* aggregates and windows over rel's columns are computed later */
 		if (bms_is_empty(member->em_relids) || !bms_is_subset(member->em_relids, visible) ||
 			contain_agg_clause((Node *) member->em_expr) ||
 			contain_window_function((Node *) member->em_expr))

@@ -1,7 +1,6 @@
 /*
  * sort_path.h
- *	  Orders that core asks for by path keys, and scans of foreign tables by
- *	  themselves that return rows so.
+ *	  Sort orders that core requests by path keys, and sorted scans of single foreign tables.
  */
 #ifndef SHARDFDW_SORT_PATH_H
 #define SHARDFDW_SORT_PATH_H
@@ -11,12 +10,12 @@
 #include "nodes/pathnodes.h"
 #include "planner/path/relinfo.h"
 
-/* Adds to rel's paths the one in the order that the query asks for, where the node can give it. */
+/* Adds the path in the order that the query requests, if the node can sort so. */
 extern void shard_sort_add_path(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info);
 
 /*
- * ORDER BY of rel's rows, which info describes, in the order of pathkeys: of ShardSort;
- * NIL when nodes do not surely give it.  rel: a scan or join.
+ * ORDER BY clauses (ShardSort) for the order of pathkeys over the rows of rel. rel is a scan or join that info
+ * describes.  NIL if nodes might sort differently.
  */
 extern List *shard_sort_clauses(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
 								List *pathkeys);
