@@ -1,20 +1,19 @@
 /*
  * absorb.c
- *	  Sub-selects in FROM that nodes compute whole, as sides of remote joins.
+ *	  Sub-selects in FROM that nodes compute completely, as sides of remote joins.
  *
- * A sub-select that groups, removes duplicates or computes windows is planned as
- * a level of its own.  When all of it is remote, shard by shard, then its rows
- * are the union of what it gives on each shard, like those of a sharded table:
+ * A sub-select that groups, removes duplicates or computes windows is planned as a separate query level.  If nodes
+ * compute all of it, shard by shard, its rows are the union of its results on each shard, like the rows of a sharded
+ * table:
  *
  *	  level below: ShardRemoteQuery of its topmost stage
- *		-> RelOptInfo of the RTE: routine, server, user, ShardRelInfo with
- *		   FROM (query); keys are those of its columns that carry the key
- *		-> core offers joins with it, and stages above it
+ *		-> RelOptInfo of the RTE gets routine, server, user, and a ShardRelInfo with
+ *		   FROM (query); its keys are the columns that have the key's values
+ *		-> core offers joins with it, and upper stages above it
  *
- * When such a join is chosen, the level has no part in the plan.  Its tables still
- * have to be in the statement's range table, for permissions and locks.  Core adds
- * them for sub-selects that were never planned, so the RTE is made to look like that
- * (shard_absorb_release).
+ * If such a join is chosen, the level has no part in the plan.  But its tables have to be in the statement's range
+ * table, for permissions and locks.  Core adds the tables of sub-selects that it has never planned, so
+ * shard_absorb_release() makes the RTE look like that.
  */
 #include "postgres.h"
 
@@ -30,8 +29,8 @@
 #include "planner/rewrite/absorb.h"
 
 /*
- * The relation of the topmost stage of a level that computes something, or NULL
- * when there is none or something comes after it.
+ * The relation of the topmost stage of the level.  NULL if the level has no such stage, or if another step follows
+ * the stage.
  */
 static RelOptInfo *
 topmost_stage(PlannerInfo *root)
@@ -45,7 +44,7 @@ topmost_stage(PlannerInfo *root)
 		root->init_plans != NIL || root->hasPseudoConstantQuals)
 		return NULL;
 
-	/* a row even where there are no rows: shards that are not live would have to return theirs, too */
+	/* returns a row even for an empty input: shards that are not live would have to return their row, too */
 	if (parse->groupClause == NIL && (parse->hasAggs || parse->havingQual != NULL))
 		return NULL;
 
@@ -60,7 +59,10 @@ topmost_stage(PlannerInfo *root)
 	return root->upper_rels[stage] != NIL ? linitial(root->upper_rels[stage]) : NULL;
 }
 
-/* Columns in conditions on the sub-select's rows, which core does not count as needed; as pull_varattnos() numbers them. */
+/*
+ * Columns in conditions on the rows of the sub-select, numbered as by pull_varattnos().  Core does not count these as
+ * needed.
+ */
 static Bitmapset *
 condition_columns(const RelOptInfo *rel)
 {
@@ -72,7 +74,7 @@ condition_columns(const RelOptInfo *rel)
 	return columns;
 }
 
-/* The level's target list as what the remote query returns, or NIL when nodes cannot compute some of it. */
+/* The level's target list as the output of the remote query, or NIL if nodes cannot compute some of it. */
 static List *
 make_tlist(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
 {
@@ -84,7 +86,7 @@ make_tlist(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
 		if (entry->resjunk)
 			continue;
 
-		/* core has replaced a column that is not needed by NULL */
+		/* core has replaced an unneeded column by NULL */
 		if (IsA(entry->expr, Const) && ((Const *) entry->expr)->constisnull &&
 			entry->resno <= rel->max_attr &&
 			bms_is_empty(rel->attr_needed[entry->resno - rel->min_attr]) &&
@@ -99,7 +101,7 @@ make_tlist(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
 	return tlist;
 }
 
-/* Keys of the level's relation, by the columns that carry them. */
+/* Keys of the level's relation, in terms of the columns that have the key's values. */
 static List *
 make_keys(const ShardRelInfo *info, List *tlist, Index rtindex)
 {
@@ -133,7 +135,7 @@ typedef struct OutsideContext
 	Index		rtindex;
 } OutsideContext;
 
-/* An expression of the level below in terms of the sub-select's columns, as far as it has them. */
+/* Replaces parts of an expression of the level below by the columns of the sub-select that have the same expression. */
 static Node *
 outside_mutator(Node *node, OutsideContext *cxt)
 {
@@ -148,8 +150,8 @@ outside_mutator(Node *node, OutsideContext *cxt)
 }
 
 /*
- * Turns conditions that core has moved into the windows (row_number() <= 3), where
- * the scan would check them, into conditions on the sub-select's rows again.
+ * Core has moved some conditions (row_number() <= 3) into the windows, where the scan would check them.  Turns these
+ * into conditions on the rows of the sub-select again.
  */
 static bool
 take_run_conditions(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *sub, ShardFrom *from)
@@ -170,7 +172,7 @@ take_run_conditions(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *sub,
 	return true;
 }
 
-/* Is a row of the sub-select needed as one value?  Remote queries have none of a type without a name. */
+/* Is a row of the sub-select needed as one value?  Remote queries cannot return an anonymous row type. */
 static bool
 needs_whole_row(const RelOptInfo *rel)
 {
@@ -178,7 +180,7 @@ needs_whole_row(const RelOptInfo *rel)
 		bms_is_member(-FirstLowInvalidHeapAttributeNumber, condition_columns(rel));
 }
 
-/* Conditions on the sub-select's rows that stayed outside; false when nodes cannot check them all. */
+/* Moves the remaining conditions on the rows of the sub-select into from.  False if nodes cannot check all of them. */
 static bool
 take_conditions(PlannerInfo *root, RelOptInfo *rel, ShardFrom *from)
 {
@@ -246,7 +248,7 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	info->rows = rel->rows;
 	info->width = rel->reltarget->width;
 
-	/* all of its paths, those of core's that are there already included, read from nodes */
+	/* all paths of the relation, including those that core has already added, read from nodes */
 	rel->consider_parallel = false;
 	rel->partial_pathlist = NIL;
 	rel->fdw_private = info;
@@ -274,7 +276,7 @@ shard_absorb_release(PlannerInfo *root, const ShardFrom *from)
 		return;
 	shard_absorb_release(rel->subroot, from->query->from);
 
-	/* the level as it was planned also has the tables of functions that were inlined in it */
+	/* the planned level also has the tables of functions that were inlined in it */
 	planner_rt_fetch(rel->relid, root)->subquery = rel->subroot->parse;
 	rel->subroot = NULL;
 }

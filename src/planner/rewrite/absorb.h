@@ -1,6 +1,6 @@
 /*
  * absorb.h
- *	  Sub-selects in FROM that nodes compute whole, as sides of remote joins.
+ *	  Sub-selects in FROM that nodes compute completely, as sides of remote joins.
  */
 #ifndef SHARDFDW_ABSORB_H
 #define SHARDFDW_ABSORB_H
@@ -10,10 +10,10 @@
 #include "deparse/remote_query.h"
 #include "nodes/pathnodes.h"
 
-/* For set_rel_pathlist_hook: makes rel a relation of the cluster when the sub-select is remote as a whole. */
+/* For set_rel_pathlist_hook: makes rel a relation of the cluster if nodes compute the whole sub-select. */
 extern void shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
-/* To be called when a plan reads from: marks the sub-selects in it as not planned by themselves. */
+/* Called when a plan reads from: marks the sub-selects in it as never planned. */
 extern void shard_absorb_release(PlannerInfo *root, const ShardFrom *from);
 
 #endif

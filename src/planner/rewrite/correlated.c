@@ -1,18 +1,16 @@
 /*
  * correlated.c
- *	  Splits a correlated sub-select into what it compares and what it computes.
+ *	  Splits a correlated sub-select into the parts that it compares and the parts that it computes.
  *
- * Assumptions: FROM of the sub-select does not refer to the level around it; only
- * sides of equalities in WHERE, connected by AND, do.
+ * Assumption: only equalities in WHERE, connected by AND, refer to the outer level, each on one of its sides.  FROM
+ * of the sub-select does not.
  *
- * A grouped sub-select is also computed for groups that no outer row asks for, and
- * must not fail there.  So arguments of aggregates, and grouped expressions, may be
- * made of columns, constants, comparisons, sums, differences and products only.
- * Conditions of the sub-select may be any, as core may check them in any order,
- * unless the sub-select stands where it may never be evaluated (CASE, OR): then the
- * same rule holds for them.
+ * A grouped sub-select is also computed for groups that no outer row needs, and must not raise an error there.  So
+ * arguments of aggregates, and grouped expressions, may consist of columns, constants, comparisons, sums, differences
+ * and products only.  Other conditions of the sub-select may be of any form, because core may check them in any
+ * order.  But if the sub-select may never be evaluated (CASE, OR), the same rule applies to them.
  *
- * decorrelate.c makes joins of the parts.
+ * decorrelate.c builds joins from the parts.
  */
 #include "postgres.h"
 
@@ -33,10 +31,10 @@
 
 typedef struct LevelsContext
 {
-	int			depth;			/* how many levels below the level in question the walk is */
-	bool		own;			/* something of that level is referred to */
-	bool		outer;			/* something of the next outer one */
-	bool		beyond;			/* something further out */
+	int			depth;			/* number of levels between the level in question and the current node */
+	bool		own;			/* something refers to that level */
+	bool		outer;			/* something refers to the next outer level */
+	bool		beyond;			/* something refers to a level further out */
 } LevelsContext;
 
 static void
@@ -63,7 +61,7 @@ levels_walker(Node *node, LevelsContext *cxt)
 			note_level(cxt, ((Var *) node)->varlevelsup);
 			return false;
 		case T_Aggref:
-			/* of another level: its rows are not the sub-select's */
+			/* an aggregate of another level: its rows are not the rows of the sub-select */
 			if ((int) ((Aggref *) node)->agglevelsup > cxt->depth)
 				cxt->beyond = true;
 			break;
@@ -84,7 +82,7 @@ levels_walker(Node *node, LevelsContext *cxt)
 	return expression_tree_walker(node, levels_walker, cxt);
 }
 
-/* Which levels an expression of a query level refers to. */
+/* Finds the levels that an expression of a query level refers to. */
 static LevelsContext
 find_levels(Node *expr)
 {
@@ -144,7 +142,7 @@ is_harmless_operator(Oid opno)
 		(strcmp(name, "+") == 0 || strcmp(name, "-") == 0 || strcmp(name, "*") == 0);
 }
 
-/* Finds what may fail for some value. */
+/* Finds a node that may raise an error for some value. */
 static bool
 may_fail_walker(Node *node, void *context)
 {
@@ -187,14 +185,14 @@ may_fail_walker(Node *node, void *context)
 			{
 				FuncExpr   *func = (FuncExpr *) node;
 
-				/* implicit casts widen */
+				/* implicit casts do not narrow a type */
 				if (func->funcid >= FirstGenbkiObjectId ||
 					(func->funcformat != COERCE_IMPLICIT_CAST && !get_func_leakproof(func->funcid)))
 					return true;
 				break;
 			}
 		case T_CoerceViaIO:
-			/* the text of a value can always be had */
+			/* output functions never fail */
 			if (((CoerceViaIO *) node)->resulttype != TEXTOID)
 				return true;
 			break;
@@ -223,7 +221,7 @@ typedef struct CollectContext
 	bool		refused;
 } CollectContext;
 
-/* Collects the aggregates of a target; refuses what cannot be computed above a grouping. */
+/* Collects the aggregates of a target.  Refuses expressions that cannot be computed above a grouping. */
 static bool
 collect_aggs_walker(Node *node, CollectContext *cxt)
 {
@@ -251,8 +249,8 @@ collect_aggs_walker(Node *node, CollectContext *cxt)
 }
 
 /*
- * Is the clause inner = outer, and does each value of outer match exactly one whole
- * group when rows are grouped by inner?  If so, adds it to result.
+ * Adds the clause to result if it has the form inner = outer, and each value of outer matches exactly one whole group
+ * when rows are grouped by inner.
  */
 static bool
 take_clause(Expr *clause, ShardCorrelated *result)
@@ -292,7 +290,7 @@ take_clause(Expr *clause, ShardCorrelated *result)
 	return true;
 }
 
-/* max() of a type, if it returns one of its arguments unchanged; or 0. */
+/* max() for a type, if it returns one of its arguments unchanged; otherwise 0. */
 static Oid
 max_function(Oid type)
 {
@@ -330,7 +328,7 @@ max_function(Oid type)
 	}
 }
 
-/* An aggregate as the parser makes it; arg NULL: of all rows. */
+/* An aggregate as the parser makes it. arg NULL: count(*). */
 static Aggref *
 make_aggregate(Oid function, Oid type, Expr *arg)
 {
@@ -353,7 +351,7 @@ make_aggregate(Oid function, Oid type, Expr *arg)
 	return agg;
 }
 
-/* Turns the value's column into aggregates (max and count).  False when that cannot be done. */
+/* Turns the value's column into the aggregates max() and count(*).  False if that is impossible. */
 static bool
 take_value(Expr *value, ShardCorrelated *result)
 {
@@ -373,7 +371,7 @@ take_value(Expr *value, ShardCorrelated *result)
 	return true;
 }
 
-/* Splits the target into aggregates and the expression over them, by the kind of sub-select. */
+/* Splits the target into aggregates and the expression over them, depending on the type of sub-select. */
 static bool
 take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 {
@@ -399,9 +397,9 @@ take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 }
 
 /*
- * Core joins FULL only by conditions that can be merged or hashed, unless WHERE makes
- * another join of it, which may be done by the very condition that is taken out.
- * Sub-selects of FROM count, since core may pull them up.
+ * Has the sub-select a FULL JOIN?  Core can plan a FULL JOIN only with conditions that can be merged or hashed.  An
+ * exception are FULL JOINs that a WHERE condition reduces to another join type, and that condition may be the one
+ * that is taken out.  Sub-selects in FROM count, because core may pull them up.
  */
 static bool
 has_full_join(const Query *sub)
@@ -415,7 +413,7 @@ has_full_join(const Query *sub)
 	return false;
 }
 
-/* Has the sub-select no clauses but FROM and WHERE? */
+/* Has the sub-select no clauses other than FROM and WHERE? */
 static bool
 has_right_form(const Query *sub)
 {
@@ -428,7 +426,7 @@ has_right_form(const Query *sub)
 		sub->setOperations == NULL && !has_full_join(sub);
 }
 
-/* Conditions that AND connects, at whatever depth, as a list. */
+/* Flattens nested ANDs into a list of conditions. */
 static List *
 flatten_ands(Node *quals)
 {
@@ -468,7 +466,7 @@ shard_correlated_take_apart(const SubLink *sublink, bool conditional, ShardCorre
 	if (result->clauses == NIL)
 		return false;
 
-	/* nothing else may refer to other levels: FROM with ON, functions and sub-selects in it */
+	/* only the clauses may refer to other levels: not FROM with its ON conditions, functions and sub-selects */
 	levels = find_levels((Node *) sub->jointree->fromlist);
 	if (levels.outer || levels.beyond)
 		return false;

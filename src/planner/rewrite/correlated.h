@@ -13,31 +13,31 @@
 typedef enum ShardCorrelatedKind
 {
 	SHARD_CORRELATED_AGGREGATE,		/* an expression over aggregates */
-	SHARD_CORRELATED_VALUE,			/* a column of the one row there is */
+	SHARD_CORRELATED_VALUE,			/* a column of the only row */
 	SHARD_CORRELATED_EXISTS			/* whether there are rows */
 } ShardCorrelatedKind;
 
-/* A sub-select taken apart; its pieces are the sub-select's own nodes, not copies. */
+/* The parts point to the nodes of the sub-select, not to copies. */
 typedef struct ShardCorrelated
 {
 	ShardCorrelatedKind kind;
 	List	   *clauses;		/* OpExprs: inner = outer, or outer = inner */
-	List	   *inner_exprs;	/* their sides */
+	List	   *inner_exprs;	/* the inner sides of the clauses */
 	List	   *inner_first;	/* IntList: is the inner side the left one? */
 	List	   *others;			/* conditions without outer references */
-	List	   *aggs;			/* distinct Aggrefs of the target; of a value: its max() and count(*) */
+	List	   *aggs;			/* distinct Aggrefs of the target; for a value: its max() and count(*) */
 	Expr	   *target;
 } ShardCorrelated;
 
 /*
- * Splits a sub-select into its parts; false when it is not of a form that can become a
- * join.  conditional: it stands where it may never be evaluated, so nothing in it may
- * fail.  The caller zeroes *result, which is not valid when the function returns false.
+ * Splits a sub-select into its parts.  Returns false if the sub-select cannot become a join. conditional: the
+ * sub-select may never be evaluated, so nothing in it may raise an error.  The caller zeroes *result, which is
+ * undefined if the function returns false.
  */
 extern bool shard_correlated_take_apart(const SubLink *sublink, bool conditional,
 										ShardCorrelated *result);
 
-/* Is the aggregate 0 when there are no rows?  The others that are accepted are NULL then. */
+/* Is the aggregate 0 for no rows?  All other accepted aggregates are NULL for no rows. */
 extern bool shard_correlated_is_count(const Aggref *agg);
 
 #endif

@@ -1,34 +1,32 @@
 /*
  * decorrelate.c
- *	  Turns correlated sub-selects into joins with grouped ones.
+ *	  Turns correlated sub-selects into joins with grouped sub-selects.
  *
  *	   SELECT .. FROM o WHERE o.x < (SELECT 0.2 * avg(i.y) FROM i WHERE i.k = o.k AND i.z > 0)
  *
  *	   SELECT .. FROM o LEFT JOIN (SELECT i.k, avg(i.y) FROM i WHERE i.z > 0 GROUP BY i.k) groups (k1, agg1)
  *				   ON groups.k1 = o.k WHERE o.x < 0.2 * groups.agg1
  *
- * Core would run the sub-select once per outer row, which over a sharded table
- * is a round trip and a query on every node.  As a join it is grouped on the
- * nodes, and a key join restricts it to the groups that outer rows ask for.
+ * Core would run the sub-select once per outer row.  For a sharded table that is a round trip and a query on every
+ * node for each row.  In a join, the nodes do the grouping, and a key join restricts it to the groups that outer rows
+ * need.
  *
- * The answer is the same because an outer row meets at most one group: rows are
- * grouped by the equality that the condition compares with, or one of the same
- * operator family.  A row without a group gets what the aggregates give for no rows:
- * NULL, or 0 for count and regr_count.  Sub-selects with aggregates that give
- * something else then (hypothetical sets, users' own) are not changed.
+ * The result is the same because an outer row matches at most one group: rows are grouped by the equality of the
+ * condition, or by another one of the same operator family.  A row without a group gets the result of the aggregates
+ * for no rows: NULL, or 0 for count and regr_count.  Sub-selects with other aggregates (hypothetical-set,
+ * user-defined) are not changed.
  *
- * correlated.c finds out which sub-selects can be changed.  The expression over the
- * aggregates stays where the sub-select stood.
+ * correlated.c decides which sub-selects can be changed.  The expression over the aggregates replaces the sub-select.
  *
- * Two other kinds can be written with aggregates:
+ * Two other types of sub-selects are written with aggregates:
  *
- *	   (SELECT i.x FROM i WHERE i.k = o.k)	the group's max(i.x), as long as its count(*) is not above 1; if it
- *											is, the sub-select itself is evaluated, which raises core's error
- *	   EXISTS (..) within OR, CASE ...		whether there is a group (core makes joins of the others)
+ *	   (SELECT i.x FROM i WHERE i.k = o.k)	the group's max(i.x) if its count(*) is at most 1; otherwise
+ *											the sub-select is evaluated, which raises core's error
+ *	   EXISTS (..) within OR, CASE ...		whether there is a group (core makes joins of other EXISTS)
  *
- * This is done in WHERE and the target list of plain SELECT levels; in levels that
- * group, in arguments of aggregates.  The new joins are put above all other joins of
- * the level, so all that the sub-select could refer to is visible there.
+ * Sub-selects are replaced in WHERE and in the target list of plain SELECT levels; in levels that group, also in
+ * arguments of aggregates.  The new joins are placed above all other joins of the level, so that everything that the
+ * sub-select refers to is visible there.
  */
 #include "postgres.h"
 
@@ -42,15 +40,15 @@
 #include "planner/rewrite/decorrelate.h"
 #include "rewrite/rewriteManip.h"
 
-/* Where in an expression of the outer level a sub-select stands. */
+/* The position of a sub-select in an expression of the outer level. */
 typedef struct ReplaceContext
 {
 	Query	   *query;			/* the outer level */
-	bool		grouped;		/* it is evaluated for groups, not for rows of FROM */
-	bool		conditional;	/* it may not be evaluated at all */
+	bool		grouped;		/* the expression is evaluated for groups, not for rows of FROM */
+	bool		conditional;	/* the expression may never be evaluated */
 } ReplaceContext;
 
-/* The sub-select, grouped by the inner sides of its clauses: these are its columns, then the aggregates. */
+/* Groups the sub-select by the inner sides of its clauses.  Its columns are these, then the aggregates. */
 static void
 group_query(Query *sub, const ShardCorrelated *parts)
 {
@@ -94,7 +92,7 @@ add_rte(Query *query, RangeTblEntry *rte, Alias *eref)
 	return list_length(query->rtable);
 }
 
-/* Column resno of the grouped sub-select as seen in the level around it. */
+/* Column resno of the grouped sub-select, as a Var of the level around it. */
 static Var *
 group_column(Index rtindex, const Query *sub, int resno)
 {
@@ -104,7 +102,7 @@ group_column(Index rtindex, const Query *sub, int resno)
 				   exprTypmod((Node *) entry->expr), exprCollation((Node *) entry->expr), 0);
 }
 
-/* The join's condition: the clauses, with columns of the grouped sub-select for inner sides. */
+/* The join condition: the clauses, with columns of the grouped sub-select instead of their inner sides. */
 static Node *
 join_condition(Index rtindex, const Query *sub, const ShardCorrelated *parts)
 {
@@ -126,7 +124,7 @@ join_condition(Index rtindex, const Query *sub, const ShardCorrelated *parts)
 	return (Node *) make_ands_explicit(clauses);
 }
 
-/* Puts LEFT JOIN sub above all of the level's FROM. Result: range table indexes. */
+/* Puts LEFT JOIN sub above the whole FROM of the level.  Result: range table indexes. */
 static void
 add_join(Query *query, Query *sub, const ShardCorrelated *parts, Index *rtindex, Index *join_rtindex)
 {
@@ -165,7 +163,7 @@ typedef struct TargetContext
 	Index		join_rtindex;
 } TargetContext;
 
-/* Column resno of the grouped sub-select above the join. */
+/* Column resno of the grouped sub-select, as a Var above the join. */
 static Var *
 joined_column(const TargetContext *cxt, int resno)
 {
@@ -175,7 +173,7 @@ joined_column(const TargetContext *cxt, int resno)
 	return var;
 }
 
-/* The sub-select's target over the columns of the grouped one. */
+/* The target of the sub-select, over the columns of the grouped sub-select. */
 static Node *
 target_mutator(Node *node, TargetContext *cxt)
 {
@@ -185,7 +183,7 @@ target_mutator(Node *node, TargetContext *cxt)
 	{
 		Var		   *var = copyObject((Var *) node);
 
-		/* the outer level's own: the expression moves there */
+		/* a column of the outer level, to which the expression moves */
 		Assert(var->varlevelsup == 1);
 		var->varlevelsup = 0;
 		return (Node *) var;
@@ -258,7 +256,7 @@ exists_target(const TargetContext *cxt)
 	return (Node *) test;
 }
 
-/* What stands in place of the sub-select, or NULL when it stays. */
+/* The expression that replaces the sub-select, or NULL if the sub-select stays. */
 static Node *
 replace_sublink(SubLink *sublink, ReplaceContext *cxt)
 {
@@ -286,7 +284,7 @@ replace_sublink(SubLink *sublink, ReplaceContext *cxt)
 	return target_mutator((Node *) parts.target, &target);
 }
 
-/* A copy of an expression of the level with sub-selects replaced; those of deeper levels have been seen to. */
+/* Replaces the sub-selects in a copy of an expression of the level.  Deeper levels have been processed before. */
 static Node *
 replace_mutator(Node *node, ReplaceContext *cxt)
 {
@@ -330,9 +328,8 @@ is_exists(const Node *node)
 }
 
 /*
- * Replaces sub-selects in WHERE.  EXISTS at the top is left to core, which makes a
- * join of it.  Conditions connected by AND at the top do not make each other
- * conditional, since core may check them in any order.
+ * Replaces sub-selects in WHERE.  EXISTS at the top is left to core, which makes a join of it.  Conditions connected
+ * by AND at the top are not conditional, because core may check them in any order.
  */
 static Node *
 replace_in_where(Node *quals, ReplaceContext *cxt)
@@ -350,17 +347,17 @@ replace_in_where(Node *quals, ReplaceContext *cxt)
 }
 
 /*
- * Has a level, or a sub-select in its FROM or WITH, a FULL JOIN?  PostgreSQL does not plan the joins of a level whose
- * WHERE is false by its constants, so it does not find that it cannot make one of them;
- * with another join above them it would.  Whether WHERE is false is not asked, since evaluating constants may
- * raise errors in levels that are never planned.
+ * Has a level, or a sub-select in its FROM or WITH, a FULL JOIN?  If WHERE is constant false, PostgreSQL does not
+ * plan the joins of the level.  So it does not notice that it cannot plan a FULL JOIN; with another join above it
+ * would.  This function does not test whether WHERE is false, because evaluating constants may raise errors in levels
+ * that are never planned.
  */
 static bool
 has_full_join(const Query *query)
 {
 	ListCell   *lc;
 
-	/* a WITH query that is used once is put in its place */
+	/* core inlines a WITH query that is used once */
 	foreach(lc, query->cteList)
 	{
 		Node	   *ctequery = lfirst_node(CommonTableExpr, lc)->ctequery;

@@ -1,6 +1,6 @@
 /*
  * decorrelate.h
- *	  Correlated sub-selects that become joins.
+ *	  Turns correlated sub-selects into joins.
  */
 #ifndef SHARDFDW_DECORRELATE_H
 #define SHARDFDW_DECORRELATE_H
@@ -10,9 +10,8 @@
 #include "nodes/parsenodes.h"
 
 /*
- * Turns correlated sub-selects of all levels of the query that compute
- * aggregates over sharded tables into outer joins with grouped ones.  Changes
- * the query in place.
+ * Turns correlated sub-selects that compute aggregates over sharded tables into outer joins with grouped sub-selects,
+ * in all levels of the query.  Changes the query in place.
  */
 extern void shard_decorrelate(Query *parse);
 

@@ -1,6 +1,6 @@
 /*
  * locked_keys.c
- *	  Changes of rows whose keys come from a SELECT that locks, or from a list of values.
+ *	  UPDATE and DELETE of rows whose keys come from a locking SELECT or from a list of values.
  *
  *	 WHERE id IN (SELECT id ... FOR UPDATE SKIP LOCKED)
  *	   --> WHERE id = ANY (ARRAY(SELECT id ...))
@@ -9,11 +9,11 @@
  *	 FROM (VALUES ...) z, or FROM unnest(...) z
  *	   --> the same
  *
- * As a join, such a statement would read its target from all shards, and the scan below an UPDATE
- * or DELETE locks what it reads: it would wait for other sessions that hold rows which it does not change.
- * With the keys in an array the nodes are asked for these rows alone.  Where the statement needs
- * nothing else of z, the join goes, and each node changes its rows by one command: a row is changed once,
- * however many rows of z it meets.
+ * As a join, such a statement would read its target from all shards.  The scan below an UPDATE or DELETE locks the
+ * rows that it reads, so the statement would wait for other sessions even if it does not change the rows that these
+ * have locked.  With the keys in an array, nodes read only the rows with these keys.  If the statement needs nothing
+ * else of z, the join is removed, and each node changes its rows by one command.  A row is changed once, even if
+ * several rows of z match it.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
 
-/* key = ANY (ARRAY(subselect)), where key = element is an expression by opno and collation. */
+/* key = ANY (array). key = element is an expression with opno and collation. */
 static Node *
 make_any_of(Oid opno, Oid collation, Expr *key, Node *array, int location)
 {
@@ -54,7 +54,7 @@ make_array_of(Query *subselect)
 	return (Node *) array;
 }
 
-/* The type of an array of what subselect returns; InvalidOid: there is none. */
+/* The array type for the output of subselect; InvalidOid if there is none. */
 static Oid
 array_type_of(const Query *subselect)
 {
@@ -110,7 +110,7 @@ rewrite_quals(Node *quals)
 
 /* ---------- joins ---------- */
 
-/* levels: the query that has rte, and those around it. */
+/* levels: the query that has rte, and the queries around it. */
 static CommonTableExpr *
 find_cte(List *levels, const RangeTblEntry *rte)
 {
@@ -132,7 +132,7 @@ locks_rows(Node *query)
 	return IsA(query, Query) && castNode(Query, query)->commandType == CMD_SELECT && castNode(Query, query)->rowMarks != NIL;
 }
 
-/* Finds what reads tables or WITH queries. */
+/* Finds a node that reads tables or WITH queries. */
 static bool
 reads_walker(Node *node, void *context)
 {
@@ -145,7 +145,7 @@ reads_walker(Node *node, void *context)
 	return expression_tree_walker(node, reads_walker, context);
 }
 
-/* Is the statement's target sharded?  Not where that would have to wait for a lock of a partition. */
+/* Is the statement's target sharded?  False if the test would have to wait for a lock on a partition. */
 static bool
 changes_shards(List *levels)
 {
@@ -154,7 +154,10 @@ changes_shards(List *levels)
 	return shard_map_get_levels(rt_fetch(query->resultRelation, query->rtable)->relid, false) != NULL;
 }
 
-/* Is it a list of values, VALUES or functions, that gives the same when it is computed twice, and names no columns of level? */
+/*
+ * Is it a list of values (VALUES or functions) that can be computed twice with the same result, and that has no
+ * columns of level?
+ */
 static bool
 is_list(Node *values, int level)
 {
@@ -162,25 +165,25 @@ is_list(Node *values, int level)
 		!contain_volatile_functions(values);
 }
 
-/* The list of values that an entry of FROM is; NULL: something else. */
+/* The list of values that an entry of FROM stands for; NULL if it is something else. */
 static Node *
 list_of(const RangeTblEntry *rte)
 {
 	if (rte->rtekind == RTE_FUNCTION)
 		return is_list((Node *) rte->functions, 0) ? (Node *) rte->functions : NULL;
-	/* not a view, as below */
+	/* views are excluded, see below */
 	if (rte->rtekind == RTE_SUBQUERY && !OidIsValid(rte->relid) && !rte->security_barrier)
 		return is_list((Node *) rte->subquery, 1) ? (Node *) rte->subquery : NULL;
 	return NULL;
 }
 
-/* Makes a sub-select in FROM a WITH query, so that it can be read twice and is run once. */
+/* Turns a sub-select in FROM into a WITH query, so that it can be read twice but runs once. */
 static void
 make_cte(Query *query, RangeTblEntry *rte, int rtindex)
 {
 	CommonTableExpr *cte = makeNode(CommonTableExpr);
 
-	/* no user can give such a name: it is too long */
+	/* longer than any name that a user can give */
 	cte->ctename = psprintf("shardfdw %0*d", NAMEDATALEN, rtindex);
 	cte->ctematerialized = CTEMaterializeAlways;
 	cte->ctequery = (Node *) rte->subquery;
@@ -207,7 +210,10 @@ make_cte(Query *query, RangeTblEntry *rte, int rtindex)
 	rte->colcollations = cte->ctecolcollations;
 }
 
-/* The WITH query of rtindex that locks rows or is a list, if it is one, or is made one of a sub-select that locks. */
+/*
+ * The WITH query of entry rtindex, if it locks rows or is a list of values.  A sub-select in FROM that locks rows is
+ * turned into a WITH query first.
+ */
 static CommonTableExpr *
 find_cte_of_keys(List *levels, int rtindex)
 {
@@ -215,7 +221,7 @@ find_cte_of_keys(List *levels, int rtindex)
 	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
 	CommonTableExpr *cte;
 
-	/* not a view, whose entry is also one of permissions */
+	/* views are excluded, because their entry is also used for permission checks */
 	if (rte->rtekind == RTE_SUBQUERY && !OidIsValid(rte->relid) && !rte->lateral && !rte->security_barrier && locks_rows((Node *) rte->subquery))
 		make_cte(query, rte, rtindex);
 	if (rte->rtekind != RTE_CTE)
@@ -224,7 +230,7 @@ find_cte_of_keys(List *levels, int rtindex)
 	return cte && !cte->cterecursive && (locks_rows(cte->ctequery) || (is_list(cte->ctequery, 1) && changes_shards(levels))) ? cte : NULL;
 }
 
-/* The Var that expr is, by whatever name its type goes; NULL: something else. */
+/* The Var that expr is, below a RelabelType or not; NULL if it is something else. */
 static Var *
 var_of(Node *expr)
 {
@@ -233,7 +239,7 @@ var_of(Node *expr)
 	return expr && IsA(expr, Var) ? castNode(Var, expr) : NULL;
 }
 
-/* An entry for a sub-select of the level that sees cte levelsup further out. */
+/* An entry for a sub-select of a level that sees cte levelsup levels further out. */
 static RangeTblEntry *
 entry_of_cte(CommonTableExpr *cte, Index levelsup)
 {
@@ -251,7 +257,10 @@ entry_of_cte(CommonTableExpr *cte, Index levelsup)
 	return rte;
 }
 
-/* The entry from which a sub-select reads again what entry rtindex of the statement gives; NULL: it is to be a join. */
+/*
+ * An entry by which a sub-select can read the rows of entry rtindex of the statement again; NULL if the join has to
+ * stay as it is.
+ */
 static RangeTblEntry *
 read_again(List *levels, int rtindex)
 {
@@ -268,7 +277,7 @@ read_again(List *levels, int rtindex)
 	return cte ? entry_of_cte(cte, rt_fetch(rtindex, linitial_node(Query, levels)->rtable)->ctelevelsup) : NULL;
 }
 
-/* SELECT column FROM rte.  column: a Var, as var_of() takes it. */
+/* SELECT column FROM rte. column: a Var or relabelled Var, as var_of() accepts it. */
 static Query *
 select_column(RangeTblEntry *rte, Node *column)
 {
@@ -289,8 +298,8 @@ select_column(RangeTblEntry *rte, Node *column)
 }
 
 /*
- * For expr target.key = z.column, z being a WITH query that locks or a list: target.key = ANY (ARRAY(SELECT column
- * FROM z)).  NULL for other expressions.  May make a sub-select in FROM a WITH query.
+ * For expr target.key = z.column, where z is a WITH query that locks or a list of values: makes target.key = ANY
+ * (ARRAY(SELECT column FROM z)).  NULL for other expressions.  May turn a sub-select in FROM into a WITH query.
  */
 static Node *
 implied(List *levels, OpExpr *expr)
@@ -324,7 +333,7 @@ implied(List *levels, OpExpr *expr)
 	return make_any_of(opno, expr->inputcollid, (Expr *) copyObject(key), make_array_of(select_column(source, other)), -1);
 }
 
-/* What the conditions imply; *joins: those of them that imply something. */
+/* Collects what the conditions imply.  *joins: the conditions that imply something. */
 static List *
 implied_by(List *levels, Node *quals, List **joins)
 {
@@ -348,8 +357,8 @@ implied_by(List *levels, Node *quals, List **joins)
 }
 
 /*
- * Takes the WITH query out of FROM that join, a condition of the statement, compares with its target; together with
- * join, if nothing else names it.
+ * Removes from FROM the WITH query that join, a condition of the statement, compares with the target.  Removes join,
+ * too.  Does nothing if the statement uses the WITH query elsewhere.
  */
 static void
 drop_join(Query *query, OpExpr *join)

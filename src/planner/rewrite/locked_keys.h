@@ -1,6 +1,6 @@
 /*
  * locked_keys.h
- *	  Changes of rows whose keys come from a SELECT that locks, or from a list of values.
+ *	  UPDATE and DELETE of rows whose keys come from a locking SELECT or from a list of values.
  */
 #ifndef SHARDFDW_LOCKED_KEYS_H
 #define SHARDFDW_LOCKED_KEYS_H

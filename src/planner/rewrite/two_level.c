@@ -1,6 +1,6 @@
 /*
  * two_level.c
- *	  Aggregates with DISTINCT beside others as a grouping of groups.
+ *	  Groupings that mix aggregates with and without DISTINCT, as a grouping of groups.
  *
  *	   SELECT g, count(*), avg(y), count(DISTINCT x) FROM t GROUP BY g
  *
@@ -8,20 +8,17 @@
  *		 FROM (SELECT g, x, count(*), sum(y), count(y) FROM t GROUP BY g, x) groups (g1, x1, agg1, agg2, agg3)
  *		GROUP BY g1
  *
- * Neither aggregates with DISTINCT alone nor the others alone need all rows on the
- * coordinator, but one Agg node of core cannot take rows for the former and states for
- * the latter.  The sub-select can be grouped on the nodes: wholly when the argument of
- * DISTINCT is the shard key.
+ * Aggregates with DISTINCT alone, or other aggregates alone, do not need all rows on the coordinator.  But one Agg
+ * node of core cannot take rows for the former and partial states for the latter.  Nodes can group the sub-select,
+ * and they compute it completely if the argument of DISTINCT is the shard key.
  *
- * Besides aggregates with DISTINCT, these can be computed in two steps: aggregates
- * that combine their own results by their own transition function (min, max, bool_and,
- * bit_or, sums of floats...), count, and sum and avg of numbers.  A level with any
- * other aggregate is not changed.  Nor is one that groups by a shard key: nodes compute
- * all of it.
+ * In addition to aggregates with DISTINCT, these can be computed in two steps: aggregates that combine their results
+ * by their own transition function (min, max, bool_and, bit_or, sums of floats...), count, and sum and avg of
+ * numbers.  A level with any other aggregate is not changed.  A level that groups by a shard key is not changed
+ * either, because nodes compute all of it.
  *
- * count() loses its DISTINCT when the sub-select is grouped by nothing but its
- * argument.  Other aggregates keep it, since their results may depend on the order that
- * DISTINCT brings.
+ * count() loses its DISTINCT if the sub-select is grouped only by the argument of count().  Other aggregates keep
+ * DISTINCT, because their results may depend on the sort order that DISTINCT creates.
  */
 #include "postgres.h"
 
@@ -43,14 +40,14 @@
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 
-/* The sub-select is the only range table entry of the level that stays. */
+/* The only range table entry that the level keeps is the sub-select. */
 #define GROUPS_RTINDEX 1
 
 typedef enum CombineKind
 {
 	COMBINE_NONE,
 	COMBINE_DISTINCT,			/* keeps its arguments */
-	COMBINE_SELF,				/* is the aggregate of its own results */
+	COMBINE_SELF,				/* the same aggregate combines its results */
 	COMBINE_COUNT,				/* sum of counts */
 	COMBINE_INT_SUM,			/* numeric sum of bigints, as bigint */
 	COMBINE_NUMERIC_SUM,
@@ -63,7 +60,7 @@ typedef struct SplitContext
 	List	   *group_exprs;	/* first columns of the sub-select, in this order */
 	List	   *tlist;			/* its target list, as it grows */
 	List	   *distinct_args;	/* arguments and FILTERs of aggregates with DISTINCT */
-	List	   *distinct_clauses;	/* SortGroupClauses of these; NULL: of a FILTER */
+	List	   *distinct_clauses;	/* their SortGroupClauses; NULL for a FILTER */
 	bool		counts_duplicates;	/* some aggregate needs every row */
 	bool		refused;
 } SplitContext;
@@ -80,7 +77,7 @@ sharded_map(RangeTblEntry *rte)
 	return shard_map_get_levels(rte->relid, false);
 }
 
-/* Are rows of a sharded table read here, or in a sub-select in FROM? */
+/* Does the level, or a sub-select in its FROM, read a sharded table? */
 static bool
 reads_sharded(const Query *query)
 {
@@ -116,7 +113,7 @@ is_shard_key(const Query *query, Expr *expr)
 		return false;
 	rte = list_nth_node(RangeTblEntry, query->rtable, var->varno - 1);
 	map = sharded_map(rte);
-	/* the rows of one key are in all partitions of a table of two levels */
+	/* rows with the same key are in all partitions of a two-level table */
 	if (map == NULL || map->nparts > 0)
 		return false;
 
@@ -126,7 +123,7 @@ is_shard_key(const Query *query, Expr *expr)
 	{
 		PartitionKey key = RelationGetPartitionKey(rel);
 
-		/* a column of a longer key counts, too: groups may then spread over shards, but seldom do */
+		/* a column of a longer key counts, too: groups are on several shards then, but rarely in practice */
 		for (int i = 0; i < key->partnatts; i++)
 			result |= key->partattrs[i] == var->varattno;
 	}
@@ -134,7 +131,7 @@ is_shard_key(const Query *query, Expr *expr)
 	return result;
 }
 
-/* Has the level clauses that can stay above, or go below, and no others? */
+/* Has the level only clauses that can stay above the sub-select or move into it? */
 static bool
 has_right_form(const Query *query)
 {
@@ -148,7 +145,7 @@ has_right_form(const Query *query)
  * Which aggregates
  * ------------------------------------------------------------------------ */
 
-/* Does the aggregate give the same when it is applied to its own results over parts of the rows? */
+/* Can the aggregate combine its own results over parts of the rows? */
 static bool
 combines_itself(const Aggref *agg)
 {
@@ -200,7 +197,7 @@ combine_kind(const Aggref *agg)
 	}
 }
 
-/* Adds an argument, unless it does not depend on rows and is not volatile: then it stays above the sub-select. */
+/* Adds an argument.  An argument that does not depend on rows stays above the sub-select, and must not be volatile. */
 static void
 add_distinct_arg(SplitContext *cxt, Expr *arg, SortGroupClause *clause)
 {
@@ -215,13 +212,13 @@ add_distinct_arg(SplitContext *cxt, Expr *arg, SortGroupClause *clause)
 	cxt->distinct_clauses = lappend(cxt->distinct_clauses, clause);
 }
 
-/* Notes what an aggregate with DISTINCT is computed from. */
+/* Collects the inputs of an aggregate with DISTINCT. */
 static void
 collect_distinct(SplitContext *cxt, const Aggref *agg)
 {
 	foreach_node(SortGroupClause, clause, agg->aggdistinct)
 		add_distinct_arg(cxt, get_sortgroupref_tle(clause->tleSortGroupRef, agg->args)->expr, clause);
-	/* ORDER BY may only name arguments, and DISTINCT has all of these */
+	/* ORDER BY may only use arguments, which are all in DISTINCT */
 	if (agg->aggfilter != NULL)
 		add_distinct_arg(cxt, agg->aggfilter, NULL);
 }
@@ -257,7 +254,7 @@ collect_walker(Node *node, SplitContext *cxt)
  * The expressions above the sub-select
  * ------------------------------------------------------------------------ */
 
-/* The sub-select's column that is expr, made when there is none. */
+/* The column of the sub-select for expr, added if there is none. */
 static Var *
 groups_column(SplitContext *cxt, Expr *expr)
 {
@@ -265,7 +262,7 @@ groups_column(SplitContext *cxt, Expr *expr)
 
 	if (entry == NULL)
 	{
-		/* sums and counts of one aggregate have its argument in common */
+		/* reuses columns: sums and counts of one aggregate have the same argument */
 		entry = makeTargetEntry(copyObject(expr), list_length(cxt->tlist) + 1,
 								psprintf("c%d", list_length(cxt->tlist) + 1), false);
 		cxt->tlist = lappend(cxt->tlist, entry);
@@ -291,7 +288,10 @@ make_aggregate(Oid function, Oid type, Expr *arg)
 	return agg;
 }
 
-/* An aggregate for the sub-select: of agg's argument, unless cast is 0 by it to casttype, under agg's FILTER. */
+/*
+ * An aggregate for the sub-select, with the argument and FILTER of agg. cast: function that casts the argument to
+ * casttype, or 0.
+ */
 static Expr *
 inner_aggregate(const Aggref *agg, Oid function, Oid type, Oid cast, Oid casttype)
 {
@@ -321,14 +321,14 @@ make_float(float8 value)
 					 FLOAT8PASSBYVAL);
 }
 
-/* The sum, as numeric, of a bigint column of the sub-select. */
+/* The numeric sum of a bigint column of the sub-select. */
 static Expr *
 numeric_sum_of(SplitContext *cxt, Expr *inner)
 {
 	return (Expr *) make_aggregate(F_SUM_INT8, NUMERICOID, (Expr *) groups_column(cxt, inner));
 }
 
-/* float8_avg(ARRAY[count, sum, 0]): core's own final function, which divides without looking for underflow */
+/* float8_avg(ARRAY[count, sum, 0]): core's final function, which divides without checking for underflow */
 static Expr *
 float_avg(SplitContext *cxt, const Aggref *agg)
 {
@@ -349,7 +349,7 @@ float_avg(SplitContext *cxt, const Aggref *agg)
 	return make_call(F_FLOAT8_AVG, FLOAT8OID, list_make1(state));
 }
 
-/* sum / count: NULL where there is no value, as the sum is then */
+/* sum / count; NULL if there are no values, because the sum is NULL then */
 static Expr *
 numeric_avg(SplitContext *cxt, const Aggref *agg)
 {
@@ -374,7 +374,7 @@ numeric_avg(SplitContext *cxt, const Aggref *agg)
 	return make_call(F_NUMERIC_DIV, NUMERICOID, list_make2(sum, numeric_sum_of(cxt, count)));
 }
 
-/* The aggregate with columns of the sub-select for its arguments and FILTER. */
+/* The aggregate, with columns of the sub-select as its arguments and FILTER. */
 static Expr *
 distinct_aggregate(SplitContext *cxt, Aggref *agg)
 {
@@ -397,7 +397,7 @@ distinct_aggregate(SplitContext *cxt, Aggref *agg)
 	return (Expr *) result;
 }
 
-/* What stands in place of an aggregate. */
+/* The expression that replaces an aggregate. */
 static Expr *
 combined_aggregate(SplitContext *cxt, Aggref *agg)
 {
@@ -434,7 +434,7 @@ combined_aggregate(SplitContext *cxt, Aggref *agg)
 	}
 }
 
-/* An expression of the level over columns of the sub-select. */
+/* Converts an expression of the level to the columns of the sub-select. */
 static Node *
 split_mutator(Node *node, SplitContext *cxt)
 {
@@ -447,11 +447,11 @@ split_mutator(Node *node, SplitContext *cxt)
 		case T_Aggref:
 			return (Node *) combined_aggregate(cxt, (Aggref *) node);
 		case T_Var:
-			/* depends on what is grouped by */
+			/* functionally dependent on the grouped columns */
 			cxt->refused |= ((Var *) node)->varlevelsup == 0;
 			return node;
 		case T_SubLink:
-			/* it stays where it is, so it must not refer to what moves */
+			/* stays above the sub-select, so it must not refer to columns or aggregates of the level */
 			cxt->refused |= contain_vars_of_level(node, 0) || contain_aggs_of_level(node, 0);
 			return node;
 		case T_PlaceHolderVar:
@@ -467,8 +467,8 @@ split_mutator(Node *node, SplitContext *cxt)
  * ------------------------------------------------------------------------ */
 
 /*
- * Adds exprs to the sub-select's columns.  Result: group_clause, its GROUP BY,
- * with them, by the equality of clauses.
+ * Adds exprs to the columns of the sub-select, and to its GROUP BY clause with the equality of clauses.  Result: the
+ * new group_clause.
  */
 static List *
 add_group_columns(SplitContext *cxt, List *group_clause, const List *exprs, const List *clauses)
@@ -494,7 +494,7 @@ add_group_columns(SplitContext *cxt, List *group_clause, const List *exprs, cons
 	return group_clause;
 }
 
-/* Makes the sub-select of the level's FROM and WHERE, and of what they refer to. */
+/* Makes the sub-select from the FROM and WHERE of the level, and the range table entries that they use. */
 static Query *
 make_inner(Query *query, List *tlist, List *group_clause)
 {
@@ -517,7 +517,7 @@ make_inner(Query *query, List *tlist, List *group_clause)
 	return inner;
 }
 
-/* Makes the level one over inner alone. */
+/* Makes inner the only item in the FROM of the level. */
 static void
 set_outer(Query *query, Query *inner, List *tlist, Node *having)
 {

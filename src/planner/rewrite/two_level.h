@@ -1,6 +1,6 @@
 /*
  * two_level.h
- *	  Aggregates with DISTINCT beside others as a grouping of groups.
+ *	  Groupings that mix aggregates with and without DISTINCT, as a grouping of groups.
  */
 #ifndef SHARDFDW_TWO_LEVEL_H
 #define SHARDFDW_TWO_LEVEL_H
@@ -10,9 +10,8 @@
 #include "nodes/parsenodes.h"
 
 /*
- * Turns groupings of all levels of the query that have aggregates with DISTINCT
- * beside others over sharded tables into groupings of a grouped sub-select.
- * Changes the query in place.
+ * Rewrites groupings over sharded tables that have aggregates with and without DISTINCT into groupings of a grouped
+ * sub-select, in all levels of the query.  Changes the query in place.
  */
 extern void shard_two_level_group(Query *parse);
 
