@@ -2,17 +2,17 @@
  * source_cte.c
  *	  INSERT ... ON CONFLICT and MERGE in WITH, over rows that the coordinator computes.
  *
- * Core plans a statement in WITH together with the rest.  Meanwhile the query that
- * computes its source rows stands in its place:
+ * Core plans a statement in WITH together with the main query.  While core plans, the query that computes the source
+ * rows replaces the statement:
  *
  *	 WITH w AS (INSERT ...)
  *		-> WITH w AS (SELECT NULL, ...,  c1, c2, ...)	RETURNING's columns; the source's, junk
  *		-> core: plan of the SELECT, below a CustomPath of ours
  *		-> CustomScan "ShardSourceModify" over it, once core has finished
  *
- * Core drops a SELECT in WITH that nothing refers to, and inlines one that is referred
- * to once.  Ours is marked as materialized and in use, so core does neither.  The
- * executor runs it to its end in any case (executor/modify/source_modify_exec.c).
+ * Core drops a SELECT in WITH that is not referenced, and inlines one that is referenced once.  The SELECT of this
+ * file is marked as materialized and in use, so core does neither.  The executor always runs it to completion
+ * (executor/modify/source_modify_exec.c).
  */
 #include "postgres.h"
 
@@ -34,13 +34,13 @@
 #include "rewrite/rewriteManip.h"
 #include "utils/rel.h"
 
-/* One such statement; its SELECT has id as queryId. */
+/* One such statement; the queryId of its SELECT is id. */
 typedef struct SourceCte
 {
 	uint64		id;
 	Query	   *query;			/* the statement */
 	ShardSourcePlan *plan;
-	CustomScan *made;			/* what the finished node gets */
+	CustomScan *made;			/* contents of the finished plan node */
 	Index		target;			/* range table index in the SELECT */
 	CustomScan *cscan;			/* in core's plan */
 } SourceCte;
@@ -51,7 +51,7 @@ static create_upper_paths_hook_type prev_upper_paths_hook = NULL;
 
 /* ---- before core plans ---- */
 
-/* The SELECT: NULLs of RETURNING's types, then, as junk, the source's columns. */
+/* The SELECT: NULLs of the types of RETURNING, then the source's columns as junk. */
 static Query *
 make_select(const ShardSourceInfo *info, uint64 id)
 {
@@ -121,7 +121,7 @@ shard_source_cte_replace(Query *query)
 		replace_statement(lfirst_node(CommonTableExpr, lc));
 }
 
-/* ---- while it does ---- */
+/* ---- while core plans ---- */
 
 static SourceCte *
 find_pending(const Query *query)
@@ -135,8 +135,8 @@ find_pending(const Query *query)
 }
 
 /*
- * Makes the CustomScan.  RETURNING's columns stay NULLs until core has finished.  The
- * plan has one Var, which shows by how much core shifts range table indexes.
+ * Makes the CustomScan.  The columns of RETURNING stay NULLs until core has finished.  The plan has one Var, a probe
+ * that shows by how much core shifts range table indexes.
  */
 static Plan *
 plan_source(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
@@ -169,7 +169,7 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_source
 };
 
-/* Puts a CustomPath of ours above each path of a SELECT that stands for a statement. */
+/* Puts a CustomPath of ours above each path of a SELECT that replaces a statement. */
 static void
 source_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 				   RelOptInfo *output_rel, void *extra)
@@ -196,13 +196,13 @@ source_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 	path->path.total_cost = child->total_cost;
 	path->custom_paths = list_make1(child);
 	path->methods = &path_methods;
-	/* it writes */
+	/* the path writes */
 	output_rel->consider_parallel = false;
 	output_rel->pathlist = list_make1(path);
 	output_rel->partial_pathlist = NIL;
 }
 
-/* ---- afterwards ---- */
+/* ---- after core has planned ---- */
 
 void
 shard_source_cte_finish(PlannedStmt *stmt)

@@ -10,13 +10,16 @@
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 
-/* A statement is going to be planned. Result: for shard_source_cte_leave(), which has to be called in any case. */
+/*
+ * Begins the planning of a statement.  Result: for shard_source_cte_leave(), which has to be called even after an
+ * error.
+ */
 extern List *shard_source_cte_enter(void);
 
-/* Puts SELECTs in the place of such statements of query. */
+/* Replaces such statements of query by SELECTs. */
 extern void shard_source_cte_replace(Query *query);
 
-/* Core has made the plan: the statements take their places in it. */
+/* Called when core has made the plan: puts the statements into the plan. */
 extern void shard_source_cte_finish(PlannedStmt *stmt);
 
 extern void shard_source_cte_leave(List *outer);

@@ -1,17 +1,16 @@
 /*
  * source_insert.c
- *	  INSERT ... ON CONFLICT over rows that are computed here.
+ *	  INSERT ... ON CONFLICT over rows that the coordinator computes.
  *
  *	   columns	values of the target's columns, with the defaults that the
- *				rewriter has put in
+ *				rewriter has added
  *	   build	INSERT INTO shard AS r1 (...) SELECT ... FROM unnest(...)
  *				ON CONFLICT ... RETURNING ...
  *
- * The node finds the unique index, by the columns that the statement names; a
- * constraint is replaced by its columns, as it may have another name on the node.  The
- * columns must include the shard key, unless there is but one shard: then rows that are
- * in conflict are on one shard.  DO UPDATE must not change the key; it may only set it to the value of the row
- * proposed, which is the same.
+ * The node infers the unique index from the columns of the ON CONFLICT clause.  A constraint is replaced by its
+ * columns, because it may have another name on the node.  The columns must include the shard key, unless there is
+ * only one shard.  Then rows that conflict are on one shard.  DO UPDATE must not change the key.  It may only set the
+ * key to the value of the proposed row, which is the same.
  */
 #include "postgres.h"
 
@@ -80,7 +79,7 @@ shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint)
 	if (form->contype != CONSTRAINT_PRIMARY && form->contype != CONSTRAINT_UNIQUE)
 		shard_source_refuse(info, psprintf(_("Constraint \"%s\" is neither a primary key nor a unique constraint."),
 										   NameStr(form->conname)));
-	/* equal values may be in it as long as they do not overlap */
+	/* equal values are allowed if they do not overlap */
 	(void) SysCacheGetAttr(CONSTROID, tuple, Anum_pg_constraint_conexclop, &is_unique);
 	if (!is_unique)
 		shard_source_refuse(info, psprintf(_("Constraint \"%s\" is WITHOUT OVERLAPS, and nodes find constraints by their columns alone."),
@@ -153,7 +152,7 @@ shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry)
 										   get_attname(RelationGetRelid(info->rel), entry->resno, false)));
 }
 
-/* The same for each of DO UPDATE's assignments; the shard key stays as it is. */
+/* Converts the assignments of DO UPDATE.  Leaves out the shard key, which does not change. */
 static List *
 convert_assignments(ShardSourceInfo *info, List *tlist)
 {
@@ -203,7 +202,7 @@ convert_elements(ShardSourceInfo *info, List *elements)
 	return result;
 }
 
-/* An optional condition; makes it one of the text. */
+/* Converts an optional condition to the terms of the remote statement. */
 static Node *
 convert_condition(ShardSourceInfo *info, Node *condition, const char *what)
 {
@@ -214,7 +213,7 @@ convert_condition(ShardSourceInfo *info, Node *condition, const char *what)
 	return (Node *) shard_source_convert(info, (Expr *) condition);
 }
 
-/* The row proposed, under its name "excluded". */
+/* Adds the proposed row, named "excluded". */
 static void
 add_excluded(ShardSourceInfo *info)
 {
@@ -282,7 +281,7 @@ shard_source_insert_build(ShardSourceInfo *info)
 	query->jointree->fromlist = list_make1(shard_source_add_rows(info, values));
 	query->targetList = info->insert_values;
 
-	/* its values come from here */
+	/* the coordinator has computed its values */
 	if (has_identity(RelationGetDescr(info->rel)))
 		query->override = OVERRIDING_SYSTEM_VALUE;
 	query->onConflict = convert_on_conflict(info);

@@ -1,20 +1,19 @@
 /*
  * source_merge.c
- *	  MERGE over source rows that are computed here.
+ *	  MERGE over source rows that the coordinator computes.
  *
  *	   columns	finds what the coordinator computes: the source's columns, and
  *				expressions that nodes cannot compute and that do not use the target
  *	   build	MERGE INTO shard r1 USING (SELECT ... FROM unnest(...)) ON ...
  *
- * The join condition has to say that the target's shard key (both keys, of a table
- * of two levels) equals an expression over the source.  It routes the row: target
- * rows that match are on that shard only.  A row that matches none is inserted with that same key, so it stays
- * there; and the key is not updated.
+ * The join condition must contain an equality of the target's shard key (of both keys, for a two-level table) with an
+ * expression over the source.  The value of the expression routes the source row: matching target rows are on that
+ * shard only.  If no target row matches, the source row is inserted with the same key, so it stays on that shard.
+ * The key is never updated.
  *
- * Expressions that nodes cannot compute (nextval(), functions and types of this
- * database, sub-selects) are computed for each source row, even if the row does not
- * reach the action that uses them.  WHEN NOT MATCHED BY SOURCE has no source row: there,
- * they are refused.
+ * Expressions that nodes cannot compute (nextval(), functions and types of this database, sub-selects) are computed
+ * for each source row, even if the action that uses them is not executed for the row.  WHEN NOT MATCHED BY SOURCE has
+ * no source row, so such expressions are refused there.
  */
 #include "postgres.h"
 
@@ -35,20 +34,20 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* What routes a source row by one column of the shard key. */
+/* Routes a source row by one column of the shard key. */
 typedef struct MergeKey
 {
 	AttrNumber	attno;			/* of the target */
-	Node	   *expr;			/* what the join condition compares it with */
-	Node	   *value;			/* the same as the key's type */
-	Node	   *routed;			/* the same for routing: raises no error where the value does not fit the type */
+	Node	   *expr;			/* compared with the column by the join condition */
+	Node	   *value;			/* expr, converted to the key's type */
+	Node	   *routed;			/* like value, but raises no error if the value does not fit the type */
 } MergeKey;
 
 typedef struct PlaceContext
 {
 	ShardSourceInfo *info;
-	Relids		relids;			/* all that the statement has */
-	bool		by_source;		/* there is no row of the source */
+	Relids		relids;			/* all relations of the statement */
+	bool		by_source;		/* WHEN NOT MATCHED BY SOURCE: there is no source row */
 } PlaceContext;
 
 static bool
@@ -59,7 +58,7 @@ has_case_test(Node *node, void *context)
 	return IsA(node, CaseTestExpr) || expression_tree_walker(node, has_case_test, context);
 }
 
-/* expr with everything that is not about the target as source columns, as far as it has to be. */
+/* Replaces the parts of expr that do not use the target by source columns, if nodes cannot compute them. */
 static Node *
 place_mutator(Node *node, PlaceContext *context)
 {
@@ -72,7 +71,7 @@ place_mutator(Node *node, PlaceContext *context)
 			return copyObject(node);
 		return (Node *) shard_source_add_column(context->info, (Expr *) node, true);
 	}
-	/* a sub-select over the target, which is refused when the text is made */
+	/* a sub-select over the target, which is refused when the remote statement is made */
 	if (IsA(node, Query))
 		return copyObject(node);
 	if (IsA(node, Const) || IsA(node, List) || IsA(node, TargetEntry) || IsA(node, CaseWhen))
@@ -86,13 +85,13 @@ place_mutator(Node *node, PlaceContext *context)
 			shard_source_refuse(context->info, _("WHEN NOT MATCHED BY SOURCE uses a sub-select, a volatile function, or a type that nodes may not have."));
 		return (Node *) shard_source_add_column(context->info, (Expr *) node, false);
 	}
-	/* no node computes SQL/JSON over the target, which is refused when the text is made; its parts are no expressions */
+	/* SQL/JSON over the target, which is refused when the remote statement is made; its parts are not expressions */
 	if (shard_is_sql_json(node))
 		return copyObject(node);
 	return expression_tree_mutator(node, place_mutator, context);
 }
 
-/* expr, which is evaluated here, with the source's columns as those of the text. */
+/* Replaces the Vars of the source in expr, which the coordinator evaluates, by columns of the remote statement. */
 static Node *
 place_columns_mutator(Node *node, ShardSourceInfo *info)
 {
@@ -112,7 +111,7 @@ place(ShardSourceInfo *info, Node *expr, bool by_source)
 	return place_mutator(expr, &context);
 }
 
-/* Is it an integer type?  Its bounds. */
+/* Is it an integer type?  Sets its bounds. */
 static bool
 integer_bounds(Oid type, int64 *min, int64 *max)
 {
@@ -146,9 +145,9 @@ compare_bound(Oid function, Node *expr, int64 bound)
 }
 
 /*
- * Converts expr, of a wider integer type, to the key's type; value: expr with the plain
- * conversion.  No row has a number that the key's type lacks, so such a row may go to
- * any shard; a node that is to insert it raises the conversion's error.
+ * Converts expr, of a wider integer type, to the key's type. value: expr with the plain conversion.  A number outside
+ * the bounds of the key's type matches no row, so such a row may go to any shard.  If a node has to insert the row,
+ * it raises the conversion's error.
  */
 static Node *
 narrow_integer(Oid wanted, Node *expr, Node *value)
@@ -174,7 +173,7 @@ narrow_integer(Oid wanted, Node *expr, Node *value)
 	return (Node *) result;
 }
 
-/* Fills key with what column keyno is compared with; false when that cannot be converted without loss. */
+/* Sets the expressions of key.  False if expr cannot be converted to the type of column keyno without loss. */
 static bool
 set_routing_value(MergeKey *key, PartitionKey partkey, int keyno, Node *expr)
 {
@@ -198,7 +197,7 @@ set_routing_value(MergeKey *key, PartitionKey partkey, int keyno, Node *expr)
 	return key->value != NULL;
 }
 
-/* Is side column keyno of key, a key of the target, compared with operator opno? */
+/* Is side column keyno of key, a key of the target, and is opno its equality? */
 static bool
 is_key_side(ShardSourceInfo *info, PartitionKey key, int keyno, Node *side, Oid opno, Oid collation)
 {
@@ -211,7 +210,7 @@ is_key_side(ShardSourceInfo *info, PartitionKey key, int keyno, Node *side, Oid 
 		get_op_opfamily_strategy(opno, key->partopfamily[keyno]) == equal;
 }
 
-/* The condition's equality of column keyno of key with something of the source. */
+/* Finds an equality of column keyno of key with an expression over the source. */
 static MergeKey *
 find_key(ShardSourceInfo *info, PartitionKey key, int keyno, List *clauses)
 {
@@ -239,7 +238,7 @@ find_key(ShardSourceInfo *info, PartitionKey key, int keyno, List *clauses)
 									   get_attname(RelationGetRelid(info->rel), key->partattrs[keyno], false)));
 }
 
-/* Is expr what the join condition has compared the key with? */
+/* Is expr the expression with which the join condition compares the key? */
 static bool
 is_same_key(const MergeKey *key, Node *expr)
 {
@@ -250,7 +249,7 @@ is_same_key(const MergeKey *key, Node *expr)
 		equal(stripped, shard_route_strip_relabel(key->value));
 }
 
-/* What WHEN ... THEN UPDATE or INSERT assigns to the key has to be what routed the row. */
+/* Checks that THEN UPDATE or INSERT assigns to the key only the value that routed the row. */
 static void
 check_key(ShardSourceInfo *info, List *keys, MergeAction *action)
 {
@@ -278,7 +277,7 @@ check_key(ShardSourceInfo *info, List *keys, MergeAction *action)
 	}
 }
 
-/* INSERT's columns that are left out and have no default are NULL, whatever the node has as theirs. */
+/* Assigns NULL to columns that INSERT omits and that have no default, because the node may have a default. */
 static void
 add_nulls(ShardSourceInfo *info, MergeAction *action)
 {
@@ -326,7 +325,10 @@ plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 	return action;
 }
 
-/* What condition asks for at once, each prepared by itself: as a whole it may be false already. */
+/*
+ * Splits a condition at its ANDs and prepares each part separately.  Preparing the whole condition might reduce it to
+ * constant false.
+ */
 static List *
 split_condition(Node *condition)
 {
@@ -342,7 +344,7 @@ split_condition(Node *condition)
 	return clauses;
 }
 
-/* Adds what routes rows by the columns of key to keys and to info's columns. */
+/* Adds the routing expressions for the columns of key to keys and to info's columns. */
 static List *
 add_keys(ShardSourceInfo *info, PartitionKey key, List *clauses, List *keys)
 {

@@ -2,24 +2,23 @@
  * source_modify.c
  *	  Plans of INSERT ... ON CONFLICT and MERGE over rows that the coordinator computes.
  *
- * Core cannot plan either on a parent with foreign partitions.  So the source is
- * planned as a query by itself; its rows are routed by the shard key, and each
- * shard runs the statement over all rows that are its own, as arrays:
+ * Core can plan neither of them on a parent with foreign partitions.  So the source is planned as a separate query.
+ * Its rows are routed by the shard key, and each shard runs the statement over all of its rows, which are sent as
+ * arrays:
  *
  *	 source -> SELECT -> core's planner -> child plan
  *	 target -> Query over unnest($1, $2, ...) -> template
  *										|
  *	 CustomScan "ShardSourceModify" <---+   executor/modify/source_modify_exec.c
  *
- * Nodes compute conditions and new values.  Values that only the coordinator has
- * (parameters, now()) are sent as further parameters, after the arrays.  The
- * coordinator computes RETURNING, from the columns that it names.
+ * Nodes compute conditions and new values.  Values that only the coordinator has (parameters, now()) are sent as
+ * further parameters, after the arrays.  The coordinator computes RETURNING from the columns that the nodes return.
  *
- * INSERT ... ON CONFLICT that nodes cannot run, because of triggers, policies or
- * functions of the coordinator, is left to core, row by row (source_row.c).
+ * If nodes cannot run an INSERT ... ON CONFLICT, because of triggers, policies or functions of the coordinator, core
+ * executes it row by row (source_row.c).
  *
- * All of a shard's rows have to be in one statement: rows that meet the same
- * target row twice must fail, as they do in one statement here.
+ * All rows of a shard have to be in one statement: if two rows affect the same target row, the statement must fail,
+ * as it does for a local table.
  */
 #include "postgres.h"
 
@@ -51,7 +50,10 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* From this number on, parameters stand for the arrays while the text is made; no statement has that many. */
+/*
+ * While the statement is built, parameters with numbers from this one on stand for the arrays.  No statement has that
+ * many.
+ */
 #define ARRAY_PARAM 0x20000000
 
 /* ---- RETURNING ---- */
@@ -69,7 +71,7 @@ find_refused_returning(Node *node, ShardSourceInfo *info)
 	return expression_tree_walker(node, find_refused_returning, info);
 }
 
-/* Whole rows of the target as rows of its columns. */
+/* Replaces whole rows of the target by ROW() of the target's columns. */
 static Node *
 expand_rows_mutator(Node *node, ShardSourceInfo *info)
 {
@@ -119,12 +121,12 @@ prepare_returning(ShardSourceInfo *info)
 typedef struct ReturningContext
 {
 	ShardSourceInfo *info;
-	List	   *leaves;			/* what nodes return: of the statement's terms */
-	List	   *scan_tlist;		/* the same for the plan node */
-	int			tableoid_attno; /* where the shard's OID goes; 0: nowhere */
+	List	   *leaves;			/* outputs of the remote statement, in terms of the statement */
+	List	   *scan_tlist;		/* the same outputs, in terms of the plan node */
+	int			tableoid_attno; /* attribute for the shard's OID; 0: none */
 } ReturningContext;
 
-/* Columns of the statement as columns of what the plan node has got from nodes. */
+/* Replaces columns of the statement by the columns that nodes return. */
 static Node *
 returned_mutator(Node *node, ReturningContext *context)
 {
@@ -146,7 +148,7 @@ returned_mutator(Node *node, ReturningContext *context)
 	{
 		Expr	   *shown = copyObject((Expr *) node);
 
-		/* EXPLAIN prints it; what is a source column there stands for more */
+		/* for EXPLAIN: shows the expression that a source column stands for */
 		if (IsA(node, Var) && ((Var *) node)->varno == context->info->source)
 			shown = copyObject(get_tle_by_resno(context->info->columns,
 												((Var *) node)->varattno)->expr);
@@ -170,7 +172,7 @@ shard_source_child(const ShardSourceInfo *info)
 	Query	   *child = copyObject(info->query);
 	ListCell   *lc;
 
-	/* core leaves the rows of an INSERT out of its FROM clause */
+	/* core does not mark the rows of an INSERT as part of FROM */
 	foreach(lc, child->jointree->fromlist)
 		if (IsA(lfirst(lc), RangeTblRef))
 			rt_fetch(lfirst_node(RangeTblRef, lc)->rtindex, child->rtable)->inFromCl = true;
@@ -188,7 +190,7 @@ shard_source_child(const ShardSourceInfo *info)
 	return child;
 }
 
-/* The text; scan_tlist and targetList of cscan come with it. */
+/* Makes the remote statement, and scan_tlist and targetList of cscan. */
 static void
 build_text(ShardSourceInfo *info, ShardSourcePlan *plan, CustomScan *cscan)
 {
@@ -260,7 +262,7 @@ make_plan(ShardSourceInfo *info, const char *query_string, int cursor_options, P
 	ShardSourcePlan *plan = shard_source_build(info, cscan);
 	Plan	   *child;
 
-	/* the rest of the statement writes, which parallel workers must not see begin */
+	/* the statement writes, and parallel workers must not be running then */
 	stmt = shard_plan_query(shard_source_child(info), query_string,
 							cursor_options & ~CURSOR_OPT_PARALLEL_OK, params);
 	child = stmt->planTree;
@@ -285,7 +287,7 @@ make_plan(ShardSourceInfo *info, const char *query_string, int cursor_options, P
 
 /* ---- which statements ---- */
 
-/* Why no statement of this kind can be run on the table; NULL when it can.  The reason is translated. */
+/* The reason why no such statement can run on the table; NULL if there is none.  The reason is translated. */
 static const char *
 find_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 {
@@ -307,7 +309,7 @@ find_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 	return NULL;
 }
 
-/* Does ON CONFLICT compute something that nodes cannot, or does RETURNING have sub-selects? */
+/* Does ON CONFLICT use expressions that nodes cannot compute, or does RETURNING have sub-selects? */
 static bool
 computes_here(const ShardSourceInfo *info)
 {
@@ -328,7 +330,7 @@ computes_here(const ShardSourceInfo *info)
 		!shard_source_is_shippable(info, shard_source_prepare(conflict->onConflictWhere));
 }
 
-/* Why the statement has to be run row by row on the coordinator; NULL when nodes can run it. */
+/* The reason why core has to execute the statement row by row; NULL if nodes can run it. */
 static const char *
 find_row_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 {
@@ -350,7 +352,7 @@ find_row_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 	return NULL;
 }
 
-/* ON CONFLICT DO NOTHING without columns: core can do that by itself. */
+/* ON CONFLICT DO NOTHING without columns: core can plan that. */
 static bool
 is_plain_do_nothing(const Query *query)
 {
@@ -359,7 +361,7 @@ is_plain_do_nothing(const Query *query)
 		query->onConflict->arbiterElems == NIL && !OidIsValid(query->onConflict->constraint);
 }
 
-/* Is the first partition of a table's first partition a foreign table? */
+/* Is the first partition of the table's first partition a foreign table? */
 static bool
 may_have_levels(Relation rel)
 {
@@ -395,8 +397,8 @@ shard_source_target_map(const Query *query, Oid relid)
 }
 
 /*
- * The condition of the view that query, a MERGE, names as its target becomes part of MERGE's own conditions.  Such a
- * condition (17 and later) says which rows the target has, and core checks the condition below the join:
+ * If the target of a MERGE is a view, adds the view's condition to the conditions of MERGE.  On 17 and later, this
+ * condition selects the rows of the target, and core checks it below the join:
  *
  *	 MERGE INTO view USING s ON c
  *	 --> MERGE INTO table USING s ON c AND condition of the view
@@ -447,7 +449,7 @@ is_candidate(Query *query, const ShardMap **map)
 		return false;
 	if (query->onConflict != NULL &&
 		shard_plan_private_unpack_conflict(query->onConflict->exclRelTlist) != NIL)
-		return false;			/* left to core already */
+		return false;			/* already left to core */
 	rte = rt_fetch(query->resultRelation, query->rtable);
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE ||
 		(query->commandType == CMD_MERGE && !rte->inh))

@@ -1,12 +1,11 @@
 /*
  * source_modify.h
- *	  A statement over rows that the coordinator computes, while it is being planned.
+ *	  A statement over rows that the coordinator computes, during planning.
  *
- * source_modify.c: which statements, and their plans; source_tools.c: what INSERT
- * ... ON CONFLICT and MERGE have in common; source_insert.c, source_merge.c: each of
- * them, in two steps: columns finds out what the child plan has to compute, build
- * makes the text's Query; source_cte.c: such statements in WITH; source_row.c: those
- * that core carries out row by row.
+ * source_modify.c chooses the statements and makes their plans. source_tools.c has functions that INSERT ... ON
+ * CONFLICT and MERGE share. source_insert.c and source_merge.c handle one of them each, in two steps: "columns" finds
+ * the columns that the child plan has to compute, "build" makes the Query of the remote statement. source_cte.c
+ * handles statements in WITH. source_row.c handles statements that core executes row by row.
  */
 #ifndef SHARDFDW_SOURCE_MODIFY_H
 #define SHARDFDW_SOURCE_MODIFY_H
@@ -26,32 +25,32 @@ typedef struct ShardSourceInfo
 	Query	   *query;			/* the statement, not changed */
 	Relation	rel;			/* its target */
 	Index		target;			/* range table index of the target */
-	Index		excluded;		/* ON CONFLICT DO UPDATE: that of the row proposed; 0: none */
-	Index		source;			/* stands for the rows computed here; no entry of query's range table */
-	List	   *columns;		/* TargetEntries: what the child plan computes, each an array for the nodes */
-	List	   *key_columns;	/* IntList: 1-based places of the shard key's columns among them */
+	Index		excluded;		/* ON CONFLICT DO UPDATE: range table index of the proposed row; 0: none */
+	Index		source;			/* stands for the rows of the coordinator; not in query's range table */
+	List	   *columns;		/* TargetEntries that the child plan computes; each column is sent as an array */
+	List	   *key_columns;	/* IntList: 1-based positions of the shard key's columns in columns */
 	List	   *returning;		/* TargetEntries over the target and the source's columns */
 	bool		all_shards;		/* shards without source rows run the statement, too */
-	bool		skip_unrouted;	/* rows that no shard takes do nothing; otherwise they are an error */
+	bool		skip_unrouted;	/* rows without a shard are ignored; otherwise they are an error */
 
 	List	   *insert_values;	/* INSERT: TargetEntries over source columns, for all columns of the target */
-	Node	   *condition;		/* MERGE: its ON, over the target and the source's columns */
-	List	   *actions;		/* MERGE: MergeActions likewise */
+	Node	   *condition;		/* MERGE: its ON condition, over the target and the source's columns */
+	List	   *actions;		/* MERGE: MergeActions over the target and the source's columns */
 
-	ShardSelect *select;		/* the text, once the columns are known */
+	ShardSelect *select;		/* the remote statement, once the columns are known */
 	ShardLevel *level;
 } ShardSourceInfo;
 
 /*
- * The map of the partitioned table that query, an INSERT or MERGE, changes; NULL when it is not sharded.  Core
- * can carry out neither ON CONFLICT nor MERGE on a table of two levels, so they wait for partitions that somebody
- * has locked.  Errors: ERRCODE_OBJECT_IN_USE, a partition is being detached.
+ * The map of the partitioned table that query, an INSERT or MERGE, changes; NULL if the table is not sharded.  Core
+ * supports neither ON CONFLICT nor MERGE on a two-level table.  So this function waits for partitions that another
+ * session has locked.  Errors: ERRCODE_OBJECT_IN_USE, a partition is being detached.
  */
 extern const ShardMap *shard_source_target_map(const Query *query, Oid relid);
 
 /*
- * Fills info, whose rel is open then, for an INSERT ... ON CONFLICT or MERGE on
- * a sharded table.  False: another statement, or one that core can do.
+ * Fills info, and opens its rel, for an INSERT ... ON CONFLICT or MERGE on a sharded table.  False for other
+ * statements, and for statements that core can plan.
  */
 extern bool shard_source_begin(ShardSourceInfo *info, Query *query);
 
@@ -59,41 +58,43 @@ extern bool shard_source_begin(ShardSourceInfo *info, Query *query);
 extern Query *shard_source_child(const ShardSourceInfo *info);
 
 /*
- * What the executor has to know; without first_column.  Of cscan: methods, the
- * target list, custom_scan_tlist and custom_exprs, as in finished plans.
+ * Makes the executor's plan, without first_column.  Sets methods, the target list, custom_scan_tlist and custom_exprs
+ * of cscan, in their final form.
  */
 extern ShardSourcePlan *shard_source_build(ShardSourceInfo *info, CustomScan *cscan);
 
-/* Raises that nodes cannot run the statement, for a reason that is translated already. */
+/* Raises the error that nodes cannot run the statement. detail is already translated. */
 extern void shard_source_refuse(const ShardSourceInfo *info, const char *detail)
 			__attribute__((noreturn));
 
-/* expr, of the parser, as it stands in plans: constants folded, functions known. */
+/* Prepares an expression of the parser for a plan: folds constants, sets operator functions. */
 extern Node *shard_source_prepare(Node *expr);
 
 /*
- * The same for an expression that is assigned to a column, without the check of its
- * domain: the node checks that when it assigns the value.  With the check if the
- * node's column may not be of the domain.
+ * The same for an expression that is assigned to a column, without the check of the column's domain: the node checks
+ * the domain when it assigns the value.  The check stays if the type of the node's column may be another one.
  */
 extern Node *shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr);
 
-/* One more column of the child plan. share: the same as an equal one that is there. */
+/* Adds a column to the child plan. share: reuse an equal column. */
 extern Var *shard_source_add_column(ShardSourceInfo *info, Expr *expr, bool share);
 
-/* May expr go to nodes beside RETURNING, as far as text made in the user's style is concerned? */
+/*
+ * Can expr and RETURNING be sent in one statement?  False if expr makes text that depends on style settings of the
+ * session, and RETURNING needs portable settings.
+ */
 extern bool shard_source_style_ok(const ShardSourceInfo *info, Node *expr);
 
-/* Can nodes compute expr?  A column by itself may be of any type; it stays on the node. */
+/* Can nodes compute expr?  A single column may have any type, because it stays on the node. */
 extern bool shard_source_is_shippable(const ShardSourceInfo *info, Node *expr);
 
-/* Raises unless nodes can compute expr, over the statement's relations and source columns; what: its name. */
+/* Raises an error unless nodes can compute expr, over the statement's relations and source columns. what: its name. */
 extern void shard_source_check(const ShardSourceInfo *info, Node *expr, const char *what);
 
-/* expr in the terms of the statement's text. */
+/* Converts expr to the terms of the remote statement. */
 extern Expr *shard_source_convert(ShardSourceInfo *info, Expr *expr);
 
-/* Does expr name the target or the row proposed, or (own) only the target? */
+/* Does expr use the target or the proposed row? */
 extern bool shard_source_names_target(const ShardSourceInfo *info, Node *expr);
 
 /* Is attno a column of the shard key? */
@@ -103,33 +104,36 @@ extern bool shard_source_is_key(const ShardSourceInfo *info, AttrNumber attno);
 extern TargetEntry *shard_source_null(const ShardSourceInfo *info, Form_pg_attribute att);
 
 /*
- * An assignment of its own value to a column of the shard key: for an UPDATE that
- * assigns to generated columns alone, of which the rewriter leaves nothing.
+ * Assigns a column of the shard key to itself: for an UPDATE that assigns to generated columns only, for which the
+ * rewriter leaves no assignment.
  */
 extern TargetEntry *shard_source_unchanged(const ShardSourceInfo *info);
 
-/* values: of Expr over source columns. A sub-select of them for the FROM of the text, known there as info->source. */
+/*
+ * values: list of Expr over source columns.  Returns a sub-select of them for the FROM of the remote statement, named
+ * info->source.
+ */
 extern Node *shard_source_add_rows(ShardSourceInfo *info, List *values);
 
-/* Columns of the unique constraint that ON CONFLICT ON CONSTRAINT names, as elements to infer an index by. */
+/* Columns of the unique constraint that ON CONFLICT ON CONSTRAINT names, as elements of index inference. */
 extern List *shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint);
 
-/* Raises, as core does, unless rows that are in conflict by these elements are on one shard. */
+/* Raises core's error unless rows that conflict by these elements are on one shard. */
 extern void shard_source_check_elements(ShardSourceInfo *info, List *elements);
 
-/* Raises when entry, an assignment of DO UPDATE whose expression is prepared, changes the shard key. */
+/* Raises an error if entry, a prepared assignment of DO UPDATE, changes the shard key. */
 extern void shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry);
 
 /*
- * Has core carry out info's INSERT ... ON CONFLICT row by row: the query, which
- * is changed, is one that core can plan then.  Raises where that is not exact.
+ * Lets core execute info's INSERT ... ON CONFLICT row by row: changes the query to one that core can plan.  Raises an
+ * error if the result could differ.
  */
 extern void shard_source_go_by_row(ShardSourceInfo *info);
 
 extern void shard_source_insert_columns(ShardSourceInfo *info);
 extern void shard_source_insert_build(ShardSourceInfo *info);
 
-/* In each MERGE of query whose target is a view of a sharded table: puts the view's condition into MERGE's own. */
+/* Adds the condition of the view to the conditions of each MERGE of query whose target is a view of a sharded table. */
 extern void shard_source_merge_views(Query *query);
 extern void shard_source_merge_columns(ShardSourceInfo *info);
 extern void shard_source_merge_build(ShardSourceInfo *info);

@@ -1,18 +1,17 @@
 /*
  * source_row.c
- *	  INSERT ... ON CONFLICT that core carries out row by row.
+ *	  INSERT ... ON CONFLICT that core executes row by row.
  *
- * The coordinator has to apply triggers, row security policies and check options of
- * views to each row, and to evaluate functions and sub-selects that nodes lack.
- * Core's ModifyTable does all that, but core does not plan ON CONFLICT with columns
- * for this table, which has no valid index.  So the columns are removed, and passed on
- * as a junk entry of a list that core copies into the plan (plan_private.h); our
- * executor finds conflicts by them (row_upsert.c).
+ * The coordinator has to apply triggers, row security policies and check options of views to each row, and to
+ * evaluate functions and sub-selects that nodes lack.  Core's ModifyTable does all that.  But core does not plan ON
+ * CONFLICT with columns for this table, which has no valid index.  So the columns are removed, and passed on as a
+ * junk entry of a list that core copies into the plan (plan_private.h).  Our executor uses them to find conflicts
+ * (row_upsert.c).
  *
  *	 ON CONFLICT (a, b) DO UPDATE SET ...
  *		-> ON CONFLICT DO UPDATE SET ...  + {a, b}	-> core's planner
  *
- * Without columns core infers no index, whatever the action is.
+ * Without columns core infers no index, for any action.
  */
 #include "postgres.h"
 
@@ -29,10 +28,13 @@ typedef struct RowContext
 {
 	ShardSourceInfo *info;
 	Index		levelsup;
-	bool		returning;		/* it is RETURNING */
+	bool		returning;		/* the expression is in RETURNING */
 } RowContext;
 
-/* Raises for what rows of this kind do not have: system columns outside of RETURNING, and the old row there. */
+/*
+ * Raises an error for references that are not supported row by row: system columns outside of RETURNING, and the old
+ * row in RETURNING.
+ */
 static bool
 check_walker(Node *node, RowContext *context)
 {
@@ -107,7 +109,7 @@ check_update(ShardSourceInfo *info)
 	(void) check_walker(conflict->onConflictWhere, &context);
 }
 
-/* Rows of foreign tables do not get into transition tables. */
+/* Core does not capture rows of foreign tables in transition tables. */
 static bool
 uses_transition_tables(const TriggerDesc *triggers)
 {

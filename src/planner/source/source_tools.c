@@ -1,7 +1,7 @@
 /*
  * source_tools.c
- *	  What INSERT ... ON CONFLICT and MERGE over rows of the coordinator have in
- *	  common while they are planned (source_modify.c).
+ *	  Functions that INSERT ... ON CONFLICT and MERGE over rows of the coordinator share during planning
+ *	  (source_modify.c).
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@ shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr)
 {
 	const ShardMap *map = shard_map_get_levels(RelationGetRelid(info->rel), true);
 
-	/* removed first: planning would leave a cast where the domain has no constraints */
+	/* removed before planning, which would leave a cast if the domain has no constraints */
 	while (IsA(expr, CoerceToDomain) &&
 		   ((CoerceToDomain *) expr)->coercionformat == COERCE_IMPLICIT_CAST &&
 		   !(map->foreign_definition && shard_domain_has_constraints(exprType(expr))))
@@ -131,7 +131,7 @@ shard_source_unchanged(const ShardSourceInfo *info)
 						   attno, pstrdup(NameStr(att->attname)), false);
 }
 
-/* A constant that is assigned, of a type that the node knows since a column there has it? */
+/* Is it an assigned constant whose type the node has, because a column has that type? */
 static bool
 is_column_constant(const ShardSourceInfo *info, Node *expr)
 {
@@ -184,9 +184,9 @@ shard_source_convert(ShardSourceInfo *info, Expr *expr)
 	return shard_convert_expr(info->select, info->level, expr);
 }
 
-/* ---- the rows in the text ---- */
+/* ---- the rows in the remote statement ---- */
 
-/* Can an array of values of type be sent as such?  Others go as arrays of text, and are cast. */
+/* Can an array of this type be sent as such?  Other types are sent as arrays of text, and cast. */
 static bool
 has_plain_array(Oid type)
 {
