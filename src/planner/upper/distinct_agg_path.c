@@ -1,16 +1,15 @@
 /*
  * distinct_agg_path.c
- *	  count(DISTINCT x) and its kind over distinct rows.
+ *	  Aggregates with DISTINCT, such as count(DISTINCT x), over distinct rows.
  *
- *	  GroupAggregate: the aggregates as they stand, computed here
+ *	  GroupAggregate: the unchanged aggregates, computed on the coordinator
  *		-> Sort
  *			-> Foreign Scan: SELECT g, x ... GROUP BY g, x
  *
- * The aggregate gets the same rows without most of the duplicates, which it would
- * drop anyway: each remote query removes those of its own rows.  Arguments and FILTER
- * travel as values, so this works for any aggregate.  min(), max() and others whose
- * result does not change by duplicates may stand beside it, if they need no other
- * columns.
+ * The aggregate gets the same rows without most of the duplicates, which it would drop anyway: each remote query
+ * removes duplicates among its own rows.  Arguments and FILTER are sent as values, so this works for any aggregate.
+ * Aggregates whose result does not depend on duplicates (min(), max() and others) can be computed from the same rows,
+ * if they need no other columns.
  */
 #include "postgres.h"
 
@@ -53,7 +52,10 @@ shard_distinct_agg_ignores_duplicates(const Aggref *agg)
 	return result;
 }
 
-/* The expressions from which the aggregate is computed: arguments and FILTER, without those that depend on no row. */
+/*
+ * The expressions from which the aggregate is computed: arguments and FILTER, except those that do not depend on
+ * rows.
+ */
 static List *
 pull_inputs(const Aggref *agg)
 {
@@ -72,7 +74,7 @@ pull_inputs(const Aggref *agg)
 	return result;
 }
 
-/* The inputs of all aggregates, each once; false when one of these needs every row. */
+/* The inputs of all aggregates, without duplicates.  False if an aggregate needs every row. */
 static bool
 collect_inputs(List *aggs, List *group_exprs, List **inputs)
 {
@@ -100,7 +102,7 @@ collect_inputs(List *aggs, List *group_exprs, List **inputs)
 	return *inputs != NIL;
 }
 
-/* The aggregates over path, which has the distinct rows. */
+/* Adds the aggregates over path, which returns the distinct rows. */
 static void
 add_agg_path(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *having, double ngroups)
 {
@@ -110,7 +112,7 @@ add_agg_path(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *having
 	MemSet(&costs, 0, sizeof(costs));
 	get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &costs);
 
-	/* from 16 on this is also the order that the aggregates rely on */
+	/* from 16 on, the aggregates rely on this order, too */
 	if (root->group_pathkeys != NIL)
 		path = (Path *) create_sort_path(root, output_rel, path, root->group_pathkeys, -1.0);
 	add_path(output_rel, (Path *)

@@ -1,16 +1,15 @@
 /*
  * distinct_path.c
- *	  DISTINCT and DISTINCT ON by the nodes.
+ *	  DISTINCT and DISTINCT ON computed by the nodes.
  *
- *	 whole		the shard key is among the expressions: duplicates are on one
- *				shard, and each remote query removes its own
- *	 in part	otherwise each remote query removes its own, and core's node
- *				(Unique or HashAggregate) above the scan those of several shards
+ *	 complete	the shard key is among the expressions: duplicates are on one
+ *				shard, and each remote query removes duplicates among its rows
+ *	 partial	otherwise each remote query removes duplicates among its rows, and core's
+ *				Unique or HashAggregate above the scan removes those of several shards
  *
- * DISTINCT is sent as GROUP BY of all columns, so that values are compared by their
- * type's equality, not by the form in which they travel.  DISTINCT ON keeps the first
- * row of an order: the nodes sort, each remote query keeps its first rows, the scan
- * merges, and core's Unique keeps the first of these.
+ * DISTINCT is sent as GROUP BY of all columns, so that values are compared by the equality of their type, not by the
+ * form in which they are transferred.  DISTINCT ON keeps the first row of an order: the nodes sort, each remote query
+ * keeps its first rows, the scan merges, and core's Unique keeps the first of these.
  */
 #include "postgres.h"
 
@@ -37,7 +36,7 @@ refuse(const char *reason)
 	return shard_upper_refuse("DISTINCT", reason);
 }
 
-/* Does the expression depend on rows?  Others are computed above the scan, see shard_group_make_info(). */
+/* Does the expression depend on rows?  Other expressions are computed above the scan, see shard_group_make_info(). */
 static bool
 depends_on_rows(Expr *expr)
 {
@@ -69,10 +68,7 @@ exprs_ok(PlannerInfo *root, const ShardRelInfo *input, List *clauses, List *tlis
 	return true;
 }
 
-/*
- * Does the target have no other expressions than exprs?  The input may also have
- * grouped columns that are not selected.
- */
+/* Has the target only expressions that are in exprs?  The input may also have grouped columns that are not selected. */
 static bool
 target_ok(PathTarget *target, List *exprs)
 {
@@ -111,8 +107,8 @@ make_distinct_info(const ShardRelInfo *input, List *exprs)
 }
 
 /*
- * The info of SELECT DISTINCT ON from input's rows, sorted by what tells which
- * row is the first, and by the ON expressions at least.
+ * The info of SELECT DISTINCT ON from input's rows.  The rows are sorted by the ORDER BY that determines the first
+ * row, or by the ON expressions.
  */
 static ShardRelInfo *
 make_distinct_on_info(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target,
@@ -139,7 +135,7 @@ make_distinct_on_info(PlannerInfo *root, const ShardRelInfo *input, PathTarget *
 	return info->query->distinct_on != NIL ? info : NULL;
 }
 
-/* Adds core's nodes (Unique, HashAggregate) over path, which returns the nodes' distinct rows. */
+/* Adds core's nodes (Unique, HashAggregate) over path, which returns the distinct rows of each remote query. */
 static void
 add_final_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, double ngroups)
 {
@@ -178,7 +174,7 @@ shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	bool		whole;
 	List	   *pathkeys = NIL;
 
-	/* nothing to compare: core takes one row of all */
+	/* nothing to compare: core returns one row */
 	if (shard_distinct_clause(root) == NIL)
 		return;
 	if (input->local_having != NIL || (input->query != NULL && input->query->windows != NIL))

@@ -2,18 +2,17 @@
  * group_path.c
  *	  Groupings that nodes compute.
  *
- *	 whole		Every group lies in one shard: the key is grouped by under the
- *				equality that partitions it, or there is but one shard.  The nodes
+ *	 complete	Every group lies on one shard: the shard key is grouped by, under the
+ *				equality that partitions it, or there is only one shard.  The nodes
  *				return final groups.
- *	 partial	Otherwise: each shard's query returns transition states for its
+ *	 partial	Otherwise each shard's query returns transition states for its
  *				groups, and core's Finalize Aggregate combines them:
  *
  *					Finalize HashAggregate (HAVING)
  *					  -> Foreign Scan: groups and partial states of all shards
  *
- * The remote query returns the grouping expressions and the aggregates of target list
- * and HAVING; the coordinator evaluates expressions over aggregates.  The query groups
- * by everything that it returns and that is not an aggregate.
+ * The remote query returns the grouping expressions and the aggregates of the target list and HAVING.  The
+ * coordinator evaluates expressions over aggregates.  The query groups by all of its outputs that are not aggregates.
  */
 #include "postgres.h"
 
@@ -45,12 +44,12 @@ refuse(const char *reason)
 
 typedef struct CollectContext
 {
-	List	   *group_exprs;	/* grouping expressions: nothing inside them is looked at */
-	List	   *columns;		/* Vars outside of them */
+	List	   *group_exprs;	/* grouping expressions; the walker does not look inside them */
+	List	   *columns;		/* Vars outside of grouping expressions */
 	List	   *aggs;
-	bool		has_sets;		/* GROUPING() means something */
+	bool		has_sets;		/* the level has grouping sets, so GROUPING() may differ between groups */
 	List	   *groupings;
-	bool		unknown;		/* something else */
+	bool		unknown;		/* found another type of node */
 } CollectContext;
 
 static bool
@@ -79,10 +78,9 @@ collect_walker(Node *node, CollectContext *cxt)
 }
 
 /*
- * Splits a grouping's target and HAVING into the expressions that are grouped by and
- * the aggregates, without duplicates.  Columns that stand outside of both depend on
- * the grouped ones (GROUP BY primary key), so grouping by them too gives the same
- * groups.  Returns false when nodes cannot group by some of these expressions.
+ * Splits a grouping's target and HAVING into grouping expressions and aggregates, without duplicates.  Columns
+ * outside of both depend functionally on the grouped columns (GROUP BY primary key).  So grouping by them, too, makes
+ * the same groups.  Returns false if nodes cannot group by some of these expressions.
  */
 static bool
 collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target, List *having,
@@ -99,7 +97,7 @@ collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *ta
 		Index		sgref = get_pathtarget_sortgroupref(target, i++);
 		SortGroupClause *clause = NULL;
 
-		/* the clause as written: 16 and later drop redundant items from the one they plan with */
+		/* the clause as written: 16 and later remove redundant items from processed_groupClause */
 		if (sgref != 0)
 			clause = get_sortgroupref_clause_noerr(sgref, root->parse->groupClause);
 		if (clause == NULL)
@@ -127,7 +125,7 @@ collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *ta
 	return true;
 }
 
-/* Number of groups among nrows rows of the input. */
+/* Number of groups in nrows rows of the input. */
 static double
 estimate_groups(PlannerInfo *root, GroupPathExtraData *extra, double nrows)
 {
@@ -141,7 +139,7 @@ estimate_groups(PlannerInfo *root, GroupPathExtraData *extra, double nrows)
 	return estimate_num_groups(root, exprs, nrows, NULL, NULL);
 }
 
-/* Nodes return final groups. */
+/* Adds the path of a complete grouping: nodes return final groups. */
 static bool
 add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
 			   GroupPathExtraData *extra, List *group_exprs, List *aggs)
@@ -188,8 +186,8 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 }
 
 /*
- * The target of the remote query for partial grouping: group_exprs, the column that
- * tells grouping sets apart, and the partial aggregates.
+ * The target of the remote query for partial grouping: group_exprs, the column that distinguishes grouping sets, and
+ * the partial aggregates.
  */
 static PathTarget *
 make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs,
@@ -206,7 +204,7 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 	{
 		Aggref	   *agg = makeNode(Aggref);
 
-		/* a flat copy, as the whole aggregate stays in use */
+		/* a flat copy, because the original aggregate is still used */
 		*agg = *lfirst_node(Aggref, lc);
 		mark_partial_aggref(agg, AGGSPLIT_INITIAL_SERIAL);
 		add_column_to_pathtarget(partial, (Expr *) agg, 0);
@@ -215,8 +213,8 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 }
 
 /*
- * Adds Finalize Aggregate over path in every strategy that is possible.  For grouping
- * sets only hashing is: path keys describe the columns before the sets make them NULL.
+ * Adds Finalize Aggregate over path with every possible strategy.  Grouping sets can only be hashed: path keys
+ * describe the columns before the sets set them to NULL.
  */
 static void
 add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *having,
@@ -253,8 +251,8 @@ add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *
 }
 
 /*
- * Makes info's query group by sets.  The set without columns has a row even
- * where there are no rows, so some shard must be left.
+ * Makes info's query group by sets.  The set without columns has a row even if there are no input rows, so at least
+ * one shard must run the query.
  */
 static void
 add_sets(ShardRelInfo *info, const ShardGroupingSets *sets)
@@ -286,7 +284,7 @@ can_split(PlannerInfo *root, const ShardRelInfo *input, List *aggs)
 	return true;
 }
 
-/* Nodes return partial states, which are combined here. */
+/* Adds the path of a partial grouping: nodes return partial states, which the coordinator combines. */
 static bool
 add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
 				 GroupPathExtraData *extra, List *group_exprs, List *aggs,
@@ -348,7 +346,7 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	List	   *aggs = NIL;
 	List	   *groupings = NIL;
 
-	/* partial states of a partition are made by shard_group_add_share_paths(), in a later stage */
+	/* shard_group_add_share_paths() makes the partial states of a partition, in a later stage */
 	if (input->query != NULL || extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
 		return;
 	if (!collect_expressions(root, input, output_rel->reltarget, (List *) extra->havingQual,
@@ -381,9 +379,9 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 }
 
 /*
- * The part of one partition in a grouping that core combines over partitions
- * (enable_partitionwise_aggregate).  The parent is not a sharded table, since it has
- * local partitions or further levels.
+ * Adds the path of one partition's part of a grouping that core combines over partitions
+ * (enable_partitionwise_aggregate).  The parent is not a sharded table, because it has local partitions or further
+ * levels.
  */
 void
 shard_group_add_share_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,

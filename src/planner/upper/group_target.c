@@ -1,6 +1,6 @@
 /*
  * group_target.c
- *	  What the remote query of a grouping returns, and its target for core.
+ *	  The columns of a grouping's remote query, and its target for core.
  */
 #include "postgres.h"
 
@@ -11,9 +11,9 @@
 #include "planner/upper/upper_tools.h"
 
 /*
- * Grouping expressions without columns (constants, parameters) are not fetched: the
- * scan's projection computes them.  They must not be in the query's target list, since
- * core would look for the scan's parameters there and take them from a row.
+ * Grouping expressions without columns (constants, parameters) are not fetched: the scan's projection computes them.
+ * They must not be in the query's target list.  Otherwise core would find the scan's parameters there and read them
+ * from a row.
  */
 ShardRelInfo *
 shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs,

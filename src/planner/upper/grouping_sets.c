@@ -1,15 +1,14 @@
 /*
  * grouping_sets.c
- *	  GROUPING SETS, ROLLUP and CUBE as groupings by one additional column.
+ *	  GROUPING SETS, ROLLUP and CUBE as groupings by an additional column.
  *
  *	  Finalize HashAggregate: by a, b, GROUPING(a, b)
  *		-> Foreign Scan: SELECT a, b, GROUPING(a, b), partial states
  *						 ... GROUP BY GROUPING SETS ((a, b), (a), ())
  *
- * Each node computes all sets over its rows.  The value of GROUPING() of all columns is
- * different for each set, so groups are combined by the columns and this value.
- * GROUPING() calls of the statement are fetched as columns, too, so the coordinator
- * needs no grouping sets.
+ * Each node computes all sets over its rows.  GROUPING() of all columns has a different value for each set, so groups
+ * are combined by the columns and this value.  GROUPING() calls of the statement are fetched as columns, too, so the
+ * coordinator needs no grouping sets.
  */
 #include "postgres.h"
 
@@ -22,7 +21,7 @@
 #include "planner/upper/upper_tools.h"
 #include "utils/selfuncs.h"
 
-/* GROUPING() takes no more */
+/* maximum number of arguments of GROUPING() */
 #define MAX_GROUPING_ARGS 31
 
 static ShardGroupingSets *
@@ -32,7 +31,10 @@ refuse(const char *reason)
 	return NULL;
 }
 
-/* The clauses' references, in the order of group_exprs; NIL when they are not one to one. */
+/*
+ * The references of the grouping clauses, in the order of group_exprs.  NIL if clauses and expressions are not one to
+ * one.
+ */
 static List *
 match_references(PlannerInfo *root, PathTarget *target, List *group_exprs)
 {
@@ -47,7 +49,7 @@ match_references(PlannerInfo *root, PathTarget *target, List *group_exprs)
 		Index		found = 0;
 		ListCell   *lc2;
 
-		/* constants of grouping sets come wrapped from 18 on */
+		/* from 18 on, constants of grouping sets are wrapped in PlaceHolderVars */
 		if (!contain_var_clause(lfirst(lc)) || IsA(lfirst(lc), PlaceHolderVar))
 			return NIL;
 		foreach(lc2, target->exprs)
@@ -65,7 +67,7 @@ match_references(PlannerInfo *root, PathTarget *target, List *group_exprs)
 	return refs;
 }
 
-/* Adds a set (IntList of references, as core has expanded it); false when there is one like it. */
+/* Adds a set (IntList of references, as core has expanded it).  False if the same set was added before. */
 static bool
 add_set(ShardGroupingSets *result, List **seen, List *set, List *refs)
 {
@@ -107,7 +109,7 @@ make_set_column(List *group_exprs, List *refs)
 	return result;
 }
 
-/* A grouping clause for the integer column with sgref. */
+/* A grouping clause for the integer column with reference sgref. */
 static SortGroupClause *
 make_set_clause(Index sgref)
 {
@@ -120,7 +122,7 @@ make_set_clause(Index sgref)
 	return result;
 }
 
-/* A sort/group reference that nothing has. */
+/* A sort/group reference that is not in use. */
 static Index
 free_reference(PlannerInfo *root, PathTarget *target)
 {
@@ -135,9 +137,8 @@ free_reference(PlannerInfo *root, PathTarget *target)
 }
 
 /*
- * Is every argument of these GROUPING() calls equal() to a grouping expression?  From
- * 18 on one of them may be marked as nulled by the sets and the other not: then they
- * are printed alike, but are not equal().
+ * Is every argument of these GROUPING() calls equal() to a grouping expression?  From 18 on, only one of them may be
+ * marked as nulled by the grouping sets.  Then their SQL text is the same, but they are not equal().
  */
 static bool
 arguments_match(List *groupings, List *group_exprs)

@@ -1,12 +1,11 @@
 /*
  * limit_path.c
- *	  LIMIT as a bound of what each node returns.
+ *	  LIMIT as a bound for the rows that each node returns.
  *
  *	  Limit (core's own, exact: OFFSET, NULL, errors)
  *		-> Foreign Scan: each remote query ends with LIMIT count + offset
  *
- * In whatever order the statement wants its rows, no shard can have more than count +
- * offset of them.  WITH TIES has no such bound.
+ * For any sort order, a shard has at most count + offset rows of the result.  WITH TIES has no such bound.
  */
 #include "postgres.h"
 
@@ -27,10 +26,10 @@
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 
-/* Partitions that are read first are to have so many times the rows that are likely to be read. */
+/* Safety factor: the partitions that are read first should have this many times the rows that are likely to be read. */
 #define FIRST_PARTS_MARGIN 1.5
 
-/* Each part of the sum is cut to this, so that the sum does not overflow. */
+/* Upper bound for each part of the sum, so that the sum does not overflow. */
 #define MAX_PART (PG_INT64_MAX / 2)
 
 static Const *
@@ -40,7 +39,7 @@ make_int8(int64 value)
 					 FLOAT8PASSBYVAL);
 }
 
-/* LEAST(expr, MAX_PART).  When expr is NULL this is MAX_PART, which is no bound. */
+/* LEAST(expr, MAX_PART).  If expr is NULL, this is MAX_PART, which is no bound. */
 static Expr *
 make_part(Node *expr)
 {
@@ -60,7 +59,7 @@ is_repeatable(Node *expr)
 	return !contain_volatile_functions(expr) && !contain_subplans(expr);
 }
 
-/* count + offset as an int8 expression without NULL; NULL when there is no such bound. */
+/* count + offset as an int8 expression that is never NULL.  Returns NULL if there is no such bound. */
 static Node *
 make_bound(Node *count, Node *offset)
 {
@@ -77,7 +76,7 @@ make_bound(Node *count, Node *offset)
 	{
 		int64		sum = DatumGetInt64(((Const *) count)->constvalue);
 
-		/* core raises the error for negative ones */
+		/* core raises the error for negative values */
 		if (sum < 0 ||
 			(offset != NULL &&
 			 (DatumGetInt64(((Const *) offset)->constvalue) < 0 ||
@@ -97,7 +96,7 @@ make_bound(Node *count, Node *offset)
 								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
-/* Rows that are likely to be read: the estimate of core's Limit, or a tenth of all. */
+/* Estimate of the rows that are read: the estimate of core's Limit, or a tenth of all. */
 static double
 bounded_rows(const ShardRelInfo *info, const FinalPathExtraData *extra)
 {
@@ -111,8 +110,8 @@ bounded_rows(const ShardRelInfo *info, const FinalPathExtraData *extra)
 }
 
 /*
- * Sets first_parts.  Partitions hold rows in turn, in the order of the first column of ORDER BY, if that is the column
- * by which they are made.  The key of a relation that no outer join has extended says where its rows are.
+ * Sets first_parts if the first column of ORDER BY is the partition key: then the partitions follow each other in
+ * that order.  The column has to be a key of the relation, and not be nullable by an outer join.
  */
 static void
 set_first_parts(ShardRelInfo *info, double rows)
@@ -140,9 +139,9 @@ set_first_parts(ShardRelInfo *info, double rows)
 }
 
 /*
- * The bound saves nodes work that the cost model does not count: without it all of
- * them run, and fill buffers, until the scan is ended.  So the path with the bound
- * gets lower costs than those without, even where estimates are the same.
+ * The bound saves nodes work that the cost model ignores: without the bound, all nodes run the query and fill buffers
+ * until the scan is ended.  So the path with the bound gets lower costs than the paths without, even if the estimates
+ * are the same.
  */
 static void
 prefer(Path *path, const RelOptInfo *rel)

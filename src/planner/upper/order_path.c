@@ -1,9 +1,9 @@
 /*
  * order_path.c
- *	  ORDER BY on the nodes: each sorts its rows, the scan merges the streams.
+ *	  ORDER BY on the nodes: each remote query sorts its rows, and the scan merges the streams.
  *
- *	  rows, whole groups, windows, DISTINCT -> sorted by each remote query
- *											-> merged by the scan (executor)
+ *	  rows, complete groups, windows, DISTINCT -> sorted by each remote query
+ *											   -> merged by the scan (executor)
  */
 #include "postgres.h"
 
@@ -19,8 +19,8 @@
 #include "planner/upper/upper_tools.h"
 
 /*
- * Leaves out columns of the remote query that only expressions of ORDER BY need: nodes compute these.  They may be much
- * wider than their order, such as documents and vectors.
+ * Removes columns that only expressions of ORDER BY need from the remote query.  The nodes compute these expressions.
+ * The columns, such as documents and vectors, may be much wider than the expressions.
  */
 static List *
 leave_out_columns(const ShardRemoteQuery *query, const PathTarget *target)

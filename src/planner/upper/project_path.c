@@ -5,13 +5,13 @@
  *	  SELECT id, doc ->> 'name' FROM docs
  *		-> Foreign Scan: each remote query returns names instead of documents
  *
- * Core evaluates a target list above the scan.  This file offers those of its
- * expressions that nodes compute exactly as columns of the remote query: nodes share
- * the work, and results travel instead of the columns that they are made of.  Costs
- * decide: a wide result of narrow columns is better computed on the coordinator.
+ * Core evaluates a target list above the scan.  This file offers paths in which nodes compute expressions of the
+ * target list, if nodes compute them exactly.  So the nodes share the work, and results are transferred instead of
+ * the columns from which they are computed.  The choice depends on the costs: a wide result of narrow columns is
+ * cheaper on the coordinator.
  *
- * Expressions are left to core with LIMIT, where only some of the rows are wanted, and
- * above groups, windows and sorts, beside which they cost little.
+ * Core evaluates the expressions if there is a LIMIT, because only some of the rows are needed.  Core also evaluates
+ * them above groups, windows and sorts, because their cost is small compared to these.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@
 #include "planner/upper/upper_tools.h"
 #include "tuple/type_io.h"
 
-/* Is expr computed from columns, can nodes compute it as the coordinator does, and does its value travel exactly? */
+/* Is expr computed from columns, do nodes compute it as the coordinator does, and is its value transferred exactly? */
 static bool
 is_remote(PlannerInfo *root, const ShardRelInfo *input, Expr *expr)
 {
@@ -39,7 +39,7 @@ is_remote(PlannerInfo *root, const ShardRelInfo *input, Expr *expr)
 		shard_shippable_expr(root, input->from->relids, expr);
 }
 
-/* What the remote query returns, with the widths and costs of its columns. */
+/* The target of the remote query, with the widths and costs of its columns. */
 static PathTarget *
 make_remote_target(PlannerInfo *root, const ShardRemoteQuery *query)
 {
@@ -56,7 +56,7 @@ shard_project_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ou
 {
 	const ShardRelInfo *input = input_rel->fdw_private;
 	PathTarget *target = root->upper_targets[UPPERREL_FINAL];
-	PathTarget	local = *target;	/* as for what is left to do here */
+	PathTarget	local = *target;	/* only the expressions that the coordinator computes */
 	PathTarget *remote;
 	ShardRelInfo *info;
 	List	   *remote_exprs = NIL;
@@ -91,7 +91,7 @@ shard_project_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ou
 	shard_cost_path(root, info, &local, NIL, &startup, &total);
 
 	output_rel->fdw_private = info;
-	/* rows come as the nodes find them */
+	/* nodes return rows while the query runs */
 	add_path(output_rel, shard_foreign_path_upper(root, output_rel, target, clamp_row_est(info->rows),
 												  Max(startup - info->remote_cost, 0), total, NIL));
 }

@@ -2,12 +2,11 @@
  * sorted_agg_path.c
  *	  Aggregates with ORDER BY over rows that the nodes have sorted.
  *
- *	  GroupAggregate: agg(x ORDER BY y) GROUP BY g, computed here
+ *	  GroupAggregate: agg(x ORDER BY y) GROUP BY g, computed on the coordinator
  *		-> Foreign Scan: SELECT g, x, y ... ORDER BY g, y; streams merged
  *
- * The nodes sort, all at the same time.  From 16 on core makes the order that aggregates
- * ask for part of the grouping's, and does not sort again; on 15 an aggregate still
- * sorts the rows of its group.
+ * The nodes sort in parallel.  From 16 on, core makes the order of the aggregates part of the order of the grouping,
+ * and does not sort again.  On 15 an aggregate still sorts the rows of its group.
  */
 #include "postgres.h"
 

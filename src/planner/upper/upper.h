@@ -1,6 +1,6 @@
 /*
  * upper.h
- *	  The stages above joins that upper_dispatch.c offers to the nodes.
+ *	  The upper stages (above joins) that upper_dispatch.c offers to the nodes.
  */
 #ifndef SHARDFDW_UPPER_H
 #define SHARDFDW_UPPER_H
@@ -11,10 +11,9 @@
 #include "planner/path/relinfo.h"
 
 /*
- * The stages; each adds the paths that are possible to output_rel.  input_rel's
- * fdw_private is the ShardRelInfo of what is below: a scan, a join or an earlier stage.
- * Nodes check all of its conditions except local_having, which the coordinator checks
- * above the scan.
+ * Each function adds the possible paths of one stage to output_rel. input_rel's fdw_private is the ShardRelInfo of
+ * the input: a scan, a join or an earlier stage.  Nodes check all conditions of the input except local_having, which
+ * the coordinator checks above the scan.
  */
 extern void shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, GroupPathExtraData *extra);

@@ -1,9 +1,9 @@
 /*
  * upper_tools.c
- *	  What the stages above joins (upper_dispatch.c) have in common.
+ *	  Functions that the upper stages (upper_dispatch.c) share.
  *
- * Remote queries return the columns and aggregates that a target is made of; the
- * coordinator evaluates the expressions over them, unless the nodes need those.
+ * Remote queries return the columns and aggregates of which a target consists.  The coordinator evaluates the
+ * expressions over them, unless the nodes need those expressions.
  */
 #include "postgres.h"
 
@@ -21,7 +21,7 @@
 #include "planner/upper/upper_tools.h"
 #include "utils/lsyscache.h"
 
-/* If a query per node saves fewer rows than this, it is not worth another plan on the nodes. */
+/* If a query per node saves fewer rows than this, planning it on the nodes costs more than it saves. */
 #define MIN_ROWS_SAVED 1000
 
 bool
@@ -81,9 +81,9 @@ shard_upper_make_info(const ShardRelInfo *input, List *exprs)
 }
 
 /*
- * Another order of rows would be a wrong result, so nodes must surely sort as the
- * coordinator does: see shard_shippable_sort_expr().  Constants are left out: they do
- * not order anything, and an integer in ORDER BY would be a column's position.
+ * Rows in another order would be a wrong result, so nodes must surely sort as the coordinator does: see
+ * shard_shippable_sort_expr().  Constants are left out: they do not change the order, and an integer in ORDER BY
+ * would be a column's position.
  */
 bool
 shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List *tlist)
@@ -154,10 +154,10 @@ shard_upper_sort_cost(const ShardRelInfo *info)
 }
 
 /*
- * After selective conditions, and always without statistics, estimates often say that
- * each row is a group.  If that is true, grouping on the nodes costs little more; if it
- * is not, gathering all rows costs much more.  So grouping is taken to save at least a
- * quarter of the rows, and most of them when there are no statistics.
+ * After selective conditions, and always without statistics, estimates often say that each row is a group.  If the
+ * estimate is right, grouping on the nodes costs little more.  If it is wrong, fetching all rows costs much more.  So
+ * the estimate assumes that grouping saves at least a quarter of the rows, or most of them if there are no
+ * statistics.
  */
 double
 shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)
@@ -166,9 +166,8 @@ shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input
 }
 
 /*
- * Queries per node return fewer rows, but each row that is grouped passes through
- * an Append, and a node runs one stream instead of one for each of its shards;
- * parallel workers, which it may use then, make up for most of that.
+ * Queries per node return fewer rows.  But each grouped row passes through an Append, and a node runs one stream
+ * instead of one for each of its shards.  The node may use parallel workers, which make up for most of that.
  */
 void
 shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, double ngroups)

@@ -1,13 +1,13 @@
 /*
  * window_path.c
- *	  Window functions by the nodes.
+ *	  Window functions computed by the nodes.
  *
- * A partition of a window lies on one shard when the shard key is among its
- * PARTITION BY columns, so each node computes the windows over its own rows, or
- * over its whole groups.  All windows of the level go, or none.
+ * If the shard key is among the PARTITION BY columns of a window, each partition of the window lies on one shard.  So
+ * each node computes the windows over its own rows, or over its complete groups.  Nodes compute all windows of the
+ * level or none.
  *
- * Conditions on a window function that core has moved from above into the
- * window (rank() <= 3, to stop early) are checked here, above the scan.
+ * Core may move conditions on a window function from above into the window (rank() <= 3, to stop early).  The
+ * coordinator checks these above the scan.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@ refuse(const char *reason)
 	return shard_upper_refuse("window", reason);
 }
 
-/* The window functions in exprs, each once; with columns: the columns and aggregates outside of them, too. */
+/* The window functions in exprs, without duplicates. columns: also the columns and aggregates outside of them. */
 static List *
 pull_leaves(List *exprs, bool columns)
 {
@@ -42,7 +42,7 @@ pull_leaves(List *exprs, bool columns)
 	return result;
 }
 
-/* The windows that the functions refer to; NIL when one of them must be computed here. */
+/* The windows of the functions.  NIL if the coordinator must compute one of them. */
 static List *
 usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 {
@@ -75,8 +75,8 @@ usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 }
 
 /*
- * Makes the conditions that core checks within the windows conditions of the scan;
- * false when one is over a function that the query does not return.
+ * Turns the conditions that core checks within the windows into conditions of the scan.  False if a condition uses a
+ * function that the query does not return.
  */
 static bool
 add_run_conditions(ShardRelInfo *info, List *funcs)
