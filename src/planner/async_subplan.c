@@ -6,18 +6,16 @@
  *	   -> Async Foreign Scan on t_0		Filter: NOT (hashed SubPlan 1)
  *	   -> Async Foreign Scan on t_1		Filter: NOT (hashed SubPlan 1)
  *
- * Each scan has a hash table of its own for the sub-select, whose plan they share.
- * When a parameter of the sub-select has changed (one of an outer query), the first
- * scan that needs its table makes it anew, and so clears the mark (chgParam) by which
- * the others would have known: ExecHashSubPlan() and ExecReScan().  This does no harm
- * where the scans run one after the other, since each sets the mark again when it
- * begins.  Asynchronous scans have all begun before, and use tables of an earlier
- * value.  (Seen on 15 with scans of ours, on 18 and 19 with postgres_fdw's.)
+ * The scans share the plan of the sub-select, but each scan has a separate hash table for it.  If a parameter of the
+ * sub-select (from an outer query) has changed, the first scan that needs its hash table builds it again.  That
+ * clears the mark (chgParam) that tells the other scans to do so, too: see ExecHashSubPlan() and ExecReScan().  If
+ * the scans run one after the other, this is harmless, because each scan sets the mark again when it begins.
+ * Asynchronous scans have all begun before, so they use hash tables of an earlier value.  (Seen on 15 with scans of
+ * ours, on 18 and 19 with scans of postgres_fdw.)
  *
- * Asynchronous scans compute a row each before Append returns the first one.  A
- * volatile function that reads tables must see what was done with the rows before
- * its own: UPDATE t SET a = f() writes a row before it computes the next one.  So
- * statements that call such functions have no asynchronous scans.
+ * Asynchronous scans compute a row each before Append returns the first one.  But a volatile function that reads
+ * tables must see the changes for earlier rows: UPDATE t SET a = f() writes a row before it computes the next one.
+ * So statements that call such functions have no asynchronous scans.
  */
 #include "postgres.h"
 
@@ -28,7 +26,7 @@
 #include "plan/plan_walk.h"
 #include "planner/async_subplan.h"
 
-/* Finds a hashed sub-select that depends on something outside of it; its plan is in the statement's list. */
+/* Finds a hashed sub-select that depends on outer parameters.  Its plan is in the statement's list of subplans. */
 static bool
 find_changing_hash(Node *node, void *stmt)
 {
@@ -57,7 +55,7 @@ is_ours(const Plan *plan)
 	return IsA(plan, ForeignScan) && shard_option_is_our_server(((const ForeignScan *) plan)->fs_server);
 }
 
-/* A statement whose plans are looked at. */
+/* The statement whose plans are adjusted. */
 typedef struct AsyncAdjust
 {
 	PlannedStmt *stmt;
@@ -65,8 +63,8 @@ typedef struct AsyncAdjust
 } AsyncAdjust;
 
 /*
- * Makes the scans of an Append synchronous if one of them is ours: scans of other
- * wrappers share the sub-select with it.
+ * Makes the scans of an Append synchronous if one of them is ours, including scans of other wrappers, which share the
+ * sub-select.
  */
 static bool
 adjust_append(Plan *plan, void *context)

@@ -9,7 +9,7 @@
 
 #include "nodes/plannodes.h"
 
-/* Makes scans of ours in a finished plan synchronous where core would give wrong rows otherwise. */
+/* In a finished plan, makes those scans of ours synchronous that would return wrong rows if they ran asynchronously. */
 extern void shard_async_subplan_adjust(PlannedStmt *stmt);
 
 #endif

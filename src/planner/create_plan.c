@@ -1,15 +1,14 @@
 /*
  * create_plan.c
- *	  Makes the plans of remote relations: scans of shards and sharded tables, joins,
- *	  and the stages above them.
+ *	  Makes the plans of remote relations: scans of shards and sharded tables, joins, and upper stages.
  *
- *	   sharded table	scanrelid 0; fdw_scan_tlist lists the columns that travel
+ *	   sharded table	scanrelid 0; fdw_scan_tlist lists the columns that nodes return
  *	   join				the same
- *	   shard			scanrelid > 0; rows have the table's row type, columns
- *						that nobody needs are NULL
+ *	   shard			scanrelid > 0; rows have the table's row type, columns that
+ *						are not needed are NULL
  *	   upper stage		scanrelid 0; fdw_scan_tlist is the remote query's list
  *
- * All of them become a ShardScanPlan (plan_private.h).
+ * Each of them becomes a ShardScanPlan (plan_private.h).
  */
 #include "postgres.h"
 
@@ -44,8 +43,8 @@
 #include "utils/rel.h"
 
 /*
- * Splits a scan's clauses into those that the remote query checks and those that the
- * coordinator checks.  Both as plain expressions.
+ * Splits a scan's clauses into those that the remote query checks and those that the coordinator checks.  Both are
+ * lists of bare expressions.
  */
 static void
 split_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List *scan_clauses,
@@ -64,7 +63,7 @@ split_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List
 	}
 }
 
-/* Fills the plan's parts that follow from the table and its live shards. */
+/* Fills the parts of the plan that depend on the table and its live shards. */
 static void
 fill_shards(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
 			ShardScanPlan *plan)
@@ -82,10 +81,9 @@ fill_shards(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
 }
 
 /*
- * Conditions for pruning at executor start.  An aggregate without GROUP BY that
- * a node computes whole returns a row even when there are no rows, so its shard must
- * not be pruned.  To be called when the query is complete: parameters that only
- * pruning needs stand behind the query's (see shard_param_count).
+ * Adds the conditions for pruning at execution start.  An aggregate without GROUP BY that a node computes completely
+ * returns a row even for no input rows, so its shard must not be pruned.  Call this when the query is complete:
+ * parameters that only pruning needs follow those of the query (see shard_param_count).
  */
 static void
 fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *select,
@@ -129,7 +127,7 @@ fill_key_columns(const ShardRelInfo *info, List *scan_tlist, ShardScanPlan *plan
 	}
 }
 
-/* Takes over what the deparser made. */
+/* Copies the deparser's results to the plan. */
 static void
 fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 {
@@ -141,12 +139,12 @@ fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 	plan->template = shard_select_finish(select);
 	plan->shard_template = select->shard_template;
 
-	/* the plan becomes invalid when one of these aggregates is changed */
+	/* a change of one of these aggregates invalidates the plan */
 	foreach(lc, shard_partial_agg_functions(select->query))
 		record_plan_function_dependency(root, lfirst_oid(lc));
 }
 
-/* FOR UPDATE or FOR SHARE, as the statement or its locking clause asks; not where rows are locked late. */
+/* Adds FOR UPDATE or FOR SHARE as required by the command or its locking clause, unless rows are locked late. */
 static void
 add_row_lock(PlannerInfo *root, Index rtindex, ShardSelect *select, ShardScanPlan *plan)
 {
@@ -170,7 +168,7 @@ add_row_lock(PlannerInfo *root, Index rtindex, ShardSelect *select, ShardScanPla
 		shard_select_lock(select, mark->strength, mark->waitPolicy);
 }
 
-/* Scan of a shard by itself, a foreign table like any other. */
+/* Plans the scan of a single shard, which is an ordinary foreign table. */
 static ForeignScan *
 plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const ForeignPath *path,
 			List *tlist, List *scan_clauses, Plan *outer_plan)
@@ -190,12 +188,14 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 	pull_varattnos((Node *) remote, info->rtindex, &named);
 	shard_system_column_check_scan(root, info->rtindex, named);
 
-	/* EvalPlanQual checks the remote conditions on the coordinator, against a row it has, so it needs their columns */
+	/*
+	 * EvalPlanQual checks the remote conditions on the coordinator against an existing row, so it needs their columns
+	 */
 	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT)
 		pull_varattnos((Node *) remote, info->rtindex, &columns);
 
 	add_row_lock(root, info->rtindex, select, &plan);
-	/* rows that are looked for again by their ctid, to be changed or locked */
+	/* true for rows that are changed or locked later by their ctid */
 	shard_scan_fetch_columns(select, root, info->relid, columns,
 							 plan.locks_late || bms_is_member(info->rtindex, root->all_result_relids));
 	shard_select_where(select, remote);
@@ -208,7 +208,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 							shard_plan_private_pack(&plan), NIL, remote, outer_plan);
 }
 
-/* Adds the Vars of relids in exprs (a list, also of TargetEntries) to a flat target list. */
+/* Adds the Vars of relids in exprs (a list, possibly of TargetEntries) to a flat target list. */
 static List *
 add_own_vars(List *tlist, List *exprs, Relids relids)
 {
@@ -224,7 +224,7 @@ add_own_vars(List *tlist, List *exprs, Relids relids)
 	return add_to_flat_tlist(tlist, own);
 }
 
-/* Scan of a sharded table, or join: only Vars travel, in the order of the list. */
+/* Plans the scan of a sharded table, or a join: nodes return only Vars, in the order of the list. */
 static ForeignScan *
 plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, ForeignPath *path,
 			 List *tlist, List *scan_clauses, Plan *outer_plan)
@@ -242,14 +242,13 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 		split_clauses(root, rel, info, scan_clauses, &remote, &local);
 
 	/*
-	 * For a base relation core may have handed over a physical target list,
-	 * with every column of the table.  (A path with lateral references gets a
-	 * list in which they are parameters already; there it is kept.)
+	 * For a base relation, tlist may be a physical target list, with every column of the table.  (For a path with
+	 * lateral references, the references in tlist are already parameters, so tlist is kept.)
 	 */
 	if (tlist != NIL && path->path.param_info == NULL && info->kind == SHARD_REL_SCAN)
 		tlist = make_tlist_from_pathtarget(path->path.pathtarget);
 
-	/* a projection above may replace the list by one over the same pathtarget */
+	/* a projection above may replace tlist by another list over the same pathtarget */
 	scan_tlist = add_own_vars(NIL, path->path.pathtarget->exprs, info->from->relids);
 	scan_tlist = add_own_vars(scan_tlist, tlist, info->from->relids);
 	scan_tlist = add_own_vars(scan_tlist, local, info->from->relids);
@@ -259,7 +258,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	query.per_node = !shard_key_filter_is_set(path) && shard_node_query_is_cheaper(info);
 	query.has_params = !shard_key_filter_is_set(path) && shard_node_query_has_params(info, query.per_node);
 
-	/* of a foreign table by itself: its rows need no merging */
+	/* for a single foreign table, whose rows need no merging */
 	if (!info->sharded && path->path.pathkeys != NIL)
 	{
 		query.sort = shard_sort_clauses(root, rel, info, path->path.pathkeys);
@@ -277,7 +276,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
 }
 
-/* The order of each remote query's rows, by the attributes of the scan's slot. */
+/* Fills the sort order of each remote query's rows, by attributes of the scan's slot. */
 static void
 fill_sort(const ShardRemoteQuery *query, ShardScanPlan *plan)
 {
@@ -316,7 +315,7 @@ calls_writing_function(Node *node, void *context)
 	return expression_tree_walker(node, calls_writing_function, context);
 }
 
-/* May a function that the statement calls, in whichever level, write to a table? */
+/* May a function that the statement calls, at any query level, write to a table? */
 static bool
 statement_may_write(PlannerInfo *root)
 {
@@ -335,7 +334,7 @@ statement_may_write(PlannerInfo *root)
 	return false;
 }
 
-/* Groups, whole or partial, and other upper stages. */
+/* Plans complete and partial groups, and other upper stages. */
 static ForeignScan *
 plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, List *tlist,
 		   Plan *outer_plan)
@@ -343,7 +342,7 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	ShardScanPlan plan = {0};
 	ShardSelect *select;
 
-	/* partial states were decided about when their number was estimated */
+	/* for partial groups, the planner has decided this when it estimated their number */
 	if (info->kind != SHARD_REL_PARTIAL_GROUP && shard_node_query_is_cheaper(info))
 		info->query->per_node = true;
 	info->query->has_params = shard_node_query_has_params(info, info->query->per_node);

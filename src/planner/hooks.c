@@ -2,30 +2,28 @@
  * hooks.c
  *	  Makes core plan a sharded table as one foreign table.
  *
- * Statements that nodes can run as they stand never get that far: see
- * statement.h.  For the others:
+ * Statements that nodes can run unchanged are planned before: see statement.h.  For other statements:
  *
- *	   planner_hook             RTEs of sharded parents become foreign-table RTEs
- *	   get_relation_info_hook   (on 19 build_simple_rel_hook) their RelOptInfos get
- *								our FdwRoutine and server; so do those of reference
- *								tables, which stay plain tables otherwise
- *	   get_relation_stats_hook  their columns get the parent's statistics
- *	   set_rel_pathlist_hook	so do sub-selects that are remote as a whole
- *								(absorb.c); reference tables get their ShardRelInfo
+ *	   planner_hook             turns RTEs of sharded parents into foreign-table RTEs
+ *	   get_relation_info_hook   (on 19 build_simple_rel_hook) gives their RelOptInfos
+ *								our FdwRoutine and server.  Reference tables get them,
+ *								too, but stay plain tables otherwise
+ *	   get_relation_stats_hook  gives their columns the parent's statistics
+ *	   set_rel_pathlist_hook	does the same for sub-selects that nodes compute completely
+ *								(absorb.c), and gives reference tables their ShardRelInfo
  *
- * An RTE is left to core's own partition planning, which is always right, when
+ * The hook leaves an RTE to core's partition planning, which is always right, if
  *
- *	   - it is the target of the statement;
- *	   - its query level locks rows, or is UPDATE, DELETE or MERGE, or may be
- *		 pulled up into such a level: core then looks up the wrapper by the
- *		 parent's OID, which has none;
- *	   - a system column of it is named: core takes those from the relation that
- *		 is scanned, and a scan of many shards has none;
- *	   - it has TABLESAMPLE or row security conditions.
+ *	   - the RTE is the target of the statement;
+ *	   - the RTE's query level locks rows, or is UPDATE, DELETE or MERGE, or may be
+ *		 pulled up into such a level: core then looks up the wrapper by the OID of
+ *		 the parent, which has no wrapper;
+ *	   - the statement uses a system column of the RTE: core takes these columns from
+ *		 the scanned relation, and a scan of many shards has none;
+ *	   - the RTE has TABLESAMPLE or row security conditions.
  *
- * Like standard_planner(), the hook changes the query it is given.  Sharded parents
- * that appear only during planning (inlined SQL functions) are not seen by it, and are
- * left to core's partition planning, too.
+ * Like standard_planner(), the hook changes its query.  Sharded parents that appear only during planning (inlined SQL
+ * functions) are also left to core's partition planning.
  */
 #include "postgres.h"
 
@@ -65,13 +63,13 @@
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
 
-/* A query level above the place where the walk is. */
+/* A query level above the current position of the walker. */
 typedef struct MarkLevel
 {
 	struct MarkLevel *parent;
 	Query	   *query;
-	bool		locks;			/* its relations get row marks, or may end up where they do */
-	Bitmapset  *syscol_rels;	/* range table indexes whose system columns are named */
+	bool		locks;			/* its relations get row marks, or may be pulled up into a level that has row marks */
+	Bitmapset  *syscol_rels;	/* range table indexes whose system columns are used */
 } MarkLevel;
 
 typedef struct MarkContext
@@ -86,10 +84,10 @@ static shard_simple_rel_hook_type prev_simple_rel_hook = NULL;
 static get_relation_stats_hook_type prev_stats_hook = NULL;
 static set_rel_pathlist_hook_type prev_rel_pathlist_hook = NULL;
 
-/* In the statement that is being planned, some sharded table was turned into one foreign table. */
+/* True if some sharded table of the statement that is being planned was turned into one foreign table. */
 static bool statement_marked = false;
 
-/* All of its tables are on nodes that have copies of the reference tables. */
+/* True if all of its tables are on nodes that have copies of the reference tables. */
 static bool statement_in_cluster = false;
 
 static void mark_query(Query *query, MarkContext *cxt, bool locks);
@@ -103,7 +101,7 @@ is_sharded_rte(const RangeTblEntry *rte)
 		shard_map_get_levels(rte->relid, false) != NULL;
 }
 
-/* A sharded target of INSERT, in whose RTE core does not set inh, or of MERGE. */
+/* Is it a sharded target of MERGE, or of INSERT, for which core does not set inh? */
 static bool
 is_source_target(const Query *query, const RangeTblEntry *rte)
 {
@@ -113,8 +111,8 @@ is_source_target(const Query *query, const RangeTblEntry *rte)
 }
 
 /*
- * Is a sharded table in any level?  Looks at expressions only where there are
- * sub-selects, as statements on other tables pay for this too.
+ * Finds a sharded table at any level.  Looks at expressions only if there are sub-selects, because this test also
+ * runs for statements without sharded tables.
  */
 static bool
 find_sharded_walker(Node *node, void *context)
@@ -169,7 +167,10 @@ find_locks_walker(Node *node, void *context)
 	return expression_tree_walker(node, find_locks_walker, context);
 }
 
-/* Can some level of the statement lock rows?  Quick to say no of most statements, since those on other tables pay for this, too. */
+/*
+ * Can some level of the statement lock rows?  The test is fast for most statements, because it also runs for
+ * statements without sharded tables.
+ */
 static bool
 may_lock_rows(const Query *query)
 {
@@ -185,7 +186,7 @@ may_lock_rows(const Query *query)
 	return false;
 }
 
-/* True when core never pulls this sub-select up into the level around it. */
+/* True if core never pulls this sub-select up into the level around it. */
 static bool
 is_fence(const Query *query)
 {
@@ -226,7 +227,7 @@ mark_walker(Node *node, MarkContext *cxt)
 			mark_query(rte->subquery, cxt, cxt->level->locks && !is_fence(rte->subquery));
 			return false;
 		}
-		/* the rest of it (functions, VALUES, ...) is visited by the walker below */
+		/* the walker below visits the rest of it (functions, VALUES, ...) */
 		return false;
 	}
 
@@ -235,7 +236,7 @@ mark_walker(Node *node, MarkContext *cxt)
 		CommonTableExpr *cte = (CommonTableExpr *) node;
 		Query	   *query = castNode(Query, cte->ctequery);
 
-		/* it may be inlined in any level that refers to it */
+		/* core may inline it at any level that references it */
 		mark_query(query, cxt, cxt->any_locks && !is_fence(query) &&
 				   cte->ctematerialized != CTEMaterializeAlways);
 		return false;
@@ -247,7 +248,7 @@ mark_walker(Node *node, MarkContext *cxt)
 		Query	   *query = castNode(Query, sublink->subselect);
 		bool		may_join = false;
 
-		/* EXISTS loses even its GROUP BY and DISTINCT when it becomes a join */
+		/* if EXISTS becomes a join, even its GROUP BY and DISTINCT are removed */
 		if (sublink->subLinkType == EXISTS_SUBLINK)
 			may_join = true;
 		else if (sublink->subLinkType == ANY_SUBLINK)
@@ -259,7 +260,7 @@ mark_walker(Node *node, MarkContext *cxt)
 
 	if (IsA(node, Query))
 	{
-		/* a Query in any other place: assume the worst */
+		/* a Query at any other place: assume the worst */
 		mark_query((Query *) node, cxt, cxt->level->locks);
 		return false;
 	}
@@ -276,8 +277,8 @@ is_off_cluster(Oid relid)
 }
 
 /*
- * Turns the RTEs of sharded parents of this level and those below into
- * foreign-table RTEs.  locks: the level may end up in one that marks rows.
+ * Turns the RTEs of sharded parents at this level and below into foreign-table RTEs. locks: the level may be pulled
+ * up into a level that marks rows.
  */
 static void
 mark_query(Query *query, MarkContext *cxt, bool locks)
@@ -291,7 +292,7 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 		query->commandType == CMD_UPDATE || query->commandType == CMD_DELETE ||
 		query->commandType == CMD_MERGE;
 
-	/* the levels below come first: they may name system columns of this one */
+	/* lower levels first, because they may use system columns of this level */
 	cxt->level = &level;
 	query_tree_walker(query, mark_walker, cxt,
 					  QTW_EXAMINE_RTES_BEFORE | QTW_IGNORE_RT_SUBQUERIES);
@@ -314,8 +315,8 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 }
 
 /*
- * INSERT of several rows with volatile functions, which may look at the rows before their own: these have to be on
- * their nodes when the functions are called.
+ * Is it an INSERT of several rows with volatile functions?  These may read the rows before their own, so those rows
+ * have to be on their nodes when the functions are called.
  */
 static bool
 computes_rows_in_step(Query *query)
@@ -332,7 +333,7 @@ computes_rows_in_step(Query *query)
 	return false;
 }
 
-/* The plan of a statement that nodes run as it stands, or NULL. */
+/* The plan of a statement that nodes run unchanged, or NULL. */
 static PlannedStmt *
 plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 					 ParamListInfo params)
@@ -343,7 +344,7 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 	shard_system_column_check_versions(parse);
 	if (shard_guc_enable_router && !in_step)
 		stmt = shard_statement_cache_plan(parse, cursor_options, params);
-	/* a statement of one shard may use ctids as it likes */
+	/* a statement that runs on one shard may use ctids without restrictions */
 	if (stmt == NULL)
 		shard_system_column_check_ctids(parse);
 	if (stmt == NULL && shard_guc_enable_statement_push && !in_step)
@@ -358,7 +359,7 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 	return stmt;
 }
 
-/* Returns whether reference tables can be read where the statement's other tables are. */
+/* Result: can reference tables be read on the nodes of the statement's other tables? */
 static bool
 mark_statement(Query *query)
 {
@@ -374,9 +375,9 @@ mark_statement(Query *query)
 }
 
 /*
- * Shows a statement that is planned without core to the libraries whose planner
- * hooks come after this one: calls them with an empty SELECT that has the statement's
- * text and queryId.  So libraries that count plans count it.
+ * Other libraries' planner hooks that come after this one do not see statements that are planned without core.  This
+ * function calls them with an empty SELECT that has the statement's text and queryId, so that libraries that count
+ * plans count the statement.
  */
 static void
 show_to_others(const Query *statement, const char *query_string, ExplainState *es)
@@ -421,7 +422,7 @@ plan_statement(Query *parse, bool sharded, const char *query_string, int cursor_
 		return stmt;
 	}
 
-	/* functions that are evaluated while planning have statements of their own */
+	/* functions that are evaluated during planning run statements, which are planned with this state */
 	outer_ctes = shard_source_cte_enter();
 	may_lock = parse->commandType != CMD_UTILITY && OidIsValid(shard_option_cluster_server()) && may_lock_rows(parse);
 	outer_late = shard_late_lock_enter(may_lock ? parse : NULL);
@@ -478,8 +479,8 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 SHARD_PLANNER_ENTRY(planner_entry, shard_planner)
 
 /*
- * Our routine, made once.  Core's own look-up by server would read three
- * catalogs and call the handler for every relation of every query.
+ * Our FdwRoutine, made once.  Core's look-up by server would read three catalogs and call the handler for every
+ * relation of every query.
  */
 static FdwRoutine *
 cluster_routine(Oid serverid)
@@ -497,9 +498,8 @@ cluster_routine(Oid serverid)
 }
 
 /*
- * Is it a reference table of which nodes may read their copies?  Not if its rows are
- * locked or changed, if this statement inserts into it, or if another table is on a
- * server without copies.
+ * Is it a reference table whose copies on the nodes may be read?  Not if its rows are locked or changed, if this
+ * statement inserts into it, or if another table is on a server without copies.
  */
 static bool
 is_readable_reference(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
@@ -525,7 +525,7 @@ shard_simple_rel(PlannerInfo *root, RelOptInfo *rel)
 
 	if (!shard_relinfo_is_sharded(rte))
 	{
-		/* joins with it are offered to us; scans of it stay core's */
+		/* core offers us joins with it; core plans scans of it */
 		if (is_readable_reference(root, rel, rte))
 		{
 			rel->serverid = shard_option_cluster_server();
@@ -534,7 +534,7 @@ shard_simple_rel(PlannerInfo *root, RelOptInfo *rel)
 		return;
 	}
 
-	/* rel->userid is set by core */
+	/* core sets rel->userid */
 	rel->serverid = shard_option_cluster_server();
 	rel->useridiscurrent = false;
 	rel->fdwroutine = cluster_routine(rel->serverid);
@@ -545,9 +545,8 @@ shard_simple_rel(PlannerInfo *root, RelOptInfo *rel)
 SHARD_SIMPLE_REL_ENTRY(simple_rel_entry, prev_simple_rel_hook, shard_simple_rel)
 
 /*
- * The statistics of a sharded table are those that ANALYZE has made of the whole
- * tree.  A hook that returns statistics also has to check the permission: it does so
- * as core does for a table without row security.
+ * Uses the statistics that ANALYZE has computed for the whole partition tree.  A hook that returns statistics also
+ * has to check permissions.  This one checks them as core does for a table without row security.
  */
 static bool
 shard_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum,
@@ -586,7 +585,7 @@ shard_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry 
 	if (!statement_marked)
 		return;
 	shard_absorb_subselect(root, rel, rte);
-	/* a reference table, as shard_simple_rel() has found */
+	/* a reference table, marked by shard_simple_rel() */
 	if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION &&
 		shard_relinfo_is_ours(rel))
 		shard_relinfo_create_reference(root, rel);

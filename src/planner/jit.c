@@ -1,11 +1,10 @@
 /*
  * jit.c
- *	  Whether compiling expressions pays for a plan whose cost lies mostly on nodes.
+ *	  Decides whether JIT compilation pays for a plan whose cost is mostly on the nodes.
  *
- * Core decides by the total cost of a plan.  The cost of a foreign scan is mostly
- * that of the nodes' work, which JIT compilation on the coordinator does not speed
- * up; compiling a Finalize Aggregate over a few groups would take longer than running
- * it.  So the decision is made again with the cost of the coordinator's own work.
+ * Core decides by the total cost of a plan.  The cost of a foreign scan is mostly work of the nodes, which JIT
+ * compilation on the coordinator does not speed up.  Compiling a Finalize Aggregate over a few groups would take
+ * longer than running it.  So the decision is made again, with the cost of the coordinator's work only.
  */
 #include "postgres.h"
 
@@ -15,7 +14,7 @@
 #include "planner/jit.h"
 #include "planner/path/cost.h"
 
-/* Adds the cost of a foreign scan of ours, without that of receiving its rows, to a Cost. */
+/* Adds the cost of a foreign scan of ours to a Cost, without the cost of receiving its rows. */
 static bool
 add_remote_cost(Plan *plan, void *cost)
 {
@@ -33,7 +32,7 @@ shard_jit_adjust(PlannedStmt *stmt)
 	if (stmt->jitFlags == PGJIT_NONE || stmt->planTree == NULL)
 		return;
 
-	/* the subplans' costs are part of the nodes' that call them */
+	/* the costs of subplans are included in the costs of the plan nodes that call them */
 	(void) shard_plan_walk_statement(stmt, add_remote_cost, &remote);
 	local = stmt->planTree->total_cost - remote;
 	if (local <= jit_above_cost)

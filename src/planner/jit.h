@@ -1,6 +1,6 @@
 /*
  * jit.h
- *	  Whether compiling expressions pays for a plan whose cost lies mostly on nodes.
+ *	  Decides whether JIT compilation pays for a plan whose cost is mostly on the nodes.
  */
 #ifndef SHARDFDW_JIT_H
 #define SHARDFDW_JIT_H
@@ -9,7 +9,7 @@
 
 #include "nodes/plannodes.h"
 
-/* Clears JIT flags that stmt has only because of the cost of the nodes' work. */
+/* Clears JIT flags that stmt would not have without the cost of the nodes' work. */
 extern void shard_jit_adjust(PlannedStmt *stmt);
 
 #endif

@@ -3,12 +3,11 @@
  *	  Plans of INSERT, UPDATE and DELETE on single shards.
  *
  *	   direct	the whole statement is one UPDATE or DELETE on the node: no
- *				local conditions, no joins, all new values computable there
+ *				local conditions, no joins, the node can compute all new values
  *	   by row	the rows are fetched with their ctid (FOR UPDATE) and changed one
- *				by one; INSERTs are sent as they come
+ *				by one; INSERT sends its rows as they are computed
  *
- * UPDATE and DELETE of a sharded table reach this for each of its shards,
- * through core's own partition planning.
+ * For UPDATE and DELETE of a sharded table, core's partition planning calls these functions for each shard.
  */
 #include "postgres.h"
 
@@ -42,7 +41,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* Has a table triggers, or had some? */
+/* Has the table triggers, or did it have triggers before? */
 static bool
 has_had_triggers(Oid relid)
 {
@@ -57,10 +56,10 @@ has_had_triggers(Oid relid)
 }
 
 /*
- * Has partition rtindex, which a DELETE changes, to give its rows as a whole because of another partition?
- * Core adds "wholerow" where a foreign table has triggers that get the old row; its executor then wants
- * one from every foreign table of the statement, and raises an internal error where it is NULL.  So all of
- * them give it: the first one looks at the whole tree, the others at what has been added.
+ * Must partition rtindex of a DELETE return whole rows, because another partition has to?  If a foreign table has
+ * triggers that get the old row, core adds "wholerow".  The executor then expects a row from every foreign table of
+ * the statement, and raises an internal error if it is NULL.  So all partitions return it.  For the first partition
+ * this function looks at the whole tree, for the others at the identity columns added so far.
  */
 static bool
 partitions_need_row(PlannerInfo *root, Index rtindex)
@@ -94,7 +93,7 @@ partitions_need_row(PlannerInfo *root, Index rtindex)
 	return false;
 }
 
-/* Rows are known by their ctid on the node. */
+/* Rows are identified by their ctid on the node. */
 void
 shardAddForeignUpdateTargets(PlannerInfo *root, Index rtindex,
 							 RangeTblEntry *target_rte, Relation target_relation)
@@ -107,10 +106,7 @@ shardAddForeignUpdateTargets(PlannerInfo *root, Index rtindex,
 		add_row_identity_var(root, makeVar(rtindex, InvalidAttrNumber, RECORDOID, -1, InvalidOid, 0), rtindex, "wholerow");
 }
 
-/*
- * Can an UPDATE of columns (as pull_varattnos() numbers them) move a row out of
- * the shard?
- */
+/* Can an UPDATE of these columns (numbered as by pull_varattnos()) move a row to another shard? */
 static bool
 changes_key(Relation rel, Bitmapset *columns)
 {
@@ -122,14 +118,14 @@ changes_key(Relation rel, Bitmapset *columns)
 	return bms_overlap(key, columns);
 }
 
-/* Columns that an UPDATE assigns, as pull_varattnos() numbers them. */
+/* Columns that an UPDATE assigns, numbered as by pull_varattnos(). */
 static Bitmapset *
 updated_columns(PlannerInfo *root, Index rtindex)
 {
 	return get_rel_all_updated_cols(root, find_base_rel(root, rtindex));
 }
 
-/* Attribute numbers of columns that are sent, ascending; generated ones are not. */
+/* Attribute numbers of the columns that are sent, in ascending order, without generated columns. */
 static List *
 sent_attnos(Relation rel, Bitmapset *columns)
 {
@@ -147,7 +143,7 @@ sent_attnos(Relation rel, Bitmapset *columns)
 	return attnos;
 }
 
-/* Do AFTER ROW triggers (or transition tables) on the coordinator need the row as the node has stored it? */
+/* Do AFTER ROW triggers or transition tables on the coordinator need the row as the node has stored it? */
 static bool
 has_after_row_trigger(Relation rel, CmdType operation)
 {
@@ -163,12 +159,12 @@ has_after_row_trigger(Relation rel, CmdType operation)
 			return trigdesc->trig_update_after_row;
 		default:
 
-			/* a DELETE's triggers get the old row, which was fetched */
+			/* the triggers of a DELETE get the old row, which was fetched */
 			return false;
 	}
 }
 
-/* Core makes the old row of an UPDATE from a composite value, which has no system columns. */
+/* Refuses system columns of OLD: core makes the old row of an UPDATE from a composite value, which has none. */
 static void
 check_old_row(PlannerInfo *root, List *returning, Index rtindex)
 {
@@ -252,7 +248,7 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 	return shard_dml_pack(&modify);
 }
 
-/* The plan node that reads resultRelation for a ModifyTable, if it is a plain scan of it. */
+/* The plan node that reads resultRelation for a ModifyTable, if it is a plain scan of resultRelation. */
 static ForeignScan *
 find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
 {
@@ -271,7 +267,7 @@ find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
 	{
 		Append	   *append = (Append *) outerPlan(subplan);
 
-		/* the Result's gating condition would be lost */
+		/* removing the Result would lose its gating condition */
 		if (((Result *) subplan)->resconstantqual != NULL ||
 			subplan_index >= list_length(append->appendplans))
 			return NULL;
@@ -284,10 +280,7 @@ find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
 	return NULL;
 }
 
-/*
- * The assignments of an UPDATE with resno = attno, in *assignments; false when
- * one cannot be computed on the node.
- */
+/* Collects the assignments of an UPDATE, with resno = attno.  False if the node cannot compute one of them. */
 static bool
 collect_assignments(PlannerInfo *root, Index resultRelation, RelOptInfo *baserel,
 					List **assignments)
@@ -312,7 +305,7 @@ collect_assignments(PlannerInfo *root, Index resultRelation, RelOptInfo *baserel
 	return true;
 }
 
-/* Columns that a RETURNING list needs, as pull_varattnos() numbers them. */
+/* Columns that a RETURNING list needs, numbered as by pull_varattnos(). */
 static Bitmapset *
 returned_columns(Index rtindex, List *returning)
 {
@@ -323,8 +316,8 @@ returned_columns(Index rtindex, List *returning)
 }
 
 /*
- * Does the statement, in whichever level, call volatile functions that may look at the rows which it has changed so far?
- * Then it has to change them one by one.
+ * Does the statement, at any level, call volatile functions that may read the rows that it has changed so far?  Then
+ * it has to change rows one by one.
  */
 static bool
 changes_rows_in_step(PlannerInfo *root)
@@ -409,7 +402,7 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 	scan->fdw_exprs = select->params;
 	scan->fdw_private = shard_plan_private_pack_direct(&direct);
 
-	/* core marked it while it was a scan */
+	/* core has marked it as async capable while it was a scan */
 	scan->scan.plan.async_capable = false;
 	return true;
 }

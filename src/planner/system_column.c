@@ -2,33 +2,35 @@
  * system_column.c
  *	  Refuses uses of system columns that would give other results than on a plain table.
  *
- * A ctid is the place of a row in its shard, so rows of several shards have the same ctid.  xmin, xmax, cmin and cmax
- * ("versions") are numbers that each node counts by itself, and the coordinator counts others.  A user who comes from a
- * plain table takes a ctid for the name of a row, and an xmin for a transaction.  So these uses are allowed, and all others
- * are errors:
+ * A ctid is the position of a row in its shard, so rows of several shards may have the same ctid. xmin, xmax, cmin
+ * and cmax ("versions") are counted by each node, and differently by the coordinator.  Applications written for plain
+ * tables identify a row by its ctid, and a transaction by xmin.  So only these uses are allowed, all others are
+ * errors:
  *
- *	 output		a column of a result or sub-select, also cast; a sub-select's column is followed to where it is used
- *	 IS NULL, count(), ORDER BY of a ctid where equal ones are not put together (WITH TIES, rank() and the like)
- *	 compared	with a value, where only rows of one shard are compared; xmin and xmax with 0 anywhere
- *				with another one of the same table, where both rows are of one shard
- *	 grouped	GROUP BY, DISTINCT, PARTITION BY, UNION and arguments of aggregates, where groups are of one shard;
- *				with GROUPING SETS those of each set
+ *	 output		a column of a result or sub-select, also with a cast; columns of
+ *				sub-selects are followed to the place where they are used
+ *	 IS NULL, count(), ORDER BY of a ctid if peers are not treated as equal
+ *				(WITH TIES, rank() and similar functions treat them as equal)
+ *	 compared	with a value, if only rows of one shard are compared; xmin and xmax with 0 always;
+ *				with another system column of the same table, if both rows are on one shard
+ *	 grouped	GROUP BY, DISTINCT, PARTITION BY, UNION and arguments of aggregates, if each
+ *				group is on one shard; with GROUPING SETS the groups of each set
  *
- * system_row.c says which rows are of one shard.
+ * system_row.c decides which rows are on one shard.
  *
- * What a version is compared with must not come from the coordinator's transactions: no functions that are not
- * immutable, no versions of other tables.
+ * A version must not be compared with a value of the coordinator's transactions: functions must be immutable, and
+ * versions of other tables are refused.
  *
- * Nodes run statements of one shard as they stand, so that all uses of a ctid are right there.  Of versions they are not,
- * as the coordinator computes what the statement needs of its own state.
+ * If a statement runs on one shard unchanged, all uses of a ctid are allowed.  Uses of versions are checked, because
+ * the coordinator computes some values of the statement from its own state.
  *
- * Core may put the body of a SQL function in the place of its call, which the statement as given does not show.  If
- * the plan of a shard reads a system column which the statement does not name, it is such a function's; that is
- * refused, too, unless one shard is left (shard_system_column_check_scan).  If the statement names one, too, it is checked
- * with the bodies in it.
+ * Core may inline the body of a SQL function, which the statement does not show.  If the plan of a shard reads a
+ * system column that the statement does not name, an inlined function reads it.  That is refused, too, unless only
+ * one shard is left (shard_system_column_check_scan).  If the statement names a system column, it is checked with the
+ * function bodies inlined.
  *
- * Conditions that must hold are kept as a stack of frames.  The first frame of a query
- * level has its WHERE and its inner joins; each AND below adds a frame of its own.
+ * Conditions that must hold are kept as a stack of frames.  The first frame of a query level has its WHERE and its
+ * inner joins.  Each AND below adds another frame.
  */
 #include "postgres.h"
 
@@ -50,10 +52,10 @@
 typedef struct CheckContext
 {
 	ShardRowScope scope;
-	bool		versions;		/* looks for versions; else for ctids */
+	bool		versions;		/* look for versions; otherwise for ctids */
 } CheckContext;
 
-/* Those that the statement which is being planned names. */
+/* Tables whose system columns are named in the statement that is being planned. */
 static ShardSystemColumns named;
 
 static bool check_walker(Node *node, CheckContext *cxt);
@@ -87,23 +89,23 @@ is_xid(AttrNumber attno)
 	return attno == MinTransactionIdAttributeNumber || attno == MaxTransactionIdAttributeNumber;
 }
 
-/* Is column one of the system columns that are looked for? */
+/* Is column one of the system columns that the walk looks for? */
 static bool
 is_looked_for(const CheckContext *cxt, const ShardRowColumn *column)
 {
 	return cxt->versions ? is_version(column->attno) : column->attno == SelfItemPointerAttributeNumber;
 }
 
-/* Is expr one of the columns that are looked for, as it is or cast? */
+/* Is expr one of the columns that the walk looks for, with or without a cast? */
 static bool
 is_system_column(const CheckContext *cxt, const Node *expr, ShardRowColumn *column)
 {
 	return shard_system_row_resolve(&cxt->scope, expr, column) && is_looked_for(cxt, column);
 }
 
-/* ---------- what is compared ---------- */
+/* ---------- comparisons ---------- */
 
-/* Checks a use that is right where rows are of one shard.  pins: which conditions of the scope say so. */
+/* Checks a use that is allowed if rows are on one shard. pins: the conditions of the scope that may prove that. */
 static void
 check_one_shard(const CheckContext *cxt, const ShardRowColumn *use, List *exprs, ShardRowPins pins)
 {
@@ -111,7 +113,7 @@ check_one_shard(const CheckContext *cxt, const ShardRowColumn *use, List *exprs,
 		refuse(use->relid, use->attno);
 }
 
-/* A sub-select that is a system column has its own uses of others. */
+/* Checks the uses inside of a sub-select whose result is a system column. */
 static void
 check_below(CheckContext *cxt, const Node *expr)
 {
@@ -122,7 +124,7 @@ check_below(CheckContext *cxt, const Node *expr)
 		(void) check_walker(unconstify(Node *, expr), cxt);
 }
 
-/* Is it the number 0, in whatever type? */
+/* Is it the number 0, of any type? */
 static bool
 is_zero(const Node *expr)
 {
@@ -148,7 +150,7 @@ find_walker(Node *node, void *arg)
 	return (is_system_column(cxt, node, &column) && column.sharded) || expression_tree_walker(node, find_walker, arg);
 }
 
-/* Checks values that are compared with each other; left, right: what else is compared with each other at the same time. */
+/* Checks values that are compared with each other. left, right: other values that the same row comparison compares. */
 static void
 check_compared(CheckContext *cxt, List *values, List *left, List *right)
 {
@@ -193,7 +195,7 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 		check_one_shard(cxt, sharded, list_concat_copy(left, right), constant ? SHARD_ROW_PINS_CONSTANT : SHARD_ROW_PINS_ANY);
 }
 
-/* The expressions of GROUP BY and its kind. */
+/* The expressions of GROUP BY and similar clauses. */
 static List *
 clause_exprs(const CheckContext *cxt, List *clauses, List *targets)
 {
@@ -217,7 +219,7 @@ clause_exprs(const CheckContext *cxt, List *clauses, List *targets)
 	return exprs;
 }
 
-/* Checks values of which equal ones are put together, with others: exprs. */
+/* Checks values that are grouped by equality, together with exprs. */
 static void
 check_grouped(CheckContext *cxt, List *values, List *exprs, ShardRowPins pins)
 {
@@ -234,7 +236,7 @@ check_grouped(CheckContext *cxt, List *values, List *exprs, ShardRowPins pins)
 	}
 }
 
-/* List of the expressions of each grouping set; of one without GROUP BY. */
+/* A list of the expressions of each grouping set.  Without grouping sets: a list with the expressions of GROUP BY. */
 static List *
 grouping_sets(const CheckContext *cxt)
 {
@@ -254,7 +256,7 @@ grouping_sets(const CheckContext *cxt)
 	return sets;
 }
 
-/* Finds a function of window for which it matters which rows are equal in its order. */
+/* Finds a function of window whose result depends on which rows are peers. */
 static bool
 peers_walker(Node *node, void *arg)
 {
@@ -308,7 +310,7 @@ check_aggregate(Aggref *agg, CheckContext *cxt)
 	(void) check_walker((Node *) agg->aggfilter, cxt);
 }
 
-/* Is column number attno of a part of a UNION a system column of a sharded table? */
+/* Is column attno of a part of a set operation a system column of a sharded table? */
 static bool
 find_in_parts(CheckContext *cxt, const Node *part, AttrNumber attno, ShardRowColumn *column)
 {
@@ -348,9 +350,9 @@ check_set_operation(CheckContext *cxt, const Node *node)
 	check_set_operation(cxt, setop->rarg);
 }
 
-/* ---------- the walk ---------- */
+/* ---------- the walker ---------- */
 
-/* Walks a condition whose parts must all hold.  sublink: that of which it is the test, or NULL. */
+/* Walks over a condition whose parts must all hold. sublink: the SubLink whose test it is, or NULL. */
 static void
 check_condition(Node *condition, const SubLink *sublink, CheckContext *cxt)
 {
@@ -436,12 +438,12 @@ check_walker(Node *node, CheckContext *cxt)
 			check_below(cxt, (Node *) ((NullTest *) node)->arg);
 			return false;
 		case T_RowExpr:
-			/* the uses of the row are not checked, so it has to say which shard is meant */
+			/* later uses of the row are not checked, so the row itself has to determine the shard */
 			check_grouped(cxt, ((RowExpr *) node)->args, ((RowExpr *) node)->args, SHARD_ROW_PINS_NONE);
 			return false;
 		case T_OpExpr:
 		case T_DistinctExpr:
-			/* the uses of the results of other operators are not checked */
+			/* later uses of the results of other operators are not checked */
 			if (((OpExpr *) node)->opresulttype != BOOLOID)
 				break;
 			check_compared(cxt, ((OpExpr *) node)->args, NIL, NIL);
@@ -502,7 +504,7 @@ typedef struct NameContext
 	ShardSystemColumns columns;
 } NameContext;
 
-/* Notes the sharded tables of which the statement names system columns. */
+/* Notes the sharded tables whose system columns the statement names. */
 static bool
 find_table_walker(Node *node, NameContext *cxt)
 {
@@ -565,7 +567,7 @@ find_function_walker(Node *node, void *arg)
 	return expression_tree_walker(node, find_function_walker, arg);
 }
 
-/* Puts bodies of SQL functions in FROM in the place of their calls, as core will do it. */
+/* Inlines SQL functions in FROM, as core does later. */
 static bool
 put_bodies_walker(Node *node, PlannerInfo *root)
 {
@@ -633,7 +635,7 @@ shard_system_column_check_scan(PlannerInfo *root, Index rtindex, Bitmapset *colu
 
 	if (parent == 0 || bms_num_members(find_base_rel(root, parent)->live_parts) == 1)
 		return;
-	/* of a table of two levels the statement names the table at the top */
+	/* for a two-level table, the statement names the root table */
 	while (root->append_rel_array[parent] != NULL)
 		parent = root->append_rel_array[parent]->parent_relid;
 	map = shard_map_get_levels(planner_rt_fetch(parent, root)->relid, true);
@@ -641,7 +643,7 @@ shard_system_column_check_scan(PlannerInfo *root, Index rtindex, Bitmapset *colu
 		return;
 	for (AttrNumber attno = SelfItemPointerAttributeNumber; attno > TableOidAttributeNumber; attno--)
 	{
-		/* rows that are changed or locked are known by their ctid in any case */
+		/* rows that are changed or locked are always identified by their ctid */
 		if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns) &&
 			!list_member_oid(is_version(attno) ? named.versions : named.ctids, map->relid) &&
 			(is_version(attno) || (root->rowMarks == NIL && !bms_is_member(rtindex, root->all_result_relids))))

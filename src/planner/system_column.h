@@ -17,17 +17,19 @@ typedef struct ShardSystemColumns
 } ShardSystemColumns;
 
 /*
- * To be called when a statement (NULL: one without sharded tables) begins to be planned, and when that is over, with
- * the result of the first call.
+ * Call enter before a statement is planned (NULL: a statement without sharded tables), and leave afterwards with the
+ * result of enter.
  */
 extern ShardSystemColumns shard_system_column_enter(Query *query);
 extern void shard_system_column_leave(ShardSystemColumns outer);
 
-/* Check the uses of ctid, and of xmin, xmax, cmin and cmax, in the statement.  Errors: ERRCODE_FEATURE_NOT_SUPPORTED. */
+/*
+ * Check the uses of ctid, and of xmin, xmax, cmin and cmax, in the statement.  Errors: ERRCODE_FEATURE_NOT_SUPPORTED.
+ */
 extern void shard_system_column_check_ctids(Query *query);
 extern void shard_system_column_check_versions(Query *query);
 
-/* Checks the scan of a shard, entry rtindex, that reads columns, numbered as pull_varattnos() does it.  Errors: the same. */
+/* Checks the scan of a shard, entry rtindex, that reads columns, numbered as by pull_varattnos().  Errors: the same. */
 extern void shard_system_column_check_scan(PlannerInfo *root, Index rtindex, Bitmapset *columns);
 
 #endif

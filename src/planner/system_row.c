@@ -1,17 +1,17 @@
 /*
  * system_row.c
- *	  Which column of a table an expression names, by way of sub-selects, and whether its rows are of one shard.
+ *	  Finds the table column that an expression stands for, through sub-selects, and decides whether its rows are
+ *	  on one shard.
  *
- * Rows are of one shard where, in conditions that must hold as well or in what is compared at the same time,
+ * Rows are on one shard if a condition that must hold, or the same row comparison, contains one of these:
  *
- *	 tableoid of the table is equal to something, or
- *	 all columns of its shard key are equal to something
+ *	 tableoid of the table is equal to an expression, or
+ *	 all columns of its shard key are equal to expressions
  *
- * where "something" does not depend on the same row.  Two rows are of one shard where their tableoids or their keys are
- * equal to each other.
+ * The expressions must not depend on the same row.  Two rows are on the same shard if their tableoids or their keys
+ * are equal to each other.
  *
- * A column of a sub-select that is computed from a system column counts as that system column, but as one of no row that
- * anything is known of.
+ * A column of a sub-select that is computed from a system column counts as that system column, but of an unknown row.
  */
 #include "postgres.h"
 
@@ -81,7 +81,7 @@ shard_system_row_conditions(Node *from)
 	return NIL;
 }
 
-/* ---------- which column ---------- */
+/* ---------- columns ---------- */
 
 const ShardMap *
 shard_system_row_map(const Query *query, Index varno)
@@ -94,7 +94,7 @@ shard_system_row_map(const Query *query, Index varno)
 	return shard_map_get_levels(rte->relid, true);
 }
 
-/* Does a call only convert its argument? */
+/* Does the call only convert its argument? */
 static bool
 is_conversion(const FuncExpr *expr)
 {
@@ -121,7 +121,7 @@ shard_system_row_without_casts(const Node *expr)
 	}
 }
 
-/* Is it a system column of which rows of several shards may have the same value? */
+/* Is it a system column that may be equal in rows of several shards? */
 static bool
 is_other_than_tableoid(const ShardRowColumn *column)
 {
@@ -131,13 +131,13 @@ is_other_than_tableoid(const ShardRowColumn *column)
 static bool resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column);
 static bool resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool casts, ShardRowColumn *column);
 
-/* What is known of a column of the result of a query. */
+/* Cached result of resolve_output() for a column of a query. */
 typedef struct KnownOutput
 {
 	const Query *query;
 	AttrNumber	attno;
 	bool		casts;
-	int			depth;			/* of those that are being looked for, > 0; 0: it is found */
+	int			depth;			/* > 0: position in the stack of pending look-ups; 0: the result is known */
 	bool		found;
 	ShardRowColumn column;
 } KnownOutput;
@@ -145,8 +145,8 @@ typedef struct KnownOutput
 struct ShardRowOutputs
 {
 	List	   *known;
-	int			depth;			/* how many are being looked for */
-	int			lowest;			/* of these, the first that is needed for itself: a recursive query */
+	int			depth;			/* number of pending look-ups */
+	int			lowest;			/* lowest pending look-up that the current one has reached through a recursive query */
 };
 
 ShardRowLevel *
@@ -175,8 +175,8 @@ typedef struct ComputedContext
 } ComputedContext;
 
 /*
- * Finds a system column from which a value is computed.  What only compares is checked where it stands, and a count is
- * the same whatever the values are.
+ * Finds a system column from which a value is computed.  Comparisons are skipped, because they are checked
+ * separately. count() does not depend on the values.
  */
 static bool
 computed_walker(Node *node, ComputedContext *cxt)
@@ -222,7 +222,7 @@ computed_walker(Node *node, ComputedContext *cxt)
 	return expression_tree_walker(node, computed_walker, cxt);
 }
 
-/* As resolve(), for what others see as a column: also one that is computed from a system column. */
+/* Like resolve(), for a column as an outer query sees it.  It may also be computed from a system column. */
 static bool
 resolve_column(ShardRowLevel *level, Node *expr, bool casts, ShardRowColumn *column)
 {
@@ -277,9 +277,9 @@ find_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool ca
 }
 
 /*
- * Column attno of the result of query, a sub-select in or below parent.  attno 0: the first system column that there is.
- * A query may be named any number of times, as WITH is, and a recursive one names itself: there its own column adds
- * nothing to what it is.
+ * Resolves column attno of the result of query, a sub-select in or below parent. attno 0: the first system column of
+ * the result.  A query may be referenced several times (WITH), and a recursive query references itself.  The
+ * reference to itself adds nothing to the result.
  */
 static bool
 resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool casts, ShardRowColumn *column)
@@ -303,7 +303,7 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 	outputs->known = lappend(outputs->known, output);
 	outputs->lowest = INT_MAX;
 	output->found = find_output(parent, query, attno, casts, &output->column);
-	/* "none" is not known yet while it waits for one that is still being looked for */
+	/* "not found" is not final while it depends on a pending look-up */
 	if (!output->found && outputs->lowest < output->depth)
 		outputs->known = list_delete_ptr(outputs->known, output);
 	else
@@ -316,7 +316,7 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 	return output->found;
 }
 
-/* The query of a CTE that stands in level or above, with the level that it is in. */
+/* The query of a CTE that is visible at level.  Sets *level to the level of the CTE's WITH clause. */
 static const Query *
 find_cte(const RangeTblEntry *rte, ShardRowLevel **level)
 {
@@ -344,7 +344,7 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 	if (level == NULL)
 		return false;
 	rte = rt_fetch(var->varno, level->query->rtable);
-	/* from 18 on, grouped expressions are columns of a range table entry of their own */
+	/* from 18 on, grouped expressions are columns of a separate range table entry */
 	group_exprs = shard_rte_group_exprs(rte);
 	if (group_exprs != NULL || rte->rtekind == RTE_JOIN)
 	{
@@ -352,7 +352,7 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 
 		if (var->varattno > 0)
 			return resolve_column(level, list_nth(exprs, var->varattno - 1), casts, column);
-		/* a row of a join as a whole: the first system column in it */
+		/* a whole row of a join: the first system column in it */
 		foreach(lc, exprs)
 		{
 			if (resolve(level, NULL, lfirst(lc), casts, column) && is_other_than_tableoid(column))
@@ -390,8 +390,8 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 }
 
 /*
- * The column that expr, in level, names.  sublink: that of which expr is the test, or NULL.  casts: the column may be cast,
- * or be aggregated by min() and the like.  *column: zeroes.
+ * The column that expr at level stands for. sublink: the SubLink whose test expr is, or NULL. casts: also accept a
+ * column below a cast, or below min() and similar aggregates.  The caller zeroes *column.
  */
 static bool
 resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column)
@@ -433,7 +433,7 @@ resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool cas
 	return true;
 }
 
-/* ---------- which rows ---------- */
+/* ---------- rows ---------- */
 
 /* Are both columns of the same row? */
 static bool
@@ -443,7 +443,7 @@ is_same_row(const ShardRowColumn *a, const ShardRowColumn *b)
 		a->level->query == b->level->query && a->varno == b->varno && a->sublink == b->sublink;
 }
 
-/* Does expr, in level, name column attno of the row of which use is a column? */
+/* Does expr at level stand for column attno of the same row as use? */
 static bool
 names_column(ShardRowLevel *level, const SubLink *sublink, const Node *expr, const ShardRowColumn *use, AttrNumber attno)
 {
@@ -459,7 +459,7 @@ typedef struct DependContext
 	Index		varno;
 } DependContext;
 
-/* Finds a column of entry varno, and of joins, which may have columns of it. */
+/* Finds a column of entry varno, or of a join, which may have columns of varno. */
 static bool
 depends_walker(Node *node, DependContext *cxt)
 {
@@ -481,7 +481,7 @@ depends_walker(Node *node, DependContext *cxt)
 	return expression_tree_walker(node, depends_walker, cxt);
 }
 
-/* Does expr, of frame, depend on the row of which use is a column? */
+/* Does expr in frame depend on the row of use? */
 static bool
 depends_on(const ShardRowFrame *frame, Node *expr, const ShardRowColumn *use)
 {
@@ -490,7 +490,7 @@ depends_on(const ShardRowFrame *frame, Node *expr, const ShardRowColumn *use)
 	return use->varno > 0 && depends_walker(expr, &cxt);
 }
 
-/* Is op the equality of key? */
+/* Is op an equality that key supports? */
 static bool
 is_equality(const OpExpr *op, const Key *key)
 {
@@ -502,8 +502,9 @@ is_equality(const OpExpr *op, const Key *key)
 }
 
 /*
- * Must key's column in the row of use be equal to that in the row of other, or (NULL) to something that does not depend on
- * the row, or (constant) on any row, which becomes *value?
+ * Does a condition require that key's column in the row of use has a certain value?  If other is not NULL, the value
+ * is the same column in the row of other.  Otherwise it is an expression that does not depend on the row of use, and
+ * *value is set. constant: that expression must be the same for all rows.
  */
 static bool
 find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key, const ShardRowColumn *other, bool constant,
@@ -535,13 +536,13 @@ find_equal(const ShardRowFrame *frame, const ShardRowColumn *use, const Key *key
 	return other == NULL && use->inner != NULL && find_equal(use->inner_frame, use->inner, key, NULL, constant, value);
 }
 
-/* Is key's column of the row of use among exprs, which are compared together with it? */
+/* Is column attno of the row of use one of exprs, which are compared together with use? */
 static bool
 is_compared_together(const ShardRowScope *scope, List *exprs, const ShardRowColumn *use, AttrNumber attno)
 {
 	foreach_ptr(Node, expr, exprs)
 	{
-		/* a row of values */
+		/* a row constructor */
 		if (IsA(expr, RowExpr) && is_compared_together(scope, ((RowExpr *) expr)->args, use, attno))
 			return true;
 		if (names_column(scope->level, scope->frame->sublink, expr, use, attno))
@@ -550,7 +551,7 @@ is_compared_together(const ShardRowScope *scope, List *exprs, const ShardRowColu
 	return false;
 }
 
-/* The columns of a table's shard key, of Key; NIL where an expression is among them. */
+/* The columns of a table's shard key, as a list of Key.  NIL if the key has an expression. */
 static List *
 keys_of(Oid relid)
 {
@@ -587,7 +588,7 @@ shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *
 	Node	   *value;
 	List	   *keys;
 
-	/* the row that a new one is in conflict with has its key */
+	/* in ON CONFLICT, the existing row has the shard key of the new row */
 	if (use->one_shard || (use->level->query == scope->conflict && use->varno == scope->conflict->resultRelation))
 		return true;
 	if (is_compared_together(scope, exprs, use, TableOidAttributeNumber) ||
@@ -603,7 +604,7 @@ shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *
 	return keys != NIL;
 }
 
-/* Are both values the same, whatever the row? */
+/* Are both the same constant or the same parameter? */
 static bool
 same_value(const Node *a, const Node *b)
 {
@@ -612,7 +613,7 @@ same_value(const Node *a, const Node *b)
 	return (IsA(a, Const) || (IsA(a, Param) && ((const Param *) a)->paramkind == PARAM_EXTERN)) && equal(a, b);
 }
 
-/* Is key's column the same in the rows of both?  left, right: what is compared with each other at the same time. */
+/* Is key's column equal in the rows of both? left, right: values that the same row comparison compares. */
 static bool
 is_same_key(const ShardRowScope *scope, const ShardRowColumn *a, const ShardRowColumn *b, const Key *key,
 			List *left, List *right)
@@ -678,7 +679,7 @@ shard_system_row_is_told(ShardRowLevel *level, const Node *part, AttrNumber attn
 	return true;
 }
 
-/* ---------- for others ---------- */
+/* ---------- interface ---------- */
 
 bool
 shard_system_row_resolve(const ShardRowScope *scope, const Node *expr, ShardRowColumn *column)

@@ -1,16 +1,15 @@
 /*
  * upper_dispatch.c
- *	  Which stages above joins are offered to the nodes.
+ *	  Offers the upper stages (above joins) to the nodes.
  *
  *	  scan, join -> grouping -> windows -> DISTINCT -> ORDER BY -> LIMIT
  *		   `-> expressions of the result
  *
- * Each stage copies the query below it (ShardRemoteQuery) and adds its clause, or its
- * outputs (expressions).  Aggregates with ORDER BY or DISTINCT are part of grouping
- * (group_path.c).  A stage that is not pushed down leaves its relation without a
- * ShardRelInfo, so core computes it and the stages above it.  A stage that nodes
- * compute in part (states of aggregates, DISTINCT shard by shard) is finished by
- * core's node above the scan, so later stages are not pushed down either.
+ * Each stage copies the query below it (ShardRemoteQuery) and adds its clause, or its outputs (expressions).
+ * Aggregates with ORDER BY or DISTINCT are part of grouping (group_path.c).  If a stage is not pushed down, its
+ * relation has no ShardRelInfo.  Then core computes this stage and the stages above it.  If nodes compute a stage
+ * partially (states of aggregates, DISTINCT shard by shard), core finishes it above the scan, so later stages are not
+ * pushed down either.
  */
 #include "postgres.h"
 
@@ -19,10 +18,10 @@
 #include "planner/upper/upper_tools.h"
 
 /*
- * Why no stage at all is pushed down on top of input, or NULL.  Core tests a condition
- * without columns that nodes cannot test in a node above the scan, which would be
- * lost.  Set-returning functions multiply rows between the stages.  Rows are locked by the
- * scan, which must be one of a table by itself.
+ * The reason why no stage can be pushed down on top of input, or NULL.  If nodes cannot check a condition without
+ * columns, core checks it in a plan node above the scan, which a pushed-down stage would remove.  Set-returning
+ * functions multiply rows between the stages.  Rows are locked by the scan, which must be the scan of a single table
+ * then.
  */
 static const char *
 blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)

@@ -2,12 +2,10 @@
  * window_print.c
  *	  Changes plans with remote window functions so that EXPLAIN can print them.
  *
- * The list of what a foreign scan returns holds the WindowFuncs that nodes
- * compute.  From 18 on core looks for the WindowAgg of each WindowFunc that it
- * prints, and fails when there is none.  The list is never evaluated, and core does not
- * need the functions in it once the references to it are set.  So in the finished plan
- * they become plain calls: rank() instead of rank() OVER (...).  EXPLAIN's Remote SQL
- * shows the whole call.
+ * The target list of a foreign scan has the WindowFuncs that nodes compute.  From 18 on, core looks for the WindowAgg
+ * of each WindowFunc that it prints, and fails if there is none.  The list is never evaluated, and core does not need
+ * the functions once it has set the references to them.  So in the finished plan they become plain function calls:
+ * rank() instead of rank() OVER (...).  EXPLAIN's Remote SQL shows the whole call.
  */
 #include "postgres.h"
 

@@ -9,7 +9,7 @@
 
 #include "nodes/plannodes.h"
 
-/* To be called with the finished plan of any statement. */
+/* Call it with the finished plan of each statement. */
 extern void shard_window_print_replace(PlannedStmt *stmt);
 
 #endif

@@ -2,10 +2,12 @@
  * source_modify.h
  *	  A statement over rows that the coordinator computes, during planning.
  *
- * source_modify.c chooses the statements and makes their plans. source_tools.c has functions that INSERT ... ON
- * CONFLICT and MERGE share. source_insert.c and source_merge.c handle one of them each, in two steps: "columns" finds
- * the columns that the child plan has to compute, "build" makes the Query of the remote statement. source_cte.c
- * handles statements in WITH. source_row.c handles statements that core executes row by row.
+ * - source_modify.c: chooses the statements and makes their plans
+ * - source_tools.c: functions that INSERT ... ON CONFLICT and MERGE share
+ * - source_insert.c, source_merge.c: one of them each, in two steps: "columns" finds the columns that the child plan
+ *   has to compute, "build" makes the Query of the remote statement
+ * - source_cte.c: statements in WITH
+ * - source_row.c: statements that core executes row by row
  */
 #ifndef SHARDFDW_SOURCE_MODIFY_H
 #define SHARDFDW_SOURCE_MODIFY_H

@@ -1,11 +1,10 @@
 /*
  * multi_assign.c
- *	  Multi-column assignments as one sub-select for each column.
+ *	  Splits multi-column assignments into one sub-select for each column.
  *
- * PostgreSQL keeps (a, b) = (SELECT x, y ...) as a sub-select in an entry of the target list that is not assigned, and
- * parameters of kind PARAM_MULTIEXPR for a and b, which may be within casts.  Core's planner resolves these
- * parameters late.  Where an UPDATE's values are planned as something other than an UPDATE, the values have to be
- * expressions of their own.
+ * For (a, b) = (SELECT x, y ...), PostgreSQL keeps the sub-select in a junk entry of the target list.  The entries of
+ * a and b have PARAM_MULTIEXPR parameters, possibly within casts.  Core's planner replaces these parameters late.  If
+ * the values of an UPDATE are planned as part of another command, each value has to be a separate expression.
  */
 #include "postgres.h"
 
@@ -16,7 +15,7 @@
 #include "optimizer/optimizer.h"
 #include "planner/whole/multi_assign.h"
 
-/* (SELECT column ...), from sublink, whose sub-select has column (1-based) among others. */
+/* Makes (SELECT column ...) from sublink, whose sub-select has several columns. column is 1-based. */
 static Node *
 select_column(const SubLink *sublink, int column)
 {
@@ -41,7 +40,7 @@ select_column(const SubLink *sublink, int column)
 			others = lappend(others, entry);
 		}
 	}
-	query->targetList = lcons(selected, others);	/* core takes the first entry for the sub-select's value */
+	query->targetList = lcons(selected, others);	/* the first entry is the value of the sub-select */
 	foreach(lc, query->targetList)
 		lfirst_node(TargetEntry, lc)->resno = foreach_current_index(lc) + 1;
 	return (Node *) result;

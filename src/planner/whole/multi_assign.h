@@ -1,6 +1,6 @@
 /*
  * multi_assign.h
- *	  Multi-column assignments as one sub-select for each column.
+ *	  Splits multi-column assignments into one sub-select for each column.
  */
 #ifndef SHARDFDW_MULTI_ASSIGN_H
 #define SHARDFDW_MULTI_ASSIGN_H
@@ -10,9 +10,10 @@
 #include "nodes/pg_list.h"
 
 /*
- * targets, a target list of UPDATE, with (a, b) = (SELECT x, y ...) as a = (SELECT x ...), b = (SELECT y ...).
- * NIL when that cannot be: a volatile function would be called once for each column, or the sub-select is a UNION or
- * the like, all of whose columns count.  Result: a new list; targets is not changed.
+ * Replaces (a, b) = (SELECT x, y ...) in targets, the target list of an UPDATE, by a = (SELECT x ...), b = (SELECT y
+ * ...).  Returns a new list; targets is not changed.  Returns NIL if the assignment cannot be split: a volatile
+ * function would be called once for each column, or the sub-select is a UNION or similar, in which every column
+ * affects the result.
  */
 extern List *shard_multi_assign_split(List *targets);
 

@@ -1,21 +1,20 @@
 /*
  * push.c
- *	  Plans of statements that write on all shards at once.
+ *	  Plans of statements that write on all shards in parallel.
  *
  *	 UPDATE, DELETE, INSERT ... SELECT
- *		--> its text can go to nodes as it stands (whole_query.c)
- *		--> the SELECT of the same rows, planned by core with our hooks
- *		--> is its plan one scan of shards, with nothing above it?
+ *		--> can nodes run its text unchanged (whole_query.c)?
+ *		--> core plans the SELECT of the same rows, with our hooks
+ *		--> is the plan one scan of shards, with nothing above it?
  *		--> the statement runs on each of these shards
  *
- * Why this is exact: such a plan says that the rows which the statement changes
- * or inserts, with the values that it computes for them, are the disjoint union
- * of what one query gives on each shard (the invariant in relinfo.h).  So no row
- * of one shard depends on rows of another, and the statement that runs on each shard
- * finds there all that it needs.  UPDATE must not change the shard key.  The value that
- * INSERT puts into the target's key must be the shard key of the row that it reads.
+ * Such a plan proves that the result is exact: the rows that the statement changes or inserts, with their computed
+ * values, are the disjoint union of the results of one query on each shard (the invariant in relinfo.h).  So no row
+ * of one shard depends on rows of another, and the statement finds everything that it needs on each shard.  An UPDATE
+ * must not change the shard key.  The value that an INSERT puts into the target's key must be the shard key of the
+ * row that it reads.
  *
- * Planning costs one SELECT over two or three tables, whatever the number of shards.
+ * Planning takes as long as planning one SELECT over two or three tables, independent of the number of shards.
  */
 #include "postgres.h"
 
@@ -45,11 +44,11 @@ static PlannedStmt *
 refuse(const char *reason)
 {
 	ereport(DEBUG1,
-			(errmsg_internal("statement does not run on all shards at once: %s", reason)));
+			(errmsg_internal("statement does not run on all shards in parallel: %s", reason)));
 	return NULL;
 }
 
-/* Is the statement of a kind that is looked at here? */
+/* Can this file handle the statement? */
 static bool
 is_candidate(Query *query)
 {
@@ -78,7 +77,7 @@ is_candidate(Query *query)
 	return true;
 }
 
-/* Columns of relid's partition key, of both levels; NIL when one of them is an expression. */
+/* Columns of relid's partition key, of both levels.  NIL if one of them is an expression. */
 static List *
 key_attnos(Oid relid)
 {
@@ -109,7 +108,7 @@ assigns(List *targets, List *attnos)
 	return false;
 }
 
-/* A column of the statement's target, so that the SELECT of the same rows has one. */
+/* A column of the statement's target, so that the SELECT of the same rows has an output column. */
 static TargetEntry *
 target_column(Query *query, AttrNumber attno)
 {
@@ -124,9 +123,9 @@ target_column(Query *query, AttrNumber attno)
 }
 
 /*
- * The SELECT of the rows that query changes, with the new values; or of those that it
- * inserts.  Its columns are in the order of query's target list; except for INSERT, a
- * column of the target comes first.  NULL when a multi-column assignment cannot be part of a SELECT.
+ * The SELECT of the rows that query changes, with the new values, or of the rows that it inserts.  Its columns are in
+ * the order of query's target list.  Except for INSERT, a column of the target comes first.  NULL if a multi-column
+ * assignment cannot be part of a SELECT.
  */
 static Query *
 equivalent_select(Query *query, AttrNumber some_attno)
@@ -149,7 +148,7 @@ equivalent_select(Query *query, AttrNumber some_attno)
 		tlist = lappend(tlist, entry);
 	}
 	select->commandType = CMD_SELECT;
-	select->queryId = 0;		/* libraries that count statements must not count this one */
+	select->queryId = 0;		/* libraries that count statements must not count this SELECT */
 	select->canSetTag = true;
 	select->targetList = tlist;
 	select->resultRelation = 0;
@@ -160,9 +159,8 @@ equivalent_select(Query *query, AttrNumber some_attno)
 }
 
 /*
- * The scan that the plan consists of, or NULL.  *columns: the plan's columns, as
- * expressions over the scan's.  A SubqueryScan above the scan is allowed if it only
- * computes columns.
+ * The scan that the plan consists of, or NULL.  *columns: the plan's columns, as expressions over the columns of the
+ * scan.  A SubqueryScan above the scan is allowed if it only computes columns.
  */
 static ForeignScan *
 only_scan(PlannedStmt *stmt, List **columns)
@@ -186,7 +184,7 @@ only_scan(PlannedStmt *stmt, List **columns)
 		{
 			Var		   *var = lfirst(lc);
 
-			/* a computed column is not a key: anything that is not a Var will do */
+			/* a computed column is not a key, so replace it by any expression that is not a Var */
 			lfirst(lc) = IsA(var, Var) ? list_nth(below, var->varattno - 1) : (void *) makeBoolConst(true, true);
 		}
 	}
@@ -199,8 +197,8 @@ only_scan(PlannedStmt *stmt, List **columns)
 }
 
 /*
- * Are the values that go into the target's key, column by column, the shard key of the
- * row that is read?  values: what is inserted, over the scan's columns.
+ * Is the value for the target's key, column by column, the shard key of the row that is read? values: the inserted
+ * values, over the scan's columns.
  */
 static bool
 inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, List *attnos)
@@ -234,7 +232,7 @@ inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, Lis
 	return false;
 }
 
-/* The shards of relid that have these numbers. */
+/* The shards of relid with these shard numbers. */
 static List *
 shards_of(Oid relid, const Bitmapset *numbers)
 {
@@ -248,8 +246,8 @@ shards_of(Oid relid, const Bitmapset *numbers)
 }
 
 /*
- * Plans the SELECT.  Only whether nodes can compute all of it matters, not whether that
- * would be the cheapest way to fetch the rows.
+ * Plans the SELECT.  The settings disable paths that fetch rows in other ways: the question is whether nodes can
+ * compute all of it, not which way is the cheapest.
  */
 static PlannedStmt *
 plan_select(Query *select, const char *text, int cursor_options, ParamListInfo params)
@@ -271,8 +269,8 @@ plan_select(Query *select, const char *text, int cursor_options, ParamListInfo p
 }
 
 /*
- * The partitions of tables of two levels that the SELECT reads stand in its range table.  The statement locks them,
- * as core would for it; the SELECT has kept them from changing since it was planned.
+ * The range table of the SELECT has the partitions of two-level tables that the SELECT reads.  The statement locks
+ * them, as core would do.  Since the SELECT was planned, its locks have prevented changes of the partitions.
  */
 static void
 lock_parts(PlannedStmt *stmt, const PlannedStmt *select)
@@ -342,7 +340,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	if (query->commandType == CMD_INSERT && !inserts_key_of_source(query, values, scan_plan, attnos))
 		return refuse("rows that are inserted on other shards than they are read on");
 
-	/* the text also has tables that the planner could leave out of the SELECT's plan */
+	/* the text also has tables that the planner may have removed from the SELECT */
 	foreach(lc, text->relids)
 	{
 		if (!shard_colocated(target, lfirst_oid(lc)))

@@ -1,21 +1,21 @@
 /*
  * route_scope.c
- *	  Which values a statement's equalities give to columns.
+ *	  Finds the values that the equalities of a statement give to columns.
  *
- * Only equalities that must hold for the rows that the statement reads or changes
- * count.  They are collected in scopes:
+ * Only equalities that must hold for the rows that the statement reads or changes count.  They are collected in
+ * scopes:
  *
  *	 scope of a level	WHERE and ON of inner joins; for the whole level
  *	  +- of the inner side of an outer join	also the join's ON
- *	      +- of a sub-select	those outside hold for what outer columns it names,
- *								and, where conditions on its columns could be
- *								checked inside, for its own tables
+ *	      +- of a sub-select	outer equalities hold for the outer columns that it uses,
+ *								and for its own tables if conditions on its columns
+ *								could be checked inside of it
  *
- * A column that an equality in scope, or a chain of them, makes equal to a value
- * has that value, if the operators are the equality of the key's operator family.
+ * A column has a value if an equality in scope, or a chain of equalities, makes it equal to the value.  The operators
+ * must be the equality of the key's operator family.
  *
- * The levels are Query nodes as the parser and the rewriter made them.  router.c
- * decides which tables need a value, and what follows from it.
+ * The levels are Query nodes of the parser and the rewriter. router.c decides which tables need a value, and routes
+ * the statement.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@ typedef struct RouteEquality
 {
 	ShardRouteTerm left;
 	ShardRouteTerm right;
-	Oid			opno;			/* InvalidOid: they are the same thing */
+	Oid			opno;			/* InvalidOid: both are the same value */
 	Oid			collation;
 } RouteEquality;
 
@@ -45,7 +45,7 @@ shard_route_scope_is_value(Node *node)
 	return shard_rule_is_value(node, false) && !expression_returns_set(node);
 }
 
-/* The integer that node converts to another integer type, or node: conversions keep the number. */
+/* The integer that node converts to another integer type, or node.  Such conversions do not change the number. */
 static Node *
 strip(Node *node)
 {
@@ -155,7 +155,7 @@ shard_route_scope_add(ShardRouteScope *scope, ShardRouteTerm left, ShardRouteTer
 	scope->equalities = lappend(scope->equalities, equality);
 }
 
-/* Adds the equalities that must hold where condition is true. */
+/* Adds the equalities that must hold if the condition is true. */
 static void
 add_condition(ShardRouteScope *scope, ShardRouteLevel *level, Node *condition)
 {
@@ -204,7 +204,7 @@ shard_route_scope_is_transparent(const Query *query)
 		query->rowMarks == NIL;
 }
 
-/* Adds the equalities with values that a level below gives for columns of FROM item varno. */
+/* Adds the equalities with values that a lower level implies for columns of FROM item varno. */
 static void
 export_values(ShardRouteScope *scope, ShardRouteLevel *level, int varno, ShardRouteLevel *sub)
 {
@@ -225,7 +225,7 @@ export_values(ShardRouteScope *scope, ShardRouteLevel *level, int varno, ShardRo
 			shard_route_scope_add(scope, column, inner, InvalidOid, InvalidOid);
 		else if (inner.level == sub)
 		{
-			/* what its own conditions say of that column, or the next ones of it */
+			/* equalities of the lower level for that column, or their next links */
 			foreach_ptr(RouteEquality, equality, sub->scope->equalities)
 			{
 				if (same_column(&equality->left, &inner) && equality->right.level != sub)
@@ -239,7 +239,7 @@ export_values(ShardRouteScope *scope, ShardRouteLevel *level, int varno, ShardRo
 	}
 }
 
-/* Columns of VALUES that are the same value in all rows. */
+/* Adds equalities for columns of VALUES that have the same value in all rows. */
 static void
 export_values_lists(ShardRouteScope *scope, ShardRouteLevel *level, int varno, RangeTblEntry *rte)
 {
@@ -261,7 +261,7 @@ export_values_lists(ShardRouteScope *scope, ShardRouteLevel *level, int varno, R
 	}
 }
 
-/* The level of the CTE that rte names, if it has been collected and is not the one being defined. */
+/* Adds the equalities of the CTE that rte names, if the CTE has been collected and is not the one being defined. */
 static void
 export_cte(ShardRouteScope *scope, ShardRouteLevel *level, int varno, RangeTblEntry *rte)
 {
@@ -304,7 +304,7 @@ collect_item(ShardRouteLevel *level, int varno, ShardRouteScope *scope)
 	}
 }
 
-/* Collects what must hold within node, a part of level's join tree. */
+/* Collects the conditions that must hold within node, a part of level's join tree. */
 static void
 collect_jointree(ShardRouteLevel *level, Node *node, ShardRouteScope *scope)
 {
@@ -350,7 +350,7 @@ collect_jointree(ShardRouteLevel *level, Node *node, ShardRouteScope *scope)
 	}
 }
 
-/* Does MERGE do something with rows of the source that match nothing? */
+/* Does MERGE insert source rows that have no match? */
 static bool
 inserts_unmatched(const Query *query)
 {
@@ -365,8 +365,8 @@ inserts_unmatched(const Query *query)
 }
 
 /*
- * The target of MERGE: it is the inner side of an outer join with the source when
- * rows of the source that match nothing count.
+ * Collects the conditions of MERGE.  If unmatched source rows count, the target is the inner side of an outer join
+ * with the source.
  */
 static void
 collect_merge(ShardRouteLevel *level)
@@ -420,7 +420,7 @@ comparable_type(Oid type)
 	}
 }
 
-/* Is it the key's own equality? */
+/* Is it the equality of the key? */
 static bool
 is_key_equality(const RouteEquality *equality, PartitionKey key, int keyno)
 {
@@ -436,7 +436,7 @@ Node *
 shard_route_scope_find_value(const ShardRouteScope *scope, ShardRouteTerm start,
 							 PartitionKey key, int keyno)
 {
-	List	   *known = list_make1(&start);	/* of ShardRouteTerm: columns equal to start */
+	List	   *known = list_make1(&start);	/* list of ShardRouteTerm: columns equal to start */
 
 	if (start.level == NULL)
 		return start.value;

@@ -1,6 +1,6 @@
 /*
  * route_scope.h
- *	  Equalities of a statement, by where they hold.
+ *	  Equalities of a statement, and the scopes in which they hold.
  */
 #ifndef SHARDFDW_ROUTE_SCOPE_H
 #define SHARDFDW_ROUTE_SCOPE_H
@@ -10,13 +10,13 @@
 #include "nodes/parsenodes.h"
 #include "partitioning/partdefs.h"
 
-/* A query level, and where its FROM items stand. */
+/* A query level, and the scopes of its FROM items. */
 typedef struct ShardRouteLevel
 {
 	struct ShardRouteLevel *parent;
 	Query	   *query;
 	struct ShardRouteScope *scope; /* of the level as a whole */
-	struct ShardRouteScope **scopes; /* of each range table entry; NULL: the level's */
+	struct ShardRouteScope **scopes; /* of each range table entry; NULL: that of the level */
 	struct ShardRouteLevel **subs;	/* of each sub-select in FROM that was collected */
 } ShardRouteLevel;
 
@@ -29,38 +29,38 @@ typedef struct ShardRouteTerm
 	Node	   *value;
 } ShardRouteTerm;
 
-/* Equalities that hold together, with those of the scopes outside. */
+/* Equalities that hold together, and together with those of the outer scopes. */
 typedef struct ShardRouteScope
 {
 	struct ShardRouteScope *outer;
-	List	   *equalities;		/* of RouteEquality, private to route_scope.c */
+	List	   *equalities;		/* list of RouteEquality, private to route_scope.c */
 } ShardRouteScope;
 
-/* A level with its scopes; conditions outside of it are in outer. */
+/* Makes a level with its scopes.  Conditions outside of the level are in outer. */
 extern ShardRouteLevel *shard_route_scope_collect(ShardRouteLevel *parent, Query *query,
 												  ShardRouteScope *outer);
 
 /*
- * What node, an expression of level, is: a column, where its name comes from, or
- * a value.  False when neither.
+ * Sets *term to what node, an expression of level, stands for: a column at its origin, or a value.  False if it is
+ * neither.
  */
 extern bool shard_route_scope_term(ShardRouteLevel *level, Node *node, ShardRouteTerm *term);
 
-/* In scope left equals right, by operator opno; InvalidOid: they are the same thing. */
+/* Adds to scope that left equals right, by operator opno.  InvalidOid: both are the same value. */
 extern void shard_route_scope_add(ShardRouteScope *scope, ShardRouteTerm left, ShardRouteTerm right,
 								  Oid opno, Oid collation);
 
-/* A value that start, a column of the key's kind, is equal to wherever scope holds; or NULL. */
+/* A value that start, a column, equals in scope by the equality of key column keyno; or NULL. */
 extern Node *shard_route_scope_find_value(const ShardRouteScope *scope, ShardRouteTerm start,
 										  PartitionKey key, int keyno);
 
-/* Do conditions on the sub-select's columns hold for its own rows before anything is made of them? */
+/* Can conditions on the sub-select's columns be checked on its input rows? */
 extern bool shard_route_scope_is_transparent(const Query *query);
 
-/* Can the coordinator compute node, one value, without any column? */
+/* Can the coordinator compute node as a single value, without columns? */
 extern bool shard_route_scope_is_value(Node *node);
 
-/* Are these surely the same values?  Numbers may be of different integer types. */
+/* Are these surely the same values?  Integers may be of different types. */
 extern bool shard_route_scope_same_value(Node *a, Node *b);
 
 #endif

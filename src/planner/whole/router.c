@@ -1,21 +1,18 @@
 /*
  * router.c
- *	  Statements that one shard can run, as its key says.
+ *	  Routes statements that can run on one shard, as determined by the shard key.
  *
- * A statement is routed when all of its sharded tables are colocated and each
- * of them, in every query level, is restricted to rows with one and the same
- * key value: a constant, a parameter, any expression without columns that the
- * coordinator can compute.  Then what the statement reads and writes lies on
- * one shard, and the shard's node runs it as it stands.
+ * A statement is routed if all of its sharded tables are colocated and each of them, at every query level, is
+ * restricted to rows with the same key value.  The value is a constant, a parameter, or another expression without
+ * columns that the coordinator can compute.  Then all data that the statement reads and writes is on one shard, and
+ * the shard's node runs the statement unchanged.
  *
- * The restriction is found from equalities that must hold for the rows that
- * matter (route_scope.c).
+ * The restriction follows from equalities that must hold for the rows in question (route_scope.c).
  *
- * Tables of one shard that takes every key need no restriction: where they are
- * colocated, the whole statement lies on that shard.
+ * Tables with a single shard for all keys need no restriction: if they are colocated, the whole statement runs on
+ * that shard.
  *
- * The values themselves need not be known: the executor finds the shard, so one plan
- * serves all executions.
+ * The planner need not know the values.  The executor finds the shard, so one plan serves all executions.
  */
 #include "postgres.h"
 
@@ -36,20 +33,20 @@
 #include "utils/rel.h"
 
 /*
- * A table of two levels whose map has more shards is not routed: the plan would have to name all of them as what it
- * depends on.
+ * If the map of a two-level table has more shards than this, its statements are not routed: the plan would have to
+ * depend on all of them.
  */
 #define MAX_LEVEL_SHARDS 5000
 
 typedef struct RouteContext
 {
-	const char *reason;			/* why not; NULL: it can be routed, so far */
+	const char *reason;			/* why the statement is not routed; NULL: it can be routed, so far */
 	Oid			relid;			/* first sharded table; InvalidOid: none yet */
-	List	   *keys;			/* its key's values; NIL: it has one shard, which takes every key */
+	List	   *keys;			/* values of its key; NIL: it has one shard for all keys */
 	bool		inserts_key;
 } RouteContext;
 
-/* What a walk over a level's expressions needs. */
+/* Context of a walk over the expressions of a level. */
 typedef struct SublinkContext
 {
 	RouteContext *cxt;
@@ -85,7 +82,7 @@ same_values(List *keys, List *others)
 	return true;
 }
 
-/* The table with these values of its key belongs to the statement. */
+/* Adds a table of the statement, with these values of its key. */
 static void
 add_table(RouteContext *cxt, Oid relid, List *keys)
 {
@@ -100,7 +97,7 @@ add_table(RouteContext *cxt, Oid relid, List *keys)
 		refuse(cxt, "tables have different keys");
 }
 
-/* The one value that a table's rows have in column keyno (0-based) of the key. */
+/* Finds the single value that a table's rows have in column keyno (0-based) of the key. */
 typedef Node *(*KeyFinder) (ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg);
 
 /* Adds the values of all columns of a key. */
@@ -155,7 +152,7 @@ route_table(RouteContext *cxt, ShardRouteLevel *level, int varno, KeyFinder find
 	table_close(rel, NoLock);
 }
 
-/* Finds the value by the conditions in the table's scope. */
+/* Finds the value by the conditions in the scope of the table. */
 static Node *
 find_by_scope(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg)
 {
@@ -164,7 +161,7 @@ find_by_scope(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, vo
 	return shard_route_scope_find_value(level->scopes[varno], term, key, keyno);
 }
 
-/* Finds the value among the columns in arg that an INSERT gives to new rows; columns that are not there are NULL. */
+/* Finds the value in arg, the target list of an INSERT.  Columns that are not in the list are NULL. */
 static Node *
 find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg)
 {
@@ -174,7 +171,7 @@ find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, 
 	{
 		if (entry->resno != key->partattrs[keyno])
 			continue;
-		/* the value may come from a volatile function, since it is computed only once */
+		/* a volatile function is allowed here, because it is called only once */
 		if (level->query->commandType == CMD_INSERT && level->query->jointree->fromlist == NIL &&
 			level->parent == NULL && shard_route_scope_is_value((Node *) entry->expr))
 			return (Node *) entry->expr;
@@ -258,7 +255,7 @@ route_target(RouteContext *cxt, ShardRouteLevel *level)
 	}
 }
 
-/* Sub-selects in expressions. */
+/* Routes sub-selects in expressions. */
 static bool
 route_sublinks_walker(Node *node, void *arg)
 {
@@ -279,7 +276,7 @@ route_sublinks_walker(Node *node, void *arg)
 	return expression_tree_walker(node, route_sublinks_walker, arg);
 }
 
-/* A sub-select in FROM; facts about its columns hold inside where it only passes rows on. */
+/* Routes a sub-select in FROM.  If it is transparent, equalities of its columns hold inside of it, too. */
 static void
 route_subquery(RouteContext *cxt, ShardRouteLevel *level, int varno, ShardRouteLevel *sub)
 {
@@ -333,8 +330,8 @@ route_level(RouteContext *cxt, ShardRouteLevel *level)
 }
 
 /*
- * Does the statement read all rows of one table?  Many rows come faster by the COPY of a scan than as
- * the rows of a statement.
+ * Does the statement read all rows of one table?  A scan fetches many rows by COPY, which is faster than the result
+ * of a statement.
  */
 static bool
 reads_whole_table(const Query *query)
@@ -346,7 +343,7 @@ reads_whole_table(const Query *query)
 		rt_fetch(linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex, query->rtable)->rtekind == RTE_RELATION;
 }
 
-/* INSERT ... VALUES, of one row or several? */
+/* Is it INSERT ... VALUES, with one row or several rows? */
 static bool
 inserts_values(const Query *query)
 {

@@ -1,14 +1,17 @@
 /*
  * shard_text.c
- *	  Texts of a statement for single shards.
+ *	  Makes a separate, shorter text of a statement for each shard.
  *
  *	 SET v = CASE WHEN k = 1 THEN .. WHEN k = 2 THEN .. END WHERE k = 1 OR k = 2 ...
  *	   --> on the shard of 1 and 7: SET v = CASE WHEN k = 1 THEN .. WHEN k = 7 THEN .. END WHERE k = 1 OR k = 7
  *
- * Libraries change many rows by one statement that names each of them.  With all names in it, each shard would parse,
- * plan and check those of all others: work that grows with shards times rows.  A comparison of the shard key with a constant
- * is not true of any row of a shard that pruning by it leaves out.  Where only truth counts (false and NULL are the
- * same), it is taken for false there, and what cannot come to pass then goes.
+ * Some libraries change many rows by one statement that lists all keys.  If each shard got the whole statement, it
+ * would parse, plan and check the keys of all other shards.  That work grows with the number of shards times the
+ * number of rows.
+ *
+ * Pruning by a comparison of the shard key with a constant gives the shards on which the comparison can be true.  For
+ * all other shards, a condition treats the comparison as false, because there is no difference between false and NULL
+ * in a condition.  Then parts of the condition that cannot become true are removed.
  */
 #include "postgres.h"
 
@@ -21,10 +24,10 @@
 #include "planner/whole/shard_text.h"
 #include "rewrite/rewriteManip.h"
 
-/* A statement with fewer of them is left as it is. */
+/* A statement with fewer comparisons than this is not changed. */
 #define MIN_COMPARISONS 8
 
-/* A comparison of the key with a constant, and the shards (shardnos) that can have rows of which it is true. */
+/* A comparison of the key with a constant, and the numbers of the shards on which it may be true. */
 typedef struct KeyComparison
 {
 	const OpExpr *clause;
@@ -34,13 +37,13 @@ typedef struct KeyComparison
 typedef struct ShardTextContext
 {
 	const Query *query;
-	Oid			relid;			/* its target */
+	Oid			relid;			/* the target table */
 	List	   *attnos;			/* IntList: columns of the shard key */
 	int			ncomparisons;
 	int			maxcomparisons;
-	KeyComparison *comparisons; /* then sorted by the address of their clause */
-	bool		collecting;		/* they are being found; nothing is reduced */
-	int			shardno;		/* whose text is made then */
+	KeyComparison *comparisons; /* once collected, sorted by the address of the clause */
+	bool		collecting;		/* comparisons are being collected; nothing is reduced */
+	int			shardno;		/* otherwise: the shard whose text is made */
 } ShardTextContext;
 
 static Node *reduce_value(Node *node, ShardTextContext *cxt);
@@ -95,7 +98,7 @@ collect(OpExpr *clause, ShardTextContext *cxt)
 	comparison->live = shard_route_prune(cxt->relid, list_make1(copy));
 }
 
-/* Can the comparison be true of a row of the shard at hand? */
+/* Can the comparison be true for a row of the current shard? */
 static bool
 may_be_true(OpExpr *clause, const ShardTextContext *cxt)
 {
@@ -105,7 +108,7 @@ may_be_true(OpExpr *clause, const ShardTextContext *cxt)
 	return found == NULL || bms_is_member(cxt->shardno, found->live);
 }
 
-/* A condition, of which only matters whether it is true. */
+/* Reduces a condition, for which false and NULL are the same. */
 static Node *
 reduce_condition(Node *node, ShardTextContext *cxt)
 {
@@ -137,7 +140,7 @@ reduce_condition(Node *node, ShardTextContext *cxt)
 	return (Node *) makeBoolExpr(expr->boolop, args, expr->location);
 }
 
-/* CASE WHEN condition THEN ..., without the arms that are not reached. */
+/* CASE WHEN condition THEN ..., without the arms that cannot be reached. */
 static Node *
 reduce_case(CaseExpr *expr, ShardTextContext *cxt)
 {
@@ -158,7 +161,7 @@ reduce_case(CaseExpr *expr, ShardTextContext *cxt)
 		result->args = lappend(result->args, arm);
 	}
 	result->defresult = (Expr *) reduce_value((Node *) expr->defresult, cxt);
-	/* with its type and collation */
+	/* keep one arm, for the type and collation */
 	if (result->args == NIL)
 	{
 		CaseWhen   *never = makeNode(CaseWhen);
@@ -182,7 +185,10 @@ reduce_value(Node *node, ShardTextContext *cxt)
 	return expression_tree_mutator(node, reduce_value, cxt);
 }
 
-/* The statement for the shard at hand; NULL: no row of it can satisfy its condition.  Shares what it does not change. */
+/*
+ * The statement for the current shard, or NULL if no row of the shard can satisfy its condition.  Shares unchanged
+ * parts with the original.
+ */
 static Query *
 reduce_query(ShardTextContext *cxt)
 {
@@ -231,7 +237,7 @@ shard_text_make(Query *query, List *attnos, const Bitmapset *shardnos, ShardWhol
 		if (reduced == NULL)
 			continue;
 		own = shard_whole_query_print(reduced, &reason);
-		/* sub-selects may have gone with an arm */
+		/* an arm with a sub-select may have been removed */
 		if (own == NULL || !equal(own->relids, text->relids))
 			return false;
 		shards = lappend_oid(shards, map->shards[cxt.shardno].relid);

@@ -1,6 +1,6 @@
 /*
  * shard_text.h
- *	  Texts of a statement for single shards.
+ *	  Makes a separate, shorter text of a statement for each shard.
  */
 #ifndef SHARDFDW_SHARD_TEXT_H
 #define SHARDFDW_SHARD_TEXT_H
@@ -12,9 +12,9 @@
 #include "plan/plan_private.h"
 
 /*
- * For an UPDATE or DELETE that each of shardnos (IntList) of its target is to run, and that compares the shard key,
- * the columns attnos, with many constants: sets the plan's shards, those that can have such rows, shard_texts and
- * shard_params, and text's params.  false: nothing is set, and all run the same text.
+ * For an UPDATE or DELETE that runs on the shards shardnos of its target and compares the shard key (columns attnos)
+ * with many constants.  Sets the plan's shards to those that can have such rows, and sets shard_texts, shard_params,
+ * and the params of text.  Returns false, and sets nothing, if all shards run the same text.
  */
 extern bool shard_text_make(Query *query, List *attnos, const Bitmapset *shardnos, ShardWholeQuery *text, ShardStatementPlan *plan);
 

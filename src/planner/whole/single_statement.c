@@ -1,18 +1,16 @@
 /*
  * single_statement.c
- *	  Statements on foreign tables by themselves that their node runs as they
- *	  stand.
+ *	  Statements on single foreign tables that their node runs unchanged.
  *
- * When all tables of a statement, in every query level, are foreign tables of
- * one server, its node can run the statement as it is.  For most statements that only
- * read, core's planner with our paths does as well.  The following are sent as a
- * whole, since core would carry them out row by row, or not at all:
+ * If all tables of a statement, at every query level, are foreign tables of one server, the node can run the
+ * statement unchanged.  For most statements that only read, plans of core with our paths are as good.  The following
+ * statements are sent as a whole, because core would execute them row by row, or not at all:
  *
- *	 UPDATE and DELETE that read other tables, or this one again
+ *	 UPDATE and DELETE that read other tables, or the target again
  *	 INSERT ... SELECT from tables of the same server
- *	 INSERT ... ON CONFLICT with a target, which core refuses
- *	 SELECT ... FOR UPDATE, of which only the rows that it returns are to be locked
- *	 what has such a part in WITH
+ *	 INSERT ... ON CONFLICT with a conflict target, which core refuses
+ *	 SELECT ... FOR UPDATE, which must lock only the rows that it returns
+ *	 statements that have one of these in WITH
  */
 #include "postgres.h"
 
@@ -31,20 +29,20 @@
 
 typedef struct SingleContext
 {
-	Oid			serverid;		/* of all tables; InvalidOid: none seen yet */
+	Oid			serverid;		/* server of all tables; InvalidOid: none seen yet */
 	int			ntables;
-	bool		worthwhile;		/* some level is better run by the node */
+	bool		worthwhile;		/* some level runs better on the node */
 	bool		refused;
 } SingleContext;
 
-/* Is it not a table to read?  A replaced view is there for its permissions only; "excluded" is the target again. */
+/* Is the entry not a table to read?  A replaced view is there for permissions only; "excluded" is the target again. */
 static bool
 is_stand_in(const RangeTblEntry *rte)
 {
 	return rte->relkind == RELKIND_VIEW || rte->relkind == RELKIND_COMPOSITE_TYPE;
 }
 
-/* The server of a foreign table of ours, InvalidOid of anything else. */
+/* The server of a foreign table of ours, otherwise InvalidOid. */
 static Oid
 server_of(const RangeTblEntry *rte)
 {
@@ -57,9 +55,9 @@ server_of(const RangeTblEntry *rte)
 }
 
 /*
- * May core's checks and actions on rows of the target be left out?  Not if it is a
- * partition or has generated columns, which core checks or computes; nor if it may not
- * be changed, which core has to refuse.
+ * May core's checks and actions on rows of the target be skipped?  Not if the target is a partition or has generated
+ * columns, which core checks or computes.  Not if the target is not updatable either, because core has to refuse the
+ * statement.
  */
 static bool
 is_plain_target(const Query *query, const RangeTblEntry *rte)
@@ -78,7 +76,7 @@ is_plain_target(const Query *query, const RangeTblEntry *rte)
 	return ok;
 }
 
-/* What query, not its sub-selects, does with rows. */
+/* Sets cxt from the commands and clauses of query, without its sub-selects. */
 static void
 look_at_level(Query *query, SingleContext *cxt)
 {
@@ -133,13 +131,13 @@ look_walker(Node *node, SingleContext *cxt)
 	return expression_tree_walker(node, look_walker, cxt);
 }
 
-/* Is it a statement of the kind that is sent as a whole, as far as a look at it tells? */
+/* Quick test: is it a statement that may be sent as a whole? */
 static bool
 is_candidate(Query *query)
 {
 	SingleContext cxt = {0};
 
-	/* most statements end here, since their first table is not ours */
+	/* most statements end here, because their first table is not a foreign table */
 	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
 		if (rte->rtekind == RTE_RELATION && !is_stand_in(rte) &&

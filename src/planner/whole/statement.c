@@ -1,15 +1,14 @@
 /*
  * statement.c
- *	  The PlannedStmt of a statement that nodes run as it stands.
+ *	  The PlannedStmt of a statement that nodes run unchanged.
  *
  *	  PlannedStmt
  *		planTree	CustomScan "ShardStatement", whose columns are the statement's
  *		rtable		the range table entries of all levels: locks and permissions
- *		relationOids	those, and the shards: their changes invalidate the plan
- *		invalItems	domains: so do theirs
+ *		relationOids	these tables and their shards: their changes invalidate the plan
+ *		invalItems	domains: their changes invalidate the plan, too
  *
- * Core sees a statement that changes tables without result relations: the node
- * itself counts the rows.
+ * For core, a statement that changes tables has no result relations: the node counts the rows.
  */
 #include "postgres.h"
 
@@ -36,7 +35,7 @@ typedef struct CollectContext
 	Oid			user;
 } CollectContext;
 
-/* A copy for the executor: what it does not need is left out, as setrefs.c does. */
+/* A copy for the executor.  Parts that the executor does not need are left out, as in setrefs.c. */
 static RangeTblEntry *
 executor_rte(const RangeTblEntry *rte)
 {
@@ -60,7 +59,7 @@ executor_rte(const RangeTblEntry *rte)
 	return result;
 }
 
-/* Adds the range table entries of query and all levels below to the statement. */
+/* Adds the range table entries of query and all lower levels to the statement. */
 static bool
 collect_rtes_walker(Node *node, void *arg)
 {
@@ -103,7 +102,7 @@ add_domains_walker(Node *node, void *arg)
 	{
 		PlanInvalItem *item = makeNode(PlanInvalItem);
 
-		/* as setrefs.c records the types of domains without constraints */
+		/* as setrefs.c does for domains without constraints */
 		item->cacheId = TYPEOID;
 		item->hashValue = GetSysCacheHashValue1(TYPEOID,
 												ObjectIdGetDatum(((CoerceToDomain *) node)->resulttype));
@@ -119,8 +118,9 @@ shard_statement_add_domains(PlannedStmt *stmt, Query *query)
 }
 
 /*
- * Makes the plan depend on the shards of the statement's tables, whose definitions it relies on; of two levels, on the
- * partitions, too.  Where it is known which shards of these run it (not NIL), the others do not matter.
+ * Makes the plan depend on the shards of the statement's tables, and on the partitions of two-level tables, because
+ * the plan relies on their definitions.  If the shards that run the statement are known (shards is not NIL), a
+ * two-level table adds only these.
  */
 static void
 depend_on_shards(PlannedStmt *stmt, List *shards, List *relids)
@@ -149,7 +149,7 @@ depend_on_shards(PlannedStmt *stmt, List *shards, List *relids)
 	list_free(seen);
 }
 
-/* Finds what EXPLAIN could not print outside of the query. */
+/* Finds an expression that EXPLAIN cannot print outside of the query. */
 static bool
 not_printable_walker(Node *node, void *context)
 {
@@ -175,8 +175,8 @@ not_printable_walker(Node *node, void *context)
 }
 
 /*
- * The plan's target list, over *scan_tlist, which EXPLAIN VERBOSE shows: the
- * query's own expressions where they can be printed.
+ * The plan's target list, over *scan_tlist.  EXPLAIN VERBOSE shows *scan_tlist, so it has the query's expressions if
+ * these can be printed.
  */
 static List *
 make_target_list(Query *query, List **scan_tlist)
@@ -209,7 +209,7 @@ make_target_list(Query *query, List **scan_tlist)
 	return tlist;
 }
 
-/* Number of the parameter that is key's value; one more when there is none. */
+/* Number of the parameter that has the value of key.  Adds a parameter if there is none. */
 static int
 key_param(Query *query, const ShardWholeQuery *text, List **params, Node *key)
 {
@@ -237,7 +237,7 @@ key_param(Query *query, const ShardWholeQuery *text, List **params, Node *key)
 	return list_length(*params);
 }
 
-/* Row marks of SELECT ... FOR UPDATE and the like: core looks at them to see whether a plan only reads. */
+/* Row marks of SELECT ... FOR UPDATE and similar.  Core uses them to decide whether a plan only reads. */
 static List *
 make_row_marks(Query *query)
 {
@@ -253,7 +253,7 @@ make_row_marks(Query *query)
 		mark->allMarkTypes = 1 << ROW_MARK_REFERENCE;
 		mark->strength = clause->strength;
 		mark->waitPolicy = clause->waitPolicy;
-		mark->isParent = true;	/* the executor does nothing about it */
+		mark->isParent = true;	/* the executor ignores this mark */
 		marks = lappend(marks, mark);
 	}
 	return marks;
@@ -311,7 +311,7 @@ shard_statement_user(Query *query, Oid *check_as_user)
 	return !cxt.differ;
 }
 
-/* What the text says goes into the plan. */
+/* Copies the properties of query and text to the plan. */
 static void
 fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
 {
@@ -330,7 +330,7 @@ fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
 		elog(ERROR, "tables of a statement for nodes belong to several users");
 }
 
-/* The PlannedStmt around a CustomScan; without what it depends on. */
+/* The PlannedStmt around a CustomScan, without its dependencies. */
 static PlannedStmt *
 make_stmt(Query *query, const char *name, List *exprs, List *custom_private, bool returns_rows)
 {

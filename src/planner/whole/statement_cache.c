@@ -1,30 +1,27 @@
 /*
  * statement_cache.c
- *	  Plans of statements of one shard that came up before.
+ *	  Cache of plans of statements that run on one shard.
  *
- * Clients that write values into their statements send the same statement with
- * other constants again and again.  The router's plan is the same for all of
- * them, as constants are its parameters:
+ * Clients that write values into their statements send the same statement with other constants again and again.  The
+ * router's plan is the same for all of them, because the constants are its parameters:
  *
  *	 query --> constants collected, hash --> entries with this hash
- *			   each constant taken out       |  same query, but for free constants?
+ *			   each constant taken out       |  same query, except for free constants?
  *			   for the comparison            |  same ones of them equal to each other?
  *			   and put back				   hit	plan with this query's constants
  *										  miss	router; the plan is kept
  *
- * A constant is free when the constant itself is a parameter of the plan.  To find
- * that out, constants are numbered in a field that the router does not use (location)
- * while it plans.  Apart from its value, a constant can change a plan only by being
- * null, which is compared, and by being equal to another constant of the statement:
- * so that is part of the key.
+ * A constant is free if the constant itself is a parameter of the plan.  To find free constants, constants are
+ * numbered in their location field, which the router does not use, while the router plans.  Apart from its value, a
+ * constant can affect a plan in two ways only: by being null, and by being equal to another constant of the
+ * statement.  Both are part of the cache key.
  *
- * Parameters that are expressions over constants are planned anew each time: as in
- * core, a function that is declared immutable but reads a setting or a table gives its
- * present value.
+ * Parameters that are expressions over constants are planned again each time.  As in core, a function that is
+ * declared immutable but reads a setting or a table then returns its current value.
  *
- * An entry goes when one of its tables or shards changes, or anything that its
- * text names or the rules of shippability look at.  Plans that are in use keep their
- * entry's memory, until the reset of the context in which the plan was made.
+ * An entry is dropped if one of its tables or shards changes, or any other object that its text names or that the
+ * rules of shippability depend on.  Plans that are in use keep the memory of their entry until the context in which
+ * the plan was made is reset.
  */
 #include "postgres.h"
 
@@ -42,29 +39,29 @@
 
 #define MAX_ENTRIES 64
 #define MAX_VARIANTS 4			/* entries that differ in constants only */
-#define MAX_CONSTANTS 64		/* in a statement that is looked for here */
-#define NUMBERED (-1000)		/* location of constant 0; the next ones go down from it */
+#define MAX_CONSTANTS 64		/* statements with more constants are not cached */
+#define NUMBERED (-1000)		/* location of constant 0; the following constants count down from it */
 
 typedef struct PlanEntry
 {
 	dlist_node	link;			/* in entries, unless dropped */
-	MemoryContext cxt;			/* holds this struct and all it points to */
+	MemoryContext cxt;			/* holds this struct and everything that it points to */
 	uint32		hash;
 	bool		valid;
 	bool		dropped;
 	bool		takes;			/* a plan of shard_take_plan() */
-	int			nusers;			/* plans that point into it */
-	Query	   *query;			/* free constants are taken out */
+	int			nusers;			/* plans that point into the entry */
+	Query	   *query;			/* without the values of free constants */
 	int			nconstants;
 	bool	   *is_free;
-	int		   *same_as;		/* of each constant the first one that it is equal to */
+	int		   *same_as;		/* for each constant: the first constant that it is equal to */
 	PlannedStmt *stmt;
-	int		   *param_constants;	/* of each parameter in the text the free constant that it is, or -1 */
-	List	   *sources;		/* of each parameter in the text its expression; behind these are */
-	List	   *keys;			/* values of the shard key, with numbered constants */
+	int		   *param_constants;	/* for each parameter of the text: the free constant that it is, or -1 */
+	List	   *sources;		/* for each parameter of the text: its expression */
+	List	   *keys;			/* parameters after those of sources: values of the shard key, with numbered constants */
 } PlanEntry;
 
-/* A statement that is looked for. */
+/* Key of the statement that is looked up. */
 typedef struct PlanKey
 {
 	uint32		hash;
@@ -75,14 +72,14 @@ typedef struct PlanKey
 	int			same_as[MAX_CONSTANTS];
 } PlanKey;
 
-/* A plan's hold on its entry. */
+/* A plan's reference to its entry. */
 typedef struct PlanUse
 {
 	MemoryContextCallback callback;
 	PlanEntry  *entry;
 } PlanUse;
 
-static dlist_head entries = DLIST_STATIC_INIT(entries); /* used last: first */
+static dlist_head entries = DLIST_STATIC_INIT(entries); /* most recently used first */
 static int	nentries = 0;
 static uint64 ninvalidations = 0;
 static bool some_invalid = false;
@@ -92,7 +89,7 @@ static bool some_invalid = false;
 static void
 add_constant(PlanKey *key, Const *con)
 {
-	/* the same Const node stands in two places, or there are too many constants */
+	/* the same Const node appears twice, or there are too many constants */
 	if (con->location <= NUMBERED || key->nconstants >= MAX_CONSTANTS)
 	{
 		key->usable = false;
@@ -104,7 +101,7 @@ add_constant(PlanKey *key, Const *con)
 	key->nconstants++;
 }
 
-/* A few numbers that tell most statements apart; collects and numbers their constants. */
+/* Computes a hash that distinguishes most statements; collects and numbers their constants. */
 static bool
 key_walker(Node *node, void *arg)
 {
@@ -129,7 +126,7 @@ key_walker(Node *node, void *arg)
 		case T_RangeTblEntry:
 			if (((RangeTblEntry *) node)->rtekind == RTE_RELATION)
 				key->hash = hash_combine(key->hash, ((RangeTblEntry *) node)->relid);
-			return false;		/* what is in it is walked anyway */
+			return false;		/* the walker visits its contents in any case */
 		case T_Query:
 			key->hash = hash_combine(key->hash, (uint32) ((Query *) node)->commandType);
 			return query_tree_walker((Query *) node, key_walker, arg, QTW_EXAMINE_RTES_BEFORE);
@@ -150,7 +147,7 @@ make_key(PlanKey *key, Query *query)
 	{
 		int			same = 0;
 
-		/* as the router compares them: 1 of two integer types is the same value */
+		/* compared as in the router: 1 is the same value in two integer types */
 		while (same < i && !shard_route_scope_same_value((Node *) key->constants[same],
 														 (Node *) key->constants[i]))
 			same++;
@@ -165,7 +162,7 @@ number_constants(PlanKey *key)
 		key->constants[i]->location = NUMBERED - i;
 }
 
-/* Takes the value out of a constant, for comparisons. */
+/* Removes the value of a constant, for comparisons. */
 static void
 take_out(Const *con)
 {
@@ -173,7 +170,7 @@ take_out(Const *con)
 	con->constbyval = true;
 }
 
-/* The number that a constant has got; -1: none. */
+/* The number of a constant, or -1. */
 static int
 constant_number(const Const *con, int nconstants)
 {
@@ -182,7 +179,7 @@ constant_number(const Const *con, int nconstants)
 	return number >= 0 && number < nconstants ? number : -1;
 }
 
-/* All constants as they were. */
+/* Restores all constants. */
 static void
 put_back(const PlanKey *key)
 {
@@ -219,7 +216,7 @@ drop_invalid(void)
 	}
 }
 
-/* Does entry serve query?  Its free constants are taken out meanwhile. */
+/* Does entry match query?  Removes the values of its free constants for the comparison. */
 static bool
 matches(const PlanEntry *entry, const PlanKey *key, Query *query)
 {
@@ -241,7 +238,7 @@ matches(const PlanEntry *entry, const PlanKey *key, Query *query)
 	return result;
 }
 
-/* *nvariants: entries that may differ from query in constants alone. */
+/* *nvariants: number of entries that may differ from query in constants only. */
 static PlanEntry *
 find_entry(const PlanKey *key, Query *query, int *nvariants)
 {
@@ -261,7 +258,7 @@ find_entry(const PlanKey *key, Query *query, int *nvariants)
 	return NULL;
 }
 
-/* Notes that numbered constants within node are not free. */
+/* Marks numbered constants within node as not free. */
 static bool
 not_free_walker(Node *node, void *arg)
 {
@@ -281,9 +278,8 @@ not_free_walker(Node *node, void *arg)
 }
 
 /*
- * Finds which constants are free: those that are themselves parameters of the text.  A
- * constant from which the parameter was derived by way of other expressions is not
- * free: those expressions decided about the parameter, too.
+ * Finds the free constants: those that are themselves parameters of the text.  If a parameter was derived from a
+ * constant by other expressions, the constant is not free, because these expressions affect the parameter, too.
  */
 static void
 find_free(PlanEntry *entry, const PlanKey *key, const CustomScan *scan)
@@ -314,11 +310,11 @@ find_free(PlanEntry *entry, const PlanKey *key, const CustomScan *scan)
 	(void) not_free_walker((Node *) scan->custom_scan_tlist, entry);
 }
 
-/* Keeps stmt, the plan of query, whose constants are numbered still. */
+/* Adds stmt, the plan of query, to the cache.  The constants of query are still numbered. */
 static void
 add_entry(PlanKey *key, Query *query, const PlannedStmt *stmt, const ShardRouteOrigin *origin)
 {
-	/* a child of the current context until it is complete, so that an error leaves nothing behind */
+	/* a child of the current context until it is complete, so that an error does not leak it */
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw statement",
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
@@ -363,7 +359,7 @@ end_use(void *arg)
 		MemoryContextDelete(entry->cxt);
 }
 
-/* node with constants by their numbers */
+/* Replaces numbered constants by the constants of the query. */
 static Node *
 replace_mutator(Node *node, void *arg)
 {
@@ -380,7 +376,7 @@ replace_mutator(Node *node, void *arg)
 	return expression_tree_mutator(node, replace_mutator, arg);
 }
 
-/* Keeps entry's memory as long as the current context. */
+/* Keeps entry's memory for the lifetime of the current context. */
 static void
 begin_use(PlanEntry *entry)
 {
@@ -393,7 +389,7 @@ begin_use(PlanEntry *entry)
 	entry->nusers++;
 }
 
-/* The parameters of entry's plan with the constants of a query. */
+/* The parameters of entry's plan, for the constants of a query. */
 static List *
 make_params(const PlanEntry *entry, const PlanKey *key)
 {
@@ -420,14 +416,14 @@ make_params(const PlanEntry *entry, const PlanKey *key)
 	return params;
 }
 
-/* entry's plan with the constants of query. */
+/* entry's plan, for the constants of query. */
 static PlannedStmt *
 make_plan(PlanEntry *entry, const PlanKey *key, const Query *query)
 {
 	PlannedStmt *stmt = makeNode(PlannedStmt);
 	CustomScan *scan = makeNode(CustomScan);
 
-	/* begun first: functions that are called for the parameters may make entry be dropped */
+	/* must be first: functions that are called for the parameters may cause entry to be dropped */
 	begin_use(entry);
 	*stmt = *entry->stmt;
 	*scan = *castNode(CustomScan, stmt->planTree);
@@ -439,7 +435,7 @@ make_plan(PlanEntry *entry, const PlanKey *key, const Query *query)
 	return stmt;
 }
 
-/* Plans that depend on nothing but the statement's text, and come up often. */
+/* Makes plans that depend only on the statement's text, and that are used often. */
 static PlannedStmt *
 plan_statement(Query *query, int cursor_options, ParamListInfo params, ShardRouteOrigin *origin)
 {
@@ -466,7 +462,7 @@ shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo param
 	}
 	drop_invalid();
 	entry = find_entry(&key, query, &nvariants);
-	/* who has a cursor locks the rows that he fetches */
+	/* a cursor locks the rows that it fetches */
 	if (entry != NULL && entry->takes && (cursor_options & CURSOR_OPT_FAST_PLAN) != 0)
 	{
 		put_back(&key);
@@ -479,7 +475,7 @@ shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo param
 		return make_plan(entry, &key, query);
 	}
 
-	/* what is invalidated while it is planned is not kept */
+	/* do not keep a plan if something was invalidated while it was made */
 	before = ninvalidations;
 	number_constants(&key);
 	stmt = plan_statement(query, cursor_options, params, &origin);

@@ -1,6 +1,6 @@
 /*
  * statement_cache.h
- *	  Plans of statements of one shard that came up before.
+ *	  Cache of plans of statements that run on one shard.
  */
 #ifndef SHARDFDW_STATEMENT_CACHE_H
 #define SHARDFDW_STATEMENT_CACHE_H
@@ -12,13 +12,12 @@
 #include "nodes/plannodes.h"
 
 /*
- * As shard_router_plan(), by the plan of a statement that differed in nothing but
- * constants if there has been one.  Memory: current context, of which parts of
- * the plan are kept alive; they are not to be changed.
+ * Like shard_router_plan(), but uses the cached plan of a statement that differs only in constants, if there is one.
+ * Memory: current context, which also keeps parts of the cached plan alive.  The caller must not change these parts.
  */
 extern PlannedStmt *shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo params);
 
-/* Table relid has changed, or InvalidOid: anything that a statement may name. */
+/* Table relid has changed.  InvalidOid: any object that a statement may name has changed. */
 extern void shard_statement_cache_invalidate(Oid relid);
 
 #endif

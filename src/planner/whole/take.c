@@ -8,18 +8,18 @@
  *	 WITH z AS (SELECT key FROM t ... FOR UPDATE ...) UPDATE t SET ... FROM z WHERE t.key = z.key
  *	 DELETE likewise
  *
- *	 -> candidates	what a node is asked for: its first rows, not locked, by ctid, xmin and file of the shard
- *	 -> lock		locks rows of a shard, by these
- *	 -> change		changes rows of a shard, by ctid
- *	 -> take		both at once, for one row
+ * - candidates: asks a node for its first rows, without locks: ctid, xmin and file of the shard
+ * - lock: locks these rows of a shard
+ * - change: changes rows of a shard, by ctid
+ * - take: lock and change in one query, for one row
  *
- * What the SELECT locks are rows of the table whose key is given to UPDATE or DELETE.  If that key is unique and not
- * null, these are the very rows that are changed, so they are changed by ctid where they are.
+ * The SELECT locks rows of the same table, whose key UPDATE or DELETE compares with.  If the key is unique and not
+ * null, the locked rows are the rows to change, so they can be changed by ctid.
  *
- * A node with a partial index (WHERE state = 'new') can use it only where it sees the constant.  So constants
- * stay in the text of candidates, and a plan that the node keeps is for them.
+ * A node can use a partial index (WHERE state = 'new') only if the query has the constant.  So constants stay in the
+ * text of candidates, and a plan that the node keeps is for these constants.
  *
- * The executor (executor/take/take_exec.c) says why the result is that of a plain table.
+ * executor/take/take_exec.c explains why the result is the same as on a plain table.
  */
 #include "postgres.h"
 
@@ -46,18 +46,18 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* Nodes see the table by this name: see TABLE_ALIAS in deparse/whole_query.c. */
+/* Name of the table in remote statements: see TABLE_ALIAS in deparse/whole_query.c. */
 #define ALIAS "shard_t1"
 
-/* A parameter of the statement that stands for the condition by which rows are found.  No client numbers parameters so. */
+/* Placeholder parameter for the condition that finds the rows.  Clients do not use this number. */
 #define MARKER_PARAM PG_INT16_MAX
 
-/* A statement, taken apart. */
+/* The parts of a statement. */
 typedef struct TakeParts
 {
-	const char *reason;			/* why it is none; NULL: it is one, so far */
-	Query	   *select;			/* that locks */
-	Query	   *change;			/* UPDATE or DELETE without what it gets its keys from; NULL: the statement is the SELECT */
+	const char *reason;			/* why the statement is not of this form; NULL: it is, so far */
+	Query	   *select;			/* the SELECT that locks */
+	Query	   *change;			/* UPDATE or DELETE without the source of its keys; NULL: the statement is the SELECT */
 	Oid			relid;
 	const ShardMap *map;
 } TakeParts;
@@ -109,7 +109,7 @@ check_select(TakeParts *parts, Query *select)
 
 /* ---------- UPDATE and DELETE ---------- */
 
-/* The column of rtindex that expr is, by whatever name its type goes; 0: something else. */
+/* The column of rtindex that expr is, below a RelabelType or not; 0 if it is something else. */
 static AttrNumber
 column_of(Node *expr, int rtindex)
 {
@@ -121,7 +121,7 @@ column_of(Node *expr, int rtindex)
 	return var && IsA(var, Var) && var->varno == rtindex && var->varlevelsup == 0 ? var->varattno : 0;
 }
 
-/* The column of the table that is column attno of select's result; 0: something else. */
+/* The column of the table that is column attno of select's result; 0 if it is something else. */
 static AttrNumber
 selected_column(const Query *select, AttrNumber attno)
 {
@@ -131,7 +131,7 @@ selected_column(const Query *select, AttrNumber attno)
 	return entry && !entry->resjunk ? column_of((Node *) entry->expr, 1) : 0;
 }
 
-/* An equality of columns, of the target and of the SELECT, by which keys are compared. */
+/* An equality of a column of the target and a column of the SELECT. */
 typedef struct KeyColumn
 {
 	AttrNumber	attno;
@@ -152,7 +152,7 @@ add_key(TakeParts *parts, List *keys, AttrNumber target, AttrNumber selected, Op
 	return lappend(keys, key);
 }
 
-/* Is column attno compared, as index does it? */
+/* Do the keys compare this column of the index by the equality of the index? */
 static bool
 is_compared(Relation rel, Relation index, int column, List *keys)
 {
@@ -168,7 +168,7 @@ is_compared(Relation rel, Relation index, int column, List *keys)
 	return false;
 }
 
-/* Do the columns name one row? */
+/* Do the columns identify one row? */
 static bool
 is_unique(Oid relid, List *keys)
 {
@@ -201,7 +201,7 @@ is_one(Node *limit)
 		DatumGetInt64(castNode(Const, limit)->constvalue) == 1;
 }
 
-/* The comparisons of a sub-select's columns in *test with keys of the statement's target. */
+/* The comparisons of a sub-select's columns in test with columns of the statement's target. */
 static List *
 sublink_keys(TakeParts *parts, Query *query, Query *select, Node *test)
 {
@@ -302,7 +302,7 @@ keys_of_join(TakeParts *parts, Query *query, int rtindex)
 	return keys;
 }
 
-/* Takes the condition and z out of a copy of the statement, and puts a marker in their place. */
+/* Replaces the condition and z by a marker, in a copy of the statement. */
 static Query *
 without_keys(TakeParts *parts, Query *query)
 {
@@ -365,7 +365,7 @@ check_change(TakeParts *parts, Query *query)
 		refuse(parts, "rows of another table");
 	if (parts->reason == NULL && !is_unique(parts->relid, keys))
 		refuse(parts, "keys that are not unique");
-	/* others may have changed a row whose key is shared, so that it is not at this ctid any more */
+	/* with a shared key lock, another session may have changed the row, so that it has another ctid */
 	if (parts->reason == NULL && linitial_node(RowMarkClause, parts->select->rowMarks)->strength == LCS_FORKEYSHARE)
 		refuse(parts, "lock that does not keep others from changing the row");
 	if (parts->reason == NULL && assigns_key(parts->relid, query))
@@ -407,7 +407,7 @@ used_columns(Query *query, Oid relid)
 	return buf.data;
 }
 
-/* The SELECT without locks and limit, whose only columns are those that it sorts by. */
+/* The SELECT without locks and limit.  Its only columns are its sort columns. */
 static Query *
 candidates_query(Query *select)
 {
@@ -418,7 +418,7 @@ candidates_query(Query *select)
 	query->rowMarks = NIL;
 	query->hasForUpdate = false;
 	query->limitCount = NULL;
-	/* what stands for the table has not all of its columns, so names that the statement gives them do not fit */
+	/* the replacement for the table has fewer columns, so column aliases of the statement do not fit */
 	linitial_node(RangeTblEntry, query->rtable)->alias = NULL;
 	foreach(lc, query->sortClause)
 	{
@@ -432,7 +432,7 @@ candidates_query(Query *select)
 	return query;
 }
 
-/* How rows are sorted, if nodes and the coordinator sort them the same way. */
+/* Sets the sort order of the rows, if nodes and the coordinator sort them the same way. */
 static void
 fill_sort(TakeParts *parts, ShardTakePlan *plan, const Query *query, const ShardWholeQuery *text)
 {
@@ -467,7 +467,7 @@ number_part(int number)
 	return list_make1(makeInteger(number));
 }
 
-/* template with what stands for parameter number replaced by condition. */
+/* Replaces parameter number in template by condition. */
 static ShardTemplate *
 put_condition(const ShardTemplate *template, int number, List *condition)
 {
@@ -485,8 +485,8 @@ put_condition(const ShardTemplate *template, int number, List *condition)
 }
 
 /*
- * "ctid = ANY (...)"; xmins: the number of that parameter, or 0.  The parameter behind it is the shard's file: VACUUM FULL
- * and CLUSTER put rows into another one, at other ctids and with the xmins that they had.
+ * The condition "ctid = ANY (...)". xmins: the number of that parameter, or 0.  The next parameter is the shard's
+ * relfilenode: VACUUM FULL and CLUSTER move rows to another file, where they have other ctids and the same xmins.
  */
 static List *
 condition(const char *alias, int ctids, int xmins)
@@ -513,7 +513,7 @@ locking_clause(const RowMarkClause *mark)
 	return psprintf("FOR %s%s", strengths[mark->strength], policies[mark->waitPolicy]);
 }
 
-/* SELECT ctid FROM the shard for rows of these ctids and xmins, locked. */
+/* SELECT ctid FROM the shard that locks the rows with these ctids and xmins. */
 static List *
 locking_select(const ShardTakePlan *plan, int ctids, int xmins)
 {
@@ -524,7 +524,7 @@ locking_select(const ShardTakePlan *plan, int ctids, int xmins)
 	return list_concat(result, text_part(psprintf(" %s", plan->locking)));
 }
 
-/* Finds the marker among the parameters of text, and takes it out; returns its number. */
+/* Removes the marker from the parameters of text; returns its number. */
 static int
 take_out_marker(ShardWholeQuery *text)
 {
@@ -547,7 +547,7 @@ take_out_marker(ShardWholeQuery *text)
 	return 0;					/* keep compiler quiet */
 }
 
-/* What a shard is asked to do, made of text: the SELECT, or the UPDATE or DELETE, with a marker as its condition. */
+/* Sets the plan's texts for a shard. text: the SELECT, or the UPDATE or DELETE, with a marker as its condition. */
 static void
 fill_texts(ShardTakePlan *plan, const TakeParts *parts, ShardWholeQuery *text)
 {
@@ -573,7 +573,7 @@ fill_texts(ShardTakePlan *plan, const TakeParts *parts, ShardWholeQuery *text)
 	plan->take = take;
 }
 
-/* select, whose rows are found by ctid and come in whatever order. */
+/* Removes the sort order of select, whose rows are found by ctid. */
 static Query *
 without_order(Query *select)
 {
@@ -591,7 +591,10 @@ without_order(Query *select)
 	return select;
 }
 
-/* What a shard is asked to do: SELECT, with ctids, or UPDATE or DELETE with "true" before what it returns. */
+/*
+ * Prints the statement for a shard: SELECT, with ctids; or UPDATE or DELETE, with "true" before its RETURNING
+ * columns.
+ */
 static ShardWholeQuery *
 print_work(TakeParts *parts, Query *query, bool returns_rows)
 {
@@ -607,7 +610,7 @@ print_work(TakeParts *parts, Query *query, bool returns_rows)
 
 /* ---------- the plan ---------- */
 
-/* Parameters of the plan, or what they are in the query. */
+/* Combines the parameters of the plan, or their expressions in the query. */
 static List *
 all_params(List *candidates, Node *limit, List *work)
 {
@@ -662,7 +665,7 @@ shard_take_plan(Query *query, int cursor_options, ShardRouteOrigin *origin)
 	TakeParts	parts = {0};
 	PlannedStmt *stmt = NULL;
 
-	/* who has a cursor locks the rows that he fetches */
+	/* a cursor locks the rows that it fetches */
 	if ((cursor_options & CURSOR_OPT_FAST_PLAN) != 0)
 		return NULL;
 	if (query->commandType == CMD_SELECT && query->rowMarks != NIL)
