@@ -1,15 +1,14 @@
 /*
  * copy_dest.c
- *	  Where COPY TO writes: a file, a program, or the client.
+ *	  Destination of COPY TO: a file, a program, or the client.
  *
- * Messages, order of checks and mode of files are those of core's COPY TO, whose
- * functions cannot be called for a table that core does not read itself.
+ * Messages, the order of checks and the file mode are those of core's COPY TO.  Core's functions cannot be called for
+ * a table that core does not read itself.
  *
- * A program's pipe is written without blocking: while a program does not read, only
- * the nodes wait, and a cancel request is answered.  The client is written to as core
- * does it, which answers interrupts between two rows.
+ * Writes to a program's pipe do not block: while a program does not read, the nodes wait, but this backend answers
+ * cancel requests.  Writes to the client are the same as in core, which answers interrupts between two rows.
  *
- * Left to others: what is written (copy_to.c).
+ * copy_to.c produces the data.
  */
 #include "postgres.h"
 
@@ -30,7 +29,7 @@
 #include "utils/backend_progress.h"
 
 #define BUFFER_BYTES (64 * 1024)
-#define DIRECT_BYTES (8 * 1024) /* smaller writes are collected up to this; larger ones are written at once */
+#define DIRECT_BYTES (8 * 1024) /* smaller writes are collected up to this size; larger ones are written immediately */
 
 #define MESSAGE_COPY_OUT 'H'
 #define MESSAGE_COPY_DATA 'd'
@@ -46,18 +45,18 @@ typedef enum DestKind
 struct ShardCopyDest
 {
 	DestKind	kind;
-	const char *filename;		/* file's or program's; NULL: stdout */
-	FILE	   *file;			/* of the server's process; NULL for the client */
+	const char *filename;		/* of a file or program; NULL: stdout */
+	FILE	   *file;			/* file or pipe of the server process; NULL for the client */
 	MemoryContextCallback callback;
-	StringInfoData buf;			/* bytes not written yet; for the client the message */
-	StringInfoData prefix;		/* bytes to put before the next write to the client */
+	StringInfoData buf;			/* bytes not written yet; for the client: the message */
+	StringInfoData prefix;		/* bytes to send before the next write to the client */
 	uint64		nbytes;
 	uint64		nrows;
 };
 
 /* ---------- opening ---------- */
 
-/* A socket may get the pipe's number next: tells the wait sets that have the pipe. */
+/* Invalidates the wait sets that have the pipe, because a socket may get the same descriptor number next. */
 static void
 forget_pipe(void *arg)
 {
@@ -81,7 +80,7 @@ open_program(ShardCopyDest *dest)
 		elog(ERROR, "could not set a program's pipe to nonblocking mode: %m");
 }
 
-/* Others may read the file, but only its owner write it. */
+/* Creates a file that others may read, but only its owner may write. */
 static FILE *
 allocate_file(const char *filename)
 {
@@ -187,7 +186,7 @@ shard_copy_dest_begin(ShardCopyDest *dest, bool binary, int ncolumns)
 
 /* ---------- writing ---------- */
 
-/* Waits for the program's end.  Raises its failure, which explains more than a failed write to it. */
+/* Waits for the end of the program.  Raises the program's failure, which explains more than a failed write to it. */
 static void
 close_program(ShardCopyDest *dest)
 {
@@ -280,7 +279,7 @@ send_message(ShardCopyDest *dest, const char *data, int len)
 	appendBinaryStringInfo(&dest->buf, data, len);
 	pq_endmessage_reuse(&dest->buf);
 	dest->prefix.len = 0;
-	CHECK_FOR_INTERRUPTS();		/* also when the client is gone */
+	CHECK_FOR_INTERRUPTS();		/* also if the client has disconnected */
 }
 
 void

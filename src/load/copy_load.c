@@ -6,17 +6,15 @@
  *	                                              |
  *	                                              +-> core's CopyFrom() -> FDW insert   parsed mode
  *
- * Raw mode looks only at the end of each line and at the shard key; the shard parses
- * the line.  A line that is not plain is given to core's own parser (line_probe.c),
- * which says what it means or raises core's own error.  Parsed mode handles the rest.
- * A load that began in raw mode can go on in parsed mode, not the other way round.
+ * Raw mode reads only the end of each line and the shard key.  The shard parses the line.  If a line is not plain,
+ * core's parser reads it (line_probe.c), and returns its meaning or raises core's error.  Parsed mode handles
+ * everything else.  A load that began in raw mode can continue in parsed mode, but not the other way round.
  *
- * The error of the first wrong line is raised: an error found on the coordinator is
- * held back until the nodes have taken all lines before it.
+ * The load raises the error of the first wrong line.  So if the coordinator finds an error, it waits until the nodes
+ * have accepted all lines before that line.
  *
- * Without an option of ours, parsed mode is core's CopyFrom() on the input itself.
- * With one, a callback gives CopyFrom() the lines that it should see, one at a time,
- * so that its line numbers stay those of the input.
+ * Without an option of ours, parsed mode runs core's CopyFrom() on the input itself.  With such an option, a callback
+ * passes single lines to CopyFrom(), so that its line numbers stay those of the input.
  */
 #include "postgres.h"
 
@@ -33,10 +31,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#define BUSY_WAIT_MS 10			/* for input, while nodes have rows to take */
-#define IDLE_WAIT_MS 1000		/* the same while they have none */
-#define STREAM_BYTES (512 * 1024)	/* an input of unknown size that has so many is taken to be a large one ... */
-#define SPREAD_WAIT_MS 2000		/* ... unless it takes longer for them */
+#define BUSY_WAIT_MS 10			/* for input, while nodes can accept rows */
+#define IDLE_WAIT_MS 1000		/* for input, while there are no rows for nodes */
+#define STREAM_BYTES (512 * 1024)	/* an input of unknown size with at least this many bytes counts as large ... */
+#define SPREAD_WAIT_MS 2000		/* ... unless they take longer than this to arrive */
 
 /* ShardCopyIdleHook */
 static int
@@ -53,7 +51,7 @@ no_data(void *outbuf, int minread, int maxread)
 	return 0;
 }
 
-/* Opens FILTER.  Its output are lines of COPY's text format with all columns. */
+/* Opens FILTER.  Its output has lines of COPY's text format with all columns. */
 static void
 open_filter(ShardLoad *load)
 {
@@ -69,7 +67,7 @@ open_filter(ShardLoad *load)
 	load->cstate = BeginCopyFrom(load->pstate, load->rel, load->where, NULL, false, no_data, NIL, NIL);
 }
 
-/* Opens FIXED_WIDTH.  Its output are lines of COPY's text format. */
+/* Opens FIXED_WIDTH.  Its output has lines of COPY's text format. */
 static void
 open_fixed_width(ShardLoad *load)
 {
@@ -95,7 +93,7 @@ say_mode(const ShardLoad *load)
 								 RelationGetRelationName(load->rel))));
 }
 
-/* Over how many connections the load writes to each node. */
+/* Number of connections to each node that the load writes over. */
 static int
 connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
 					 ProcessUtilityContext context, CommandDest dest)
@@ -105,7 +103,7 @@ connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
 	/* functions that the load calls (FILTER, triggers of the reject table) may read the rows */
 	if (load->filter || load->options->reject_table)
 		return 1;
-	/* rows that shards note for their copies are looked for on the writing connections alone, see shard_load_raw() */
+	/* rows that shards note for their copies are searched on the writing connections only, see shard_load_raw() */
 	if (load->map->has_copies &&
 		(load->rejects || load->fixed || load->options->duplicate != SHARD_DUPLICATE_ERROR))
 		return 1;
@@ -120,7 +118,7 @@ connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
 									load->options->duplicate == SHARD_DUPLICATE_KEEP_NEW, nbytes);
 }
 
-/* Reads the input, with load->plan telling how. */
+/* Reads the input in the mode of load->plan. */
 static void
 load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 {
@@ -171,7 +169,7 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 		done = shard_load_raw(load, connections_per_node(load, input, context, dest));
 	if (!done)
 		shard_load_parsed(load);
-	/* errors from here on are not about a line */
+	/* errors from here on do not refer to a line */
 	error_context_stack = load->context.previous;
 	if (load->rejects)
 		shard_reject_finish(load->rejects);
@@ -179,7 +177,7 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 		shard_reject_report(load->rejects);
 }
 
-/* Opens the input.  False: nothing is left of it to be loaded. */
+/* Opens the input.  False: nothing is left to load. */
 static bool
 open_source(ShardLoad *load)
 {
@@ -196,7 +194,10 @@ open_source(ShardLoad *load)
 	return shard_resume_open(load->resume, stmt, load->where, load->source, serve_nodes, load);
 }
 
-/* Raises an error when an open cursor reads shards: it does so over a connection that the one which drops indexes would wait for. */
+/*
+ * Raises an error if an open cursor reads shards: the connection that drops indexes would wait for the cursor's
+ * connection.
+ */
 static void
 check_unused(Relation parent, const ShardMap *map)
 {
@@ -246,7 +247,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 	load->attnamelist = stmt->attlist;
 	load->core_options = options->core;
 
-	/* errors about our own options are raised before the client is asked for data */
+	/* raise errors of our options before asking the client for data */
 	if (options->filter)
 		open_filter(load);
 	if (options->fixed_width)

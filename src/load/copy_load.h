@@ -16,10 +16,14 @@
 #include "utils/relcache.h"
 
 /*
- * Runs COPY parent FROM, whose rights have been checked.  where: its condition,
- * transformed, or NULL; resume: what it is a part of, or NULL; feed: gives the input, NULL: stmt says where
- * that is; context, dest: of ProcessUtility.
- * Returns the rows that were loaded.  Errors: as core's COPY FROM gives them.
+ * Runs COPY parent FROM after the caller has checked permissions.  Returns the number of loaded rows.
+ *
+ * - where: the transformed condition, or NULL
+ * - resume: the load with RESUME that this load is a part of, or NULL
+ * - feed: callback for the input; NULL: stmt says where the input is
+ * - context, dest: arguments of ProcessUtility
+ *
+ * Errors: the same as core's COPY FROM.
  */
 extern uint64 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent,
 							  Node *where, const ShardCopyOptions *options, ShardResume *resume, copy_data_source_cb feed,

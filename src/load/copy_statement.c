@@ -1,11 +1,10 @@
 /*
  * copy_statement.c
- *	  Takes over COPY of sharded tables, and of queries over them.
+ *	  Runs COPY of sharded tables, and of queries over them.
  *
- * This file does what core's DoCopy() does before it reads or writes, in the same
- * order, since no part of DoCopy() can be called by itself: it checks rights on files
- * and programs, on the table and its columns, and row security, and prepares the WHERE
- * clause.  COPY of anything else goes on to core.
+ * This file does the same as core's DoCopy() before it reads or writes, in the same order, because no part of
+ * DoCopy() can be called separately.  It checks permissions on files and programs, on the table and its columns, and
+ * row security, and it prepares the WHERE clause.  Core runs every other COPY.
  */
 #include "postgres.h"
 
@@ -38,7 +37,7 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 
-/* Callback of the look-up: raises before waiting for the lock if the user does not own the table. */
+/* Callback of the look-up: raises an error before waiting for the lock if the user does not own the table. */
 static void
 check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 {
@@ -48,8 +47,8 @@ check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 }
 
 /*
- * The sharded table of stmt, locked as core would lock it; InvalidOid when stmt is not
- * about one.  A load that drops indexes of shards locks it as DROP INDEX would.
+ * The sharded table of stmt, locked as core locks it.  InvalidOid if it is no sharded table.  A load that drops
+ * indexes of shards takes the lock of DROP INDEX.
  */
 static Oid
 sharded_relation(const CopyStmt *stmt)
@@ -68,7 +67,7 @@ sharded_relation(const CopyStmt *stmt)
 	return relid;
 }
 
-/* Raises, in core's words, unless the user has a role's privileges. */
+/* Raises core's error unless the user has the privileges of a role. */
 #define CHECK_ROLE(oid, name, what) \
 	do { \
 		if (!has_privs_of_role(GetUserId(), oid)) \
@@ -114,7 +113,7 @@ check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
 				 errhint("Use INSERT statements instead.")));
 }
 
-/* The condition of COPY ... WHERE as CopyFrom() wants it: an implicit-AND list. */
+/* The condition of COPY ... WHERE in the form of CopyFrom(): an implicit-AND list. */
 static Node *
 transform_where(ParseState *pstate, const CopyStmt *stmt, Relation rel, ParseNamespaceItem *nsitem)
 {
@@ -130,7 +129,7 @@ transform_where(ParseState *pstate, const CopyStmt *stmt, Relation rel, ParseNam
 	where = coerce_to_boolean(pstate, where, "WHERE");
 	assign_expr_collations(pstate, where);
 
-	/* refuses columns that have no value yet when the condition is evaluated */
+	/* columns that have no value yet when the condition is evaluated are not allowed */
 	pull_varattnos(where, 1, &attrs);
 	for (int attno = FirstLowInvalidHeapAttributeNumber + 1; attno < 0; attno++)
 		if (!SHARD_COPY_WHERE_SYSTEM_COLUMNS &&
@@ -162,7 +161,7 @@ typedef struct ShardCopyCall
 	const char *query_string;
 	QueryEnvironment *query_env;
 	Oid			relid;
-	copy_data_source_cb feed;	/* gives the input; NULL: stmt says where that is */
+	copy_data_source_cb feed;	/* callback for the input; NULL: stmt says where the input is */
 	ProcessUtilityContext context;
 	CommandDest dest;
 } ShardCopyCall;
@@ -177,7 +176,7 @@ make_state(const char *query_string, QueryEnvironment *query_env)
 	return pstate;
 }
 
-/* resume: what the load is a part of, whose first one has locked the table; NULL: it is loaded in one. */
+/* resume: the load with RESUME that this COPY is a part of (its first part has locked the table), or NULL. */
 static uint64
 copy_from(const ShardCopyCall *from, const CopyStmt *stmt, ShardResume *resume)
 {
@@ -190,11 +189,11 @@ copy_from(const ShardCopyCall *from, const CopyStmt *stmt, ShardResume *resume)
 
 	PreventCommandIfParallelMode("COPY");
 	PreventCommandDuringRecovery("COPY");
-	/* a part of a load has it not yet; INDEXES deferred has a stronger one, but core looks for this one */
+	/* a later part of a load has no lock yet; INDEXES deferred has a stronger one, but core looks for this one */
 	rel = table_open(from->relid, RowExclusiveLock);
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
-	where = transform_where(pstate, stmt, rel, nsitem);	/* requires SELECT on the columns that it reads */
+	where = transform_where(pstate, stmt, rel, nsitem);	/* requires SELECT on the columns of the condition */
 	check_table_rights(pstate, stmt, rel, nsitem);
 	if (XactReadOnly)
 		PreventCommandIfReadOnly("COPY FROM");
@@ -214,13 +213,15 @@ copy_part(void *arg, ShardResume *resume)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw part of a load", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 
-	/* parse analysis changes the tree, which the next part uses again */
+	/* parse analysis changes the tree, which the next part needs again */
 	(void) copy_from(from, copyObject(from->stmt), resume);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
 }
 
-/* Runs a COPY of a sharded table or of a query over some; *nrows: its rows.  False: core has to run it. */
+/*
+ * Runs a COPY of a sharded table or of a query over such tables.  *nrows: number of rows.  False: core has to run it.
+ */
 static bool
 run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		 ProcessUtilityContext context, QueryEnvironment *query_env, CommandDest dest, uint64 *nrows)
@@ -237,7 +238,7 @@ run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 			return false;
 	}
 
-	/* parse analysis may change the tree, which belongs to a function that will use it again */
+	/* parse analysis may change the tree, which belongs to a function that may run it again */
 	if (read_only_tree)
 		stmt = copyObject(stmt);
 	check_file_rights(stmt);

@@ -1,26 +1,23 @@
 /*
  * copy_to.c
- *	  Runs COPY TO of a sharded table, or of a query of whose result each shard computes
- *	  a part: all shards write the output's format at the same time, and the coordinator
- *	  forwards their bytes.
+ *	  Runs COPY TO of a sharded table, or of a query of which each shard computes a part of the result.  All
+ *	  shards write the output format in parallel, and the coordinator forwards their bytes.
  *
- *	  rights, options --> as core would write it? --no--> COPY (SELECT ...) TO, by core
+ *	  rights, options --> same bytes as core's? --no--> COPY (SELECT ...) TO, by core
  *								|yes
- *	  header --> one raw stream per shard --> whole messages, as they come --> trailer
+ *	  header --> one raw stream per shard --> complete messages, as they come --> trailer
  *
- * A query is planned, and its plan started, to see whether it is of this kind.  If it
- * is, this file sends the scan's statements to the shards as COPY, and ends the plan
- * without running it.
+ * A query is planned, and its plan is started, to find out whether shards can write its result.  If they can, this
+ * file sends the scan's statements to the shards as COPY, and ends the plan without running it.
  *
- * A message is a row, so rows of different shards are never mixed within a row.
- * Nothing is buffered: while a destination is slow, this backend waits for it, and
- * nodes wait at their sockets.
+ * A message is a row, so the bytes of a row are never mixed with those of another shard.  Nothing is buffered: if the
+ * destination is slow, this backend waits for it, and the nodes wait at their sockets.
  *
- * A node that this transaction has written to is read by one statement over all of its
- * shards, see executor/scan/scan.c; so is a node that groups its shards in turn.
+ * If this transaction has written to a node, one statement reads all shards of the node, see executor/scan/scan.c.
+ * The same holds for a node that groups its shards one after the other.
  *
- * Left to others: what shards write (copy_to_sql.c), where the bytes go (copy_dest.c),
- * snapshots and connections (remote/).
+ * copy_to_sql.c makes the statements for the shards. copy_dest.c writes the bytes. remote/ has snapshots and
+ * connections.
  */
 #include "postgres.h"
 
@@ -55,10 +52,13 @@
 
 #define CHUNK_BYTES (64 * 1024)
 
-/* Streams of a node that may be open, as a multiple of its connections: so some always wait for the next free one. */
+/*
+ * Limit of a node's open streams, as a multiple of its connections, so that some streams always wait for the next
+ * free connection.
+ */
 #define WINDOW_FACTOR 2
 
-#define BINARY_HEADER_BYTES 19	/* signature, flags, length of the extension */
+#define BINARY_HEADER_BYTES 19	/* signature, flags, length of the header extension */
 #define BINARY_TRAILER_BYTES 2
 
 static const char binary_header[BINARY_HEADER_BYTES] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
@@ -68,9 +68,9 @@ static const char binary_trailer[BINARY_TRAILER_BYTES] = {'\377', '\377'};
 typedef struct CopyNode
 {
 	int			nshards;
-	int			nopened;		/* of them, opened so far */
+	int			nopened;		/* number of shards opened so far */
 	int		   *shardnos;
-	bool		together;		/* read by one statement */
+	bool		together;		/* one statement reads all of them */
 } CopyNode;
 
 /* An open stream. */
@@ -79,21 +79,21 @@ typedef struct CopySource
 	ShardStream *stream;
 	int			nodeno;
 	const char *label;
-	bool		begun;			/* binary: the header was there */
-	bool		ended;			/* binary: the trailer was there */
+	bool		begun;			/* binary: the header has been received */
+	bool		ended;			/* binary: the trailer has been received */
 } CopySource;
 
 typedef struct CopyRun
 {
 	const ShardCopyTo *copy;
-	const ShardMap *map;		/* as of snapshot */
-	MemoryContext cxt;			/* of all of it */
+	const ShardMap *map;		/* map as of snapshot */
+	MemoryContext cxt;			/* context of the whole run */
 	ShardSnapshot *snapshot;
 	ShardCopyDest *dest;
-	CopyNode   *nodes;			/* map->nnodes */
+	CopyNode   *nodes;			/* array of map->nnodes */
 	int			nsources;
 	CopySource *sources;
-	ShardStream **streams;		/* of the sources, for waiting */
+	ShardStream **streams;		/* streams of the sources, for waiting */
 	ShardWaitSet *wait_set;
 	char	   *chunk;
 	uint64		nrows;
@@ -136,7 +136,7 @@ check_force_quote(Relation rel, const ShardCopyTo *copy)
 							NameStr(TupleDescAttr(copy->desc, lfirst_int(lc) - 1)->attname))));
 }
 
-/* Core's way: COPY (SELECT columns FROM table) TO, with everything else as it stands. */
+/* Lets core run COPY (SELECT columns FROM table) TO, with all other parts of the statement unchanged. */
 static uint64
 run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attnos,
 			 int stmt_location, int stmt_len)
@@ -172,7 +172,7 @@ run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attno
  * Starting
  * ------------------------------------------------------------------------ */
 
-/* Distributes the shards to their nodes.  The streams of a query have been announced to the transaction layer already. */
+/* Distributes the shards to their nodes.  The transaction layer already has the streams of a query. */
 static void
 group_by_node(CopyRun *run)
 {
@@ -203,7 +203,7 @@ group_by_node(CopyRun *run)
 	}
 }
 
-/* As for scans: workers are used only for cores that the streams in flight leave idle. */
+/* As for scans: uses parallel workers only on cores that the open streams leave idle. */
 static int
 workers_per_stream(const CopyRun *run, int nodeno)
 {
@@ -218,7 +218,7 @@ workers_per_stream(const CopyRun *run, int nodeno)
 	return Min(Max(cores / in_flight - 1, 0), 8);
 }
 
-/* Opens the next shard of node nodeno, or all of them when they are read together, as source i. */
+/* Opens as source i the next shard of node nodeno, or all of its shards if one statement reads them. */
 static void
 open_source(CopyRun *run, int i, int nodeno)
 {
@@ -252,7 +252,7 @@ open_source(CopyRun *run, int i, int nodeno)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Round by round over the nodes, so that all of them start early. */
+/* Opens one source per node in each round, so that all nodes start early. */
 static void
 open_sources(CopyRun *run)
 {
@@ -295,7 +295,7 @@ violation(const CopyRun *run, const CopySource *source, const char *what)
 			 errdetail("Shard %s.", source->label)));
 }
 
-/* A message of the binary format: its header and trailer are not the output's. */
+/* Forwards a message of the binary format, without its header and trailer. */
 static void
 forward_binary(CopyRun *run, CopySource *source, const char *data, int len)
 {
@@ -322,7 +322,7 @@ forward_binary(CopyRun *run, CopySource *source, const char *data, int len)
 		shard_copy_dest_write(run->dest, data, len, 1);
 }
 
-/* Writes the rows of source that are here, one by one. */
+/* Writes the available rows of source, one by one. */
 static ShardStreamStatus
 forward_rows(CopyRun *run, CopySource *source)
 {
@@ -341,8 +341,8 @@ forward_rows(CopyRun *run, CopySource *source)
 }
 
 /*
- * The same with many rows at a time.  A chunk may end within a row; then the rest of
- * that row is read next, before bytes of another source.
+ * Writes many rows at a time.  If a chunk ends within a row, the rest of that row is read next, before bytes of
+ * another source.
  */
 static ShardStreamStatus
 forward_chunks(CopyRun *run, CopySource *source)
@@ -364,7 +364,7 @@ forward_chunks(CopyRun *run, CopySource *source)
 	return status;
 }
 
-/* Source i has ended: its node's next shard takes its place, or the last source does. */
+/* Source i has ended: the next shard of its node replaces it, or otherwise the last source. */
 static void
 finish_source(CopyRun *run, int i)
 {
@@ -389,7 +389,7 @@ finish_source(CopyRun *run, int i)
 static void
 forward_all(CopyRun *run)
 {
-	/* the client gets each row as a message of its own; in binary format the ends of messages are needed */
+	/* the client gets each row as a separate message; in binary format, the ends of messages matter */
 	bool		by_rows = shard_copy_dest_is_client(run->dest) || shard_copy_is_binary(&run->copy->opts);
 
 	while (run->nsources > 0)
@@ -402,7 +402,7 @@ forward_all(CopyRun *run)
 			ShardStreamStatus status = by_rows ? forward_rows(run, source) : forward_chunks(run, source);
 
 			if (status == SHARD_STREAM_DONE)
-				finish_source(run, i);	/* the source that takes its place is asked next */
+				finish_source(run, i);	/* the replacement is read next */
 			else
 				i++;
 		}
@@ -411,7 +411,7 @@ forward_all(CopyRun *run)
 	}
 }
 
-/* Writes what stands before the first row: the header. */
+/* Writes the header. */
 static void
 write_start(CopyRun *run)
 {
@@ -431,7 +431,7 @@ write_start(CopyRun *run)
 	}
 }
 
-/* Where the shards are as of the statement's snapshot. */
+/* The map of the shards as of the statement's snapshot. */
 static const ShardMap *
 map_of_snapshot(const ShardMap *map, const ShardSnapshot *snapshot)
 {
@@ -501,7 +501,7 @@ shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int s
 		copy.map = shard_map_get_levels_now(RelationGetRelid(rel));
 		if (copy.map == NULL)
 			elog(ERROR, "relation \"%s\" is not sharded", RelationGetRelationName(rel));
-		/* a query locks the partitions, and finds the shards again under their locks */
+		/* a query locks the partitions, and looks up the shards again under these locks */
 		obstacle = copy.map->nparts > 0 ? "it is a table of two levels" : shard_copy_to_sql_obstacle(&copy);
 	}
 
@@ -531,9 +531,8 @@ shard_copy_to_init(ShardQueryOf function)
 }
 
 /*
- * Does a query that has not been analysed name a sharded table?  Locks that as the
- * analysis will.  Does not lock others: what looks like a table may be the name of a
- * WITH query.
+ * Does a query before parse analysis name a sharded table?  Locks the sharded table as parse analysis will do.  Does
+ * not lock other tables: their names may be names of WITH queries.
  */
 static bool
 names_sharded_table(Node *node, void *context)
@@ -554,9 +553,8 @@ names_sharded_table(Node *node, void *context)
 }
 
 /*
- * The plan of a query, as COPY (query) makes it; NULL when it is more than one scan.
- * Then core's COPY plans the query once more, and libraries that count plans by queryId
- * count only that.
+ * The plan of a query in COPY (query), or NULL if it is more than one scan.  In that case core's COPY plans the query
+ * again, and libraries that count plans by queryId count only that plan.
  */
 static PlannedStmt *
 plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len)
@@ -580,7 +578,7 @@ plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_
 		return NULL;
 	query_id = query->queryId;
 	query->queryId = 0;
-	/* each shard writes its own part */
+	/* each shard writes its part */
 	nestlevel = NewGUCNestLevel();
 	(void) set_config_option("shardfdw.query_per_node", "off", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
@@ -590,7 +588,10 @@ plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_
 	return IsA(plan->planTree, ForeignScan) ? plan : NULL;
 }
 
-/* Completes copy, which has its options, for a query that was started. NULL: shards can write it. */
+/*
+ * Fills copy, whose options are already set, for a query that was started.  Returns NULL if shards can write the
+ * result, otherwise the reason.
+ */
 static const char *
 describe_query(QueryDesc *desc, ShardCopyTo *copy)
 {
@@ -605,7 +606,10 @@ describe_query(QueryDesc *desc, ShardCopyTo *copy)
 	return shard_copy_to_sql_obstacle(copy);
 }
 
-/* Starts plan, lets shards write its result, and ends it without running.  Returns why shards cannot; NULL: done. */
+/*
+ * Starts plan, lets shards write its result, and ends plan without running it.  Returns NULL if that was possible,
+ * otherwise the reason.
+ */
 static const char *
 run_plan(ParseState *pstate, const CopyStmt *stmt, PlannedStmt *plan, ShardCopyTo *copy,
 		 uint64 *nrows)
@@ -625,7 +629,7 @@ run_plan(ParseState *pstate, const CopyStmt *stmt, PlannedStmt *plan, ShardCopyT
 		*nrows = run_on_shards(stmt, copy);
 	}
 	else
-		plan->queryId = 0;		/* core's COPY runs the query, and libraries shall count only that */
+		plan->queryId = 0;		/* core's COPY runs the query, and libraries must count only that */
 	ExecutorFinish(desc);
 	ExecutorEnd(desc);
 	FreeQueryDesc(desc);

@@ -1,19 +1,19 @@
 /*
  * copy_to_sql.c
- *	  The statements with which shards write COPY TO, if they write what core would.
+ *	  The statements with which shards write COPY TO, if they write the same bytes as core.
  *
- * Assumptions: nodes are of any major from 15 to 19, their sessions follow the
- * user's DateStyle, TimeZone, IntervalStyle, extra_float_digits, bytea_output,
- * and use this database's encoding; the rules of quoting are the same in all majors.
+ * Assumptions: nodes run any major version from 15 to 19.  Their sessions use the user's DateStyle, TimeZone,
+ * IntervalStyle, extra_float_digits and bytea_output, and the encoding of this database.  The quoting rules are the
+ * same in all major versions.
  *
- * So the output functions of built-in types write the same there.  Exceptions are
- * those that use other settings (money), search_path (regclass and the like) or OIDs,
- * and those that have changed between majors ("char" in 16, pg_lsn in 19).  Types that
- * are not built in, apart from enums, are not known to be the same; nor are composite
- * types, whose columns may differ on the node.
+ * So the output functions of built-in types write the same text on the nodes, with two exceptions.  The first are
+ * types that depend on other settings (money), on search_path (regclass and similar types) or on OIDs.  The second
+ * are types that have changed between major versions ("char" in 16, pg_lsn in 19).  For types that are not built in,
+ * except enums, this is not known.  It is not known for composite types either, because their columns may differ on
+ * the node.
  *
- * A column that has another type on the node is cast to the type it has here, as
- * it is in every other remote query.
+ * If a column has another type on the node, it is cast to its type on the coordinator, as in every other remote
+ * query.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-/* ---------- what can be left to nodes ---------- */
+/* ---------- what nodes can write ---------- */
 
 static bool
 is_same_text(Oid type)
@@ -49,19 +49,19 @@ is_same_text(Oid type)
 		case TSQUERYOID:
 			return true;
 		default:
-			/* a type whose binary form has no OIDs has no names in its text either */
+			/* if the binary form of a type has no OIDs, its text has no names */
 			return shard_type_io_binary_output(type);
 	}
 }
 
-/* Has the type the same binary form on all majors, with text in this database's encoding? */
+/* Has the type the same binary form in all major versions, with text in this database's encoding? */
 static bool
 is_same_binary(Oid type)
 {
 	return shard_type_io_binary_input(type);
 }
 
-/* Has some column on a node a type whose binary form is another one? */
+/* Has some column on a node a type with another binary form? */
 static bool
 types_differ(const ShardCopyTo *copy)
 {
@@ -73,7 +73,7 @@ types_differ(const ShardCopyTo *copy)
 	return false;
 }
 
-/* NULL when all nodes' databases have the encoding of this one. */
+/* NULL if the databases of all nodes have the encoding of this one. */
 static const char *
 find_other_encoding(const ShardCopyTo *copy)
 {
@@ -102,7 +102,7 @@ find_other_encoding(const ShardCopyTo *copy)
 	return result;
 }
 
-/* Is the delimiter not ASCII?  In another encoding it would be another byte, or several. */
+/* Is the delimiter not ASCII?  In another encoding it would be another byte, or several bytes. */
 static bool
 has_odd_delimiter(const CopyFormatOptions *opts)
 {
@@ -132,7 +132,7 @@ shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 	}
 	if (binary && types_differ(copy))
 		return "a column has another type on a node";
-	/* binary values hold text in the client's encoding, whatever ENCODING says */
+	/* text in binary values is in the client's encoding, independent of the ENCODING option */
 	if (binary && pg_get_client_encoding() != GetDatabaseEncoding())
 		return "text has to be converted to the client's encoding";
 	if (!binary && (copy->encoding != GetDatabaseEncoding() || has_odd_delimiter(&copy->opts)))
@@ -223,7 +223,7 @@ shard_copy_to_sql_render(const ShardCopyTo *copy, const int *shardnos, int nshar
 
 /* ---------- the header line ---------- */
 
-/* The letter that stands for c behind a backslash in text format, or 0. */
+/* The letter for control character c after a backslash in text format, or 0. */
 static char
 letter_of(char c)
 {
@@ -237,7 +237,7 @@ letter_of(char c)
 static int
 character_bytes(const ShardCopyTo *copy, const char *p)
 {
-	/* in the encodings of databases no byte of a character looks like ASCII */
+	/* in server encodings, no byte of a multibyte character looks like ASCII */
 	if (!IS_HIGHBIT_SET(*p) || !PG_ENCODING_IS_CLIENT_ONLY(copy->encoding))
 		return 1;
 	return Min(pg_encoding_mblen(copy->encoding, p), (int) strlen(p));
@@ -263,7 +263,7 @@ append_text_name(const ShardCopyTo *copy, const char *name, StringInfo buf)
 	}
 }
 
-/* In CSV, what could be taken for NULL, for the end of data or for more than one field is quoted. */
+/* Must the name be quoted in CSV, because it could be read as NULL, as the end of data or as several fields? */
 static bool
 needs_quotes(const ShardCopyTo *copy, const char *name)
 {

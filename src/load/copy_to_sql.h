@@ -1,6 +1,6 @@
 /*
  * copy_to_sql.h
- *	  The statements with which shards write COPY TO, if they write what core would.
+ *	  The statements with which shards write COPY TO, if they write the same bytes as core.
  */
 #ifndef SHARDFDW_COPY_TO_SQL_H
 #define SHARDFDW_COPY_TO_SQL_H
@@ -14,23 +14,23 @@
 #include "lib/stringinfo.h"
 
 /*
- * COPY TO as analysed: attnos (1-based, in the order of output) of a table or of a
- * query's result, the options, and the encoding of text.
+ * An analyzed COPY TO: attnos (1-based, in output order) of a table or of a query's result, the options, and the
+ * encoding of text.
  */
 typedef struct ShardCopyTo
 {
 	const ShardMap *map;
-	ShardQuery *query;			/* NULL: of a table */
+	ShardQuery *query;			/* NULL: COPY of a table */
 	TupleDesc	desc;
-	Oid			userid;			/* whose user mappings are used */
+	Oid			userid;			/* user of the user mappings */
 	List	   *attnos;
 	CopyFormatOptions opts;
 	int			encoding;
 } ShardCopyTo;
 
 /*
- * Why the nodes' bytes might be others than core's would be, for DEBUG1; NULL:
- * they are the same.  May ask the nodes.  Memory: current context.
+ * Returns NULL if nodes write the same bytes as core, otherwise the reason, for DEBUG1.  May query the nodes.
+ * Memory: current context.
  */
 extern const char *shard_copy_to_sql_obstacle(const ShardCopyTo *copy);
 
@@ -41,7 +41,7 @@ extern const char *shard_copy_to_sql_obstacle(const ShardCopyTo *copy);
 extern void shard_copy_to_sql_render(const ShardCopyTo *copy, const int *shardnos, int nshards,
 									 StringInfo buf);
 
-/* The header line, in the encoding of the output, with its end. */
+/* The header line with its line end, in the encoding of the output. */
 extern void shard_copy_to_sql_header(const ShardCopyTo *copy, StringInfo buf);
 
 #endif

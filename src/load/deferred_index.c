@@ -1,25 +1,23 @@
 /*
  * deferred_index.c
- *	  INDEXES DEFERRED: shards lose their secondary indexes while a load runs, and get
- *	  them again at its end.
+ *	  INDEXES DEFERRED: drops the secondary indexes of shards at the start of a load, and creates them again at
+ *	  its end.
  *
  *	 first row of a shard       LOCK; definitions --> setting of the transaction; DROP INDEX
  *	 its rows                   COPY ...
- *	 all rows of the load       setting --> CREATE INDEX, and what else belonged to each
+ *	 all rows of the load       setting --> CREATE INDEX, and other properties of each index
  *
- * All of this is done by DO blocks in the transaction that has the rows, over the
- * connection that writes them: whatever ends the load, the node rolls back to the
- * indexes that were there.  The definitions are read behind the lock, so none can change
- * before the index is dropped.
+ * DO blocks do all of this in the transaction that loads the rows, over the connection that writes them.  If the load
+ * fails for any reason, the node rolls back and has the old indexes.  The definitions are read after the lock has
+ * been taken, so they cannot change before the index is dropped.
  *
- * Secondary is what no row is checked against: an index that is not unique, and that
- * belongs to no constraint.  The others stay, so errors about keys come with the row.
- * What could not be made again as it was stays, too: indexes that are not valid, of
- * partitions, or members of an extension.
+ * An index is secondary if no row is checked against it: it is not unique, and belongs to no constraint.  Other
+ * indexes stay, so that errors about keys refer to the row.  Indexes that could not be created again in the same form
+ * stay, too: indexes that are not valid, indexes of partitions, and members of an extension.
  *
- * Two loads from one coordinator wait for each other by the lock of the sharded table; those
- * of several coordinators, and their readers, meet on the nodes, and may end as a
- * deadlock that is found (service/deadlock.c).
+ * The lock on the sharded table makes two loads of one coordinator wait for each other.  Loads of several
+ * coordinators, and their readers, wait for each other on the nodes, and may deadlock.  Such deadlocks are detected
+ * (service/deadlock.c).
  */
 #include "postgres.h"
 
@@ -32,14 +30,14 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#define COMMANDS "shardfdw_load.indexes"	/* setting, one for each shard */
+#define COMMANDS "shardfdw_load.indexes"	/* name prefix of the settings, one for each shard */
 #define MIN_MAINTENANCE_KB 1024
 
-/* Columns of a node's answer: what is missing for one of its shards. */
+/* Columns of a node's answer: requirements that one of its shards does not meet. */
 enum
 {
 	ANSWER_SHARD,				/* shardno */
-	ANSWER_MISSING				/* text; empty: it has deferrable foreign keys */
+	ANSWER_MISSING				/* text; empty: the shard has deferrable foreign keys */
 };
 
 struct ShardDeferredIndexes
@@ -48,16 +46,16 @@ struct ShardDeferredIndexes
 	const ShardMap *map;
 };
 
-/* Condition on the index i (pg_index), whose relation is c (pg_class): it is secondary. */
+/* SQL condition: index i (pg_index) with its relation c (pg_class) is secondary. */
 #define IS_SECONDARY \
 	"NOT i.indisunique AND NOT i.indisexclusion AND NOT i.indisreplident AND i.indisvalid AND i.indisready AND i.indislive" \
 	" AND c.relkind = 'i' AND NOT c.relispartition" \
 	" AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)" \
 	" AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid AND d.deptype = 'e')"
 
-/* ---------- asking ---------- */
+/* ---------- checks on the nodes ---------- */
 
-/* The question to a node what is missing there: the first shard that lacks something. */
+/* The query that finds the first shard of a node that does not meet a requirement. */
 static char *
 build_question(const ShardMap *map, int nodeno)
 {
@@ -92,7 +90,7 @@ build_question(const ShardMap *map, int nodeno)
 	return sql.data;
 }
 
-/* Raises what a node has answered. */
+/* Raises an error for the answer of a node. */
 static void
 raise_missing(const ShardMap *map, int nodeno, const PGresult *res)
 {
@@ -158,8 +156,8 @@ do_block(const char *body)
 }
 
 /*
- * Drops the secondary indexes of relation, and puts into setting the commands that make
- * them again, as an array: for each index in the order in which it needs them.
+ * Drops the secondary indexes of relation, and stores in the setting, as an array, the commands that create each
+ * index again, in the right order.
  */
 static char *
 build_drop(const char *relation, const char *setting)
@@ -196,7 +194,7 @@ build_drop(const char *relation, const char *setting)
 	return do_block(body.data);
 }
 
-/* Runs the commands in setting; the transaction's settings are then what they were. */
+/* Runs the commands in the setting, and restores the transaction's settings afterwards. */
 static char *
 build_create(const char *setting, int memory_kb)
 {

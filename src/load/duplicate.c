@@ -1,25 +1,23 @@
 /*
  * duplicate.c
- *	  ON_DUPLICATE: loads rows whose unique key is in the table already.
+ *	  ON_DUPLICATE: loads rows whose unique key may already be in the table.
  *
  *	 COPY --> staging table --(DO block, row by row)--> shard
  *
- * A chunk in which COPY has met a duplicate is loaded this way (copy_stream.h); chunks
- * without duplicates are copied directly, with the same result.  The DO block works
- * row by row, so that the result follows the input's order wherever chunks begin and
- * end:
+ * A chunk is loaded this way if COPY has failed with a duplicate (copy_stream.h).  Chunks without duplicates are
+ * copied directly, with the same result.  The DO block works row by row, so that the result follows the order of the
+ * input, independent of the boundaries of the chunks:
  *
- *	 keep_old	INSERT ... ON CONFLICT DO NOTHING; a row that is not inserted is refused.
- *	 keep_new	the same, then UPDATE of the row with the same key, whichever unique
- *				index it is.  A row that has the keys of two rows fails by the second.
+ *	 keep_old	INSERT ... ON CONFLICT DO NOTHING; a row that is not inserted is rejected.
+ *	 keep_new	the same, then UPDATE of the row with the same key, for any unique
+ *				index.  If a row has the keys of two rows, the second key raises an error.
  *
- * The staging table is unlogged, not temporary: a transaction that has touched
- * temporary tables cannot be prepared.  The load's own transaction makes and
- * drops it.  It has no constraints, so errors about constraints name those of the
- * shard.
+ * The staging table is unlogged, not temporary: a transaction that has used temporary tables cannot be prepared.  The
+ * transaction of the load creates and drops the staging table.  The staging table has no constraints, so errors about
+ * constraints name those of the shard.
  *
- * The DO block leaves its result in two settings of the node's transaction; their
- * prefix must not be that of a library loaded there.
+ * The DO block returns its result in two settings of the node's transaction.  Their prefix must not be that of a
+ * library on the node.
  */
 #include "postgres.h"
 
@@ -43,10 +41,10 @@ enum
 {
 	ANSWER_SHARD,				/* shardno */
 	ANSWER_KIND,				/* AnswerKind */
-	ANSWER_NAME,				/* schema, quoted; column; index */
-	ANSWER_FIRST,				/* what is missing; type; problem */
-	ANSWER_SECOND,				/* -; default; column of the index */
-	ANSWER_THIRD				/* -; attidentity; condition on that column */
+	ANSWER_NAME,				/* quoted schema, column, or index */
+	ANSWER_FIRST,				/* missing requirement, type, or problem */
+	ANSWER_SECOND,				/* -, default, or column of the index */
+	ANSWER_THIRD				/* -, attidentity, or condition on that column */
 };
 
 typedef enum AnswerKind
@@ -71,8 +69,8 @@ typedef struct DuplicateShard
 	int			ncolumns;
 	DuplicateColumn *columns;	/* in the order of COPY */
 	bool		any_index;
-	const char *last_index;		/* whose columns are being read */
-	StringInfoData condition;	/* SQL: row s has a key of row t, by any index (keep_new) */
+	const char *last_index;		/* the index whose columns are being read */
+	StringInfoData condition;	/* SQL: row s and row t have the same key in some index (keep_new) */
 } DuplicateShard;
 
 struct ShardDuplicates
@@ -83,7 +81,7 @@ struct ShardDuplicates
 	DuplicateShard *shards;
 };
 
-/* ---------- asking ---------- */
+/* ---------- queries to the nodes ---------- */
 
 /* The query for columns and unique indexes of a node's shards. */
 static char *
@@ -126,8 +124,8 @@ build_question(const ShardMap *map, int nodeno)
 					 KIND_COLUMN);
 
 	/*
-	 * Equality is that of the index: its operator class's, under its
-	 * collation.  An index on an expression has no attribute to show.
+	 * Uses the index's equality: that of its operator class and collation.  An index on an expression has no
+	 * attribute.
 	 */
 	appendStringInfo(&sql,
 					 " UNION ALL SELECT n, %d, c.relname::text,"
@@ -171,7 +169,7 @@ find_column(const DuplicateShard *shard, const char *name)
 	return NULL;
 }
 
-/* Raises that the load cannot work with an index. */
+/* Raises the error that the load cannot work with an index. */
 static void
 refuse_index(const ShardDuplicates *duplicates, int shardno, const char *index,
 			 const char *detail, bool keep_old_works)
@@ -199,7 +197,7 @@ describe_problem(const char *problem)
 	return "It is on an expression.";
 }
 
-/* A column of a unique index. */
+/* Reads a column of a unique index. */
 static void
 read_index(ShardDuplicates *duplicates, int shardno, PGresult *res, int row)
 {
@@ -254,7 +252,7 @@ read_answer(ShardDuplicates *duplicates, PGresult *res)
 							 errmsg("ON_DUPLICATE lacks %s on node \"%s\"",
 									PQgetvalue(res, row, ANSWER_FIRST),
 									duplicates->map->nodes[mapped->nodeno].name),
-							 errdetail("Rows for %s go through a table beside it when there are duplicates.",
+							 errdetail("If there are duplicates, rows for %s are copied into a staging table in its schema first.",
 									   mapped->relation)));
 				shard->schema = answer_text(duplicates->cxt, res, row, ANSWER_NAME);
 				break;
@@ -291,7 +289,7 @@ ask_nodes(ShardDuplicates *duplicates)
 	shard_command_free(commands, map->nnodes);
 }
 
-/* Names on the node of the columns that COPY fills. */
+/* Sets the names on the node of the columns that COPY fills. */
 static void
 set_columns(DuplicateShard *shard, Oid parent_relid, Oid shard_relid, List *attnos)
 {
@@ -302,7 +300,7 @@ set_columns(DuplicateShard *shard, Oid parent_relid, Oid shard_relid, List *attn
 	{
 		AttrNumber	attno = (AttrNumber) lfirst_int(lc);
 
-		/* columns that were dropped differ between table and shards */
+		/* attribute numbers may differ, because of dropped columns */
 		if (parent_relid != shard_relid)
 			attno = get_attnum(shard_relid, get_attname(parent_relid, attno, false));
 		shard->columns[shard->ncolumns++].name = shard_option_column_name(shard_relid, attno);
@@ -351,7 +349,7 @@ shard_duplicate_open(MemoryContext cxt, const ShardMap *map, List *attnos, Shard
 
 /* ---------- commands ---------- */
 
-/* ORDINAL, or longer where the table has a column of that name. */
+/* ORDINAL, or a longer name if the table has a column with that name. */
 static const char *
 ordinal_column(const DuplicateShard *shard)
 {
@@ -383,7 +381,7 @@ build_create(const DuplicateShard *shard, const char *staging)
 	return sql.data;
 }
 
-/* INSERT of the row s, which COPY would insert: given values win over identity. */
+/* INSERT of row s in the same way as COPY: explicit values override identity columns. */
 static void
 append_insert(StringInfo sql, const DuplicateShard *shard, const char *relation)
 {
@@ -397,8 +395,8 @@ append_insert(StringInfo sql, const DuplicateShard *shard, const char *relation)
 }
 
 /*
- * UPDATE of the row t that has a key of s.  A column that is GENERATED ALWAYS AS
- * IDENTITY cannot be updated; when there is no other, both rows are the same.
+ * UPDATE of the row t that has a key of s.  A GENERATED ALWAYS AS IDENTITY column cannot be updated.  If there is no
+ * other column, both rows are the same.
  */
 static void
 append_update(StringInfo sql, const DuplicateShard *shard, const char *relation)
@@ -439,7 +437,7 @@ build_merge(const ShardDuplicates *duplicates, const DuplicateShard *shard, cons
 	}
 	else
 	{
-		/* Others may delete the row in between; a trigger may keep it from being stored at all. */
+		/* Another session may delete the row in between, and a trigger may prevent that it is stored at all. */
 		appendStringInfoString(&sql, "tries := 0; LOOP ");
 		append_insert(&sql, shard, relation);
 		appendStringInfoString(&sql, "EXIT WHEN FOUND; ");
@@ -457,7 +455,7 @@ build_merge(const ShardDuplicates *duplicates, const DuplicateShard *shard, cons
 	return psprintf("DO LANGUAGE plpgsql %s", quote_literal_cstr(sql.data));
 }
 
-/* COPY of the staging table instead of the shard. */
+/* COPY into the staging table instead of the shard. */
 static char *
 build_copy(const char *copy_sql, const char *relation, const char *staging)
 {
@@ -477,7 +475,7 @@ shard_duplicate_staging(ShardDuplicates *duplicates, int shardno, const char *co
 	const Shard *mapped = &duplicates->map->shards[shardno];
 	char	   *staging;
 
-	/* Other coordinators may load into the same table: the last part tells them apart. */
+	/* Other coordinators may load into the same table: the last part of the name distinguishes them. */
 	staging = psprintf("%s.shardfdw_stage_%d_%u_%08x", shard->schema ? shard->schema : "public",
 					   MyProcPid, mapped->relid, pg_prng_uint32(&pg_global_prng_state));
 	result->create_sql = build_create(shard, staging);

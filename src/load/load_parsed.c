@@ -1,11 +1,11 @@
 /*
  * load_parsed.c
- *	  COPY FROM in parsed mode: core's CopyFrom() with the lines that it should see.
+ *	  COPY FROM in parsed mode: passes lines to core's CopyFrom().
  *
  *	 lines -> callback, a row at a time -> CopyFrom() -> FDW insert -> COPY stream
  *
- * The streams of that insert learn past core what to do with rows that nodes refuse
- * (remote/copy/copy_context.h).
+ * remote/copy/copy_context.h tells the streams of that insert how to handle rows that nodes reject.  Core does not
+ * pass this information.
  */
 #include "postgres.h"
 
@@ -20,7 +20,7 @@
 /* The load whose lines core's CopyFrom() is reading. */
 static ShardLoad *feeding = NULL;
 
-/* A row that core's parser will accept; false at the end. */
+/* Moves to the next row that core's parser will accept.  False at the end. */
 static bool
 next_parsable_row(ShardLoad *load)
 {
@@ -34,7 +34,7 @@ next_parsable_row(ShardLoad *load)
 	return false;
 }
 
-/* Keeps a copy of the current row: core still uses it when it asks for the next one. */
+/* Copies the current row: core still uses it when it reads the next one. */
 static void
 keep_row(ShardLoad *load)
 {
@@ -48,9 +48,8 @@ keep_row(ShardLoad *load)
 }
 
 /*
- * How many bytes of the row core gets.  A row from the client ends at a marker for the
- * end of data: core would drop what follows if it read from the client, but it reads
- * from a callback.
+ * Number of bytes of the row for core.  A row from the client ends at an end-of-data marker.  If core read from the
+ * client, it would discard the following bytes, but here it reads from a callback.
  */
 static size_t
 bytes_to_feed(const ShardLoad *load)
@@ -66,7 +65,7 @@ bytes_to_feed(const ShardLoad *load)
 	return Min(p, end) - load->row;
 }
 
-/* Core is in the middle of a line: it has bytes that it has not taken yet, or that begin a character. */
+/* Is core within a line?  It has unprocessed bytes, or bytes that begin a character. */
 static bool
 has_pending_bytes(CopyFromState cstate)
 {
@@ -77,10 +76,9 @@ has_pending_bytes(CopyFromState cstate)
 }
 
 /*
- * Source of data for CopyFrom(): returns never more than one row, so that the line
- * number can be set when core begins to read the row.  After a CR, and after bytes that
- * are not a character, core wants more before it has finished the line: it gets that
- * byte by byte.
+ * Data source for CopyFrom(): never returns more than one row, so that the line number can be set when core begins to
+ * read the row.  After a CR, and after bytes that are not a valid character, core reads on before it ends the line.
+ * Then this function returns single bytes.
  */
 static int
 feed_row(void *outbuf, int minread, int maxread)
@@ -118,9 +116,8 @@ feed_row(void *outbuf, int minread, int maxread)
 }
 
 /*
- * Source of data for CopyFrom() when no option of ours works by lines: core splits the
- * rest of the input by itself.  (After a marker for the end of data behind a row of a
- * file, core may find other line ends than we would.)
+ * Data source for CopyFrom() if no option of ours works by lines: core splits the rest of the input.  (After an
+ * end-of-data marker behind a row of a file, core may find other line ends than our scanner.)
  */
 static int
 feed_bytes(void *outbuf, int minread, int maxread)
@@ -128,7 +125,7 @@ feed_bytes(void *outbuf, int minread, int maxread)
 	return (int) shard_copy_lines_read(feeding->lines, outbuf, maxread);
 }
 
-/* Of ShardCopyContext: the line that core's parser made the row of. */
+/* For ShardCopyContext: the line from which core's parser has made the row. */
 static const char *
 fed_source(void *arg, size_t *nbytes)
 {
@@ -148,7 +145,7 @@ fed_shardno(const ShardLoad *load, Oid shard_relid)
 {
 	int			shardno = shard_map_find(load->map, shard_relid);
 
-	/* core looks for partitions by itself, later than the load did, and may find a new one */
+	/* core looks up partitions later than the load did, and may find a new one */
 	if (shardno < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -197,8 +194,8 @@ fed_targets_closing(void *arg)
 }
 
 /*
- * Runs CopyFrom() with its context.  Its error about a row is raised only after the
- * nodes have judged the rows before, since one of those may have an error, too.
+ * Runs CopyFrom() with its context.  If it raises an error about a row, the error is held back until the nodes have
+ * accepted or rejected all earlier rows, because one of them may have an error, too.
  */
 static uint64
 run_copy(ShardLoad *load, const ShardCopyContext *context, CopyFromState cstate)
@@ -251,7 +248,7 @@ shard_load_parsed_all(ShardLoad *load)
 	return run_copy(load, &context, load->source);
 }
 
-/* Lets core's CopyFrom() load the row at hand, if there is one, and all that follow. */
+/* Lets core's CopyFrom() load the current row, if there is one, and all following rows. */
 void
 shard_load_parsed(ShardLoad *load)
 {

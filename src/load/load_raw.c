@@ -1,9 +1,9 @@
 /*
  * load_raw.c
- *	  COPY FROM in raw mode: lines go to the shards as they are.
+ *	  COPY FROM in raw mode: forwards unchanged lines to the shards.
  *
- * Only the end of each line and its shard key are looked at.  Under ON_ERROR 'ignore'
- * its fields are also checked for the usual form of their types (line_check.c).
+ * The coordinator reads only the end of each line and its shard key.  With ON_ERROR 'ignore' it also checks whether
+ * each field has the usual form of its type (line_check.c).
  */
 #include "postgres.h"
 
@@ -22,9 +22,8 @@
 #define MAX_RUN_ROWS 256
 
 /*
- * True when the line may end in the middle of a character: the node would take the
- * line's end for a part of that character, and its error would name other bytes than
- * core's.
+ * True if the line may end within a character.  Then the node would take the line end for a part of that character,
+ * and its error would show other bytes than core's error.
  */
 static bool
 ends_within_character(const ShardLoad *load)
@@ -38,7 +37,7 @@ ends_within_character(const ShardLoad *load)
 	if (encoding != PG_UTF8)
 		return !pg_verify_mbstr(encoding, load->row, load->row_line->content_bytes, true);
 
-	/* the first byte of a character whose other bytes are not all in the line; bytes of something else may follow it */
+	/* first byte of a character whose other bytes are not all in the line; other bytes may follow it */
 	for (p = end - Min(load->row_line->content_bytes, 3); p < end; p++)
 	{
 		if (IS_HIGHBIT_SET(*p) && pg_utf_mblen((const unsigned char *) p) > end - p)
@@ -47,10 +46,7 @@ ends_within_character(const ShardLoad *load)
 	return false;
 }
 
-/*
- * True when the last line has no line end and ends in a backslash, which would escape
- * the line end that is added.
- */
+/* True if the last line has no line end and ends in a backslash, which would escape the line end that is added. */
 static inline bool
 ends_in_backslash(const ShardLoad *load)
 {
@@ -61,9 +57,8 @@ ends_in_backslash(const ShardLoad *load)
 }
 
 /*
- * Core counts line breaks within quotes as lines.  Before the first line has ended, it
- * does not know how lines end and counts each CR.  Nodes do not: their header line has
- * shown them how lines end (in NL when no line of the input has an end).
+ * Core counts line breaks within quotes as lines.  Before the end of the first line, core does not know the line end
+ * and counts each CR.  Nodes know it from their header line (NL if no line of the input has a line end).
  */
 static inline bool
 breaks_are_miscounted(const ShardLoad *load)
@@ -74,7 +69,7 @@ breaks_are_miscounted(const ShardLoad *load)
 		(load->row_line->nbreaks > 0 || memchr(load->row, '\n', load->row_line->content_bytes) != NULL);
 }
 
-/* As shard_load_row_breaks_line_before(), where the current row is the line with the CR. */
+/* Like shard_load_row_breaks_line_before(), but the current row is the line with the CR. */
 static inline bool
 is_broken_behind(const ShardLoad *load)
 {
@@ -87,7 +82,7 @@ is_broken_behind(const ShardLoad *load)
 		shard_line_probe_is_no_character(load->source, lines->buf + lines->pos, nbytes);
 }
 
-/* True for a line to which none of the exceptions above can apply. */
+/* True for a line to which none of the above exceptions can apply. */
 static inline bool
 is_plain(const ShardLoad *load, const ShardLine *line)
 {
@@ -96,7 +91,7 @@ is_plain(const ShardLoad *load, const ShardLine *line)
 				  load->lines->scan.eol != SHARD_EOL_CR);
 }
 
-/* True when the line at bytes has the very key of the row before. */
+/* True if the line at bytes has the same key as the previous row. */
 static inline bool
 has_last_key(const ShardLoad *load, const char *bytes, const ShardLine *line)
 {
@@ -105,7 +100,7 @@ has_last_key(const ShardLoad *load, const char *bytes, const ShardLine *line)
 
 	if (field->nbytes != load->last_key_bytes || field->nbytes == 0 || !field->plain)
 		return false;
-	/* backwards: numbers that count up differ in their last bytes */
+	/* backwards: increasing numbers differ in their last bytes */
 	for (size_t i = field->nbytes; i-- > 0;)
 		if (key[i] != load->last_key[i])
 			return false;
@@ -125,8 +120,8 @@ remember_key(ShardLoad *load)
 }
 
 /*
- * Finds the shard of the row: load->shardno.  False: the row has none (it was
- * rejected, or is the end of the data).
+ * Finds the shard of the row and sets load->shardno.  False: the row has none (it was rejected, or is the end of the
+ * data).
  */
 static bool
 route_row(ShardLoad *load)
@@ -141,7 +136,7 @@ route_row(ShardLoad *load)
 		 ends_in_backslash(load) || shard_load_row_breaks_line_before(load) ||
 		 breaks_are_miscounted(load) || is_broken_behind(load)))
 	{
-		/* a node of another major may take \. for the end of data */
+		/* a node of another major version may take \. for the end of data */
 		load->must_parse = ends_in_backslash(load) ||
 			(shard_copy_is_csv(&load->cstate->opts) &&
 			 load->row_line->oddity == SHARD_LINE_ODD_MARKER);
@@ -164,7 +159,7 @@ route_row(ShardLoad *load)
 		}
 	}
 
-	/* the key depends on the clock, and the node's clock may be at another day */
+	/* the key depends on the clock, and the node's clock may be on another day */
 	load->must_parse = clock_word;
 	return shard_load_row_probe(load);
 }
@@ -216,8 +211,8 @@ append_eol(StringInfo buf, ShardLineEol eol)
 }
 
 /*
- * Locks a shard against moves, and returns the server where it is.  Where it has moved since
- * the load began, that is not where what the load has planned for its node was planned.
+ * Locks a shard against moves, and returns its current server.  If the shard has moved since the load began, the
+ * plans for its node no longer apply.
  */
 static Oid
 lock_shard(ShardLoad *load, const Shard *shard)
@@ -233,9 +228,8 @@ lock_shard(ShardLoad *load, const Shard *shard)
 }
 
 /*
- * Opens a shard's target for its first row.  Only now the node is asked whether it
- * reads lines as the coordinator does, since nodes that get no rows may be down.
- * False: it does not.
+ * Opens a shard's target for its first row.  Only then asks the node whether it reads lines as the coordinator does,
+ * because nodes without rows may be down.  False: it reads lines in another way.
  */
 static bool
 open_target(ShardLoad *load, int shardno)
@@ -297,7 +291,7 @@ note_sent(ShardLoad *load, uint32 nrows)
 		report_progress(load);
 }
 
-/* Lines of text that a node counts for the row. */
+/* Number of text lines that a node counts for the row. */
 static uint32
 lines_for_node(const ShardLoad *load)
 {
@@ -340,7 +334,7 @@ send_row(ShardLoad *load)
 	note_sent(load, 1);
 }
 
-/* One of the last three bytes is not ASCII. */
+/* Is one of the last three bytes not ASCII? */
 static inline bool
 has_high_tail(const char *bytes, int nbytes)
 {
@@ -351,7 +345,7 @@ has_high_tail(const char *bytes, int nbytes)
 	return IS_HIGHBIT_SET(high);
 }
 
-/* Sends the row of a fixed-width record.  False: its line is not plain, and has to be looked at. */
+/* Sends the row of a fixed-width record.  False: its line is not plain, and has to be checked. */
 static bool
 send_record(ShardLoad *load)
 {
@@ -382,8 +376,8 @@ send_record(ShardLoad *load)
 }
 
 /*
- * Sends the current row together with the rows behind it that have the same key: all
- * are copied at once.  Rows that come from one source often have the same key.
+ * Sends the current row together with the following rows that have the same key, by one copy operation.  Rows from
+ * the same origin often have the same key.
  */
 static void
 send_run(ShardLoad *load)
@@ -411,8 +405,8 @@ send_run(ShardLoad *load)
 }
 
 /*
- * Lets core's parser look at a row that does not pass the quick check, since a row that
- * a shard refuses costs much more.  False: the row is wrong, and was rejected.
+ * Lets core's parser check a row that does not pass the quick check, because a row that a shard rejects costs much
+ * more.  False: the row is wrong, and was rejected.
  */
 static bool
 check_row(ShardLoad *load)
@@ -425,10 +419,7 @@ check_row(ShardLoad *load)
 	return true;
 }
 
-/*
- * Sends the row at hand if it is a fixed-width record whose shard is known.  False: it is
- * none, or not plain.
- */
+/* Sends the current row if it is a fixed-width record whose shard is known.  False if it is not, or not plain. */
 static bool
 send_routed(ShardLoad *load)
 {
@@ -443,7 +434,7 @@ send_routed(ShardLoad *load)
 	return sent;
 }
 
-/* Returns false when the row at hand, and what follows, has to go through core's parser. */
+/* Returns false if core's parser has to read the current row and all following rows. */
 static bool
 send_rows(ShardLoad *load)
 {
@@ -485,7 +476,7 @@ shard_load_raw(ShardLoad *load, int nconns)
 	bool		done;
 
 	open_set(load, nconns);
-	/* rows that are set aside, or are made here of records, are noted by the shards' triggers */
+	/* the shards' triggers note rows that may be rejected, or that are made from records */
 	if (load->map->has_copies && load->rejects == NULL && load->duplicates == NULL && load->fixed == NULL && !load->plan.binary)
 	{
 		load->clock = shard_line_clock_create(load->cxt, load->cstate);

@@ -1,11 +1,10 @@
 /*
  * load_row.c
- *	  Handles one row of COPY FROM's input at a time: reads and filters it, gives it to
- *	  core's parser when it is not plain, rejects it.
+ *	  Handles one row of COPY FROM's input at a time: reads and filters it, passes it to core's parser if it is
+ *	  not plain, rejects it.
  *
- * A step that may fail runs in a subtransaction when bad rows are set aside.
- * Otherwise its error is held back until the nodes have taken all lines before, so
- * that the error of the first wrong line is raised.
+ * If bad rows are rejected, a step that may fail runs in a subtransaction.  Otherwise its error is held back until
+ * the nodes have accepted all earlier lines, so that the error of the first wrong line is raised.
  */
 #include "postgres.h"
 
@@ -38,7 +37,7 @@ shard_load_row_context(void *arg)
 		errcontext("COPY %s", name);
 }
 
-/* Removes from place, where a node shows the line as it was sent, the suffix that was added to the line. */
+/* Removes the suffix that was added to the line from place, where a node shows the line as it was sent. */
 static const char *
 without_suffix(const ShardLoad *load, const char *place)
 {
@@ -63,7 +62,7 @@ shard_load_row_note_bad_line(void *arg, uint64 lineno, const char *place)
 	load->bad_place = without_suffix(load, place);
 }
 
-/* True for an error that is about the row at hand rather than about the load. */
+/* Is an error with this SQLSTATE about the current row, not about the load? */
 bool
 shard_load_row_is_about_row(int sqlstate)
 {
@@ -100,7 +99,7 @@ reject_row(ShardLoad *load, ErrorData *edata)
 
 typedef void (*ShardLoadStep) (ShardLoad *load);
 
-/* Runs a step that may fail, in a load that goes on without bad rows.  False: the row was rejected. */
+/* Runs a step that may fail, in a load that rejects bad rows.  False: the row was rejected. */
 static bool
 run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 {
@@ -123,7 +122,7 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();
 		FlushErrorState();
-		/* in any case: the session would be left in a failed transaction block */
+		/* must not be skipped: otherwise the session would stay in a failed transaction block */
 		RollbackAndReleaseCurrentSubTransaction();
 		shard_progress_restore(&progress);
 	}
@@ -144,8 +143,8 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 }
 
 /*
- * Runs a step that may fail.  Its error is raised only after the nodes have judged the
- * lines before, since one of those may have an error, too.
+ * Runs a step that may fail.  Its error is held back until the nodes have accepted or rejected all earlier lines,
+ * because one of them may have an error, too.
  */
 static void
 run_step_or_raise(ShardLoad *load, ShardLoadStep step)
@@ -179,7 +178,7 @@ static bool
 run_step(ShardLoad *load, ShardLoadStep step)
 {
 	bool		kept = true;
-	bool		quiet = load->quiet;	/* in parsed mode core's parser says which line it is */
+	bool		quiet = load->quiet;	/* in parsed mode core's parser adds the line number */
 
 	load->quiet = true;
 	if (load->options->ignore_errors)
@@ -221,7 +220,7 @@ shard_load_row_count_replaced(ShardLoad *load, const ShardCopyTarget *target)
 	shard_reject_replaced(load->rejects, stat.nreplaced);
 }
 
-/* Notes what the parser has found out about a marker for the end of the data. */
+/* Stores what the parser has found out about an end-of-data marker. */
 static void
 note_end(ShardLoad *load, ShardProbeResult result)
 {
@@ -253,14 +252,14 @@ filter_step(ShardLoad *load)
 		return;
 	resetStringInfo(&load->filtered);
 	/*
-	 * The parser adds its own context to its errors.  From here on our callback names
-	 * the line; in parsed mode CopyFrom() does.
+	 * The parser adds its own context to its errors.  From here on, our callback adds the line number; in parsed mode
+	 * CopyFrom() does.
 	 */
 	load->quiet = load->parsed != NULL;
 	load->made = shard_filter_row(load->filter, fields, nfields, &load->filtered);
 }
 
-/* Spells the record, which may be too short, or the end of the data. */
+/* Makes a line of the record, which may be too short, or the end of the data. */
 static void
 record_step(ShardLoad *load)
 {
@@ -286,7 +285,7 @@ make_step(ShardLoad *load)
 		filter_step(load);
 }
 
-/* Finds the fields of the line that was made. */
+/* Finds the fields of the made line. */
 static void
 scan_made(ShardLoad *load)
 {
@@ -307,7 +306,7 @@ shard_load_row_spell(ShardLoad *load)
 	scan_made(load);
 }
 
-/* Finds the shard of a fixed-width record by its key alone; false: the record has to be spelled. */
+/* Finds the shard of a fixed-width record by its key only.  False: the record has to be made a line. */
 static bool
 route_record(ShardLoad *load)
 {
@@ -321,7 +320,7 @@ route_record(ShardLoad *load)
 	return load->shardno >= 0;
 }
 
-/* Moves on to the next row; false at the end. */
+/* Moves to the next row; false at the end. */
 bool
 shard_load_row_next(ShardLoad *load)
 {
@@ -367,8 +366,8 @@ shard_load_row_eol(const ShardLoad *load)
 }
 
 /*
- * The line end that core knows before the row: none before the first line.  Core counts
- * line breaks within quotes by it.
+ * The line end that core knows before the row, by which it counts line breaks within quotes.  Unknown before the
+ * first line.
  */
 ShardLineEol
 shard_load_row_parser_eol(const ShardLoad *load)
@@ -379,9 +378,8 @@ shard_load_row_parser_eol(const ShardLoad *load)
 }
 
 /*
- * In CSV, and in the first line, core takes a CR for the end of a line only after it
- * has looked at the byte behind it.  When no valid character begins there, core's
- * error names the line with the CR.
+ * In CSV, and in the first line, core takes a CR for a line end only after it has looked at the next byte.  If no
+ * valid character begins there, core's error names the line with the CR.
  */
 bool
 shard_load_row_breaks_line_before(const ShardLoad *load)
@@ -405,7 +403,7 @@ route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 	}
 }
 
-/* Gives a row that is not plain to core's parser, and finds its shard. */
+/* Passes a row that is not plain to core's parser, and finds its shard. */
 static void
 probe_step(ShardLoad *load)
 {

@@ -1,34 +1,30 @@
 /*
  * resume.c
- *	  COPY with the option RESUME: a load that commits in parts, and can go on after
- *	  the last part that was committed.
+ *	  COPY with the option RESUME: a load that commits in parts, and can continue after the last committed part.
  *
  *	 lock name --> read row --> compare input with checksum --+--> part --> row: position --> commit --+
  *	                                                          |                                         |
  *	                                                          +------------------<----------------------+
  *
- * Invariant: the rows that are committed are those of the input's lines before the position
- * in the load's row, and rows and position are committed by the same two-phase commit.
- * Whoever dies, all of a part is there, with its position, or nothing.  A session reads
- * the position that was committed last, since one session at a time has the load's lock.
+ * Invariant: the committed rows are those of the input lines before the position in the load's row.  Rows and
+ * position are committed by the same two-phase commit.  After any crash, either the whole part is committed, with its
+ * position, or nothing.  A session reads the last committed position, because one session at a time has the load's
+ * lock.
  *
- * The same input: its first bytes, up to the position, have the CRC-32C that was committed
- * with the position.  Size and times of a file prove less, and clients and programs have
- * none.  So every kind of input is read from its beginning, and what is loaded already is
- * only summed up.  What comes after the position may have changed: a line that ended the
- * load with an error is mended there.
+ * The input must be the same: its first bytes, up to the position, must have the CRC-32C that was committed with the
+ * position.  The size and times of a file prove less, and clients and programs have none.  So each input is read from
+ * its beginning, and the part that is already loaded is only used for the checksum.  Data after the position may have
+ * changed: if a line has caused an error, the user can correct it.
  *
- * A load that has finished keeps its row.  A client that was not told so, since the
- * connection was lost during the last commit, runs the statement again, and must not load
- * a second time.
+ * A finished load keeps its row.  If the connection was lost during the last commit, the client does not know that
+ * the load has finished, and runs the statement again.  Then it must not load the data a second time.
  *
- * Commits within a statement follow core's VACUUM: the statement is alone in its
- * transaction, the snapshot of its portal is given up first, what outlives a transaction is
- * in the portal's memory, and a lock of the session on the table keeps its definition.
- * Shards may move or be split between two parts: each part looks for them anew.  The
- * transaction in which the statement ends is a new one, with nothing in it.
+ * Commits within a statement work as in core's VACUUM.  The statement is alone in its transaction.  The snapshot of
+ * its portal is released first.  Data that outlives a transaction is in the portal's memory.  A session lock on the
+ * table protects its definition.  Shards may be moved or split between two parts, so each part looks them up again.
+ * The statement ends in a new, empty transaction.
  *
- * Left to others: what a part does (copy_load.c), where lines end (raw/copy_lines.c).
+ * copy_load.c runs a part. raw/copy_lines.c finds the ends of lines.
  */
 #include "postgres.h"
 
@@ -50,15 +46,15 @@
 #include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
 
-/* Between two commits without COMMIT_ROWS.  To load that takes some hundred times as long as a commit. */
+/* Size of a part without COMMIT_ROWS.  Loading it takes some hundred times as long as a commit. */
 #define PART_BYTES (UINT64CONST(256) * 1024 * 1024)
 
-/* Guess of a line's size before any is known. */
+/* Assumed size of a line if none is known. */
 #define USUAL_LINE_BYTES 100
 
 struct ShardResume
 {
-	MemoryContext cxt;			/* lasts over transactions */
+	MemoryContext cxt;			/* outlives transactions */
 	bool		locked;			/* load and table are locked, and row and table are set */
 	ShardResumeRow row;
 	LockRelId	table;
@@ -76,7 +72,7 @@ compare_options(const ListCell *a, const ListCell *b)
 	return strcmp(((const DefElem *) lfirst(a))->defname, ((const DefElem *) lfirst(b))->defname);
 }
 
-/* All that says which rows the lines of an input are, as text: columns, options of COPY, WHERE. */
+/* Describes as text how lines of the input become rows: columns, options of COPY, WHERE. */
 static char *
 describe(const ShardCopyOptions *options, const Node *where, CopyFromState source)
 {
@@ -119,7 +115,7 @@ describe(const ShardCopyOptions *options, const Node *where, CopyFromState sourc
 
 /* ---------- parts ---------- */
 
-/* With '1pc' a crash could leave the rows of a part without its position. */
+/* With '1pc', a crash could leave the rows of a part without their position. */
 static void
 check_protocol(void)
 {
@@ -130,7 +126,7 @@ check_protocol(void)
 				 errhint("Set shardfdw.commit_protocol to '2pc'.")));
 }
 
-/* Raises unless rel is the table that the load was begun with. */
+/* Raises an error unless rel is the table for which the load was started. */
 static void
 check_table(const ShardResumeRow *row, Relation rel)
 {
@@ -181,7 +177,7 @@ shard_resume_rejects(const ShardResume *resume)
 	return resume->row.exists ? &resume->row.rejects : NULL;
 }
 
-/* Raises because the input is not the one that was loaded. */
+/* Raises the error that the input differs from the input that was loaded. */
 static void
 raise_changed(const ShardResume *resume, const char *detail)
 {
@@ -193,8 +189,8 @@ raise_changed(const ShardResume *resume, const char *detail)
 }
 
 /*
- * Does the input go on?  A marker for the end of the data does not count where the client
- * sends it: of two psql, one may send the marker and the other one not.
+ * Is there more input?  An end-of-data marker from the client does not count: one psql version may send it and
+ * another one may not.
  */
 static bool
 has_more(const ShardResume *resume, bool is_client)
@@ -211,7 +207,7 @@ has_more(const ShardResume *resume, bool is_client)
 	return nrest > 0;
 }
 
-/* Reads the input up to the position, and compares it with what was loaded. */
+/* Reads the input up to the position, and compares it with the loaded input. */
 static void
 read_loaded(ShardResume *resume, bool is_client)
 {
@@ -317,7 +313,7 @@ shard_resume_lines(ShardResume *resume, const ShardLineFormat *format, const Sha
 		lines->base = lines->nsummed = resume->row.nbytes;
 		lines->lineno_before = lines->lineno = resume->row.nlines;
 		lines->sum = resume->row.checksum;
-		FIN_CRC32C(lines->sum); /* it is its own inverse */
+		FIN_CRC32C(lines->sum); /* restores the state before FIN_CRC32C: the operation is its own inverse */
 	}
 	resume->lines = lines;
 	return lines;
@@ -334,7 +330,7 @@ shard_resume_plan(ShardResume *resume, const ShardRejects *rejects)
 	else
 		lines->pause_bytes = lines->base + lines->pos + PART_BYTES;
 
-	/* whether all of the first lines are wrong is known when they are all in one part */
+	/* all of the first lines have to be in one part, to find out whether all of them are wrong */
 	lines->least_lineno = lines->lineno + 1;
 	if (rejects && !resume->row.exists)
 		lines->least_lineno = shard_reject_first_lines_end(rejects);
@@ -369,7 +365,7 @@ shard_resume_end(ShardResume *resume, uint64 nrows, const ShardRejects *rejects)
 	ShardResumeRow *row = &resume->row;
 
 	if (!resume->lines)
-		return;					/* it has finished before */
+		return;					/* the load had finished before */
 	check_protocol();			/* a function of the load may have changed it */
 	resume->done = shard_resume_is_last(resume);
 	if (resume->done)
@@ -390,7 +386,7 @@ shard_resume_end(ShardResume *resume, uint64 nrows, const ShardRejects *rejects)
 
 /* ---------- the statement ---------- */
 
-/* The line of an error's context that says where in the input it was; else the first one. */
+/* The line of an error's context that has the position in the input, otherwise the first line. */
 static const char *
 place_of(const char *context)
 {
@@ -404,8 +400,8 @@ place_of(const char *context)
 }
 
 /*
- * Notes in the row, in a transaction of its own, why the load has ended.  If that fails, the
- * client is told of the load's error all the same.
+ * Stores the error that has ended the load in its row, in a separate transaction.  If that fails, the client still
+ * gets the error of the load.
  */
 static void
 note_error(const ShardResumeRow *row, const ErrorData *edata)
@@ -418,7 +414,7 @@ note_error(const ShardResumeRow *row, const ErrorData *edata)
 	PG_TRY();
 	{
 		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());	/* a row is not updated without one */
+		PushActiveSnapshot(GetTransactionSnapshot());	/* updating a row requires one */
 		if (shard_resume_row_lock(row->userid, row->name, false))
 			shard_resume_row_note_error(row->userid, row->name, text);
 		PopActiveSnapshot();
@@ -434,7 +430,7 @@ note_error(const ShardResumeRow *row, const ErrorData *edata)
 	MemoryContextSwitchTo(cxt);
 }
 
-/* Ends what an error has left, notes it, and raises it again. */
+/* Cleans up after an error, stores the error, and raises it again. */
 static void
 fail(ShardResume *resume)
 {
@@ -444,7 +440,7 @@ fail(ShardResume *resume)
 	MemoryContextSwitchTo(PortalContext);
 	edata = CopyErrorData();
 	FlushErrorState();
-	AbortOutOfAnyTransaction();	/* gives the locks back */
+	AbortOutOfAnyTransaction();	/* releases the locks */
 	MemoryContextSwitchTo(PortalContext);
 	if (resume->locked)
 		note_error(&resume->row, edata);

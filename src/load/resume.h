@@ -1,7 +1,6 @@
 /*
  * resume.h
- *	  COPY with the option RESUME: a load that commits in parts, and can go on after
- *	  the last part that was committed.
+ *	  COPY with the option RESUME: a load that commits in parts, and can continue after the last committed part.
  */
 #ifndef SHARDFDW_RESUME_H
 #define SHARDFDW_RESUME_H
@@ -17,53 +16,50 @@
 
 typedef struct ShardResume ShardResume;
 
-/* Loads the next part: all that COPY does but for the commit. */
+/* Loads the next part: does everything that COPY does, except the commit. */
 typedef void (*ShardResumePart) (void *arg, ShardResume *resume);
 
 /*
- * Loads part after part, each in a transaction of its own; the first one in the current
- * transaction, which must have nothing else.  Returns the rows of all parts, those of
- * earlier sessions included.
- * Errors: COPY is in a transaction block or a function; the commit would not be atomic; those
- * of part.  What was committed before the error stays.
+ * Loads part after part, each in a separate transaction.  The first part uses the current transaction, which must be
+ * empty.  Returns the number of rows of all parts, including those of earlier sessions.  Errors: COPY is in a
+ * transaction block or a function; the commit would not be atomic; errors of a part.  Committed parts stay.
  */
 extern uint64 shard_resume_run(bool is_top_level, ShardResumePart part, void *arg);
 
 /*
- * The following are for a part, in this order.
+ * A part calls the following functions, in this order.
  *
- * begin: locks the load that options name and the table rel, and reads how far the load has
- * come.  Errors: the load is running; it was begun with another table.
+ * begin: locks the load that options name and the table rel, and reads the position of the load.  Errors: the load is
+ * running; it was started for another table.
  */
 extern void shard_resume_begin(ShardResume *resume, Relation rel, const ShardCopyOptions *options);
 
-/* What was rejected before; NULL: this is the first part. */
+/* Rejected rows of earlier parts; NULL: this is the first part. */
 extern const ShardRejectCounts *shard_resume_rejects(const ShardResume *resume);
 
 /*
- * Opens the input, before the first part of the session, and compares what was loaded of it;
- * source is what BeginCopyFrom() has made of the statement, without opening it.  False:
- * nothing is left to be loaded.
- * Errors: other columns, options or another input than before.
+ * Before the first part of the session: opens the input and compares its beginning with the loaded input. source:
+ * made by BeginCopyFrom() for the statement, without opening the input.  False: nothing is left to load.  Errors:
+ * columns, options or input have changed.
  */
 extern bool shard_resume_open(ShardResume *resume, const CopyStmt *stmt, const Node *where, CopyFromState source,
 							  ShardCopyIdleHook idle, void *arg);
 extern ShardCopyInput *shard_resume_input(const ShardResume *resume);
 
-/* The lines of the input, from where the part begins. */
+/* The lines of the input from the beginning of the part. */
 extern ShardCopyLines *shard_resume_lines(ShardResume *resume, const ShardLineFormat *format,
 										  const ShardFixedLayout *layout, int nheader, ShardLineProbe *probe);
 
-/* After the header: says where the part is to end.  rejects: NULL if no row may be rejected. */
+/* After the header: sets the end of the part. rejects: NULL if rows are never rejected. */
 extern void shard_resume_plan(ShardResume *resume, const ShardRejects *rejects);
 
-/* Bytes of input that the part may have, given those that all of the input has (PG_UINT64_MAX: not known). */
+/* Maximum size of the part's input. nbytes: size of the whole input (PG_UINT64_MAX: unknown). */
 extern uint64 shard_resume_part_bytes(const ShardResume *resume, uint64 nbytes);
 
 /* Is this the last part? */
 extern bool shard_resume_is_last(const ShardResume *resume);
 
-/* Writes, in the transaction of the part's rows, how far the load has come.  nrows: rows that the part has loaded. */
+/* Writes the position of the load in the transaction of the part's rows. nrows: rows that the part has loaded. */
 extern void shard_resume_end(ShardResume *resume, uint64 nrows, const ShardRejects *rejects);
 
 #endif

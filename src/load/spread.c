@@ -1,25 +1,24 @@
 /*
  * spread.c
- *	  Over how many connections per node a load may write to its shards.
+ *	  Decides over how many connections per node a load may write to its shards.
  *
- * One connection per node is always right.  Several are several transactions on the
- * node, which do not see each other's rows and wait for each other's locks.  The
- * coordinator waits for all of them, which the node's deadlock detector does not know.
- * So they must not have anything in common:
+ * One connection per node is always right.  Several connections are several transactions on the node.  They do not
+ * see each other's rows and wait for each other's locks.  The coordinator waits for all of them, and the node's
+ * deadlock detector cannot see that.  So the transactions must have nothing in common.  These rule out several
+ * connections:
  *
- *	 trigger of a shard's table    may write to a table that all of them write to
- *	 rule, view, foreign table     the same
- *	 foreign key between shards    does not find the row that came over another connection
- *	 two shards that are one table unique keys
+ * - a trigger of a shard's table: it may write to a table that all of them write to
+ * - a rule, view or foreign table: the same
+ * - a foreign key between shards: it does not find a row that came over another connection
+ * - two shards that are one table: they share unique keys
  *
- * Foreign keys to other tables do no harm: they take locks that can be shared.
+ * Foreign keys to other tables do not matter, because their locks can be shared.
  *
- * Nodes are asked for each load: an outdated answer could make the load hang.
+ * Nodes are queried for each load: an outdated answer could make the load hang.
  *
- * A connection costs a node some 10 ms of CPU (a process, its caches, a transaction to
- * prepare), which is what it takes to store half a megabyte.  So there are no more of
- * them than the load has rows for, nor than the machine has cores for: loads at the
- * same time share these.
+ * A connection costs a node about 10 ms of CPU (a process, its caches, a transaction to prepare).  In that time the
+ * node can store half a megabyte.  So the number of connections is limited by the size of the load, and by the number
+ * of cores of the machine.  Concurrent loads share the cores.
  */
 #include "postgres.h"
 
@@ -40,22 +39,22 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* A node's max_prepared_transactions are shared as if this many loads ran at the same time. */
+/* A node's max_prepared_transactions are shared as if this number of loads ran concurrently. */
 #define LOADS_AT_ONCE 10
 
-/* Of the input, for each connection: opening it costs a quarter of storing that. */
+/* Input size for each connection: opening the connection costs a quarter of storing that much. */
 #define BYTES_PER_CONNECTION (2 * 1024 * 1024)
 
-/* A connection waits for the coordinator, for locks and for the disk, too. */
+/* A connection also waits for the coordinator, for locks and for the disk. */
 #define CONNECTIONS_PER_CORE 4
 
-/* Columns of the question's result, one row. */
+/* Columns of a node's answer, which has one row. */
 enum
 {
 	ANSWER_PREPARED,			/* max_prepared_transactions */
 	ANSWER_CONNECTIONS,			/* max_connections */
-	ANSWER_FREE,				/* connections that could be opened now */
-	ANSWER_COPIES,				/* COPY FROMs that run on the node now, of all coordinators */
+	ANSWER_FREE,				/* number of connections that can be opened now */
+	ANSWER_COPIES,				/* number of COPY FROMs that run on the node now, of all coordinators */
 	ANSWER_OBSTACLE				/* text, NULL = none */
 };
 
@@ -67,13 +66,13 @@ has_triggers(Oid relid)
 	bool		result;
 
 	if (!HeapTupleIsValid(tuple))
-		return true;			/* dropped: the load will find out */
+		return true;			/* dropped: the load will raise an error */
 	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
 	ReleaseSysCache(tuple);
 	if (!result)
 		return false;
 
-	/* the flag in pg_class stays set when triggers are dropped, so the triggers themselves are looked at */
+	/* the flag in pg_class stays set if triggers are dropped, so check the triggers */
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return true;
@@ -82,7 +81,7 @@ has_triggers(Oid relid)
 	return result;
 }
 
-/* COPY FROMs that this server's sessions run now, this one included. */
+/* Number of COPY FROMs that sessions of this server run now, including this one. */
 static int
 loads_at_once(void)
 {
@@ -99,7 +98,7 @@ loads_at_once(void)
 	return Max(1, nloads);
 }
 
-/* Connections to a node for which its machine has cores. */
+/* Number of connections to a node for which its machine has cores. */
 static int
 connections_for_cores(const ShardNode *node)
 {
@@ -108,7 +107,7 @@ connections_for_cores(const ShardNode *node)
 	return Max(1, CONNECTIONS_PER_CORE * node->cores / node->nhosted);
 }
 
-/* Why several connections are ruled out by the coordinator; NULL: they are not. */
+/* Reason of the coordinator against several connections; NULL: there is none. */
 static const char *
 local_obstacle(const ShardMap *map, ProcessUtilityContext context, CommandDest dest)
 {
@@ -116,7 +115,7 @@ local_obstacle(const ShardMap *map, ProcessUtilityContext context, CommandDest d
 		return "the transaction has one snapshot";
 	if (IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL))
 		return "it is not the whole transaction";
-	/* the first statement of a pipeline looks like one that is alone */
+	/* the first statement of a pipeline looks like a single statement */
 	if (dest != DestRemote)
 		return "other statements may follow in its transaction";
 	if (has_triggers(map->relid))
@@ -127,7 +126,7 @@ local_obstacle(const ShardMap *map, ProcessUtilityContext context, CommandDest d
 	return NULL;
 }
 
-/* The question to node nodeno of map. */
+/* The query for node nodeno of map. */
 static char *
 build_question(const ShardMap *map, int nodeno, bool merges)
 {
@@ -149,7 +148,7 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 	}
 	appendStringInfo(&sql,
 					 ") AS q (name)),"
-	/* a shard can be partitioned further on its node */
+	/* a shard may be partitioned on its node */
 					 " tree AS MATERIALIZED (SELECT id FROM shard"
 					 " UNION SELECT p.relid::oid FROM shard, pg_partition_tree(shard.id) p)"
 					 " SELECT current_setting('max_prepared_transactions'), current_setting('max_connections'),"
@@ -173,13 +172,16 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 					 " AND f.conrelid IN (SELECT id FROM tree) AND f.confrelid IN (SELECT id FROM tree))"
 					 " THEN 'foreign keys between shards' END",
 					 events,
-	/* those of shards with copies do nothing for what the load itself sends to the copies */
+	/* triggers of shards with copies do nothing for rows that the load itself sends to the copies */
 					 map->has_copies ? " AND NOT EXISTS (SELECT FROM pg_proc f, pg_class c WHERE f.oid = t.tgfoid AND c.oid = t.tgrelid"
 					 " AND f.pronamespace = c.relnamespace AND f.proname = 'shardfdw_notes_' || md5(c.relname))" : "");
 	return sql.data;
 }
 
-/* How many connections node allows, which answered res; why it is less than wanted goes to *obstacle. */
+/*
+ * Number of connections that node, which answered res, allows.  If it is less than wanted, *obstacle is set to the
+ * reason.
+ */
 static int
 read_answer(const ShardNode *node, const PGresult *res, int wanted, const char **obstacle)
 {
@@ -195,7 +197,7 @@ read_answer(const ShardNode *node, const PGresult *res, int wanted, const char *
 		return 1;
 	}
 
-	/* Others may come at the same time: half of what is free, beside the one that asks. */
+	/* Other loads may start at the same time: use half of the free connections, in addition to the current one. */
 	limit = 1 + Max(0, atoi(PQgetvalue(res, 0, ANSWER_FREE))) / 2;
 	if (limit < wanted)
 	{
@@ -215,9 +217,8 @@ read_answer(const ShardNode *node, const PGresult *res, int wanted, const char *
 		return wanted;
 
 	/*
-	 * A connection needs no more than one prepared transaction at a time.  Where
-	 * there are fewer of these than connections, loads at the same time
-	 * must not take them from each other, or from other transactions.
+	 * A connection needs at most one prepared transaction at a time.  If a node allows fewer prepared transactions
+	 * than connections, concurrent loads must leave some of them to each other, and to other transactions.
 	 */
 	prepared = atoi(PQgetvalue(res, 0, ANSWER_PREPARED));
 	limit = Max(1, prepared / LOADS_AT_ONCE);
@@ -229,7 +230,7 @@ read_answer(const ShardNode *node, const PGresult *res, int wanted, const char *
 	return wanted;
 }
 
-/* The least of what the nodes of map allow. */
+/* The minimum over the nodes of map. */
 static int
 ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 {

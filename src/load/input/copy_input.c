@@ -1,16 +1,14 @@
 /*
  * copy_input.c
- *	  The bytes that COPY FROM reads: of a file, a program, the client, or a callback.
+ *	  Reads the input of COPY FROM: a file, a program, the client, or a callback.
  *
- * Core's BeginCopyFrom() has opened the file, started the program or asked the
- * client; EndCopyFrom() will close it.  Between these calls only this file reads.
- * An input that lasts longer than a transaction (RESUME) is opened and closed here, in
- * the same way: core closes files and programs when a transaction ends.
+ * Core's BeginCopyFrom() has opened the file, started the program or asked the client for data, and EndCopyFrom()
+ * will close it.  Between these calls only this file reads.  If an input lasts longer than a transaction (RESUME),
+ * this file opens and closes it in the same way, because core closes files and programs at the end of a transaction.
  *
- * A program or client that is slow must not keep a cancel request waiting, nor
- * the nodes: a read that would block waits for input with the latch, and serves
- * the nodes now and then.  A client's message is read as a whole once it has
- * begun, as core does.
+ * A slow program or client must not delay cancel requests or the nodes.  So if a read would block, this file waits
+ * for input with the latch, and serves the nodes periodically.  Once a client message has begun, it is read
+ * completely, as in core.
  */
 #include "postgres.h"
 
@@ -39,29 +37,29 @@ struct ShardCopyInput
 {
 	CopyFromState cstate;
 	bool		is_client;
-	int			fd;				/* of a file or program; -1: closed, or none */
-	StringInfo	message;		/* of a client */
+	int			fd;				/* descriptor of a file or program; -1: closed, or none */
+	StringInfo	message;		/* for a client */
 	uint64		nread;
 
-	/* of an input that was opened here */
-	const char *filename;		/* of the file, or the program's command */
+	/* of an input that this file has opened */
+	const char *filename;		/* name of the file, or command of the program */
 	FILE	   *program;		/* NULL: none */
-	MemoryContextCallback callback; /* closes it */
+	MemoryContextCallback callback; /* closes the input */
 
 	ShardCopyIdleHook idle;
 	void	   *idle_arg;
-	bool		may_block;		/* a pipe, or the like */
-	uint64		size_bytes;		/* of a file; PG_UINT64_MAX: not known */
+	bool		may_block;		/* for example a pipe */
+	uint64		size_bytes;		/* of a file; PG_UINT64_MAX: unknown */
 	bool		at_end;
 };
 
-/* Finds out what kind of file fd is. */
+/* Determines the type of the file fd. */
 static void
 look_at_file(ShardCopyInput *input)
 {
 	struct stat st;
 
-	/* it may have the number of a pipe that was closed and is still in a wait set */
+	/* fd may have the number of a closed pipe that is still in a wait set */
 	shard_wait_sockets_changed();
 	input->size_bytes = PG_UINT64_MAX;
 	if (input->fd < 0)
@@ -86,7 +84,7 @@ shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg)
 	return input;
 }
 
-/* Closes what was opened here.  Returns the program's exit status, 0 without one. */
+/* Closes an input that this file has opened.  Returns the exit status of the program, or 0. */
 static int
 close_own(ShardCopyInput *input)
 {
@@ -162,7 +160,7 @@ open_file(ShardCopyInput *input)
 				 errmsg("\"%s\" is a directory", input->filename)));
 }
 
-/* Asks the client for its data. */
+/* Asks the client for data. */
 static void
 open_client(ShardCopyInput *input, int ncolumns)
 {
@@ -235,7 +233,7 @@ shard_copy_input_close(ShardCopyInput *input)
 	bool		is_program = input->program != NULL;
 	int			status = close_own(input);
 
-	/* a program that is not read to its end may be ended by that */
+	/* a program that was not read to its end may have been terminated by SIGPIPE */
 	if (!is_program || status == 0 || (!input->at_end && wait_result_is_signal(status, SIGPIPE)))
 		return;
 	if (status == -1)
@@ -263,8 +261,8 @@ is_readable(int fd)
 }
 
 /*
- * The type of the client's next message, or EOF.  While it waits no message is
- * being read, so that an interrupt leaves the protocol in order.
+ * The type of the client's next message, or EOF.  This function waits only between messages, so an interrupt leaves
+ * the protocol state consistent.
  */
 static int
 next_message_type(ShardCopyInput *input)
@@ -295,7 +293,7 @@ next_message_type(ShardCopyInput *input)
 	}
 }
 
-/* The client's next message of data into fe_msgbuf; false at the end of its COPY. */
+/* Reads the client's next data message into fe_msgbuf.  False at the end of its COPY. */
 static bool
 next_message(ShardCopyInput *input)
 {
@@ -335,7 +333,7 @@ read_client(ShardCopyInput *input, char *buf, size_t max_bytes)
 	StringInfo	msg = input->message;
 	size_t		nread = 0;
 
-	/* several small messages at once, as far as they are here already */
+	/* read several small messages that are already available */
 	do
 	{
 		size_t		nbytes;
@@ -381,7 +379,7 @@ read_file(ShardCopyInput *input, char *buf, size_t max_bytes)
 	return nread;
 }
 
-/* It waits by itself; nodes take what they were sent meanwhile. */
+/* The callback waits by itself.  Before that, send nodes what they can accept. */
 static size_t
 read_callback(ShardCopyInput *input, char *buf, size_t max_bytes)
 {

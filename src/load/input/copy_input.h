@@ -1,6 +1,6 @@
 /*
  * copy_input.h
- *	  The bytes that COPY FROM reads: of a file, a program, the client, or a callback.
+ *	  Reads the input of COPY FROM: a file, a program, the client, or a callback.
  */
 #ifndef SHARDFDW_COPY_INPUT_H
 #define SHARDFDW_COPY_INPUT_H
@@ -13,8 +13,8 @@
 typedef struct ShardCopyInput ShardCopyInput;
 
 /*
- * Called when no bytes are there yet: does what else there is to do, and returns
- * for how many ms at most to wait for input before it wants to be called again.
+ * Called if no input is available: does other work, and returns the maximum time in ms to wait for input before the
+ * next call.
  */
 typedef int (*ShardCopyIdleHook) (void *arg);
 
@@ -22,27 +22,26 @@ typedef int (*ShardCopyIdleHook) (void *arg);
 extern ShardCopyInput *shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg);
 
 /*
- * An input that lasts longer than a transaction: opens the file, starts the program
- * or asks the client for ncolumns columns, as BeginCopyFrom() does for one that does not.
- * attach: who reads from now on; cstate is told what kind of input it is.  Rights have been checked.
- * Memory: current context, whose reset closes the input.
+ * An input that lasts longer than a transaction. open: opens the file, starts the program or asks the client for
+ * ncolumns columns, as BeginCopyFrom() does.  The caller has checked permissions.  Memory: current context, whose
+ * reset closes the input. attach: sets the reader; cstate gets the type of the input.
  */
 extern ShardCopyInput *shard_copy_input_open(const CopyStmt *stmt, int ncolumns);
 extern void shard_copy_input_attach(ShardCopyInput *input, CopyFromState cstate, ShardCopyIdleHook idle, void *arg);
 
-/* Closes an input that was opened so.  Errors: its program has failed. */
+/* Closes such an input.  Errors: its program has failed. */
 extern void shard_copy_input_close(ShardCopyInput *input);
 
 /*
- * Up to max_bytes into buf; 0 at the end of the input, also when asked again.
- * Errors: as core words them (file, protocol, a COPY that the client failed).
+ * Reads up to max_bytes into buf.  Returns 0 at the end of the input, also if called again.  Errors: core's (file,
+ * protocol, CopyFail of the client).
  */
 extern size_t shard_copy_input_read(ShardCopyInput *input, char *buf, size_t max_bytes);
 
-/* How many bytes the input has, those that were read included; PG_UINT64_MAX: not known before its end. */
+/* Total size of the input, including the bytes that were read; PG_UINT64_MAX: unknown before the end. */
 extern uint64 shard_copy_input_bytes(const ShardCopyInput *input);
 
-/* Takes and drops what a client still sends, up to the end of its COPY. */
+/* Discards the remaining data of a client, up to the end of its COPY. */
 extern void shard_copy_input_drain(ShardCopyInput *input);
 
 #endif

@@ -1,16 +1,13 @@
 /*
  * copy_option.c
- *	  Takes the options of COPY FROM that core does not know, or not in every
- *	  major, out of a list of options.
+ *	  Parses and removes the options of COPY FROM that core does not have, or not in every major version.
  *
- * ON_ERROR, REJECT_LIMIT and LOG_VERBOSITY are core's from 17 and 18 on; they
- * are read here in all majors, with core's words and SQLSTATEs, since on a sharded
- * table they do more than core's: they cover what nodes refuse.  ON_ERROR
- * 'set_null' (19) stays with core, which has to convert the values then.  FREEZE,
- * which core refuses for partitioned tables, is checked and dropped.
+ * ON_ERROR, REJECT_LIMIT and LOG_VERBOSITY are core options from 17 and 18 on.  This file parses them in all major
+ * versions, with core's messages and SQLSTATEs, because they do more for a sharded table: they include rows that
+ * nodes reject.  ON_ERROR 'set_null' (19) is left to core, which has to convert the values then.  FREEZE, which core
+ * refuses for partitioned tables, is checked and ignored.
  *
- * As in core, each option is checked when its turn comes, and combinations of options
- * afterwards.
+ * As in core, each option is checked in its turn, and combinations of options afterwards.
  */
 #include "postgres.h"
 
@@ -24,17 +21,17 @@
 #include "utils/formatting.h"
 
 #define MAX_RECORD_BYTES (256 * 1024 * 1024)
-#define MAX_NAME_BYTES 1000		/* of a load: an index has it */
+#define MAX_NAME_BYTES 1000		/* name of a load, which is in an index */
 
 typedef struct OptionName
 {
-	const char *name;			/* as the grammar gives it */
+	const char *name;			/* as in the grammar */
 	const char *shown;
 	void		(*read) (DefElem *def, ParseState *pstate, ShardCopyOptions *result);
-	bool		ours;			/* core does not know it in any major, and it works by lines */
+	bool		ours;			/* no major version of core has the option, and it works by lines */
 } OptionName;
 
-/* The option's text.  Raises when there is none, as core's defGet functions do. */
+/* The option's text.  Raises an error if it is empty, as core's defGet functions do. */
 static char *
 text_value(DefElem *def, ParseState *pstate, const char *shown)
 {
@@ -48,7 +45,7 @@ text_value(DefElem *def, ParseState *pstate, const char *shown)
 	return value;
 }
 
-/* The option's number, which may also be given as a string. */
+/* The option's number, which may be given as a string. */
 static int64
 number_value(DefElem *def)
 {
@@ -105,7 +102,7 @@ read_log_verbosity(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 		not_recognized(def, pstate, "LOG_VERBOSITY", value);
 }
 
-/* Rights and form of the path are those of COPY TO a file. */
+/* The permission and the form of the path are those of COPY TO a file. */
 static void
 read_reject_file(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 {
@@ -175,7 +172,7 @@ read_filter(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 	result->filter = text_value(def, pstate, "FILTER");
 }
 
-/* What is wrong in the layout is found when the table's columns are known. */
+/* The layout is checked later, with the columns of the table. */
 static void
 read_fixed_width(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 {
@@ -225,9 +222,8 @@ read_indexes(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 }
 
 /*
- * Core refuses FREEZE for partitioned tables.  But it only changes how soon rows are
- * frozen, and some clients give it for any table that they have just emptied (pgbench
- * -i).  So it is checked, and not passed on.
+ * Core refuses FREEZE for partitioned tables.  But FREEZE only affects how soon rows are frozen, and some clients use
+ * it for each table that they have just truncated (pgbench -i).  So it is checked, but not passed on.
  */
 static void
 read_freeze(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
@@ -263,8 +259,8 @@ raise_unfit(DefElem *def, ParseState *pstate, const char *with)
 }
 
 /*
- * With FILTER the columns of the input are not those of the table, so core's options
- * about the table's columns are refused.
+ * With FILTER, the columns of the input are not those of the table, so core options about the columns of the table
+ * are refused.
  */
 static void
 check_filter(const ShardCopyOptions *result, ParseState *pstate)
@@ -278,8 +274,8 @@ check_filter(const ShardCopyOptions *result, ParseState *pstate)
 }
 
 /*
- * With FIXED_WIDTH the input has no lines that core would read.  Of core's options NULL
- * and HEADER are taken over, and ENCODING stays; all others are about such lines.
+ * With FIXED_WIDTH, the input has no lines that core could read.  Core's options NULL and HEADER are evaluated here,
+ * and ENCODING stays.  All other options are about such lines, and are refused.
  */
 static void
 take_fixed_width(ShardCopyOptions *result, ParseState *pstate)
@@ -303,7 +299,7 @@ take_fixed_width(ShardCopyOptions *result, ParseState *pstate)
 	result->core = kept;
 }
 
-/* Raises when options do not go together. */
+/* Raises an error if options cannot be combined. */
 static void
 check_combination(const ShardCopyOptions *result, const OptionName *ours, bool binary)
 {
@@ -347,7 +343,7 @@ void
 shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result)
 {
 	bool		seen[lengthof(option_names)] = {false};
-	const OptionName *ours = NULL;	/* the first option given that is ours */
+	const OptionName *ours = NULL;	/* the first option that core does not have */
 	DefElem    *verbosity = NULL;
 	bool		binary = false;
 
@@ -362,7 +358,7 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 			i++;
 		if (i == lengthof(option_names))
 		{
-			/* Core checks it; its errors come later than our own. */
+			/* Core checks it after our options. */
 			if (strcmp(def->defname, "format") == 0)
 				binary = strcmp(defGetString(def), "binary") == 0;
 			result->core = lappend(result->core, def);
@@ -387,7 +383,7 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 	if (result->filter)
 		check_filter(result, pstate);
 
-	/* Core carries out ON_ERROR 'set_null', and needs LOG_VERBOSITY for that. */
+	/* Core implements ON_ERROR 'set_null', and needs LOG_VERBOSITY for it. */
 	if (verbosity != NULL && SHARD_CORE_COPY_SET_NULL && !result->ignore_errors)
 		result->core = lappend(result->core, verbosity);
 	result->any = ours != NULL || result->ignore_errors;

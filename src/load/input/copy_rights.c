@@ -1,12 +1,11 @@
 /*
  * copy_rights.c
- *	  Permissions on the table of a COPY.
+ *	  Permission checks for the table of a COPY.
  *
- * Libraries that watch permission checks (pgaudit) assume that each check belongs to a
- * statement which they have seen before: one that the executor starts, or a utility
- * command.  A COPY that this extension carries out is seen as a command only by the
- * libraries loaded after it.  So that the others see a statement, too, permissions are
- * checked by starting an executor statement that does nothing.
+ * Libraries that monitor permission checks (pgaudit) assume that each check belongs to a statement that they have
+ * seen before: an executor start, or a utility command.  If this extension runs a COPY, only the libraries that were
+ * loaded after it see the command.  So this file checks permissions by starting an executor statement that does
+ * nothing.  All libraries see that statement.
  */
 #include "postgres.h"
 

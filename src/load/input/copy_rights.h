@@ -1,6 +1,6 @@
 /*
  * copy_rights.h
- *	  Permissions on the table of a COPY.
+ *	  Permission checks for the table of a COPY.
  */
 #ifndef SHARDFDW_COPY_RIGHTS_H
 #define SHARDFDW_COPY_RIGHTS_H
@@ -11,8 +11,8 @@
 #include "parser/parse_node.h"
 
 /*
- * Raises unless the user has what pstate's range table asks for, as a statement
- * of that kind (CMD_SELECT or CMD_INSERT) that the executor starts.
+ * Raises an error unless the user has the permissions in pstate's range table.  The check looks like the start of an
+ * executor statement of type operation (CMD_SELECT or CMD_INSERT).
  */
 extern void shard_copy_rights_check(ParseState *pstate, CmdType operation);
 

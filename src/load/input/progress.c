@@ -1,9 +1,8 @@
 /*
  * progress.c
- *	  What pg_stat_progress_copy shows of a load, saved and put back.
+ *	  Saves and restores the pg_stat_progress_copy entry of a load.
  *
- * Only the backend itself writes its entry, so it can read it without the precautions
- * that other backends need.
+ * Only this backend writes its entry, so it can read the entry without the precautions that other backends need.
  */
 #include "postgres.h"
 

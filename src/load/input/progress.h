@@ -1,7 +1,7 @@
 /*
  * progress.h
- *	  What pg_stat_progress_copy shows of a load, kept over calls of core that
- *	  begin or end a command's progress.
+ *	  Preserves the pg_stat_progress_copy entry of a load across calls of core that start or end the progress of a
+ *	  command.
  */
 #ifndef SHARDFDW_PROGRESS_H
 #define SHARDFDW_PROGRESS_H
@@ -18,8 +18,8 @@ typedef struct ShardProgress
 } ShardProgress;
 
 /*
- * To be used around BeginCopyFrom() of another COPY, and around subtransactions
- * that may be rolled back (their end ends the progress, too).
+ * Call these around BeginCopyFrom() of another COPY, and around subtransactions that may be rolled back (a rollback
+ * ends the progress, too).
  */
 extern void shard_progress_save(ShardProgress *progress);
 extern void shard_progress_restore(const ShardProgress *progress);

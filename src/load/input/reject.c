@@ -1,13 +1,12 @@
 /*
  * reject.c
- *	  Rows of a load that were set aside.
+ *	  Rejected rows of a load.
  *
  *	 add --> count, limits --> sorted by line (spills to disk) --(finish)--> REJECT_FILE, REJECT_TABLE
  *
- * Nodes refuse rows long after the coordinator has read them, at different times, and
- * often during a wait for nodes in which no other statement may be sent to them.  So
- * rows are kept until the load has ended, and are then written in the order of the
- * input.
+ * Nodes reject rows long after the coordinator has read them, at different times, and often during a wait in which no
+ * other statement may be sent to the nodes.  So rows are kept until the load has ended, and are then written in the
+ * order of the input.
  */
 #include "postgres.h"
 
@@ -26,7 +25,7 @@
 #include "utils/resowner.h"
 #include "utils/tuplesort.h"
 
-/* A load all of whose first lines are bad has the wrong format: it is ended after this many. */
+/* If all lines up to this number are bad, the input has the wrong format, and the load fails. */
 #define FIRST_LINES 1000
 
 /* Columns of the sorted rows. */
@@ -41,10 +40,10 @@ enum
 	NKEPT = KEPT_SOURCE
 };
 
-/* What is most likely wrong with the first lines. */
+/* The most likely fault of the first lines. */
 typedef enum LineFault
 {
-	FAULT_FIELDS,				/* malformed, or too many or few fields */
+	FAULT_FIELDS,				/* malformed, or too many or too few fields */
 	FAULT_ENCODING,
 	FAULT_VALUES,
 	NFAULTS
@@ -53,16 +52,16 @@ typedef enum LineFault
 struct ShardRejects
 {
 	MemoryContext cxt;
-	ResourceOwner owner;		/* of the sort's files */
+	ResourceOwner owner;		/* owner of the sort's files */
 	int64		limit;
 	ShardCopyVerbosity verbosity;
 
 	ShardRejectCounts counts;
 
-	/* the first lines */
-	uint64		first_lineno;	/* the first one of the data */
+	/* the first lines of the input */
+	uint64		first_lineno;	/* number of the first data line */
 	uint64		nfirst_bad;
-	uint64		top_lineno;	/* the first one of them that was reported */
+	uint64		top_lineno;	/* the smallest reported line number among them */
 	char	   *top_message;
 	uint64		nfaults[NFAULTS];
 
@@ -73,8 +72,8 @@ struct ShardRejects
 
 	ShardRejectFile *file;
 	const char *file_path;
-	bool		records;		/* lines are records of any bytes */
-	const char *eol;			/* what ends the lines of the input; NULL = not known yet */
+	bool		records;		/* lines are records of arbitrary bytes */
+	const char *eol;			/* line end of the input; NULL = not known yet */
 	ShardRejectTable *table;
 	const char *table_name;
 };
@@ -92,7 +91,7 @@ count_breaks(const char *bytes, size_t nbytes)
 	return n;
 }
 
-/* The line's end, NULL when it has none. */
+/* The line end, or NULL if there is none. */
 static const char *
 line_end(const char *bytes, size_t nbytes)
 {
@@ -183,7 +182,7 @@ shard_reject_first_lines_end(const ShardRejects *rejects)
 	return rejects->first_lineno + FIRST_LINES - 1;
 }
 
-/* Keeps the row for finish. */
+/* Keeps the row for shard_reject_finish(). */
 static void
 keep_row(ShardRejects *rejects, const ShardReject *reject)
 {
@@ -213,7 +212,7 @@ keep_row(ShardRejects *rejects, const ShardReject *reject)
 	slot->tts_values[KEPT_SOURCE - 1] = PointerGetDatum(source);
 	ExecStoreVirtualTuple(slot);
 
-	/* Files belong to the load, not to the subtransaction in which the sort began to spill. */
+	/* The files belong to the load, not to the subtransaction in which the sort begins to spill. */
 	CurrentResourceOwner = rejects->owner;
 	PG_TRY();
 	{
@@ -263,8 +262,8 @@ raise_all_bad(const ShardRejects *rejects)
 }
 
 /*
- * Counts how many of the first lines are known to be bad.  Nodes report theirs in any
- * order, so the lines are counted, not looked at in order.
+ * Counts the first lines that are known to be bad.  Nodes report lines in any order, so the lines are counted, not
+ * checked in order.
  */
 static void
 check_first_lines(ShardRejects *rejects, const ShardReject *reject)
@@ -330,7 +329,7 @@ shard_reject_add(ShardRejects *rejects, const ShardReject *reject)
 		rejects->counts.nduplicates++;
 	else
 	{
-		/* Class 22 is data exceptions; malformed lines and encodings are in it too. */
+		/* Class 22 is data exceptions, which include malformed lines and wrong encodings. */
 		if (ERRCODE_TO_CATEGORY(reject->sqlstate) != ERRCODE_DATA_EXCEPTION ||
 			classify_fault(reject->sqlstate) != FAULT_VALUES)
 			rejects->counts.other_errors = true;
@@ -348,7 +347,7 @@ shard_reject_replaced(ShardRejects *rejects, uint64 nrows)
 	rejects->counts.nreplaced += nrows;
 }
 
-/* Writes the line; the last one of the input may lack its end. */
+/* Writes the line.  The last line of the input may have no line end. */
 static void
 write_line(ShardRejects *rejects, const ShardReject *reject)
 {
@@ -361,8 +360,8 @@ write_line(ShardRejects *rejects, const ShardReject *reject)
 		rejects->eol = end;
 
 	/*
-	 * In a file of NL or CRNL lines a CR alone ends no line.  (In one of CR
-	 * lines, a line cannot end with an NL.)
+	 * In a file with NL or CRNL line ends, a single CR does not end a line.  (In a file with CR line ends, a line
+	 * cannot end with NL.)
 	 */
 	if (end != NULL && rejects->eol[strlen(rejects->eol) - 1] == '\n' && end[strlen(end) - 1] != '\n')
 		end = NULL;
@@ -380,7 +379,7 @@ kept_text(TupleTableSlot *slot, int col)
 	return slot->tts_isnull[col - 1] ? NULL : TextDatumGetCString(slot->tts_values[col - 1]);
 }
 
-/* Takes the rows out of the sort, in the order of the input. */
+/* Reads the rows from the sort, in the order of the input. */
 static void
 write_kept(ShardRejects *rejects)
 {
@@ -416,7 +415,7 @@ write_kept(ShardRejects *rejects)
 	rejects->sort = NULL;
 }
 
-/* Joins what happened into one sentence: "a", "a and b", "a, b and c". */
+/* Joins parts of a sentence: "a", "a and b", "a, b and c". */
 static char *
 join_parts(char **parts, int nparts)
 {

@@ -6,14 +6,13 @@
  *	   |                                                 |
  *	   +--(context reset)--> gone                        +--(abort)--> removed
  *
- * The other rows of the load are in the table only if the transaction commits.  So the
- * file appears, and replaces an older one, only then.  A file without a name vanishes
- * with the process that has it open, however that ends.  Where the file system or the
- * kernel does not support such files, the file has its temporary name from the
- * beginning, and a crash leaves it behind; any other end of the backend runs the abort.
+ * The other rows of the load are in the table only if the transaction commits.  So the file appears, and replaces an
+ * older one, only then.  A file without a name disappears with the process that has it open, however that process
+ * ends.  If the file system or kernel does not support such files, the file has its temporary name from the
+ * beginning.  A crash then leaves the file behind.  Any other end of the backend runs the abort, which removes it.
  *
- * The descriptor is not one of AllocateFile()'s: core closes those at the end of the
- * transaction, before the reset of the memory context that owns the rest.
+ * The descriptor is not from AllocateFile(): core closes those descriptors at the end of the transaction, before the
+ * memory context that owns the rest is reset.
  */
 #include "postgres.h"
 
@@ -30,16 +29,16 @@
 
 #define BUFFER_BYTES (64 * 1024)
 
-/* As COPY TO: its umask is S_IWGRP | S_IWOTH. */
+/* The same umask as for COPY TO: S_IWGRP | S_IWOTH. */
 #define FILE_UMASK (S_IWGRP | S_IWOTH)
 #define FILE_MODE (S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH)
 
 struct ShardRejectFile
 {
 	MemoryContext cxt;
-	const char *path;			/* as it will be named; symbolic links resolved */
-	const char *temp_path;		/* its present name; NULL: it is not a regular file, or ... */
-	bool		unnamed;		/* ... has no name yet */
+	const char *path;			/* final name, with symbolic links resolved */
+	const char *temp_path;		/* current name; NULL: it is not a regular file, or ... */
+	bool		unnamed;		/* ... it has no name yet */
 	int			fd;				/* -1: closed */
 	bool		finished;
 	char	   *buffer;
@@ -76,7 +75,7 @@ shard_reject_file_end_transaction(bool commit)
 	{
 		PendingFile *file = dlist_container(PendingFile, link, iter.cur);
 
-		/* Removed first, so that after an error nothing is done twice. */
+		/* Removed from the list first, so that an error does not cause it to be processed twice. */
 		dlist_delete(iter.cur);
 		if (!commit)
 			remove_file(file->temp_path);
@@ -136,7 +135,7 @@ drop_file(void *arg)
 	}
 }
 
-/* Opens with COPY TO's umask; -1 with errno set. */
+/* Opens a file with the umask of COPY TO; -1 with errno set. */
 static int
 open_file(const char *path, int flags)
 {
@@ -149,7 +148,7 @@ open_file(const char *path, int flags)
 	return fd;
 }
 
-/* Opens a file without a name in the folder of path, which can get a name later; -1: not supported there. */
+/* Opens a file without a name in the directory of path.  It can get a name later. -1: not supported there. */
 static int
 open_unnamed(const char *path)
 {
@@ -169,8 +168,8 @@ open_unnamed(const char *path)
 }
 
 /*
- * A name beside path that no file has, given to the file fd, or (-1) to a new one.
- * False with errno set.
+ * Gives an unused name next to path to the file fd, or (fd -1) creates a new file with such a name.  False with errno
+ * set.
  */
 static bool
 take_temp_path(ShardRejectFile *file)
@@ -179,7 +178,7 @@ take_temp_path(ShardRejectFile *file)
 	int			n = 0;
 	bool		taken;
 
-	/* never an existing file, which could be a link that somebody else has made */
+	/* never use an existing file, which could be a link of another user */
 	do
 	{
 		temp_path = psprintf("%s.tmp%d.%d", file->path, MyProcPid, n++);
@@ -200,9 +199,7 @@ take_temp_path(ShardRejectFile *file)
 	return taken;
 }
 
-/*
- * Decides between a new file beside path (true) and path itself, and fills path.
- */
+/* Decides between a new file next to path (true) and path itself, and sets file->path. */
 static bool
 choose_path(ShardRejectFile *file, const char *path)
 {
@@ -219,7 +216,7 @@ choose_path(ShardRejectFile *file, const char *path)
 					 errmsg("\"%s\" is a directory", path)));
 		if (!S_ISREG(st.st_mode))
 			return false;
-		/* Renaming would put the file in the place of a link, not of what it points to. */
+		/* Renaming would replace a link instead of the file that it points to. */
 		resolved = realpath(path, NULL);
 		if (resolved != NULL)
 		{
@@ -331,7 +328,7 @@ shard_reject_file_finish(ShardRejectFile *file)
 				(errcode_for_file_access(),
 				 errmsg("could not create file \"%s\": %m", file->path)));
 	MemoryContextSwitchTo(oldcxt);
-	/* the load's rows are on disk when it has committed: then those that it has set aside are, too */
+	/* the rows of the load are on disk when it has committed, so the rejected rows must be, too */
 	if (file->temp_path != NULL && pg_fsync(fd) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),

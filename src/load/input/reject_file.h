@@ -10,26 +10,28 @@
 typedef struct ShardRejectFile ShardRejectFile;
 
 /*
- * Starts to write path, which is absolute.  The bytes go to a new file beside it,
- * which has no name until finish, or else "path.tmp<pid>.<n>".  A path that is not a
- * regular file (a device, a pipe) is written to directly.  Memory: in cxt; its reset
- * closes the file and removes it when finish was not called.  Errors: as COPY TO.
+ * Starts to write path, which is absolute.  The bytes go to a new file in the same directory.  The file has no name
+ * until finish, or the name "path.tmp<pid>.<n>".  If path is not a regular file (a device, a pipe), the bytes are
+ * written to it directly.  Memory: in cxt.  Its reset closes the file and removes it if finish was not called.
+ * Errors: as for COPY TO.
  */
 extern ShardRejectFile *shard_reject_file_open(MemoryContext cxt, const char *path);
 
 extern void shard_reject_file_write(ShardRejectFile *file, const char *bytes, size_t nbytes);
 
 /*
- * Writes what is left and closes the file.  It gets its name, replacing an existing
- * file, when the transaction commits.  It is removed when the transaction, or the
- * subtransaction that is current now, aborts.
+ * Writes the remaining data and closes the file.  The file gets its name, replacing an existing file, when the
+ * transaction commits.  It is removed if the transaction, or the current subtransaction, aborts.
  */
 extern void shard_reject_file_finish(ShardRejectFile *file);
 
 /*
- * PREPARE TRANSACTION begins: raises when files wait for the end of the transaction.  Errors: FEATURE_NOT_SUPPORTED.
- * The subtransaction ends: its files become those of parent, or are removed if that is InvalidSubTransactionId.
- * The transaction ends: its files get their names, or are removed.
+ * Transaction callbacks.
+ *
+ * - pre_prepare: raises an error if files wait for the end of the transaction.  Errors: FEATURE_NOT_SUPPORTED.
+ * - end_level: the subtransaction ends.  Its files become those of parent, or are removed if parent is
+ *   InvalidSubTransactionId.
+ * - end_transaction: the transaction ends.  Its files get their names, or are removed.
  */
 extern void shard_reject_file_pre_prepare(void);
 extern void shard_reject_file_end_level(SubTransactionId subid, SubTransactionId parent);

@@ -1,15 +1,14 @@
 /*
  * reject_table.c
- *	  Rows into the table that REJECT_TABLE names.
+ *	  Inserts rows into the table of REJECT_TABLE.
  *
  *	 add --> batch of arrays --(1,000 rows or 1 MB)--> INSERT ... SELECT FROM unnest(arrays)
  *
- * The statement runs like one of the user: with the user's rights, and with the table's
- * defaults, triggers, partitions and shards.  It runs when the load has ended (see
- * reject.c), in the load's transaction.
+ * The statement runs like a statement of the user: with the rights of the user, and with the defaults, triggers,
+ * partitions and shards of the table.  It runs when the load has ended (see reject.c), in the transaction of the
+ * load.
  *
- * The load's number comes from a sequence on which users need no rights, and is taken
- * when the table is opened.
+ * The load number comes from a sequence for which users need no privileges.  It is assigned when the table is opened.
  */
 #include "postgres.h"
 
@@ -33,7 +32,7 @@
 #define BATCH_ROWS 1000
 #define BATCH_BYTES (1024 * 1024)
 
-/* Columns that differ from row to row, after load. */
+/* Columns after load.  They differ from row to row. */
 enum
 {
 	COL_LINE,
@@ -52,17 +51,17 @@ struct ShardRejectTable
 	Oid			relid;
 	int64		load;
 	int			source_encoding;
-	Oid			conversion;		/* from source_encoding; invalid: none is needed */
+	Oid			conversion;		/* from source_encoding; InvalidOid: not needed */
 	char	   *insert_sql;
 
-	MemoryContext batch_cxt;	/* the values below; reset after each batch */
+	MemoryContext batch_cxt;	/* context of the values below; reset after each batch */
 	Datum	   *values[NCOLS];
 	bool	   *nulls[NCOLS];
 	int			nrows;
 	Size		nbytes;
 };
 
-/* Raises unless the table has the columns, and the user may insert into them. */
+/* Raises an error unless the table has the columns, and the user may insert into them. */
 static void
 check_columns(Relation rel)
 {
@@ -92,7 +91,7 @@ check_columns(Relation rel)
 	}
 }
 
-/* The text of the INSERT; parameters are load and an array for each other column. */
+/* The text of the INSERT.  Its parameters are load, and an array for each other column. */
 static char *
 build_insert(Relation rel)
 {
@@ -110,7 +109,7 @@ param_type(int param)
 	return param == 0 ? INT8OID : param == COL_LINE + 1 ? INT8ARRAYOID : TEXTARRAYOID;
 }
 
-/* The parser finds out whether the INSERT is possible: types of the columns, rules, views. */
+/* Lets parse analysis check whether the INSERT is possible: types of the columns, rules, views. */
 static void
 check_insert(const char *sql)
 {
@@ -141,7 +140,7 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, in
 	check_columns(rel);
 	table->insert_sql = build_insert(rel);
 	table->source_encoding = GetDatabaseEncoding();
-	/* The lock stays, so that the table is still the same when rows go in. */
+	/* Keep the lock, so that the table does not change before rows are inserted. */
 	table_close(rel, NoLock);
 
 	check_insert(table->insert_sql);
@@ -201,10 +200,7 @@ insert_batch(ShardRejectTable *table)
 	table->nbytes = 0;
 }
 
-/*
- * Appends the bytes, which are in encoding.  Bytes that are not a character of it, and
- * NUL, are written as \xNN.
- */
+/* Appends the bytes, which are in encoding.  Bytes that are not a valid character, and NUL, are written as \xNN. */
 static void
 append_valid(StringInfo out, const char *bytes, Size nbytes, int encoding)
 {
@@ -224,7 +220,7 @@ append_valid(StringInfo out, const char *bytes, Size nbytes, int encoding)
 	}
 }
 
-/* The line in the database's encoding, without its end. */
+/* The line in the database encoding, without its line end. */
 static Datum
 raw_text(ShardRejectTable *table, const ShardReject *reject)
 {
@@ -251,7 +247,10 @@ raw_text(ShardRejectTable *table, const ShardReject *reject)
 		char		piece[4096];
 		int			n;
 
-		/* Returns how far it got: to the end of the room, or to a character that the database lacks. */
+		/*
+		 * Returns the number of converted bytes.  It stops if the buffer is full, or at a character that the database
+		 * encoding lacks.
+		 */
 		n = pg_do_encoding_conversion_buf(table->conversion, table->source_encoding, GetDatabaseEncoding(),
 										  (unsigned char *) source.data + done, source.len - done,
 										  (unsigned char *) piece, sizeof(piece), true);

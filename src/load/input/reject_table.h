@@ -1,6 +1,6 @@
 /*
  * reject_table.h
- *	  Rows into the table that REJECT_TABLE names.
+ *	  Inserts rows into the table of REJECT_TABLE.
  */
 #ifndef SHARDFDW_REJECT_TABLE_H
 #define SHARDFDW_REJECT_TABLE_H
@@ -13,24 +13,22 @@
 typedef struct ShardRejectTable ShardRejectTable;
 
 /*
- * Finds and locks the table, and checks that it takes what will be inserted:
- * columns load, line (bigint), "column", shard, sqlstate, message, raw (text),
- * or of types that these are assigned to.  load: the load's number; 0: it gets a new one.
- * Memory: in cxt.  Errors: no such table, or column; INSERT not allowed; it is
- * parent itself.
+ * Opens and locks the table, and checks its columns: load, line (bigint), "column", shard, sqlstate, message, raw
+ * (text).  Other types are allowed if these can be assigned to them. load: the load number; 0: assign a new one.
+ * Memory: in cxt.  Errors: no such table or column; no INSERT privilege; the table is parent.
  */
 extern ShardRejectTable *shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, int64 load);
 
-/* Encoding of the lines; before the first one. */
+/* Sets the encoding of the lines.  Call it before the first line. */
 extern void shard_reject_table_set_encoding(ShardRejectTable *table, int source_encoding);
 
-/* Adds a row; inserts, by SPI, when many have come together. */
+/* Adds a row.  Inserts a batch by SPI when it is full. */
 extern void shard_reject_table_add(ShardRejectTable *table, const ShardReject *reject);
 
-/* The load's number: what stands in column load. */
+/* The load number: the value of column load. */
 extern int64 shard_reject_table_load(const ShardRejectTable *table);
 
-/* Inserts the rest. */
+/* Inserts the remaining rows. */
 extern void shard_reject_table_finish(ShardRejectTable *table);
 
 #endif

@@ -1,16 +1,14 @@
 /*
  * resume_row.c
- *	  The table shardfdw_internal.resumable_load: how far loads with COPY's option
- *	  RESUME have come.
+ *	  The table shardfdw_internal.resumable_load: the position of loads with COPY's option RESUME.
  *
- * It is read and written below the level of SQL: rights, row security and the snapshot of
- * the transaction do not apply.  The snapshot of a statement is older than the lock of the
- * load, and would not show what the session that had the lock before has committed.
+ * The table is read and written below the SQL level: permissions, row security and the snapshot of the transaction do
+ * not apply.  The snapshot of a statement is older than the lock of the load.  It would not show what the previous
+ * holder of the lock has committed.
  *
- * Rows are written under the lock of the load alone.  It is an object lock of the session,
- * which PostgreSQL gives back when a transaction is rolled back.  Its key is a hash of role
- * and name: two loads of the same hash, should there ever be any, cannot run at the same
- * time.
+ * Rows are written only under the lock of the load.  It is a session-level object lock, which PostgreSQL releases
+ * when a transaction is rolled back.  Its key is a hash of role and name.  If two loads have the same hash, they
+ * cannot run at the same time.
  */
 #include "postgres.h"
 
@@ -86,7 +84,7 @@ shard_resume_row_unlock(Oid userid, const char *name)
 	LockRelease(&tag, ExclusiveLock, true);
 }
 
-/* Opens the table and finds the row of userid and name; false: there is none. */
+/* Opens the table and finds the row of userid and name.  False: there is no such row. */
 static bool
 begin_row(ShardOwnTable *loads, Oid userid, const char *name)
 {
@@ -137,7 +135,7 @@ shard_resume_row_read(Oid userid, const char *name, ShardResumeRow *row)
 	end_row(&loads);
 }
 
-/* Sets a column, or null if the row has no such value. */
+/* Sets a column, or sets it to null if is_known is false. */
 static void
 set_known(ShardOwnTable *loads, AttrNumber column, bool is_known, Datum value)
 {
@@ -206,7 +204,7 @@ shard_resume_row_note_error(Oid userid, const char *name, const char *message)
 
 PG_FUNCTION_INFO_V1(shardfdw_forget_load);
 
-/* forget_load(name text, role name) -> boolean: was there such a load? */
+/* forget_load(name text, role name) -> boolean: did such a load exist? */
 Datum
 shardfdw_forget_load(PG_FUNCTION_ARGS)
 {
@@ -220,12 +218,14 @@ shardfdw_forget_load(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to forget a load of role \"%s\"", NameStr(*PG_GETARG_NAME(1)))));
 
-	/* until the transaction ends, so that nobody goes on with what it is about to forget */
+	/* until the transaction ends, so that no session continues the load */
 	if (!shard_resume_row_lock(userid, name, false))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("load \"%s\" is running", name)));
-	/* the client begins the load again: a crash must not bring back that it has finished */
+	/*
+	 * the client then starts the load again: after a crash, the row that says that it has finished must not come back
+	 */
 	shard_flush_commit_force();
 	exists = begin_row(&loads, userid, name);
 	if (exists)

@@ -1,13 +1,11 @@
 /*
  * copy_lines.c
- *	  The lines of COPY FROM's input that make rows: after the header, within SKIP
- *	  and MAX_ROWS.
+ *	  The lines of COPY FROM's input that are rows: after the header, and within SKIP and MAX_ROWS.
  *
  *	 input --block--> buffer --scanner--> header | skipped | line
  *
- * The buffer holds a block of the input, and grows for a line that is longer.
- * Lines are returned in place, nothing is copied but the rest of a block in
- * front of the next one.
+ * The buffer has a block of the input, and grows for a longer line.  Lines are returned in place.  Only the rest of a
+ * block is copied, to the front of the next block.
  */
 #include "postgres.h"
 
@@ -38,7 +36,7 @@ shard_copy_lines_create(MemoryContext cxt, ShardCopyInput *input, const ShardLin
 	return lines;
 }
 
-/* Takes the bytes before pos into the checksum. */
+/* Adds the bytes before pos to the checksum. */
 static void
 sum_up(ShardCopyLines *lines)
 {
@@ -48,7 +46,7 @@ sum_up(ShardCopyLines *lines)
 	lines->nsummed = lines->base + lines->pos;
 }
 
-/* Reads on behind what is left in the buffer, which moves to its front. */
+/* Moves the rest of the buffer to its front, and reads the next block behind it. */
 static void
 read_block(ShardCopyLines *lines)
 {
@@ -102,7 +100,7 @@ shard_copy_lines_fill(ShardCopyLines *lines, size_t nbytes, long timeout_ms)
 	return lines->end - lines->pos >= nbytes;
 }
 
-/* lines->line, which begins at pos, is the current one. */
+/* Makes lines->line, which begins at pos, the current line. */
 static inline void
 make_current(ShardCopyLines *lines)
 {
@@ -123,7 +121,7 @@ scan_line(ShardCopyLines *lines)
 	return shard_line_scan_next(&lines->scan, buf, nbytes, lines->at_end, &lines->line);
 }
 
-/* The next line of the input, whatever it is; false at the end. */
+/* Moves to the next line of the input, of any type; false at the end. */
 static inline bool
 next_line(ShardCopyLines *lines)
 {
@@ -175,7 +173,7 @@ shard_copy_lines_header(ShardCopyLines *lines)
 	if (lines->probe == NULL)
 		return;
 
-	/* the header's check looks at what follows, which must not be half a character */
+	/* the check of the header reads bytes behind it, which must not be an incomplete character */
 	while (!lines->at_end && lines->end - lines->pos < SHARD_LINE_PROBE_TAIL)
 		read_block(lines);
 	ntail = shard_copy_lines_following(lines);
@@ -188,7 +186,7 @@ shard_copy_lines_header(ShardCopyLines *lines)
 		shard_copy_lines_stop(lines);
 }
 
-/* Does the part of a load end behind the current line? */
+/* Does the part of a load end after the current line? */
 static inline bool
 is_at_pause(const ShardCopyLines *lines)
 {

@@ -1,16 +1,14 @@
 /*
  * filter.c
- *	  FILTER: a function makes the row of the table out of the columns of the input.
+ *	  FILTER: a function makes a row of the table from the columns of the input.
  *
  *	 texts of a line --> input functions --> the function --> row --> output functions --> a line of COPY text
  *
- * The shard's session, which follows the user's settings, reads the line again.  Where
- * a value's text under these settings would lose something (digits of floats, the zone
- * of a timestamptz), it is written under other settings, in a form that the reader
- * understands, too.
+ * The shard's session, which uses the user's settings, reads the line again.  If the text of a value would lose
+ * information under these settings (digits of floats, the time zone of a timestamptz), it is written under other
+ * settings, in a form that the reader accepts, too.
  *
- * Assumes that the caller holds a lock on the table, so that its row type does not
- * change.
+ * Assumption: the caller holds a lock on the table, so that its row type does not change.
  */
 #include "postgres.h"
 
@@ -42,15 +40,15 @@ typedef struct FilterInput
 {
 	FmgrInfo	function;
 	Oid			ioparam;
-	const char *name;			/* of the parameter */
+	const char *name;			/* name of the parameter */
 } FilterInput;
 
 typedef struct FilterOutput
 {
 	Oid			type;
-	const char *name;			/* of the column */
+	const char *name;			/* name of the column */
 	FmgrInfo	function;
-	int			colno;			/* where the function's row has it, 0-based */
+	int			colno;			/* 0-based position in the function's row */
 } FilterOutput;
 
 struct ShardFilter
@@ -64,29 +62,28 @@ struct ShardFilter
 
 	int			ninputs;
 	FilterInput *inputs;
-	int			current_input;	/* being converted, for errors; -1 none */
+	int			current_input;	/* the one being converted, for error contexts; -1: none */
 
-	/* columns of the table that a line holds */
+	/* columns of the table that are in a line */
 	Oid			relid;
 	Oid			rowtype;
 	int			noutputs;
 	FilterOutput *outputs;
-	TupleDesc	table_desc;		/* of the table */
+	TupleDesc	table_desc;		/* descriptor of the table */
 
-	/* row as the function last returned it */
+	/* the last row returned by the function */
 	Oid			result_type;
 	int32		result_typmod;
-	TupleDesc	result_desc;	/* NULL: nothing returned so far */
+	TupleDesc	result_desc;	/* NULL: no row has been returned yet */
 	Datum	   *values;
 	bool	   *isnull;
 };
 
-/* ---------- finding the function ---------- */
+/* ---------- look-up of the function ---------- */
 
 /*
- * Fills colnos with the positions in a row of desc of the columns that a line has.  The
- * row must have all columns of the table, or all but generated ones.  Returns NULL when
- * it has, else what is wrong.
+ * Sets colnos to the positions, in a row of desc, of the columns that are in a line.  The row must have all columns
+ * of the table, or all except generated ones.  Returns NULL if it has, otherwise the reason.
  */
 static char *
 match_columns(TupleDesc table, TupleDesc desc, int *colnos)
@@ -138,7 +135,7 @@ match_columns(TupleDesc table, TupleDesc desc, int *colnos)
 	return NULL;
 }
 
-/* NULL when the function can be a filter for the table, else why not. */
+/* Returns NULL if the function can be a filter for the table, otherwise the reason. */
 static char *
 why_not(HeapTuple tuple, Relation rel)
 {
@@ -162,7 +159,7 @@ why_not(HeapTuple tuple, Relation rel)
 		return NULL;
 	if (proc->prorettype != RECORDOID)
 		return psprintf("It returns %s.", format_type_be(proc->prorettype));
-	/* Without OUT parameters each row tells its columns. */
+	/* Without OUT parameters, each row has a row type. */
 	desc = build_function_result_tupdesc_t(tuple);
 	if (desc == NULL)
 		return NULL;
@@ -170,7 +167,7 @@ why_not(HeapTuple tuple, Relation rel)
 						 palloc(sizeof(int) * Max(RelationGetDescr(rel)->natts, 1)));
 }
 
-/* OID of the one function of that name that fits. */
+/* OID of the only suitable function with that name. */
 static Oid
 find_function(const char *name, Relation rel)
 {
@@ -271,7 +268,7 @@ open_outputs(ShardFilter *filter, Relation rel)
 	}
 }
 
-/* The collation that a call with columns of these types would have. */
+/* The collation of a call with columns of these types. */
 static Oid
 input_collation(HeapTuple tuple)
 {
@@ -328,8 +325,8 @@ filter_context(void *arg)
 }
 
 /*
- * Fills the call's arguments.  False: one is NULL and the function is strict.
- * Errors for a wrong number of fields are worded as core's COPY does.
+ * Fills the arguments of the call.  False: one of them is NULL and the function is strict.  If the number of fields
+ * is wrong, raises an error in the words of core's COPY.
  */
 static bool
 read_arguments(ShardFilter *filter, char **fields, int nfields)
@@ -348,7 +345,7 @@ read_arguments(ShardFilter *filter, char **fields, int nfields)
 	{
 		FilterInput *input = &filter->inputs[i];
 
-		/* A NULL is converted too: a domain may refuse it. */
+		/* A NULL is converted, too: a domain may reject it. */
 		filter->current_input = i;
 		filter->fcinfo->args[i].value = InputFunctionCall(&input->function, fields[i], input->ioparam, -1);
 		filter->fcinfo->args[i].isnull = fields[i] == NULL;
@@ -358,7 +355,7 @@ read_arguments(ShardFilter *filter, char **fields, int nfields)
 	return !any_null || !filter->function.fn_strict;
 }
 
-/* Takes note of a kind of row that the function has not returned before. */
+/* Prepares for a row type that the function has not returned before. */
 static void
 set_result_type(ShardFilter *filter, Oid type, int32 typmod)
 {
@@ -413,7 +410,7 @@ take_row(ShardFilter *filter, Datum row)
 	heap_deform_tuple(&tuple, filter->result_desc, filter->values, filter->isnull);
 }
 
-/* Appends the value as COPY text has it, between tabs. */
+/* Appends the value in the form of COPY text, without the tabs around it. */
 static void
 append_escaped(StringInfo out, const char *value)
 {
@@ -424,7 +421,7 @@ append_escaped(StringInfo out, const char *value)
 		char		c = *p;
 		const char *found;
 
-		/* Few characters: all control characters, and the backslash. */
+		/* Only these few characters may need an escape. */
 		if (likely((unsigned char) c >= 0x20 && c != '\\'))
 			continue;
 		if (c != '\0' && c != '\\')
@@ -461,9 +458,9 @@ append_row(ShardFilter *filter, StringInfo out)
 }
 
 /*
- * The same under settings whose text is read without loss.  Output functions read the
- * variables behind the settings.  These are changed directly, which costs a thousandth
- * of a SET, and for so short a time that no other code sees it.
+ * The same under settings that produce text without loss.  Output functions read the variables of the settings.
+ * These are changed directly, which takes a thousandth of the time of SET, and only during the call, so that no other
+ * code sees the change.
  */
 static void
 append_row_exactly(ShardFilter *filter, StringInfo out)

@@ -1,12 +1,12 @@
 /*
  * fixed_record.c
- *	  Records of columns at fixed positions.
+ *	  Records with columns at fixed positions.
  *
  *	 record --> value of a field --+--> a,b,c of COPY text: escaped, separated by tabs
  *				(trimmed, NULLIF)  +--> lengths and bytes of COPY binary
  *
- * Texts are handled 8 or 16 bytes at a time.  So up to SHARD_FIXED_SLACK bytes behind a
- * record are read, and behind the output written; what is there does not matter.
+ * Texts are processed 8 or 16 bytes at a time.  So up to SHARD_FIXED_SLACK bytes after a record are read, and after
+ * the output written.  Their contents do not matter.
  */
 #include "load/raw/fixed_record.h"
 
@@ -58,7 +58,7 @@ skip_space(char **text)
 		(*text)++;
 }
 
-/* A number of 1 to SHARD_FIXED_MAX_BYTES. */
+/* A number from 1 to SHARD_FIXED_MAX_BYTES. */
 static bool
 take_number(char **text, size_t *number)
 {
@@ -75,7 +75,7 @@ take_number(char **text, size_t *number)
 	return true;
 }
 
-/* The word that begins at *text is name, in any case. */
+/* Skips the word name at *text, in upper or lower case.  False if there is another word. */
 static bool
 take_word(char **text, const char *name)
 {
@@ -121,7 +121,7 @@ take_position(char **text, ShardFixedField *field)
 	return NULL;
 }
 
-/* A text in double quotes; two of them stand for one in it. */
+/* A text in double quotes.  A doubled quote stands for one quote. */
 static const char *
 take_quoted(char **text, ShardFixedField *field)
 {
@@ -252,7 +252,7 @@ shard_fixed_next(const ShardFixedLayout *layout, size_t *searched, const char *b
 	line->high_tail = false;
 	line->oddity = SHARD_LINE_NOT_ODD;
 
-	/* psql ends its input by \. in a line, also where that is no line of the records */
+	/* psql ends its input by \. in a line, even if records are not lines */
 	if (by_line || line->nbytes < layout->min_bytes)
 	{
 		size_t		nbytes = line->nbytes;
@@ -280,7 +280,7 @@ load_word(const char *p)
 	return word;
 }
 
-/* The first n bytes of word in memory, 0 to 8; blanks behind them. */
+/* The first n bytes (0 to 8) of word in memory order, followed by blanks. */
 static inline uint64_t
 first_bytes(uint64_t word, size_t n)
 {
@@ -296,7 +296,7 @@ first_bytes(uint64_t word, size_t n)
 	return (word & mask) | (BLANKS & ~mask);
 }
 
-/* Sixteen bytes; GCC and clang make the machine's instructions of it. */
+/* Sixteen bytes.  GCC and clang use vector instructions for this type. */
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
 
 static inline Bytes16
@@ -317,7 +317,7 @@ any_bits(Bytes16 bytes)
 	return words[0] | words[1];
 }
 
-/* 255 for control characters and backslashes. */
+/* 255 for each control character and backslash. */
 static inline Bytes16
 special_bytes(Bytes16 bytes)
 {
@@ -381,7 +381,7 @@ needs_escapes(const char *bytes, size_t nbytes, bool *ascii)
 	return any_bits(special) != 0;
 }
 
-/* Eight bytes in the order in which the lowest comes first, and back. */
+/* Converts eight bytes to little-endian order, and back. */
 static inline uint64_t
 as_little(uint64_t word)
 {
@@ -402,7 +402,7 @@ read_number(const ShardFixedField *field, const char *p)
 	return field->little ? word << nfree >> nfree : __builtin_bswap64(word) >> nfree;
 }
 
-/* The same of an integer, its sign extended to 64 bits. */
+/* The same for an integer, with its sign extended to 64 bits. */
 static inline uint64_t
 read_integer(const ShardFixedField *field, const char *p)
 {
@@ -467,7 +467,10 @@ print_number(const ShardFixedField *field, const char *p, char *out)
 	return field->kind == SHARD_FIXED_FLOAT ? print_float(field, p, out) : print_integer(field, p, out);
 }
 
-/* How many of the eight bytes at the end, or the beginning, of word in memory are blanks; blanks: word ^ BLANKS, not 0. */
+/*
+ * Number of blanks among the eight bytes of word, at the end (or the beginning) in memory order. blanks: word ^
+ * BLANKS, not 0.
+ */
 static inline size_t
 blanks_behind(uint64_t blanks)
 {
@@ -496,7 +499,7 @@ trim_trailing(const char *p, size_t nbytes)
 	return blanks != 0 ? 8 - blanks_behind(blanks) : 0;
 }
 
-/* Takes the blanks away. */
+/* Trims blanks. */
 static inline const char *
 trim_text(const ShardFixedField *field, const char *p, size_t *nbytes)
 {
@@ -598,8 +601,8 @@ escape_text(char *out, const char *value, size_t nbytes)
 }
 
 /*
- * Copies a field's value with the blanks behind it: the CPU foresees how often a loop runs
- * that does not depend on the value.
+ * Copies a field's value, with the blanks after it: the number of iterations then does not depend on the value, and
+ * the CPU can predict the loop.
  */
 static inline void
 copy_field(char *to, const ShardFixedField *field, const char *value, size_t value_bytes)
@@ -608,7 +611,7 @@ copy_field(char *to, const ShardFixedField *field, const char *value, size_t val
 			   field->nbytes : value_bytes);
 }
 
-/* Writes a field that is no plain copy. */
+/* Writes a field that cannot be copied unchanged. */
 static char *
 write_field(const ShardFixedField *field, const char *record, size_t nbytes, bool escapes, char *to)
 {
@@ -650,7 +653,7 @@ shard_fixed_write_text(const ShardFixedLayout *layout, const char *record, size_
 	return (size_t) (to - out) - 1;
 }
 
-/* Writes the lower n bytes of a number, the highest first; what is behind them is overwritten. */
+/* Writes the lower n bytes of a number in big-endian order.  May write more bytes, which are overwritten later. */
 static inline char *
 put_number(char *to, uint64_t number, int n)
 {
@@ -660,7 +663,7 @@ put_number(char *to, uint64_t number, int n)
 	return to + n;
 }
 
-/* A number's length and bytes, or the length of a NULL. */
+/* Writes the length and the bytes of a number, or the length of a NULL. */
 static char *
 put_any_number(char *to, const ShardFixedField *field, const char *p)
 {
@@ -695,7 +698,7 @@ put_text(char *to, const ShardFixedField *field, const char *value, size_t nbyte
 	return to + nbytes;
 }
 
-/* How COPY binary gets the field. */
+/* Chooses how the field is written in COPY binary. */
 static ShardFixedWire
 choose_wire(const ShardFixedField *field)
 {
@@ -737,7 +740,7 @@ shard_fixed_layout_finish(ShardFixedLayout *layout)
 	}
 }
 
-/* The length of a number, and the number itself, of 4 or 8 bytes that lie lowest first. */
+/* Writes the length of a number and the number, which has 4 or 8 bytes and is little-endian. */
 static inline char *
 put4(char *to, uint64_t little)
 {

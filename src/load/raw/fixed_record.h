@@ -1,9 +1,9 @@
 /*
  * fixed_record.h
- *	  Records of columns at fixed positions: what a layout says, where records end, and
- *	  their fields as a line of COPY text or a row of COPY binary.
+ *	  Records with columns at fixed positions: parses a layout, finds the ends of records, and converts their
+ *	  fields to a line of COPY text or a row of COPY binary.
  *
- * Plain C over buffers of the caller: no allocation, no errors, no backend.
+ * Plain C over buffers of the caller: no allocation, no errors, no backend functions.
  */
 #ifndef SHARDFDW_FIXED_RECORD_H
 #define SHARDFDW_FIXED_RECORD_H
@@ -14,9 +14,9 @@
 
 #include "load/raw/line_scan.h"
 
-#define SHARD_FIXED_MAX_BYTES (256 * 1024 * 1024)	/* of a record, and the last position */
-#define SHARD_FIXED_SLACK 16	/* bytes behind a record that may be read, and behind output that may be written */
-#define SHARD_FIXED_NUMBER_BYTES 32	/* room for the text of a binary number */
+#define SHARD_FIXED_MAX_BYTES (256 * 1024 * 1024)	/* maximum size of a record, and maximum position */
+#define SHARD_FIXED_SLACK 16	/* bytes after a record that may be read, and after the output that may be written */
+#define SHARD_FIXED_NUMBER_BYTES 32	/* buffer size for the text of a binary number */
 
 typedef enum ShardFixedKind
 {
@@ -35,7 +35,7 @@ typedef enum ShardFixedTrim
 	SHARD_TRIM_BOTH
 } ShardFixedTrim;
 
-/* The forms of fields in COPY binary, the frequent ones apart. */
+/* The forms of fields in COPY binary.  Frequent forms have separate values. */
 typedef enum ShardFixedWire
 {
 	SHARD_WIRE_LITTLE4,
@@ -48,15 +48,15 @@ typedef enum ShardFixedWire
 
 typedef struct ShardFixedField
 {
-	size_t		start;			/* first byte in the record, from 0 */
+	size_t		start;			/* first byte in the record, 0-based */
 	size_t		nbytes;			/* 0: up to the end of the line */
-	ShardFixedKind kind;		/* a binary number has 1, 2, 4 or 8 bytes, a float 4 or 8 */
-	bool		little;			/* order of a binary number's bytes */
-	ShardFixedTrim trim;		/* of a text; DEFAULT as TRAILING */
-	const char *null_text;		/* a value of this text is NULL; NULL: none is */
+	ShardFixedKind kind;		/* a binary integer has 1, 2, 4 or 8 bytes, a float 4 or 8 */
+	bool		little;			/* byte order of a binary number */
+	ShardFixedTrim trim;		/* for a text; DEFAULT is the same as TRAILING */
+	const char *null_text;		/* a value with this text is NULL; NULL: there is no such text */
 	size_t		null_bytes;
-	bool		widen;			/* a float of four bytes becomes one of eight, which has other digits */
-	int			wire_bytes;		/* of a binary number in a row of COPY binary: 2, 4 or 8 */
+	bool		widen;			/* convert a four-byte float to eight bytes, which has other digits */
+	int			wire_bytes;		/* size of a binary number in a row of COPY binary: 2, 4 or 8 */
 
 	/* set by finish */
 	bool		as_it_is;		/* a text whose bytes are the value */
@@ -67,52 +67,49 @@ typedef struct ShardFixedLayout
 {
 	int			nfields;
 	ShardFixedField *fields;
-	size_t		record_bytes;	/* of each record; 0: records are lines */
-	size_t		min_bytes;		/* that the fields need */
-	bool		to_end;			/* one of them goes up to the end of the line */
-	size_t		max_row_bytes;	/* of a row, without those */
+	size_t		record_bytes;	/* size of each record; 0: records are lines */
+	size_t		min_bytes;		/* minimum size that the fields need */
+	bool		to_end;			/* one field extends to the end of the line */
+	size_t		max_row_bytes;	/* maximum size of a row, without such a field */
 } ShardFixedLayout;
 
 /*
- * Reads one field of a layout, such as '1-8', '9-12 int_be' or '13- trim both nullif "x"'.
- * *text: where it begins, which becomes the place behind the comma, or NULL behind the
- * last field.  The text is changed, and null_text points into it.  Returns NULL, or what
- * is wrong at *text.
+ * Parses one field of a layout, such as '1-8', '9-12 int_be' or '13- trim both nullif "x"'.  *text: the start of the
+ * field; becomes the position after the comma, or NULL after the last field.  The text is modified, and null_text
+ * points into it.  Returns NULL, or the error at *text.
  */
 extern const char *shard_fixed_parse_field(char **text, ShardFixedField *field);
 
-/* Fills what depends on the fields, when they and record_bytes are known. */
+/* Sets everything that depends on the fields.  Call it when the fields and record_bytes are known. */
 extern void shard_fixed_layout_finish(ShardFixedLayout *layout);
 
 /*
- * The record that begins at buf[0], as shard_line_scan_next() finds a line; *searched is
- * 0 before the first call and is kept between calls.  Oddities: MARKER, it is \. and the
- * end of the data; FIELDS, it is too short.
+ * Finds the record that begins at buf[0], like shard_line_scan_next() for lines.  *searched is 0 before the first
+ * call and is kept between calls.  Oddities: MARKER: it is \. and the end of the data.  FIELDS: it is too short.
  */
 extern ShardLineStatus shard_fixed_next(const ShardFixedLayout *layout, size_t *searched, const char *buf,
 										size_t len, bool at_end, ShardLine *line);
 
 /*
- * The value of a field in a record of nbytes, which has the field: a text in the record
- * without the blanks, or a number's text in scratch (SHARD_FIXED_NUMBER_BYTES).
- * *value_bytes: its length.  NULL for a NULL.
+ * The value of a field in a record of nbytes, which must have the field.  For a text: a pointer into the record,
+ * without the blanks.  For a number: its text in scratch (SHARD_FIXED_NUMBER_BYTES).  *value_bytes: its length.  NULL
+ * for a NULL.
  */
 extern const char *shard_fixed_value(const ShardFixedField *field, const char *record, size_t nbytes,
 									 char *scratch, size_t *value_bytes);
 
-/* The value of a binary integer, which has at most seven bytes if it is unsigned. */
+/* The value of a binary integer.  If it is unsigned, it must have at most seven bytes. */
 extern int64_t shard_fixed_integer(const ShardFixedField *field, const char *record);
 
-/* True when COPY text has a value as it is, without escapes; value has SHARD_FIXED_SLACK bytes behind it. */
+/* True if the value needs no escapes in COPY text.  SHARD_FIXED_SLACK bytes after value must be readable. */
 extern bool shard_fixed_is_plain(const char *value, size_t nbytes);
 
-/* How many bytes the two functions below write at most, SHARD_FIXED_SLACK included. */
+/* Maximum number of bytes that the two functions below write, including SHARD_FIXED_SLACK. */
 extern size_t shard_fixed_row_bytes(const ShardFixedLayout *layout, size_t nbytes);
 
 /*
- * Writes the record's row to out, and returns its bytes: the fields in the default form
- * of COPY's text format without the end of line (*ascii: it has ASCII bytes only); or a
- * row of COPY binary.
+ * Writes the record's row to out, and returns its size. text: the fields in the default form of COPY's text format,
+ * without a line end (*ascii: it has only ASCII bytes). binary: a row of COPY binary.
  */
 extern size_t shard_fixed_write_text(const ShardFixedLayout *layout, const char *record, size_t nbytes, char *out,
 									 bool *ascii);

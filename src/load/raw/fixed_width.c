@@ -1,13 +1,13 @@
 /*
  * fixed_width.c
- *	  FIXED_WIDTH: records of columns at fixed positions as rows of a table.
+ *	  FIXED_WIDTH: records with columns at fixed positions as rows of a table.
  *
  *	 record --> key, read at its position --> shard
  *		|
  *		+--> row, appended to the shard's buffer: COPY binary, or a line of COPY text
  *
- * A record with a key that is not plain (NULL, escapes, no number) becomes a line of COPY
- * text first, which is handled like a line of the input.  So core's parser judges it.
+ * If the key of a record is not plain (NULL, escapes, not a number), the record is made a line of COPY text first,
+ * and then handled like a line of the input.  So core's parser checks it.
  */
 #include "postgres.h"
 
@@ -26,14 +26,14 @@ struct ShardFixedWidth
 	ShardFixedLayout layout;
 	Relation	rel;
 	List	   *attnos;			/* NIL with FILTER */
-	bool		binary_fits;	/* as to types */
+	bool		binary_fits;	/* all types allow COPY binary */
 
 	/* the key */
 	ShardKeyReader *keys;
-	ShardLine	line;			/* its fields, in the record */
+	ShardLine	line;			/* its fields, as positions in the record */
 	int			nkeys;
 	ShardFixedField key_fields[SHARD_LINE_MAX_KEYS];
-	bool		in_record;		/* all of them are texts */
+	bool		in_record;		/* all key fields are texts */
 	ShardKeyKind number_kind;	/* the only key is an integer, binary or text, in a column of this kind */
 	Datum		number;
 	bool		number_isnull;
@@ -41,7 +41,7 @@ struct ShardFixedWidth
 
 /* ---------- layout ---------- */
 
-/* Types whose input functions skip blanks in front and behind. */
+/* Types whose input functions skip leading and trailing blanks. */
 static bool
 skips_blanks(Oid type)
 {
@@ -62,7 +62,7 @@ skips_blanks(Oid type)
 	}
 }
 
-/* Bytes that a binary number has in COPY binary as a value of type; 0: it may not fit. */
+/* Size of a binary number in COPY binary as a value of type; 0: it may not fit. */
 static int
 wire_bytes(const ShardFixedField *field, Oid type)
 {
@@ -75,7 +75,7 @@ wire_bytes(const ShardFixedField *field, Oid type)
 		return type == FLOAT4OID && nbytes == 4 ? 4 : 0;
 	}
 
-	/* an unsigned one needs a larger type */
+	/* an unsigned number needs a larger type */
 	if (field->kind == SHARD_FIXED_UINT)
 		nbytes *= 2;
 	switch (type)
@@ -91,13 +91,13 @@ wire_bytes(const ShardFixedField *field, Oid type)
 	}
 }
 
-/* What the type of the column means for the field. */
+/* Adapts the field to the type of its column. */
 static void
 fit_field(ShardFixedWidth *fixed, ShardFixedField *field, Oid type)
 {
 	if (field->kind == SHARD_FIXED_TEXT)
 	{
-		/* their bytes can go as they are, but NULLIF does not skip blanks */
+		/* the bytes need not be trimmed, except for NULLIF, which does not skip blanks */
 		if (field->trim == SHARD_TRIM_DEFAULT && skips_blanks(getBaseType(type)))
 			field->trim = field->null_text ? SHARD_TRIM_BOTH : SHARD_TRIM_NONE;
 		if (type != TEXTOID && type != VARCHAROID && type != BPCHAROID)
@@ -170,7 +170,7 @@ parse_layout(ShardFixedLayout *layout, const ShardCopyOptions *options)
 	}
 }
 
-/* Raises where bytes of ASCII characters may be part of other ones. */
+/* Raises an error if bytes of ASCII characters may be part of other characters in the input's encoding. */
 static void
 check_encoding(const ShardCopyOptions *options)
 {
@@ -178,7 +178,7 @@ check_encoding(const ShardCopyOptions *options)
 
 	foreach_node(DefElem, def, options->core)
 	{
-		/* core complains about a name that it does not know */
+		/* core raises the error about an unknown name */
 		if (strcmp(def->defname, "encoding") == 0)
 			encoding = pg_char_to_encoding(defGetString(def));
 	}
@@ -244,7 +244,7 @@ shard_fixed_width_set_keys(ShardFixedWidth *fixed, ShardKeyReader *keys, const S
 	}
 }
 
-/* Digits, perhaps with a minus: other text is left to the key reader. */
+/* Reads digits with an optional minus.  The key reader handles other text. */
 static inline bool
 read_digits(ShardFixedWidth *fixed, const char *bytes, size_t nbytes)
 {
@@ -254,7 +254,7 @@ read_digits(ShardFixedWidth *fixed, const char *bytes, size_t nbytes)
 	return shard_key_value_integer(value, value_bytes, fixed->number_kind, &fixed->number);
 }
 
-/* Values that do not fit into the column are left to core's parser. */
+/* Core's parser handles values that do not fit into the column. */
 static bool
 read_number(ShardFixedWidth *fixed, const char *bytes)
 {
@@ -274,7 +274,7 @@ read_number(ShardFixedWidth *fixed, const char *bytes)
 	}
 }
 
-/* Finds the fields of the key in the record. */
+/* Finds the key fields in the record. */
 static bool
 find_fields(ShardFixedWidth *fixed, const char *bytes, size_t nbytes)
 {
@@ -314,7 +314,7 @@ shard_fixed_width_key(ShardFixedWidth *fixed, const char *bytes, const ShardLine
 
 /* ---------- rows ---------- */
 
-/* Raises for the first column that the record does not have. */
+/* Raises the error about the first column that the record does not have. */
 static void
 raise_short(const ShardFixedWidth *fixed, const ShardLine *record)
 {

@@ -1,20 +1,20 @@
 /*
  * key_reader.c
- *	  Converts the bytes of key fields of a COPY line to the values of the shard key.
+ *	  Converts the key fields of a COPY line to values of the shard key.
  *
  *	 field --NULL marker?--> text in the database's encoding --> value
  *		|	 (unquoted, unescaped, verified, converted)			 ^
  *		+----- integers, dates..., plain and in their usual form --+
  *
- * The results are exactly those of core's parser and the type's input function.  Text
- * that is not in the usual form is given to the input function; if that refuses it,
- * the caller asks core's parser.
+ * The results are exactly those of core's parser and the type's input function.  Text that is not in the usual form
+ * is passed to the input function.  If that function rejects it, the caller uses core's parser.
  *
  * Assumptions:
- *	- Bytes of ASCII characters are never part of another character (raw_mode.c
- *	  takes no other encoding), so a field is a whole number of characters.
- *	- Delimiter, quotes and NULL marker are ASCII (raw_mode.c sees to it), so that
- *	  they may be compared before the input is converted.
+ *
+ * - Bytes of ASCII characters are never part of another character (raw_mode.c checks the encoding), so a field
+ *   consists of complete characters.
+ * - Delimiter, quotes and NULL marker are ASCII (raw_mode.c checks that), so they can be compared before the input is
+ *   converted.
  */
 #include "postgres.h"
 
@@ -31,17 +31,17 @@
 typedef struct KeyColumn
 {
 	ShardKeyKind kind;
-	int			slot;			/* into ShardLine.fields */
+	int			slot;			/* index in ShardLine.fields */
 	bool		force_null;
 	bool		force_notnull;
 	bool		knows_clock;	/* date/time type: "now" is a value */
-	bool		never_raises;	/* input function reports errors softly, or has none */
-	ShardKeyTextCheck is_safe;	/* 15: text that the input function surely takes; NULL: none */
+	bool		never_raises;	/* the input function reports errors softly, or has none */
+	ShardKeyTextCheck is_safe;	/* 15: checks for text that the input function surely accepts; NULL: no check */
 	int32		typmod;
 	FmgrInfo   *input;
 	Oid			typioparam;
 
-	/* values by reference that are made here */
+	/* values by reference that this file makes */
 	pg_uuid_t	uuid;
 	char	   *varlena;		/* varlena_size bytes */
 	size_t		varlena_size;
@@ -56,10 +56,10 @@ struct ShardKeyReader
 	const char *null_print;
 	size_t		null_bytes;
 	MemoryContext cxt;
-	MemoryContext row_cxt;		/* what input functions leave behind */
+	MemoryContext row_cxt;		/* memory of input functions */
 	bool		row_cxt_used;
-	StringInfoData unescaped;	/* text of the field at hand; also as C string */
-	StringInfoData converted;	/* the same field before that, in the database's encoding */
+	StringInfoData unescaped;	/* unescaped text of the current field; also as a C string */
+	StringInfoData converted;	/* the same field before unescaping, in the database encoding */
 	int			nkeys;
 	Datum		values[PARTITION_MAX_KEYS];
 	bool		isnull[PARTITION_MAX_KEYS];
@@ -100,12 +100,12 @@ init_column(KeyColumn *column, CopyFromState cstate, AttrNumber attno)
 	column->never_raises = shard_key_value_never_raises(att->atttypid);
 	column->is_safe = shard_key_value_safe_text(att->atttypid, att->atttypmod);
 
-	/* fractions of seconds get rounded */
+	/* fractions of seconds are rounded */
 	if (column->kind == SHARD_KEY_TIMESTAMP && column->typmod >= 0 && column->typmod < MAX_TIMESTAMP_PRECISION)
 		column->kind = SHARD_KEY_OTHER;
 }
 
-/* Tells the scanner which fields are wanted, and each key which of them it is. */
+/* Tells the scanner which fields are needed, and assigns them to the key columns. */
 static void
 assign_slots(ShardKeyReader *reader, PartitionKey key, ShardLineFormat *format)
 {
@@ -157,7 +157,7 @@ shard_key_reader_create(MemoryContext cxt, CopyFromState cstate, ShardLineFormat
 
 /* ---------- text ---------- */
 
-/* True when all bytes are ASCII characters, but not NUL. */
+/* Are all bytes ASCII characters other than NUL? */
 static bool
 is_ascii(const char *p, size_t nbytes)
 {
@@ -190,8 +190,8 @@ varlena_data(ShardKeyReader *reader, KeyColumn *column, size_t nbytes)
 }
 
 /*
- * text, varchar, bpchar: the bytes themselves, blanks added to bpchar(n).  False
- * when they may be too many, which depends on the number of characters.
+ * text, varchar, bpchar: the bytes themselves, padded with blanks for bpchar(n).  False if the value may be too long,
+ * which depends on the number of characters.
  */
 static bool
 make_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nbytes, Datum *value)
@@ -222,8 +222,8 @@ make_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nbyte
 }
 
 /*
- * The input function's value of text (NULL for a NULL).  Never raises: the error of the
- * first column with one has to be raised, which may not be a column of the key.
+ * The input function's value of text (NULL for a NULL).  Never raises an error: the error of the first wrong column
+ * has to be raised, which may not be a key column.
  */
 static bool
 call_input(ShardKeyReader *reader, KeyColumn *column, char *text, Datum *value)
@@ -243,10 +243,7 @@ call_input(ShardKeyReader *reader, KeyColumn *column, char *text, Datum *value)
 	return ok;
 }
 
-/*
- * Value of nbytes of text in the database's encoding, which hold no NUL and are
- * valid.
- */
+/* Converts nbytes of text in the database encoding to a value.  The text must be valid and have no NUL. */
 static bool
 convert_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nbytes,
 			 bool *clock_word, Datum *value)
@@ -306,10 +303,7 @@ convert_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nb
 
 /* ---------- fields ---------- */
 
-/*
- * *p, *nbytes: a field's bytes, which become those in the database's encoding.
- * False when they are not valid.
- */
+/* *p, *nbytes: a field's bytes.  Converts them to the database encoding.  False if they are not valid. */
 static bool
 convert_encoding(ShardKeyReader *reader, const char **p, size_t *nbytes)
 {
@@ -338,7 +332,7 @@ convert_encoding(ShardKeyReader *reader, const char **p, size_t *nbytes)
 	return true;
 }
 
-/* CSV: takes quotes and escapes away.  False: the quotes do not end. */
+/* CSV: removes quotes and escapes.  False if a quote is not closed. */
 static bool
 unquote(ShardKeyReader *reader, const char *p, const char *end)
 {
@@ -366,7 +360,7 @@ unquote(ShardKeyReader *reader, const char *p, const char *end)
 	return !in_quote;
 }
 
-/* The byte that up to max_digits digits of base 8 or 16 at *p stand for. */
+/* The byte for up to max_digits digits of base 8 or 16 at *p. */
 static char
 read_code(const char **p, const char *end, int base, int max_digits)
 {
@@ -385,8 +379,8 @@ read_code(const char **p, const char *end, int base, int max_digits)
 }
 
 /*
- * Text format: resolves backslash sequences.  False when the result is not valid
- * in the database's encoding, or the last backslash has nothing to escape.
+ * Text format: resolves backslash sequences.  False if the result is not valid in the database encoding, or if
+ * nothing follows the last backslash.
  */
 static bool
 unescape(ShardKeyReader *reader, const char *p, const char *end)
@@ -465,7 +459,7 @@ set_null(ShardKeyReader *reader, int keyno)
 	reader->isnull[keyno] = true;
 	reader->values[keyno] = (Datum) 0;
 
-	/* a domain may refuse it */
+	/* a domain may reject NULL */
 	if (column->input->fn_strict)
 		return true;
 	return call_input(reader, column, NULL, &reader->values[keyno]);

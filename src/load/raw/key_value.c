@@ -1,9 +1,9 @@
 /*
  * key_value.c
- *	  Values of shard keys from the usual, plain forms of their texts.
+ *	  Converts the usual, plain text forms of shard key values.
  *
- * Dates of the form YYYY-MM-DD mean the same under every DateStyle: core takes a
- * first number of three or more digits for the year, and the month comes next.
+ * Dates of the form YYYY-MM-DD mean the same under every DateStyle: core takes a first number of three or more digits
+ * for the year, followed by the month.
  */
 #include "postgres.h"
 
@@ -13,13 +13,13 @@
 #include "utils/datetime.h"
 #include "utils/lsyscache.h"
 
-#define MAX_DECIMAL_DIGITS 30	/* of each part: no numeric, and no float overflows */
+#define MAX_DECIMAL_DIGITS 30	/* of each part: such numbers never overflow a numeric or a float */
 
 #define UUID_TEXT_BYTES 36
 
 /* ---------- forms ---------- */
 
-/* A number of exactly ndigits digits; -1 when it is none. */
+/* A number with exactly ndigits digits; -1 if there is another character. */
 static int
 fixed_number(const char *p, int ndigits)
 {
@@ -195,7 +195,7 @@ shard_key_value_knows_clock(Oid type)
 	if (OidIsValid(element))
 		return shard_key_value_knows_clock(element);
 
-	/* composites and multiranges: rare enough to look at their text */
+	/* composites and multiranges: rare enough to search their text */
 	return type_is_rowtype(type) || type_is_multirange(type);
 }
 
@@ -245,7 +245,7 @@ is_bool(const char *text)
 	return (*text == 't' || *text == 'f' || *text == '0' || *text == '1') && text[1] == '\0';
 }
 
-/* Up to nine digits: also an OID. */
+/* Up to nine digits: valid for an OID, too. */
 static bool
 is_small_number(const char *text)
 {
@@ -254,7 +254,7 @@ is_small_number(const char *text)
 	return nbytes > 0 && nbytes <= SHARD_INT4_SAFE_DIGITS && strspn(text, "0123456789") == nbytes;
 }
 
-/* [-]digits[.digits], few enough for any type. */
+/* [-]digits[.digits], short enough for any type. */
 static bool
 is_decimal(const char *text)
 {
@@ -272,7 +272,7 @@ is_decimal(const char *text)
 	return *text == '\0' && nleft > 0 && nleft <= MAX_DECIMAL_DIGITS && nright <= MAX_DECIMAL_DIGITS;
 }
 
-/* YYYY-MM-DD HH:MM:SS[.ffffff], or the same with +HH or -HH behind. */
+/* YYYY-MM-DD HH:MM:SS[.ffffff], optionally followed by +HH or -HH. */
 static bool
 is_timestamptz(const char *text)
 {
@@ -299,7 +299,7 @@ shard_key_value_safe_text(Oid type, int32 typmod)
 		case FLOAT8OID:
 			return is_decimal;
 		case NUMERICOID:
-			/* with a precision it may be too long for that */
+			/* with a precision, the number may be too long */
 			return typmod == -1 ? is_decimal : NULL;
 		case TIMESTAMPOID:
 		case TIMESTAMPTZOID:

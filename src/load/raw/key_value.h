@@ -1,9 +1,9 @@
 /*
  * key_value.h
- *	  Values of shard keys from the usual, plain forms of their texts.
+ *	  Converts the usual, plain text forms of shard key values.
  *
- * Values are exactly those that the type's input function gives.  False means only that
- * the text is not of the usual form.
+ * The values are exactly those of the type's input function.  False only means that the text does not have the usual
+ * form.
  */
 #ifndef SHARDFDW_KEY_VALUE_H
 #define SHARDFDW_KEY_VALUE_H
@@ -14,7 +14,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-/* Digits that cannot overflow. */
+/* Number of digits that cannot overflow. */
 #define SHARD_INT4_SAFE_DIGITS 9
 #define SHARD_INT8_SAFE_DIGITS 18
 
@@ -31,24 +31,24 @@ typedef enum ShardKeyKind
 	SHARD_KEY_OTHER
 } ShardKeyKind;
 
-/* True for a text that an input function surely takes. */
+/* True for a text that an input function surely accepts. */
 typedef bool (*ShardKeyTextCheck) (const char *text);
 
 extern ShardKeyKind shard_key_value_kind(Oid type);
 
-/* True when type or something it is made of has values that depend on the clock. */
+/* Has type, or a type that it contains, values that depend on the clock? */
 extern bool shard_key_value_knows_clock(Oid type);
 
-/* now, today, tomorrow or yesterday somewhere in the text. */
+/* Does the text contain now, today, tomorrow or yesterday? */
 extern bool shard_key_value_has_clock_word(const char *text);
 
 /*
- * Does the type's input function never raise, or not when it gets an ErrorSaveContext?
- * Domains and composite types are left out, since they call functions of users.
+ * Does the type's input function never raise an error, or none if it gets an ErrorSaveContext?  False for domains and
+ * composite types, because they call functions of users.
  */
 extern bool shard_key_value_never_raises(Oid type);
 
-/* For other types that are likely keys: a check for texts without an error; NULL: there is none. */
+/* For other types that are likely keys: a check for texts that raise no error; NULL: there is none. */
 extern ShardKeyTextCheck shard_key_value_safe_text(Oid type, int32 typmod);
 
 /* YYYY-MM-DD, ten bytes at p. */
@@ -60,13 +60,10 @@ extern bool shard_key_value_timestamp(const char *p, size_t nbytes, Timestamp *t
 /* 8-4-4-4-12 hexadecimal digits. */
 extern bool shard_key_value_uuid(const char *p, size_t nbytes, pg_uuid_t *uuid);
 
-/* Value of a hexadecimal digit, -1 when it is none. */
+/* Value of a hexadecimal digit, or -1. */
 extern int	shard_key_value_hex_digit(char c);
 
-/*
- * [-]digits, at most max_digits of them.  All other text is left to the input function,
- * whether it is an integer or not.
- */
+/* [-]digits, with at most max_digits digits.  The input function handles all other text. */
 static inline bool
 shard_key_value_digits(const char *p, size_t nbytes, size_t max_digits, int64 *result)
 {

@@ -1,13 +1,11 @@
 /*
  * line_check.c
- *	  A quick check of a line's fields: whether a shard may refuse the line.
+ *	  Quick check of a line's fields: might a shard reject the line?
  *
- * A row that a shard refuses costs the shard a COPY, and the rows before it are sent in
- * vain; on the coordinator it costs one call of core's parser.  So under ON_ERROR
- * 'ignore' the fields of common types are compared with the plain form in which COPY TO
- * writes them.  A line that looks odd is given to core's parser, which decides whether
- * it is wrong: so this check need not be exact, but should seldom be wrong.  Lines with
- * quotes or escapes pass.
+ * If a shard rejects a row, the shard's COPY fails, and the rows before it have to be sent again.  Checking the row
+ * on the coordinator costs one call of core's parser.  So with ON_ERROR 'ignore', fields of common types are compared
+ * with the plain form in which COPY TO writes them.  If a line looks odd, core's parser decides whether it is wrong.
+ * So this check need not be exact, but should rarely be wrong.  Lines with quotes or escapes pass.
  */
 #include "postgres.h"
 
@@ -16,7 +14,7 @@
 #include "load/raw/line_check.h"
 #include "utils/rel.h"
 
-#define MIN_ODD 64				/* odd fields of a column before it may be given up */
+#define MIN_ODD 64				/* minimum number of odd fields before a column is no longer checked */
 
 typedef enum CheckKind
 {
@@ -33,8 +31,8 @@ typedef enum CheckKind
 typedef struct CheckedColumn
 {
 	CheckKind	kind;
-	int			ndigits;		/* before the point; of a text: bytes */
-	int			nfraction;		/* behind it */
+	int			ndigits;		/* before the decimal point; for a text: bytes */
+	int			nfraction;		/* after the decimal point */
 	int			nodd;
 	int			ngood;			/* odd fields that core's parser has accepted */
 } CheckedColumn;
@@ -42,13 +40,13 @@ typedef struct CheckedColumn
 struct ShardLineCheck
 {
 	char		delim;
-	char		special;		/* what makes a line complicated: quote or backslash */
+	char		special;		/* byte that makes a line complicated: quote or backslash */
 	bool		csv;
 	const char *null_print;
 	int			null_bytes;
 	int			ncolumns;
-	int			oddno;			/* column of the last line that did not pass; ncolumns: number of fields */
-	CheckedColumn *columns;		/* ncolumns + 1 */
+	int			oddno;			/* column that was odd in the last line; ncolumns: the number of fields was wrong */
+	CheckedColumn *columns;		/* array of ncolumns + 1 */
 };
 
 static void
@@ -138,7 +136,7 @@ is_digit(char c)
 	return (unsigned char) (c - '0') <= 9;
 }
 
-/* Value of two digits, -1 when they are none. */
+/* Value of two digits, or -1. */
 static inline int
 two_digits(const char *p)
 {
@@ -155,7 +153,7 @@ skip_digits(const char *p, int nbytes)
 	return n;
 }
 
-/* [-]digits, or with a fraction. */
+/* [-]digits, optionally with a fraction. */
 static bool
 is_number(const char *p, int nbytes, const CheckedColumn *column)
 {
@@ -167,7 +165,7 @@ is_number(const char *p, int nbytes, const CheckedColumn *column)
 		nbytes--;
 	}
 	ndigits = skip_digits(p, nbytes);
-	/* a digit in front of the point may be a zero that does not count */
+	/* a single digit before the decimal point may be a zero that does not count */
 	if (ndigits == 0 || ndigits > Max(column->ndigits, 1))
 		return false;
 	if (ndigits == 1 && column->ndigits == 0 && *p != '0')
@@ -180,7 +178,7 @@ is_number(const char *p, int nbytes, const CheckedColumn *column)
 	return nbytes > 0 && nbytes <= column->nfraction && skip_digits(p + ndigits + 1, nbytes) == nbytes;
 }
 
-/* 2024-12-31; the 29th of February does not pass, so that core's parser checks it. */
+/* 2024-12-31.  February 29 does not pass, so that core's parser checks it. */
 static bool
 is_date(const char *p)
 {
@@ -270,7 +268,7 @@ is_plain_value(const char *p, int nbytes, const CheckedColumn *column)
 	return true;
 }
 
-/* Notes that column columnno is odd; true when odd ones of it do not count any more. */
+/* Counts an odd field of column columnno.  True if the column is no longer checked. */
 static bool
 is_given_up(ShardLineCheck *check, int columnno)
 {
@@ -302,7 +300,7 @@ shard_line_check_passes(ShardLineCheck *check, const char *bytes, size_t nbytes)
 			p++;
 		if (unlikely(p < end && *p == check->special))
 		{
-			/* the NULL marker of text format has one; any other is too much for us */
+			/* the NULL marker of text format contains one; other escapes are not checked */
 			if (check->csv || p != field || end - p < check->null_bytes ||
 				memcmp(p, check->null_print, check->null_bytes) != 0)
 				return true;

@@ -1,10 +1,10 @@
 /*
  * line_clock.c
- *	  Whether a line means the same on servers whose clocks differ.
+ *	  Decides whether a line means the same on servers whose clocks differ.
  *
- * Lines for a shard with copies are read by several servers.  The words by which the input functions of dates and times ask the
- * clock (now, today, tomorrow, yesterday) have a "w" or a "y" in them, so a field of such a type that has neither is the same
- * everywhere.  Types that are not known here may do anything.
+ * Several servers read the lines for a shard with copies.  The words for which input functions of date/time types
+ * read the clock (now, today, tomorrow, yesterday) contain a "w" or a "y".  So a field of such a type without these
+ * letters means the same on all servers.  Unknown types may do anything.
  */
 #include "postgres.h"
 
@@ -24,10 +24,10 @@ typedef enum ClockKind
 struct ShardLineClock
 {
 	char		delim;
-	char		quote;			/* CSV; '\0': text format, which has backslashes */
+	char		quote;			/* CSV; '\0': text format, which uses backslashes */
 	char		escape;
 	int			ncolumns;
-	int			ntold;			/* columns up to the last one whose kind is not CLOCK_NEVER */
+	int			ntold;			/* number of columns up to the last one that is not CLOCK_NEVER */
 	ClockKind  *columns;
 };
 
@@ -118,7 +118,7 @@ is_of_clock_word(char c)
 	return c == 'w' || c == 'y';
 }
 
-/* Is each delimiter of the line the end of a field? */
+/* Does each delimiter in the line end a field? */
 static inline bool
 is_plain(const ShardLineClock *clock, const char *bytes, size_t nbytes)
 {
@@ -128,7 +128,7 @@ is_plain(const ShardLineClock *clock, const char *bytes, size_t nbytes)
 		(clock->escape == clock->quote || memchr(bytes, clock->escape, nbytes) == NULL);
 }
 
-/* As shard_line_clock_passes() for such a line: only fields that may ask the clock are looked at. */
+/* Like shard_line_clock_passes() for such a line: checks only fields that may depend on the clock. */
 static bool
 plain_line_passes(const ShardLineClock *clock, const char *bytes, size_t nbytes)
 {
@@ -180,7 +180,7 @@ shard_line_clock_passes(const ShardLineClock *clock, const char *bytes, size_t n
 		}
 		else if (clock->quote != '\0')
 		{
-			/* a doubled quote toggles twice; what an escape of another kind stands for is not looked at */
+			/* a doubled quote toggles twice; other escapes are not interpreted */
 			if (c == clock->escape && clock->escape != clock->quote)
 				return false;
 			if (c == clock->quote)
@@ -190,7 +190,7 @@ shard_line_clock_passes(const ShardLineClock *clock, const char *bytes, size_t n
 		}
 		else if (c == '\\')
 		{
-			/* what follows stands for itself, but for \N and characters by their numbers: n\157w is now */
+			/* the next byte stands for itself, except for \N and for characters by number: n\157w is now */
 			i++;
 			if (kind == CLOCK_BY_WORD && !(i < nbytes && bytes[i] == 'N'))
 				return false;

@@ -1,23 +1,22 @@
 /*
  * line_probe.c
- *	  Runs core's own parser of COPY FROM on one line of the input.
+ *	  Runs core's parser of COPY FROM on one line of the input.
  *
  *	 line's bytes --> next_bytes() --> NextCopyFrom() --> values
  *									   NextCopyFromRawFields() --> texts of fields
  *
- * One CopyFromState, made like the load's own, serves all lines: its source is
- * a callback, and before each line its parsing state is put back to what it
- * would be in front of that line of a file.  All of that state is named in
- * rewind_parser(); what else changes while a line is read, core sets anew.
+ * One CopyFromState, made like that of the load, handles all lines.  Its data source is a callback.  Before each
+ * line, its parsing state is reset to the state that core would have before that line of a file. rewind_parser()
+ * resets all of that state.  Core sets all other fields again for each line.
  *
  * Assumptions:
- *	- Core reads a line through CopyGetData() (the callback) completely before
- *	  it converts values; so the static pointer to the current line is safe when an
- *	  input function runs a COPY of its own.
- *	- The parser never looks beyond the end of a line, except at one byte after a CR.
  *
- * EndCopyFrom() is never called: a source that is a callback holds nothing but
- * memory, and it would end the progress report of the load.
+ * - Core reads a line completely through CopyGetData() (the callback) before it converts values.  So the static
+ *   pointer to the current line is safe even if an input function runs another COPY.
+ * - The parser never reads beyond the end of a line, except for one byte after a CR.
+ *
+ * EndCopyFrom() is never called: a callback source has only memory, and EndCopyFrom() would end the progress report
+ * of the load.
  */
 #include "postgres.h"
 
@@ -37,17 +36,17 @@
 struct ShardLineProbe
 {
 	CopyFromState cstate;
-	int			header_line;	/* the option as given; cstate's says none but for the header */
-	EState	   *estate;			/* its per-tuple context holds a line's values */
+	int			header_line;	/* the HEADER option; opts.header_line of cstate is set only while the header is read */
+	EState	   *estate;			/* its per-tuple context has a line's values */
 	Datum	   *values;
 	bool	   *isnull;
 
-	/* what is left of the line that is being read */
+	/* rest of the line that is being read */
 	const char *next;
 	size_t		nleft;
 };
 
-/* The line that core reads now. */
+/* The probe whose line core is reading. */
 static ShardLineProbe *reading = NULL;
 
 static int64
@@ -66,7 +65,7 @@ next_bytes(void *outbuf, int minread, int maxread)
 	reading->next += nbytes;
 	reading->nleft -= nbytes;
 
-	/* Core adds nbytes and reports the sum as progress: these bytes were counted when they came. */
+	/* Core adds nbytes and reports the sum as progress.  But these bytes were already counted when they were read. */
 	reading->cstate->bytes_processed = bytes_processed() - nbytes;
 	return nbytes;
 }
@@ -85,11 +84,14 @@ shard_line_probe_create(MemoryContext cxt, ParseState *pstate, CopyFromState cst
 								  attnamelist, options);
 	shard_progress_restore(&progress);
 
-	/* the input's encoding, even if client_encoding has changed since */
+	/* the encoding of the input, even if client_encoding has changed since */
 	Assert(probe->cstate->file_encoding == cstate->file_encoding);
 	probe->header_line = probe->cstate->opts.header_line;
 
-	/* Defaults of omitted columns are not evaluated: they may have effects, which must not happen twice for a line. */
+	/*
+	 * Do not evaluate defaults of omitted columns: they may have side effects, which must not happen twice for a
+	 * line.
+	 */
 	probe->cstate->num_defaults = 0;
 
 	probe->estate = CreateExecutorState();
@@ -117,8 +119,8 @@ shard_line_probe_core_eol(ShardLineEol eol)
 }
 
 /*
- * Puts core's parser in front of the nbytes at bytes.  An error may have left
- * it anywhere in an earlier line.
+ * Resets core's parser to read the nbytes at bytes.  After an error, the parser may have stopped anywhere in an
+ * earlier line.
  */
 static void
 rewind_parser(ShardLineProbe *probe, const char *bytes, size_t nbytes,
@@ -159,8 +161,8 @@ shard_line_probe_push_context(ShardLineProbe *probe, ErrorContextCallback *conte
 }
 
 /*
- * Classifies a row that core has read.  Where \. is not escaped in text format, core
- * has either raised an error or taken it for the marker.
+ * Classifies a row that core has read.  If \. is not escaped in text format, core has either raised an error or taken
+ * it for the marker.
  */
 static ShardProbeResult
 classify_row(const ShardLineProbe *probe, const char *bytes, size_t nbytes)
@@ -216,9 +218,8 @@ shard_line_probe_fields(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 }
 
 /*
- * Core reads the header before the first line of data, which is not there.  So it
- * returns false in any case.  If it has seen the end of the input, it was looking for
- * that line, and the header was complete.
+ * Core reads the header before the first data line, which is missing.  So core always returns false.  If it has
+ * reached the end of the input, it was looking for that line, and the header was complete.
  */
 ShardProbeResult
 shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes, size_t ntail)
@@ -229,8 +230,8 @@ shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 	int			nfields;
 
 	/*
-	 * With an invalid sequence in the header the parser never gets to the tail,
-	 * nor with one behind a CR, where it looks.
+	 * The parser does not reach the tail if the header has an invalid sequence.  It does not reach it either if an
+	 * invalid sequence follows a CR, because the parser looks at the byte after a CR.
 	 */
 	if (pg_encoding_verifymbstr(cstate->file_encoding, bytes, (int) nbytes) == (int) nbytes &&
 		!(ntail > 0 && bytes[nbytes - 1] == '\r' &&

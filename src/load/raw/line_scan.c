@@ -1,9 +1,9 @@
 /*
  * line_scan.c
- *	  Boundaries of lines, and of the few fields that hold the shard key, in the
- *	  bytes of a text or CSV file, by the rules of core's COPY FROM.
+ *	  Finds the ends of lines, and the few fields of the shard key, in a text or CSV file, by the rules of core's
+ *	  COPY FROM.
  *
- * Two readers share one state and may take over from each other at any byte:
+ * Two readers share one state, and either can continue for the other at any byte:
  *
  *	 blocks: 64 bytes at a time, one bit per byte and kind of byte ---.
  *	   nothing special before the line's end: done                    |--> finish_line
@@ -11,12 +11,11 @@
  *	 bytes: one at a time; the end of the buffer, and CPUs            |
  *	   without vectors -----------------------------------------------'
  *
- * The rules are those of CopyReadLineText(), CopyReadAttributesText() and
- * CopyReadAttributesCSV() in copyfromparse.c.  The last two split a line that
- * the first has found; quotes and escapes mean the same to all of them.
+ * The rules are those of CopyReadLineText(), CopyReadAttributesText() and CopyReadAttributesCSV() in copyfromparse.c.
+ * The last two split a line that the first has found.  Quotes and escapes mean the same in all of them.
  *
- * Assumptions: bytes of ASCII characters are never part of another character;
- * the delimiter is no quote, CR or NL, and in text format no backslash or dot.
+ * Assumptions: bytes of ASCII characters are never part of another character.  The delimiter is not a quote, CR or
+ * NL, and in text format not a backslash or dot.
  */
 #include "load/raw/line_scan.h"
 
@@ -38,7 +37,7 @@
 #define CLASS_EOL		0x02	/* CR, NL */
 #define CLASS_BACKSLASH	0x04
 #define CLASS_QUOTE		0x08	/* quote or escape in CSV */
-#define CLASS_UNPLAIN	0x10	/* a line that begins with it is seldom plain */
+#define CLASS_UNPLAIN	0x10	/* a line that begins with it is rarely plain */
 
 #define ODD(oddity) (1U << (oddity))
 
@@ -71,13 +70,13 @@ shard_line_scan_init(ShardLineScan *scan, const ShardLineFormat *format)
 		scan->break_quotes = is_break(format->quote) || is_break(format->escape);
 		if (scan->break_quotes)
 			scan->use_simd = false;
-		/* a possible marker; and where the first field is quoted, mostly all others are */
+		/* a possible marker; and if the first field is quoted, most other fields are, too */
 		scan->classes['\\'] |= CLASS_UNPLAIN;
 		scan->classes[(unsigned char) format->quote] |= CLASS_UNPLAIN;
 	}
 }
 
-/* Whether delimiters still matter. */
+/* Are delimiters still needed? */
 static inline bool
 wants_fields(const ShardLineScan *scan, const ShardLineProgress *p)
 {
@@ -90,7 +89,7 @@ in_wanted_field(const ShardLineScan *scan, const ShardLineProgress *p)
 	return p->keyno < scan->format.nkeys && p->fieldno == scan->format.key_fieldnos[p->keyno];
 }
 
-/* The wanted field that p is in ends before byte end. */
+/* Ends the wanted field that contains p before byte end. */
 static inline void
 end_wanted_field(ShardLineProgress *p, size_t end, bool special, ShardLine *line)
 {
@@ -145,7 +144,7 @@ finish_line(ShardLineScan *scan, ShardLineProgress *p, const char *buf,
  * ----
  */
 
-/* A CR or NL at pos that is not quoted and not escaped: does it end the line?  Returns length of the line end, or 0. */
+/* Does a CR or NL at pos, not quoted and not escaped, end the line?  Returns the length of the line end, or 0. */
 static inline size_t
 take_break(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t pos, size_t len)
 {
@@ -167,7 +166,7 @@ take_break(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t po
 	return 0;
 }
 
-/* Follows quotes and escapes in CSV; true: the byte c is data. */
+/* Processes quotes and escapes in CSV.  True: byte c is data. */
 static inline bool
 take_csv_byte(ShardLineScan *scan, ShardLineProgress *p, char c)
 {
@@ -236,7 +235,7 @@ scan_bytes(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 		class = scan->classes[(unsigned char) c];
 		is_last = pos + 1 == len;
 
-		/* These need a second byte to be understood; without it, the state stays as it was before them. */
+		/* These need the next byte.  Without it, stop in the state before them. */
 		if (c == '\r' && is_last && !at_end)
 			break;
 		if (csv && c == '\\' && (pos == 0 || is_break(buf[pos - 1])))
@@ -270,7 +269,8 @@ scan_bytes(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 	return SHARD_LINE_MORE;
 }
 
-/* ----
+/*
+ * ----
  * Blocks
  *
  * Bit n of a mask is for byte n of the block.
@@ -279,7 +279,7 @@ scan_bytes(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 #ifdef HAVE_BLOCKS
 
 #define BLOCK_BYTES 64
-#define BLOCK_AHEAD 2			/* bytes behind the block that are there */
+#define BLOCK_AHEAD 2			/* bytes after the block that must be in the buffer */
 
 #if defined(__SSE2__)
 
@@ -324,7 +324,7 @@ vectors_mask(Vector a, Vector b, Vector c, Vector d)
 
 #endif							/* __SSE2__ */
 
-/* Not an array: with -O2 loops over an array stay in memory instead of registers. */
+/* Not an array: with -O2, loops over an array stay in memory instead of registers. */
 typedef struct Block
 {
 	Vector		a;
@@ -345,7 +345,7 @@ block_load(const char *bytes)
 	return block;
 }
 
-/* Bytes that are c. */
+/* Mask of the bytes that equal c. */
 static inline uint64_t
 block_eq(Block block, Vector c)
 {
@@ -353,7 +353,7 @@ block_eq(Block block, Vector c)
 						vector_eq(block.c, c), vector_eq(block.d, c));
 }
 
-/* Bytes that are one of two. */
+/* Mask of the bytes that equal c1 or c2. */
 static inline uint64_t
 block_eq2(Block block, Vector c1, Vector c2)
 {
@@ -370,7 +370,7 @@ vector_eq4(Vector v, Vector c1, Vector c2, Vector c3, Vector c4)
 					 vector_or(vector_eq(v, c3), vector_eq(v, c4)));
 }
 
-/* Bytes that are one of four; some of these may be the same. */
+/* Mask of the bytes that equal one of four values, which need not be distinct. */
 static inline uint64_t
 block_eq4(Block block, Vector c1, Vector c2, Vector c3, Vector c4)
 {
@@ -391,7 +391,7 @@ bits_below(int n)
 	return ((uint64_t) 1 << n) - 1;
 }
 
-/* Bit n is set when an odd number of bits up to n is. */
+/* Bit n is set if an odd number of bits up to n are set. */
 static inline uint64_t
 running_parity(uint64_t mask)
 {
@@ -403,7 +403,7 @@ running_parity(uint64_t mask)
 	return mask ^ (mask << 32);
 }
 
-/* Is one of the bits from field_start on set, in the block at base? */
+/* Is any bit from field_start on set, in the block at base? */
 static inline bool
 any_since(uint64_t mask, size_t field_start, size_t base)
 {
@@ -412,7 +412,7 @@ any_since(uint64_t mask, size_t field_start, size_t base)
 	return mask != 0 && from < BLOCK_BYTES && (mask >> from) != 0;
 }
 
-/* Goes over the delimiters of a block; special: its bytes that make fields not plain. */
+/* Processes the delimiters of a block. special: mask of the bytes that make fields not plain. */
 static inline __attribute__((always_inline)) void
 take_delims(const ShardLineScan *scan, ShardLineProgress *p, size_t base,
 			uint64_t delims, uint64_t special, ShardLine *line)
@@ -457,7 +457,7 @@ take_delims(const ShardLineScan *scan, ShardLineProgress *p, size_t base,
 		p->fieldno += __builtin_popcountll(delims);
 }
 
-/* Bytes of a block that a backslash escapes; sets bits of backslashes that begin a marker. */
+/* Mask of the bytes of a block that a backslash escapes.  Sets the bits of backslashes that begin a marker. */
 static inline uint64_t
 escaped_text(ShardLineProgress *p, const char *bytes, uint64_t backslashes, uint64_t *markers)
 {
@@ -484,12 +484,12 @@ escaped_text(ShardLineProgress *p, const char *bytes, uint64_t backslashes, uint
 	return escaped;
 }
 
-/* Quotes of a block that begin or end quoting, where escapes are something else than quotes. */
+/* Mask of the quotes of a block that begin or end quoting, if escape and quote differ. */
 static inline uint64_t
 toggling_quotes(ShardLineProgress *p, uint64_t quotes, uint64_t escapes)
 {
 	bool		in_quote = p->in_quote;
-	int			taken = p->after_escape ? 0 : -1;	/* byte that is escaped */
+	int			taken = p->after_escape ? 0 : -1;	/* escaped byte */
 	uint64_t	toggles = 0;
 
 	if (escapes == 0 && !p->after_escape)
@@ -512,7 +512,7 @@ toggling_quotes(ShardLineProgress *p, uint64_t quotes, uint64_t escapes)
 	return toggles;
 }
 
-/* Line breaks in quotes, below the line's end: counted, and the lines after them looked at. */
+/* Counts line breaks in quotes before the line end, and checks the line after each. */
 static void
 take_quoted_breaks(ShardLineProgress *p, const char *bytes, uint64_t breaks, char counted)
 {
@@ -528,8 +528,8 @@ take_quoted_breaks(ShardLineProgress *p, const char *bytes, uint64_t breaks, cha
 }
 
 /*
- * Scans a block with any content.  Returns the length of the line end in it, with
- * p->pos moved to where that begins; or 0, with p->pos behind the block.
+ * Scans a block with any content.  Returns the length of the line end in it, and moves p->pos to the line end.
+ * Returns 0, and moves p->pos behind the block, if there is none.
  */
 static inline __attribute__((always_inline)) size_t
 take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len, bool csv, ShardLine *line)
@@ -581,11 +581,14 @@ take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 	return eol_bytes;
 }
 
-/* The blocks from p on, whatever is in them. */
+/* Scans the blocks from p on, with any content. */
 static inline __attribute__((always_inline)) ShardLineStatus
 scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len, bool csv, ShardLine *line)
 {
-	/* Each block looks behind its line breaks, but not behind one just before the first block. */
+	/*
+	 * Each block checks the bytes after its line breaks.  This checks the byte after a line break just before the
+	 * first block.
+	 */
 	if (csv && buf[p->pos] == '\\' && buf[p->pos + 1] == '.' && (p->pos == 0 || is_break(buf[p->pos - 1])))
 		p->oddities |= ODD(SHARD_LINE_ODD_MARKER);
 
@@ -600,8 +603,8 @@ scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t l
 }
 
 /*
- * Scans a line from its beginning, as long as blocks have only delimiters and data, and
- * then a regular line end.  MORE: something else comes at p.
+ * Scans a line from its beginning while blocks have only delimiters and data, followed by a regular line end.  MORE:
+ * there is something else at p.
  */
 static inline __attribute__((always_inline)) ShardLineStatus
 scan_plain_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len,
@@ -643,7 +646,7 @@ scan_plain_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, si
 
 #endif							/* HAVE_BLOCKS */
 
-/* The line from p on. */
+/* Scans the line from p on. */
 static __attribute__((noinline)) ShardLineStatus
 scan_rest(ShardLineScan *scan, ShardLineProgress p, const char *buf, size_t len, bool at_end, ShardLine *line)
 {

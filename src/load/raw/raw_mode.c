@@ -1,19 +1,16 @@
 /*
  * raw_mode.c
- *	  Whether COPY FROM may forward the lines of its input as they are.
+ *	  Decides whether COPY FROM may forward unchanged lines of its input.
  *
- * In raw mode the coordinator sees only the values of a row's key, and a shard's own
- * COPY reads the rest.  That is exact when
+ * In raw mode the coordinator reads only the key of a row, and a shard's COPY reads the rest.  The result is exact if
  *
- *	- nothing on the coordinator looks at rows (WHERE, triggers, constraints
- *	  of domains, bounds of a parent that is a partition itself);
- *	- a node's session reads each field as this session would: with the same declared
- *	  types, and input functions that depend on no settings or on those that sessions
- *	  on nodes follow (remote/wire/connection.c);
- *	- columns that the input leaves out are the same constants for all rows,
- *	  which are added to each line: the suffix.
+ * - nothing on the coordinator needs the rows (WHERE, triggers, constraints of domains, bounds of a parent that is
+ *   itself a partition);
+ * - a node's session reads each field as this session would: with the same declared types, and with input functions
+ *   that depend on no settings, or only on settings that sessions on nodes also have (remote/wire/connection.c);
+ * - columns that the input omits have the same constants for all rows.  These are added to each line as the suffix.
  *
- * Everything else is a reason for parsed mode, which is always exact.  So is doubt.
+ * In all other cases, and in doubt, the load uses parsed mode, which is always exact.
  */
 #include "postgres.h"
 
@@ -47,7 +44,10 @@
 
 static bool input_is_same(Oid type);
 
-/* Does the type's input function depend only on settings that sessions on nodes follow, or on nothing that can differ? */
+/*
+ * Does the type's input function depend only on settings that sessions on nodes also have, and on nothing else that
+ * can differ?
+ */
 static bool
 base_input_is_same(Oid type)
 {
@@ -63,7 +63,7 @@ base_input_is_same(Oid type)
 		case INTERVALOID:		/* IntervalStyle */
 		case XMLOID:			/* xmloption */
 			return true;
-		case TIMETZOID:			/* today's date decides about daylight saving */
+		case TIMETZOID:			/* the current date determines daylight saving time */
 			return false;
 		default:
 			break;
@@ -88,8 +88,8 @@ attributes_are_same(Oid composite)
 }
 
 /*
- * True when a value's text means the same on a node and on the coordinator, if the type
- * has the same name there.  For domains, the coordinator's constraints count.
+ * Does a value's text mean the same on a node and on the coordinator, if the type has the same name there?  For
+ * domains, the coordinator's constraints count.
  */
 static bool
 input_is_same(Oid type)
@@ -197,7 +197,7 @@ column_reason(Relation rel)
 	return NULL;
 }
 
-/* What is different about the columns of the shard's foreign table; NULL: nothing. */
+/* Difference between the columns of the parent and of the shard's foreign table; NULL: none. */
 static const char *
 shard_columns_reason(Relation parent, Relation rel, const Shard *shard)
 {
@@ -215,7 +215,7 @@ shard_columns_reason(Relation parent, Relation rel, const Shard *shard)
 			TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated != att->attgenerated)
 			return psprintf("shard %s has other generated columns", shard->name);
 
-		/* errors of the node would show the other name */
+		/* the node's errors would show the other name */
 		if (strcmp(shard_option_column_name(RelationGetRelid(rel), attno), NameStr(att->attname)) != 0)
 			return psprintf("column \"%s\" of shard %s has another name on the node",
 							NameStr(att->attname), shard->name);
@@ -226,7 +226,7 @@ shard_columns_reason(Relation parent, Relation rel, const Shard *shard)
 static const char *
 shard_reason(Relation parent, const Shard *shard)
 {
-	/* as core locks a partition that it routes rows to */
+	/* the lock that core takes for a partition to which it routes rows */
 	Relation	rel = table_open(shard->relid, RowExclusiveLock);
 	const char *reason = shard_columns_reason(parent, rel, shard);
 
@@ -248,7 +248,7 @@ shard_raw_mode_shard_reason(const Shard *shard, Oid userid)
 	return NULL;
 }
 
-/* ---------- columns that the input leaves out ---------- */
+/* ---------- columns that the input omits ---------- */
 
 /* Text form of a constant that every session reads as the same value. */
 static char *
@@ -265,7 +265,7 @@ constant_text(const Const *constant)
 	return text;
 }
 
-/* text as a field of COPY's text format. */
+/* Appends text as a field of COPY's text format. */
 static void
 append_text_field(StringInfo buf, const char *text, char delim)
 {
@@ -291,7 +291,7 @@ append_text_field(StringInfo buf, const char *text, char delim)
 	}
 }
 
-/* text as a quoted field of CSV, which is never the NULL marker. */
+/* Appends text as a quoted CSV field, which is never the NULL marker. */
 static void
 append_csv_field(StringInfo buf, const char *text, char quote, char escape)
 {
@@ -305,7 +305,7 @@ append_csv_field(StringInfo buf, const char *text, char quote, char escape)
 	appendStringInfoChar(buf, quote);
 }
 
-/* Appends a constant as a field.  Result: why that cannot be, or NULL. */
+/* Appends a constant as a field.  Result: NULL, or the reason why that is impossible. */
 static const char *
 append_constant(StringInfo buf, CopyFromState cstate, const Const *constant)
 {
@@ -329,7 +329,7 @@ append_constant(StringInfo buf, CopyFromState cstate, const Const *constant)
 	return NULL;
 }
 
-/* One column that the input leaves out. */
+/* Appends a column that the input omits. */
 static const char *
 append_omitted(StringInfo buf, CopyFromState cstate, Form_pg_attribute att)
 {
@@ -353,14 +353,14 @@ append_omitted(StringInfo buf, CopyFromState cstate, Form_pg_attribute att)
 		opts->null_print[opts->null_print_len - 1] == '\\')
 		return "the NULL marker ends in a backslash";
 
-	/* nodes before 18 take \. anywhere in a line for the end of the data */
+	/* nodes before 18 take \. anywhere in a line for the end of data */
 	if (!shard_copy_is_csv(opts) && strstr(opts->null_print, "\\.") != NULL)
 		return "the NULL marker has the marker of the end of the data in it";
 	appendStringInfoString(buf, opts->null_print);
 	return NULL;
 }
 
-/* Fills suffix, nfields, attnos of the plan.  Result: why that cannot be, or NULL. */
+/* Fills suffix, nfields and attnos of the plan.  Result: NULL, or the reason why that is impossible. */
 static const char *
 plan_columns(CopyFromState cstate, ShardRawPlan *plan)
 {
@@ -407,7 +407,7 @@ shard_raw_mode_plan(CopyFromState cstate, const ShardMap *map, bool has_where, S
 
 /* ---------- COPY on the shard ---------- */
 
-/* The columns of the shard's foreign table that have the names of the parent's attnos. */
+/* The columns of the shard's foreign table with the same names as the parent's attnos. */
 static List *
 shard_attnos(Relation parent, List *attnos, Oid shard_relid)
 {
@@ -426,7 +426,7 @@ shard_attnos(Relation parent, List *attnos, Oid shard_relid)
 	return result;
 }
 
-/* ", OPTION (columns)" for those of the input's columns whose flag is set. */
+/* Appends ", OPTION (columns)" for the columns of the input whose flag is set. */
 static void
 append_forced(StringInfo buf, const char *option, CopyFromState cstate, const bool *flags)
 {
