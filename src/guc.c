@@ -33,6 +33,8 @@ bool		shard_guc_explain_remote = false;
 bool		shard_guc_enable_shard_scan = true;
 bool		shard_guc_enable_partial_aggregate = true;
 bool		shard_guc_enable_copy_fetch = true;
+int			shard_guc_multi_shard_statements = SHARD_MULTI_SHARD_ALLOW;
+int			shard_guc_max_rows_gathered = 0;
 int			shard_guc_query_per_node = SHARD_QUERY_PER_NODE_AUTO;
 bool		shard_guc_enable_key_join = true;
 bool		shard_guc_enable_decorrelation = true;
@@ -61,6 +63,14 @@ static const struct config_enum_entry query_per_node_options[] = {
 	{"auto", SHARD_QUERY_PER_NODE_AUTO, false},
 	{"on", SHARD_QUERY_PER_NODE_ON, false},
 	{"off", SHARD_QUERY_PER_NODE_OFF, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry multi_shard_options[] = {
+	{"allow", SHARD_MULTI_SHARD_ALLOW, false},
+	{"log", LOG, false},
+	{"warn", WARNING, false},
+	{"error", ERROR, false},
 	{NULL, 0, false}
 };
 
@@ -159,6 +169,22 @@ define_transactions(void)
 							100000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
+/* Guards against statements that cost more than was thought. */
+static void
+define_guards(void)
+{
+	DefineCustomEnumVariable("shardfdw.multi_shard_statements",
+							 "Selects what happens when a statement asks more than one shard.",
+							 NULL,
+							 &shard_guc_multi_shard_statements,
+							 SHARD_MULTI_SHARD_ALLOW, multi_shard_options, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.max_rows_gathered",
+							"Sets how many rows one scan of a statement may receive from nodes.",
+							"Zero sets no limit.",
+							&shard_guc_max_rows_gathered,
+							0, 0, INT_MAX, PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
 /* What nodes compute. */
 static void
 define_planner(void)
@@ -220,6 +246,7 @@ shard_guc_init(void)
 	shard_guc_preloaded = process_shared_preload_libraries_in_progress;
 	define_connections();
 	define_transactions();
+	define_guards();
 	define_planner();
 	DefineCustomBoolVariable("shardfdw.log_remote_sql",
 							 "Logs every statement that is sent to a node.",

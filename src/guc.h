@@ -42,6 +42,11 @@ typedef enum ShardQueryPerNode
 	SHARD_QUERY_PER_NODE_OFF
 } ShardQueryPerNode;
 
+/* What becomes of statements that ask more than one shard: a level of messages, or nothing. */
+#define SHARD_MULTI_SHARD_ALLOW	0
+
+extern int	shard_guc_multi_shard_statements;	/* SHARD_MULTI_SHARD_ALLOW, LOG, WARNING or ERROR */
+extern int	shard_guc_max_rows_gathered;	/* rows that one scan may receive from nodes; 0: any number */
 extern int	shard_guc_default_shards;	/* shards of a new sharded table */
 extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
 extern int	shard_guc_max_shared_connections;	/* per node, all backends; 0: any number, -1: what the node allows */

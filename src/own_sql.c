@@ -18,6 +18,7 @@
 /* What a setting is fixed for. */
 #define FOR_SQL 0x01			/* what an SQL text means, and which rows it sees */
 #define FOR_VALUES 0x02			/* values as text that another server writes or reads */
+#define FOR_USER_TABLE 0x04		/* guards that are meant for what users ask */
 
 static const struct
 {
@@ -32,6 +33,8 @@ static const struct
 	{"quote_all_identifiers", "off", FOR_SQL | FOR_VALUES},
 	/* a policy that would hide rows from our text is an error */
 	{"row_security", "off", FOR_SQL | FOR_VALUES},
+	{"shardfdw.multi_shard_statements", "allow", FOR_SQL | FOR_USER_TABLE},
+	{"shardfdw.max_rows_gathered", "0", FOR_SQL | FOR_USER_TABLE},
 	{"TimeZone", "UTC", FOR_VALUES},
 	{"DateStyle", "ISO, YMD", FOR_VALUES},
 	{"IntervalStyle", "postgres", FOR_VALUES},
@@ -44,15 +47,14 @@ static const struct
 void
 shard_own_sql_begin(ShardOwnSql *own, ShardOwnSqlRights rights, Snapshot snapshot)
 {
+	/* with the settings of the session, what a user's trigger sets stays set */
+	int			use = rights == SHARD_OWN_SQL_USER_TABLE ? FOR_USER_TABLE : FOR_SQL;
+
 	GetUserIdAndSecContext(&own->userid, &own->sec_context);
-	/* what a user's trigger sets stays set */
-	own->nestlevel = rights == SHARD_OWN_SQL_USER_TABLE ? 0 : NewGUCNestLevel();
-	if (own->nestlevel > 0)
-	{
-		for (int i = 0; i < lengthof(fixed); i++)
-			if (fixed[i].use & FOR_SQL)
-				(void) set_config_option(fixed[i].name, fixed[i].value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	}
+	own->nestlevel = NewGUCNestLevel();
+	for (int i = 0; i < lengthof(fixed); i++)
+		if (fixed[i].use & use)
+			(void) set_config_option(fixed[i].name, fixed[i].value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	if (rights == SHARD_OWN_SQL_SUPERUSER)
 		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
 							   own->sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
@@ -70,8 +72,7 @@ shard_own_sql_end(ShardOwnSql *own)
 	if (own->has_snapshot)
 		PopActiveSnapshot();
 	SetUserIdAndSecContext(own->userid, own->sec_context);
-	if (own->nestlevel > 0)
-		AtEOXact_GUC(true, own->nestlevel);
+	AtEOXact_GUC(true, own->nestlevel);
 }
 
 static uint64

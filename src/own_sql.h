@@ -18,7 +18,7 @@ typedef enum ShardOwnSqlRights
 	SHARD_OWN_SQL_SUPERUSER,	/* the bootstrap superuser, in a security-restricted operation: for the extension's own tables */
 	SHARD_OWN_SQL_CALLER,		/* the current user: for catalogs and functions of the extension */
 	SHARD_OWN_SQL_USER_TABLE	/* the current user, and the settings of the session: for a user's table, whose triggers
-								 * and defaults run.  All names and operators in the text have to be qualified. */
+								 * and defaults run, without the guards of guc.h.  All names and operators in the text have to be qualified. */
 } ShardOwnSqlRights;
 
 /* A value of a statement: $1 is the first. */
@@ -34,7 +34,7 @@ typedef struct ShardOwnSql
 {
 	Oid			userid;
 	int			sec_context;
-	int			nestlevel;		/* of settings; 0: the session's are in use */
+	int			nestlevel;		/* of settings */
 	bool		has_snapshot;
 } ShardOwnSql;
 

@@ -70,7 +70,7 @@ COMMENT ON FUNCTION shardfdw_internal.shard_clustered_index(regclass) IS
 	'Asks a node by which index a shard is clustered. Returns the name of that of the table; null: by none.';
 
 CREATE FUNCTION shardfdw_internal.unshard_block(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.multi_shard_statements = allow SET shardfdw.max_rows_gathered = 0 SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE

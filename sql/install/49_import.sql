@@ -218,7 +218,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_import_here(regclass) IS
 	'Checks what the coordinator and its nodes know about an import that is asked for. Returns nothing; raises wrong_object_type, insufficient_privilege or feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.check_import_empty(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.multi_shard_statements = allow SET shardfdw.max_rows_gathered = 0 SET row_security = off
 AS $$
 DECLARE
 	has_rows boolean;

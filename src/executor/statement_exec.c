@@ -26,6 +26,7 @@
 #include "executor/explain.h"
 #include "executor/explain_remote.h"
 #include "executor/returned.h"
+#include "executor/scan/asked_shards.h"
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_alone.h"
@@ -73,6 +74,7 @@ typedef struct ShardStatementState
 	Oid			userid;			/* whose mappings are used */
 	ShardTxnLevel *level;		/* in which it began */
 	const ShardStreamView *view;
+	ShardStreamLimit *limit;
 	ShardDecoder *decoder;		/* NULL: no rows come back */
 	MemoryContext row_cxt;		/* values of the current row */
 
@@ -135,6 +137,7 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 
 	state->rels = shard_scan_open_rels(estate, state->plan->relids);
 	state->view = shard_statement_view_create(estate, state->rels);
+	state->limit = shard_asked_limit("Custom Scan (" SHARD_STATEMENT_NAME ")", state->plan->relids);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement",
 										   ALLOCSET_SMALL_SIZES);
 	if (state->plan->returns_rows)
@@ -367,6 +370,9 @@ make_targets(ShardStatementState *state)
 	int			shardno = -1;
 	int			first;
 
+	/* rows of VALUES are sent where they belong */
+	if (!state->plan->inserts_values)
+		shard_asked_add(state->css.ss.ps.state, state->plan->relids, state->maps[0], live);
 	state->ntargets = 0;
 	state->targets = palloc0(sizeof(StatementTarget) * Max(bms_num_members(live), 1));
 	while ((shardno = bms_next_member(live, shardno)) >= 0)
@@ -523,6 +529,7 @@ open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 		spec.view = state->plan->on_writer ? NULL : state->view;
 		/* the locks of rows that are fetched within a savepoint are the savepoint's */
 		spec.level = state->plan->only_locks ? NULL : state->level;
+		spec.limit = state->limit;
 		spec.workers = -1;
 		spec.for_values = state->plan->for_values;
 		spec.nparams = state->targets[i].nparams;

@@ -22,6 +22,7 @@
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "executor/returned.h"
+#include "executor/scan/asked_shards.h"
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
@@ -239,10 +240,14 @@ start_group(ShardDirectGroup *group)
 	group->started = true;
 	foreach_ptr(ForeignScanState, node, group->members)
 	{
+		const ShardDirectState *state = node->fdw_state;
+
 		if (!is_live(group, node))
 			continue;
+		shard_asked_add(group->estate, list_make1_oid(state->plan->relid), shard_map_get(state->plan->relid),
+						bms_make_singleton(0));
 		build_statement(node);
-		if (((ShardDirectState *) node->fdw_state)->decoder != NULL)
+		if (state->decoder != NULL)
 			open_stream(node);
 	}
 	run_plain(group);

@@ -22,6 +22,7 @@
 #include "executor/returned.h"
 #include "executor/modify/row_arrays.h"
 #include "executor/modify/source_modify_exec.h"
+#include "executor/scan/asked_shards.h"
 #include "executor/scan/nested_write.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
@@ -230,6 +231,7 @@ start(SourceState *state)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
 	const char *const *scalars;
+	Bitmapset  *asked = NULL;
 
 	state->started = true;
 	state->rows = palloc0(sizeof(ShardRowArrays *) * state->map->nshards);
@@ -241,9 +243,14 @@ start(SourceState *state)
 	state->shards = palloc0(sizeof(SourceShard) * state->map->nshards);
 	for (int i = 0; i < state->map->nshards; i++)
 	{
-		if (state->plan->all_shards || state->rows[i] != NULL)
-			build_statement(state, i, scalars);
+		if (!state->plan->all_shards && state->rows[i] == NULL)
+			continue;
+		build_statement(state, i, scalars);
+		asked = bms_add_member(asked, i);
 	}
+	/* MERGE reads its target; rows of an INSERT are sent where they belong */
+	if (state->plan->operation == CMD_MERGE)
+		shard_asked_add(state->css.ss.ps.state, list_make1_oid(state->plan->relid), state->map, asked);
 	if (state->decoder == NULL)
 		run_commands(state);
 	else

@@ -49,6 +49,7 @@
 #include "compat.h"
 #include "copies/copies_read.h"
 #include "executor/executor.h"
+#include "executor/scan/asked_shards.h"
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/scan_share.h"
@@ -284,6 +285,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->decoder = create_decoder(node, state->plan);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
+	state->limit = shard_asked_limit("Foreign Scan", state->plan->relids);
 	if (state->plan->locks_rows)
 		lock_shards(state);
 	if (state->snapshot->local == NULL || state->plan->locks_rows)
@@ -361,6 +363,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.view = state->view;
 	/* the locks of rows that are fetched within a savepoint are the savepoint's */
 	spec.level = state->plan->locks_rows ? NULL : state->level;
+	spec.limit = state->limit;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);
 	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
 	if (!spec.use_copy && !state->plan->locks_late)
@@ -473,6 +476,7 @@ shard_scan_bind(ForeignScanState *node)
 	else if (state->part == SHARD_SCAN_OTHERS)
 		state->live = bms_difference(state->live, state->first_shards);
 	MemoryContextSwitchTo(oldcxt);
+	shard_asked_add(node->ss.ps.state, state->plan->relids, state->maps[0], state->live);
 }
 
 /*

@@ -84,6 +84,7 @@ typedef struct ShardScanState
 	Bitmapset  *first_shards;	/* see shard_scan_first_shards(); NULL until asked for */
 	ShardScanPart part;			/* of live, which the next run reads */
 
+	ShardStreamLimit *limit;	/* rows of all runs; NULL: none */
 	ShardSnapshot *snapshot;	/* NULL under plain EXPLAIN */
 	ShardDecoder *decoder;
 	int			max_streams;	/* of a node, where all have to be open at once */

@@ -58,6 +58,7 @@ shard_scan_cursor_next(ForeignScanState *node, int i)
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.as_writer = spec.only_locks = spec.only_reads = true;
+	spec.limit = state->limit;
 	spec.workers = -1;
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
 	MemoryContextSwitchTo(oldcxt);

@@ -38,6 +38,7 @@
 #include "compat.h"
 #include "executor/explain.h"
 #include "executor/returned.h"
+#include "executor/scan/asked_shards.h"
 #include "executor/scan/scan.h"
 #include "executor/take/take_exec.h"
 #include "executor/take/take_private.h"
@@ -112,6 +113,8 @@ run(ShardTakeState *state)
 	shard_take_resolve_map(state);
 	if (IsolationUsesXactSnapshot())
 		shard_map_check_unmoved(state->map, NULL);
+	shard_asked_add(state->css.ss.ps.state, list_make1_oid(state->plan->relid), state->map,
+					bms_add_range(NULL, 0, state->map->nshards - 1));
 	if (state->plan->nsort > 0)
 		(void) shard_take_from(state, 0, state->map->nnodes);
 	else

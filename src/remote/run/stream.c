@@ -546,7 +546,14 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 				elog(ERROR, "a closed stream is read");
 		}
 		if (status == SHARD_STREAM_ROW)
+		{
 			stream->nrows++;
+			if (stream->spec.limit != NULL && --stream->spec.limit->nleft < 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						 errmsg("%s has received more than %d rows from nodes", stream->spec.limit->reader, stream->spec.limit->max),
+						 errhint("Add a condition, or raise the limit: SET shardfdw.max_rows_gathered = 0;")));
+		}
 		return status;
 	}
 }

@@ -31,6 +31,14 @@ typedef struct ShardStreamView
 	void		(*refuse) (const struct ShardStreamView *view, const char *node);
 } ShardStreamView;
 
+/* How many rows the streams of one plan node may bring. */
+typedef struct ShardStreamLimit
+{
+	const char *reader;			/* the plan node, for the message */
+	int			max;
+	int64		nleft;
+} ShardStreamLimit;
+
 typedef struct ShardStreamSpec
 {
 	Oid			serverid;
@@ -52,6 +60,7 @@ typedef struct ShardStreamSpec
 	const ShardStreamView *view;	/* of a query of the user that reads; NULL: it may see everything */
 	ShardTxnLevel *level;		/* of the statement that reads, which began before its streams are opened;
 								 * NULL: the current one, and always with only_locks */
+	ShardStreamLimit *limit;	/* of its reader; NULL: none */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			cpu_factor;		/* the node gets this session's CPU costs times this; 0 = its own */
 	bool		is_prepared;	/* the node keeps its plan when it comes up often; with parameters always, unless ... */

@@ -1,0 +1,136 @@
+/*
+ * asked_shards.c
+ *	  Holds statements to shardfdw.multi_shard_statements and shardfdw.max_rows_gathered.
+ *
+ * Each plan node says which shards it is about to ask, when it knows the values of parameters.  Shards of the same number of
+ * colocated tables are one shard: they are on one node, and nodes join them.  A statement is reported once.
+ *
+ * The streams of a plan node share a limit of rows, which they count (remote/run/stream.c).
+ */
+#include "postgres.h"
+
+#include "catalog/colocate.h"
+#include "executor/scan/asked_shards.h"
+#include "guc.h"
+#include "lib/ilist.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* What a statement has asked so far. */
+typedef struct AskedShards
+{
+	slist_node	link;			/* in statements */
+	EState	   *estate;
+	Oid			relid;			/* the table that it has asked first */
+	Bitmapset  *shards;			/* of this table, and of those that are colocated with it */
+	List	   *tables;			/* of Oid: all that it has asked */
+	bool		reported;
+	MemoryContextCallback callback;
+} AskedShards;
+
+/* Statements in progress, innermost first. */
+static slist_head statements = SLIST_STATIC_INIT(statements);
+
+static void
+forget_statement(void *arg)
+{
+	slist_delete(&statements, &((AskedShards *) arg)->link);
+}
+
+/* What estate's statement has asked.  Memory: current context, the query's. */
+static AskedShards *
+asked_by(EState *estate, Oid relid)
+{
+	AskedShards *asked;
+	slist_iter	iter;
+
+	slist_foreach(iter, &statements)
+	{
+		asked = slist_container(AskedShards, link, iter.cur);
+		if (asked->estate == estate)
+			return asked;
+	}
+	asked = palloc0(sizeof(AskedShards));
+	asked->estate = estate;
+	asked->relid = relid;
+	asked->callback.func = forget_statement;
+	asked->callback.arg = asked;
+	slist_push_head(&statements, &asked->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &asked->callback);
+	return asked;
+}
+
+/* "a", "b" */
+static char *
+table_names(const List *relids)
+{
+	StringInfoData names;
+	ListCell   *lc;
+
+	initStringInfo(&names);
+	foreach(lc, relids)
+		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", get_rel_name(lfirst_oid(lc)));
+	return names.data;
+}
+
+static void
+report(const AskedShards *asked, int nshards)
+{
+	ereport(shard_guc_multi_shard_statements,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("statement asks %d shards of %s", nshards, table_names(asked->tables)),
+			 errhint("Add a condition on the shard key, or allow it: SET shardfdw.multi_shard_statements = 'allow';")));
+}
+
+void
+shard_asked_add(EState *estate, const List *relids, const ShardMap *map, const Bitmapset *shards)
+{
+	MemoryContext oldcxt;
+	AskedShards *asked;
+	Oid			relid = map->relid;
+	int			nothers = 0;
+	ListCell   *lc;
+
+	if (shard_guc_multi_shard_statements == SHARD_MULTI_SHARD_ALLOW || bms_is_empty(shards))
+		return;
+	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	/* a shard that is scanned by itself is one of its parent's */
+	if (map->nshards == 1 && map->shards[0].relid == relid)
+	{
+		const ShardMap *parent = shard_map_get_levels_now(shard_map_top(relid));
+		int			shardno = parent ? shard_map_find(parent, relid) : -1;
+
+		if (shardno >= 0)
+		{
+			relid = parent->relid;
+			shards = bms_make_singleton(shardno);
+		}
+	}
+	asked = asked_by(estate, relid);
+	if (relid == asked->relid || shard_colocated(relid, asked->relid))
+		asked->shards = bms_add_members(asked->shards, shards);
+	else
+		nothers = bms_num_members(shards);
+	foreach(lc, relids)
+		asked->tables = list_append_unique_oid(asked->tables, shard_map_top(lfirst_oid(lc)));
+	MemoryContextSwitchTo(oldcxt);
+	if (!asked->reported && bms_num_members(asked->shards) + nothers > 1)
+	{
+		asked->reported = true;
+		report(asked, bms_num_members(asked->shards) + nothers);
+	}
+}
+
+ShardStreamLimit *
+shard_asked_limit(const char *name, const List *relids)
+{
+	ShardStreamLimit *limit;
+
+	if (shard_guc_max_rows_gathered == 0)
+		return NULL;
+	limit = palloc(sizeof(ShardStreamLimit));
+	limit->reader = psprintf("%s on %s", name, table_names(relids));
+	limit->max = limit->nleft = shard_guc_max_rows_gathered;
+	return limit;
+}
