@@ -122,7 +122,7 @@ $c->safe_psql(q{SELECT shardfdw.create_reference_table('mine')});
 $c->node_safe_psql(1, 'CREATE TABLE precious (k int PRIMARY KEY); INSERT INTO precious VALUES (7)');
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE mine RENAME TO precious');
 my (undef, undef, $err) = $c->psql(q{SELECT shardfdw.enable_node('node1')});
-like($err, qr/table public\.precious differs from the reference table and does not belong to its owner.*HINT:  Drop it on the node/s, 'a table of another role is not dropped');
+like($err, qr/table public\.precious differs from the reference table and does not belong to its owner.*DETAIL:  Node "node1".*HINT:  If nobody needs it, on the node: DROP TABLE public\.precious/s, 'a table of another role is not dropped');
 is($c->node_safe_psql(1, 'SELECT k FROM precious'), 7, 'and has its rows');
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE precious RENAME TO mine');
 $c->node_safe_psql(1, 'INSERT INTO mine VALUES (1)');
@@ -136,6 +136,24 @@ $c->node_safe_psql(1, 'DROP TABLE mine');
 like($err, qr/could not enable node "node1" because reference table public\.mine has no copy there.*HINT:  As the owner of the table.*SELECT shardfdw\.create_reference_table\('public\.mine'\)/s, 'it says what to call');
 $c->safe_psql(q{SET ROLE own; SELECT shardfdw.create_reference_table('mine')});
 is($c->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'and that helps');
+
+# what an owner has put in the place of a copy, with a user mapping made by hand
+$c->safe_psql("CREATE ROLE hand; GRANT CREATE ON SCHEMA public TO hand; GRANT USAGE ON FOREIGN SERVER node1, node2 TO hand");
+$c->node_safe_psql($_, 'CREATE ROLE hand LOGIN; GRANT CREATE ON SCHEMA public TO hand') for 1, 2;
+$c->safe_psql("CREATE USER MAPPING FOR hand SERVER node$_ OPTIONS (user 'hand', password_required 'false')") for 1, 2;
+$c->safe_psql(q{SET ROLE hand; CREATE TABLE by_hand (id int PRIMARY KEY); INSERT INTO by_hand VALUES (1); SELECT shardfdw.create_reference_table('by_hand')});
+my $by_hand = q{SELECT relkind, relowner::regrole, (SELECT count(*) FROM by_hand) FROM pg_class WHERE oid = 'by_hand'::regclass};
+for my $change ('DROP TABLE by_hand; CREATE TABLE by_hand (id int PRIMARY KEY) PARTITION BY RANGE (id)', 'DROP TABLE by_hand; CREATE TABLE by_hand (id int PRIMARY KEY)', 'DROP TABLE by_hand')
+{
+	$c->node_safe_psql(1, "SET ROLE hand; $change");
+	for my $round (1, 2)
+	{
+		$c->safe_psql(q{SELECT shardfdw.disable_node('node1')});
+		is($c->safe_psql(q{SELECT shardfdw.enable_node('node1') >= 0}), 't', "enabled after $change, round $round");
+		is($c->node_safe_psql(1, $by_hand), 'r|hand|1', 'the copy is a table of the owner, with its rows');
+	}
+}
+is(problems(), '', 'and check_cluster() finds nothing');
 
 # a node that does not fit
 $c->safe_psql(q{SELECT shardfdw.disable_node('node1')});

@@ -78,12 +78,29 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_schema_owner(name, name, text) IS
 	'Raises insufficient_privilege for a schema on a node whose owner could exchange what is put into it.';
 
+CREATE FUNCTION shardfdw_internal.role_on_node(role oid, node name) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce((SELECT o.option_value FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'user'), pg_get_userbyid(role))
+	FROM pg_user_mappings m WHERE m.srvname = node AND m.umuser IN (role, 0) ORDER BY m.umuser DESC LIMIT 1
+$$;
+COMMENT ON FUNCTION shardfdw_internal.role_on_node(oid, name) IS
+	'Finds the remote user of a role''s user mapping, as far as the caller may see that, else the name of the role. Returns null for a role without a mapping.';
+
+CREATE FUNCTION shardfdw_internal.give_command(remote_name text, role text) RETURNS text
+	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('DO %L', format(
+		'BEGIN IF (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = %L) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
+		role, remote_name, role))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.give_command(text, text) IS
+	'Writes the command, to be run on a node, that gives a table to a role, if that exists there and a superuser runs the command. Returns its text.';
+
 CREATE FUNCTION shardfdw_internal.owns_shards(relation regclass, node name, remote_role text) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(remote_role = pg_get_userbyid(c.relowner) OR remote_role = (SELECT o.option_value
-		FROM (SELECT m.umoptions FROM pg_user_mappings m WHERE m.srvname = node AND m.umuser IN (c.relowner, 0) ORDER BY m.umuser = 0 LIMIT 1) u
-		CROSS JOIN LATERAL pg_options_to_table(u.umoptions) o WHERE o.option_name = 'user'), false)
+	SELECT coalesce(remote_role IN (pg_get_userbyid(c.relowner), coalesce(shardfdw_internal.role_on_node(c.relowner, node), '')), false)
 	FROM pg_class c WHERE c.oid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.owns_shards(regclass, name, text) IS

@@ -225,7 +225,7 @@ AS $$
 DECLARE
 	is_new CONSTANT boolean := outdated IS NULL;
 	r record;
-	foreign_keys text[];
+	commands text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('copy_all_references');
 	IF is_new THEN
@@ -255,12 +255,18 @@ BEGIN
 				HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.create_reference_table(%L).', r.relation);
 			CONTINUE;
 		END;
-		foreign_keys := '{}';
+		commands := '{}';
 		IF r.is_there THEN
-			foreign_keys := shardfdw_internal.drop_reference_copy(r.relation, node);
+			commands := shardfdw_internal.drop_reference_copy(r.relation, node);
 		END IF;
 		PERFORM shardfdw_internal.make_reference_copies(r.relation, ARRAY[node]);
-		PERFORM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(foreign_keys)]), foreign_keys, 'write');
+		IF NOT is_new THEN
+			-- whose user mapping reads it when copies are compared
+			commands := commands || ARRAY(SELECT shardfdw_internal.give_command(format('%I.%I', n.nspname, c.relname), shardfdw_internal.role_on_node(c.relowner, node))
+				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles o ON o.oid = c.relowner
+				WHERE c.oid = r.relation AND NOT o.rolsuper AND o.rolname <> current_user AND shardfdw_internal.role_on_node(o.oid, node) IS NOT NULL);
+		END IF;
+		PERFORM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(commands)]), commands, 'write');
 		IF is_new THEN
 			RAISE NOTICE 'node "%": copied reference table %', node, r.relation;
 		END IF;
@@ -493,8 +499,7 @@ DECLARE
 	here CONSTANT record := (SELECT x FROM (SELECT c.relowner, format('%I.%I', n.nspname, c.relname) AS name, r.rolsuper OR r.rolname = current_user AS is_trusted
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = relation) x);
 	-- the owner's role there
-	owner CONSTANT text := (SELECT coalesce((SELECT o.option_value FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'user'), pg_get_userbyid(here.relowner))
-		FROM pg_user_mappings m WHERE m.srvname = node AND m.umuser IN (here.relowner, 0) ORDER BY m.umuser DESC LIMIT 1);
+	owner CONSTANT text := shardfdw_internal.role_on_node(here.relowner, node);
 	foreign_keys text[];
 BEGIN
 	SELECT coalesce(array_agg(c.command ORDER BY c.is_check), '{}') INTO foreign_keys
@@ -512,7 +517,7 @@ BEGIN
 		'DECLARE k record; owner name; BEGIN LOCK TABLE %1$s IN ACCESS EXCLUSIVE MODE; '
 		'SELECT pg_catalog.pg_get_userbyid(c.relowner) INTO owner FROM pg_catalog.pg_class c WHERE c.oid = %2$L::pg_catalog.regclass; '
 		'IF NOT %3$L::pg_catalog.bool AND owner IS DISTINCT FROM %4$L THEN RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', '
-		'MESSAGE = pg_catalog.format(''table %%s differs from the reference table and does not belong to its owner'', %2$L), HINT = ''Drop it on the node.''; END IF; '
+		'MESSAGE = pg_catalog.format(''table %%s differs from the reference table and does not belong to its owner'', %2$L), HINT = pg_catalog.format(''If nobody needs it, on the node: DROP TABLE %%s'', %2$L); END IF; '
 		'FOR k IN SELECT c.conrelid::pg_catalog.regclass AS relation, c.conname FROM pg_catalog.pg_constraint c WHERE c.confrelid = %2$L::pg_catalog.regclass AND c.conrelid <> c.confrelid AND c.contype = ''f'' '
 		'LOOP EXECUTE pg_catalog.format(''ALTER TABLE %%s DROP CONSTRAINT %%I'', k.relation, k.conname); END LOOP; DROP TABLE %1$s; END',
 		here.name, here.name, here.is_trusted, owner))], 'write');

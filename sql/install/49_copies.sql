@@ -315,9 +315,7 @@ CREATE FUNCTION shardfdw_internal.own_copies(shards regclass[], nodes name[]) RE
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT count(q) FROM (
-		SELECT array_agg(c.node ORDER BY c.ord) AS nodes, array_agg(c.shard::regclass::text ORDER BY c.ord) AS labels, array_agg(format('DO %L', format(
-			'BEGIN IF (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = %L) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
-			(q.fields)[1], c.name, (q.fields)[1])) ORDER BY c.ord) AS commands
+		SELECT array_agg(c.node ORDER BY c.ord) AS nodes, array_agg(c.shard::regclass::text ORDER BY c.ord) AS labels, array_agg(shardfdw_internal.give_command(c.name, (q.fields)[1]) ORDER BY c.ord) AS commands
 		FROM (SELECT array_agg(f.node ORDER BY f.ord) AS nodes, array_agg(format('SELECT pg_catalog.pg_get_userbyid(c.relowner) FROM pg_catalog.pg_class c WHERE c.oid = %L::pg_catalog.regclass', f.name) ORDER BY f.ord) AS commands
 			FROM (SELECT s.ord, v.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name
 				FROM unnest(shards) WITH ORDINALITY s(shard, ord) JOIN pg_foreign_table f ON f.ftrelid = s.shard JOIN pg_foreign_server v ON v.oid = f.ftserver
