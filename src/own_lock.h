@@ -36,7 +36,8 @@ typedef enum ShardLockKind
 	SHARD_LOCK_JOB_TURN = 17,	/* exclusive: works on a node, or numbers shards of a table; the key is a catalog and its object */
 	SHARD_LOCK_JOB_WAIT = 18,	/* share: waits for a job; the key is 0 */
 	SHARD_LOCK_CUT_OVER = 19,	/* share: wants the job to cut over, with the source's table locked */
-	SHARD_LOCK_CUT_OVER_FREE = 20	/* share: the same without that */
+	SHARD_LOCK_CUT_OVER_FREE = 20,	/* share: the same without that */
+	SHARD_LOCK_JOB_LEFT = 21	/* exclusive: removes what a job has left that the journal does not have; the key is a role and the job */
 } ShardLockKind;
 
 /* The tag of a lock of this database. */

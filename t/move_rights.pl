@@ -51,6 +51,18 @@ like(error('other', "SELECT shardfdw.cancel_job($job)"), qr/must be a member of 
 like($c->safe_psql(q{SELECT string_agg(error, ' ') FROM shardfdw.jobs}), qr/may not replicate/, 'its errors are seen');
 is($c->coordinator->safe_psql('postgres', q{SELECT count(*) FROM shardfdw.jobs WHERE error IS NOT NULL}, extra_params => [ '-U', 'other' ]), 0, 'but not by others');
 
+# Numbers that are not in the journal are no role's: who claims them keeps off no other role. Those of subscriptions are negative.
+{
+	my $holds = $c->coordinator->background_psql('postgres', extra_params => [ '-U', 'other' ]);
+	my $claim = 'SELECT shardfdw_internal.claim_job(1000000, 0), shardfdw_internal.claim_job(-5, 0)';
+	is($holds->query_safe("BEGIN; $claim"), 't|t', 'a role claims numbers that are not in the journal');
+	is($c->safe_psql($claim), 't|t', 'another role does, too');
+	is($c->safe_psql('SELECT shardfdw_internal.job_is_running(1000000), shardfdw_internal.job_is_running(-5)'), 'f|f', 'and nobody takes them for running');
+	is($c->coordinator->safe_psql('postgres', $claim, extra_params => [ '-U', 'other' ]), 'f|f', 'another session of the same role waits');
+	is($c->coordinator->safe_psql('postgres', "SELECT shardfdw_internal.claim_job($job, 0)", extra_params => [ '-U', 'other' ]), 'f', 'a job of another role is not claimed');
+	$holds->quit;
+}
+
 # ---------- splits ----------
 
 my $split = "SELECT shardfdw.split_shard('t_01')";
@@ -128,7 +140,6 @@ SKIP:
 		SELECT shardfdw.shard_table('mine.t', 'k', shards => 1, nodes => '{node1}'); GRANT USAGE ON SCHEMA mine TO PUBLIC});
 	$h->safe_psql(q{SELECT shardfdw.move_shard('mine.t_00', 'node2', mode => 'block')});
 	is($h->node_safe_psql(2, sprintf $state, 'mine'), $h->node_safe_psql(1, sprintf $state, 'mine'), 'a schema that the extension has made is as on the source');
-
 	# ---------- code of the owner on both nodes ----------
 
 	my $spy = q{CREATE FUNCTION public.spy(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$

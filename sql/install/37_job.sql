@@ -64,7 +64,7 @@ COMMENT ON FUNCTION shardfdw_internal.job_is_running(bigint) IS
 CREATE FUNCTION shardfdw_internal.claim_job(id bigint, timeout_ms integer) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_claim_job';
 COMMENT ON FUNCTION shardfdw_internal.claim_job(bigint, integer) IS
-	'Takes the lock of a job whose process has ended, until the transaction ends, so that no other session removes what the job has left. Returns false when another process has the lock for as long as timeout_ms, and for a job of a role of which the current user is no member.';
+	'Takes the lock of a job whose process has ended, until the transaction ends, so that no other session removes what the job has left. Returns false when another process has the lock for as long as timeout_ms, and for a job of a role of which the current user is no member. Of a job that the journal does not have, another session of the same role alone counts.';
 
 CREATE FUNCTION shardfdw_internal.holds_job(id bigint) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_holds_job';

@@ -49,20 +49,30 @@ shard_moving_claim(int64 id)
 	return LockAcquire(&tag, RUN_MODE, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-bool
-shard_moving_claim_leftovers(int64 id)
+/* The lock of a job that the journal does not have.  Any role can make up a number, so the lock keeps off no other role. */
+static LOCKTAG
+left_lock(int64 id)
 {
-	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
+	return shard_own_lock(SHARD_LOCK_JOB_LEFT, GetUserId(), (uint32) id);
+}
 
-	return LockAcquire(&tag, CLEAR_MODE, false, true) != LOCKACQUIRE_NOT_AVAIL;
+bool
+shard_moving_claim_leftovers(int64 id, bool is_in_journal)
+{
+	LOCKTAG		tag = is_in_journal ? job_lock(SHARD_LOCK_JOB, id) : left_lock(id);
+
+	if (!is_in_journal && shard_moving_is_running(id))
+		return false;
+	return LockAcquire(&tag, is_in_journal ? CLEAR_MODE : ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 bool
 shard_moving_is_claimed_here(int64 id)
 {
 	LOCKTAG		tag = job_lock(SHARD_LOCK_JOB, id);
+	LOCKTAG		left = left_lock(id);
 
-	return shard_lock_held_by_me(&tag, RUN_MODE) || shard_lock_held_by_me(&tag, CLEAR_MODE);
+	return shard_lock_held_by_me(&tag, RUN_MODE) || shard_lock_held_by_me(&tag, CLEAR_MODE) || shard_lock_held_by_me(&left, ExclusiveLock);
 }
 
 bool

@@ -17,9 +17,10 @@ extern bool shard_moving_claim(int64 id);
 
 /*
  * Notes that this transaction removes what job id has left, which then is not said to be running.  False: the job is
- * running, or another session removes it.
+ * running, or another session removes it.  is_in_journal: has the job a row in the journal, which says whose it is?  If
+ * not, sessions of other roles are not kept off.
  */
-extern bool shard_moving_claim_leftovers(int64 id);
+extern bool shard_moving_claim_leftovers(int64 id, bool is_in_journal);
 
 /* Has this process done either for job id? */
 extern bool shard_moving_is_claimed_here(int64 id);

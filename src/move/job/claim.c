@@ -34,10 +34,12 @@ shardfdw_claim_job(PG_FUNCTION_ARGS)
 	int64		id = PG_GETARG_INT64(0);
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PG_GETARG_INT32(1));
 
-	/* anybody can note any number on a table of his own */
-	if (!shard_job_may_clear(id))
+	bool		is_in_journal;
+
+	/* every role can note any number on a table of its own */
+	if (!shard_job_may_clear(id, &is_in_journal))
 		PG_RETURN_BOOL(false);
-	while (!shard_moving_claim_leftovers(id))
+	while (!shard_moving_claim_leftovers(id, is_in_journal))
 	{
 		if (GetCurrentTimestamp() >= deadline)
 			PG_RETURN_BOOL(false);

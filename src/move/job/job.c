@@ -140,7 +140,7 @@ shard_job_link(const ShardJobArgs *args, char **plan)
 				 errmsg("nobody waits for the number of the job any more")));
 	link = dsm_segment_address(segment);
 	*plan = pstrdup(link->plan);
-	/* another session may hold the lock of a number that it has made up */
+	/* a session that looks whether a job of the number is running holds the lock for a moment */
 	do
 		id = nextval_internal(shard_own_relation("job_id", false), false);
 	while (!shard_moving_claim(id));
@@ -325,11 +325,12 @@ may_use(const JobRow *row)
 }
 
 bool
-shard_job_may_clear(int64 id)
+shard_job_may_clear(int64 id, bool *is_in_journal)
 {
 	JobRow		row;
 
-	return !read_row(id, &row) || may_use(&row);
+	*is_in_journal = read_row(id, &row);
+	return !*is_in_journal || may_use(&row);
 }
 
 static void

@@ -43,7 +43,7 @@ typedef struct ShardJobLink
 extern int64 shard_job_start(ShardJobArgs *args, const char *plan);
 
 /* May the current user remove what job id has left?  Of a job that the journal does not know any more, everybody may, with the rights that he has. */
-extern bool shard_job_may_clear(int64 id);
+extern bool shard_job_may_clear(int64 id, bool *is_in_journal);
 
 /*
  * Returns a number for the job, which its caller learns and this process claims, and the plan, palloc'd.  Raises
