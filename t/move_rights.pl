@@ -140,6 +140,19 @@ SKIP:
 		SELECT shardfdw.shard_table('mine.t', 'k', shards => 1, nodes => '{node1}'); GRANT USAGE ON SCHEMA mine TO PUBLIC});
 	$h->safe_psql(q{SELECT shardfdw.move_shard('mine.t_00', 'node2', mode => 'block')});
 	is($h->node_safe_psql(2, sprintf $state, 'mine'), $h->node_safe_psql(1, sprintf $state, 'mine'), 'a schema that the extension has made is as on the source');
+	# Owner and privileges are given in the turn of those who make objects and grant rights on nodes: of two sessions that do it at the same time one fails.
+	{
+		my $turn = $h->coordinator->background_psql('postgres');
+		$h->safe_psql(q{SET ROLE own; CREATE SCHEMA turned; GRANT USAGE ON SCHEMA turned TO PUBLIC; CREATE TABLE turned.t (k int PRIMARY KEY); SELECT shardfdw.shard_table('turned.t', 'k', shards => 1, nodes => '{node1}')});
+		$turn->query_safe(q{BEGIN; SELECT shardfdw_internal.lock_new_objects('{node2}')});
+		my $id = $h->safe_psql(q{SELECT shardfdw.move_shard('turned.t_00', 'node2', mode => 'block', wait => false)});
+		$h->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 8 AND NOT granted});
+		is($h->node_safe_psql(2, q{SELECT nspacl FROM pg_namespace WHERE nspname = 'turned'}), '', 'a move waits for its turn before it grants rights on a schema');
+		$turn->query_safe('COMMIT');
+		$turn->quit;
+		is($h->safe_psql("SELECT shardfdw.wait_job($id)"), 'done', 'and goes on then');
+	}
+
 	# ---------- code of the owner on both nodes ----------
 
 	my $spy = q{CREATE FUNCTION public.spy(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$

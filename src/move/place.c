@@ -237,6 +237,9 @@ shard_place_prepare(ShardMove *move)
 	initStringInfo(&target);
 	for (int i = 0; i < move->ntables; i++)
 		append_commands(&target, &move->tables[i], "schema");
+	/* two sessions that grant rights on a schema at the same time fail */
+	if (target.len > 0)
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".lock_new_objects(ARRAY[%s]::pg_catalog.name[])", quote_literal_cstr(move->target_name)));
 	shard_move_run(move, move->target, target.data);
 	/* the owner, too, is what the source has answered */
 	make_schemas(move);
