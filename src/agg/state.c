@@ -1,19 +1,16 @@
 /*
  * state.c
- *	  Builds the serialized transition states of sum, avg, stddev and variance
- *	  whose state is internal.
+ *	  Builds serialized transition states (of type internal) of sum, avg, stddev and variance.
  *
- * The node returns count(x) and sum(x), and for the last two sum(x * x); the
- * coordinator writes what core's own serial function would have written for a
- * group with that count and these sums.
- * Formats: int8_avg_serialize and numeric_avg_serialize of
- * src/backend/utils/adt/numeric.c, interval_avg_serialize of timestamp.c.
+ * The node returns count(x) and sum(x), and for stddev and variance also sum(x * x).  The coordinator writes what
+ * core's serialization function would write for a group with that count and these sums.  Formats: int8_avg_serialize
+ * and numeric_avg_serialize of src/backend/utils/adt/numeric.c, interval_avg_serialize of timestamp.c.
  *
- * maxScaleCount, which only moving aggregates read, is set to the count: how
- * many of the values had the largest scale is neither known nor needed.
+ * maxScaleCount, which only moving aggregates read, is set to the count.  The number of values with the largest scale
+ * is neither known nor needed.
  *
- * Sums come from a node, which may be hostile: everything is checked before it
- * reaches core's deserial functions, which do not check anything.
+ * Sums come from a node, which may be hostile.  Core's deserialization functions do not check their input, so this
+ * file checks everything.
  */
 #include "postgres.h"
 
@@ -22,7 +19,7 @@
 #include "compat.h"
 #include "libpq/pqformat.h"
 
-/* Binary form of numeric: a header of four int16, then digits to base 10000 */
+/* Binary form of numeric: a header of four int16, then base-10000 digits */
 #define WIRE_HEADER_BYTES	8
 #define WIRE_BASE			10000
 #define WIRE_MAX_DSCALE		0x3FFF
@@ -38,7 +35,7 @@ typedef struct WireNumeric
 	int			weight;
 	int			sign;
 	int			dscale;
-	const char *digits;			/* ndigits int16 in network order */
+	const char *digits;			/* ndigits int16 in network byte order */
 } WireNumeric;
 
 static void
@@ -82,7 +79,7 @@ wire_parse(const char *data, int len, WireNumeric *num)
 	}
 }
 
-/* As numericvar_serialize does; finite values only. */
+/* Like numericvar_serialize, for finite values only. */
 static void
 put_numericvar(StringInfo buf, const WireNumeric *num)
 {
@@ -94,10 +91,7 @@ put_numericvar(StringInfo buf, const WireNumeric *num)
 }
 
 #if SHARD_INT8_STATE_INT128
-/*
- * Writes an integer as two's complement of 128 bits, high half first.  Limbs
- * of 32 bits keep this free of compiler extensions.
- */
+/* Writes an integer as a 128-bit two's complement number, high half first.  32-bit limbs avoid compiler extensions. */
 static void
 put_int128(StringInfo buf, const WireNumeric *num)
 {
@@ -117,7 +111,7 @@ put_int128(StringInfo buf, const WireNumeric *num)
 			malformed_sum();
 	}
 	if (limbs[3] > PG_INT32_MAX)
-		malformed_sum();		/* beyond 127 bits: no sum of bigints */
+		malformed_sum();		/* more than 127 bits: not a sum of bigints */
 	if (num->sign == WIRE_NEG)
 	{
 		uint64		carry = 1;
@@ -134,7 +128,7 @@ put_int128(StringInfo buf, const WireNumeric *num)
 }
 #endif
 
-/* The count; 0 if the sum is NULL, which is a sum of no values, whatever the node says. */
+/* The count.  If the sum is NULL, there are no values: returns 0, whatever count the node has sent. */
 static int64
 check_count(int64 count, int sumlen)
 {
@@ -145,7 +139,7 @@ check_count(int64 count, int sumlen)
 	return count;
 }
 
-/* An integer of at most 10 digits to base 10000: 2^127 has no more. */
+/* Parses an integer with at most 10 base-10000 digits: 2^127 has no more. */
 static void
 wire_parse_integer(const char *data, int len, WireNumeric *num)
 {
@@ -159,7 +153,7 @@ wire_parse_integer(const char *data, int len, WireNumeric *num)
 		num->weight = 0;
 }
 
-/* A sum as the states of integers have it. */
+/* Writes a sum in the form of integer aggregate states. */
 static void
 put_integer(StringInfo buf, const WireNumeric *num)
 {
@@ -210,8 +204,8 @@ shard_state_poly_variance(int64 count, ShardWireValue sum, ShardWireValue square
 }
 
 /*
- * Core counts NaN and infinities apart from finite values, and any of them makes the
- * result NaN; the number of values only decides whether there are enough for a result.
+ * Core counts NaN and infinities separately from finite values.  Any of them makes the result NaN.  The number of
+ * values only decides whether there are enough for a result.
  */
 bytea *
 shard_state_numeric_variance(int64 count, ShardWireValue sum, ShardWireValue squares)
@@ -265,9 +259,8 @@ shard_state_numeric_sum(int64 count, const char *sum, int sumlen)
 		wire_parse(sum, sumlen, &num);
 
 	/*
-	 * Core's state counts NaN and infinities apart from finite values.  When a group
-	 * has any, the final functions do not look at how many.  So finite values may be
-	 * counted there, too: the total stays the count.
+	 * Core's state counts NaN and infinities separately from finite values.  If a group has any, the final functions
+	 * ignore their number.  So finite values may be counted there, too: the total is the count.
 	 */
 	if (num.sign != WIRE_POS && num.sign != WIRE_NEG)
 	{

@@ -1,7 +1,7 @@
 /*
  * state.h
- *	  Builds the serialized transition states that core's Finalize Aggregate
- *	  reads, from counts and sums that any stock node can compute.
+ *	  Builds the serialized transition states that core's Finalize Aggregate reads, from counts and sums that any
+ *	  stock node can compute.
  */
 #ifndef SHARDFDW_AGG_STATE_H
 #define SHARDFDW_AGG_STATE_H
@@ -9,13 +9,12 @@
 #include "postgres.h"
 
 /*
- * State of sum/avg(bigint) (as int8_avg_serialize writes it) from count and
- * sum (numeric in binary form; sumlen -1 is NULL, a sum of no values, for which
- * count does not matter).  Result: bytea in the current context.
+ * State of sum/avg(bigint), as written by int8_avg_serialize. sum: numeric in binary form. sumlen -1 is NULL: there
+ * are no values, and count is ignored.  Result: bytea in the current context.
  */
 extern bytea *shard_state_int8_sum(int64 count, const char *sum, int sumlen);
 
-/* The same for sum/avg(numeric) (numeric_avg_serialize), NaN and infinities included. */
+/* The same for sum/avg(numeric) (numeric_avg_serialize), including NaN and infinities. */
 extern bytea *shard_state_numeric_sum(int64 count, const char *sum, int sumlen);
 
 /* The same for sum/avg(interval) of 17 and later (interval_avg_serialize). */
@@ -29,18 +28,18 @@ typedef struct ShardWireValue
 } ShardWireValue;
 
 /*
- * State of stddev, variance and their kind over smallint and integer (as
- * numeric_poly_serialize writes it) from count, sum and sum of squares.
+ * State of stddev, variance and similar aggregates over smallint and integer, as written by numeric_poly_serialize,
+ * from count, sum and sum of squares.
  */
 extern bytea *shard_state_poly_variance(int64 count, ShardWireValue sum, ShardWireValue squares);
 
-/* The same over bigint and numeric (numeric_serialize), NaN and infinities included. */
+/* The same over bigint and numeric (numeric_serialize), including NaN and infinities. */
 extern bytea *shard_state_numeric_variance(int64 count, ShardWireValue sum, ShardWireValue squares);
 
-/* How a state is serialized. */
+/* Serialization format of a state. */
 typedef enum ShardStateFormat
 {
-	SHARD_STATE_UNKNOWN,		/* not by a function of core's */
+	SHARD_STATE_UNKNOWN,		/* not written by a core function */
 	SHARD_STATE_INT8_AVG,		/* int8_avg_deserialize */
 	SHARD_STATE_NUMERIC_AVG,	/* numeric_avg_deserialize */
 	SHARD_STATE_POLY,			/* numeric_poly_deserialize */
@@ -53,15 +52,14 @@ typedef enum ShardStateFormat
 } ShardStateFormat;
 
 /*
- * Format of a state over argtype, by the deserialization function that will
- * read it here; false for one that cannot be checked well enough to be read.
+ * Sets the format of a state over argtype, by the deserialization function that will read it.  False: the state
+ * cannot be checked well enough to be read.
  */
 extern bool shard_state_format(Oid deserialfn, Oid argtype, ShardStateFormat *format);
 
 /*
- * Raises ERRCODE_PROTOCOL_VIOLATION, or the encoding's error, unless the bytes
- * are a state that core's deserialization, combine and final functions can work
- * on; of an UNKNOWN format they are left to these.  state_check.c
+ * Raises ERRCODE_PROTOCOL_VIOLATION, or an encoding error, unless core's deserialization, combine and final functions
+ * can process the bytes.  For the format UNKNOWN these functions have to check the bytes.  In state_check.c.
  */
 extern void shard_state_check(ShardStateFormat format, Oid argtype, const char *data, int len);
 

@@ -1,16 +1,14 @@
 /*
  * state_check.c
- *	  Whether bytes from a node are a serialized transition state that core can
- *	  work on.
+ *	  Checks that bytes from a node are a serialized transition state that core can process.
  *
- * Core's deserialization functions were written for states of its own workers: they
- * trust lengths and counts, and some copy memory as it is.  A node may be hostile, or of
- * another major than when its partial aggregates were compared with ours.  So everything
- * that determines an allocation, a loop or a pointer is checked here, against the form
- * that this server's own functions write.  A hostile node can still return wrong values.
+ * Core's deserialization functions were written for states of core's parallel workers.  They trust lengths and
+ * counts, and some copy memory without checks.  A node may be hostile.  It may also have another major version than
+ * at the time when its partial aggregates were compared with ours.  So this file checks everything that determines an
+ * allocation, a loop or a pointer, against the format that this server's functions write.  A hostile node can still
+ * return wrong values.
  *
- * Sources: src/backend/utils/adt/numeric.c, timestamp.c, varlena.c,
- * array_userfuncs.c.
+ * Sources: src/backend/utils/adt/numeric.c, timestamp.c, varlena.c, array_userfuncs.c.
  */
 #include "postgres.h"
 
@@ -32,12 +30,12 @@
 #define NUMERIC_SIGN_POS	0x0000
 #define NUMERIC_SIGN_NEG	0x4000
 
-/* Sums of squares may have twice the digits of a numeric. */
+/* Sums of squares may have twice as many digits as a numeric. */
 #define MAX_WEIGHT			0x20000
 #define MAX_SCALE			0x8000
-#define MAX_INTEGER_WEIGHT	9	/* 2^127 to base 10000 */
+#define MAX_INTEGER_WEIGHT	9	/* 2^127 in base 10000 */
 
-/* What has not been read yet. */
+/* The unread part of a state. */
 typedef struct StateReader
 {
 	const char *at;
@@ -84,7 +82,7 @@ read_int64(StateReader *reader)
 	return (int64) shard_get_uint64(read_bytes(reader, sizeof(int64)));
 }
 
-/* A number of values. */
+/* Checks a number of values. */
 static void
 check_count(StateReader *reader)
 {
@@ -92,7 +90,7 @@ check_count(StateReader *reader)
 		malformed_state();
 }
 
-/* As numericvar_serialize writes it. */
+/* Checks the format of numericvar_serialize. */
 static void
 check_numericvar(StateReader *reader, bool integer)
 {
@@ -114,7 +112,7 @@ check_numericvar(StateReader *reader, bool integer)
 	}
 }
 
-/* A sum in the state of an integer aggregate. */
+/* Checks a sum in the state of an integer aggregate. */
 static void
 check_integer(StateReader *reader)
 {
@@ -125,7 +123,7 @@ check_integer(StateReader *reader)
 #endif
 }
 
-/* The fields after the sums in states of numeric: scale, and counts of that scale, of NaN and infinities. */
+/* Checks the fields after the sums in states of numeric: scale, and the counts of that scale, of NaN and infinities. */
 static void
 check_numeric_tail(StateReader *reader)
 {
@@ -135,7 +133,7 @@ check_numeric_tail(StateReader *reader)
 		check_count(reader);
 }
 
-/* Length of the first delimiter, then all values with their delimiters. */
+/* Checks the length of the first delimiter, then all values with their delimiters. */
 static void
 check_string_agg(StateReader *reader, bool is_text)
 {
@@ -151,7 +149,7 @@ check_string_agg(StateReader *reader, bool is_text)
 	}
 }
 
-/* Checks values that travel as they are in memory, for types whose functions rely on a range. */
+/* Checks values in their in-memory form, for types whose functions rely on a range. */
 static void
 check_datum(Oid type, Datum value)
 {
@@ -191,7 +189,7 @@ check_datum(Oid type, Datum value)
 	}
 }
 
-/* array_agg of values: by reference they are read by receive functions, which check them. */
+/* Checks array_agg of values.  Receive functions read and check values that are passed by reference. */
 static void
 check_array_agg(StateReader *reader, Oid type)
 {
@@ -232,7 +230,7 @@ check_array_agg(StateReader *reader, Oid type)
 	}
 }
 
-/* An element in an array's data, of a type that shard_state_format() lets through; returns its end. */
+/* Checks an element in an array's data, of a type that shard_state_format() allows.  Returns the end of the element. */
 static const char *
 check_element(const char *at, const char *end, Oid type, int16 typlen, bool typbyval)
 {
@@ -247,7 +245,7 @@ check_element(const char *at, const char *end, Oid type, int16 typlen, bool typb
 		return at + typlen;
 	}
 
-	/* no pointers to elsewhere, nothing compressed */
+	/* no pointers to other memory, no compressed data */
 	if (end - at < 1 || VARATT_IS_1B_E(at) ||
 		(!VARATT_IS_1B(at) && (end - at < VARHDRSZ || !VARATT_IS_4B_U(at))))
 		malformed_state();
@@ -259,7 +257,7 @@ check_element(const char *at, const char *end, Oid type, int16 typlen, bool typb
 	return at + size;
 }
 
-/* array_agg of arrays: their data are copied into the result as they are. */
+/* Checks array_agg of arrays, whose data are copied into the result unchanged. */
 static void
 check_arrays_agg(StateReader *reader, Oid array_type)
 {
@@ -308,7 +306,7 @@ check_arrays_agg(StateReader *reader, Oid array_type)
 	if (product != nitems)
 		malformed_state();
 
-	/* aligned as it will be */
+	/* with the alignment of the result */
 	data = palloc(Max(nbytes, 1));
 	memcpy(data, wire, nbytes);
 	at = data;
