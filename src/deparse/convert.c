@@ -2,17 +2,14 @@
  * convert.c
  *	  Converts the planner's expressions to those of a remote query.
  *
- *	 Var			a column of the relation in the level, or in a level around it
- *	 Var of what became a sub-select: a side of a full join, the union of a
- *	 node's shards
- *					a column of that sub-select, added when it is first needed
- *	 expression that only the coordinator can evaluate
- *					a parameter
- *	 constant that a condition compares with
- *					a parameter, where the query is to be prepared
+ * - Var: a column of the relation in the level, or in an outer level.
+ * - Var of a relation that is in a sub-select (a side of a full join, the union of a node's shards): a column of that
+ *   sub-select, added at its first use.
+ * - Expression that only the coordinator can evaluate: a parameter.
+ * - Constant in a comparison of a condition: a parameter if the query will be prepared.
  *
- * Functions with a syntax of their own (EXTRACT, AT TIME ZONE, ...) are called
- * by name: some minor releases print the arguments of that syntax unquoted.
+ * Functions with special syntax (EXTRACT, AT TIME ZONE, ...) are called by name, because some minor releases print
+ * the arguments of that syntax unquoted.
  */
 #include "postgres.h"
 
@@ -33,8 +30,8 @@
 #include "utils/rel.h"
 
 /*
- * Constants that become parameters in one query.  Longer lists are written by programs, and
- * hardly ever the same; each parameter is looked for among the others.
+ * Maximum number of constants that become parameters in one query.  Longer lists are written by programs and hardly
+ * ever repeat.  Each parameter is searched among the others.
  */
 #define MAX_COMPARED_VALUES 100
 
@@ -43,9 +40,9 @@ typedef struct ConvertContext
 	ShardSelect *select;
 	ShardLevel *level;
 	bool		conditional;	/* see shard_shippable_is_param() */
-	bool		for_pruning;	/* parameters as such, everything else untouched */
-	bool		in_condition;	/* what it compares with becomes a parameter */
-	Node	   *case_test;		/* what CaseTestExpr stands for */
+	bool		for_pruning;	/* only replaces parameters, everything else stays */
+	bool		in_condition;	/* constants that it compares with become parameters */
+	Node	   *case_test;		/* the expression that CaseTestExpr stands for */
 } ConvertContext;
 
 static Node *convert_mutator(Node *node, ConvertContext *cxt);
@@ -119,7 +116,7 @@ convert_param(Node *node, ConvertContext *cxt)
 						  collation, get_typcollation(type));
 }
 
-/* CASE x WHEN y ...: as CASE WHEN x = y ..., whose test expressions can be printed in any form. */
+/* Converts CASE x WHEN y ... to CASE WHEN x = y ..., whose conditions can be printed in any form. */
 static Node *
 convert_case(CaseExpr *expr, ConvertContext *cxt)
 {
@@ -169,7 +166,7 @@ shard_convert_text(Expr *expr, Oid type)
 
 	type = getBaseType(type);
 
-	/* element by element, as they are stored: the output function would leave out a part */
+	/* element by element, as stored: the output function would omit a part */
 	if (get_element_type(type) == XMLOID)
 		return make_text((Expr *) makeRelabelType(expr, TEXTARRAYOID, -1, DEFAULT_COLLATION_OID,
 												  COERCE_EXPLICIT_CAST));
@@ -182,7 +179,7 @@ shard_convert_text(Expr *expr, Oid type)
 								 DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
-/* row, or NULL where an outer join found no row of the relation, so that its text form is NULL. */
+/* row, or NULL if an outer join found no row of the relation, so that its text form is NULL. */
 static Node *
 make_nullable_row(Expr *row, Var *whole)
 {
@@ -198,7 +195,7 @@ make_nullable_row(Expr *row, Var *whole)
 	when->location = -1;
 	result->casetype = RECORDOID;
 	result->args = list_make1(when);
-	/* without one, core prints an empty ELSE */
+	/* without it, core prints an empty ELSE */
 	result->defresult = (Expr *) makeNullConst(RECORDOID, -1, InvalidOid);
 	result->location = -1;
 	return (Node *) result;
@@ -211,14 +208,14 @@ shard_convert_typed(Expr *expr, Oid type)
 	if (IsA(expr, Aggref) && (((Aggref *) expr)->aggfnoid == F_COUNT_ ||
 							  ((Aggref *) expr)->aggfnoid == F_COUNT_ANY))
 		return expr;
-	/* a node would read (a COLLATE c)::type as a::type COLLATE c, which may not be what is grouped by */
+	/* a node would read (a COLLATE c)::type as a::type COLLATE c, which may not be the grouped expression */
 	if (IsA(expr, CollateExpr))
 		return expr;
 	return (Expr *) makeRelabelType(expr, type, -1, get_typcollation(type),
 									COERCE_EXPLICIT_CAST);
 }
 
-/* ROW(all columns), whose text form is read as the whole row.  Virtual generated columns have no value in one. */
+/* ROW(all columns), whose text form is read as the whole row.  Virtual generated columns have no value in it. */
 static Node *
 make_whole_row(const ShardLevelRel *rel, Var *whole)
 {
@@ -254,7 +251,7 @@ make_whole_row(const ShardLevelRel *rel, Var *whole)
 	return rel->nullable ? make_nullable_row((Expr *) row, whole) : (Node *) row;
 }
 
-/* Position of the planner's column attno among the columns of a sub-select. */
+/* Position of the planner's column attno in a sub-select. */
 static AttrNumber
 subquery_attno(const ShardLevelRel *rel, AttrNumber attno)
 {
@@ -271,7 +268,7 @@ subquery_attno(const ShardLevelRel *rel, AttrNumber attno)
 	return 0;					/* keep compiler quiet */
 }
 
-/* var as a column of level or of one around it. */
+/* var as a column of level or of an outer level. */
 static Node *
 convert_var_in(ShardLevel *level, const Var *var)
 {
@@ -332,7 +329,7 @@ convert_var(Var *var, ConvertContext *cxt)
 	return convert_var_in(cxt->level, var);
 }
 
-/* Is node a constant that the node may learn with each execution? */
+/* Is node a constant that can be sent as a parameter of each execution? */
 static bool
 is_compared_value(const Node *node)
 {
@@ -343,8 +340,8 @@ is_compared_value(const Node *node)
 }
 
 /*
- * An operator at the top of a condition.  Constants further down (date_trunc('month', x))
- * stay: they are the same in each execution, and an index may be on the expression.
+ * Converts an operator at the top of a condition.  Constants at lower levels (date_trunc('month', x)) stay: they are
+ * the same in each execution, and an index may be on the expression.
  */
 static Node *
 convert_comparison(Node *node, ConvertContext *cxt)
@@ -398,7 +395,7 @@ convert_mutator(Node *node, ConvertContext *cxt)
 			}
 		case T_ArrayCoerceExpr:
 			{
-				/* the CaseTestExpr in elemexpr is not that of a CASE around it */
+				/* the CaseTestExpr in elemexpr does not belong to an outer CASE */
 				ConvertContext inner = *cxt;
 
 				inner.case_test = NULL;

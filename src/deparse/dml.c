@@ -1,10 +1,9 @@
 /*
  * dml.c
- *	  Makes the texts of statements that change single rows of one shard.
+ *	  Makes the statements that change single rows of one shard.
  *
- * They have no expressions of users, only names and parameters, so this file puts them
- * together by hand.  UPDATE and DELETE name the table with ONLY: a ctid does not
- * identify rows of its children.
+ * They contain names and parameters, but no expressions of users, so this file builds their text directly.  UPDATE
+ * and DELETE name the table with ONLY, because a ctid does not identify rows of child tables.
  */
 #include "postgres.h"
 
@@ -146,7 +145,10 @@ append_columns(StringInfo buf, Oid relid, List *attnos)
 		appendStringInfoChar(buf, ')');
 }
 
-/* pg_catalog.textin(output function(column)), for types with a user's cast to text, which may write anything. */
+/*
+ * Appends pg_catalog.textin(output function(column)), for types with a user-defined cast to text, whose result may be
+ * anything.
+ */
 static void
 append_by_output_function(StringInfo buf, const char *column, Oid type)
 {
@@ -181,7 +183,7 @@ shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 						 shard_type_io_cast_name(type));
 }
 
-/* Appends keyword and the columns to be returned, in the forms in which values travel. */
+/* Appends keyword and the returned columns, in the forms in which they are transferred. */
 static void
 append_output(StringInfo buf, const char *keyword, Oid relid, List *attnos)
 {
@@ -213,7 +215,7 @@ shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *conf
 		appendStringInfoString(&buf, " DEFAULT VALUES");
 	else
 	{
-		/* the coordinator gives values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
+		/* the coordinator provides values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
 		appendStringInfoString(&buf, " OVERRIDING SYSTEM VALUE VALUES ");
 		for (int row = 0; row < nrows; row++)
 		{
@@ -233,7 +235,7 @@ shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *conf
 	return buf.data;
 }
 
-/* "column = $paramno", by the equality of the column's type, wherever that is. */
+/* Appends "column = $paramno", with the equality operator of the column's type, schema-qualified. */
 static void
 append_key_condition(StringInfo buf, Oid relid, AttrNumber attno, int paramno)
 {
@@ -252,7 +254,7 @@ append_key_condition(StringInfo buf, Oid relid, AttrNumber attno, int paramno)
 	param = IsPolymorphicType(form->oprright) || form->oprright == RECORDOID ? type : form->oprright;
 	appendStringInfo(buf, "%s %s ($%d)::%s", quoted_column(relid, attno), shard_qualified_operator(operator), paramno,
 					 shard_type_io_cast_name(type));
-	/* the value's text is that of its own type, which the operator's type may not read (regclass, oid) */
+	/* the text is that of the value's type, which the operator's type may not be able to read (regclass, oid) */
 	if (param != type)
 		appendStringInfo(buf, "::%s", shard_type_io_cast_name(param));
 	ReleaseSysCache(tuple);
@@ -281,7 +283,7 @@ shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos)
 			append_key_condition(&buf, relid, attno, paramno);
 	}
 
-	/* an UPDATE of key columns that foreign keys refer to takes the stronger lock by itself */
+	/* an UPDATE of key columns that foreign keys reference takes the stronger lock itself */
 	appendStringInfoString(&buf, " FOR NO KEY UPDATE");
 	return buf.data;
 }
@@ -302,9 +304,8 @@ shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWaitPolicy policy
 }
 
 /*
- * A visible row was written by the transaction that reads it if xmin is in progress.
- * xmin lacks the epoch.  Xids of subtransactions are higher than that of their top-level
- * transaction.
+ * If xmin is in progress, the current transaction has written the visible row. xmin has no epoch.  XIDs of
+ * subtransactions are higher than the XID of their top-level transaction.
  */
 char *
 shard_dml_is_own(Oid relid)
@@ -318,7 +319,7 @@ shard_dml_is_own(Oid relid)
 					shard_dml_remote_name(relid));
 }
 
-/* "column = DEFAULT" for a generated column, for an UPDATE that sets no other columns. */
+/* Appends "column = DEFAULT" for a generated column, for an UPDATE that sets no other columns. */
 static void
 append_generated_default(StringInfo buf, Oid relid)
 {

@@ -4,28 +4,23 @@
  *
  * Conditions on a FROM item's rows (`where`) are put where SQL has a place for them:
  *
- *	 of the whole tree						WHERE
- *	 outer side of LEFT, SEMI, ANTI			up, to where the join's own go
- *	 both sides of INNER					up
- *	 inner side of LEFT						ON
- *	 inner side of SEMI, ANTI				WHERE of the EXISTS
- *	 either side of FULL					WHERE of a sub-select, which replaces
- *											the side
- *	 what a query per node reads shard by shard
- *		a table								where a table's conditions go
- *		a join, a sub-select				WHERE of each shard's part of the union
+ * - conditions of the whole tree: WHERE
+ * - outer side of LEFT, SEMI, ANTI: up, to the conditions of the join's rows
+ * - both sides of INNER: up
+ * - inner side of LEFT: ON
+ * - inner side of SEMI, ANTI: WHERE of the EXISTS
+ * - either side of FULL: WHERE of a sub-select, which replaces the side
+ * - a table that a query per node reads shard by shard: as for other tables
+ * - a join or sub-select that a query per node reads shard by shard: WHERE of each shard's part of the union
  *
- * PostgreSQL flattens a union whose parts read a table each and have no condition: then
- * it can merge the parts by the order of their indexes, and look up in them what a row
- * of another table needs.
+ * PostgreSQL flattens a UNION ALL whose parts each read one table without conditions.  Then it can merge the parts by
+ * the order of their indexes, and look up rows in them for a join.
  *
- * From an OR in the condition of a join, core derives an OR for each of the tables:
- * (a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4) gives a.x = 1 OR a.x = 3.  Where the join is
- * in the same query, the node does that again, and would count the derived one's
- * selectivity twice; so it is left out.
+ * From an OR in a join condition, core derives an OR for each of the tables: (a.x = 1 AND b.y = 2) OR (a.x = 3 AND
+ * b.y = 4) implies a.x = 1 OR a.x = 3.  If the join is in the same query, the node derives the OR again and counts
+ * its selectivity twice.  So derived ORs are left out.
  *
- * Semi and anti joins are conditions on their outer side's rows:
- * [NOT] EXISTS (SELECT 1 FROM inner WHERE on).
+ * Semi and anti joins become conditions on the rows of their outer side: [NOT] EXISTS (SELECT 1 FROM inner WHERE on).
  */
 #include "postgres.h"
 
@@ -41,7 +36,7 @@
 static Node *build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from,
 						List **quals);
 
-/* Will build_item() hand up conditions? */
+/* Will build_item() return conditions in *quals? */
 static bool
 has_conditions(const ShardFrom *from)
 {
@@ -62,7 +57,10 @@ has_conditions(const ShardFrom *from)
 	}
 }
 
-/* build_item() of a side of a join.  alternatives: among them are ORs that rows of that side have to meet to be of use. */
+/*
+ * Calls build_item() for a side of a join. alternatives: conditions that include ORs which rows of that side have to
+ * satisfy.
+ */
 static Node *
 build_side(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List **quals,
 		   List *alternatives)
@@ -82,7 +80,7 @@ build_side(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 	return item;
 }
 
-/* shard_from_build() for what no OR of joins around it says anything of. */
+/* Calls shard_from_build() for a part to which the ORs of outer joins do not apply. */
 static void
 build_apart(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 {
@@ -103,7 +101,7 @@ build_full_side(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 	if (!has_conditions(from))
 		return build_side(select, level, from, &quals, NIL);
 
-	/* its columns are added as they are needed */
+	/* its columns are added when they are used */
 	sub = shard_level_create(select, NULL);
 	build_apart(select, sub, from);
 	return shard_level_add_wrapped(select, level, sub);
@@ -134,14 +132,14 @@ build_exists(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 	return makeBoolExpr(NOT_EXPR, list_make1(link), -1);
 }
 
-/* The conjuncts of an arm of an OR. */
+/* The list of conditions in an arm of an OR. */
 static List *
 conjuncts(Node *arm)
 {
 	return is_andclause(arm) ? ((BoolExpr *) arm)->args : list_make1(arm);
 }
 
-/* Does alternative, an OR, say that clause is true: does each of its arms have all of an arm of clause? */
+/* Does alternative, an OR, imply clause: does each of its arms contain all conditions of some arm of clause? */
 static bool
 alternative_implies(const BoolExpr *alternative, const BoolExpr *clause)
 {
@@ -161,7 +159,7 @@ alternative_implies(const BoolExpr *alternative, const BoolExpr *clause)
 	return true;
 }
 
-/* The conditions of from that do not follow from those of the inner joins around it. */
+/* The conditions of from that do not follow from conditions of outer inner joins. */
 static List *
 underived(const ShardSelect *select, const ShardFrom *from)
 {
@@ -221,7 +219,7 @@ build_join(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 	return shard_level_add_join(level, from->jointype, outer, inner, on);
 }
 
-/* A sub-select; *resnos: numbers of the entries of query->tlist, in the order of its columns. */
+/* Builds a sub-select.  *resnos: the resnos of query->tlist in the order of its columns. */
 static ShardLevel *
 build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 {
@@ -252,7 +250,7 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 	return level;
 }
 
-/* May the conditions look for keys of which each shard gets its own (executor/scan/key_split.c)? */
+/* May the conditions look up keys that are split among the shards (executor/scan/key_split.c)? */
 static bool
 look_for_keys(const List *conditions)
 {
@@ -264,7 +262,10 @@ look_for_keys(const List *conditions)
 	return false;
 }
 
-/* What a query per node reads shard by shard.  Adds to *quals the conditions that have to be checked above. */
+/*
+ * Builds the part of a query per node that is read shard by shard.  Adds conditions that have to be checked above to
+ * *quals.
+ */
 static Node *
 build_union(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List **quals)
 {
@@ -286,8 +287,8 @@ build_union(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List 
 }
 
 /*
- * Adds from to level's range table and returns its node for the jointree.  Adds to
- * *quals the conditions that have to be checked above.
+ * Adds from to level's range table and returns its jointree node.  Adds conditions that have to be checked above to
+ * *quals.
  */
 static Node *
 build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List **quals)

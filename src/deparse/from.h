@@ -10,7 +10,7 @@
 #include "deparse/level.h"
 #include "deparse/remote_query.h"
 
-/* Fills FROM and WHERE of level, which are empty, from the tree `from`. */
+/* Fills FROM and WHERE of level, which must be empty, from the tree `from`. */
 extern void shard_from_build(ShardSelect *select, ShardLevel *level, const ShardFrom *from);
 
 #endif

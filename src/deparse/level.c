@@ -2,12 +2,11 @@
  * level.c
  *	  The SELECT levels of a remote query under construction.
  *
- * Aliases are r1, r2, ... over all levels of a remote query, so that a name
- * means one relation wherever it is printed.
+ * Aliases are r1, r2, ... over all levels of a remote query, so that a name means the same relation everywhere.
  *
- * Core prints a Query made by hand if its range table has the following: entries of
- * tables need no column names (core looks them up), those of sub-selects do, and those
- * of joins have to list the columns of the sub-selects below them.
+ * Core can print a Query that was not made by the parser if its range table has the following: entries of tables need
+ * no column names (core looks them up).  Entries of sub-selects need column names.  Entries of joins must list the
+ * columns of the sub-selects below them.
  */
 #include "postgres.h"
 
@@ -37,7 +36,7 @@ shard_level_create(ShardSelect *select, ShardLevel *outer)
 	return level;
 }
 
-/* A range table entry under the next alias; *rtindex: its number. */
+/* Adds a range table entry with the next alias; *item: its RangeTblRef. */
 static RangeTblEntry *
 add_entry(ShardSelect *select, ShardLevel *level, RTEKind kind, Node **item)
 {
@@ -66,7 +65,7 @@ add_rel(ShardLevel *level, Index rtindex, Index varno)
 	return rel;
 }
 
-/* 0-based index of the table among those with places. */
+/* 0-based index of the table in select->relids. */
 static int
 relation_number(ShardSelect *select, Oid relid)
 {
@@ -108,7 +107,7 @@ shard_level_add_table(ShardSelect *select, ShardLevel *level, Index rtindex, Oid
 	return item;
 }
 
-/* FROM item of a sub-select, its columns named. */
+/* A FROM item for a sub-select with named columns. */
 static Node *
 add_subquery(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
 {
@@ -134,7 +133,7 @@ shard_level_add_query(ShardSelect *select, ShardLevel *level, Index rtindex, Sha
 	return item;
 }
 
-/* What is in sub is in level by way of item. */
+/* Makes the relations of sub visible in level as columns of item. */
 static void
 wrap_rels(ShardLevel *level, Node *item, ShardLevel *sub)
 {
@@ -157,7 +156,7 @@ shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
 	Node	   *item;
 	RangeTblEntry *rte = add_entry(select, level, RTE_CTE, &item);
 
-	/* printed as its name and alias, and cut out by these */
+	/* printed as its name and alias, by which the template finds its place */
 	rte->ctename = pstrdup(SHARD_SELECT_UNION_NAME);
 	select->union_alias = rte->alias->aliasname;
 	select->union_level = sub;
@@ -165,7 +164,7 @@ shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
 	return item;
 }
 
-/* A join needs a range table entry, too.  list_columns() adds its columns when the level is complete. */
+/* A join needs a range table entry, too. list_columns() adds its columns when the level is complete. */
 Node *
 shard_level_add_join(ShardLevel *level, JoinType jointype, Node *left, Node *right, List *quals)
 {
@@ -261,7 +260,7 @@ shard_level_add_constant(ShardLevel *level)
 	level->query->targetList = list_make1(makeTargetEntry((Expr *) one, 1, pstrdup("c1"), false));
 }
 
-/* The columns of a FROM item that is a sub-select, the union included; otherwise NIL. */
+/* The columns of a FROM item that is a sub-select or the union; otherwise NIL. */
 static List *
 subselect_columns(const ShardSelect *select, const RangeTblEntry *rte)
 {
@@ -270,7 +269,7 @@ subselect_columns(const ShardSelect *select, const RangeTblEntry *rte)
 	return rte->rtekind == RTE_CTE ? select->union_level->query->targetList : NIL;
 }
 
-/* The columns of the sub-selects below a FROM item, as Vars.  Fills the entries of the joins on the way. */
+/* The columns of the sub-selects below a FROM item, as Vars.  Fills the entries of the joins between. */
 static List *
 list_columns(const ShardSelect *select, Query *query, Node *item)
 {

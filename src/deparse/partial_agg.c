@@ -2,34 +2,33 @@
  * partial_agg.c
  *	  Partial states of aggregates as plain SQL expressions.
  *
- * Core's Finalize Aggregate needs the serialized state of each aggregate
- * (AGGSPLIT_INITIAL_SERIAL).  A stock node computes it by
+ * Core's Finalize Aggregate needs the serialized state of each aggregate (AGGSPLIT_INITIAL_SERIAL).  A stock node
+ * computes it by
  *
  *	 no final function, state not internal	the aggregate itself: count, min,
  *											max, bool_and, sum(int4), ...
- *	 any other, where nodes have it			its partial aggregate
+ *	 any other, if nodes have it			its partial aggregate
  *											(catalog/partial_aggregate.h): one
- *											transition per row where algebra needs
- *											two or three, and floats are summed up
- *											as core does
+ *											transition per row instead of two or
+ *											three, and floats are summed up as in
+ *											core
  *
- * and, where nodes have no partial aggregate, by algebra that depends on the transition
- * function:
+ * and, if nodes have no partial aggregate, by an expression that depends on the transition function:
  *
  *	 int2_avg_accum, int4_avg_accum			ARRAY[count(x), coalesce(sum(x), 0)]
  *	 float4_accum, float8_accum				ARRAY[count(x), coalesce(sum(x), 0),
  *												  coalesce(regr_sxx(x, x), 0)]
- *	 int8_avg_accum, numeric_avg_accum		count(x) and sum(x); the coordinator
- *											makes the serialized state of them;
- *											1 for the count where sum() alone
- *											uses the state
- *	 int2_accum, int4_accum					count(x), sum(x) and sum(x * x), likewise; of
- *	 int8_accum, numeric_accum				integers over bigint, else over numeric
+ *	 int8_avg_accum, numeric_avg_accum		count(x) and sum(x), from which the coordinator
+ *											makes the serialized state; 1 instead
+ *											of count(x) if only sum() uses the state
+ *	 int2_accum, int4_accum					count(x), sum(x) and sum(x * x): bigint
+ *											for integers, otherwise numeric
+ *	 int8_accum, numeric_accum				the same
  *	 interval_accum (until 16)				ARRAY[coalesce(sum(x), '0'),
  *												  count(x) * '1 microsecond']
- *	 interval_avg_accum (from 17)			count(x) and sum(x), likewise
+ *	 interval_avg_accum (from 17)			count(x) and sum(x)
  *
- * partial_kind.c says which of these it is.
+ * partial_kind.c chooses one of these.
  */
 #include "postgres.h"
 
@@ -51,7 +50,7 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
-/* A plain aggregate aggfnoid over args (of type argtype each) with agg's FILTER. */
+/* A plain aggregate aggfnoid over args (each of type argtype) with agg's FILTER. */
 static Expr *
 make_aggregate(const Aggref *agg, Oid aggfnoid, Oid resulttype, Oid transtype, List *args)
 {
@@ -156,7 +155,7 @@ float_state(const Aggref *agg, Expr *arg)
 								 shard_convert_coalesce(sxx, make_zero(FLOAT8OID))));
 }
 
-/* ARRAY[coalesce(sum(x), '0'), count(x) * '1 microsecond'], as interval_accum keeps it */
+/* ARRAY[coalesce(sum(x), '0'), count(x) * '1 microsecond'], the state of interval_accum */
 static Expr *
 interval_array_state(const Aggref *agg, Expr *arg)
 {
@@ -175,7 +174,7 @@ interval_array_state(const Aggref *agg, Expr *arg)
 					  list_make2(shard_convert_coalesce(sum, make_zero(INTERVALOID)), count));
 }
 
-/* The aggregate as it stood in the query, before it was split. */
+/* The original aggregate before it was split. */
 static Expr *
 whole_aggregate(const Aggref *agg)
 {
@@ -187,7 +186,7 @@ whole_aggregate(const Aggref *agg)
 	return (Expr *) whole;
 }
 
-/* sum(x * x) in numeric; *sum: sum(x), likewise. */
+/* sum(x * x) in numeric; *sum: sum(x) in numeric. */
 static Expr *
 sum_of_squares(const Aggref *agg, Expr *arg, Expr **sum)
 {
@@ -199,7 +198,7 @@ sum_of_squares(const Aggref *agg, Expr *arg, Expr **sum)
 	{
 		case INT2OID:
 		case INT4OID:
-			/* the square of an integer fits, and a sum of bigints is a numeric */
+			/* the square of an integer fits into a bigint, and a sum of bigints is a numeric */
 			arg = make_cast(type == INT2OID ? F_INT8_INT2 : F_INT8_INT4, INT8OID, arg);
 			square = F_INT8MUL;
 			sumfn = F_SUM_INT8;
@@ -219,8 +218,8 @@ sum_of_squares(const Aggref *agg, Expr *arg, Expr **sum)
 }
 
 /*
- * A call of the partial aggregate in place of the aggregate.  agg->aggtype is already
- * the type that core's own partial aggregation returns; this one returns the same type.
+ * A call of the partial aggregate instead of the aggregate. agg->aggtype is already the type that core's partial
+ * aggregation returns.  The partial aggregate returns the same type.
  */
 static Expr *
 partial_aggref(const ShardMap *map, const Aggref *agg)
@@ -234,7 +233,7 @@ partial_aggref(const ShardMap *map, const Aggref *agg)
 	return (Expr *) partial;
 }
 
-/* Adds the partial aggregate.  Core's own functions do not check its result, so the decoder has to. */
+/* Adds the partial aggregate as an output.  Core's functions do not check its result, so the decoder has to. */
 static void
 output_partial_aggregate(ShardSelect *select, const ShardMap *map, const Aggref *agg, int target)
 {
@@ -320,8 +319,8 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 	}
 
 	/*
-	 * sum() uses the count only to see whether there was a value, and the sum shows
-	 * that by itself (NULL).  An avg() that shares the state needs the count.
+	 * sum() uses the count only to find out whether there was a value.  The sum itself shows that (NULL).  An avg()
+	 * that shares the state needs the count.
 	 */
 	if (!shared && is_sum(agg))
 		count = (Expr *) make_one();

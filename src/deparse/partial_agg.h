@@ -10,8 +10,8 @@
 #include "nodes/parsenodes.h"
 
 /*
- * The aggregates of a remote query that are not built in, and their partial aggregates
- * (OidList): a plan with this query depends on them.
+ * The aggregates of a remote query that are not built in, and their partial aggregates (OidList).  A plan with this
+ * query depends on them.
  */
 extern List *shard_partial_agg_functions(Query *query);
 

@@ -1,6 +1,6 @@
 /*
  * print_settings.c
- *	  Settings under which core prints text that means the same in every session.
+ *	  Settings under which core prints text that means the same in each session.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * print_settings.h
- *	  Settings under which core prints text that means the same in every session.
+ *	  Settings under which core prints text that means the same in each session.
  */
 #ifndef SHARDFDW_PRINT_SETTINGS_H
 #define SHARDFDW_PRINT_SETTINGS_H
@@ -8,9 +8,8 @@
 #include "postgres.h"
 
 /*
- * Between these two, core prints names qualified and literals in forms that do
- * not depend on the session.  begin's result is handed to end; after an error
- * the end of the (sub)transaction does it.
+ * Between these calls, core prints qualified names, and literals in forms that do not depend on the session.  Pass
+ * begin's result to end.  After an error, the end of the (sub)transaction restores the settings.
  */
 extern int	shard_print_settings_begin(void);
 extern void shard_print_settings_end(int nestlevel);

@@ -1,18 +1,18 @@
 /*
  * printable.c
- *	  Whether the text that pg_get_querydef() prints says all that a Query says.
+ *	  Decides whether the text that pg_get_querydef() prints has everything that a Query has.
  *
  * pg_get_querydef() was made for the actions of rules and for views.  It does not print every field, because some
- * fields are set only after a rule has been stored.  It also prints some names that cannot be read again.
- * The text of a statement may go to a node only if each field is printed, or follows from what is printed, or is
- * checked to be empty.
+ * fields are set only after a rule has been stored.  It also prints some names that cannot be parsed again.  The text
+ * of a statement may be sent to a node only if one of these is true for each field: it is printed, it follows from the
+ * printed text, or it is checked to be empty.
  *
- * The list below has every field of the nodes that make up a Query on PostgreSQL 15 to 19.  scripts/check_layers
- * compares the list with the server's headers and fails when a field is missing here.
+ * The list below has every field of the nodes of a Query in PostgreSQL 15 to 19.  scripts/check_layers compares the
+ * list with the server's headers and fails if a field is missing here.
  *
  *		printed		in the text
- *		follows		the node's parser finds the value from the text
- *		here		only the coordinator uses the value (permissions, counts, places in the user's text)
+ *		follows		the node's parser derives the value from the text
+ *		here		only the coordinator uses the value (permissions, counts, positions in the user's text)
  *		planner		empty until the planner has begun
  *		checked		printed wrongly or not at all: shard_printable_obstacle() refuses values that matter
  *
@@ -95,9 +95,9 @@ rte_obstacle(const RangeTblEntry *rte)
 }
 
 /*
- * Has a join without an alias merged a column into something that is not a column of one side (FULL JOIN ... USING,
- * or types that differ)?  Core then gives other columns of that name in the statement an alias, which a table in
- * FROM can have, and the target of UPDATE, DELETE or MERGE cannot.
+ * Has a join without an alias a merged column that is not a column of one side (FULL JOIN ... USING, or different
+ * types)?  Then core prints other columns with that name with a column alias.  A table in FROM can have such an
+ * alias, but the target of UPDATE, DELETE or MERGE cannot.
  */
 static bool
 merges_columns(Node *node, List *rtable)
@@ -129,7 +129,7 @@ merges_columns(Node *node, List *rtable)
 
 /* ---------- all ---------- */
 
-/* Conditions in the join tree of INSERT and, from 17 on, MERGE: those of rules and of views.  Core prints neither. */
+/* Conditions in the join tree of INSERT and, from 17 on, MERGE come from rules and views.  Core does not print them. */
 static const char *
 quals_obstacle(const Query *query)
 {
@@ -167,7 +167,7 @@ shard_printable_obstacle(const Query *query)
 	}
 	foreach_node(CommonTableExpr, cte, query->cteList)
 	{
-		/* the rewriter has replaced these clauses, but left them in the tree, so core would print them, too */
+		/* the rewriter has replaced these clauses, but core would still print them */
 		if (cte->search_clause != NULL || cte->cycle_clause != NULL)
 			return "SEARCH or CYCLE";
 	}
@@ -178,7 +178,7 @@ shard_printable_obstacle(const Query *query)
 
 /* ---------- multi-column assignments ---------- */
 
-/* The column of a multi-column assignment that expr assigns, or NULL: below parts of the column and casts. */
+/* The column of a multi-column assignment that expr assigns, or NULL.  Looks below subscripts, fields and casts. */
 static const Param *
 assigned_param(const Expr *expr)
 {
@@ -201,7 +201,7 @@ assigned_param(const Expr *expr)
 		(const Param *) node : NULL;
 }
 
-/* Counts columns of multi-column assignments. */
+/* Counts the columns of multi-column assignments. */
 static bool
 count_walker(Node *node, int *count)
 {
@@ -218,9 +218,9 @@ shard_printable_assignments(List *targets)
 	List	   *sublinks = NIL;
 	int			nparams = 0;
 	int			nfound = 0;
-	int			nsublinks = 0;	/* that have been printed, or have been begun */
-	int			column = 0;		/* of the last one of these */
-	int			ncolumns = 0;	/* that one's */
+	int			nsublinks = 0;	/* number of sub-selects that have been printed, or whose printing has begun */
+	int			column = 0;		/* columns of the last one so far */
+	int			ncolumns = 0;	/* columns of the last one in total */
 
 	foreach_node(TargetEntry, entry, targets)
 	{
@@ -230,7 +230,7 @@ shard_printable_assignments(List *targets)
 	}
 	(void) count_walker((Node *) targets, &nparams);
 
-	/* as get_update_query_targetlist_def() does it */
+	/* as in get_update_query_targetlist_def() */
 	foreach_node(TargetEntry, entry, targets)
 	{
 		const Param *param = entry->resjunk ? NULL : assigned_param(entry->expr);

@@ -1,10 +1,8 @@
 /*
  * query_clauses.c
- *	  The clauses of a remote query over what stands in FROM: groups, HAVING,
- *	  windows, ORDER BY, LIMIT.
+ *	  The clauses of a remote query above FROM: groups, HAVING, windows, ORDER BY, LIMIT.
  *
- * A clause refers to entries of the target list that are not returned, since the
- * returned entry of the same expression may be a cast.
+ * Clauses refer to junk entries of the target list, because the returned entry of the same expression may be a cast.
  */
 #include "postgres.h"
 
@@ -16,7 +14,7 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 
-/* Sort/group reference of an entry that is not returned and holds converted. */
+/* Adds a junk entry for converted, if there is none.  Returns its sort/group reference. */
 static Index
 add_entry(Query *query, Expr *converted)
 {
@@ -46,7 +44,7 @@ shard_query_clause_make(Index ref)
 	return clause;
 }
 
-/* Makes one of GROUPING SETS from positions in group_exprs, using the references in clauses. */
+/* Makes one of GROUPING SETS from positions in group_exprs, with the references of clauses. */
 static GroupingSet *
 make_grouping_set(List *positions, List *clauses)
 {
@@ -77,7 +75,7 @@ add_groups(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query
 		level->query->groupingSets = list_make1(makeGroupingSet(GROUPING_SET_SETS, sets, -1));
 }
 
-/* PARTITION BY or ORDER BY of a window with references into the level's own list. */
+/* PARTITION BY or ORDER BY of a window, with references to the level's target list. */
 static List *
 convert_window_clauses(ShardSelect *select, ShardLevel *level, List *clauses, List *window_tlist)
 {
@@ -96,7 +94,7 @@ convert_window_clauses(ShardSelect *select, ShardLevel *level, List *clauses, Li
 	return result;
 }
 
-/* Windows are printed where they are used, in full: without name and without reference to others. */
+/* Adds windows without name and reference to others: they are printed in full at each use. */
 static void
 add_windows(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 {
@@ -158,7 +156,7 @@ shard_query_clauses_add(ShardSelect *select, ShardLevel *level, const ShardRemot
 {
 	add_groups(select, level, query);
 	level->having = shard_convert_list(select, level, query->having);
-	/* it returns one row even if there are no rows: HAVING true says so where there is no aggregate */
+	/* the query returns one row even if there are no rows; without an aggregate, HAVING true expresses that */
 	if (query->aggregated && query->group_exprs == NIL && query->having == NIL &&
 		!contain_agg_clause((Node *) query->tlist))
 		level->having = list_make1(makeBoolConst(true, false));

@@ -1,14 +1,13 @@
 /*
  * remote_query.c
- *	  Turns the planner's description of a remote query into a query under
- *	  construction.
+ *	  Turns the planner's description of a remote query into a query under construction.
  *
  *	   from			FROM, WHERE (from.c)
- *	   tlist		the columns that are returned, in the forms in which they travel (select.c)
+ *	   tlist		the returned columns, in their transfer forms (select.c)
  *	   the rest		the clauses (query_clauses.c)
  *
- * With per_node what is sharded becomes a level of its own, which is asked of each
- * shard of the node; all else is over the UNION ALL of these, once for the node.
+ * With per_node, the sharded part becomes a separate level, which runs on each shard of the node.  Everything else
+ * runs once per node, over the UNION ALL of these.
  */
 #include "postgres.h"
 
@@ -75,7 +74,7 @@ shares_state(List *tlist, const Aggref *agg)
 	return false;
 }
 
-/* The column that holds the value of expr, which tlist has. */
+/* The column with the value of expr, which must be in tlist. */
 static Expr *
 column_of(List *tlist, const Expr *expr)
 {
@@ -89,10 +88,9 @@ column_of(List *tlist, const Expr *expr)
 }
 
 /*
- * SELECT DISTINCT has to compare values, but the query returns them in the forms in
- * which they travel.  So DISTINCT becomes GROUP BY, or, if the query has one already,
- * a sub-select.  A new clause of ShardRemoteQuery that applies after DISTINCT has to be
- * moved to the outer query here, as sort and limit are.
+ * SELECT DISTINCT has to compare values, but the query returns them in their transfer forms.  So DISTINCT becomes
+ * GROUP BY, or a sub-select if the query already has a GROUP BY.  Each new clause of ShardRemoteQuery that applies
+ * after DISTINCT has to be moved to the outer query here, like sort and limit.
  */
 static const ShardRemoteQuery *
 without_distinct(const ShardRemoteQuery *query)
@@ -160,8 +158,8 @@ has_shards(const ShardFrom *from)
 }
 
 /*
- * The smallest part of from that has all sharded tables in it: joins of colocated
- * tables, and sub-selects over them, are read shard by shard.
+ * The smallest part of from that contains all sharded tables.  Joins of colocated tables, and sub-selects over them,
+ * are read shard by shard.
  */
 static const ShardFrom *
 sharded_part(const ShardFrom *from)

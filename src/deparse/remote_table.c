@@ -1,15 +1,13 @@
 /*
  * remote_table.c
- *	  Asks a node about a shard's table: the types of its columns, and whether it may
- *	  skip rows.
+ *	  Queries a node about a shard's table: the types of its columns, and whether it may skip rows.
  *
- * Foreign tables can be declared by hand, with other types than the node's tables
- * have.  The node would convert text; but it would misread a binary value (a timestamp
- * and a bigint are both eight bytes).  So a session asks the node before it sends the
- * first binary row to a table.
+ * Users can create foreign tables with other types than the node's tables have.  The node would convert text, but it
+ * would misread a binary value (a timestamp and a bigint both have eight bytes).  So a session queries the node
+ * before it sends the first binary row to a table.
  *
- * A trigger or rule on the node may store a row elsewhere, or not at all (the
- * old way of partitioning), so that COPY stores fewer rows than it is sent.
+ * A trigger or rule on the node may store a row in another table, or not at all (the old way of partitioning).  Then
+ * COPY stores fewer rows than it receives.
  */
 #include "postgres.h"
 
@@ -30,14 +28,14 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Columns of the question's result. */
+/* Columns of the query's result. */
 enum
 {
-	ANSWER_TABLE,				/* 0-based position in the question */
+	ANSWER_TABLE,				/* 0-based position of the table in the query */
 	ANSWER_COLUMN,
-	ANSWER_TYPE,				/* OID, base type of a domain */
+	ANSWER_TYPE,				/* OID; base type for a domain */
 	ANSWER_IS_ENUM,
-	ANSWER_TYPE_SCHEMA,			/* of the type itself */
+	ANSWER_TYPE_SCHEMA,			/* of the declared type */
 	ANSWER_TYPE_NAME,
 	ANSWER_TYPMOD,
 	ANSWER_SKIPS_ROWS
@@ -53,7 +51,7 @@ typedef struct RemoteTable
 
 static HTAB *tables = NULL;
 
-/* Something that was asked for: one table. */
+/* A table in the query. */
 typedef struct AskedTable
 {
 	Oid			relid;
@@ -79,8 +77,8 @@ shard_remote_table_invalidate(Oid relid)
 }
 
 /*
- * The table and its siblings on the same node that are not known yet.
- * Result: array in the current context.
+ * The table, and those of its siblings on the same node that have not been queried yet.  Result: array in the current
+ * context.
  */
 static AskedTable *
 collect_tables(Oid relid, Oid serverid, int *ntables)
@@ -89,8 +87,8 @@ collect_tables(Oid relid, Oid serverid, int *ntables)
 	AskedTable *asked;
 
 	/*
-	 * A statement on the shard alone has not locked its parent.  Waiting for that lock
-	 * now would be the wrong order; if it is not free, only the shard is asked about.
+	 * A statement on the shard alone has not locked its parent.  Waiting for that lock now would be the wrong order.
+	 * If the lock is not available, only the shard is queried.
 	 */
 	if (get_rel_relispartition(relid))
 	{
@@ -137,7 +135,7 @@ build_question(const AskedTable *asked, int ntables)
 	appendStringInfoString(&sql,
 						   ") AS q (n, name)"
 						   " CROSS JOIN LATERAL (SELECT"
-						   /* for each row, before or instead of INSERT; in partitions, too */
+						   /* row-level, BEFORE or INSTEAD OF INSERT; in partitions, too */
 						   " EXISTS (SELECT FROM pg_trigger g WHERE g.tgtype & 5 = 5 AND g.tgtype & 66 <> 0"
 						   " AND g.tgenabled IN ('O', 'A') AND g.tgrelid IN (SELECT to_regclass(q.name)::oid"
 						   " UNION ALL SELECT relid::oid FROM pg_partition_tree(to_regclass(q.name))))"
@@ -156,14 +154,14 @@ is_text(Oid type)
 	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
 }
 
-/* Does a column of the remote type read what tuple/encode.c writes for the local one, and write it so? */
+/* Does a column of the remote type read and write the binary form that tuple/encode.c uses for the local type? */
 static bool
 binary_fits(Oid local, Oid remote, bool remote_enum)
 {
 	local = getBaseType(local);
 	if (local >= FirstGenbkiObjectId)
 		return type_is_enum(local) && remote_enum;
-	/* cast to text, a char(n) loses its blanks */
+	/* a cast to text removes the blanks of char(n) */
 	return local == remote || (is_text(local) && is_text(remote) && remote != BPCHAROID);
 }
 
@@ -186,10 +184,7 @@ same_declaration(Form_pg_attribute att, PGresult *res, int row)
 	return same;
 }
 
-/*
- * Names on the node of the columns of rel, by attribute number - 1; NULL for
- * dropped ones.
- */
+/* Names on the node of the columns of rel, indexed by attribute number - 1.  NULL for dropped columns. */
 static const char **
 remote_names(Relation rel)
 {
@@ -204,7 +199,7 @@ remote_names(Relation rel)
 	return names;
 }
 
-/* Position of name in names, looked for from the one that is likely; -1: not there. */
+/* Position of name in names, searched from the likely position; -1: not found. */
 static int
 find_name(const char *name, const char **names, int nnames, int likely)
 {
@@ -218,7 +213,7 @@ find_name(const char *name, const char **names, int nnames, int likely)
 	return -1;
 }
 
-/* Rows [row, end) of the answer describe one table; fills its entry. */
+/* Rows [row, end) of the answer describe one table.  Fills its entry. */
 static void
 read_answer(RemoteTable *entry, PGresult *res, int row, int end)
 {
@@ -300,7 +295,7 @@ ask_node(Oid relid, Oid serverid, Oid userid)
 	MemoryContextDelete(cxt);
 }
 
-/* What is known of the table, after asking if need be; NULL: nothing. */
+/* The entry of the table, after querying the node if necessary.  NULL: unknown. */
 static const RemoteTable *
 find_table(Oid relid, Oid serverid, Oid userid)
 {
@@ -338,7 +333,7 @@ shard_remote_table_may_skip_rows(Oid relid, Oid serverid, Oid userid)
 {
 	const RemoteTable *entry;
 
-	/* for a shard that this extension has made, a row that is not stored is an error */
+	/* if this extension has made the shard, a row that is not stored is an error */
 	if (get_rel_relispartition(relid) && shard_option_definition_follows(serverid))
 		return false;
 	entry = find_table(relid, serverid, userid);

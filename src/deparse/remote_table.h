@@ -1,6 +1,6 @@
 /*
  * remote_table.h
- *	  Whether a shard's table on its node has the column types of the coordinator's.
+ *	  Tests whether a shard's table on its node has the column types of the coordinator's table.
  */
 #ifndef SHARDFDW_REMOTE_TABLE_H
 #define SHARDFDW_REMOTE_TABLE_H
@@ -8,29 +8,28 @@
 #include "postgres.h"
 
 /*
- * True when every column on the node takes the binary form of the coordinator's type.
- * If not, values have to travel as text, and the node converts them.
- * Asks the node once per session and table (for all shards of the parent on
- * that node at the same time), and remembers the answer until the foreign table
- * or a server changes.  A table that is not there counts as fitting: the
- * statement itself will say so.
+ * True if every column on the node accepts the binary form of the coordinator's type.  If not, values have to be sent
+ * as text, and the node converts them.
+ *
+ * Queries the node once per session and table (for all shards of the parent on that node), and caches the answer
+ * until the foreign table or a server changes.  A missing table counts as matching: the statement itself will raise
+ * the error.
  */
 extern bool shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid);
 
 /*
- * The same question, strictly: every column has on the node a type of the same
- * schema, name and modifiers, so that the node reads a text as the coordinator would.
+ * The strict version: every column on the node has a type with the same schema, name and modifiers, so that the node
+ * reads a text as the coordinator would.
  */
 extern bool shard_remote_table_same_declarations(Oid relid, Oid serverid, Oid userid);
 
 /*
- * May a trigger or rule of the node skip rows that are inserted?  Only for tables that
- * are defined on the node: adopted shards, and foreign tables by themselves.  A shard
- * that this extension has made has to store all rows that it is sent.
+ * May a trigger or rule of the node skip inserted rows?  Only tables that are defined on the node may: adopted
+ * shards, and single foreign tables.  A shard that this extension has made has to store all rows.
  */
 extern bool shard_remote_table_may_skip_rows(Oid relid, Oid serverid, Oid userid);
 
-/* relid, or names of types, or (InvalidOid) any relation or server has changed. */
+/* relid has changed; or names of types; or (InvalidOid) any relation or server. */
 extern void shard_remote_table_invalidate(Oid relid);
 
 #endif

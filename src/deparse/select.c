@@ -1,7 +1,6 @@
 /*
  * select.c
- *	  Builds a remote query piece by piece: what it returns, its conditions and
- *	  locks.
+ *	  Builds a remote query step by step: its outputs, conditions and locks.
  *
  *	  planner's expressions
  *		-> converted (convert.c)
@@ -107,8 +106,8 @@ shard_select_output(ShardSelect *select, Expr *expr, int target)
 }
 
 /*
- * ctid, or an error where the row is not the shard's own.  The error is raised by
- * casting a text to tid that is not one, and that says why.
+ * ctid, or an error if the row is not the shard's own.  The error comes from casting an invalid text to tid.  That
+ * text is the error message.
  */
 static char *
 ctid_guard(const char *relation)
@@ -119,8 +118,8 @@ ctid_guard(const char *relation)
 }
 
 /*
- * Where columns have other names on the node, the shard's FROM item is a sub-select
- * without system columns.  Returns such a sub-select with them.
+ * If columns have other names on the node, the shard's FROM item is a sub-select without system columns.  Returns the
+ * sub-select with system columns.
  */
 static const char *
 from_item_with_system_columns(const Shard *shard)
@@ -180,7 +179,7 @@ shard_select_lock(ShardSelect *select, LockClauseStrength strength, LockWaitPoli
 	select->query->hasForUpdate = true;
 }
 
-/* The table becomes the statement's target; outputs become RETURNING. */
+/* Makes the table the target of the statement, and its outputs the RETURNING list. */
 static void
 make_target(ShardSelect *select, CmdType command)
 {
@@ -226,7 +225,7 @@ shard_select_finish(ShardSelect *select)
 
 	if (select->union_level->query->targetList == NIL)
 		shard_level_add_constant(select->union_level);
-	/* the columns of a table that was made by hand may have other types on one node than on another */
+	/* tables created by users may have other column types on different nodes */
 	foreach_node(TargetEntry, entry, select->union_level->query->targetList)
 	{
 		if (!IsA(entry->expr, Const))

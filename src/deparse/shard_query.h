@@ -1,8 +1,7 @@
 /*
  * shard_query.h
- *	  A query whose result is the results of its shards, one after the other: which
- *	  query each shard gets.  For callers that let shards do more with their part than
- *	  send rows (COPY TO).
+ *	  The queries of the shards, for a query whose result is the concatenation of the shards' results.  For
+ *	  callers that let shards do more with their part than send rows (COPY TO).
  */
 #ifndef SHARDFDW_SHARD_QUERY_H
 #define SHARDFDW_SHARD_QUERY_H
@@ -17,32 +16,31 @@
 
 typedef struct ShardQuery
 {
-	const ShardMap *map;		/* of the table whose shards drive */
-	Oid			userid;			/* whose user mappings are used */
-	ShardSnapshot *snapshot;	/* for reading them; it knows how many streams to expect */
-	Bitmapset  *shards;			/* numbers of those that have a part; set by bind() */
+	const ShardMap *map;		/* of the driving table */
+	Oid			userid;			/* user of the user mappings */
+	ShardSnapshot *snapshot;	/* snapshot for reading the shards; it already has the number of streams */
+	Bitmapset  *shards;			/* numbers of the shards that have a part; set by bind() */
 
-	/* Evaluates the query's parameters and sub-selects, once, before anything is rendered. */
+	/* Evaluates the query's parameters and sub-selects, once, before the first render(). */
 	void		(*bind) (struct ShardQuery *query);
 
 	/*
-	 * Must one statement read nshards shards of node nodeno?  Then the snapshot expects
-	 * only one stream there.
+	 * Must one statement read nshards shards of node nodeno?  If so, the snapshot expects only one stream of that
+	 * node.
 	 */
 	bool		(*is_together) (const struct ShardQuery *query, int nodeno, int nshards);
 
 	/*
-	 * Appends the SELECT over nshards shards of one node, values in it as literals.
-	 * Its columns are the query's, in order and with their names.
+	 * Appends the SELECT over nshards shards of one node, with values as literals.  Its columns are those of the
+	 * query, with their names, in order.
 	 */
 	void		(*render) (const struct ShardQuery *query, const int *shardnos, int nshards,
 						   StringInfo buf);
 } ShardQuery;
 
 /*
- * What a query that has been started (ExecutorStart) asks of its shards; nothing has
- * been sent or evaluated yet.  NULL: its result is more than the results of its shards.
- * Valid until ExecutorEnd.
+ * Returns the shards' queries for a query after ExecutorStart.  Nothing has been sent or evaluated yet.  NULL: the
+ * result of the query is not the concatenation of the shards' results.  Valid until ExecutorEnd.
  */
 typedef ShardQuery *(*ShardQueryOf) (QueryDesc *desc);
 

@@ -1,15 +1,13 @@
 /*
  * template.c
- *	  Prints the text of a remote query, and cuts it into a template.
+ *	  Prints the text of a remote query, and splits it into a template.
  *
- * The text is printed by core's pg_get_querydef(), so quoting, precedence and
- * syntax are core's.  It is printed with nothing but pg_catalog in search_path
- * and with settings that make literals unambiguous.
+ * Core's pg_get_querydef() prints the text, so quoting, precedence and syntax are core's. search_path is only
+ * pg_catalog, and the settings make literals unambiguous.
  *
- *	  Query -> text -> cut at each $n and at the places of tables -> template
+ *	  Query -> text -> split at each $n and at the places of tables -> template
  *
- * The cutting steps over literals and quoted names, so nothing that a user
- * wrote can be taken for a parameter or for a table.
+ * Splitting skips literals and quoted names.  So text of a user can never be mistaken for a parameter or a table.
  */
 #include "postgres.h"
 
@@ -27,7 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
-/* A part of the text that is replaced: name in "name alias". */
+/* A part of the text to replace: name in "name alias". */
 typedef struct CutPlace
 {
 	const ShardSelectPlace *place;
@@ -43,17 +41,16 @@ place_name(const ShardSelectPlace *place)
 	if (!OidIsValid(place->relid))
 		return SHARD_SELECT_UNION_NAME;
 
-	/* search_path is pg_catalog, so users' tables are printed qualified, except temporary ones */
+	/* search_path is pg_catalog, so users' tables are printed qualified, except temporary tables */
 	if (RelationIsVisible(place->relid))
 		return pstrdup(quote_identifier(get_rel_name(place->relid)));
 	return shard_qualified_relation(place->relid);
 }
 
 /*
- * In ORDER BY and DISTINCT ON a bare name is that of an output column, if there
- * is one, and only then that of a column.  Core prints columns of the topmost
- * level without their tables where its range table has a single entry; so it gets
- * another one, which is not in FROM.
+ * In ORDER BY and DISTINCT ON, an unqualified name is first looked up as an output column, and only then as a table
+ * column.  If the range table of the topmost level has a single entry, core prints its columns unqualified.  So this
+ * function adds an entry that is not in FROM.
  */
 static void
 qualify_columns(Query *query)
@@ -69,8 +66,8 @@ qualify_columns(Query *query)
 }
 
 /*
- * The query's text under settings in which names are qualified and literals
- * mean the same in every session.  cuts: filled from places.
+ * The query's text under settings with qualified names, and with literals that mean the same in each session.  Fills
+ * cuts from places.
  */
 static char *
 print_query(Query *query, List *places, CutPlace *cuts)
@@ -101,7 +98,7 @@ print_query(Query *query, List *places, CutPlace *cuts)
 	return text;
 }
 
-/* End of the literal or quoted name that starts at text: quotes in it are doubled. */
+/* End of the literal or quoted name that starts at text.  Quotes inside are doubled. */
 static const char *
 skip_quoted(const char *text)
 {
@@ -120,7 +117,7 @@ skip_quoted(const char *text)
 	}
 }
 
-/* Appends what stands between start and end, if anything. */
+/* Appends the text between start and end, if any. */
 static List *
 append_text(List *template, const char *start, const char *end)
 {
@@ -129,7 +126,7 @@ append_text(List *template, const char *start, const char *end)
 	return template;
 }
 
-/* Appends the place's own FROM item if it has one, else its number; a union in parentheses. */
+/* Appends the own FROM item of a place if it has one, otherwise its number.  A union gets parentheses. */
 static List *
 append_place(List *template, const ShardSelectPlace *place)
 {
@@ -168,7 +165,7 @@ append_param(ShardSelect *select, List *template, int paramno)
 	return lappend(template, makeInteger(paramno));
 }
 
-/* text with each run of white space outside of quotes made one blank, none at the start. */
+/* Replaces white space outside of quotes by single blanks, and removes it at the start. */
 static char *
 squeeze_blanks(const char *text)
 {
@@ -198,15 +195,15 @@ squeeze_blanks(const char *text)
 	return result;
 }
 
-/* Does text start with word, of len bytes, and does the word end there? */
+/* Does text start with word, of len bytes, as a complete word? */
 static bool
 starts_with_word(const char *text, const char *word, size_t len)
 {
-	/* a parenthesis: names of the columns follow */
+	/* a parenthesis: column names follow */
 	return strncmp(text, word, len) == 0 && strchr(" ),(", text[len]) != NULL;
 }
 
-/* The place whose name and alias stand at `at`, or NULL. */
+/* The place whose name and alias are at `at`, or NULL. */
 static CutPlace *
 find_place(const char *text, const char *at, CutPlace *cuts, int ncuts)
 {
@@ -221,11 +218,11 @@ find_place(const char *text, const char *at, CutPlace *cuts, int ncuts)
 	return NULL;
 }
 
-/* Cuts printed text into a template. */
+/* Splits printed text into a template. */
 static List *
 cut_text(ShardSelect *select, const char *text, CutPlace *cuts, int ncuts)
 {
-	const char *start = text;	/* of what is not in the template yet */
+	const char *start = text;	/* start of the text that is not in the template yet */
 	const char *at = text;
 	List	   *template = NIL;
 

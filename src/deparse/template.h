@@ -1,6 +1,6 @@
 /*
  * template.h
- *	  Prints the text of a remote query, and cuts it into a template.
+ *	  Prints the text of a remote query, and splits it into a template.
  */
 #ifndef SHARDFDW_TEMPLATE_H
 #define SHARDFDW_TEMPLATE_H
@@ -10,10 +10,9 @@
 #include "deparse/select.h"
 
 /*
- * Makes a template of query.  places: of ShardSelectPlace; each of them stands in the
- * text exactly once.  select has the raw texts.  It is NULL for a statement of a user,
- * which has none; then the result is NIL when a place is not found, because the user
- * has given something else the same name.
+ * Makes a template of query. places: list of ShardSelectPlace.  Each of them is in the text exactly once. select has
+ * the raw texts.  For a user's statement, select is NULL because there are none.  Then the result is NIL if a place
+ * is not found, because the user has given another object the same name.
  */
 extern List *shard_template_print(ShardSelect *select, Query *query, List *places);
 

@@ -1,19 +1,16 @@
 /*
  * whole_expr.c
- *	  Converts expressions of a whole statement, as the parser made them, to the form in
- *	  which nodes evaluate them.
+ *	  Converts expressions of a whole statement, as made by the parser, to the form in which nodes evaluate them.
  *
- *	 without columns, only the coordinator can evaluate it	parameter ($n)::type
- *	 constant												parameter, so that statements
- *															with other constants have the same text
- *	 other													checked, as it stands
+ * - without columns, and only the coordinator can evaluate it: a parameter ($n)::type
+ * - a constant: a parameter, so that statements with other constants have the same text
+ * - any other expression: checked, but not changed
  *
- * The rules are those of shippable.c, except for collations.  The node parses the same
- * text, with COLLATE where the user has written it, over columns with the same
- * collations; so it derives the same collations.
+ * The rules are those of shippable.c, except for collations.  The node parses the same text, with the user's COLLATE
+ * clauses, over columns with the same collations.  So it derives the same collations.
  *
- * A value that is assigned to a column as a whole may be of any type: its parameter has
- * no cast, so the column's own type reads its text.
+ * A value that is assigned to a whole column may be of any type: its parameter has no cast, so the column's type
+ * reads its text.
  */
 #include "postgres.h"
 
@@ -33,7 +30,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
-/* When a statement has more parameters than this, further constants stay in the text. */
+/* If a statement has more parameters than this, further constants stay in the text. */
 #define MAX_CONSTANT_PARAMS 200
 
 #define DIFFERENT_COLLATION "default collation of a node"
@@ -50,8 +47,8 @@ refuse(Node *node, ShardWholeContext *cxt, const char *reason)
 /* ---------- parameters ---------- */
 
 /*
- * Number of the parameter that has expr's value.  Equal expressions share one; equal
- * constants do not, so that statements with other constants have the same text.
+ * Number of the parameter with the value of expr.  Equal expressions share a parameter.  Equal constants do not, so
+ * that statements with other constants have the same text.
  */
 static int
 param_number(Node *expr, ShardWholeContext *cxt)
@@ -101,7 +98,7 @@ convert_value(Node *node, ShardWholeContext *cxt)
 	if (!cxt->once && contain_volatile_functions(node))
 		return refuse(node, cxt, "volatile function");
 
-	/* COLLATE within it would be lost */
+	/* COLLATE inside of it would be lost */
 	if (OidIsValid(collation) && collation != get_typcollation(exprType(node)) &&
 		collation != DEFAULT_COLLATION_OID)
 		return refuse(node, cxt, "collation of a value");
@@ -116,7 +113,7 @@ convert_const(Const *con, ShardWholeContext *cxt)
 		DatumGetObjectId(con->constvalue) < FirstNormalObjectId)
 		return (Node *) con;
 
-	/* a literal of unknown type, in the sub-select of INSERT */
+	/* a literal of type unknown, in the sub-select of INSERT */
 	if (con->consttype == UNKNOWNOID)
 		return (Node *) con;
 	if (!shard_shippable_value_type(con->consttype))
@@ -127,7 +124,7 @@ convert_const(Const *con, ShardWholeContext *cxt)
 	return make_param((Node *) con, true, cxt);
 }
 
-/* Converts a list; conditional: some of its expressions may not be evaluated. */
+/* Converts a list. conditional: some of its expressions may not be evaluated. */
 static Node *
 convert_list_with(List *list, bool conditional, ShardWholeContext *cxt)
 {
@@ -149,7 +146,7 @@ argument_types_ok(List *args)
 	{
 		if (IsA(arg, TargetEntry))
 			arg = (Node *) ((TargetEntry *) arg)->expr;
-		/* text search configurations are the one reg type whose constants may go */
+		/* text search configurations are the only reg type whose constants may be shipped */
 		if (!shard_rule_type_ok(exprType(arg)) &&
 			!(exprType(arg) == REGCONFIGOID && IsA(arg, Const)))
 			return false;
@@ -171,7 +168,7 @@ convert_func(FuncExpr *func, ShardWholeContext *cxt)
 	if (func->funcformat == COERCE_SQL_SYNTAX)
 		func->funcformat = COERCE_EXPLICIT_CALL;
 
-	/* the other arguments of a cast are read from the type it is printed with */
+	/* the other arguments of a cast are read from its printed type */
 	if (func->funcformat == COERCE_EXPLICIT_CAST || func->funcformat == COERCE_IMPLICIT_CAST)
 		linitial(func->args) = convert(linitial(func->args), cxt);
 	else
@@ -203,7 +200,7 @@ convert_agg(Aggref *agg, ShardWholeContext *cxt)
 		return refuse((Node *) agg, cxt, "type of an aggregate");
 	if (!shard_rule_collation_ok(agg->aggfnoid, agg->inputcollid))
 		return refuse((Node *) agg, cxt, DIFFERENT_COLLATION);
-	/* the rows of DISTINCT come sorted */
+	/* DISTINCT sorts its rows */
 	shard_whole_clauses(agg->aggdistinct, agg->args, agg->aggfnoid != F_COUNT_ANY, cxt);
 	shard_whole_clauses(agg->aggorder, agg->args, true, cxt);
 	agg->aggdirectargs = (List *) convert((Node *) agg->aggdirectargs, cxt);
@@ -263,7 +260,7 @@ convert_row_compare(RowCompareExpr *expr, ShardWholeContext *cxt)
 	return (Node *) expr;
 }
 
-/* int4[] to int8[] and the like: the element's conversion is a plain function or none. */
+/* int4[] to int8[] and similar: the conversion of an element is a plain function or none. */
 static Node *
 convert_array_coerce(ArrayCoerceExpr *expr, ShardWholeContext *cxt)
 {
@@ -284,7 +281,7 @@ convert_subscript(SubscriptingRef *expr, ShardWholeContext *cxt)
 	if (!shard_rule_type_ok(expr->refcontainertype) || !shard_rule_type_ok(expr->refrestype))
 		return refuse((Node *) expr, cxt, "type of an array");
 
-	/* the rewriter has made one expression of SET a[1] = x, a[2] = y, and core would print only its last part */
+	/* the rewriter has combined SET a[1] = x, a[2] = y into one expression, of which core prints only the last part */
 	if (expr->refassgnexpr != NULL && !IsA(expr->refexpr, Var))
 		return refuse((Node *) expr, cxt, "several parts of a column are assigned");
 	expr->refupperindexpr = (List *) convert((Node *) expr->refupperindexpr, cxt);
@@ -328,7 +325,7 @@ convert_list(List *list, ShardWholeContext *cxt)
 	return (Node *) list;
 }
 
-/* Nodes with one argument, whose own type is type. */
+/* Converts a node with one argument. type: the type of the node. */
 static Node *
 convert_arg(Node *node, Expr **arg, Oid type, ShardWholeContext *cxt)
 {
@@ -338,7 +335,7 @@ convert_arg(Node *node, Expr **arg, Oid type, ShardWholeContext *cxt)
 	return node;
 }
 
-/* Converts node, which is no parameter, in place. */
+/* Converts node, which is not a parameter, in place. */
 static Node *
 convert_node(Node *node, ShardWholeContext *cxt)
 {
@@ -350,7 +347,7 @@ convert_node(Node *node, ShardWholeContext *cxt)
 			{
 				TargetEntry *entry = (TargetEntry *) node;
 
-				/* a constant that is sorted or grouped by must not be read as a column's position */
+				/* a constant in ORDER BY or GROUP BY must not be read as a column position */
 				if (entry->ressortgroupref == 0 || !IsA(entry->expr, Const))
 					entry->expr = (Expr *) convert((Node *) entry->expr, cxt);
 				else if (!shard_shippable_value_type(exprType((Node *) entry->expr)))
@@ -455,7 +452,7 @@ convert_node(Node *node, ShardWholeContext *cxt)
 	}
 }
 
-/* Converts node in place: it is a copy of the caller's. */
+/* Converts node, a private copy of the caller, in place. */
 static Node *
 convert(Node *node, ShardWholeContext *cxt)
 {
@@ -465,7 +462,7 @@ convert(Node *node, ShardWholeContext *cxt)
 		return node;
 	check_stack_depth();
 
-	/* the parts of a value need no look, each at all below it, if there is nothing for the coordinator in the whole */
+	/* if the whole value has no part for the coordinator, its parts need not be tested again */
 	if (!no_params && !IsA(node, List) && !IsA(node, TargetEntry) && !IsA(node, Const) && shard_rule_is_value(node, false))
 	{
 		if (shard_shippable_is_param(node, cxt->conditional))
@@ -483,7 +480,10 @@ shard_whole_expr(Node *node, ShardWholeContext *cxt)
 	return convert(node, cxt);
 }
 
-/* domain: node is the argument of a conversion to a domain, which was removed since the node checks the domain */
+/*
+ * domain: node is the argument of a conversion to a domain.  The conversion was removed because the node checks the
+ * domain.
+ */
 static Node *
 convert_assigned(Node *node, bool domain, ShardWholeContext *cxt)
 {
@@ -493,7 +493,7 @@ convert_assigned(Node *node, bool domain, ShardWholeContext *cxt)
 		return node;
 	is_value = shard_rule_is_value(node, false);
 
-	/* the node checks the domain of its own column, if it comes to an assignment at all */
+	/* the node checks the domain of its column, but only if the assignment is executed */
 	if (IsA(node, CoerceToDomain) && !(is_value && (cxt->once || cxt->checks_values)) &&
 		((CoerceToDomain *) node)->coercionformat == COERCE_IMPLICIT_CAST)
 	{
@@ -513,7 +513,7 @@ convert_assigned(Node *node, bool domain, ShardWholeContext *cxt)
 			if (expression_returns_set(node))
 				return refuse(node, cxt, "set in an assignment");
 
-			/* without a cast the node would read it as a value of the domain, and check it too early */
+			/* without a cast the node would read it as a value of the domain, and check the domain too early */
 			return make_param(node, !own_type || domain, cxt);
 		}
 	}

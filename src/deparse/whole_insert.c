@@ -1,17 +1,16 @@
 /*
  * whole_insert.c
- *	  Makes the rows of a shipped INSERT fit its target list.
+ *	  Adapts the rows of a shipped INSERT to its target list.
  *
- * Core prints the columns of INSERT by its target list, and the rows by the
- * VALUES or sub-select they come from.  The rewriter has sorted the target list into
- * the table's order and has added defaults, so the rows are made to fit:
+ * Core prints the columns of INSERT by its target list, and the rows by their VALUES or sub-select.  The rewriter has
+ * sorted the target list into the table's order and has added defaults.  So the rows are adapted:
  *
- *	   VALUES		each row is what the target list computes from it
- *	   sub-select	SELECT targets FROM (sub-select), unless it gives just them
+ *	   VALUES		each row becomes what the target list computes from it
+ *	   sub-select	SELECT targets FROM (sub-select), unless it already returns the targets
  *
- * Where a node's table may be defined in another way, an INSERT gives every column a value, as postgres_fdw does:
- * defaults are those of the coordinator, never the node's.  So does INSERT of no column, since core would print
- * OVERRIDING SYSTEM VALUE before DEFAULT VALUES, which is no SQL.
+ * If a node's table may have another definition, an INSERT gives every column a value, as in postgres_fdw.  Then
+ * defaults are those of the coordinator, never those of the node.  An INSERT without columns also gives every column
+ * a value, because core would print OVERRIDING SYSTEM VALUE before DEFAULT VALUES, which is invalid SQL.
  */
 #include "postgres.h"
 
@@ -29,7 +28,7 @@
 typedef struct SubstituteContext
 {
 	int			varno;
-	List	   *values;			/* what its columns are */
+	List	   *values;			/* the values of its columns */
 } SubstituteContext;
 
 static Node *
@@ -60,7 +59,7 @@ shard_whole_insert_all(Oid relid, List *targets)
 			continue;
 		if (entry == NULL)
 		{
-			/* a domain may refuse it */
+			/* a domain may reject NULL */
 			Oid			base = getBaseType(att->atttypid);
 			Node	   *null = (Node *) makeNullConst(base, -1, att->attcollation);
 
@@ -74,7 +73,7 @@ shard_whole_insert_all(Oid relid, List *targets)
 	return result;
 }
 
-/* Names for as many columns as targets has. */
+/* Names for the columns of targets. */
 static List *
 target_names(List *targets)
 {
@@ -85,7 +84,7 @@ target_names(List *targets)
 	return names;
 }
 
-/* Entry i of targets becomes column i of FROM item varno. */
+/* Makes entry i of targets column i of FROM item varno. */
 static void
 point_targets(List *targets, int varno)
 {
@@ -122,7 +121,7 @@ fit_values(Query *query, int varno, RangeTblEntry *rte)
 	point_targets(query->targetList, varno);
 }
 
-/* Are the target list's entries the columns of the sub-select, in order? */
+/* Is the target list the list of the sub-select's columns, in order? */
 static bool
 fits_already(List *targets, int varno, Query *subquery)
 {

@@ -10,13 +10,13 @@
 #include "deparse/whole_expr.h"
 #include "nodes/parsenodes.h"
 
-/* The target list of an INSERT with NULL for each column of relid that it does not name. */
+/* The target list of an INSERT, with NULL for each column of relid that it omits. */
 extern List *shard_whole_insert_all(Oid relid, List *targets);
 
 /*
- * Makes the rows that the INSERT query takes fit its target list; changes query
- * in place.  all_columns: the target list names all columns afterwards, as the node's table
- * may have other defaults.  Sets cxt->reason when something cannot be printed.
+ * Adapts the rows of the INSERT query to its target list.  Changes query in place. all_columns: afterwards the target
+ * list has all columns, because the node's table may have other defaults.  Sets cxt->reason if a part cannot be
+ * printed.
  */
 extern void shard_whole_insert_fit(Query *query, bool all_columns, ShardWholeContext *cxt);
 

@@ -1,15 +1,15 @@
 /*
  * whole_query.c
- *	  Makes the text of a whole statement that nodes run as it stands.
+ *	  Makes the text of a whole statement that nodes run unchanged.
  *
  *	  Query -> copy -> level by level: checked, values made parameters
- *			-> rows of INSERT fitted to its columns (whole_insert.c)
+ *			-> rows of INSERT adapted to its columns (whole_insert.c)
  *			-> tables get aliases by which they are found in the text
- *			-> result columns in the form in which they travel
+ *			-> result columns in their transfer forms
  *			-> text -> template (template.c)
  *
- * This file checks that a node understands the statement as the coordinator does.  The
- * planner decides which shards may run it.
+ * This file checks that a node interprets the statement as the coordinator does.  The planner decides which shards
+ * may run it.
  */
 #include "postgres.h"
 
@@ -37,18 +37,18 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* As many as the protocol allows, without those that route the statement. */
+/* The maximum of the protocol, without the parameters that route the statement. */
 #define MAX_PARAMS (65535 - PARTITION_MAX_KEYS)
 
-/* Aliases of tables with shards.  A statement in which the user has such an alias is not sent to nodes. */
+/* Aliases of tables with shards.  If the user's statement has such an alias, it is not sent to nodes. */
 #define TABLE_ALIAS "shard_t%d"
 
 typedef struct WholeState
 {
-	ShardWholeContext cxt;		/* first: what whole_expr.c hands back */
+	ShardWholeContext cxt;		/* first member: whole_expr.c passes it back */
 	ShardWholeQuery *whole;
 	List	   *places;			/* of ShardSelectPlace */
-	bool		single;			/* tables are foreign tables by themselves */
+	bool		single;			/* tables are single foreign tables */
 	bool		has_reference;	/* some table is a reference table */
 } WholeState;
 
@@ -66,7 +66,7 @@ is_plain_map(const ShardMap *map, const RangeTblEntry *rte, bool is_insert, bool
 	return !map->renames;
 }
 
-/* A place in the text, found by an alias of its own. */
+/* Adds a place in the text, which is found by a unique alias. */
 static void
 add_place(WholeState *state, RangeTblEntry *rte)
 {
@@ -132,7 +132,7 @@ convert_functions(RangeTblEntry *rte, ShardWholeContext *cxt)
 				shard_whole_refuse(cxt, "type of a column");
 		}
 
-		/* the function itself is called on the node, so it is checked apart from its arguments */
+		/* the node calls the function itself, so it is checked separately from its arguments */
 		if (IsA(expr, FuncExpr) && shard_rule_function_ok(((FuncExpr *) expr)->funcid))
 			((FuncExpr *) expr)->args = (List *) shard_whole_expr((Node *) ((FuncExpr *) expr)->args, cxt);
 		else
@@ -140,7 +140,7 @@ convert_functions(RangeTblEntry *rte, ShardWholeContext *cxt)
 	}
 }
 
-/* Range table indexes of what stands in FROM. */
+/* Collects the range table indexes of FROM items. */
 static bool
 from_items_walker(Node *node, void *arg)
 {
@@ -188,7 +188,7 @@ convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *
 			convert_functions(rte, cxt);
 			break;
 		case RTE_VALUES:
-			/* rows of INSERT ... VALUES are computed once each */
+			/* each row of INSERT ... VALUES is computed once */
 			cxt->once = is_source;
 			if (is_source)
 			{
@@ -217,7 +217,10 @@ convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *
 
 /* ---------- targets ---------- */
 
-/* May the nodes' definition of the target differ from the coordinator's, so that its columns may not have the domains? */
+/*
+ * May the nodes' definition of the target differ from the coordinator's, so that its columns may not have the
+ * domains?
+ */
 static bool
 checks_domains(const Query *query)
 {
@@ -228,8 +231,8 @@ checks_domains(const Query *query)
 }
 
 /*
- * ON CONFLICT ON CONSTRAINT by its columns: the constraints of shards may have
- * other names.
+ * Replaces ON CONFLICT ON CONSTRAINT by the columns of the constraint, because constraints of shards may have other
+ * names.
  */
 static void
 infer_constraint(OnConflictExpr *clause, Index target, Oid relid, ShardWholeContext *cxt)
@@ -244,7 +247,7 @@ infer_constraint(OnConflictExpr *clause, Index target, Oid relid, ShardWholeCont
 		return;
 	}
 	form = (Form_pg_index) GETSTRUCT(tuple);
-	/* columns do not say that it is a key WITHOUT OVERLAPS */
+	/* the columns do not express that it is a key WITHOUT OVERLAPS */
 	if (!form->indisunique || form->indisexclusion)
 		shard_whole_refuse(cxt, "constraint that is not unique");
 	for (int i = 0; i < form->indnkeyatts; i++)
@@ -322,7 +325,7 @@ convert_merge_actions(Query *query, ShardWholeContext *cxt)
 			action->targetList = shard_whole_insert_all(rt_fetch(query->resultRelation, query->rtable)->relid,
 														action->targetList);
 		convert_targets(action->targetList, cxt);
-		/* the coordinator gives values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
+		/* the coordinator provides values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
 		if (action->commandType == CMD_UPDATE && action->targetList == NIL)
 			shard_whole_refuse(cxt, "UPDATE of no column");
 		if (action->commandType == CMD_INSERT)
@@ -434,7 +437,7 @@ convert_target_list(Query *query, ShardWholeContext *cxt)
 			query->override = OVERRIDING_SYSTEM_VALUE;
 			break;
 		case CMD_UPDATE:
-			/* SET of generated columns to DEFAULT alone */
+			/* SET of generated columns to DEFAULT only */
 			if (query->targetList == NIL)
 				shard_whole_refuse(cxt, "UPDATE of no column");
 			convert_targets(query->targetList, cxt);
@@ -445,7 +448,7 @@ convert_target_list(Query *query, ShardWholeContext *cxt)
 	}
 }
 
-/* Checks and converts query, in place, and what is below it. */
+/* Checks and converts query and its lower levels, in place. */
 static void
 convert_query(Query *query, ShardWholeContext *cxt)
 {
@@ -504,9 +507,9 @@ is_named_in(Index sortgroupref, List *clauses)
 }
 
 /*
- * Replaces a result column by form.  If GROUP BY, ORDER BY or windows refer to the
- * column, its expression stays in a column that is not returned: other expressions may
- * contain it, and indexes may be on it.  DISTINCT applies to the returned columns.
+ * Replaces a result column by form.  If GROUP BY, ORDER BY or windows refer to the column, its expression stays as a
+ * junk column, because other expressions may contain it, and indexes may be on it.  DISTINCT applies to the returned
+ * columns.
  */
 static void
 replace_output(Query *query, TargetEntry *entry, Expr *form, WholeState *state)
@@ -535,7 +538,7 @@ replace_output(Query *query, TargetEntry *entry, Expr *form, WholeState *state)
 	entry->expr = form;
 }
 
-/* The grouped expression that expr, a result column, stands for (from 18 on); otherwise expr. */
+/* The grouped expression that expr, a result column, refers to (from 18 on); otherwise expr. */
 static Expr *
 grouped_expr(const Query *query, Expr *expr)
 {
@@ -548,7 +551,7 @@ grouped_expr(const Query *query, Expr *expr)
 	return group_exprs != NULL ? list_nth(*group_exprs, var->varattno - 1) : expr;
 }
 
-/* Each result column in the form in which it travels. */
+/* Converts each result column to its transfer form. */
 static void
 make_outputs(Query *query, WholeState *state)
 {
@@ -571,21 +574,21 @@ make_outputs(Query *query, WholeState *state)
 		state->whole->outputs = lappend(state->whole->outputs, output);
 		state->whole->text_columns |= output->kind == SHARD_SELECT_TEXT;
 
-		/* the session can have only one style: the user's, or the portable one that the coordinator reads exactly */
+		/* a session has only one style: the user's, or the portable one that the coordinator reads exactly */
 		if (output->kind == SHARD_SELECT_TEXT && state->cxt.casts_styled &&
 			shard_rule_is_styled(output->type))
-			shard_whole_refuse(&state->cxt, "conversion through text beside a column that travels as text");
+			shard_whole_refuse(&state->cxt, "conversion through text, and a column that is returned as text");
 
-		/* columns of UNION and the like cannot be changed here, and a sorted column has to keep its type */
+		/* columns of UNION and similar cannot be changed here, and a sorted column has to keep its type */
 		if (output->kind == SHARD_SELECT_TEXT &&
 			(query->setOperations != NULL || entry->ressortgroupref != 0))
-			shard_whole_refuse(&state->cxt, "column that travels as text is sorted or grouped by");
+			shard_whole_refuse(&state->cxt, "column that is returned as text is sorted or grouped by");
 		if (query->setOperations == NULL)
 			replace_output(query, entry, form, state);
 	}
 }
 
-/* Are expressions compared with each other in some level, as those of GROUP BY are? */
+/* Are expressions compared with each other at some level, as in GROUP BY? */
 static bool
 compares_walker(Node *node, void *context)
 {
@@ -602,7 +605,7 @@ compares_walker(Node *node, void *context)
 	return expression_tree_walker(node, compares_walker, context);
 }
 
-/* For each of targets, the columns of an INSERT, the parameter that is its value in converted, or 0. */
+/* For each of targets, the columns of an INSERT: the parameter that is its value in converted, or 0. */
 static List *
 assigned_params(List *targets, List *converted)
 {
@@ -610,7 +613,7 @@ assigned_params(List *targets, List *converted)
 	ListCell   *lc;
 	ListCell   *lc2 = list_head(converted);
 
-	/* both are in the order of columns, and converted has all of targets */
+	/* both are in column order, and converted contains all of targets */
 	foreach(lc, targets)
 	{
 		Node	   *expr;
@@ -647,7 +650,7 @@ print_statement(Query *query, bool single, List *columns, bool keep_constants, c
 		query->returningList = list_concat(copyObject(columns), query->returningList);
 	if (state.has_reference && !is_in_cluster(&state))
 		shard_whole_refuse(&state.cxt, "reference table, of which a private server has no copy");
-	/* those of a reference table's rows are the coordinator's */
+	/* system columns of a reference table's rows are those of the coordinator */
 	if (state.cxt.system_columns && (state.has_reference || columns != NIL))
 		shard_whole_refuse(&state.cxt, "system column");
 	if (list_length(state.cxt.params) > MAX_PARAMS)

@@ -1,9 +1,9 @@
 /*
  * whole_target.c
- *	  Whether nodes may change the rows of a whole statement's target without the coordinator.
+ *	  Decides whether nodes may change the rows of a statement's target without the coordinator.
  *
- * Nodes do not fire the triggers of the coordinator's table, and where that is a
- * partition of another table they do not know its bounds.
+ * Nodes do not fire the triggers of the coordinator's table.  If the table is a partition of another table, nodes do
+ * not know its bounds.
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* Which of its rows the statement may insert, update, delete. */
+/* Sets which of these the statement may do: insert, update, delete. */
 static void
 changes_of(const Query *query, bool *insert, bool *update, bool *delete)
 {
@@ -51,8 +51,8 @@ assigns_any(List *targets, const Bitmapset *columns)
 }
 
 /*
- * May a row be written that lies outside of rel's own bounds, of which nodes know
- * nothing?  rel is the statement's target, and may be a partition of another table.
+ * May the statement write a row outside of rel's partition bounds, which nodes do not know? rel is the statement's
+ * target, and may be a partition of another table.
  */
 static bool
 may_leave_bounds(const Query *query, Relation rel, bool insert)
@@ -80,7 +80,7 @@ shard_whole_target_check(const Query *query, ShardWholeContext *cxt)
 	Relation	rel;
 
 	if (map == NULL)
-		return;					/* refused already */
+		return;					/* already refused */
 	changes_of(query, &insert, &update, &delete);
 	rel = table_open(relid, NoLock);
 	if (shard_trigger_fires(rel->trigdesc,

@@ -1,9 +1,9 @@
 /*
  * partial_kind.c
- *	  How nodes can compute partial states of an aggregate.
+ *	  Decides how nodes compute partial states of an aggregate.
  *
- * All aggregates that share a state are served: avg(float8) as well as
- * stddev(float8).  partial_agg.c has the expressions.
+ * All aggregates with the same state are supported: avg(float8) as well as stddev(float8). partial_agg.c has the
+ * expressions.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 #include "compat.h"
 #include "deparse/shippable/partial_kind.h"
 
-/* the same function under another name from 17 on: pg_proc.dat, interval_accum and interval_avg_accum */
+/* the same function has another name from 17 on: interval_accum and interval_avg_accum in pg_proc.dat */
 #define INTERVAL_ACCUM_OID 1843
 
 bool
@@ -31,7 +31,7 @@ shard_partial_state_format(const Aggref *agg, ShardStateFormat *format)
 		shard_state_format(deserialfn, linitial_oid(agg->aggargtypes), format);
 }
 
-/* Does a partial aggregate serve the aggregate on the nodes of map? */
+/* Can nodes of map compute the state by a partial aggregate? */
 static bool
 has_partial_aggregate(const ShardMap *map, const Aggref *agg)
 {
@@ -48,7 +48,7 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 	Form_pg_aggregate form;
 	ShardPartialKind kind;
 
-	/* a user's aggregate may have the same functions, but another initial value */
+	/* a user-defined aggregate may have the same functions, but another initial value */
 	if (agg->aggfnoid >= FirstGenbkiObjectId)
 		return has_partial_aggregate(map, agg) ? SHARD_PARTIAL_AGGREGATE : SHARD_PARTIAL_NONE;
 

@@ -1,6 +1,6 @@
 /*
  * partial_kind.h
- *	  How nodes can compute partial states of an aggregate.
+ *	  Decides how nodes compute partial states of an aggregate.
  */
 #ifndef SHARDFDW_PARTIAL_KIND_H
 #define SHARDFDW_PARTIAL_KIND_H
@@ -15,7 +15,7 @@
 typedef enum ShardPartialKind
 {
 	SHARD_PARTIAL_NONE,			/* it cannot */
-	SHARD_PARTIAL_SELF,			/* the aggregate's result is its state */
+	SHARD_PARTIAL_SELF,			/* the result of the aggregate is its state */
 	SHARD_PARTIAL_AGGREGATE,	/* by its partial aggregate */
 	SHARD_PARTIAL_INT_AVG,		/* int8[]: count, sum */
 	SHARD_PARTIAL_FLOAT,		/* float8[]: count, sum, sum of squared differences */
@@ -30,7 +30,7 @@ typedef enum ShardPartialKind
 /* The kind of an aggregate without ORDER BY and DISTINCT, for the nodes of map. */
 extern ShardPartialKind shard_partial_agg_kind(const ShardMap *map, const Aggref *agg);
 
-/* The format of agg's serialized state (of type internal). False: it is not core's, and cannot be checked. */
+/* The format of agg's serialized state (of type internal).  False: it is not a core format, and cannot be checked. */
 extern bool shard_partial_state_format(const Aggref *agg, ShardStateFormat *format);
 
 #endif

@@ -1,29 +1,27 @@
 /*
  * shippable.c
- *	  Whether an expression gives on any node exactly what it gives on the coordinator.
+ *	  Decides whether an expression has exactly the same result on any node as on the coordinator.
  *
  * These may be shipped:
  *
- *	 - built-in functions, operators and aggregates (OID below
- *	   FirstGenbkiObjectId, so in pg_catalog everywhere) that are immutable, or
- *	   among the stable ones below, which depend on nothing but the TimeZone
- *	   setting: sessions on nodes have the user's;
- *	 - the same of extensions that are listed in the option `extensions` of all
- *	   servers concerned (shippable_extension.c), if immutable;
- *	 - built-in types whose text form names no object of this database.  Columns
- *	   of other types may be fetched, tested for NULL and counted, no more;
- *	 - Var-free parts that the coordinator has to evaluate (now(), parameters,
- *	   its own stable functions): the deparser makes them parameters.
+ * - built-in functions, operators and aggregates (OID below FirstGenbkiObjectId, so in pg_catalog everywhere) that
+ *   are immutable.  Also some stable functions, listed below, that depend only on the setting TimeZone, because
+ *   sessions on nodes have the user's setting;
+ * - immutable objects of extensions that are in the option `extensions` of all servers of the expression
+ *   (shippable_extension.c);
+ * - built-in types whose text form contains no object name of this database.  Columns of other types may only be
+ *   fetched, tested for NULL and counted;
+ * - parts without Vars that the coordinator has to evaluate (now(), parameters, its stable functions): the deparser
+ *   makes them parameters.
  *
- * Collations: nodes have columns of the same collation by name.  So an expression
- * may be shipped whose collation comes from a column, as in postgres_fdw, or is the
- * database's (constants).  If a node's default collation differs, which add_node
- * notes, what depends on the default collation is not shipped.  "C" and "POSIX" order
- * by bytes everywhere, so they may also be named by COLLATE.  Any other explicit
- * collation is not shipped.
+ * Collations: the columns on the nodes have the same collations by name.  So, as in postgres_fdw, an expression may
+ * be shipped if its collation comes from a column or is the default collation of the database (constants).  If
+ * add_node has noted that a node has another default collation, expressions that depend on the default collation are
+ * not shipped.  "C" and "POSIX" sort by bytes everywhere, so they may also appear in COLLATE.  Other explicit
+ * collations are not shipped.
  *
- * A built-in function of the coordinator may be missing on a node of an older major:
- * then the node raises an error; the result is never wrong.
+ * A node of an older major version may lack a built-in function of the coordinator.  Then the node raises an error;
+ * the result is never wrong.
  */
 #include "postgres.h"
 
@@ -56,7 +54,7 @@ typedef struct WalkContext
 	bool		partial;		/* the aggregate stands for its partial aggregate, which nodes have */
 	bool		allow_windows;
 	bool		conditional;	/* inside a construct that may skip evaluation */
-	ShardDerived case_test;		/* of the innermost CASE's test expression */
+	ShardDerived case_test;		/* for the test expression of the innermost CASE */
 	ShardExtensionScope extensions;
 } WalkContext;
 
@@ -77,7 +75,7 @@ type_ok(Oid type, WalkContext *cxt)
 		(!shard_rule_is_builtin(type) && shard_extension_type_ok(&cxt->extensions, type));
 }
 
-/* Can a value of type go to a node as text? */
+/* Can a value of this type be sent to a node as text? */
 static bool
 value_type_ok(Oid type, WalkContext *cxt)
 {
@@ -85,7 +83,7 @@ value_type_ok(Oid type, WalkContext *cxt)
 		(!shard_rule_is_builtin(type) && shard_extension_type_ok(&cxt->extensions, type));
 }
 
-/* Is a parameter's value known at the start of the scan, and can it be sent? */
+/* Is the value of a parameter known at the start of the scan, and can it be sent? */
 static bool
 param_ok(Node *expr, WalkContext *cxt)
 {
@@ -108,7 +106,7 @@ argument_types_ok(List *args, WalkContext *cxt)
 	return true;
 }
 
-/* A function or operator: funcid over args, input and result collation and type. */
+/* Checks a call of function or operator funcid over args, with its input and result collation and type. */
 static bool
 call_ok(Oid funcid, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
 		WalkContext *cxt, ShardDerived *derived)
@@ -132,8 +130,8 @@ operator_ok(Oid opno, List *args, Oid inputcollid, Oid resulttype, Oid resultcol
 }
 
 /*
- * A column of relids that a remote query can name.  System columns, but for tableoid, only
- * where the query is one over a single shard that shows them.
+ * Is it a column of relids that a remote query can name?  System columns other than tableoid only if the query reads
+ * a single shard that shows them.
  */
 static bool
 column_ok(const Var *var, const WalkContext *cxt)
@@ -160,7 +158,7 @@ sort_operator_ok(Oid opno, WalkContext *cxt)
 		(shard_extension_operator_ok(&cxt->extensions, opno) && function_ok(get_opcode(opno), cxt));
 }
 
-/* The sort operators of an aggregate's ORDER BY and DISTINCT; is_ordered: the result depends on the order. */
+/* Checks the sort operators of an aggregate's ORDER BY and DISTINCT. is_ordered: the result depends on the order. */
 static bool
 sort_clauses_ok(List *clauses, List *args, bool is_ordered, WalkContext *cxt)
 {
@@ -185,7 +183,7 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 		!type_ok(agg->aggtype, cxt))
 		return false;
 
-	/* users' aggregates count as immutable: nodes have a copy only if their functions are immutable */
+	/* user-defined aggregates count as immutable: nodes have a copy only if their functions are immutable */
 	if (!(shard_rule_is_builtin(agg->aggfnoid) ?
 		  func_volatile(agg->aggfnoid) == PROVOLATILE_IMMUTABLE :
 		  cxt->partial || shard_partial_aggregate_everywhere(agg->aggfnoid) ||
@@ -195,7 +193,7 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 	foreach(lc, agg->args)
 		args = lappend(args, lfirst_node(TargetEntry, lc)->expr);
 
-	/* count() asks only whether its argument is NULL */
+	/* count() only tests whether its argument is NULL */
 	if (agg->aggfnoid != F_COUNT_ANY || agg->aggdistinct != NIL)
 	{
 		if (!argument_types_ok(args, cxt) || !argument_types_ok(agg->aggdirectargs, cxt))
@@ -208,7 +206,7 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 	if (!walk((Node *) agg->aggdirectargs, cxt, &inner) || !walk((Node *) args, cxt, &inner))
 		return false;
 
-	/* a collation that an argument does not have also says how DISTINCT and ORDER BY work */
+	/* a collation that no argument has also affects DISTINCT and ORDER BY */
 	if (inner.state == SHARD_COLLATION_UNSAFE || !shard_rule_input_collation_ok(agg->inputcollid, inner) ||
 		!shard_rule_collation_ok(agg->aggfnoid, agg->inputcollid))
 		return false;
@@ -264,7 +262,7 @@ case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *derived)
 	{
 		ShardDerived condition = {InvalidOid, SHARD_COLLATION_NONE};
 
-		/* a condition's own collation says nothing about the result */
+		/* the collation of a condition does not affect the result */
 		if (!walk((Node *) when->expr, cxt, &condition) ||
 			!walk((Node *) when->result, cxt, &results))
 			goto done;
@@ -278,7 +276,7 @@ done:
 	return ok;
 }
 
-/* Arguments of which some may not be evaluated. */
+/* Checks arguments of which some may not be evaluated. */
 static bool
 conditional_args_ok(List *args, WalkContext *cxt, ShardDerived *inner)
 {
@@ -311,7 +309,7 @@ row_compare_ok(RowCompareExpr *expr, WalkContext *cxt)
 	return true;
 }
 
-/* int4[] to int8[] and the like: the element's conversion is a plain function or none. */
+/* int4[] to int8[] and similar: the conversion of an element is a plain function or none. */
 static bool
 array_coerce_ok(ArrayCoerceExpr *expr, WalkContext *cxt, ShardDerived *inner)
 {
@@ -386,7 +384,7 @@ func_expr_ok(FuncExpr *expr, WalkContext *cxt, ShardDerived *result)
 	if (expr->funcretset)
 		return false;
 
-	/* text search configurations are the one reg type whose constants may go */
+	/* text search configurations are the only reg type whose constants may be shipped */
 	if (args != NIL && IsA(linitial(args), Const) &&
 		((Const *) linitial(args))->consttype == REGCONFIGOID)
 	{
@@ -405,7 +403,7 @@ relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
 
 	Oid			from = exprType((Node *) expr->arg);
 
-	/* a reg type's value has another number on a node */
+	/* a value of a reg type has another number on a node */
 	if (!type_ok(expr->resulttype, cxt) ||
 		!(shard_rule_relabel_ok(from, expr->resulttype) || type_ok(getBaseType(from), cxt)) ||
 		!walk((Node *) expr->arg, cxt, &inner))
@@ -420,8 +418,8 @@ relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
 }
 
 /*
- * Finds values that nodes return in portable settings: whole rows, and values of types
- * whose text depends on style settings.
+ * Finds values that nodes return in portable settings: whole rows, and values of types whose text depends on style
+ * settings.
  */
 static bool
 styled_text_walker(Node *node, void *context)
@@ -483,7 +481,10 @@ shard_shippable_casts_styled(Node *expr)
 	return styled_cast_walker(expr, NULL);
 }
 
-/* The same as returns_styled_text for all levels of the statement that is planned: their queries may become one. */
+/*
+ * Like returns_styled_text, for all levels of the statement that is being planned, because their queries may be
+ * combined.
+ */
 static bool
 statement_has_styled_text(PlannerInfo *root)
 {
@@ -545,8 +546,8 @@ array_ok(ArrayExpr *expr, WalkContext *cxt, ShardDerived *result)
 }
 
 /*
- * The rule for each kind of node; NULL and lists included.  Adds what the
- * expression derives to *outer.
+ * Applies the rules for each type of node, including NULL and lists.  Adds the collation that the expression derives
+ * to *outer.
  */
 static bool
 walk(Node *node, WalkContext *cxt, ShardDerived *outer)
@@ -580,7 +581,7 @@ walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 			result = shard_rule_value_derived(((Const *) node)->consttype, ((Const *) node)->constcollid);
 			break;
 		case T_PlaceHolderVar:
-			/* in a join, an outer join may have made it NULL where the expression is not */
+			/* in a join, an outer join may have set it to NULL even if the expression is not NULL */
 			if (bms_membership(cxt->relids) != BMS_SINGLETON)
 				return false;
 			return walk((Node *) ((PlaceHolderVar *) node)->phexpr, cxt, outer);
@@ -712,7 +713,7 @@ shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr)
 	return check_expr(root, relids, (Node *) expr, true, true);
 }
 
-/* Can an expression without columns (LIMIT, a frame's offset; may be NULL) go to nodes by its value? */
+/* Can the value of an expression without columns (LIMIT, frame offset; may be NULL) be sent to nodes? */
 static bool
 is_shippable_value(Node *expr)
 {
@@ -745,7 +746,7 @@ shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
 	return walk((Node *) whole, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
 }
 
-/* May nodes compute the window that func refers to? */
+/* May nodes compute the window of func? */
 static bool
 window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
 {
@@ -773,7 +774,7 @@ window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
 	{
 		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
 
-		/* as for comparisons in WHERE */
+		/* the same rules as for comparisons in WHERE */
 		if (!shard_rule_is_builtin(clause->eqop) || !shard_rule_order_collation_ok(expr) ||
 			!shard_compare_order_ok(expr, clause->sortop, true, &extensions) || !shard_compare_equality_ok(expr, &extensions) ||
 			!shard_shippable_agg_expr(root, relids, (Expr *) expr))

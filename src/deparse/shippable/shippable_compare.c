@@ -1,6 +1,6 @@
 /*
  * shippable_compare.c
- *	  Whether nodes compare values of a type as the coordinator does.
+ *	  Decides whether nodes compare values of a type as the coordinator does.
  */
 #include "postgres.h"
 
@@ -22,7 +22,7 @@ shard_compare_order_ok(Node *expr, Oid sortop, bool default_collation, ShardExte
 		!(shard_rule_type_ok(type) || shard_extension_type_ok(extensions, type)))
 		return false;
 
-	/* strings within jsonb are compared in the default collation */
+	/* strings inside of jsonb are compared in the default collation */
 	if (type == JSONBOID || element == JSONBOID)
 		return default_collation;
 	if (!OidIsValid(collation) || shard_rule_is_byte_order(collation))

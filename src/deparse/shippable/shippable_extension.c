@@ -1,11 +1,10 @@
 /*
  * shippable_extension.c
- *	  Which extensions' objects mean the same on the nodes as on the coordinator.
+ *	  Decides which extensions' objects mean the same on the nodes as on the coordinator.
  *
- * The option `extensions` of a server lists extensions that the node has in the same
- * version and schema.  An expression over several tables may use extensions that the
- * nodes of all these tables have.  The list is made only when the expression has an
- * object that is not built in.
+ * The option `extensions` of a server lists extensions that the node has in the same version and schema.  An
+ * expression over several tables may use the extensions that the nodes of all these tables have.  The list is made
+ * only if the expression has an object that is not built in.
  */
 #include "postgres.h"
 
@@ -19,7 +18,7 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 
-/* Members of both lists of char *. */
+/* Members of both lists (of char *). */
 static List *
 common_names(List *left, List *right)
 {
@@ -56,7 +55,7 @@ find_names(ShardExtensionScope *scope)
 		RangeTblEntry *rte;
 		const ShardMap *map;
 
-		/* outer joins have numbers, too, from 16 on */
+		/* from 16 on, outer joins have numbers, too */
 		if (rtindex >= scope->root->simple_rel_array_size ||
 			scope->root->simple_rel_array[rtindex] == NULL)
 			continue;

@@ -1,7 +1,7 @@
 /*
  * shippable_extension.h
- *	  Which extensions' objects mean the same on the nodes as on the coordinator: those
- *	  of extensions that the servers' option `extensions` lists.
+ *	  Decides which extensions' objects mean the same on the nodes as on the coordinator: those of the extensions
+ *	  in the servers' option `extensions`.
  */
 #ifndef SHARDFDW_SHIPPABLE_EXTENSION_H
 #define SHARDFDW_SHIPPABLE_EXTENSION_H
@@ -10,16 +10,16 @@
 
 #include "nodes/pathnodes.h"
 
-/* The tables of an expression; root NULL: it has none. */
+/* The tables of an expression. root NULL: there are none. */
 typedef struct ShardExtensionScope
 {
 	PlannerInfo *root;
 	Relids		relids;
-	bool		known;			/* names is set; 0 at first */
-	List	   *names;			/* of char *: extensions of all nodes of the tables */
+	bool		known;			/* names is set; initially 0 */
+	List	   *names;			/* list of char *: extensions of all nodes of the tables */
 } ShardExtensionScope;
 
-/* Is a type (its elements', of an array), operator, or immutable function or aggregate of such an extension? */
+/* Does a type (or its element type), operator, or immutable function or aggregate belong to such an extension? */
 extern bool shard_extension_type_ok(ShardExtensionScope *scope, Oid type);
 extern bool shard_extension_operator_ok(ShardExtensionScope *scope, Oid opno);
 extern bool shard_extension_function_ok(ShardExtensionScope *scope, Oid funcid);

@@ -1,6 +1,6 @@
 /*
  * shippable_order.c
- *	  Whether nodes group, sort and aggregate as the coordinator does.
+ *	  Decides whether nodes group, sort and aggregate as the coordinator does.
  */
 #include "postgres.h"
 

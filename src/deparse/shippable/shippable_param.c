@@ -1,6 +1,6 @@
 /*
  * shippable_param.c
- *	  Which parts of an expression only the coordinator can evaluate.
+ *	  Finds the parts of an expression that only the coordinator can evaluate.
  */
 #include "postgres.h"
 
@@ -14,7 +14,7 @@ is_foreign_function(Oid funcid, void *context)
 	return !shard_rule_function_ok(funcid);
 }
 
-/* Finds what a node cannot evaluate: parameters, other functions than those shipped. */
+/* Finds a part that a node cannot evaluate: a parameter, or a function that is not shippable. */
 static bool
 needs_coordinator_walker(Node *node, void *context)
 {
@@ -37,7 +37,7 @@ shard_shippable_needs_coordinator(Node *expr)
 bool
 shard_shippable_is_param(Node *expr, bool conditional)
 {
-	/* a mutator meets parts of expressions, too, which core's walker does not take by themselves */
+	/* a mutator also passes parts of expressions that core's walker does not accept at the top */
 	if (expr == NULL || IsA(expr, Var) || IsA(expr, Const) || IsA(expr, List) ||
 		IsA(expr, TargetEntry) || IsA(expr, CaseWhen))
 		return false;
@@ -47,9 +47,8 @@ shard_shippable_is_param(Node *expr, bool conditional)
 		return true;
 
 	/*
-	 * A parameter is evaluated even where its expression would not be (CASE), so in
-	 * such places only expressions that cannot fail may become one: the current time
-	 * and the like.
+	 * A parameter is evaluated even if its expression would not be (CASE).  So in such places only expressions that
+	 * cannot fail may become parameters: the current time and similar.
 	 */
 	if (conditional)
 		return IsA(expr, SQLValueFunction) ||

@@ -1,6 +1,6 @@
 /*
  * shippable_rule.c
- *	  Which types, functions and collations mean the same on every node.
+ *	  Rules: which types, functions and collations mean the same on every node.
  */
 #include "postgres.h"
 
@@ -23,7 +23,10 @@ shard_rule_is_builtin(Oid oid)
 	return OidIsValid(oid) && oid < FirstGenbkiObjectId;
 }
 
-/* Finds something that keeps an expression from being one value; context: bool, whether parameters of the plan are allowed. */
+/*
+ * Finds a node that prevents an expression from being a single value. context: bool, whether parameters of the plan
+ * are allowed.
+ */
 static bool
 not_value_walker(Node *node, void *context)
 {
@@ -41,8 +44,8 @@ not_value_walker(Node *node, void *context)
 				default:
 
 					/*
-					 * PARAM_SUBLINK and PARAM_MULTIEXPR are columns of a sub-select of the expression or the
-					 * target list around this one
+					 * PARAM_SUBLINK and PARAM_MULTIEXPR are columns of a sub-select of the enclosing expression or
+					 * target list
 					 */
 					return true;
 			}
@@ -79,7 +82,7 @@ not_value_walker(Node *node, void *context)
 		SHARD_JSON_VALUES
 			return expression_tree_walker(node, not_value_walker, context);
 		default:
-			/* columns, aggregates, sub-selects, what stands for a value of the row at hand */
+			/* columns, aggregates, sub-selects, placeholders for a value of the current row */
 			return true;
 	}
 }
@@ -96,7 +99,7 @@ shard_rule_is_byte_order(Oid collation)
 	return collation == C_COLLATION_OID || collation == POSIX_COLLATION_OID;
 }
 
-/* Stable functions that depend on nothing but TimeZone. */
+/* Stable functions that depend only on TimeZone. */
 static bool
 depends_on_timezone_only(Oid funcid)
 {
@@ -153,7 +156,7 @@ shard_rule_function_ok(Oid funcid)
 		(func_volatile(funcid) == PROVOLATILE_IMMUTABLE || depends_on_timezone_only(funcid));
 }
 
-/* Built-in and no name of an object in its text form. */
+/* Is the type built-in, without an object name in its text form? */
 bool
 shard_rule_type_ok(Oid type)
 {
@@ -172,7 +175,7 @@ shard_rule_type_ok(Oid type)
 			break;
 	}
 
-	/* no composites, no pseudo-types */
+	/* composite types and pseudo-types are not allowed */
 	switch (get_typtype(type))
 	{
 		case TYPTYPE_BASE:
@@ -193,7 +196,7 @@ shard_rule_relabel_ok(Oid from, Oid to)
 	if (from == to || shard_rule_type_ok(from) || from == XMLOID)
 		return true;
 
-	/* a user's type that is stored as a string */
+	/* a user-defined type that is stored as a string */
 	return !shard_rule_is_builtin(from) && get_typlen(from) == -1 &&
 		(to == TEXTOID || to == VARCHAROID || to == BPCHAROID || to == BYTEAOID);
 }
@@ -201,11 +204,11 @@ shard_rule_relabel_ok(Oid from, Oid to)
 bool
 shard_shippable_value_type(Oid type)
 {
-	/* money's text form follows lc_monetary, which nodes set as they like */
+	/* the text form of money depends on lc_monetary, which nodes may set differently */
 	return shard_rule_type_ok(type) && type != CASHOID && get_element_type(type) != CASHOID;
 }
 
-/* Combines what an expression derives with what its siblings did. */
+/* Combines the collation that an expression derives with that of its siblings. */
 void
 shard_rule_merge_derived(ShardDerived *outer, ShardDerived inner)
 {
@@ -214,7 +217,7 @@ shard_rule_merge_derived(ShardDerived *outer, ShardDerived inner)
 	else if (inner.state == outer->state && inner.state == SHARD_COLLATION_SAFE &&
 			 inner.collation != outer->collation)
 	{
-		/* as in parse_collate.c, a column's own collation wins over the default */
+		/* as in parse_collate.c, a column's collation takes precedence over the default */
 		if (outer->collation == DEFAULT_COLLATION_OID)
 			*outer = inner;
 		else if (inner.collation != DEFAULT_COLLATION_OID)
@@ -222,7 +225,7 @@ shard_rule_merge_derived(ShardDerived *outer, ShardDerived inner)
 	}
 }
 
-/* May a function use this input collation, given what its arguments derive? */
+/* May a function use this input collation, given the collation that its arguments derive? */
 bool
 shard_rule_input_collation_ok(Oid inputcollid, ShardDerived args)
 {
@@ -235,8 +238,8 @@ shard_rule_input_collation_ok(Oid inputcollid, ShardDerived args)
 }
 
 /*
- * Built-in functions and aggregates over text whose result is the same under every deterministic
- * collation: they compare for equality, or do not compare at all.
+ * Built-in functions and aggregates over text whose result is the same under every deterministic collation: they only
+ * test for equality, or do not compare.
  */
 static bool
 ignores_collation(Oid funcid)
@@ -339,7 +342,7 @@ ignores_collation(Oid funcid)
 	}
 }
 
-/* Functions that use the default collation though their arguments have none: strings within jsonb. */
+/* Functions that use the default collation although their arguments have none: strings inside of jsonb. */
 static bool
 uses_default_collation(Oid funcid)
 {
@@ -386,7 +389,7 @@ shard_rule_order_collation_ok(Node *expr)
 	return !shard_collation_differs();
 }
 
-/* What a function's result derives from its arguments. */
+/* The collation that a function's result derives from its arguments. */
 ShardDerived
 shard_rule_result_derived(Oid resultcollid, ShardDerived args)
 {
@@ -407,7 +410,7 @@ shard_shippable_names_collation(Oid collation, Oid implied)
 	return collation != implied && shard_rule_is_byte_order(collation);
 }
 
-/* What a constant or parameter derives. */
+/* The collation that a constant or parameter derives. */
 ShardDerived
 shard_rule_value_derived(Oid type, Oid collation)
 {
@@ -434,10 +437,9 @@ shard_rule_travels_styled(Oid type)
 }
 
 /*
- * Conversion through text.  To text: allowed for types whose text form depends on no
- * settings, or only on those that follow the user's (DateStyle, TimeZone,
- * IntervalStyle, extra_float_digits, bytea_output).  From text: allowed where core calls
- * the input function immutable ('today'::date is not).
+ * Conversion through text.  To text: allowed for types whose text form depends on no settings, or only on those that
+ * sessions on nodes share with the user's session (DateStyle, TimeZone, IntervalStyle, extra_float_digits,
+ * bytea_output).  From text: allowed if core's input function is immutable ('today'::date is not).
  */
 bool
 shard_rule_via_io_ok(Oid from, Oid to)

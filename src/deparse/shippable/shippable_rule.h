@@ -1,6 +1,6 @@
 /*
  * shippable_rule.h
- *	  Which types, functions and collations mean the same on every node.
+ *	  Rules: which types, functions and collations mean the same on every node.
  */
 #ifndef SHARDFDW_SHIPPABLE_RULE_H
 #define SHARDFDW_SHIPPABLE_RULE_H
@@ -9,11 +9,11 @@
 
 #include "nodes/nodes.h"
 
-/* Where the collation of an expression comes from. */
+/* The origin of an expression's collation. */
 typedef enum ShardCollationState
 {
-	SHARD_COLLATION_NONE,		/* the type has none, or it is the default from no column */
-	SHARD_COLLATION_SAFE,		/* a column, or byte order */
+	SHARD_COLLATION_NONE,		/* the type has none, or it is the default without a column */
+	SHARD_COLLATION_SAFE,		/* from a column, or byte order */
 	SHARD_COLLATION_UNSAFE
 } ShardCollationState;
 
@@ -26,9 +26,8 @@ typedef struct ShardDerived
 extern bool shard_rule_is_builtin(Oid oid);
 
 /*
- * Does expr, before or after planning, have no columns, so that it could be computed
- * before any row is read?  Its parameters have to be those of the user's statement,
- * unless any_param.  (It may be volatile, or return a set.)
+ * Has expr, before or after planning, no columns, so that it can be computed before any row is read?  Its parameters
+ * have to be those of the user's statement, unless any_param is set.  (It may be volatile, or return a set.)
  */
 extern bool shard_rule_is_value(Node *expr, bool any_param);
 
@@ -38,38 +37,41 @@ extern bool shard_rule_is_byte_order(Oid collation);
 /* Is the function built-in, and immutable or dependent only on TimeZone? */
 extern bool shard_rule_function_ok(Oid funcid);
 
-/* Is the type built-in, with no name of an object in its text form? */
+/* Is the type built-in, without an object name in its text form? */
 extern bool shard_rule_type_ok(Oid type);
 
-/* May a value of type from be taken as it is for one of type to? */
+/* Can a value of type from be used unchanged as a value of type to? */
 extern bool shard_rule_relabel_ok(Oid from, Oid to);
 
-/* Does a node return values of the type as text that depends on the style of dates, intervals or floats? */
+/*
+ * is_styled: does the text form of the type depend on the style of dates, intervals or floats? travels_styled: do
+ * nodes also return its values as text?
+ */
 extern bool shard_rule_is_styled(Oid type);
 extern bool shard_rule_travels_styled(Oid type);
 
-/* Is a conversion through text, of which one side is a text type, the same everywhere? */
+/* Is a conversion through text, with a text type on one side, the same everywhere? */
 extern bool shard_rule_via_io_ok(Oid from, Oid to);
 
-/* Combines what an expression derives with what its siblings did. */
+/* Combines the collation that an expression derives with that of its siblings. */
 extern void shard_rule_merge_derived(ShardDerived *outer, ShardDerived inner);
 
-/* May a function use this input collation, given what its arguments derive? */
+/* May a function use this input collation, given the collation that its arguments derive? */
 extern bool shard_rule_input_collation_ok(Oid inputcollid, ShardDerived args);
 
 /*
- * Does a function or aggregate give the same on nodes, as far as the default collation goes?  A funcid of
- * InvalidOid stands for a comparison.
+ * Has a function or aggregate the same result on nodes, with regard to the default collation? funcid InvalidOid
+ * stands for a comparison.
  */
 extern bool shard_rule_collation_ok(Oid funcid, Oid inputcollid);
 
-/* Do nodes that sort by expr have the same default collation, if the order depends on it? */
+/* If the order of expr depends on the default collation: have all nodes the same one? */
 extern bool shard_rule_order_collation_ok(Node *expr);
 
-/* What a function's result derives from its arguments. */
+/* The collation that a function's result derives from its arguments. */
 extern ShardDerived shard_rule_result_derived(Oid resultcollid, ShardDerived args);
 
-/* What a constant or parameter derives. */
+/* The collation that a constant or parameter derives. */
 extern ShardDerived shard_rule_value_derived(Oid type, Oid collation);
 
 #endif
