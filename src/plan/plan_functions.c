@@ -1,9 +1,9 @@
 /*
  * plan/plan_functions.c
- *	  Which functions of users a finished plan calls.
+ *	  Finds the user-defined functions that a finished plan calls.
  *
- * Core notes all functions of users that a plan depends on, for its cache of plans.  So
- * only statements that call such functions pay for the search.
+ * Core records all user-defined functions that a plan depends on, for its plan cache.  So only statements that call
+ * such functions need the search.
  */
 #include "postgres.h"
 
@@ -17,7 +17,7 @@
 #include "plan/plan_walk.h"
 #include "utils/syscache.h"
 
-/* check_functions_in_node() calls it; context: of int.  Goes on with the search. */
+/* Callback of check_functions_in_node(). context: int.  Returns false to continue the search. */
 static bool
 add_function(Oid funcid, void *context)
 {
@@ -71,7 +71,7 @@ shard_plan_functions_of_query(Query *query)
 	return kinds;
 }
 
-/* Of a list of lists of expressions. */
+/* Functions of a list of lists of expressions. */
 static int
 of_lists(List *lists)
 {
@@ -91,7 +91,7 @@ of_modify(const ModifyTable *modify)
 		shard_plan_functions_of_expr(modify->onConflictWhere);
 }
 
-/* What a plan has other than its target list and conditions. */
+/* Functions of the parts of a plan other than its target list and conditions. */
 static int
 of_others(const Plan *plan)
 {
@@ -153,7 +153,7 @@ shard_plan_has_functions(const PlannedStmt *stmt)
 {
 	ListCell   *lc;
 
-	/* in plans that are not made by core alone some are not noted */
+	/* core does not record all functions of plans that it has not made alone */
 	if (stmt->hasModifyingCTE || (stmt->planTree != NULL && IsA(stmt->planTree, CustomScan)))
 		return true;
 	foreach(lc, stmt->invalItems)

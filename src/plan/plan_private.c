@@ -1,6 +1,6 @@
 /*
  * plan_private.c
- *	  Packs the plans of our nodes into Lists and back.
+ *	  Packs the data of our plan nodes into Lists and back.
  *
  *	   ShardScanPlan      -> (relids, all_shards, shards, template, outputs, ...)
  *	   ShardDirectPlan    -> (relid, template, outputs, ...)
@@ -8,8 +8,8 @@
  *	   ShardStatementPlan -> (flags, relids, shards, key_params, template, outputs, ...)
  *	   ShardTakePlan      -> (flags, oids, candidates, columns, sort, texts, outputs)
  *
- * The positions are the enums below.  Only node types that copyObject and
- * nodeToString know are used; an output is four integers of one flat list.
+ * The enums below are the positions.  Only node types that copyObject and nodeToString support are used.  An output
+ * is four integers of one flat list.
  */
 #include "postgres.h"
 
@@ -61,8 +61,8 @@ enum DirectField
 };
 
 /*
- * A Float node with all digits and an exponent: nodeToString() writes its text only, and
- * text that looks like an integer would be read back as an Integer node.
+ * A Float node with all digits and an exponent. nodeToString() writes only its text, and text that looks like an
+ * integer would be read back as an Integer node.
  */
 static Float *
 pack_double(double value)
@@ -70,7 +70,7 @@ pack_double(double value)
 	return makeFloat(psprintf("%.*e", DBL_DIG + 1, value));
 }
 
-/* Remote columns that an output consumes. */
+/* Number of remote columns of an output. */
 int
 shard_output_ncolumns(ShardOutputKind kind)
 {
@@ -162,7 +162,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	return packed;
 }
 
-/* Memory: the struct in the current context; lists and strings stay fdw_private's. */
+/* Memory: the struct is in the current context; lists and strings are those of fdw_private. */
 ShardScanPlan *
 shard_plan_private_unpack(List *fdw_private)
 {
@@ -210,7 +210,7 @@ shard_plan_private_locks(List *fdw_private)
 	return list_length(fdw_private) == SCAN_NFIELDS && boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
 }
 
-/* As shard_plan_private_pack(), for a direct modification. */
+/* Like shard_plan_private_pack(), for a direct modification. */
 List *
 shard_plan_private_pack_direct(const ShardDirectPlan *plan)
 {
@@ -227,7 +227,7 @@ shard_plan_private_pack_direct(const ShardDirectPlan *plan)
 	return packed;
 }
 
-/* As shard_plan_private_unpack(), for a direct modification. */
+/* Like shard_plan_private_unpack(), for a direct modification. */
 ShardDirectPlan *
 shard_plan_private_unpack_direct(List *fdw_private)
 {
@@ -246,7 +246,7 @@ shard_plan_private_unpack_direct(List *fdw_private)
 	return plan;
 }
 
-/* As shard_plan_private_pack(), for a key join. */
+/* Like shard_plan_private_pack(), for a key join. */
 List *
 shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan)
 {
@@ -265,7 +265,7 @@ shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan)
 					  params, oids, pack_double(plan->first_rows));
 }
 
-/* As shard_plan_private_unpack(), for a key join. */
+/* Like shard_plan_private_unpack(), for a key join. */
 ShardKeyJoinPlan *
 shard_plan_private_unpack_key_join(List *custom_private)
 {
@@ -319,7 +319,7 @@ enum StatementFlag
 	STATEMENT_FOR_VALUES
 };
 
-/* As shard_plan_private_pack(), for a whole statement. */
+/* Like shard_plan_private_pack(), for a whole statement. */
 List *
 shard_plan_private_pack_statement(const ShardStatementPlan *plan)
 {
@@ -341,7 +341,7 @@ shard_plan_private_pack_statement(const ShardStatementPlan *plan)
 	return packed;
 }
 
-/* As shard_plan_private_unpack(), for a whole statement. */
+/* Like shard_plan_private_unpack(), for a whole statement. */
 ShardStatementPlan *
 shard_plan_private_unpack_statement(List *custom_private)
 {
@@ -373,7 +373,7 @@ shard_plan_private_unpack_statement(List *custom_private)
 	return plan;
 }
 
-/* As shard_plan_private_pack(), for a statement that takes rows from a queue. */
+/* Like shard_plan_private_pack(), for a statement that takes rows from a queue. */
 List *
 shard_plan_private_pack_take(const ShardTakePlan *plan)
 {
@@ -387,7 +387,7 @@ shard_plan_private_pack_take(const ShardTakePlan *plan)
 	return lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
 }
 
-/* As shard_plan_private_unpack(), for a statement that takes rows from a queue. */
+/* Like shard_plan_private_unpack(), for a statement that takes rows from a queue. */
 ShardTakePlan *
 shard_plan_private_unpack_take(List *custom_private)
 {
@@ -420,7 +420,7 @@ shard_plan_private_unpack_take(List *custom_private)
 	return plan;
 }
 
-/* As shard_plan_private_pack(), for a statement over rows that are computed here. */
+/* Like shard_plan_private_pack(), for a statement over rows that the coordinator computes. */
 List *
 shard_plan_private_pack_source(const ShardSourcePlan *plan)
 {
@@ -435,7 +435,7 @@ shard_plan_private_pack_source(const ShardSourcePlan *plan)
 					  pack_outputs(plan->outputs, plan->noutputs));
 }
 
-/* As shard_plan_private_unpack(), for a statement over rows that are computed here. */
+/* Like shard_plan_private_unpack(), for a statement over rows that the coordinator computes. */
 ShardSourcePlan *
 shard_plan_private_unpack_source(List *custom_private)
 {
@@ -459,7 +459,10 @@ shard_plan_private_unpack_source(List *custom_private)
 	return plan;
 }
 
-/* The columns as an int2vector constant, by which the entry is recognized: no expression of a statement is one. */
+/*
+ * The columns as an int2vector constant, by which the entry is recognized: expressions of statements never have that
+ * type.
+ */
 TargetEntry *
 shard_plan_private_pack_conflict(List *attnos, AttrNumber resno)
 {

@@ -1,6 +1,6 @@
 /*
  * plan/plan_walk.c
- *	  Looks at all nodes of a finished plan.
+ *	  Visits all nodes of a finished plan.
  */
 #include "postgres.h"
 
@@ -20,7 +20,7 @@ walk_list(List *plans, ShardPlanVisit visit, void *context)
 	return false;
 }
 
-/* Walks over the plans below a node other than its left and right tree. */
+/* Walks over the plans below a node, except its left and right tree. */
 static bool
 walk_others(Plan *plan, ShardPlanVisit visit, void *context)
 {

@@ -1,6 +1,6 @@
 /*
  * plan/plan_walk.h
- *	  Looks at all nodes of a finished plan.
+ *	  Visits all nodes of a finished plan.
  */
 #ifndef SHARDFDW_PLAN_WALK_H
 #define SHARDFDW_PLAN_WALK_H
@@ -9,17 +9,16 @@
 
 #include "nodes/plannodes.h"
 
-/* Looks at one node. True: that is enough, no other is looked at. */
+/* Visits one node.  True ends the walk. */
 typedef bool (*ShardPlanVisit) (Plan *plan, void *context);
 
 /*
- * Calls visit for plan (NULL: no call), then for all plans below it.  Sub-plans that
- * expressions call are not below it (shard_plan_walk_statement() has them).
- * Returns whether a call returned true.
+ * Calls visit for plan (NULL: no call), then for all plans below it, except subplans that expressions call (see
+ * shard_plan_walk_statement()).  Returns whether a call returned true.
  */
 extern bool shard_plan_walk(Plan *plan, ShardPlanVisit visit, void *context);
 
-/* The same for the plan of a statement and those of its sub-selects and WITH queries. */
+/* The same for the plan of a statement, including its sub-selects and WITH queries. */
 extern bool shard_plan_walk_statement(const PlannedStmt *stmt, ShardPlanVisit visit, void *context);
 
 #endif
