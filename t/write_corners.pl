@@ -181,6 +181,96 @@ for my $times (1, 1000, 100_000)
 		'3|1', "R15: a literal of $times times " . length($text) . ' bytes');
 }
 
+# --- a statement whose functions or triggers write to the table that it changes
+
+sub make_ring
+{
+	my ($name, $shards) = @_;
+	$c->safe_psql(qq{
+		CREATE TABLE $name (k int PRIMARY KEY, a int);
+		CREATE TABLE ${name}_log (k int PRIMARY KEY, a int);
+		INSERT INTO $name SELECT g, 0 FROM generate_series(1, 16) AS g;
+		INSERT INTO ${name}_log SELECT g, 0 FROM generate_series(1, 16) AS g;
+		CREATE FUNCTION next_of_$name(int) RETURNS int LANGUAGE plpgsql AS
+			'BEGIN UPDATE $name SET a = a + 1 WHERE k = \$1 % 16 + 1; RETURN 1; END';
+		CREATE FUNCTION new_of_$name(int) RETURNS int LANGUAGE plpgsql AS
+			'BEGIN INSERT INTO $name VALUES (\$1 + 100, 1); RETURN 1; END';
+		CREATE FUNCTION none_of_$name(int) RETURNS int LANGUAGE plpgsql AS
+			'BEGIN UPDATE $name SET a = a + 1 WHERE k = -\$1; RETURN 1; END';
+		CREATE FUNCTION locks_and_logs_$name(int) RETURNS int LANGUAGE plpgsql AS
+			'BEGIN PERFORM 1 FROM $name WHERE k = \$1 FOR UPDATE;
+				UPDATE ${name}_log SET a = a + 1 WHERE k = \$1; RETURN 1; END';
+		CREATE FUNCTION undoes_and_logs_$name(int) RETURNS int LANGUAGE plpgsql AS
+			'BEGIN BEGIN UPDATE $name SET a = a + 1 WHERE k = \$1 % 16 + 1; RAISE EXCEPTION ''x'';
+				EXCEPTION WHEN raise_exception THEN NULL; END;
+				UPDATE ${name}_log SET a = a + 1 WHERE k = \$1; RETURN 1; END';
+	});
+	return if !$shards;
+	$c->shard_table($name, 'k', shards => $shards);
+	$c->safe_psql("SELECT shardfdw.shard_table('${name}_log', 'k', colocate_with => '$name')");
+	return;
+}
+
+# What a statement gives on ring NAME, and leaves behind; or its SQLSTATE.
+sub on_ring
+{
+	my ($name, $sql) = @_;
+	my $left = "SELECT (SELECT sum(k * (a + 1)) FROM $name), (SELECT sum(k * (a + 1)) FROM ${name}_log)";
+	my ($rc, $out, $err) = $c->psql(
+		"\\set VERBOSITY sqlstate\nBEGIN; " . ($sql =~ s/RING/$name/gr) . "; $left; ROLLBACK");
+	return $rc == 0 ? $out : $err =~ /ERROR:\s+(\w{5})/ ? $1 : $err;
+}
+
+make_ring('ring_plain', 0);
+make_ring("ring_$_", $_) for 1, 4, 16;
+for my $statement (
+	'UPDATE RING SET a = a + next_of_RING(k)',
+	'UPDATE RING SET a = a + 1 WHERE next_of_RING(k) = 1',
+	'UPDATE RING SET a = a + 1 RETURNING next_of_RING(k)',
+	'DELETE FROM RING WHERE next_of_RING(k) = 1',
+	'UPDATE RING AS r SET a = r.a + o.a + 1 FROM RING AS o WHERE o.k = r.k AND next_of_RING(r.k) = 1',
+	'WITH w AS (UPDATE RING SET a = a + next_of_RING(k) RETURNING a) SELECT count(*) FROM w')
+{
+	is(on_ring('ring_plain', $statement), '27000', "ring: $statement: a plain table refuses it");
+	like(on_ring("ring_$_", $statement), qr/^(?:27000|0A000)$/, "ring: ... and $_ shards")
+		for 1, 4, 16;
+}
+# Rows that a function or the statement itself makes while shards are still to be read.
+for my $statement (
+	'UPDATE RING SET a = a + new_of_RING(k)',
+	'DELETE FROM RING WHERE new_of_RING(k) = 1',
+	'INSERT INTO RING SELECT k + 200, a FROM RING FOR UPDATE',
+	'INSERT INTO RING SELECT k + 200, none_of_RING(k) FROM RING FOR UPDATE',
+	'INSERT INTO RING SELECT k + 200, new_of_RING(k) FROM RING FOR UPDATE')
+{
+	my $plain = on_ring('ring_plain', $statement);
+	like(on_ring("ring_$_", $statement), qr/^(?:\Q$plain\E|0A000)$/, "ring: $statement, $_ shards")
+		for 1, 4, 16;
+}
+# What writes to other tables, is undone or writes no row does not matter.
+for my $statement (
+	map { ("UPDATE RING SET a = a + ${_}_RING(k)", "DELETE FROM RING WHERE k > 3 AND ${_}_RING(k) = 1",
+		"WITH d AS (DELETE FROM RING RETURNING k) SELECT sum(${_}_RING(k)) FROM d") }
+	qw(none_of locks_and_logs undoes_and_logs))
+{
+	my $plain = on_ring('ring_plain', $statement);
+	is(on_ring("ring_$_", $statement), $plain, "ring: $statement, $_ shards") for 1, 4, 16;
+}
+# A BEFORE trigger that writes to a colocated table, and a loop over locked rows that changes them.
+for my $name (qw(ring_plain ring_1 ring_4 ring_16))
+{
+	$c->safe_psql(qq{
+		CREATE FUNCTION logs_$name() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN UPDATE ${name}_log SET a = a + NEW.k WHERE k = NEW.k; RETURN NEW; END';
+		CREATE TRIGGER b BEFORE UPDATE ON $name FOR EACH ROW EXECUTE FUNCTION logs_$name();
+	});
+	is(on_ring($name, 'UPDATE RING SET a = a + 1'), on_ring('ring_plain', 'UPDATE RING SET a = a + 1'),
+		"ring: a BEFORE trigger that writes to a colocated table, $name");
+	my $loop = 'DO $x$ DECLARE r record; BEGIN FOR r IN SELECT * FROM RING FOR UPDATE LOOP '
+		. 'UPDATE RING SET a = r.a + 1 WHERE k = r.k; END LOOP; END $x$';
+	is(on_ring($name, $loop), on_ring('ring_plain', $loop), "ring: a loop over locked rows, $name");
+}
+
 # --- WHERE CURRENT OF
 
 $c->psql_fails_like('BEGIN; DECLARE cur CURSOR FOR SELECT * FROM t WHERE id = 1 FOR UPDATE; FETCH cur; UPDATE t SET v = 7 WHERE CURRENT OF cur',

@@ -125,6 +125,7 @@ finish_statement(QueryDesc *desc)
 	ExecutorCall call = {.desc = desc};
 
 	shard_reference_pending_finish(desc);
+	shard_nested_write_finish(desc->estate);
 	run_part(finish_next, &call);
 }
 

@@ -72,6 +72,7 @@ end_subtransaction(SubXactEvent event, SubTransactionId subid, SubTransactionId 
 	/* RELEASE or ROLLBACK TO SAVEPOINT on the nodes */
 	shard_txn_end_level(level, committed);
 	shard_claim_end_level(level, committed);
+	shard_nested_write_end_level(level, committed);
 	shard_reject_file_end_level(subid, committed ? parent : InvalidSubTransactionId);
 	shard_reference_trigger_end_level(level);
 	shard_reference_pending_end_level(level);

@@ -49,13 +49,24 @@ struct ShardPendingRows
 /* Of statements in progress, innermost first. */
 static slist_head pendings = SLIST_STATIC_INIT(pendings);
 
-/* Last command of this transaction that was to write to a partitioned table or its partitions, or to another table of nodes. */
+/*
+ * Last command of one nesting level that was to write to a partitioned table or its partitions, or to another table of
+ * nodes.  What a level has written is undone when its subtransaction is rolled back, and then its entry is forgotten.
+ */
+typedef struct LastCommand
+{
+	CommandId	cid;
+	bool		changed;		/* one has updated or deleted rows ... */
+	CommandId	changed_cid;	/* ... the last one of these */
+} LastCommand;
+
 typedef struct LastWrite
 {
 	Oid			parent;
-	CommandId	cid;
-	bool		changed;		/* one has updated or deleted rows, or has locked them ... */
-	CommandId	changed_cid;	/* ... the last one of these */
+	int			level;			/* as GetCurrentTransactionNestLevel() counts */
+	LastCommand last;
+	bool		has_before;
+	LastCommand before;			/* the same before that command: it counts when that turns out to have written no row */
 } LastWrite;
 
 /* Of LastWrite; in TopTransactionContext. */
@@ -70,7 +81,9 @@ static slist_head watches = SLIST_STATIC_INIT(watches);
 static Oid
 written_parent(const ShardPermissions *permission)
 {
-	if ((permission->requiredPerms & WRITES) == 0)
+	/* UPDATE without columns is asked for to lock rows */
+	if ((permission->requiredPerms & WRITES) == 0 ||
+		((permission->requiredPerms & WRITES) == ACL_UPDATE && bms_is_empty(permission->updatedCols)))
 		return InvalidOid;
 	if (get_rel_relispartition(permission->relid))
 		return get_partition_parent(permission->relid, true);
@@ -99,47 +112,56 @@ count_writes(List *permissions, Oid parent)
 }
 
 static LastWrite *
-find_last_write(Oid parent)
+find_last_write(Oid parent, int level)
 {
-	ListCell   *lc;
-
-	foreach(lc, last_writes)
+	foreach_ptr(LastWrite, write, last_writes)
 	{
-		if (((LastWrite *) lfirst(lc))->parent == parent)
-			return lfirst(lc);
+		if (write->parent == parent && write->level == level)
+			return write;
 	}
 	return NULL;
 }
 
 static void
+note_changed(LastCommand *last, CommandId cid)
+{
+	last->changed_cid = last->changed ? Max(last->changed_cid, cid) : cid;
+	last->changed = true;
+}
+
+static void
 note_writes(List *permissions)
 {
+	int			level = GetCurrentTransactionNestLevel();
 	ListCell   *lc;
 
 	foreach(lc, permissions)
 	{
 		Oid			parent = written_parent(lfirst(lc));
-		LastWrite  *last;
+		CommandId	cid = GetCurrentCommandId(false);
+		LastWrite  *write;
 		MemoryContext oldcxt;
 
 		if (!OidIsValid(parent))
 			continue;
-		last = find_last_write(parent);
-		if (last == NULL)
+		write = find_last_write(parent, level);
+		if (write == NULL)
 		{
 			oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-			last = palloc(sizeof(LastWrite));
-			last->parent = parent;
-			last->changed = false;
-			last_writes = lappend(last_writes, last);
+			write = palloc0(sizeof(LastWrite));
+			write->parent = parent;
+			write->level = level;
+			last_writes = lappend(last_writes, write);
 			MemoryContextSwitchTo(oldcxt);
 		}
-		last->cid = GetCurrentCommandId(false);
-		if ((((const ShardPermissions *) lfirst(lc))->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0)
+		else if (write->last.cid != cid)
 		{
-			last->changed = true;
-			last->changed_cid = last->cid;
+			write->has_before = true;
+			write->before = write->last;
 		}
+		write->last.cid = cid;
+		if ((((const ShardPermissions *) lfirst(lc))->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0)
+			note_changed(&write->last, cid);
 	}
 }
 
@@ -147,6 +169,71 @@ void
 shard_nested_write_end_transaction(void)
 {
 	last_writes = NIL;
+}
+
+void
+shard_nested_write_end_level(int level, bool committed)
+{
+	ListCell   *lc;
+
+	foreach(lc, last_writes)
+	{
+		LastWrite  *write = lfirst(lc);
+		LastWrite  *outer;
+
+		if (write->level < level)
+			continue;
+		outer = committed ? find_last_write(write->parent, level - 1) : NULL;
+		if (committed && outer == NULL)
+		{
+			write->level = level - 1;
+			continue;
+		}
+		if (outer != NULL)
+		{
+			outer->last.cid = Max(outer->last.cid, write->last.cid);
+			if (write->last.changed)
+				note_changed(&outer->last, write->last.changed_cid);
+		}
+		last_writes = foreach_delete_current(last_writes, lc);
+		pfree(write);
+	}
+}
+
+void
+shard_nested_write_finish(const EState *estate)
+{
+	const PlannedStmt *stmt = estate->es_plannedstmt;
+	ListCell   *lc;
+
+	if (stmt->commandType == CMD_SELECT || stmt->commandType == CMD_UTILITY || stmt->hasModifyingCTE || estate->es_processed > 0)
+		return;
+	foreach(lc, last_writes)
+	{
+		LastWrite  *write = lfirst(lc);
+
+		if (write->last.cid != estate->es_output_cid || write->level != GetCurrentTransactionNestLevel())
+			continue;
+		if (write->has_before)
+			write->last = write->before;
+		else
+		{
+			last_writes = foreach_delete_current(last_writes, lc);
+			pfree(write);
+		}
+	}
+}
+
+/* Has the transaction been to write to parent after command cid? */
+static bool
+written_after(Oid parent, CommandId cid)
+{
+	foreach_ptr(const LastWrite, write, last_writes)
+	{
+		if (write->parent == parent && write->last.cid > cid)
+			return true;
+	}
+	return false;
 }
 
 /* Raises when a statement that begins is to see rows which are not where it would look for them. */
@@ -201,7 +288,6 @@ ShardNestedWatch *
 shard_nested_write_watch(EState *estate, Oid parent)
 {
 	ShardNestedWatch *watch;
-	const LastWrite *last = find_last_write(parent);
 	MemoryContextCallback *callback;
 	slist_iter	iter;
 
@@ -215,7 +301,7 @@ shard_nested_write_watch(EState *estate, Oid parent)
 	watch->estate = estate;
 	watch->parent = parent;
 	watch->seen = count_writes(shard_estate_permissions(estate), parent) > 1 ||
-		(last != NULL && last->cid > estate->es_output_cid);
+		written_after(parent, estate->es_output_cid);
 	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget_watch;
 	callback->arg = watch;
@@ -264,17 +350,17 @@ shard_pending_rows_set(ShardPendingRows *pending, bool has_rows)
 }
 
 bool
-shard_nested_write_since(Oid relid, CommandId cid)
+shard_nested_write_since(Oid relid, CommandId cid, bool by_keys)
 {
 	Oid			top = shard_map_top(relid);
 
-	foreach_ptr(const LastWrite, last, last_writes)
+	foreach_ptr(const LastWrite, write, last_writes)
 	{
-		if (last->cid >= cid && shard_map_top(last->parent) == top)
+		if (write->last.cid >= cid && shard_map_top(write->parent) == top)
 			return true;
 		/* foreign keys, which nodes alone know, may have changed rows of the table along */
-		if (last->changed && last->changed_cid >= cid &&
-			(shard_reference_is(last->parent) || shard_colocated(shard_map_top(last->parent), top)))
+		if (by_keys && write->last.changed && write->last.changed_cid >= cid &&
+			(shard_reference_is(write->parent) || shard_colocated(shard_map_top(write->parent), top)))
 			return true;
 	}
 	return false;

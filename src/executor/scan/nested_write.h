@@ -35,13 +35,19 @@ extern bool shard_nested_write_ran(const ShardNestedWatch *watch);
 
 /*
  * May relid, a sharded table, a shard or a reference table, have been changed by command cid of this transaction or by
- * a later one?
+ * a later one?  by_keys: foreign keys count, too, by which nodes may have changed it along with another table.
  */
-extern bool shard_nested_write_since(Oid relid, CommandId cid);
+extern bool shard_nested_write_since(Oid relid, CommandId cid, bool by_keys);
 
 /* A statement begins.  permissions: of ShardPermissions, what it asks for. */
 extern void shard_nested_write_note(List *permissions);
 
 extern void shard_nested_write_end_transaction(void);
+
+/* A statement has been run to its end.  If it has written no row, it has not changed its tables. */
+extern void shard_nested_write_finish(const EState *estate);
+
+/* The subtransaction of level ends: becomes part of the one around it, or is rolled back. */
+extern void shard_nested_write_end_level(int level, bool committed);
 
 #endif

@@ -280,8 +280,9 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 		return;
 
 	state->rels = shard_scan_open_rels(estate, state->plan->relids);
-	if (!state->plan->locks_rows)
-		state->view = shard_statement_view_create(estate, state->rels);
+	state->view = state->plan->locks_rows ?
+		shard_statement_view_create_locking(estate, state->rels, fsplan->scan.scanrelid) :
+		shard_statement_view_create(estate, state->rels);
 	state->decoder = create_decoder(node, state->plan);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);

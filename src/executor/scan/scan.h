@@ -73,7 +73,7 @@ typedef struct ShardScanState
 	List	   *rels;			/* these tables, open: this session must not change their definitions meanwhile */
 	Oid			userid;			/* whose user mappings are used */
 	ShardTxnLevel *level;		/* in which it began */
-	const ShardStreamView *view;	/* of its statement; NULL: it locks rows */
+	const ShardStreamView *view;	/* of its statement; NULL: it locks rows and the statement writes none */
 
 	/* shardnos of maps[0] that have to be read */
 	Bitmapset  *planned;		/* by plan-time pruning */

@@ -98,6 +98,7 @@ typedef struct ScanView
 {
 	ShardStreamView stream;		/* first: what streams know */
 	List	   *relids;
+	bool		by_keys;		/* writes to other tables count, too, where foreign keys may lead from these to the scan's */
 } ScanView;
 
 /* Raises when one of the tables has been changed since the statement began.  ShardStreamView.refuse. */
@@ -109,7 +110,7 @@ refuse_changed(const ShardStreamView *stream, const char *node)
 
 	foreach(lc, view->relids)
 	{
-		if (shard_nested_write_since(lfirst_oid(lc), stream->cid))
+		if (shard_nested_write_since(lfirst_oid(lc), stream->cid, view->by_keys))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot read table \"%s\" as it was when the statement began", get_rel_name(shard_map_top(lfirst_oid(lc)))),
@@ -118,8 +119,8 @@ refuse_changed(const ShardStreamView *stream, const char *node)
 	}
 }
 
-const ShardStreamView *
-shard_statement_view_create(const EState *estate, const List *rels)
+static ScanView *
+create_view(const EState *estate, const List *rels)
 {
 	ScanView   *view = palloc0(sizeof(ScanView));
 	ListCell   *lc;
@@ -128,6 +129,29 @@ shard_statement_view_create(const EState *estate, const List *rels)
 	view->stream.refuse = refuse_changed;
 	foreach(lc, rels)
 		view->relids = lappend_oid(view->relids, RelationGetRelid((Relation) lfirst(lc)));
+	return view;
+}
+
+const ShardStreamView *
+shard_statement_view_create(const EState *estate, const List *rels)
+{
+	ScanView   *view = create_view(estate, rels);
+
+	view->by_keys = true;
+	return &view->stream;
+}
+
+const ShardStreamView *
+shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid)
+{
+	ScanView   *view;
+
+	if (!shard_statement_view_writes(estate))
+		return NULL;
+	view = create_view(estate, rels);
+	/* what functions and triggers of the statement write has higher numbers than what it writes itself */
+	if (scanrelid == 0 || shard_is_result_relation(estate->es_plannedstmt, scanrelid))
+		view->stream.cid++;
 	return &view->stream;
 }
 

@@ -33,6 +33,13 @@ extern bool shard_statement_view_lacks_snapshot(void);
  */
 extern const ShardStreamView *shard_statement_view_create(const EState *estate, const List *rels);
 
+/*
+ * The same of a scan that locks rows; NULL: it may see everything, since the statement changes no table.  Where these
+ * are the rows that the statement writes (scanrelid is one of its result relations, or 0: a join), the scan sees what the
+ * statement itself has written, and what its functions and triggers have written is refused.
+ */
+extern const ShardStreamView *shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid);
+
 /* Does the statement change tables, whichever they are? */
 extern bool shard_statement_view_writes(EState *estate);
 
