@@ -180,18 +180,18 @@ class LoadBench(measure.Bench):
         self.repeat("COPY, indexes, last quarter", tables, paths[1:], nrows, options, before=paths[0])
         self.coordinator.run(*[f"DROP TABLE {table}" for table in tables.values()])
 
-    def copies_work(self):
+    def replicas_work(self):
         """Each shard on one node and on two, by turns: with a primary key alone, and with an index on a random integer."""
         target = self.targets[1]
         key = measure.COLUMNS + ", PRIMARY KEY (l_orderkey, l_linenumber)"
         for index, title in ((None, "key"), ("l_partkey", "key and index")):
-            tables = {"1 copy": "lineitem_once", "2 copies": "lineitem_twice"}
+            tables = {"1 node": "lineitem_once", "2 nodes": "lineitem_twice"}
             for number, table in enumerate(tables.values(), 1):
                 self.coordinator.run(f"CREATE TABLE {table} ({key})", f"CREATE INDEX ON {table} ({index})" if index else "",
-                                     f"SELECT shardfdw.shard_table('{table}', 'l_orderkey', shards => {self.config.shards}, copies => {number})")
+                                     f"SELECT shardfdw.shard_table('{table}', 'l_orderkey', shards => {self.config.shards}, replication_factor => {number})")
             for run in range(self.config.runs + 1):
-                for copies, table in tables.items():
-                    work = f"COPY, {title}, {copies}"
+                for placed, table in tables.items():
+                    work = f"COPY, {title}, {placed}"
                     try:
                         elapsed, cpu, servers, _ = self.copies(table, [self.config.data])
                         self.check_count(table, self.nrows)
@@ -204,8 +204,8 @@ class LoadBench(measure.Bench):
                         self.record(work, "ms", target, elapsed)
                         self.record(work + ", CPU of the backend", "ms", target, cpu)
                         self.record(CPU + work, "ms", target, servers)
-            if int(self.coordinator.value("SELECT count(*) FROM shardfdw.compare_copies('lineitem_twice') WHERE NOT is_equal")) > 0:
-                raise SqlError("copies differ from their primaries")
+            if int(self.coordinator.value("SELECT count(*) FROM shardfdw.compare_replicas('lineitem_twice') WHERE NOT is_equal")) > 0:
+                raise SqlError("replicas differ from their primaries")
             self.coordinator.run(*[f"DROP TABLE {table}" for table in tables.values()])
 
     def wide_work(self):

@@ -223,11 +223,11 @@ class Oltp:
                         bench.record("CPU of all: " + work, "ms", target, servers)
                         print(f"   {work}, {target.name}: {elapsed:.0f} ms", flush=True)
                 if run == 0:
-                    self.compare_copies(target)
+                    self.compare_replicas(target)
         for target in targets:
             bench.coordinator.run(f"DROP TABLE {target.table}_copy")
 
-    def compare_copies(self, target):
+    def compare_replicas(self, target):
         answer = self.bench.coordinator.value(f"SELECT count(*) || ' ' || sum(l_orderkey) || ' ' || sum(l_linenumber) || ' ' || sum(l_partkey) FROM {target.table}_copy")
         answers = self.bench.answers.setdefault("INSERT ... SELECT, UPDATE of every row", {})
         answers[target.name] = answer

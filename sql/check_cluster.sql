@@ -1,4 +1,4 @@
--- check_cluster() compares definitions: of shards with their table here, of copies with their reference table.
+-- check_cluster() compares definitions: of shards with their table here, of replicas with their reference table.
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE SCHEMA cd;
@@ -47,7 +47,7 @@ SELECT count(*) FROM different WHERE status = 'error' AND detail ~ 'indexes not 
 SELECT shardfdw.unshard_table('dup');
 DROP TABLE dup;
 
--- copies
+-- replicas
 SELECT ok, tag FROM shardfdw.query_nodes('{node1,node2}', ARRAY['ALTER TABLE cd.ref ALTER w SET NOT NULL, DROP CONSTRAINT ref_w_check', 'ALTER TABLE cd.ref ADD UNIQUE (w)'], 'write');
 SELECT * FROM different WHERE "check" LIKE '%ref';
 SELECT ok, tag FROM shardfdw.query_nodes('{node2}', ARRAY['DROP OWNED BY cd_owner; DROP ROLE cd_owner'], 'write');

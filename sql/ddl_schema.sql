@@ -1,4 +1,4 @@
--- ALTER SCHEMA ... RENAME: shards, copies, and what they need, lie on nodes where they lie here.
+-- ALTER SCHEMA ... RENAME: shards, replicas, and what they need, lie on nodes where they lie here.
 \set VERBOSITY terse
 SET client_min_messages = warning;
 CREATE SCHEMA ddl_schema;

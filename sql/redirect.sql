@@ -20,7 +20,7 @@ SET ROLE rd_owner;
 ALTER FOREIGN TABLE rd.lone_00 OPTIONS (ADD table_name 'salaries_00');
 ALTER TABLE rd.lone_00 OPTIONS (ADD schema_name 'public');
 SET shardfdw.enable_ddl_propagation = off;
-ALTER FOREIGN TABLE rd.lone_00 OPTIONS (ADD copies '{node2}');
+ALTER FOREIGN TABLE rd.lone_00 OPTIONS (ADD replica_nodes '{node2}');
 SELECT shardfdw_internal.set_shard_node('rd.lone_00', 'node2');
 -- a new name that the table on the node does not get
 CREATE SCHEMA rd_other;
@@ -205,13 +205,13 @@ RESET ROLE;
 SELECT shardfdw_internal.check_shard_owners('rd_s.super');
 ALTER FOREIGN TABLE rd_s.precious RENAME TO super_00;
 SET ROLE rd_own;
-ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD copies '{node2}');
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD replica_nodes '{node2}');
 RESET ROLE;
 SELECT shardfdw_internal.check_shard_owners('rd_s.t');
-ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP copies);
-ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD stale_copies '{node4}');
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP replica_nodes);
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (ADD stale_replica_nodes '{node4}');
 SELECT shardfdw_internal.check_shard_owners('rd_s.t');
-ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP stale_copies);
+ALTER FOREIGN TABLE rd_s.t_00 OPTIONS (DROP stale_replica_nodes);
 SET ROLE rd_own;
 SELECT shardfdw_internal.set_shard_node('rd_s.t_00', 'node2') \g /dev/null
 RESET ROLE;
@@ -220,43 +220,43 @@ SELECT shardfdw_internal.check_shard_owners('rd_s.t');
 SET ROLE rd_own;
 SELECT shardfdw_internal.set_shard_node('rd_s.t_00', 'node1') \g /dev/null
 RESET ROLE;
--- copies that a superuser makes belong to the owner of the primary
+-- replicas that a superuser makes belong to the owner of the primary
 SET ROLE rd_own;
 CREATE TABLE rd_s.c (k int PRIMARY KEY);
-SELECT shardfdw.shard_table('rd_s.c', 'k', shards => 1, copies => 2, nodes => '{node1,node2}') \g /dev/null
+SELECT shardfdw.shard_table('rd_s.c', 'k', shards => 1, replication_factor => 2, nodes => '{node1,node2}') \g /dev/null
 RESET ROLE;
-SELECT shardfdw.move_copy('rd_s.c_00', 'node2', 'node3') \g /dev/null
+SELECT shardfdw.move_replica('rd_s.c_00', 'node2', 'node3') \g /dev/null
 SELECT shardfdw_internal.check_shard_owners('rd_s.c');
 SELECT node, result FROM shardfdw.run_on_nodes($$SELECT pg_get_userbyid(relowner), relname FROM pg_class WHERE relname IN ('c_00', 'shardfdw_notes_' || md5('c_00')) ORDER BY relname$$) WHERE node IN ('node1', 'node3');
 ALTER TABLE rd_s.c ADD COLUMN v int;
--- copies on nodes where others have a table of that name
+-- replicas on nodes where others have a table of that name
 SELECT ok FROM shardfdw.query_nodes('{node2,node3}', array_fill('CREATE TABLE rd_s.d_00 AS SELECT 1 AS k'::text, '{2}'), 'write');
 SET ROLE rd_own;
 CREATE TABLE rd_s.d (k int PRIMARY KEY);
 SELECT shardfdw.shard_table('rd_s.d', 'k', shards => 1, nodes => '{node1}') \g /dev/null
 SET shardfdw.enable_ddl_propagation = off;
-ALTER FOREIGN TABLE rd_s.d_00 OPTIONS (ADD copies '{node2}', ADD stale_copies '{node3}');
+ALTER FOREIGN TABLE rd_s.d_00 OPTIONS (ADD replica_nodes '{node2}', ADD stale_replica_nodes '{node3}');
 RESET shardfdw.enable_ddl_propagation;
 RESET ROLE;
-SELECT shardfdw.move_copy('rd_s.d_00', 'node2', 'node4');
-SELECT shardfdw.move_copy('rd_s.d_00', 'node1', 'node4');
+SELECT shardfdw.move_replica('rd_s.d_00', 'node2', 'node4');
+SELECT shardfdw.move_replica('rd_s.d_00', 'node1', 'node4');
 SELECT shardfdw.enable_node('node3');
--- which keeps no other table from having its copies
+-- which keeps no other table from having its replicas
 CREATE TABLE rd_s.e (k int PRIMARY KEY);
-SELECT shardfdw.shard_table('rd_s.e', 'k', shards => 1, copies => 2, nodes => '{node1,node3}') \g /dev/null
+SELECT shardfdw.shard_table('rd_s.e', 'k', shards => 1, replication_factor => 2, nodes => '{node1,node3}') \g /dev/null
 INSERT INTO rd_s.e VALUES (1);
 SET shardfdw.enable_ddl_propagation = off;
-ALTER FOREIGN TABLE rd_s.e_00 OPTIONS (DROP copies, ADD stale_copies '{node3}');
+ALTER FOREIGN TABLE rd_s.e_00 OPTIONS (DROP replica_nodes, ADD stale_replica_nodes '{node3}');
 RESET shardfdw.enable_ddl_propagation;
 INSERT INTO rd_s.e VALUES (2);
 SELECT shardfdw.enable_node('node3');
-SELECT node, role, row_count, is_equal FROM shardfdw.compare_copies('rd_s.e');
+SELECT node, role, row_count, is_equal FROM shardfdw.compare_replicas('rd_s.e');
 DROP TABLE rd_s.e;
 SELECT shardfdw_internal.check_shard_owners('rd_s.d', 'node3');
 SELECT shardfdw_internal.check_shard_owners('rd_s.d', 'node1');
 SELECT node, result FROM shardfdw.run_on_nodes('SELECT k FROM rd_s.d_00') WHERE node IN ('node2', 'node3');
 SET shardfdw.enable_ddl_propagation = off;
-ALTER FOREIGN TABLE rd_s.d_00 OPTIONS (DROP copies, DROP stale_copies);
+ALTER FOREIGN TABLE rd_s.d_00 OPTIONS (DROP replica_nodes, DROP stale_replica_nodes);
 RESET shardfdw.enable_ddl_propagation;
 -- a role without rights on the table does not use the owner's mapping
 GRANT USAGE ON SCHEMA rd_s TO rd_owner;

@@ -38,7 +38,7 @@ CREATE TABLE parent (LIKE r) PARTITION BY RANGE (id);
 ALTER TABLE parent ATTACH PARTITION r DEFAULT;
 CREATE TABLE above (id int);
 ALTER TABLE r INHERIT above;
--- and rows of a child are not in the copies
+-- and rows of a child are not in the replicas
 CREATE TABLE below () INHERITS (r);
 SELECT shardfdw_internal.is_reference('r');
 DELETE FROM r WHERE id = 1;
@@ -76,7 +76,7 @@ CREATE TABLE untyped (a only_here);
 SELECT shardfdw.create_reference_table('untyped');
 SELECT shardfdw_internal.is_reference('untyped'), shardfdw_internal.is_reference(0), shardfdw_internal.is_reference('r_pkey');
 
--- a foreign key to a reference table becomes one from each shard to the copy beside it
+-- a foreign key to a reference table becomes one from each shard to the replica beside it
 INSERT INTO s VALUES (1, 2), (2, 4), (3, NULL);
 SELECT shardfdw.shard_table('s', shards => 2, nodes => '{node1,node2}');
 SELECT shardfdw.create_reference_table('s');

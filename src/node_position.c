@@ -1,6 +1,6 @@
 /*
  * node_position.c
- *	  The table shardfdw_internal.node_position: how far in the WAL of nodes lies what has been committed there of shards with copies,
+ *	  The table shardfdw_internal.node_position: how far in the WAL of nodes lies what has been committed there of shards with replicas,
  *	  and of reference tables.
  */
 #include "postgres.h"
@@ -22,7 +22,7 @@ enum
 {
 	POSITION_SERVER = 1,
 	POSITION_PROCESS,
-	POSITION_OF_COPIES,
+	POSITION_OF_REPLICAS,
 	POSITION_SYSTEM,
 	POSITION_DATABASE,
 	POSITION_TIMELINE,
@@ -56,7 +56,7 @@ shard_node_position_has_references(void)
 static ShardPositionKind
 kind_of(const ShardOwnTable *table)
 {
-	return DatumGetBool(table->values[POSITION_OF_COPIES]) ? SHARD_POSITION_COPIES : SHARD_POSITION_REFERENCES;
+	return DatumGetBool(table->values[POSITION_OF_REPLICAS]) ? SHARD_POSITION_REPLICAS : SHARD_POSITION_REFERENCES;
 }
 
 static void
@@ -141,7 +141,7 @@ write_row(ShardOwnTable *table, Name server, int process, ShardPositionKind kind
 	is_free = !exists || shard_own_table_lock(table);
 	shard_own_table_set(table, POSITION_SERVER, NameGetDatum(server));
 	shard_own_table_set(table, POSITION_PROCESS, Int32GetDatum(process));
-	shard_own_table_set(table, POSITION_OF_COPIES, BoolGetDatum(kind == SHARD_POSITION_COPIES));
+	shard_own_table_set(table, POSITION_OF_REPLICAS, BoolGetDatum(kind == SHARD_POSITION_REPLICAS));
 	shard_own_table_set(table, POSITION_SYSTEM, Int64GetDatum(position->system_identifier));
 	shard_own_table_set(table, POSITION_DATABASE, ObjectIdGetDatum(position->database));
 	shard_own_table_set(table, POSITION_TIMELINE, Int32GetDatum((int32) position->timeline));

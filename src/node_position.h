@@ -1,6 +1,6 @@
 /*
  * node_position.h
- *	  The table shardfdw_internal.node_position: how far in the WAL of nodes lies what has been committed there of shards with copies,
+ *	  The table shardfdw_internal.node_position: how far in the WAL of nodes lies what has been committed there of shards with replicas,
  *	  and of reference tables.
  *
  * Nodes are known by their servers' names.  Each process has a row per node, which belongs to its own transactions, so nobody waits for it.  A server that has not come as far
@@ -25,7 +25,7 @@ typedef struct ShardNodePosition
 typedef enum ShardPositionKind
 {
 	SHARD_POSITION_REFERENCES,	/* of reference tables: a promoted standby, which is on a newer timeline, may go on */
-	SHARD_POSITION_COPIES,		/* of shards with copies: only an administrator knows what a promoted standby lacks */
+	SHARD_POSITION_REPLICAS,		/* of shards with replicas: only an administrator knows what a promoted standby lacks */
 	SHARD_POSITION_KINDS
 } ShardPositionKind;
 
@@ -51,7 +51,7 @@ extern void shard_node_position_note_refusal(const char *server, ShardPositionKi
 extern void shard_node_position_drop_refusals(void);
 extern void shard_node_position_keep_refusals(void);
 
-/* This transaction changes copies of reference tables: if it commits in two phases, it writes the positions of the nodes.  Does it? */
+/* This transaction changes replicas of reference tables: if it commits in two phases, it writes the positions of the nodes.  Does it? */
 extern void shard_node_position_note_references(void);
 extern bool shard_node_position_has_references(void);
 

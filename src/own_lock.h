@@ -29,8 +29,8 @@ typedef enum ShardLockKind
 	SHARD_LOCK_IDENTITY = 9,	/* exclusive: changes the identity, or purges the log of commits */
 	/* remote/xact/twophase.c; the key is a transaction */
 	SHARD_LOCK_CONFIRMED = 10,	/* row exclusive: all nodes have confirmed the commit */
-	/* copies/copies_place.c; the key is 0 */
-	SHARD_LOCK_COPIES_TURN = 11,	/* share: shards a table with copies; exclusive: locks all such tables, one after the other */
+	/* replica/replica_place.c; the key is 0 */
+	SHARD_LOCK_REPLICAS_TURN = 11,	/* share: shards a table with replicas; exclusive: locks all such tables, one after the other */
 	/* catalog/moving.c; the key is a job, unless another is named */
 	SHARD_LOCK_JOB = 16,		/* exclusive: runs the job */
 	SHARD_LOCK_JOB_TURN = 17,	/* exclusive: works on a node, or numbers shards of a table; the key is a catalog and its object */

@@ -7,7 +7,7 @@
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/shard_map.h"
-#include "copies/copies.h"
+#include "replica/replica.h"
 #include "ddl/alter/ddl_redirect.h"
 #include "ddl/statement/ddl_drop.h"
 #include "executor/modify/source_modify_exec.h"
@@ -44,8 +44,8 @@ extern Datum shardfdw_handler(PG_FUNCTION_ARGS);
 static const ShardTxnUpcalls txn_upcalls = {
 	.take_cut = shard_cut_take,
 	.drain_queue = shard_stream_drain_queue,
-	.apply_copies = shard_copies_apply,
-	.may_have_copies = shard_map_seen_copies,
+	.apply_replicas = shard_replica_apply,
+	.may_have_replicas = shard_map_seen_replicas,
 };
 
 /* Fences are closed by the mappings of the servers' owners, whoever takes a snapshot: nobody else may do so. */
@@ -73,7 +73,7 @@ _PG_init(void)
 {
 	shard_guc_init();
 	shard_option_init(shardfdw_handler);
-	shard_connection_set_hint(shard_copies_hint);
+	shard_connection_set_hint(shard_replica_hint);
 	shard_quota_init();
 	shard_node_stat_init();
 	shard_txn_init(&txn_upcalls);

@@ -178,8 +178,8 @@ $c->node_safe_psql(1, "ALTER TABLE $from ADD COLUMN other int DEFAULT $reference
 uses('1 1', $copy, 'a foreign key between two shards');
 $c->node_safe_psql(1, "ALTER TABLE $from DROP COLUMN other");
 
-# Shards with copies: each connection has primaries and copies. What shards note for their copies goes by one.
-$c->safe_psql(q{CREATE TABLE twice (id int PRIMARY KEY, v int, w text, d date); SELECT shardfdw.shard_table('twice', 'id', shards => 8, copies => 2)});
+# Shards with replicas: each connection has primaries and replicas. What shards note for their replicas goes by one.
+$c->safe_psql(q{CREATE TABLE twice (id int PRIMARY KEY, v int, w text, d date); SELECT shardfdw.shard_table('twice', 'id', shards => 8, replication_factor => 2)});
 my $dated_file = "$dir/dated";
 open my $dated, '>', $dated_file or die;
 print $dated join '', map { "$_\t1\t2024-01-01\t" . 'y' x 580 . "\n" } 1 .. $nrows;
@@ -193,9 +193,9 @@ for (
 {
 	my ($expected, $sql, $name, $n) = @$_;
 	my ($rc, $out, $err);
-	is(sessions_of(sub { ($rc, $out, $err) = $c->psql("SET statement_timeout = '60s';\n$sql", on_error_stop => 1) }), $expected, "shards with copies, $name: connections");
-	is($rc, 0, "shards with copies, $name: the load") || diag $err;
-	is($c->safe_psql('SELECT sum(row_count), bool_and(is_equal) FROM shardfdw.compare_copies($$twice$$)'), 2 * ($n // $nrows) . '|t', "shards with copies, $name: rows");
+	is(sessions_of(sub { ($rc, $out, $err) = $c->psql("SET statement_timeout = '60s';\n$sql", on_error_stop => 1) }), $expected, "shards with replicas, $name: connections");
+	is($rc, 0, "shards with replicas, $name: the load") || diag $err;
+	is($c->safe_psql('SELECT sum(row_count), bool_and(is_equal) FROM shardfdw.compare_replicas($$twice$$)'), 2 * ($n // $nrows) . '|t', "shards with replicas, $name: rows");
 	$c->safe_psql('TRUNCATE twice');
 }
 $c->safe_psql('DROP TABLE twice');

@@ -80,7 +80,7 @@ make_tables();
 $c->safe_psql(q{CREATE TABLE parent (id int NOT NULL, v int) PARTITION BY RANGE (id); SELECT shardfdw.create_shard('parent', 'parent_1', 'FROM (0) TO (100)', 'node1')});
 my @calls = (q{shard_table('plain', shards => 2)}, q{create_reference_table('plain')}, q{create_reference_table('reference')}, q{unshard_table('sharded')}, q{unshard_table('reference')},
 	q{create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, q{make_partial_aggregates('node1')}, q{unshard_table('reference')}, q{copy_all_references('node1')},
-	q{make_reference_copies('plain', '{node1}')}, q{adopt_postgres_fdw()}, q{release_postgres_fdw()}, $add_node =~ /shardfdw\.(.*)/);
+	q{make_reference_replicas('plain', '{node1}')}, q{adopt_postgres_fdw()}, q{release_postgres_fdw()}, $add_node =~ /shardfdw\.(.*)/);
 my %old = map {
 	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 	$session->query("\\set VERBOSITY verbose\nBEGIN ISOLATION LEVEL $_; SELECT count(*) FROM pg_class; SELECT count(*) FROM parent_1 WHERE false; SAVEPOINT a");
@@ -96,7 +96,7 @@ for my $level (sort keys %old)
 	{
 		my ($name) = $call =~ /^(\w+)/;
 		$old{$level}{stderr} = '';
-		my $schema = $name =~ /^(copy_all_references|make_reference_copies)$/ ? 'shardfdw_internal' : 'shardfdw';
+		my $schema = $name =~ /^(copy_all_references|make_reference_replicas)$/ ? 'shardfdw_internal' : 'shardfdw';
 		$old{$level}->query("SELECT $schema.$call; ROLLBACK TO a");
 		like($old{$level}{stderr}, qr/0A000: $name\(\) needs transaction isolation level READ COMMITTED/, "$call at $level");
 	}
@@ -249,14 +249,14 @@ $c->node_safe_psql(1, 'ALTER TABLE parent_9 ALTER v SET NOT NULL, ADD CHECK (v >
 is(run_old($session, 'ALTER TABLE parent ATTACH PARTITION parent_9 FOR VALUES FROM (900) TO (1000)'), '', 'on both sides');
 is(differences(), '', 'both sides are equal');
 
-# A node that was added since: copies of reference tables there follow, and go
+# A node that was added since: replicas of reference tables there follow, and go
 $c->safe_psql('ALTER TABLE z DROP CONSTRAINT zf');
 for my $statement ('INSERT INTO ref VALUES (1)', 'ALTER TABLE ref ADD COLUMN n int', 'CREATE INDEX ON ref (id)', 'TRUNCATE ref', 'ALTER TABLE ref RENAME TO ref2', 'DROP TABLE ref')
 {
 	$session = begin_old('REPEATABLE READ', 1);
 	$c->safe_psql("SET client_min_messages = warning; $add_node");
 	is(run_old($session, $statement), '', "beside add_node(): $statement");
-	is(differences(), '', 'the copies are equal');
+	is(differences(), '', 'the replicas are equal');
 	is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class WHERE relname LIKE 'ref%' AND relkind = 'r'}), $statement =~ /DROP/ ? 0 : 1, 'on the new node, too');
 	$c->safe_psql(q{SET client_min_messages = warning; ALTER TABLE IF EXISTS ref2 RENAME TO ref; SELECT shardfdw.remove_node('node3')});
 	$c->node_safe_psql(3, 'DROP TABLE IF EXISTS ref');

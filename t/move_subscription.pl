@@ -96,7 +96,7 @@ there(q{UPDATE orders SET v = v || 'x' WHERE id % 3 = 0; UPDATE orders SET id = 
 caught_up('shop');
 same($_, "$_: changes") for grep { $_ ne 'part' } sort keys %tables;
 is($c->safe_psql('SELECT count(*), sum(id) FROM part'), there('SELECT count(*), sum(id) FROM part WHERE id > 50'), 'a row filter holds for changes');
-is($c->node_safe_psql(2, 'SELECT count(*) FROM kinds WHERE v = \'new\''), 2, 'copies of reference tables are changed, too');
+is($c->node_safe_psql(2, 'SELECT count(*) FROM kinds WHERE v = \'new\''), 2, 'replicas of reference tables are changed, too');
 there(q{TRUNCATE items, plain; INSERT INTO items SELECT i, 1, 0 FROM generate_series(1, 1000) i});
 caught_up('shop');
 same($_, "$_: truncated") for qw(items plain);

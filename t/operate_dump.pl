@@ -22,7 +22,7 @@ $c->shard_table('t', 'id', shards => 4);
 $c->shard_table('u', 'id', colocate_with => 't');
 $c->safe_psql(q{
 	CREATE TABLE twice (id int PRIMARY KEY, v int);
-	SELECT shardfdw.shard_table('twice', 'id', shards => 4, copies => 2);
+	SELECT shardfdw.shard_table('twice', 'id', shards => 4, replication_factor => 2);
 	INSERT INTO twice SELECT g, g FROM generate_series(1, 100) g;
 	SELECT shardfdw.create_shard('e', 'e_sad', 'IN (''sad'')', 'node1');
 	SELECT shardfdw.create_shard('e', 'e_happy', 'IN (''happy'')', 'node2');
@@ -50,8 +50,8 @@ my @queries = (
 	'SELECT * FROM grouped ORDER BY part',
 	'SELECT extract(month FROM d), count(*), sum(v) FROM r GROUP BY 1 ORDER BY 1',
 	"SELECT * FROM t WHERE id = 77",
-	'SELECT shard, node, copies FROM shardfdw.shards WHERE table_name = $$twice$$ ORDER BY shard',
-	'SELECT count(*), bool_and(is_equal) FROM shardfdw.compare_copies($$twice$$)',
+	'SELECT shard, node, replica_nodes FROM shardfdw.shards WHERE table_name = $$twice$$ ORDER BY shard',
+	'SELECT count(*), bool_and(is_equal) FROM shardfdw.compare_replicas($$twice$$)',
 	"SELECT count(*) FROM r WHERE d > '2024-02-01'",
 	'SELECT k, count(*), sum(v) FROM e GROUP BY k ORDER BY k',
 	q{SELECT sum(v) FROM e WHERE k = 'sad'},
@@ -90,7 +90,7 @@ command_ok([ 'pg_restore', '--exit-on-error', '-d', $c->coordinator->connstr('re
 same_answers('restored2');
 
 $c->coordinator->safe_psql('restored', 'UPDATE twice SET v = v + 1; DELETE FROM twice WHERE id > 90');
-is($c->coordinator->safe_psql('restored', 'SELECT sum(row_count), bool_and(is_equal) FROM shardfdw.compare_copies($$twice$$)'), '180|t', 'copies of shards get what is written after a restore');
+is($c->coordinator->safe_psql('restored', 'SELECT sum(row_count), bool_and(is_equal) FROM shardfdw.compare_replicas($$twice$$)'), '180|t', 'replicas of shards get what is written after a restore');
 
 is($c->coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw.resumable_loads'), 0, 'how far loads have come is not in a dump');
 is($c->safe_psql('SELECT name, state FROM shardfdw.resumable_loads'), 'once|finished', 'and stays where they ran');

@@ -178,8 +178,8 @@ $exact = 0;
 
 scene('a node that is down', 'ShardfdwNodeDown{node3}', sub { $c->stop_node(3) }, sub { $c->start_node(3) });
 
-scene('a node that was disabled', 'ShardfdwCopiesStale{node2}',
-	sub { $c->safe_psql(q{CREATE TABLE twice (id int PRIMARY KEY); SELECT shardfdw.shard_table('twice', 'id', shards => 3, copies => 2); SELECT shardfdw.disable_node('node2')}) },
+scene('a node that was disabled', 'ShardfdwReplicasStale{node2}',
+	sub { $c->safe_psql(q{CREATE TABLE twice (id int PRIMARY KEY); SELECT shardfdw.shard_table('twice', 'id', shards => 3, replication_factor => 2); SELECT shardfdw.disable_node('node2')}) },
 	sub { $c->safe_psql(q{SELECT shardfdw.enable_node('node2'); DROP TABLE twice}) });
 
 sub prepared_scene

@@ -30,7 +30,7 @@ is($c->safe_psql(q{SELECT detail FROM shardfdw.verify_cluster() WHERE "check" = 
 
 # rows that one server lost
 $c->node_safe_psql(1, 'SET session_replication_role = replica; DELETE FROM country WHERE code = 3');
-like(found(), qr/^node1\|foreign keys\|\d+ rows of public\.customer_0\d refer to nothing in public\.country \(foreign key customer_country_fkey\)\nnode1.*node1\|reference table public\.country\|9 rows, but 10 here$/s, 'a copy of a reference table is older');
+like(found(), qr/^node1\|foreign keys\|\d+ rows of public\.customer_0\d refer to nothing in public\.country \(foreign key customer_country_fkey\)\nnode1.*node1\|reference table public\.country\|9 rows, but 10 here$/s, 'a replica of a reference table is older');
 $c->node_safe_psql(1, q{INSERT INTO country VALUES (3, 'country 3')});
 is(found(), '', 'mended');
 my $shard = $c->safe_psql(q{SELECT shardfdw.shard_for('customer', 5) FROM shardfdw.shards LIMIT 1});

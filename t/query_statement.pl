@@ -129,7 +129,7 @@ for my $sql (q{INSERT INTO kind VALUES (1, 'one', $$it's$$), (2, NULL, 'two')}, 
 	@said = asked("$sql;");
 	is(words(@said), "BEGIN+$verb PREPARE+SELECT COMMIT", $sql) or diag join "\n", @said;
 }
-is($c->node_safe_psql($nodeno, 'TABLE kind'), '3|three|', 'the copy has all that');
+is($c->node_safe_psql($nodeno, 'TABLE kind'), '3|three|', 'the replica has all that');
 
 # --- atomicity
 

@@ -1,4 +1,4 @@
-# Reference tables: whatever is written to one, and however, its copies on all nodes are the same at
+# Reference tables: whatever is written to one, and however, its replicas on all nodes are the same at
 # the end of each statement and of each transaction, or the statement fails.
 
 use strict;
@@ -21,8 +21,8 @@ sub rows_query
 	return "SELECT ROW($columns)::text FROM ONLY $table ORDER BY ROW($columns)::text COLLATE \"C\"";
 }
 
-# One test: all copies of the tables have the rows that they have here.
-sub same_copies
+# One test: all replicas of the tables have the rows that they have here.
+sub same_replicas
 {
 	my ($name, @tables) = @_;
 	my @different;
@@ -38,7 +38,7 @@ sub same_copies
 			push @different, "$table on node$i:\n$there\nbut here:\n$here" if $there ne $here;
 		}
 	}
-	return is(join("\n", @different), '', "$name: copies are the same");
+	return is(join("\n", @different), '', "$name: replicas are the same");
 }
 
 # Runs SQL that must succeed, then compares.
@@ -49,7 +49,7 @@ sub writes
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is($err =~ /ERROR|FATAL/ ? $err : $rc, 0, $name);
-	return same_copies($name, @tables);
+	return same_replicas($name, @tables);
 }
 
 sub prepared
@@ -120,7 +120,7 @@ $c->safe_psql(q{
 	INSERT INTO multi SELECT chr(64 + g), g % 3, g FROM generate_series(1, 20) g;
 	SELECT shardfdw.create_reference_table(t) FROM unnest('{r,multi,nokey,child}'::regclass[]) t});
 my @all = qw(r multi nokey child);
-same_copies('create_reference_table', @all);
+same_replicas('create_reference_table', @all);
 
 writes("INSERT INTO r (id, v) SELECT g, NULL FROM generate_series(101, 3000) g", 'INSERT SELECT', 'r');
 writes("COPY r (id, v) FROM STDIN;\n5001\tx\n5002\t\\N\n\\.\n", 'COPY FROM', 'r');
@@ -158,13 +158,13 @@ writes('ALTER TABLE nokey ALTER a SET NOT NULL; CREATE UNIQUE INDEX ON nokey (a)
 
 # foreign keys that cascade, deferred ones
 $c->safe_psql('TRUNCATE r, child; INSERT INTO r (id, parent) VALUES (1, NULL), (2, 1), (3, 2), (4, 4), (5, 5); INSERT INTO child VALUES (1, 2, 2, 3), (2, 3, 5, NULL), (3, 5, 5, NULL)');
-same_copies('TRUNCATE of two', @all);
+same_replicas('TRUNCATE of two', @all);
 writes('UPDATE r SET id = id + 10 WHERE id IN (4, 5)', 'ON UPDATE CASCADE of a row to itself, and to others twice', @all);
 writes('DELETE FROM r WHERE id = 15', 'ON DELETE SET NULL, twice in a row', @all);
 writes('BEGIN; DELETE FROM r WHERE id = 3; INSERT INTO r (id, parent) VALUES (3, 2); COMMIT', 'a deferred foreign key that holds at the end', @all);
 my ($rc, $out, $err) = $c->psql('BEGIN; DELETE FROM r WHERE id = 1; COMMIT', on_error_stop => 1);
 like($err, qr/violates foreign key/, 'a deferred foreign key that does not');
-same_copies('after a commit that failed', @all);
+same_replicas('after a commit that failed', @all);
 writes('UPDATE child SET deferred = NULL; DELETE FROM r WHERE id = 1', 'ON DELETE CASCADE to rows of the same table', @all);
 
 # triggers here that change the same table, and others
@@ -199,7 +199,7 @@ writes(q{COPY r (id) FROM STDIN;
 writes('UPDATE r SET id = id + 100 WHERE id > 20', 'and UPDATE', @all);
 writes('BEGIN; SAVEPOINT a; INSERT INTO r (id) VALUES (41), (42); ROLLBACK TO a; INSERT INTO r (id) VALUES (42), (43); COMMIT', 'and with savepoints', @all);
 $c->safe_psql('DROP TRIGGER a ON r; DROP TRIGGER b ON r; TRUNCATE r, child; INSERT INTO r (id, u) SELECT g, g FROM generate_series(1, 10) g');
-same_copies('without triggers', @all);
+same_replicas('without triggers', @all);
 
 # ---------- transactions ----------
 
@@ -234,19 +234,19 @@ for my $keyjoin ('on', 'off')
 is( $c->safe_psql(
 		"BEGIN; DECLARE cur CURSOR FOR SELECT k, v FROM s JOIN r ON s.rid = r.id; MOVE 10 IN cur; UPDATE r SET v = 'later'; DELETE FROM r WHERE id = 3; MOVE ALL IN cur; COMMIT; SELECT count(*) FROM r"),
 	'21', 'a cursor over nodes is open while they are written to');
-same_copies('with a cursor open', @all);
+same_replicas('with a cursor open', @all);
 is($c->safe_psql('SELECT count(*) FROM (SELECT s.k FROM s LEFT JOIN r ON s.rid = r.id WHERE r.id IS NULL) x'), '50', 'a left join');
 
 # ---------- errors ----------
 
 $c->psql_fails_like('INSERT INTO r (id) VALUES (900), (1)', qr/23505: duplicate key value violates unique constraint "r_pkey"/, 'a duplicate');
 $c->node_safe_psql(2, 'INSERT INTO r (id) VALUES (901)');
-$c->psql_fails_like('INSERT INTO r (id) VALUES (900), (901)', qr/23505: duplicate key value violates unique constraint "r_pkey".*Node "node2"/s, 'a copy has a row too many');
+$c->psql_fails_like('INSERT INTO r (id) VALUES (900), (901)', qr/23505: duplicate key value violates unique constraint "r_pkey".*Node "node2"/s, 'a replica has a row too many');
 $c->node_safe_psql(2, 'DELETE FROM r WHERE id = 901; DELETE FROM r WHERE id = 1');
-my $differs = qr/55000: the copy of reference table "r" on node "node2" differs.*DETAIL:  2 rows were to be changed there, 1 were found/s;
-$c->psql_fails_like("UPDATE r SET v = 'x' WHERE id IN (1, 2)", $differs, 'a copy lacks a row: UPDATE');
-$c->psql_fails_like('UPDATE r SET id = -id WHERE id = 1', qr/55000: the copy of reference table "r" on node "node2" differs/, 'a copy lacks a row: UPDATE of the key');
-$c->psql_fails_like('DELETE FROM r WHERE id IN (1, 2)', $differs, 'a copy lacks a row: DELETE');
+my $differs = qr/55000: the replica of reference table "r" on node "node2" differs.*DETAIL:  2 rows were to be changed there, 1 were found/s;
+$c->psql_fails_like("UPDATE r SET v = 'x' WHERE id IN (1, 2)", $differs, 'a replica lacks a row: UPDATE');
+$c->psql_fails_like('UPDATE r SET id = -id WHERE id = 1', qr/55000: the replica of reference table "r" on node "node2" differs/, 'a replica lacks a row: UPDATE of the key');
+$c->psql_fails_like('DELETE FROM r WHERE id IN (1, 2)', $differs, 'a replica lacks a row: DELETE');
 is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'node2|error|20 rows, but 21 here', 'check_cluster finds it');
 $c->node_safe_psql(2, "INSERT INTO r (id, v) VALUES (1, 'other')");
 is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'reference table%' ORDER BY 1}),
@@ -254,8 +254,8 @@ is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_clus
 is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_cluster(true) WHERE status = 'error' ORDER BY 1}),
 	'node2|reference table public.r|error|rows differ', 'unless it is told to');
 $c->node_safe_psql(2, 'DROP TABLE r');
-$c->psql_fails_like('INSERT INTO r (id) VALUES (900)', qr/42P01: relation "public.r" does not exist.*Node "node2"/s, 'a copy is missing');
-is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'node2|error|there is no copy', 'check_cluster finds it');
+$c->psql_fails_like('INSERT INTO r (id) VALUES (900)', qr/42P01: relation "public.r" does not exist.*Node "node2"/s, 'a replica is missing');
+is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'node2|error|there is no replica', 'check_cluster finds it');
 writes("SELECT shardfdw.create_reference_table('r')", 'create_reference_table makes it again', @all);
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE r ADD COLUMN extra int');
 $c->psql_fails_like('INSERT INTO r (id) VALUES (900)', qr/42703: column "extra" of relation "r" does not exist.*Node "node/s, 'a column is missing');
@@ -295,7 +295,7 @@ for my $round (1 .. 3)
 		usleep(100_000);
 	}
 	is(prepared(), 0, "round $round: nothing is left prepared");
-	same_copies("round $round: a node is killed between any two steps", @all);
+	same_replicas("round $round: a node is killed between any two steps", @all);
 }
 
 # A single node is written to together with the coordinator: both or none.
@@ -322,7 +322,7 @@ sub committed_late
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	like($rc ? $err : 'done', $error // qr/^done$/, "$now, of what is prepared still");
-	return same_copies($now, 'r');
+	return same_replicas($now, 'r');
 }
 
 $c->safe_psql("INSERT INTO r (id, v) VALUES (961, 'a'), (962, 'a')");
@@ -350,7 +350,7 @@ DELETE FROM r WHERE id = :new + 1;
 close $fh;
 command_ok([ 'pgbench', '-n', '-c', 8, '-j', 2, '-t', 25, '-f', $script, '-d', $c->coordinator->connstr('postgres') ], 'eight clients');
 is($c->safe_psql('SELECT sum(extra) FROM r WHERE id <= 5'), '200', 'no update is lost');
-same_copies('after eight clients', @all);
+same_replicas('after eight clients', @all);
 
 # ---------- whatever comes ----------
 
@@ -440,19 +440,19 @@ $c->wait_for("SELECT count(*) = 10 FROM sub");
 $c->coordinator->safe_psql('publisher', "INSERT INTO sub SELECT g, 'new' FROM generate_series(11, 20) g; UPDATE sub SET v = 'updated' WHERE id % 2 = 0; UPDATE sub SET id = 100 WHERE id = 5; DELETE FROM sub WHERE id = 6; INSERT INTO sub VALUES (1000, 'end')");
 $c->wait_for("SELECT count(*) = 1 FROM sub WHERE id = 1000");
 $c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1 .. 3;
-same_copies('rows that a subscription applies', 'sub');
+same_replicas('rows that a subscription applies', 'sub');
 $c->safe_psql("DROP SUBSCRIPTION s; SELECT shardfdw.unshard_table('sub'); DROP TABLE sub");
 $c->safe_psql('DROP DATABASE publisher');
 
 # ---------- nodes come and go ----------
 
 $c->safe_psql("SELECT shardfdw.unshard_table('s')");
-like(($c->psql("SELECT shardfdw.remove_node('node3')"))[2], qr/NOTICE:  the copies of reference tables stay on node "node3"/, 'remove_node');
+like(($c->psql("SELECT shardfdw.remove_node('node3')"))[2], qr/NOTICE:  the replicas of reference tables stay on node "node3"/, 'remove_node');
 $c->safe_psql("INSERT INTO r (id, v) VALUES (2000, 'two nodes')");
 my ($host, $port) = $c->node_address(3);
 $c->psql_fails_like("SELECT shardfdw.add_node('node3', '$host', $port)", qr/42P07: could not add node "node3".*has a table of that name already/s, 'add_node does not touch what is there');
 $c->node_safe_psql(3, "DROP TABLE $odd, r, multi, nokey, child, descending");
-writes("SELECT shardfdw.add_node('node3', '$host', $port)", 'add_node makes copies', @all, $odd, 'descending');
+writes("SELECT shardfdw.add_node('node3', '$host', $port)", 'add_node makes replicas', @all, $odd, 'descending');
 writes("UPDATE r SET v = 'three nodes'", 'and they are kept', @all);
 
 # ---------- restored from a dump ----------
@@ -462,7 +462,7 @@ command_ok([ 'pg_dump', '-Fc', '-d', $c->coordinator->connstr('postgres'), '-f',
 $c->safe_psql("CREATE DATABASE $dbname");
 command_ok([ 'pg_restore', '--exit-on-error', '-d', $c->coordinator->connstr($dbname), $dump ], 'pg_restore');
 is($c->coordinator->safe_psql($dbname, 'SELECT count(*) FROM shardfdw_internal.reference_tables()'), '6', 'has the reference tables');
-is($c->coordinator->safe_psql($dbname, q{SELECT count(*) FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'ref%' AND status = 'ok' AND detail = '6 as expected'}), '3', 'whose copies are as they were');
+is($c->coordinator->safe_psql($dbname, q{SELECT count(*) FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'ref%' AND status = 'ok' AND detail = '6 as expected'}), '3', 'whose replicas are as they were');
 $c->coordinator->safe_psql($dbname, "UPDATE r SET v = 'restored'");
 is($c->node_safe_psql(1, 'SELECT DISTINCT v FROM r'), 'restored', 'and are written to');
 $c->safe_psql("DROP DATABASE $dbname");
@@ -473,7 +473,7 @@ command_ok([ 'pg_dump', '-a', '-t', 'multi', '-d', $c->coordinator->connstr('pos
 $c->safe_psql('TRUNCATE multi');
 command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $c->coordinator->connstr('postgres'), '-f', $dump ], 'restored');
 is($c->safe_psql('SELECT count(*) FROM multi'), '20', 'all rows');
-same_copies('data restored', 'multi');
+same_replicas('data restored', 'multi');
 
 # ---------- statements that their caller stops ----------
 
@@ -519,7 +519,7 @@ $c->psql_fails_like("SET ROLE writer; INSERT INTO multi VALUES ('w', 1, 1)", qr/
 $c->safe_psql("CREATE USER MAPPING FOR writer SERVER node$_ OPTIONS (user 'writer', password_required 'false')") for 1 .. 3;
 writes("SET ROLE writer; INSERT INTO multi VALUES ('w', 1, 1); UPDATE multi SET v = 2 WHERE a = 'w'", 'as a role with rights', 'multi');
 $c->node_safe_psql(2, 'REVOKE DELETE ON multi FROM writer');
-$c->psql_fails_like("SET ROLE writer; DELETE FROM multi WHERE a = 'w'", qr/42501: permission denied for table multi.*Node "node2"/s, 'and rights on the copies');
+$c->psql_fails_like("SET ROLE writer; DELETE FROM multi WHERE a = 'w'", qr/42501: permission denied for table multi.*Node "node2"/s, 'and rights on the replicas');
 $c->psql_fails_like("SET ROLE writer; SELECT shardfdw.create_reference_table('r')", qr/42501: must be owner of table r/, 'create_reference_table is for owners');
 $c->psql_fails_like("SET ROLE writer; SELECT shardfdw_internal.copy_reference_rows('r', '{node1}')", qr/42501: must be owner of table r/, 'and what it is made of');
 $c->psql_fails_like("SET ROLE writer; SELECT shardfdw.unshard_table('r')", qr/42501: must be owner of table r/, 'unshard_table, too');
@@ -527,7 +527,7 @@ $c->psql_fails_like("SET ROLE writer; SELECT shardfdw.unshard_table('r')", qr/42
 # ---------- back to a plain table ----------
 
 $c->safe_psql("SELECT shardfdw.unshard_table(t) FROM unnest('{r,multi}'::regclass[]) t");
-is($c->node_safe_psql(1, "SELECT to_regclass('r') IS NULL AND to_regclass('multi') IS NULL"), 't', 'unshard_table drops the copies');
+is($c->node_safe_psql(1, "SELECT to_regclass('r') IS NULL AND to_regclass('multi') IS NULL"), 't', 'unshard_table drops the replicas');
 is($c->safe_psql("SELECT count(*) FROM pg_trigger WHERE tgname LIKE '00_shardfdw%' AND tgrelid IN ('r'::regclass, 'multi'::regclass)"), '0', 'and the triggers');
 $c->safe_psql("INSERT INTO r (id) VALUES (77777)");
 

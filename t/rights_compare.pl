@@ -1,5 +1,5 @@
-# A superuser compares, copies and verifies what belongs to others: check_cluster(), compare_copies(), verify_cluster(),
-# move_copy(), enable_node(). None of it runs code of a table's owner, who may log in on the nodes; and what the owner's
+# A superuser compares, copies and verifies what belongs to others: check_cluster(), compare_replicas(), verify_cluster(),
+# move_replica(), enable_node(). None of it runs code of a table's owner, who may log in on the nodes; and what the owner's
 # tables, columns and triggers are called does not hide a difference.
 
 use strict;
@@ -39,13 +39,13 @@ sub problems { my ($relation) = @_; return $c->safe_psql("SELECT node, detail FR
 # ---- a view in place of a table ---------------------------------------------------------------------
 
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE ref (k int PRIMARY KEY, v text); INSERT INTO ref VALUES (1, 'a'); SELECT shardfdw.create_reference_table('ref');
-	CREATE TABLE shards (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('shards', 'k', shards => 3, copies => 2); INSERT INTO shards SELECT g, g FROM generate_series(1, 30) g;
+	CREATE TABLE shards (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('shards', 'k', shards => 3, replication_factor => 2); INSERT INTO shards SELECT g, g FROM generate_series(1, 30) g;
 	CREATE TABLE refers (k int PRIMARY KEY, r int REFERENCES ref); SELECT shardfdw.shard_table('refers', 'k', shards => 2); INSERT INTO refers VALUES (1, 1), (2, 1)});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.verify_cluster() WHERE status = 'error'}), '0', 'all is as it should be');
 
 $c->node_safe_psql(1, q{SET ROLE mallory; ALTER TABLE ref RENAME TO kept; CREATE VIEW ref AS SELECT spy(k) AS k, v FROM kept});
 $c->safe_psql('SELECT * FROM shardfdw.check_cluster(true); SELECT * FROM shardfdw.verify_cluster()');
-nobody_ran('a view in place of a copy of a reference table');
+nobody_ran('a view in place of a replica of a reference table');
 isnt(problems('ref'), '', 'check_cluster() says that it is no table');
 $c->node_safe_psql(1, 'SET ROLE mallory; DROP VIEW ref; ALTER TABLE kept RENAME TO ref');
 
@@ -60,7 +60,7 @@ for my $question (
 
 my $copy = $c->safe_psql(q{SELECT shard FROM shardfdw.shards WHERE shard::text ~ '^shards_' AND node = 'node1' LIMIT 1});
 $c->node_safe_psql(1, "SET ROLE mallory; ALTER TABLE $copy RENAME TO kept; CREATE VIEW $copy AS SELECT spy(k) AS k, v FROM kept");
-$c->psql("SELECT * FROM shardfdw.compare_copies('shards')");
+$c->psql("SELECT * FROM shardfdw.compare_replicas('shards')");
 nobody_ran('a view in place of a shard');
 $c->node_safe_psql(1, "SET ROLE mallory; DROP VIEW $copy; ALTER TABLE kept RENAME TO $copy");
 
@@ -73,7 +73,7 @@ for my $i (1 .. 3)
 		$c->node_safe_psql($i, qq{SET ROLE mallory; CREATE FUNCTION text_of($table) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)::text'; CREATE CAST ($table AS text) WITH FUNCTION text_of($table) AS ASSIGNMENT});
 	}
 }
-$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster(true); SELECT * FROM shardfdw.compare_copies('shards')});
+$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster(true); SELECT * FROM shardfdw.compare_replicas('shards')});
 nobody_ran('a cast of the row type to text');
 for my $i (1 .. 3)
 {
@@ -101,11 +101,11 @@ my %expressions = (
 	'an index expression' => 'CREATE INDEX spied ON %s (spy(1), k)',
 	'a predicate of an index' => 'CREATE INDEX spied ON %s (k) WHERE spy(1) = 1',
 	'statistics' => 'CREATE STATISTICS spied ON (spy(1) + k), v FROM %s');
-my $placement = $c->safe_psql(q{SELECT shard FROM shardfdw_internal.shard_placements('shards') WHERE node = 'node1' AND role = 'copy' LIMIT 1});
+my $placement = $c->safe_psql(q{SELECT shard FROM shardfdw_internal.shard_placements('shards') WHERE node = 'node1' AND role = 'replica' LIMIT 1});
 for my $what (sort keys %expressions)
 {
 	my $drop = $what eq 'statistics' ? 'DROP STATISTICS' : 'DROP INDEX';
-	for my $place ([ 'the coordinator', 'ref' ], [ 'a copy of a reference table', 'ref', 1 ], [ 'a copy of a shard', $placement, 1 ], [ 'a shard with a foreign key', $refers, 1 ])
+	for my $place ([ 'the coordinator', 'ref' ], [ 'a replica of a reference table', 'ref', 1 ], [ 'a replica of a shard', $placement, 1 ], [ 'a shard with a foreign key', $refers, 1 ])
 	{
 		my ($where, $table, $node) = @$place;
 		my $sql = sub { return $node ? $c->node_safe_psql($node, $_[0]) : $c->safe_psql($_[0]) };
@@ -115,7 +115,7 @@ for my $what (sort keys %expressions)
 		$sql->("SET shardfdw.enable_ddl_propagation = off; SET ROLE mallory; $create");
 		# verify_cluster() does what check_cluster(true) does
 		is($c->safe_psql(q{SELECT count(*) FROM shardfdw.verify_cluster() WHERE detail ~ 'not (compared|checked)'}), '0', "$what of $where: rows are compared");
-		$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster(); SELECT * FROM shardfdw.compare_copies('shards')}) if !$node || $table eq $placement;
+		$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster(); SELECT * FROM shardfdw.compare_replicas('shards')}) if !$node || $table eq $placement;
 		nobody_ran("$what of $where");
 		$sql->("SET shardfdw.enable_ddl_propagation = off; $drop spied");
 	}
@@ -130,38 +130,38 @@ $c->psql_fails_like("SELECT shardfdw.move_shard('counted_00', 'node2', mode => '
 nobody_ran('statistics');
 
 # An owner whose tables cannot be read in that way
-$c->psql_fails_like(q{BEGIN; UPDATE ref SET v = 'b'; SELECT * FROM shardfdw.compare_copies('shards');}, qr/25001: cannot read table "shards" of role "mallory" in a transaction that has written to nodes/, 'in a transaction that has written');
+$c->psql_fails_like(q{BEGIN; UPDATE ref SET v = 'b'; SELECT * FROM shardfdw.compare_replicas('shards');}, qr/25001: cannot read table "shards" of role "mallory" in a transaction that has written to nodes/, 'in a transaction that has written');
 $c->safe_psql('DROP USER MAPPING FOR mallory SERVER node1');
 like($c->safe_psql(q{SELECT string_agg(status || ': ' || detail, E'\n') FROM shardfdw.check_cluster(true) WHERE detail ~ 'not compared'}), qr/warning: .*not compared: user mapping not found/, 'an owner without a user mapping: rows are not compared');
 $c->safe_psql("CREATE USER MAPPING FOR mallory SERVER node1 OPTIONS (user 'mallory', password_required 'false')");
 
-# ---- copies that a superuser makes ------------------------------------------------------------------
+# ---- replicas that a superuser makes ------------------------------------------------------------------
 
 $c->safe_psql(q{SET ROLE mallory; ALTER TABLE shards ADD CHECK (spy(v) > 0)});
 my ($shard, $from, $to) = split /\|/, $c->safe_psql(q{SELECT p.shard, p.node, (SELECT n.name FROM shardfdw.nodes n WHERE n.name NOT IN (SELECT x.node FROM shardfdw_internal.shard_placements('shards') x WHERE x.shard = p.shard))
-	FROM shardfdw_internal.shard_placements('shards') p WHERE p.role = 'copy' LIMIT 1});
-$c->psql_fails_like("SELECT shardfdw.move_copy('$shard', '$from', '$to');", qr/42501: cannot copy table "shards" because function public\.spy.*SET ROLE mallory/s, 'move_copy by a superuser');
+	FROM shardfdw_internal.shard_placements('shards') p WHERE p.role = 'replica' LIMIT 1});
+$c->psql_fails_like("SELECT shardfdw.move_replica('$shard', '$from', '$to');", qr/42501: cannot copy table "shards" because function public\.spy.*SET ROLE mallory/s, 'move_replica by a superuser');
 $c->safe_psql("SELECT shardfdw.disable_node('$from')");
 $c->psql_fails_like("SELECT shardfdw.enable_node('$from');", qr/42501: cannot copy table "shards" because function public\.spy/, 'enable_node by a superuser');
-nobody_ran('copies');
+nobody_ran('replicas');
 $c->safe_psql("GRANT EXECUTE ON FUNCTION shardfdw.enable_node TO mallory; SET ROLE mallory; SELECT shardfdw.enable_node('$from')");
-is($c->safe_psql(q{SELECT bool_and(is_equal) FROM shardfdw.compare_copies('shards')}), 't', 'enable_node by the owner');
+is($c->safe_psql(q{SELECT bool_and(is_equal) FROM shardfdw.compare_replicas('shards')}), 't', 'enable_node by the owner');
 
 # ---- names ------------------------------------------------------------------------------------------
 
-$c->safe_psql(q{CREATE TABLE named (id int PRIMARY KEY, t text, x int); SELECT shardfdw.shard_table('named', 'id', shards => 2, copies => 2); INSERT INTO named SELECT g, 'same', 1 FROM generate_series(1, 9) g});
-my ($named, $node) = split /\|/, $c->safe_psql(q{SELECT shard, substr(node, 5) FROM shardfdw_internal.shard_placements('named') WHERE role = 'copy' LIMIT 1});
-$c->node_safe_psql($node, "SET shardfdw_copies.applied = on; UPDATE $named SET x = 2");
-is($c->safe_psql(qq{SELECT is_equal FROM shardfdw.compare_copies('named') WHERE shard = '$named'::regclass AND role = 'copy'}), 'f', 'a column with the name t hides no difference');
+$c->safe_psql(q{CREATE TABLE named (id int PRIMARY KEY, t text, x int); SELECT shardfdw.shard_table('named', 'id', shards => 2, replication_factor => 2); INSERT INTO named SELECT g, 'same', 1 FROM generate_series(1, 9) g});
+my ($named, $node) = split /\|/, $c->safe_psql(q{SELECT shard, substr(node, 5) FROM shardfdw_internal.shard_placements('named') WHERE role = 'replica' LIMIT 1});
+$c->node_safe_psql($node, "SET shardfdw_replica.applied = on; UPDATE $named SET x = 2");
+is($c->safe_psql(qq{SELECT is_equal FROM shardfdw.compare_replicas('named') WHERE shard = '$named'::regclass AND role = 'replica'}), 'f', 'a column with the name t hides no difference');
 like(problems($named), qr/other rows than its primary/, 'nor in check_cluster()');
-$c->node_safe_psql($node, "SET shardfdw_copies.applied = on; UPDATE $named SET x = 1");
+$c->node_safe_psql($node, "SET shardfdw_replica.applied = on; UPDATE $named SET x = 1");
 
 # A trigger of a user is one, whatever its name.
 $c->node_safe_psql($node, qq{CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.x := NEW.x + 1; RETURN NEW; END'; CREATE TRIGGER shardfdw_copy_mine BEFORE UPDATE ON $named FOR EACH ROW EXECUTE FUNCTION other()});
-$c->psql_fails_like('UPDATE named SET x = 5;', qr/55000: shard .*$named has copies, and triggers, rules or row security of its own/, 'a trigger with a name as ours have');
+$c->psql_fails_like('UPDATE named SET x = 5;', qr/55000: shard .*$named has replicas, and triggers, rules or row security of its own/, 'a trigger with a name as ours have');
 $c->node_safe_psql($node, "DROP TRIGGER shardfdw_copy_mine ON $named");
 $c->safe_psql('UPDATE named SET x = 5');
-is($c->safe_psql(q{SELECT bool_and(is_equal) FROM shardfdw.compare_copies('named')}), 't', 'without it the copies are changed');
+is($c->safe_psql(q{SELECT bool_and(is_equal) FROM shardfdw.compare_replicas('named')}), 't', 'without it the replicas are changed');
 
 # A trigger that shard_table() would lose is refused, whatever its name.
 $c->safe_psql(q{CREATE TABLE noted (id int PRIMARY KEY); CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
@@ -180,11 +180,11 @@ is($c->node_safe_psql($there, q{SELECT count(*) FROM pg_trigger WHERE tgname = '
 # ---- names of others on nodes -----------------------------------------------------------------------
 
 # The owner has a foreign table stand for a table of another role on a node. No function drops that table for a superuser.
-$c->safe_psql(q{SET ROLE mallory; DROP TABLE shards; CREATE TABLE redirected (k int PRIMARY KEY, v text); SELECT shardfdw.shard_table('redirected', 'k', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO redirected VALUES (1, 'own')});
+$c->safe_psql(q{SET ROLE mallory; DROP TABLE shards; CREATE TABLE redirected (k int PRIMARY KEY, v text); SELECT shardfdw.shard_table('redirected', 'k', shards => 1, replication_factor => 2, nodes => '{node1,node2}'); INSERT INTO redirected VALUES (1, 'own')});
 $c->node_safe_psql($_, q{CREATE TABLE precious AS SELECT 1 AS k, 'precious' AS v}) for 2, 3;
 my $precious = sub { return join ' ', map { $c->node_safe_psql($_, 'SELECT string_agg(v, $$$$) FROM precious') } 2, 3 };
-my ($home, $second) = split /\|/, $c->safe_psql(q{SELECT max(node) FILTER (WHERE role = 'primary'), max(node) FILTER (WHERE role = 'copy') FROM shardfdw_internal.shard_placements('redirected')});
-is($second, 'node2', 'the copy is where the other table is');
+my ($home, $second) = split /\|/, $c->safe_psql(q{SELECT max(node) FILTER (WHERE role = 'primary'), max(node) FILTER (WHERE role = 'replica') FROM shardfdw_internal.shard_placements('redirected')});
+is($second, 'node2', 'the replica is where the other table is');
 $c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
 my $rename = q{DO $$DECLARE old name := 'shardfdw_notes_' || md5('%1$s'); new name := 'shardfdw_notes_' || md5('%2$s'); BEGIN
 	EXECUTE 'ALTER TABLE %1$s RENAME TO %2$s'; EXECUTE format('ALTER TABLE %%I RENAME TO %%I', old, new); EXECUTE format('ALTER FUNCTION %%I() RENAME TO %%I', old, new); END$$};
@@ -193,20 +193,20 @@ $c->node_safe_psql(1, 'SET ROLE mallory; ' . sprintf $rename, 'redirected_00', '
 {
 	my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.enable_node('node2')});
 
-	is($out, 2, 'enable_node() for a name that the owner has chosen: other tables get their copies');
-	like($err, qr/copies of table public\.redirected stay stale: table public\.precious on node "node2" belongs to role "postgres", and not to role "mallory"/, 'and that one does not');
+	is($out, 2, 'enable_node() for a name that the owner has chosen: other tables get their replicas');
+	like($err, qr/replicas of table public\.redirected stay stale: table public\.precious on node "node2" belongs to role "postgres", and not to role "mallory"/, 'and that one does not');
 }
-# a table that no role has chosen, and that is no copy
+# a table that no role has chosen, and that is no replica
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER FOREIGN TABLE precious RENAME TO precious_1; ALTER FOREIGN TABLE precious_1 RENAME TO precious');
-$c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious is not dropped because it is not a copy of a shard/, 'enable_node() for a table that is no copy');
+$c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious is not dropped because it is not a replica of a shard/, 'enable_node() for a table that is no replica');
 is($precious->(), 'precious precious', 'the tables of the other role are there');
 # a trigger of the owner does not make it one
 $c->node_safe_psql(2, q{GRANT TRIGGER ON precious TO mallory; SET ROLE mallory; DO $$DECLARE n name := 'shardfdw_notes_' || md5('precious'); BEGIN
-	EXECUTE format('CREATE TABLE %1$I (k int); CREATE FUNCTION %1$I() RETURNS trigger LANGUAGE plpgsql AS %2$L; CREATE TRIGGER shardfdw_copy_insert AFTER INSERT ON precious FOR EACH STATEMENT EXECUTE FUNCTION %1$I()', n, 'BEGIN RETURN NULL; END'); END$$});
-$c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious is not dropped because it is not a copy of a shard/, 'nor with a trigger of the owner');
+	EXECUTE format('CREATE TABLE %1$I (k int); CREATE FUNCTION %1$I() RETURNS trigger LANGUAGE plpgsql AS %2$L; CREATE TRIGGER shardfdw_replica_insert AFTER INSERT ON precious FOR EACH STATEMENT EXECUTE FUNCTION %1$I()', n, 'BEGIN RETURN NULL; END'); END$$});
+$c->psql_fails_like(q{SELECT shardfdw.enable_node('node2');}, qr/42501: table public\.precious is not dropped because it is not a replica of a shard/, 'nor with a trigger of the owner');
 # what is left of a table that is dropped
 $c->safe_psql('DROP TABLE redirected');
-is($c->safe_psql(q{SELECT count(*) FROM shardfdw_internal.left_shard WHERE shard_name = 'precious'}), '1', 'a stale copy is left');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw_internal.left_shard WHERE shard_name = 'precious'}), '1', 'a stale replica is left');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
 is($precious->(), 'precious precious', 'it is not dropped by its name');
 $c->node_safe_psql(2, q{DO $$DECLARE n name := 'shardfdw_notes_' || md5('precious'); BEGIN EXECUTE format('DROP TABLE precious, %1$I; DROP FUNCTION %1$I()', n); END$$});
@@ -263,13 +263,13 @@ SKIP:
 # ---- roles of notes --------------------------------------------------------------------------------
 
 # What notes changes of a shard belongs to the owner of the shard. A function of another role is not given away for it.
-$c->safe_psql(q{CREATE TABLE given (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('given', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO given VALUES (1, 1)});
+$c->safe_psql(q{CREATE TABLE given (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('given', 'id', shards => 1, replication_factor => 2, nodes => '{node1,node2}'); INSERT INTO given VALUES (1, 1)});
 my $owners = q{SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (SELECT relowner FROM pg_class WHERE relname IN ('given_00', 'shardfdw_notes_' || md5('given_00')) UNION ALL SELECT proowner FROM pg_proc WHERE proname = 'shardfdw_notes_' || md5('given_00')) x(o)};
 $c->node_safe_psql($_, 'ALTER TABLE given_00 OWNER TO mallory') for 1, 2;
 $c->psql_fails_like('UPDATE given SET v = 5;', qr/42501: shard public\.given_00 and the function that notes its changes belong to different roles/, 'a function of another role notes nothing');
 $c->safe_psql(q{SELECT shardfdw_internal.own_notes('given'); UPDATE given SET v = 5});
 is($c->node_safe_psql($_, $owners) . $c->node_safe_psql($_, 'SELECT v FROM given_00'), 'mallory5', "node$_: what notes changes is made anew for the owner") for 1, 2;
-$c->safe_psql(q{CREATE ROLE nina; CREATE TABLE hers (id int PRIMARY KEY); ALTER TABLE hers OWNER TO nina; SELECT shardfdw.shard_table('hers', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); SELECT shardfdw.add_user('nina', password => 'x')});
+$c->safe_psql(q{CREATE ROLE nina; CREATE TABLE hers (id int PRIMARY KEY); ALTER TABLE hers OWNER TO nina; SELECT shardfdw.shard_table('hers', 'id', shards => 1, replication_factor => 2, nodes => '{node1,node2}'); SELECT shardfdw.add_user('nina', password => 'x')});
 is($c->node_safe_psql($_, $owners =~ s/given_00/hers_00/gr), 'nina', "node$_: add_user() gives shard, notes and function to one role") for 1, 2;
 $c->node_safe_psql(1, q{DO $$DECLARE n name := 'shardfdw_notes_' || md5('given_00'); BEGIN EXECUTE format('DROP FUNCTION %1$I() CASCADE; SET ROLE mallory; CREATE FUNCTION %1$I() RETURNS trigger SECURITY DEFINER LANGUAGE plpgsql AS %2$L; RESET ROLE; ALTER TABLE given_00 OWNER TO postgres', n, 'BEGIN PERFORM public.spy(1); RETURN NULL; END'); END$$});
 $c->psql_fails_like(q{SELECT shardfdw_internal.own_notes('given');}, qr/42501: function public\.shardfdw_notes_\w+\(\) belongs to another role than table public\.given_00 and does not note its changes/, 'a function of that name is not given away');
@@ -280,7 +280,7 @@ unlike($warned, qr/ERROR/, 'and succeeds');
 
 # Names are quoted at each level.
 $c->safe_psql(q{CREATE SCHEMA "it's 100%"; CREATE TABLE "it's 100%"."a'%s" (id int PRIMARY KEY, v int);
-	SELECT shardfdw.shard_table('"it''s 100%"."a''%s"', 'id', shards => 1, copies => 2, nodes => '{node1,node2}'); INSERT INTO "it's 100%"."a'%s" VALUES (1, 1)});
+	SELECT shardfdw.shard_table('"it''s 100%"."a''%s"', 'id', shards => 1, replication_factor => 2, nodes => '{node1,node2}'); INSERT INTO "it's 100%"."a'%s" VALUES (1, 1)});
 $c->node_safe_psql($_, q{GRANT USAGE ON SCHEMA "it's 100%" TO mallory; ALTER TABLE "it's 100%"."a'%s_00" OWNER TO mallory}) for 1, 2;
 $c->safe_psql(q{SELECT shardfdw_internal.own_notes('"it''s 100%"."a''%s"'); UPDATE "it's 100%"."a'%s" SET v = 2});
 is($c->node_safe_psql($_, $owners =~ s/given_00/a''%s_00/gr), 'mallory', "node$_: schemas and tables with quotes and per cent signs") for 1, 2;

@@ -19,10 +19,10 @@ my %reasons = (
 		  is_trusted_node job_is_running key_default_reason needed schema_command server_mark shard_group shard_groups)],
 	'shows connections, counters and the loads that the caller may see' => [qw(all_connections load_stats node_counters session_connections)],
 	'reads as a statement of the caller would, or with fewer rights' => ['read_here'],
-	'asks nodes with the user mapping of the caller' => [qw(apply_copies list_prepared lock_new_objects read_as_owner run_commands settle_node settle_server)],
+	'asks nodes with the user mapping of the caller' => [qw(apply_replicas list_prepared lock_new_objects read_as_owner run_commands settle_node settle_server)],
 	'checks ownership, or rights on the table' => [
 		qw(attach_partial_aggregate check_shard_owners copy_reference_rows copy_shard_rows hold_shards lock_placements lock_schema lock_schemas lock_to_clear
-		  make_objects_on_nodes note_left_shard set_key_defaults set_placements set_shard_node start_conversion take_copies_turn take_turn)],
+		  make_objects_on_nodes note_left_shard set_key_defaults set_placements set_shard_node start_conversion take_replicas_turn take_turn)],
 	'checks ownership, and EXECUTE on the public function' => [qw(start_job start_import set_restore_point)],
 	'checks whose job it is' => [qw(ask_for_cut_over claim_job wait_move)],
 	'called by another coordinator, with the rights of the role of the same name' => [qw(begin_following follow_coordinator)],
@@ -87,12 +87,12 @@ for (
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw_internal.$call;", $error, "refused: $call");
 }
 # What they do for nothing keeps nobody waiting, and no call computes without end.
-is($c->safe_psql(q{SET ROLE nobody; BEGIN; SELECT FROM shardfdw_internal.take_copies_turn('{}'); SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid = 11}), '0', 'no turn for no table');
+is($c->safe_psql(q{SET ROLE nobody; BEGIN; SELECT FROM shardfdw_internal.take_replicas_turn('{}'); SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid = 11}), '0', 'no turn for no table');
 $c->psql_fails_like(q{SET ROLE nobody; SELECT shardfdw_internal.scram_secret(repeat('x', 65536));}, qr/22023: password is longer than 65535 bytes/, 'a password that no login can use');
 # Public functions that change something.
 for my $call (q{shard_table('plain', 'k')}, q{shard_table('plain', 'k', mode => 'online')}, q{unshard_table('t')}, q{unshard_table('t', mode => 'online')}, q{create_reference_table('plain')},
 	q{unshard_table('r')}, q{create_shard('t', 'x', 'FROM (1) TO (2)', 'node1')}, q{set_shards_schema('t', 'public')}, q{shard_schema('public', 'node1')},
-	q{unshard_schema('public')}, q{compare_copies('t')}, q{query_nodes('{node1}', '{SELECT 1}', 'autocommit')}, q{distribute_aggregate('sum(int)'::regprocedure)},
+	q{unshard_schema('public')}, q{compare_replicas('t')}, q{query_nodes('{node1}', '{SELECT 1}', 'autocommit')}, q{distribute_aggregate('sum(int)'::regprocedure)},
 	q{move_shard('t_00', 'node2')}, q{split_shard('t_00')}, q{add_node('node9', 'localhost')}, q{disable_node('node1')})
 {
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw.$call;", qr/42501/, "refused: $call");

@@ -122,7 +122,7 @@ my %calls = (
 	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
 	'take_turn' => q{shardfdw_internal.take_turn('t', true)}, 'take_reference_turn' => undef, 'set_turns' => q{shardfdw_internal.set_turns('t')}, 'verify_cluster' => q{shardfdw.verify_cluster()},
 	'follow_coordinator' => q{shardfdw_internal.follow_coordinator('x', 'SELECT 1', 'x', '{}')},
-	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
+	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_replicas' => undef,
 	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef, 'refuse_write_of_import' => undef,
 	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
@@ -133,7 +133,7 @@ my %calls = (
 	'add_users_to' => q{shardfdw_internal.add_users_to('node1')},
 	'copy_all_references' => q{shardfdw_internal.copy_all_references('node1')}, 'equip_node' => q{shardfdw_internal.equip_node('node1', '{}', false)},
 	'check_references_on_nodes' => q{shardfdw_internal.check_references_on_nodes('t', 'shard', '{node1}')},
-	'drop_reference_copy' => q{shardfdw_internal.drop_reference_copy('r', 'node1')},
+	'drop_reference_replica' => q{shardfdw_internal.drop_reference_replica('r', 'node1')},
 	'shard_tables' => q{shardfdw.shard_tables('{loose}', 'id', 2)},
 	'key_beside_others' => q{shardfdw_internal.key_beside_others('loose', '{loose}', 'id')},
 	'key_default_reason' => q{shardfdw_internal.key_default_reason('t', 1::smallint)},
@@ -187,7 +187,7 @@ my %calls = (
 	'run_on_new_shards' => q{shardfdw_internal.run_on_new_shards('public', '{t_00}', '{node1}', '{CREATE TABLE}', '{(i int)}', '{t_00}', '{table}', '{t_00}')},
 	'make_schema_on_nodes' => q{shardfdw_internal.make_schema_on_nodes('t', 'public', '{node1}')},
 	'make_objects_on_nodes' => q{shardfdw_internal.make_objects_on_nodes('t', '{node1}')},
-	'make_reference_copies' => q{shardfdw_internal.make_reference_copies('loose', '{node1}')},
+	'make_reference_replicas' => q{shardfdw_internal.make_reference_replicas('loose', '{node1}')},
 	'copy_reference_rows' => q{shardfdw_internal.copy_reference_rows('r', '{node1}')},
 	'compare_objects' => q{shardfdw_internal.compare_objects('{t}', '{node1}', 'read')},
 	'run_on_nodes' => q{shardfdw.run_on_nodes('SELECT 1')},
@@ -271,8 +271,8 @@ my %by_type = (
 # One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
 # an error that is no 42501 is one of the arguments, which come after the rights.
 my %outcomes = (
-	# copies of shards: owners of the table with USAGE on the nodes
-	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_copies make_placements},
+	# replicas of shards: owners of the table with USAGE on the nodes
+	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_replicas make_placements},
 	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{note_placements},
 	'42601 42601 42601 42601 42601 42601 42601 42601 42601 42601' => q{read_here},
 	'42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' => q{
@@ -287,14 +287,14 @@ my %outcomes = (
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences is_gone key_definition
-		apply_copies check_copyable check_no_copies check_node_name choose_copies drop_copy_command copy_mark forget_position has_copies inspect_copies nodes_in_option note_copies_commands notes_name own_copies shard_placements tables_with_copies turn_of_tables warn_unchanged
+		apply_replicas check_shard_replicable check_no_replicas check_node_name choose_replicas drop_replica_command replica_mark forget_position has_replicas inspect_replicas nodes_in_option note_replica_commands notes_name own_replicas shard_placements tables_with_replicas turn_of_tables warn_unchanged
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
-		copy_command default_collation describe_query describe_tables disconnect expected_copy
+		copy_command default_collation describe_query describe_tables disconnect expected_replica
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels library_version list_prepared load_stats
 		lock_node_list needed needed_objects nodes_read note_default_collation
-		object_query obstacle_in_body obstacle_to_copies parent_index_commands prepared_transactions_read recover_prepared_transactions
+		object_query obstacle_in_body obstacle_to_replicas parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands stored_rows tables_of_type shards_of shards_read placed_shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
@@ -303,7 +303,7 @@ my %outcomes = (
 		check_colocatable check_not_null_valid check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
-		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query copied_tables node_status_query stat_shards_query stat_replication_query session_sql
+		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query replicated_tables node_status_query stat_shards_query stat_replication_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read stat_replication_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
 		shard_key_commands shard_names at_most take_sequences undo_conversions user_aggregates
@@ -313,7 +313,7 @@ my %outcomes = (
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# where no node is usable for the caller
-	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_copy rebalance_plan accepting_nodes home_node},
+	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_replica rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for who may write to it
@@ -322,12 +322,12 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		lock_new_objects mark_import own_notes
 		referring_table subscription_referring
-		answering_nodes compare_copies lock_all_copies lock_copies note_left_shard settle_node take_copies_turn
-		compare_reference_definitions drop_reference_copy equip_node outdated_references warn_missing_shards
+		answering_nodes compare_replicas lock_all_replicas lock_replicas note_left_shard settle_node take_replicas_turn
+		compare_reference_definitions drop_reference_replica equip_node outdated_references warn_missing_shards
 		add_users_to check_shard_owners database_mark make_user run_beside
-		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes
-		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
-		nodes_without_copy note_identity query_nodes run_commands drop_conversion_table lock_table lock_to_clear replace_table create_reference_table shard_table shard_tables unshard_reference unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
+		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_replicas drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes
+		inspect_references inspect_shards inspect_partial_aggregates make_reference_replicas make_schema_on_nodes
+		nodes_without_replica note_identity query_nodes run_commands drop_conversion_table lock_table lock_to_clear replace_table create_reference_table shard_table shard_tables unshard_reference unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
@@ -340,7 +340,7 @@ my %outcomes = (
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		lock_schemas make_objects_on_nodes prepare_nodes},
-	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_copy start_import},
+	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_replica start_import},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		shardfdw_validator
@@ -405,7 +405,7 @@ my %outcomes = (
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw declare_commits_received take_over_coordinator},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
-		check_copies
+		check_replication_factor
 		read_as_owner
 		set_import_sequences
 		comparable_keys sharding_step},
@@ -428,7 +428,7 @@ my %outcomes = (
 	'42809 42809 42501 42501 42809 42501 42809 42501 2F003 42704' => q{
 		create_time_partitions},
 	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{
-		set_copies set_shard_node
+		set_replica_nodes set_shard_node
 		check_replicable},
 	'42P07 42P07 42501 42501 42501 42501 42P07 42501 42501 42501' => q{
 		copy_all_references},

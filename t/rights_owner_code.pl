@@ -223,7 +223,7 @@ $c->psql_fails_like("SELECT shardfdw.shard_schema('home', 'node1');", qr/42501: 
 is(as_superuser(), '', 'nor for keys of the tables of a schema');
 $c->safe_psql("SET ROLE mallory; SELECT shardfdw.shard_schema('home', 'node1'); DROP SCHEMA home CASCADE; DROP INDEX ref_spy_id_idx");
 
-# A partitioned table in the place of the copy on the target: its partitions have the index.
+# A partitioned table in the place of the replica on the target: its partitions have the index.
 $c->safe_psql(q{SET ROLE mallory; SELECT shardfdw.shard_table('to_ref', shards => 1, nodes => '{node1}')});
 $c->node_safe_psql(2, q{SET ROLE mallory; DROP TABLE ref; CREATE TABLE ref (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE ref_1 PARTITION OF ref FOR VALUES FROM (0) TO (1000); CREATE INDEX ON ref_1 (spy(1), id); INSERT INTO ref SELECT generate_series(1, 9)});
 $c->psql(q{SELECT shardfdw.move_shard('to_ref_00', 'node2', mode => 'block')});
@@ -260,13 +260,13 @@ $c->safe_psql(q{CREATE TABLE own_ref (id int PRIMARY KEY); INSERT INTO own_ref S
 my $outdate = sub {
 	$c->node_safe_psql(2, 'SET session_replication_role = replica; INSERT INTO own_ref VALUES (77)');
 	my ($rc, undef, $err) = $c->psql(q{SELECT shardfdw.disable_node('node2'); SELECT shardfdw.enable_node('node2')}, on_error_stop => 1);
-	is($rc, 0, 'the node gets its copy anew') || diag $err;
+	is($rc, 0, 'the node gets its replica anew') || diag $err;
 	return $err;
 };
 my $key = q{SELECT convalidated, (SELECT count(*) FROM own_ref) FROM pg_constraint WHERE conrelid = 'to_own_00'::regclass AND contype = 'f'};
 like($outdate->(), qr/WARNING: .*foreign key to_own_r_fkey of table public\.to_own_00 is not validated: it would run code of the owner of table public\.to_own_00/, 'enable_node by a superuser warns of a key that is not validated');
-is($c->node_safe_psql(2, $key), 'f|9', 'the copy is there, and the key');
-is(as_superuser(), '', 'nor for keys of others to a copy that is made anew');
+is($c->node_safe_psql(2, $key), 'f|9', 'the replica is there, and the key');
+is(as_superuser(), '', 'nor for keys of others to a replica that is made anew');
 $c->safe_psql('SET ROLE mallory; DROP INDEX spied_r');
 $c->node_safe_psql(2, 'ALTER TABLE to_own_00 VALIDATE CONSTRAINT to_own_r_fkey');
 unlike($outdate->(), qr/not validated/, 'without such an index');
@@ -295,16 +295,16 @@ $c->safe_psql("SELECT shardfdw.create_reference_table('harmless')");
 is($c->node_safe_psql(1, 'SELECT count(*) FROM harmless'), '20', 'built-in functions that compute');
 $c->safe_psql('DROP TABLE harmless');
 
-# A new node gets copies of her reference tables from her.
+# A new node gets replicas of her reference tables from her.
 $c->safe_psql("SET ROLE mallory; SELECT shardfdw.create_reference_table('$_')") for 'checked', $xml ? 'queried' : ();
 my ($host, $port) = $c->node_address(3);
 my ($rc, undef, $err) = $c->psql(qq{BEGIN; SELECT shardfdw.add_node('node3', '$host', $port, 'postgres'); GRANT USAGE ON FOREIGN SERVER node3 TO mallory;
 	CREATE USER MAPPING FOR mallory SERVER node3 OPTIONS (user 'mallory', password_required 'false'); SET LOCAL ROLE mallory; SELECT shardfdw.create_reference_table('checked');
 	UPDATE checked SET v = v + 1 WHERE id = 20; COMMIT}, on_error_stop => 1);
 is($rc, 0, 'a node is added') || diag $err;
-like($err, qr/WARNING:  node "node3": reference table .*checked has no copy there.*create_reference_table/s, 'which does not run her code by itself');
-like($err, qr/WARNING:  node "node3": reference table .*queried has no copy there.*query_to_xml/s, 'not even what is built in') if $xml;
-is($c->node_safe_psql(3, "SELECT sum(v), (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'checked') FROM checked"), '211|mallory', 'she makes the copy');
+like($err, qr/WARNING:  node "node3": reference table .*checked has no replica there.*create_reference_table/s, 'which does not run her code by itself');
+like($err, qr/WARNING:  node "node3": reference table .*queried has no replica there.*query_to_xml/s, 'not even what is built in') if $xml;
+is($c->node_safe_psql(3, "SELECT sum(v), (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'checked') FROM checked"), '211|mallory', 'she makes the replica');
 is(as_superuser(), '', 'with her rights');
 $c->safe_psql("SET ROLE mallory; SELECT shardfdw.unshard_table('checked')");
 
@@ -376,7 +376,7 @@ is($c->safe_psql(q{SELECT count(*) FROM pg_roles WHERE rolname = 'pwned'}), '0',
 		CREATE TABLE trap.empty (id int PRIMARY KEY, v int) PARTITION BY HASH (id);
 		CREATE TABLE trap.ranged (id int PRIMARY KEY) PARTITION BY RANGE (id);
 		CREATE TABLE trap.moved (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('trap.moved', 'id', 2, '{node1}');
-		CREATE TABLE trap.copied (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('trap.copied', 'id', 1, '{node1,node3}', copies => 2);
+		CREATE TABLE trap.copied (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('trap.copied', 'id', 1, '{node1,node3}', replication_factor => 2);
 		CREATE TABLE calm.t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('calm.t', 'id', 3); CREATE TABLE calm.r (id int PRIMARY KEY, v int); SELECT shardfdw.create_reference_table('calm.r');
 		CREATE TABLE calm.p (id int PRIMARY KEY, v int)});
 	for my $sql (
@@ -386,7 +386,7 @@ is($c->safe_psql(q{SELECT count(*) FROM pg_roles WHERE rolname = 'pwned'}), '0',
 		q{SELECT shardfdw.create_shard('trap.ranged', 'ranged_1', 'FROM (1) TO (10)', 'node2')},
 		q{SELECT shardfdw.create_reference_table('trap.plain')},
 		q{SELECT shardfdw.move_shard('trap.moved_00', 'node2', mode => 'block')},
-		q{SELECT shardfdw.move_copy('trap.copied_00', 'node3', 'node2')})
+		q{SELECT shardfdw.move_replica('trap.copied_00', 'node3', 'node2')})
 	{
 		$h->psql_fails_like("$sql;", $refused->('trap', 'node2'), $sql);
 	}

@@ -50,7 +50,7 @@ for my $role ('postgres', 'alice')
 	is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE table_name = 's_$role'"), 'node1,node2', "default placement of $role");
 	$c->safe_psql(qq{SET ROLE $role; CREATE TABLE r_$role (id int PRIMARY KEY, v int); INSERT INTO r_$role SELECT i, i FROM generate_series(1, 10) i;
 		SELECT shardfdw.create_reference_table('r_$role')});
-	is($c->safe_psql("SELECT nodes FROM shardfdw.tables WHERE table_name = 'r_$role'"), '{node1,node2}', "copies of a reference table of $role");
+	is($c->safe_psql("SELECT nodes FROM shardfdw.tables WHERE table_name = 'r_$role'"), '{node1,node2}', "replicas of a reference table of $role");
 	$c->safe_psql("SET ROLE $role; INSERT INTO r_$role VALUES (11, 11); UPDATE r_$role SET v = 0 WHERE id < 3; ALTER TABLE r_$role ADD w int; TRUNCATE r_$role; INSERT INTO r_$role VALUES (1, 1)");
 	is($c->safe_psql("SET ROLE $role; SELECT count(*) FROM s_$role JOIN r_$role USING (id)"), '1', "which $role can write to and join");
 	is($c->safe_psql("SET ROLE $role; SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM s_$role"), '100', 'a snapshot over all nodes');
@@ -59,7 +59,7 @@ for my $role ('postgres', 'alice')
 }
 is($c->safe_psql("SELECT string_agg(node, ',' ORDER BY node) FROM shardfdw.run_on_nodes('SELECT 1')"), 'node1,node2', 'run_on_nodes');
 $c->safe_psql('CREATE TABLE new (id int); SELECT shardfdw.create_reference_table($$new$$); SELECT shardfdw.unshard_table($$new$$)');
-nothing_came('tables, copies and commands');
+nothing_came('tables, replicas and commands');
 
 # Sessions that wait ask the nodes about deadlocks.
 my $blocker = $c->coordinator->background_psql('postgres');
@@ -82,7 +82,7 @@ $c->safe_psql(q{CREATE TABLE named (id int PRIMARY KEY, v int); INSERT INTO name
 for my $setting ('on', 'off')
 {
 	is( $c->safe_psql("SET shardfdw.enable_shard_scan = $setting; SELECT count(*), sum(r_postgres.v) FROM named JOIN r_postgres USING (id); SELECT count(*) FROM named WHERE id IN (SELECT id FROM r_postgres);
-			SELECT count(*) FROM named n JOIN r_postgres r ON r.id = n.id WHERE n.id = 1"), "1|1\n1\n1", "joined with a reference table, which it has no copy of (shard scan $setting)");
+			SELECT count(*) FROM named n JOIN r_postgres r ON r.id = n.id WHERE n.id = 1"), "1|1\n1\n1", "joined with a reference table, which it has no replica of (shard scan $setting)");
 }
 is($c->node_safe_psql(3, q{SELECT to_regclass('r_postgres') IS NULL}), 't', 'for which none is made');
 $c->safe_psql("SELECT shardfdw.unshard_table('named')");
@@ -98,7 +98,7 @@ $c->psql_fails_like("REVOKE USAGE ON FOREIGN SERVER node1, node2 FROM alice; SET
 $c->safe_psql(q{GRANT EXECUTE ON FUNCTION shardfdw.add_node TO mallory});
 is($c->safe_psql('SELECT in_cluster FROM shardfdw.nodes WHERE name = $$a_trap$$'), 't', 'once its owner may add nodes');
 $c->safe_psql(q{SELECT shardfdw.create_reference_table('r_postgres'); SELECT shardfdw.create_reference_table('r_alice'); INSERT INTO r_postgres VALUES (2, 2)});
-is($c->node_safe_psql(3, 'SELECT count(*) FROM r_postgres'), '2', 'it has copies and gets what is written');
+is($c->node_safe_psql(3, 'SELECT count(*) FROM r_postgres'), '2', 'it has replicas and gets what is written');
 
 # A private server that does not answer after the login keeps recovery of other databases waiting only for a moment.
 my $proxy = ProtocolProxy->new(port => $c->node(3)->port);

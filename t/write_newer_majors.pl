@@ -160,7 +160,7 @@ SKIP:
 		my ($in_s, $in_p) = map { ($c->psql("SET search_path = $_; $statement"))[2] =~ /(ERROR: .*)/ ? $1 : 'done' } qw(s p);
 		is($in_s, $in_p, $statement);
 	};
-	# Rows of a table and of its copies on the nodes.
+	# Rows of a table and of its replicas on the nodes.
 	my $rows_of = sub { return join ' ', map { $_->safe_psql('postgres', "SELECT string_agg(t::text, ' ' ORDER BY t) FROM $_[0] t") } $c->coordinator, $_[1] ? $c->nodes : () };
 
 	# Reference tables with keys WITHOUT OVERLAPS, foreign keys with PERIOD and NOT NULL that does not hold for all rows.
@@ -180,15 +180,15 @@ SKIP:
 	  "ALTER TABLE lease DROP CONSTRAINT lease_key, ADD CONSTRAINT lease_unique UNIQUE (room, during WITHOUT OVERLAPS)", "INSERT INTO lease VALUES ('[3,4)', '[2026-01-20,2026-02-20)', 6)";
 	is($rows_of->("s.$_", 1), join(' ', ($rows_of->("p.$_", 0)) x 3), "$_: rows on all servers") for qw(lease visit);
 
-	# Rows are told apart by equality of the key, where its index knows overlaps alone: copies of shards, jobs.
+	# Rows are told apart by equality of the key, where its index knows overlaps alone: replicas of shards, jobs.
 	$c->safe_psql("CREATE TABLE $_.slot (room int4range, during daterange, v int, PRIMARY KEY (room, during WITHOUT OVERLAPS))") for qw(s p);
 	is($c->safe_psql("SELECT string_agg(equals, ' ') FROM shardfdw_internal.identity_columns('p.slot')"), 'OPERATOR(pg_catalog.=) OPERATOR(pg_catalog.=)', 'equality of a key WITHOUT OVERLAPS');
-	$c->shard_table('s.slot', 'room', shards => 2, copies => 2);
+	$c->shard_table('s.slot', 'room', shards => 2, replication_factor => 2);
 	$both->($_) for "INSERT INTO slot SELECT int4range(i, i + 3), daterange(date '2026-01-01' + i, date '2026-01-10' + i), i FROM generate_series(1, 20) i",
 	  "UPDATE slot SET during = daterange(lower(during) + 1, upper(during) + 1) WHERE v % 2 = 0", 'UPDATE slot SET v = v + 100 WHERE v % 3 = 0', 'DELETE FROM slot WHERE v % 5 = 0',
 	  "UPDATE slot SET during = daterange(lower(during) + 1, upper(during) + 1)";
-	is($rows_of->('s.slot', 0), $rows_of->('p.slot', 0), 'rows of a table with copies');
-	is($c->safe_psql("SELECT count(*) FROM shardfdw.compare_copies('s.slot') WHERE NOT is_equal"), 0, 'and the copies are equal');
+	is($rows_of->('s.slot', 0), $rows_of->('p.slot', 0), 'rows of a table with replicas');
+	is($c->safe_psql("SELECT count(*) FROM shardfdw.compare_replicas('s.slot') WHERE NOT is_equal"), 0, 'and the replicas are equal');
 
 	# Queue workers, and changes that a move follows.
 	$c->safe_psql("CREATE TABLE $_.booked (room int4range, during daterange, v int, PRIMARY KEY (room, during WITHOUT OVERLAPS));

@@ -48,7 +48,7 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 WITH d AS (DELETE FROM t WHERE k = 3 RETURNING k) SELECT (SELECT k FROM d), count(*), sum(v) FROM t;
 ROLLBACK;
 
--- a table of which nodes have copies
+-- a table of which nodes have replicas
 BEGIN;
 UPDATE ref SET v = volatile_ref() + 1;
 SELECT k, v FROM ref ORDER BY k;

@@ -31,7 +31,7 @@ COMMENT ON FUNCTION shardfdw_internal.read_here(regclass, text) IS
 CREATE FUNCTION shardfdw_internal.check_shard_owners(relation regclass, node name DEFAULT NULL) RETURNS void
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_check_shard_owners';
 COMMENT ON FUNCTION shardfdw_internal.check_shard_owners(regclass, name) IS
-	'Checks that the tables on nodes for which a table''s shards stand belong to the owner of the table, where a role that is no superuser has chosen them and the caller is not the owner: asks with the user mapping of the owner. node: asks this one alone, also about stale copies; null: all but those of stale copies. Returns nothing; raises insufficient_privilege.';
+	'Checks that the tables on nodes for which a table''s shards stand belong to the owner of the table, where a role that is no superuser has chosen them and the caller is not the owner: asks with the user mapping of the owner. node: asks this one alone, also about stale replicas; null: all but those of stale replicas. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';
@@ -437,11 +437,11 @@ BEGIN
 			HINT = 'The view shardfdw.shards lists them.';
 	END IF;
 	-- of tables that are being sharded, too
-	PERFORM shardfdw_internal.take_copies_turn('{}');
-	IF EXISTS (SELECT FROM shardfdw_internal.tables_with_copies(remove_node.name, '{copy,stale}')) THEN
+	PERFORM shardfdw_internal.take_replicas_turn('{}');
+	IF EXISTS (SELECT FROM shardfdw_internal.tables_with_replicas(remove_node.name, '{replica,stale}')) THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
-			MESSAGE = format('cannot remove node "%s" because it holds copies of shards', remove_node.name),
-			DETAIL = format('Of table %s.', (SELECT t FROM shardfdw_internal.tables_with_copies(remove_node.name, '{copy,stale}') t LIMIT 1));
+			MESSAGE = format('cannot remove node "%s" because it holds replicas of shards', remove_node.name),
+			DETAIL = format('Of table %s.', (SELECT t FROM shardfdw_internal.tables_with_replicas(remove_node.name, '{replica,stale}') t LIMIT 1));
 	END IF;
 
 	FOR mapped IN
@@ -455,7 +455,7 @@ BEGIN
 	PERFORM shardfdw_internal.forget_position(remove_node.name);
 	-- the node may be gone for good, so nothing is asked of it
 	IF EXISTS (SELECT FROM shardfdw_internal.reference_tables()) THEN
-		RAISE NOTICE 'the copies of reference tables stay on node "%"', remove_node.name;
+		RAISE NOTICE 'the replicas of reference tables stay on node "%"', remove_node.name;
 	END IF;
 END
 $$;

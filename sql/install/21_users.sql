@@ -18,7 +18,7 @@ BEGIN
 		UNION ALL
 		SELECT r.relation, p.shard, p.node, format('%I.%I', p.schema_name, p.shard_name)
 		FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_tree(r.relation) t CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relid) p
-		WHERE NOT t.isleaf AND p.role = 'copy'
+		WHERE NOT t.isleaf AND p.role = 'replica'
 		UNION ALL
 		SELECT r.relation, NULL::regclass, n.name, format('%I.%I', s.nspname, c.relname)
 		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
@@ -59,7 +59,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grants_on_nodes(regclass[]) IS
-	'Writes the commands that give roles on nodes the rights on the shards and copies of some tables, and on their schemas, which roles of these names have here, on the tables or on those of which they are partitions. Returns for each its node and role, null for PUBLIC, and, for a schema, the query that tells on the node whether the right is missing.';
+	'Writes the commands that give roles on nodes the rights on the shards and replicas of some tables, and on their schemas, which roles of these names have here, on the tables or on those of which they are partitions. Returns for each its node and role, null for PUBLIC, and, for a schema, the query that tells on the node whether the right is missing.';
 
 CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -105,7 +105,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grant_on_nodes(regclass[], name[]) IS
-	'Gives roles on nodes, as far as they exist there, the rights on shards and copies of some tables, and on their schemas, that roles of these names have here; owners who were added by add_user() own them. Leaves out, with a warning, tables that check_shard_owners() refuses. Returns nothing; raises the node''s error.';
+	'Gives roles on nodes, as far as they exist there, the rights on shards and replicas of some tables, and on their schemas, that roles of these names have here; owners who were added by add_user() own them. Leaves out, with a warning, tables that check_shard_owners() refuses. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.tables_on_nodes() RETURNS regclass[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -117,7 +117,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_on_nodes() IS
-	'Lists the tables that have shards or copies on nodes: sharded and reference tables, with several levels the topmost one, too. Returns their OIDs.';
+	'Lists the tables that have shards or replicas on nodes: sharded and reference tables, with several levels the topmost one, too. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw_internal.role_commands(role oid, secret text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -232,7 +232,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_user(name, name[], text) IS
-	'Lets a role use nodes: makes the role there, with its memberships, its user mappings here, and gives it there the rights on shards, copies and schemas that it has here. nodes: by default all, and those that add_node() adds later; with several coordinators also the mappings and USAGE by which it changes definitions and reference tables. password: the mappings'', and that of the role where it is made; null leaves mappings that there are, and gives a role that is made the SCRAM verifier that it has here. Called again, it brings memberships and rights there up to date. Roles on nodes are made at once, and stay when the transaction is rolled back. Returns nothing; raises undefined_object, feature_not_supported for superusers, and the node''s error.';
+	'Lets a role use nodes: makes the role there, with its memberships, its user mappings here, and gives it there the rights on shards, replicas and schemas that it has here. nodes: by default all, and those that add_node() adds later; with several coordinators also the mappings and USAGE by which it changes definitions and reference tables. password: the mappings'', and that of the role where it is made; null leaves mappings that there are, and gives a role that is made the SCRAM verifier that it has here. Called again, it brings memberships and rights there up to date. Roles on nodes are made at once, and stay when the transaction is rolled back. Returns nothing; raises undefined_object, feature_not_supported for superusers, and the node''s error.';
 REVOKE ALL ON FUNCTION shardfdw.add_user(name, name[], text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.add_users_to(node name) RETURNS void
@@ -262,4 +262,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.add_users_to(name) IS
-	'Gives a node the users that add_user() has given all nodes, as far as it lacks them, and the rights on its copies of reference tables that roles have here. Returns nothing; raises the node''s error.';
+	'Gives a node the users that add_user() has given all nodes, as far as it lacks them, and the rights on its replicas of reference tables that roles have here. Returns nothing; raises the node''s error.';

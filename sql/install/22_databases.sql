@@ -192,5 +192,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_all_nodes(boolean) IS
-	'Removes all nodes, see remove_node(). drop_tables: and before that drops all sharded and reference tables, with what depends on them (CASCADE), their shards and copies, so that nothing of them is left on the nodes; foreign tables by themselves lose their table here only. Part of the transaction. Returns nothing; raises dependent_objects_still_exist for nodes that hold shards, and the errors of DROP TABLE.';
+	'Removes all nodes, see remove_node(). drop_tables: and before that drops all sharded and reference tables, with what depends on them (CASCADE), their shards and replicas, so that nothing of them is left on the nodes; foreign tables by themselves lose their table here only. Part of the transaction. Returns nothing; raises dependent_objects_still_exist for nodes that hold shards, and the errors of DROP TABLE.';
 REVOKE ALL ON FUNCTION shardfdw.remove_all_nodes(boolean) FROM PUBLIC;

@@ -185,7 +185,7 @@ BEGIN
 	-- those that refer to it by what depends on it: pg_constraint has no index for them
 	WHERE k.contype = 'f' AND k.oid IN (SELECT o.oid FROM pg_constraint o WHERE o.conrelid = relation
 			UNION ALL SELECT d.objid FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.classid = 'pg_constraint'::regclass)
-		-- shards can refer to the copies of a reference table
+		-- shards can refer to the replicas of a reference table
 		AND NOT (k.conrelid = relation AND shardfdw_internal.is_reference(k.confrelid)
 			AND (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'r')
 	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;

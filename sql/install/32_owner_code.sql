@@ -217,7 +217,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_references_on_nodes(regclass, text, name[]) IS
-	'Checks what check_owner_code_of_tables() does for the copies on nodes of reference tables to which a table''s foreign keys refer. Returns nothing; raises insufficient_privilege, naming function and node.';
+	'Checks what check_owner_code_of_tables() does for the replicas on nodes of reference tables to which a table''s foreign keys refer. Returns nothing; raises insufficient_privilege, naming function and node.';
 
 CREATE FUNCTION shardfdw_internal.prepare_nodes(relation regclass, action text, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp

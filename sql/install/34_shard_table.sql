@@ -341,7 +341,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, bool
 	'Checks the arguments that shard_table() and unshard_table() share. Returns nothing; raises null_value_not_allowed and invalid_parameter_value.';
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
-									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shards_in name DEFAULT NULL, copies integer DEFAULT NULL) RETURNS bigint
+									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shards_in name DEFAULT NULL, replication_factor integer DEFAULT NULL) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -353,12 +353,12 @@ DECLARE
 	placement name[];
 	shard_names name[];
 	bounds text[];
-	-- of each shard, the nodes that get copies
+	-- of each shard, the nodes that get replicas
 	placed text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
 	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
-	copies := shardfdw_internal.check_copies(copies, relation, colocate_with, mode);
+	replication_factor := shardfdw_internal.check_replication_factor(replication_factor, relation, colocate_with, mode);
 	IF mode = 'online' THEN
 		IF shards_in IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'shards_in cannot be given together with mode "online"',
@@ -380,15 +380,15 @@ BEGIN
 	PERFORM shardfdw_internal.check_key_actions(relation, key_columns);
 	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
 
-	IF copies > 1 THEN
-		PERFORM shardfdw_internal.take_copies_turn(ARRAY[relation], true);
+	IF replication_factor > 1 THEN
+		PERFORM shardfdw_internal.take_replicas_turn(ARRAY[relation], true);
 	END IF;
 	colocate_with := shardfdw_internal.successor_of(colocate_with);
 	PERFORM shardfdw_internal.hold_shards(colocate_with);
 	placement := shardfdw_internal.choose_placement(shards, nodes, colocate_with);
-	IF copies > 1 THEN
-		PERFORM shardfdw_internal.check_copyable(relation);
-		placed := shardfdw_internal.choose_copies(placement, nodes, copies, colocate_with);
+	IF replication_factor > 1 THEN
+		PERFORM shardfdw_internal.check_shard_replicable(relation);
+		placed := shardfdw_internal.choose_replicas(placement, nodes, replication_factor, colocate_with);
 	END IF;
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', placement);
 	-- no lock of the table keeps constraints of its domains from being added
@@ -411,10 +411,10 @@ BEGIN
 		PERFORM shardfdw.set_shards_schema(relation, shards_in);
 	END IF;
 	IF placed IS NOT NULL THEN
-		PERFORM shardfdw_internal.make_copies(relation, placed);
+		PERFORM shardfdw_internal.make_replicas(relation, placed);
 	END IF;
 	RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean, name, integer) IS
-	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. shards_in: the schema of the shards, see set_shards_schema(); by default that of the table. copies: on how many nodes each shard is, by default as colocate_with, or on one. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
+	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. shards_in: the schema of the shards, see set_shards_schema(); by default that of the table. replicas: on how many nodes each shard is, by default as colocate_with, or on one. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';

@@ -99,7 +99,7 @@ BEGIN
 		commands := '{}';
 		FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
 		LOOP
-			-- to a copy of a reference table, or to the shard that takes the same keys
+			-- to a replica of a reference table, or to the shard that takes the same keys
 			target := k."table";
 			IF EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(target)) THEN
 				SELECT format('%I.%I', n.nspname, c.relname) INTO target
@@ -156,7 +156,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('create_shard');
 	PERFORM shardfdw_internal.check_not_at_home(parent, 'add a shard to');
-	PERFORM shardfdw_internal.check_no_copies(parent, 'add a shard to');
+	PERFORM shardfdw_internal.check_no_replicas(parent, 'add a shard to');
 	SELECT t.relkind, t.relname, t.relowner, t.relpersistence INTO c FROM pg_class t WHERE t.oid = parent;
 	IF c.relkind IS DISTINCT FROM 'p' THEN
 		PERFORM shardfdw_internal.raise_other_kind(parent, 'partitioned table');

@@ -19,7 +19,7 @@ DECLARE
 	shard text;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('set_shards_schema');
-	PERFORM shardfdw_internal.check_no_copies(relation, 'move the shards of');
+	PERFORM shardfdw_internal.check_no_replicas(relation, 'move the shards of');
 	IF relation IS NULL OR schema IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation and schema must not be null';
 	END IF;

@@ -88,7 +88,7 @@ DECLARE
 	validating text[];
 	cluster_command text;
 BEGIN
-	PERFORM shardfdw_internal.apply_copies();
+	PERFORM shardfdw_internal.apply_replicas();
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
@@ -100,9 +100,9 @@ BEGIN
 	column_list := shardfdw_internal.insertable_columns(relation);
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
-	IF shardfdw_internal.has_copies(relation) THEN
+	IF shardfdw_internal.has_replicas(relation) THEN
 		PERFORM shardfdw_internal.note_left_shard(p.shard, p.node) FROM shardfdw_internal.shard_placements(relation) p WHERE p.role = 'stale';
-		SELECT array_agg(p.node), array_agg(shardfdw_internal.drop_copy_command(p.schema_name, p.shard_name)), array_agg(p.shard::text)
+		SELECT array_agg(p.node), array_agg(shardfdw_internal.drop_replica_command(p.schema_name, p.shard_name)), array_agg(p.shard::text)
 		INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale';
 	END IF;
 
@@ -155,7 +155,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.unshard_table(regclass, text, boolean) IS
-	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes; or of a reference table, and drops its copies. mode: block, part of the transaction, while all others wait; online, by a background process, while others read and write. wait: of online, return when the table is plain. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
+	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes; or of a reference table, and drops its replicas. mode: block, part of the transaction, while all others wait; online, by a background process, while others read and write. wait: of online, return when the table is plain. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
 
 CREATE FUNCTION shardfdw.run_on_shards(relation regclass, command text, in_transaction boolean DEFAULT true)
 	RETURNS TABLE (node name, shard regclass, ok boolean, result text)

@@ -340,8 +340,8 @@ BEGIN
 	PERFORM shardfdw_internal.check_recovered(ARRAY[shard], done, true);
 	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)
 	LOOP
-		IF shardfdw_internal.has_copies(m.relation) THEN
-			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be %s: shard %s has copies', shard, done, m.relation);
+		IF shardfdw_internal.has_replicas(m.relation) THEN
+			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be %s: shard %s has replicas', shard, done, m.relation);
 		END IF;
 		IF NOT pg_has_role(m.owner, 'USAGE') THEN
 			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = m.parent)),

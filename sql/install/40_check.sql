@@ -178,7 +178,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_tables(name[], boolean) IS
-	'Compares the tables of nodes with those here: shards, the types and functions that they need, copies of reference tables. Returns one row for each that is not as expected, with status warning or error, and one with the number of those that are.';
+	'Compares the tables of nodes with those here: shards, the types and functions that they need, replicas of reference tables. Returns one row for each that is not as expected, with status warning or error, and one with the number of those that are.';
 
 CREATE FUNCTION shardfdw_internal.inspect_schemas() RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -225,9 +225,9 @@ BEGIN
 	END LOOP;
 	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(reachable) c;
 	RETURN QUERY SELECT t.* FROM shardfdw_internal.inspect_tables(reachable, check_cluster.compare_rows) t;
-	RETURN QUERY SELECT c.node, 'copies', c.status, c.detail FROM shardfdw_internal.inspect_copies(reachable, check_cluster.compare_rows) c;
+	RETURN QUERY SELECT c.node, 'replicas', c.status, c.detail FROM shardfdw_internal.inspect_replicas(reachable, check_cluster.compare_rows) c;
 	RETURN QUERY SELECT p.node, 'partial aggregates', p.status, p.detail FROM shardfdw_internal.inspect_partial_aggregates(reachable) p;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.check_cluster(boolean) IS
-	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial aggregates, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with compare_rows, with equal rows; that copies of shards are in step, and with compare_rows as compare_copies() does, for tables that the caller owns. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';
+	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial aggregates, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each replica of a reference table, with as many rows; with compare_rows, with equal rows; that replicas of shards are in step, and with compare_rows as compare_replicas() does, for tables that the caller owns. Returns one row per check, shards and replicas in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';

@@ -77,7 +77,7 @@ AS $$
 		WHERE schema_name IN (n.object->>'schema', s.nspname))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_that_need(name) IS
-	'Lists the sharded and reference tables, in whatever schema, whose shards and copies need types, functions, collations, operators or an extension of a schema on their nodes.';
+	'Lists the sharded and reference tables, in whatever schema, whose shards and replicas need types, functions, collations, operators or an extension of a schema on their nodes.';
 
 CREATE FUNCTION shardfdw_internal.tables_of_type(type oid) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -90,7 +90,7 @@ AS $$
 	ORDER BY 1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_of_type(oid) IS
-	'Lists the sharded and reference tables whose shards and copies need a type on their nodes.';
+	'Lists the sharded and reference tables whose shards and replicas need a type on their nodes.';
 
 CREATE FUNCTION shardfdw_internal.lock_schema(schema regnamespace) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schema';

@@ -1,9 +1,9 @@
--- Reference tables: a local table of which every node has a copy.
+-- Reference tables: a local table of which every node has a replica.
 
 CREATE FUNCTION shardfdw_internal.send_reference_write() RETURNS trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'shardfdw_send_reference_write';
 COMMENT ON FUNCTION shardfdw_internal.send_reference_write() IS
-	'Sends what a statement has changed in a reference table to its copies on all nodes. Only for the triggers that create_reference_table() makes; raises the node''s error, or object_not_in_prerequisite_state for a copy that lacks a row.';
+	'Sends what a statement has changed in a reference table to its replicas on all nodes. Only for the triggers that create_reference_table() makes; raises the node''s error, or object_not_in_prerequisite_state for a replica that lacks a row.';
 
 CREATE FUNCTION shardfdw_internal.is_reference(relation regclass) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_reference';
@@ -22,13 +22,13 @@ AS $$
 		(SELECT s.oid::integer FROM pg_foreign_server s WHERE s.srvname = 'shardfdw_cluster'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_node_list() IS
-	'Keeps others from adding a node or making a reference table until this transaction ends, so that no copy is forgotten. Returns nothing.';
+	'Keeps others from adding a node or making a reference table until this transaction ends, so that no replica is forgotten. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.reference_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- The table here has the say: what can be deferred, and exclusion, are not checked by copies once more.
+	-- The table here has the say: what can be deferred, and exclusion, are not checked by replicas once more.
 	SELECT CASE WHEN i.kept IS NOT NULL THEN 'ALTER TABLE '
 			ELSE format('CREATE %sINDEX %I ON ', CASE WHEN i.is_unique AND i.constraint_def IS NULL THEN 'UNIQUE ' ELSE '' END, i.index_name) END,
 		CASE WHEN i.kept IS NOT NULL THEN format(' ADD CONSTRAINT %I %s', i.index_name, i.kept)
@@ -40,9 +40,9 @@ AS $$
 	FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_index_commands(regclass) IS
-	'Writes the commands that make a reference table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a copy. Returns what stands before and after the name of the table.';
+	'Writes the commands that make a reference table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a replica. Returns what stands before and after the name of the table.';
 
-CREATE FUNCTION shardfdw_internal.make_reference_copies(relation regclass, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.make_reference_replicas(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -54,7 +54,7 @@ DECLARE
 	suffixes text[];
 	is_indexed boolean;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('make_reference_copies');
+	PERFORM shardfdw_internal.check_isolation('make_reference_replicas');
 	SELECT n.nspname, array_fill(c.relname, ARRAY[cardinality(nodes)]) INTO schema_name, table_names
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
@@ -79,8 +79,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.make_reference_copies(regclass, name[]) IS
-	'Makes copies of a table on nodes: columns, CHECK constraints, rows, keys and indexes, but no defaults, foreign keys or triggers, since every value comes from here. Returns nothing; raises the node''s error.';
+COMMENT ON FUNCTION shardfdw_internal.make_reference_replicas(regclass, name[]) IS
+	'Makes replicas of a table on nodes: columns, CHECK constraints, rows, keys and indexes, but no defaults, foreign keys or triggers, since every value comes from here. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.reference_triggers(relation regclass) RETURNS SETOF name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -164,14 +164,14 @@ BEGIN
 	-- the list must not be empty, and all of it must be allowed
 	PERFORM shardfdw_internal.usable_nodes(nullif(nodes, '{}'));
 	IF shardfdw_internal.is_reference(relation) THEN
-		nodes := shardfdw_internal.nodes_without_copy(relation, nodes);
+		nodes := shardfdw_internal.nodes_without_replica(relation, nodes);
 		IF nodes <> '{}' THEN
-			PERFORM shardfdw_internal.make_reference_copies(relation, nodes);
+			PERFORM shardfdw_internal.make_reference_replicas(relation, nodes);
 		END IF;
 		RETURN;
 	END IF;
 	PERFORM shardfdw_internal.check_empty_on_peers(relation, 'replicate');
-	PERFORM shardfdw_internal.make_reference_copies(relation, nodes);
+	PERFORM shardfdw_internal.make_reference_replicas(relation, nodes);
 	IF shardfdw_internal.peers() <> '{}' THEN
 		PERFORM shardfdw_internal.copy_reference_rows(relation, shardfdw_internal.peers());
 	END IF;
@@ -205,7 +205,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_reference_table(regclass) IS
-	'Makes a table a reference table: copies of it on all nodes, rows and indexes included, and triggers that send every write to them in the same transaction. For a reference table: makes the copies that are missing. Part of the transaction; raises, before anything changes, what cannot be a reference table.';
+	'Makes a table a reference table: replicas of it on all nodes, rows and indexes included, and triggers that send every write to them in the same transaction. For a reference table: makes the replicas that are missing. Part of the transaction; raises, before anything changes, what cannot be a reference table.';
 
 CREATE FUNCTION shardfdw_internal.reference_tables() RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -239,29 +239,29 @@ BEGIN
 		IF is_new AND r.is_there THEN
 			RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
 				MESSAGE = format('could not add node "%s"', node),
-				DETAIL = format('Every node gets a copy of reference table %s, but has a table of that name already.', r.relation),
+				DETAIL = format('Every node gets a replica of reference table %s, but has a table of that name already.', r.relation),
 				HINT = 'Drop the table on the node first.';
 		END IF;
 		BEGIN
 			PERFORM shardfdw_internal.check_owner_code(r.relation, 'replicate');
 		EXCEPTION WHEN insufficient_privilege THEN
 			IF NOT is_new THEN
-				RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('could not enable node "%s" because reference table %s has no copy there', node, r.relation),
+				RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = format('could not enable node "%s" because reference table %s has no replica there', node, r.relation),
 					DETAIL = SQLERRM,
 					HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.create_reference_table(%L). Then: SELECT shardfdw.enable_node(%L).', r.relation, node);
 			END IF;
-			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no copy there, so that nobody can write to it', node, r.relation),
+			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no replica there, so that nobody can write to it', node, r.relation),
 				DETAIL = SQLERRM,
 				HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.create_reference_table(%L).', r.relation);
 			CONTINUE;
 		END;
 		commands := '{}';
 		IF r.is_there THEN
-			commands := shardfdw_internal.drop_reference_copy(r.relation, node);
+			commands := shardfdw_internal.drop_reference_replica(r.relation, node);
 		END IF;
-		PERFORM shardfdw_internal.make_reference_copies(r.relation, ARRAY[node]);
+		PERFORM shardfdw_internal.make_reference_replicas(r.relation, ARRAY[node]);
 		IF NOT is_new THEN
-			-- whose user mapping reads it when copies are compared
+			-- whose user mapping reads it when replicas are compared
 			commands := commands || ARRAY(SELECT shardfdw_internal.give_command(format('%I.%I', n.nspname, c.relname), shardfdw_internal.role_on_node(c.relowner, node))
 				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles o ON o.oid = c.relowner
 				WHERE c.oid = r.relation AND NOT o.rolsuper AND o.rolname <> current_user AND shardfdw_internal.role_on_node(o.oid, node) IS NOT NULL);
@@ -274,7 +274,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_all_references(name, regclass[]) IS
-	'Makes copies of all reference tables on a node that is new, or of given ones, which are locked, where it has none or others, as part of this transaction. Of a new node a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when a new node has a table of such a name, and what drop_reference_copy() raises.';
+	'Makes replicas of all reference tables on a node that is new, or of given ones, which are locked, where it has none or others, as part of this transaction. Of a new node a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when a new node has a table of such a name, and what drop_reference_replica() raises.';
 
 CREATE FUNCTION shardfdw_internal.unshard_reference(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
@@ -295,15 +295,15 @@ BEGIN
 		EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, relation);
 	END LOOP;
 	PERFORM shardfdw_internal.set_turns(relation);
-	-- a node that lacks its copy needs none any more
+	-- a node that lacks its replica needs none any more
 	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
-	WHERE n <> ALL (shardfdw_internal.nodes_without_copy(relation, nodes));
+	WHERE n <> ALL (shardfdw_internal.nodes_without_replica(relation, nodes));
 	PERFORM shardfdw_internal.run_commands(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), 'write',
 		labels => array_fill(remote_name, ARRAY[cardinality(nodes)]));
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unshard_reference(regclass) IS
-	'Makes a plain table of a reference table: drops its triggers, and its copies on all nodes. Returns nothing; raises the node''s error, for example dependent_objects_still_exist.';
+	'Makes a plain table of a reference table: drops its triggers, and its replicas on all nodes. Returns nothing; raises the node''s error, for example dependent_objects_still_exist.';
 
 CREATE FUNCTION shardfdw_internal.reference_key_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
@@ -315,7 +315,7 @@ AS $$
 	ORDER BY k.conname::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
-	'Writes the commands that make a table''s foreign keys to reference tables on its shards, where they refer to the copies. Returns what stands before and after the name of the shard.';
+	'Writes the commands that make a table''s foreign keys to reference tables on its shards, where they refer to the replicas. Returns what stands before and after the name of the shard.';
 
 CREATE FUNCTION shardfdw_internal.stored_rows(table_name text) RETURNS text
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -337,9 +337,9 @@ AS $$
 			ELSE '0' END, shardfdw_internal.stored_rows(format('%I.%I', schema_name, table_name)))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.checksum_query(regclass, name, name, boolean) IS
-	'Writes the query, to be run here and on nodes, by which copies of a table are compared, to be run by read_as_owner(). schema_name, table_name: of the copy. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
+	'Writes the query, to be run here and on nodes, by which replicas of a table are compared, to be run by read_as_owner(). schema_name, table_name: of the replica. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
 
-CREATE FUNCTION shardfdw_internal.different_copies(relation regclass, nodes name[], compare_rows boolean)
+CREATE FUNCTION shardfdw_internal.different_replicas(relation regclass, nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -362,10 +362,10 @@ BEGIN
 	ORDER BY q.node::text COLLATE "C";
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.different_copies(regclass, name[], boolean) IS
-	'Compares a reference table with its copies, by read_as_owner(): by number of rows, and by a checksum of them with compare_rows. Returns the nodes whose copies differ, or cannot be read, and how.';
+COMMENT ON FUNCTION shardfdw_internal.different_replicas(regclass, name[], boolean) IS
+	'Compares a reference table with its replicas, by read_as_owner(): by number of rows, and by a checksum of them with compare_rows. Returns the nodes whose replicas differ, or cannot be read, and how.';
 
-CREATE FUNCTION shardfdw_internal.expected_copy(definition jsonb) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.expected_replica(definition jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- as reference_index_commands() makes them
@@ -373,15 +373,15 @@ AS $$
 		SELECT coalesce(jsonb_agg(CASE WHEN i->>'kind' = 'EXCLUDE' OR i->>'deferral' IS NOT NULL
 			THEN i || '{"kind": "INDEX", "deferral": null}' ELSE i END), '[]') FROM jsonb_array_elements(definition->'indexes') i))
 $$;
-COMMENT ON FUNCTION shardfdw_internal.expected_copy(jsonb) IS
-	'Writes down how a copy of a reference table should be, from the definition of the table in the form of describe_query(). Returns it in that form.';
+COMMENT ON FUNCTION shardfdw_internal.expected_replica(jsonb) IS
+	'Writes down how a replica of a reference table should be, from the definition of the table in the form of describe_query(). Returns it in that form.';
 
 CREATE FUNCTION shardfdw_internal.compare_reference_definitions(relation regclass, nodes name[])
 	RETURNS TABLE (node name, ok boolean, message text, found boolean, differences text, has_error boolean, other_columns boolean)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT q.node, q.ok, q.message, (q.fields)[3] IS NOT NULL, d.*
-	FROM (SELECT shardfdw_internal.expected_copy(t.definition) AS definition FROM shardfdw_internal.describe_tables(ARRAY[relation]) t) expected
+	FROM (SELECT shardfdw_internal.expected_replica(t.definition) AS definition FROM shardfdw_internal.describe_tables(ARRAY[relation]) t) expected
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(nodes, array_fill(shardfdw_internal.describe_query(ARRAY[relation::text]), ARRAY[cardinality(nodes)]), 'read', false) q
 	LEFT JOIN LATERAL (
 		SELECT string_agg(c.difference, '; '), bool_or(c.status = 'error'), bool_or(c.difference LIKE 'columns only %')
@@ -390,7 +390,7 @@ AS $$
 	ORDER BY q.node::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_reference_definitions(regclass, name[]) IS
-	'Compares the definitions of a reference table''s copies on nodes with that of the table here. Returns for each node whether it has answered, or its error, whether there is a copy, and what differs: null where nothing does.';
+	'Compares the definitions of a reference table''s replicas on nodes with that of the table here. Returns for each node whether it has answered, or its error, whether there is a replica, and what differs: null where nothing does.';
 
 CREATE FUNCTION shardfdw_internal.inspect_references(nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, relation regclass, status text, detail text)
@@ -405,8 +405,8 @@ DECLARE
 	differences jsonb;
 BEGIN
 	IF compare_rows THEN
-		-- also what inspect_copies() compares afterwards: another order than that of a transaction that writes would be a deadlock
-		PERFORM shardfdw_internal.lock_all_copies(ARRAY(SELECT t FROM (SELECT r FROM shardfdw_internal.reference_tables() r UNION SELECT c FROM shardfdw_internal.copied_tables() c) x(t)
+		-- also what inspect_replicas() compares afterwards: another order than that of a transaction that writes would be a deadlock
+		PERFORM shardfdw_internal.lock_all_replicas(ARRAY(SELECT t FROM (SELECT r FROM shardfdw_internal.reference_tables() r UNION SELECT c FROM shardfdw_internal.replicated_tables() c) x(t)
 			JOIN pg_class c ON c.oid = x.t WHERE pg_has_role(c.relowner, 'USAGE')));
 	END IF;
 	FOR checked IN SELECT * FROM shardfdw_internal.reference_tables()
@@ -421,7 +421,7 @@ BEGIN
 			node := a.node;
 			IF NOT a.ok OR NOT a.found OR a.other_columns THEN
 				status := 'error';
-				detail := CASE WHEN NOT a.ok THEN a.message WHEN NOT a.found THEN 'there is no copy' ELSE a.differences END;
+				detail := CASE WHEN NOT a.ok THEN a.message WHEN NOT a.found THEN 'there is no replica' ELSE a.differences END;
 				RETURN NEXT;
 			ELSE
 				comparable := comparable || node;
@@ -433,13 +433,13 @@ BEGIN
 		CONTINUE WHEN comparable = '{}';
 
 		BEGIN
-			IF compare_rows OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, comparable, false)) THEN
+			IF compare_rows OR EXISTS (SELECT FROM shardfdw_internal.different_replicas(checked, comparable, false)) THEN
 				-- others may have written in between; now they wait
 				PERFORM shardfdw_internal.lock_table(checked, 'SHARE');
 			END IF;
 			FOR differ IN
 				SELECT c.node, d.detail FROM unnest(comparable) c(node)
-				LEFT JOIN shardfdw_internal.different_copies(checked, comparable, compare_rows) d USING (node)
+				LEFT JOIN shardfdw_internal.different_replicas(checked, comparable, compare_rows) d USING (node)
 				ORDER BY c.node::text COLLATE "C"
 			LOOP
 				node := differ.node;
@@ -460,7 +460,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_references(name[], boolean) IS
-	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which rows are compared; with compare_rows locks all tables with copies of shards, too. Returns one row per copy with status ok, warning (it could not be compared) or error.';
+	'Compares the replicas of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which rows are compared; with compare_rows locks all tables with replicas of shards, too. Returns one row per replica with status ok, warning (it could not be compared) or error.';
 
 CREATE FUNCTION shardfdw_internal.outdated_references(node name, relations regclass[], compares boolean) RETURNS TABLE (relation regclass, is_there boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
@@ -475,23 +475,23 @@ BEGIN
 		SELECT * INTO a FROM shardfdw_internal.compare_reference_definitions(checked, ARRAY[node]);
 		CONTINUE WHEN shardfdw_internal.is_gone(checked);
 		IF NOT a.ok THEN
-			RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('reference table %s cannot be compared with its copy on node "%s"', checked, node), DETAIL = a.message;
+			RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('reference table %s cannot be compared with its replica on node "%s"', checked, node), DETAIL = a.message;
 		END IF;
 		BEGIN
-			IF NOT a.found OR NOT compares OR a.has_error OR a.other_columns OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, ARRAY[node], true)) THEN
+			IF NOT a.found OR NOT compares OR a.has_error OR a.other_columns OR EXISTS (SELECT FROM shardfdw_internal.different_replicas(checked, ARRAY[node], true)) THEN
 				RETURN QUERY VALUES (checked, a.found);
 			END IF;
 		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction OR undefined_table THEN
 			CONTINUE WHEN shardfdw_internal.is_gone(checked);
-			RAISE WARNING USING MESSAGE = format('reference table %s is not compared with its copy on node "%s"', checked, node), DETAIL = SQLERRM;
+			RAISE WARNING USING MESSAGE = format('reference table %s is not compared with its replica on node "%s"', checked, node), DETAIL = SQLERRM;
 		END;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.outdated_references(name, regclass[], boolean) IS
-	'Finds, among given reference tables, those of which a node has no copy, or, if told to compare them, one with another definition or other rows; without compares, any. Returns them, and whether there is a table of that name; raises the node''s error.';
+	'Finds, among given reference tables, those of which a node has no replica, or, if told to compare them, one with another definition or other rows; without compares, any. Returns them, and whether there is a table of that name; raises the node''s error.';
 
-CREATE FUNCTION shardfdw_internal.drop_reference_copy(relation regclass, node name) RETURNS text[]
+CREATE FUNCTION shardfdw_internal.drop_reference_replica(relation regclass, node name) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -524,10 +524,10 @@ BEGIN
 	RETURN foreign_keys;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.drop_reference_copy(regclass, name) IS
-	'Drops the copy of a reference table on a node, as part of this transaction, and the foreign keys that refer to it there. Returns the commands that make these keys again; raises insufficient_privilege for a table of another role than that of the owner''s user mapping, unless the owner is a superuser or the caller.';
+COMMENT ON FUNCTION shardfdw_internal.drop_reference_replica(regclass, name) IS
+	'Drops the replica of a reference table on a node, as part of this transaction, and the foreign keys that refer to it there. Returns the commands that make these keys again; raises insufficient_privilege for a table of another role than that of the owner''s user mapping, unless the owner is a superuser or the caller.';
 
-CREATE FUNCTION shardfdw_internal.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
+CREATE FUNCTION shardfdw_internal.nodes_without_replica(relation regclass, nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce(array_agg(q.node ORDER BY q.node::text COLLATE "C"), '{}')
@@ -537,5 +537,5 @@ AS $$
 		format('SELECT to_regclass(%L) IS NULL', format('%I.%I', n.nspname, c.relname)), ARRAY[cardinality(nodes)]), 'write') q
 	WHERE c.oid = relation AND (q.fields)[1] = 't'
 $$;
-COMMENT ON FUNCTION shardfdw_internal.nodes_without_copy(regclass, name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.nodes_without_replica(regclass, name[]) IS
 	'Finds out which nodes have no table of that name, as seen by this transaction. Returns them; raises the node''s error.';

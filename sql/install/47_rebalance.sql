@@ -61,7 +61,7 @@ BEGIN
 		-- as move_shard() wants it
 		bool_and(pg_has_role(c.relowner, 'USAGE')
 			AND NOT coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'pinned')::boolean, false)
-			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies')))
+			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('replica_nodes', 'stale_replica_nodes')))
 	FROM shardfdw_internal.shard_groups() g
 	JOIN pg_foreign_table f ON f.ftrelid = g.shard
 	JOIN pg_foreign_server s ON s.oid = f.ftserver
@@ -72,7 +72,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.movable_groups(name[]) IS
-	'Lists the groups of shards that are on nodes. Returns for each its first shard, all of them, the number of its node among these, and whether the caller may move it: owns its tables, and none of the shards is pinned (option of the foreign table) or has copies.';
+	'Lists the groups of shards that are on nodes. Returns for each its first shard, all of them, the number of its node among these, and whether the caller may move it: owns its tables, and none of the shards is pinned (option of the foreign table) or has replicas.';
 
 CREATE FUNCTION shardfdw.rebalance_plan(strategy text DEFAULT 'bytes', threshold double precision DEFAULT 0.1, drain name DEFAULT NULL)
 	RETURNS TABLE (step integer, shard regclass, shards regclass[], size_bytes bigint, source name, target name, imbalance_before double precision, imbalance_after double precision)
@@ -191,17 +191,17 @@ DECLARE
 	held bigint;
 	example text;
 BEGIN
-	SELECT count(*), min(v.shard COLLATE "C") INTO held, example FROM shardfdw.shards v WHERE check_drained.node = ANY (v.copies || v.stale_copies || v.node);
+	SELECT count(*), min(v.shard COLLATE "C") INTO held, example FROM shardfdw.shards v WHERE check_drained.node = ANY (v.replica_nodes || v.stale_replica_nodes || v.node);
 	IF held > 0 THEN
 		RAISE WARNING USING MESSAGE = format('%s shards stay on node "%s"', held, node),
 			DETAIL = format('One of them is %s.', example),
-			HINT = 'They are pinned, or not the caller''s, or were made meanwhile; or they have copies, which mode ''block'' moves if there is a node without one.';
+			HINT = 'They are pinned, or not the caller''s, or were made meanwhile; or they have replicas, which mode ''block'' moves if there is a node without one.';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_drained(name) IS 'Warns of shards that a node still has. Returns nothing.';
 
-CREATE FUNCTION shardfdw_internal.drain_copy(node name) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.drain_replica(node name) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -209,20 +209,20 @@ DECLARE
 	step record;
 BEGIN
 	SELECT p.shard, a.node AS target INTO step
-	FROM shardfdw_internal.tables_with_copies(node, '{primary,copy,stale}') t JOIN pg_class c ON c.oid = t AND pg_has_role(c.relowner, 'USAGE')
+	FROM shardfdw_internal.tables_with_replicas(node, '{primary,replica,stale}') t JOIN pg_class c ON c.oid = t AND pg_has_role(c.relowner, 'USAGE')
 	CROSS JOIN LATERAL shardfdw_internal.shard_placements(t) p CROSS JOIN unnest(array_remove(shardfdw_internal.accepting_nodes(), node)) a(node)
-	WHERE p.node = drain_copy.node AND NOT EXISTS (SELECT FROM shardfdw_internal.shard_placements(t) o WHERE o.shard = p.shard AND o.node = a.node)
-	ORDER BY (SELECT count(*) FROM shardfdw.shards v WHERE a.node = ANY (v.copies || v.node)), p.shard::oid LIMIT 1;
+	WHERE p.node = drain_replica.node AND NOT EXISTS (SELECT FROM shardfdw_internal.shard_placements(t) o WHERE o.shard = p.shard AND o.node = a.node)
+	ORDER BY (SELECT count(*) FROM shardfdw.shards v WHERE a.node = ANY (v.replica_nodes || v.node)), p.shard::oid LIMIT 1;
 	IF step.shard IS NULL THEN
 		RETURN false;
 	END IF;
-	RAISE NOTICE 'moving a copy of shard % from node "%" to node "%"', step.shard, node, step.target;
-	PERFORM shardfdw.move_copy(step.shard, node, step.target);
+	RAISE NOTICE 'moving a replica of shard % from node "%" to node "%"', step.shard, node, step.target;
+	PERFORM shardfdw.move_replica(step.shard, node, step.target);
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.drain_copy(name) IS
-	'Moves what a node has of one group of shards with copies to the node with the fewest placements. Returns whether there was one whose tables are the caller''s, and a node that lacks it; raises the errors of move_copy().';
+COMMENT ON FUNCTION shardfdw_internal.drain_replica(name) IS
+	'Moves what a node has of one group of shards with replicas to the node with the fewest placements. Returns whether there was one whose tables are the caller''s, and a node that lacks it; raises the errors of move_replica().';
 
 CREATE PROCEDURE shardfdw.drain_node(name name, mode text DEFAULT 'online', verify boolean DEFAULT true)
 	LANGUAGE plpgsql
@@ -240,7 +240,7 @@ BEGIN
 		PERFORM shardfdw_internal.move_step(step.shard, step.source, step.target, mode, verify);
 		COMMIT;
 	END LOOP;
-	WHILE mode OPERATOR(pg_catalog.=) 'block' AND shardfdw_internal.drain_copy(name)
+	WHILE mode OPERATOR(pg_catalog.=) 'block' AND shardfdw_internal.drain_replica(name)
 	LOOP
 		COMMIT;
 	END LOOP;
@@ -248,5 +248,5 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE shardfdw.drain_node(name, text, boolean) IS
-	'Sets the server option accepts_shards of a node to false, and moves its shards to the nodes that have most room, one group after the other, each committed by itself; mode and verify as for move_shard(). With mode block also what it has of shards with copies, by move_copy(). Afterwards remove_node() takes the node out of the cluster. Warns of shards that stay, since they are pinned or not the caller''s; raises the errors of rebalance_plan(), move_shard() and move_copy(), and stops at the first.';
+	'Sets the server option accepts_shards of a node to false, and moves its shards to the nodes that have most room, one group after the other, each committed by itself; mode and verify as for move_shard(). With mode block also what it has of shards with replicas, by move_replica(). Afterwards remove_node() takes the node out of the cluster. Warns of shards that stay, since they are pinned or not the caller''s; raises the errors of rebalance_plan(), move_shard() and move_replica(), and stops at the first.';
 REVOKE ALL ON PROCEDURE shardfdw.drain_node(name, text, boolean) FROM PUBLIC;

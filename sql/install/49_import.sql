@@ -184,8 +184,8 @@ BEGIN
 	IF table_name IS NULL OR NOT shardfdw_internal.is_sharded(relation) OR (SELECT count(*) FROM shardfdw_internal.shards_of(relation)) = 0 THEN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
 	END IF;
-	IF shardfdw_internal.has_copies(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because its shards have copies', HINT = 'Load it by COPY.';
+	IF shardfdw_internal.has_replicas(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because its shards have replicas', HINT = 'Load it by COPY.';
 	END IF;
 	IF EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = relation AND c.relkind <> 'f') THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has partitions that are no shards', HINT = 'Load it by COPY.';

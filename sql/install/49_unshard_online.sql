@@ -18,8 +18,8 @@ BEGIN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
 	END IF;
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
-	IF shardfdw_internal.has_copies(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because its shards have copies', HINT = other_mode;
+	IF shardfdw_internal.has_replicas(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because its shards have replicas', HINT = other_mode;
 	END IF;
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	SELECT i.inhrelid::regclass AS name INTO r FROM pg_inherits i WHERE i.inhparent = relation AND i.inhrelid NOT IN (SELECT s.shard FROM shardfdw_internal.shards_of(relation) s) LIMIT 1;

@@ -475,7 +475,7 @@ DECLARE
 	differences text;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_coordinator');
-	PERFORM shardfdw_internal.check_no_copies(s.relation, 'have several coordinators of') FROM shardfdw_internal.placed_shards s WHERE shardfdw_internal.has_copies(s.shard) LIMIT 1;
+	PERFORM shardfdw_internal.check_no_replicas(s.relation, 'have several coordinators of') FROM shardfdw_internal.placed_shards s WHERE shardfdw_internal.has_replicas(s.shard) LIMIT 1;
 	PERFORM shardfdw_internal.lock_all_members();
 	is_declared := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
 	-- never one that a coordinator had which was removed: it has given values of its share

@@ -16,7 +16,7 @@ BEGIN
 		BEGIN
 			-- writers through any coordinator wait
 			PERFORM shardfdw_internal.lock_table(relation, 'SHARE');
-			RETURN QUERY SELECT d.node, 'error', format('reference table %s: %s', relation, d.detail) FROM shardfdw_internal.different_copies(relation, peers, true) d;
+			RETURN QUERY SELECT d.node, 'error', format('reference table %s: %s', relation, d.detail) FROM shardfdw_internal.different_replicas(relation, peers, true) d;
 		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction OR undefined_table THEN
 			CONTINUE WHEN shardfdw_internal.is_gone(relation);
 			RETURN QUERY SELECT p, 'warning', format('reference table %s: not compared: %s', relation, SQLERRM) FROM unnest(peers) p;

@@ -46,12 +46,12 @@ SELECT r.relation::text, NULL, 'reference', NULL,
 	ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C"), '{}'
 FROM shardfdw_internal.reference_tables() r(relation);
 COMMENT ON VIEW shardfdw.tables IS
-	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them; and the reference tables (strategy reference), with the nodes that have copies.';
+	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them; and the reference tables (strategy reference), with the nodes that have replicas.';
 COMMENT ON COLUMN shardfdw.tables.table_name IS 'Sharded or reference table, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.tables.key IS 'Columns and expressions of the shard key; null for a reference table.';
 COMMENT ON COLUMN shardfdw.tables.strategy IS 'hash, range or list: how the key decides on the shard; reference: a reference table.';
 COMMENT ON COLUMN shardfdw.tables.shards IS 'Number of its shards; null for a reference table.';
-COMMENT ON COLUMN shardfdw.tables.nodes IS 'Nodes that have shards or copies of it.';
+COMMENT ON COLUMN shardfdw.tables.nodes IS 'Nodes that have shards or replicas of it.';
 COMMENT ON COLUMN shardfdw.tables.colocated_with IS 'Tables whose shards with the same keys are on the same nodes.';
 GRANT SELECT ON shardfdw.tables TO PUBLIC;
 
@@ -76,12 +76,12 @@ GRANT SELECT ON shardfdw_internal.placed_shards TO PUBLIC;
 
 CREATE VIEW shardfdw.shards AS
 SELECT s.relation::text AS table_name, s.shard::text AS shard, s.node, s.bounds,
-	shardfdw_internal.nodes_in_option(f.ftoptions, 'copies') AS copies, shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_copies') AS stale_copies
+	shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') AS replica_nodes, shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes') AS stale_replica_nodes
 FROM shardfdw_internal.placed_shards s JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = s.shard;
 COMMENT ON VIEW shardfdw.shards IS
-	'Lists the shards: table, node, bounds and copies. Asks no node; shard_sizes() does.';
-COMMENT ON COLUMN shardfdw.shards.copies IS 'Nodes that have the same rows.';
-COMMENT ON COLUMN shardfdw.shards.stale_copies IS 'Nodes that had the same rows until they were disabled.';
+	'Lists the shards: table, node, bounds and replicas. Asks no node; shard_sizes() does.';
+COMMENT ON COLUMN shardfdw.shards.replica_nodes IS 'Nodes that have the same rows.';
+COMMENT ON COLUMN shardfdw.shards.stale_replica_nodes IS 'Nodes that had the same rows until they were disabled.';
 COMMENT ON COLUMN shardfdw.shards.table_name IS 'Sharded table, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that stands for the shard, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.shards.node IS 'Node that has it.';

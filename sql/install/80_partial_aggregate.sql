@@ -204,7 +204,7 @@ BEGIN
 			PERFORM shardfdw.distribute_aggregate(b.aggregate);
 			CONTINUE;
 		END IF;
-		SELECT coalesce(shardfdw_internal.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
+		SELECT coalesce(shardfdw_internal.obstacle_to_replicas(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
 		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'autocommit', false) q;
 		IF obstacle IS NOT NULL THEN
 			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = obstacle;

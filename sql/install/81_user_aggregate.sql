@@ -94,7 +94,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.obstacle_in_body(oid) IS
 	'Says why a function in SQL or PL/pgSQL might do something else on a node: words of its body that name objects of this database, or that make its result depend on more than its arguments. Returns null when nothing is found.';
 
-CREATE FUNCTION shardfdw_internal.obstacle_to_copies(aggregate oid) RETURNS text
+CREATE FUNCTION shardfdw_internal.obstacle_to_replicas(aggregate oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -142,7 +142,7 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.obstacle_to_copies(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.obstacle_to_replicas(oid) IS
 	'Says why a user''s aggregate with a combine function cannot be copied to nodes: its types, rights, languages, or what its functions mention. Returns null when it can.';
 
 CREATE FUNCTION shardfdw_internal.aggregate_definition(aggregate oid, as_partial boolean) RETURNS text
@@ -279,7 +279,7 @@ BEGIN
 	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
 		RETURN false;
 	END IF;
-	obstacle := shardfdw_internal.obstacle_to_copies(aggregate);
+	obstacle := shardfdw_internal.obstacle_to_replicas(aggregate);
 	-- a node that was added since would be forgotten, and a function copied as it was
 	IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
 		obstacle := 'copies on the nodes need transaction isolation level READ COMMITTED';
@@ -396,7 +396,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_aggregates() IS
 	'Keeps partial aggregates and copies on nodes as the aggregates and their functions here are. Raises nothing for what nodes refuse.';
 
-CREATE FUNCTION shardfdw_internal.drop_copies() RETURNS event_trigger
+CREATE FUNCTION shardfdw_internal.drop_replicas() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -435,7 +435,7 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.drop_copies() IS
+COMMENT ON FUNCTION shardfdw_internal.drop_replicas() IS
 	'Drops the copies on nodes of an aggregate that is dropped here, and those of its functions that nothing else uses there. Raises nothing when that fails.';
 
 CREATE EVENT TRIGGER shardfdw_follow_aggregates ON ddl_command_end
@@ -443,8 +443,8 @@ CREATE EVENT TRIGGER shardfdw_follow_aggregates ON ddl_command_end
 	EXECUTE FUNCTION shardfdw_internal.follow_aggregates();
 COMMENT ON EVENT TRIGGER shardfdw_follow_aggregates IS
 	'Has nodes compute the aggregates that users create.';
-CREATE EVENT TRIGGER shardfdw_drop_copies ON sql_drop
+CREATE EVENT TRIGGER shardfdw_drop_replicas ON sql_drop
 	WHEN TAG IN ('DROP AGGREGATE', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP SCHEMA', 'DROP OWNED', 'DROP EXTENSION', 'DROP TYPE')
-	EXECUTE FUNCTION shardfdw_internal.drop_copies();
-COMMENT ON EVENT TRIGGER shardfdw_drop_copies IS
+	EXECUTE FUNCTION shardfdw_internal.drop_replicas();
+COMMENT ON EVENT TRIGGER shardfdw_drop_replicas IS
 	'Drops the copies on nodes of aggregates that are dropped here.';

@@ -36,7 +36,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.all_connections(), shardfdw_internal
 	TO PUBLIC;
 
 -- Ask nodes with the user mapping of the caller, who needs USAGE on their servers.
-GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_copies(), shardfdw_internal.list_prepared(), shardfdw_internal.lock_new_objects(name[]), shardfdw_internal.read_as_owner(name[], text[], text, boolean, text[], regclass[]),
+GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_replicas(), shardfdw_internal.list_prepared(), shardfdw_internal.lock_new_objects(name[]), shardfdw_internal.read_as_owner(name[], text[], text, boolean, text[], regclass[]),
 	shardfdw_internal.read_here(regclass, text), shardfdw_internal.run_commands(name[], text[], text, boolean, text[]),
 	shardfdw_internal.settle_node(name), shardfdw_internal.settle_server(name)
 	TO PUBLIC;
@@ -46,7 +46,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedur
 	shardfdw_internal.copy_shard_rows(regclass, name), shardfdw_internal.check_shard_owners(regclass, name), shardfdw_internal.hold_shards(regclass), shardfdw_internal.lock_placements(text[], name, boolean),
 	shardfdw_internal.lock_schema(regnamespace), shardfdw_internal.lock_schemas(regclass), shardfdw_internal.lock_to_clear(regclass), shardfdw_internal.make_objects_on_nodes(regclass, name[]), shardfdw_internal.note_left_shard(regclass, name),
 	shardfdw_internal.set_key_defaults(regclass, regclass[]), shardfdw_internal.set_placements(text[], name, name),
-	shardfdw_internal.set_shard_node(regclass, name), shardfdw_internal.start_conversion(oid, text), shardfdw_internal.take_copies_turn(regclass[], boolean), shardfdw_internal.take_turn(text, boolean)
+	shardfdw_internal.set_shard_node(regclass, name), shardfdw_internal.start_conversion(oid, text), shardfdw_internal.take_replicas_turn(regclass[], boolean), shardfdw_internal.take_turn(text, boolean)
 	TO PUBLIC;
 
 -- Check that the caller owns the table, and may execute the public function: move_shard(), split_shard(), merge_shards(),

@@ -91,9 +91,9 @@ same_nodes(const ShardMap *map1, const ShardMap *map2)
 		const Shard *shard1 = &map1->shards[i];
 		const Shard *shard2 = &map2->shards[i];
 
-		/* copies, too: what is asked of both may have to be asked of a copy's node */
-		if (shard1->serverid != shard2->serverid || shard1->ncopies != shard2->ncopies ||
-			(shard1->ncopies > 0 && memcmp(shard1->copies, shard2->copies, sizeof(Oid) * shard1->ncopies) != 0))
+		/* replicas, too: what is asked of both may have to be asked of a replica's node */
+		if (shard1->serverid != shard2->serverid || shard1->nreplicas != shard2->nreplicas ||
+			(shard1->nreplicas > 0 && memcmp(shard1->replicas, shard2->replicas, sizeof(Oid) * shard1->nreplicas) != 0))
 			return false;
 	}
 	return true;

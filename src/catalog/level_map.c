@@ -193,7 +193,7 @@ collect_shards(ShardCachedMap *cached, const ShardMap *const *part_maps)
 		map->renames |= part->renames;
 		map->read_only |= part->read_only;
 		map->has_triggers |= part->has_triggers;
-		map->has_copies |= part->has_copies;
+		map->has_replicas |= part->has_replicas;
 		map->foreign_definition |= part->foreign_definition;
 		if (TransactionIdIsNormal(part->newest_place) &&
 			(!TransactionIdIsValid(map->newest_place) ||

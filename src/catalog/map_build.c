@@ -224,17 +224,17 @@ placed_by(Oid relid)
 	return xid;
 }
 
-/* Servers of option `copies`.  Memory: current context. */
+/* Servers of option `replica_nodes`.  Memory: current context. */
 static void
-fill_copies(Shard *shard, const char *value)
+fill_replicas(Shard *shard, const char *value)
 {
 	List	   *names = shard_option_list(value);
-	Oid		   *copies = palloc(sizeof(Oid) * Max(list_length(names), 1));
+	Oid		   *replicas = palloc(sizeof(Oid) * Max(list_length(names), 1));
 	ListCell   *lc;
 
 	foreach(lc, names)
-		copies[shard->ncopies++] = get_foreign_server_oid(lfirst(lc), false);
-	shard->copies = copies;
+		replicas[shard->nreplicas++] = get_foreign_server_oid(lfirst(lc), false);
+	shard->replicas = replicas;
 }
 
 /* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's; what is needed on the way, scratch. */
@@ -250,7 +250,7 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	const char *schema = local_schema;
 	const char *name = local_name;
 	const char *from_item;
-	const char *copies = NULL;
+	const char *replicas = NULL;
 
 	if (local_schema == NULL || local_name == NULL)
 		elog(ERROR, "cache lookup failed for relation %u", relid);
@@ -261,9 +261,9 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 			schema = defGetString(elem);
 		else if (strcmp(elem->defname, "table_name") == 0)
 			name = defGetString(elem);
-		else if (strcmp(elem->defname, "copies") == 0)
-			copies = defGetString(elem);
-		shard->is_noted |= strcmp(elem->defname, "copies") == 0 || strcmp(elem->defname, "stale_copies") == 0;
+		else if (strcmp(elem->defname, "replica_nodes") == 0)
+			replicas = defGetString(elem);
+		shard->is_noted |= strcmp(elem->defname, "replica_nodes") == 0 || strcmp(elem->defname, "stale_replica_nodes") == 0;
 	}
 
 	shard->relid = relid;
@@ -280,9 +280,9 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	MemoryContextSwitchTo(oldcxt);
 	shard->nodeno = shard_map_build_node(map, table->serverid);
 	map->nodes[shard->nodeno].nshards++;
-	if (copies != NULL)
-		fill_copies(shard, copies);
-	map->has_copies |= shard->is_noted;
+	if (replicas != NULL)
+		fill_replicas(shard, replicas);
+	map->has_replicas |= shard->is_noted;
 	shard->name = pstrdup(local_name);
 	shard->relation = pstrdup(name);
 	shard->from_item = from_item == name ? shard->relation : pstrdup(from_item);

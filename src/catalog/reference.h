@@ -1,7 +1,7 @@
 /*
  * reference.h
  *	  Which tables are reference tables: local tables of the coordinator of
- *	  which every node has a copy under the same name.
+ *	  which every node has a replica under the same name.
  */
 #ifndef SHARDFDW_REFERENCE_H
 #define SHARDFDW_REFERENCE_H
@@ -27,7 +27,7 @@ extern bool shard_reference_has_trigger(Oid relid);
 /* Is it the function of the triggers that send writes? */
 extern bool shard_reference_is_trigger(Oid funcid);
 
-/* Servers that have copies of the reference tables: the cluster's nodes, in order of their OIDs. Memory: current context. */
+/* Servers that have replicas of the reference tables: the cluster's nodes, in order of their OIDs. Memory: current context. */
 extern List *shard_reference_nodes(void);
 
 /* relid has changed, or InvalidOid: any relation. */

@@ -62,7 +62,7 @@ static HTAB *map_hash = NULL;
 static ShardCachedMap *retired_maps = NULL;
 static bool xact_ended = false; /* since the last look-up */
 static uint64 last_serial = 0;
-static bool seen_copies = false;	/* since the transaction began */
+static bool seen_replicas = false;	/* since the transaction began */
 static List *redirected = NIL;	/* servers whose shards the transaction has read elsewhere; in TopTransactionContext */
 
 static void free_stale_maps(void);
@@ -82,7 +82,7 @@ static const ShardMap *
 usable_map(const ShardCachedMap *cached)
 {
 	shard_version_check();
-	seen_copies |= cached->map.has_copies;
+	seen_replicas |= cached->map.has_replicas;
 	return &cached->map;
 }
 
@@ -183,9 +183,9 @@ shard_map_in_cluster(const ShardMap *map)
 }
 
 bool
-shard_map_seen_copies(void)
+shard_map_seen_replicas(void)
 {
-	return seen_copies;
+	return seen_replicas;
 }
 
 int
@@ -263,7 +263,7 @@ check_not_redirected(Oid serverid)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("cannot write to node \"%s\" in this transaction", GetForeignServer(serverid)->servername),
-				 errdetail("It could not be connected to when the transaction read copies of its shards."),
+				 errdetail("It could not be connected to when the transaction read replicas of its shards."),
 				 errhint("The transaction might succeed if retried.")));
 	return serverid;
 }
@@ -562,5 +562,5 @@ shard_map_end_transaction(void)
 {
 	xact_ended = true;
 	redirected = NIL;			/* the memory is the transaction's */
-	seen_copies = false;
+	seen_replicas = false;
 }

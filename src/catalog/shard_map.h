@@ -46,12 +46,12 @@ typedef struct Shard
 	 */
 	const char *from_item;
 
-	/* The node notes what is changed: the shard has copies, or had them until their nodes were disabled. */
+	/* The node notes what is changed: the shard has replicas, or had them until their nodes were disabled. */
 	bool		is_noted;
 
-	/* Servers that have the same rows, in the order of option `copies`: what is written goes there, too. */
-	int			ncopies;
-	const Oid  *copies;
+	/* Servers that have the same rows, in the order of option `replica_nodes`: what is written goes there, too. */
+	int			nreplicas;
+	const Oid  *replicas;
 } Shard;
 
 /* The partition key by which the partitions of a table of two levels are sharded: by hash, over plain columns. */
@@ -97,7 +97,7 @@ typedef struct ShardMap
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
 	bool		has_triggers;	/* some shard has triggers here */
 	bool		foreign_definition; /* some shard's table is defined on its node alone, maybe in another way */
-	bool		has_copies;		/* some shard is_noted */
+	bool		has_replicas;		/* some shard is_noted */
 	bool		takes_all;		/* one shard, a partition that takes every key */
 	Oid			home;			/* takes_all: the schema, if all of its tables are on one node (home.h); else InvalidOid */
 	TransactionId newest_place; /* the youngest placed_by of all shards; invalid: all are frozen */
@@ -168,7 +168,7 @@ extern const ShardMap *shard_map_as_of(const ShardMap *map, const char *snapshot
 
 /*
  * A copy of map, in the current context, that has its shards on servers (one for each shard; InvalidOid: where it is),
- * for reading copies of them.  Until the transaction ends it must not write to what it reads elsewhere, since it would
+ * for reading replicas of them.  Until the transaction ends it must not write to what it reads elsewhere, since it would
  * not see that: shard_map_lock() and its kind raise ERRCODE_SYSTEM_ERROR then.
  */
 extern const ShardMap *shard_map_redirect(const ShardMap *map, const Oid *servers);
@@ -182,7 +182,7 @@ extern bool shard_map_is_redirected(Oid serverid);
  */
 extern void shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards);
 
-/* Are all of its nodes nodes of the cluster, which have copies of the reference tables?  Asked anew each time. */
+/* Are all of its nodes nodes of the cluster, which have replicas of the reference tables?  Asked anew each time. */
 extern bool shard_map_in_cluster(const ShardMap *map);
 
 /* partno of a shard. */
@@ -200,8 +200,8 @@ extern Bitmapset *shard_map_numbers(const ShardMap *map, bool all, const List *r
  */
 extern Oid	shard_map_top(Oid relid);
 
-/* Has this transaction looked at a table that has copies?  Before, it has written to none. */
-extern bool shard_map_seen_copies(void);
+/* Has this transaction looked at a table that has replicas?  Before, it has written to none. */
+extern bool shard_map_seen_replicas(void);
 
 /* relid has changed, or InvalidOid: any relation. */
 extern void shard_map_invalidate(Oid relid);

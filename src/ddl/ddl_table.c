@@ -3,7 +3,7 @@
  *	  Which tables on the nodes a change of a table's definition concerns.
  *
  * For a sharded table these are its shards, at any level of partitioning; for a
- * reference table its copies.  A shard takes part if table and columns have the same
+ * reference table its replicas.  A shard takes part if table and columns have the same
  * names on its node, and its server's option propagate_ddl is not off: then foreign
  * table and node's table are changed together.  Any other foreign table of the wrapper
  * stands for something that is defined elsewhere, as with postgres_fdw, and its
@@ -29,7 +29,7 @@
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
-#include "copies/copies.h"
+#include "replica/replica.h"
 #include "ddl/ddl_name.h"
 #include "ddl/ddl_table.h"
 #include "foreign/foreign.h"
@@ -50,46 +50,46 @@ typedef enum ShardSide
 	SIDE_BOTH
 } ShardSide;
 
-/* See shard_ddl_table_refuse_copies(). */
-static const char *refused_copies = NULL;
+/* See shard_ddl_table_refuse_replicas(). */
+static const char *refused_replicas = NULL;
 
 const char *
-shard_ddl_table_refuse_copies(const char *what)
+shard_ddl_table_refuse_replicas(const char *what)
 {
-	const char *before = refused_copies;
+	const char *before = refused_replicas;
 
-	refused_copies = what;
+	refused_replicas = what;
 	return before;
 }
 
-/* Notes the copies of a shard.  Errors: what is being done is not done to shards that have some. */
+/* Notes the replicas of a shard.  Errors: what is being done is not done to shards that have some. */
 static void
-fill_copies(ShardDdlShard *shard, const ForeignTable *table)
+fill_replicas(ShardDdlShard *shard, const ForeignTable *table)
 {
 	List	   *names = NIL;
-	Oid		   *copies;
+	Oid		   *replicas;
 	ListCell   *lc;
 
 	shard->is_noted = false;
 	shard->stale = NIL;
-	shard->ncopies = 0;
+	shard->nreplicas = 0;
 	foreach_node(DefElem, option, table->options)
 	{
-		if (strcmp(option->defname, "copies") == 0)
+		if (strcmp(option->defname, "replica_nodes") == 0)
 			names = shard_option_list(defGetString(option));
-		else if (strcmp(option->defname, "stale_copies") == 0)
+		else if (strcmp(option->defname, "stale_replica_nodes") == 0)
 			shard->stale = shard_option_list(defGetString(option));
-		shard->is_noted |= strcmp(option->defname, "copies") == 0 || strcmp(option->defname, "stale_copies") == 0;
+		shard->is_noted |= strcmp(option->defname, "replica_nodes") == 0 || strcmp(option->defname, "stale_replica_nodes") == 0;
 	}
-	if (shard->is_noted && refused_copies != NULL)
+	if (shard->is_noted && refused_replicas != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s is not supported for table \"%s\", whose shards have copies", refused_copies,
+				 errmsg("%s is not supported for table \"%s\", whose shards have replicas", refused_replicas,
 						get_rel_name(shard_map_top(shard->relid)))));
-	copies = palloc(sizeof(Oid) * Max(list_length(names), 1));
+	replicas = palloc(sizeof(Oid) * Max(list_length(names), 1));
 	foreach(lc, names)
-		copies[shard->ncopies++] = get_foreign_server_oid(lfirst(lc), false);
-	shard->copies = copies;
+		replicas[shard->nreplicas++] = get_foreign_server_oid(lfirst(lc), false);
+	shard->replicas = replicas;
 }
 
 static void
@@ -150,7 +150,7 @@ side_of(Oid relid, ShardDdlShard *shard)
 	{
 		side = SIDE_BOTH;
 		fill_shard(shard, relid, table->serverid);
-		fill_copies(shard, table);
+		fill_replicas(shard, table);
 	}
 	table_close(rel, AccessShareLock);
 	return side;
@@ -204,51 +204,51 @@ note_whole_names(ShardDdlTable *table)
 }
 
 void
-shard_ddl_table_check_copies(Oid relid)
+shard_ddl_table_check_replicas(Oid relid)
 {
 	ListCell   *lc;
 
-	if (refused_copies == NULL || !shard_ddl_table_maybe(relid))
+	if (refused_replicas == NULL || !shard_ddl_table_maybe(relid))
 		return;
 	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
 	{
 		ShardDdlShard shard = {lfirst_oid(lc)};
 
 		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
-			fill_copies(&shard, GetForeignTable(lfirst_oid(lc)));
+			fill_replicas(&shard, GetForeignTable(lfirst_oid(lc)));
 	}
 }
 
-/* Adds the copies of shards behind these. */
+/* Adds the replicas of shards behind these. */
 static void
-add_copies(ShardDdlTable *table)
+add_replicas(ShardDdlTable *table)
 {
 	int			nshards = table->nshards;
-	int			ncopies = 0;
+	int			nreplicas = 0;
 	bool		is_noted = false;
 
 	for (int i = 0; i < nshards; i++)
 	{
-		ncopies += table->shards[i].ncopies;
+		nreplicas += table->shards[i].nreplicas;
 		is_noted |= table->shards[i].is_noted;
 	}
 	if (!is_noted)
 		return;
-	/* what was changed before is changed in copies that have the same definition */
-	(void) shard_copies_apply();
-	shard_copies_note_sent();
-	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (nshards + ncopies));
+	/* what was changed before is changed in replicas that have the same definition */
+	(void) shard_replica_apply();
+	shard_replica_note_sent();
+	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (nshards + nreplicas));
 	for (int i = 0; i < nshards; i++)
 	{
-		for (int j = 0; j < table->shards[i].ncopies; j++)
+		for (int j = 0; j < table->shards[i].nreplicas; j++)
 		{
 			ShardDdlShard *copy = &table->shards[table->nshards++];
 
 			*copy = table->shards[i];
-			copy->serverid = table->shards[i].copies[j];
+			copy->serverid = table->shards[i].replicas[j];
 			copy->node = GetForeignServer(copy->serverid)->servername;
-			copy->ncopies = 0;
-			copy->is_copy = true;
+			copy->nreplicas = 0;
+			copy->is_replica = true;
 		}
 	}
 }
@@ -289,7 +289,7 @@ shard_ddl_table_by_itself(Oid relid)
 	table->nshards = 1;
 	if (!shard_guc_enable_ddl_propagation || !shard_ddl_table_shard(relid, &table->shards[0]))
 		return NULL;
-	add_copies(table);
+	add_replicas(table);
 	return table;
 }
 
@@ -346,7 +346,7 @@ shard_ddl_table(Oid relid)
 				 errdetail("Shard \"%s\" has other names on its node, or its server's option propagate_ddl is off, but other shards follow the table.",
 						   get_rel_name(here)),
 				 errhint("Set propagate_ddl to off for all of its servers, and change the shards with shardfdw.run_on_shards().")));
-	add_copies(table);
+	add_replicas(table);
 	shard_ddl_table_sort(table);
 	note_whole_names(table);
 	return table;

@@ -11,21 +11,21 @@
 #include "nodes/primnodes.h"
 #include "storage/lockdefs.h"
 
-/* One table on one node: a shard, or a copy of a reference table. */
+/* One table on one node: a shard, or a replica of a reference table. */
 typedef struct ShardDdlShard
 {
-	Oid			relid;			/* the foreign table here; of a copy: the reference table */
+	Oid			relid;			/* the foreign table here; of a replica: the reference table */
 	Oid			serverid;
 	Oid			owner;			/* the owner of relid, if ddl_send.c has to ask whether the table on the node is the owner's; or InvalidOid */
 	const char *node;			/* server's name */
 	const char *schema;
 	const char *name;			/* the same there as here */
 	const char *relation;		/* quoted, qualified */
-	int			ncopies;		/* a shard with copies: how many, and on which servers */
-	const Oid  *copies;
-	bool		is_noted;		/* it has copies, or had them until their nodes were disabled */
-	List	   *stale;			/* names of nodes that were disabled, and have a copy that has missed changes */
-	bool		is_copy;		/* of the shard with the same relid */
+	int			nreplicas;		/* a shard with replicas: how many, and on which servers */
+	const Oid  *replicas;
+	bool		is_noted;		/* it has replicas, or had them until their nodes were disabled */
+	List	   *stale;			/* names of nodes that were disabled, and have a replica that has missed changes */
+	bool		is_replica;		/* of the shard with the same relid */
 	bool		whole_name;		/* another shard ends in the same number, or it has none, see ddl_name.c */
 } ShardDdlShard;
 
@@ -34,13 +34,13 @@ typedef struct ShardDdlTable
 	Oid			relid;			/* the partitioned or reference table; a shard by itself */
 	const char *name;			/* for messages */
 	bool		is_reference;
-	int			nshards;		/* at least one; copies of shards count, too */
+	int			nshards;		/* at least one; replicas of shards count, too */
 	ShardDdlShard *shards;
 } ShardDdlTable;
 
 /*
  * The tables on nodes whose definitions follow relid's: its shards at any level of
- * partitioning, the copies of a reference table, or a shard's own table.  NULL when
+ * partitioning, the replicas of a reference table, or a shard's own table.  NULL when
  * there are none, when shardfdw.enable_ddl_propagation is off, or when option
  * propagate_ddl is off for all shards' servers.  The caller holds a lock on relid.
  * Memory: current context.
@@ -48,7 +48,7 @@ typedef struct ShardDdlTable
  */
 extern ShardDdlTable *shard_ddl_table(Oid relid);
 
-/* The copies of a table that was a reference table until now.  NULL when there are no nodes. */
+/* The replicas of a table that was a reference table until now.  NULL when there are no nodes. */
 extern ShardDdlTable *shard_ddl_table_reference(Oid relid);
 
 /* The same for a foreign table, whether it is a partition or not. */
@@ -78,13 +78,13 @@ extern Oid	shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE loc
 extern Oid	shard_ddl_table_of_index(void *index);
 
 /*
- * What is being done, if it is not done to tables whose shards have copies: the functions above raise feature_not_supported for
+ * What is being done, if it is not done to tables whose shards have replicas: the functions above raise feature_not_supported for
  * these then.  NULL: it is done.  Returns what was set before.
  */
-extern const char *shard_ddl_table_refuse_copies(const char *what);
+extern const char *shard_ddl_table_refuse_replicas(const char *what);
 
 /* Raises the same error for a table that is not looked up by these functions, its lock held or not. */
-extern void shard_ddl_table_check_copies(Oid relid);
+extern void shard_ddl_table_check_replicas(Oid relid);
 
 /* Foreign table relid, a shard that has its own name on its node: fills *shard.  False when it is none. */
 extern bool shard_ddl_table_shard(Oid relid, ShardDdlShard *shard);
@@ -95,7 +95,7 @@ extern List *shard_ddl_table_of_schema(Oid namespace);
 /* Sorts the tables by name: several tables have to be locked in this order, to avoid deadlocks. */
 extern void shard_ddl_table_sort(ShardDdlTable *table);
 
-/* Name that an object of a table has on one of its shards: its own for copies of reference tables. */
+/* Name that an object of a table has on one of its shards: its own for replicas of reference tables. */
 extern char *shard_ddl_table_object(const ShardDdlTable *table, const ShardDdlShard *shard, const char *object);
 
 /*

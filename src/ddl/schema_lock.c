@@ -60,7 +60,7 @@ shard_schema_unlock(Oid namespace, LOCKMODE lockmode)
 	UnlockDatabaseObject(NamespaceRelationId, namespace, 0, lockmode);
 }
 
-/* Locks, shared, the schemas that a table's shards or copies need: its own, and those of types, functions and the like. */
+/* Locks, shared, the schemas that a table's shards or replicas need: its own, and those of types, functions and the like. */
 static void
 lock_needed(Oid relid)
 {

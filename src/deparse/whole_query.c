@@ -104,7 +104,7 @@ convert_relation(RangeTblEntry *rte, bool is_target, bool is_insert, WholeState 
 		state->has_reference = true;
 }
 
-/* Are all tables on nodes that have copies of the reference tables? */
+/* Are all tables on nodes that have replicas of the reference tables? */
 static bool
 is_in_cluster(const WholeState *state)
 {
@@ -405,7 +405,7 @@ convert_ctes(Query *query, ShardWholeContext *cxt)
 		convert_query(castNode(Query, cte->ctequery), cxt);
 }
 
-/* Refuses FOR UPDATE of reference tables: it would lock rows of the node's copy. */
+/* Refuses FOR UPDATE of reference tables: it would lock rows of the node's replica. */
 static void
 check_row_marks(Query *query, ShardWholeContext *cxt)
 {
@@ -649,7 +649,7 @@ print_statement(Query *query, bool single, List *columns, bool keep_constants, c
 	else
 		query->returningList = list_concat(copyObject(columns), query->returningList);
 	if (state.has_reference && !is_in_cluster(&state))
-		shard_whole_refuse(&state.cxt, "reference table, of which a private server has no copy");
+		shard_whole_refuse(&state.cxt, "reference table, of which a private server has no replica");
 	/* system columns of a reference table's rows are those of the coordinator */
 	if (state.cxt.system_columns && (state.has_reference || columns != NIL))
 		shard_whole_refuse(&state.cxt, "system column");

@@ -22,7 +22,7 @@
 #include "catalog/integer.h"
 #include "catalog/route.h"
 #include "compat.h"
-#include "copies/copies_read.h"
+#include "replica/replica_read.h"
 #include "executor/explain.h"
 #include "executor/explain_remote.h"
 #include "executor/returned.h"
@@ -588,16 +588,16 @@ check_unmoved(const ShardStatementState *state)
 	shard_map_check_unmoved(state->maps[0], live);
 }
 
-/* Copies of shards whose primary is away are read instead. */
+/* Replicas of shards whose primary is away are read instead. */
 static void
-read_copies(ShardStatementState *state, ShardSnapshot *snapshot)
+read_replicas(ShardStatementState *state, ShardSnapshot *snapshot)
 {
 	Bitmapset  *live = NULL;
 
 	for (int i = 0; i < state->ntargets; i++)
 		live = bms_add_member(live, state->targets[i].shardno);
 	if (live != NULL)
-		state->maps[0] = shard_copies_read_map(state->maps[0], live, snapshot, state->userid);
+		state->maps[0] = shard_replica_read_map(state->maps[0], live, snapshot, state->userid);
 }
 
 /* Starts the statement on all of its shards. */
@@ -619,9 +619,9 @@ start(ShardStatementState *state)
 		state->maps[0] = shard_map_as_of(state->maps[0], snapshot->local, snapshot->local_xmin);
 	else
 		check_unmoved(state);
-	if (state->maps[0]->has_copies && state->plan->returns_rows && !state->plan->on_writer && !snapshot->local &&
+	if (state->maps[0]->has_replicas && state->plan->returns_rows && !state->plan->on_writer && !snapshot->local &&
 		shard_statement_view_only_reads(state->css.ss.ps.state))
-		read_copies(state, snapshot);
+		read_replicas(state, snapshot);
 	if (!state->plan->returns_rows)
 		run_commands(state);
 	else if (!run_returning(state))

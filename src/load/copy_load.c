@@ -103,8 +103,8 @@ connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
 	/* functions that the load calls (FILTER, triggers of the reject table) may read the rows */
 	if (load->filter || load->options->reject_table)
 		return 1;
-	/* rows that shards note for their copies are searched on the writing connections only, see shard_load_raw() */
-	if (load->map->has_copies &&
+	/* rows that shards note for their replicas are searched on the writing connections only, see shard_load_raw() */
+	if (load->map->has_replicas &&
 		(load->rejects || load->fixed || load->options->duplicate != SHARD_DUPLICATE_ERROR))
 		return 1;
 	if (load->resume && shard_resume_part_bytes(load->resume, PG_UINT64_MAX) < STREAM_BYTES)

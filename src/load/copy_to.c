@@ -26,7 +26,7 @@
 #include "byte_order.h"
 #include "catalog/namespace.h"
 #include "compat.h"
-#include "copies/copies_read.h"
+#include "replica/replica_read.h"
 #include "executor/executor.h"
 #include "guc.h"
 #include "load/copy_dest.h"
@@ -459,8 +459,8 @@ run_on_shards(const CopyStmt *stmt, const ShardCopyTo *copy)
 	run.dest = shard_copy_dest_open(stmt, copy->query ? InvalidOid : copy->map->relid);
 	run.snapshot = copy->query ? copy->query->snapshot : shard_txn_snapshot(cxt);
 	run.map = copy->query ? copy->map : map_of_snapshot(copy->map, run.snapshot);
-	if (run.map->has_copies && !run.snapshot->local)
-		run.map = shard_copies_read_map(run.map, copy->query ? copy->query->shards : NULL, run.snapshot, copy->userid);
+	if (run.map->has_replicas && !run.snapshot->local)
+		run.map = shard_replica_read_map(run.map, copy->query ? copy->query->shards : NULL, run.snapshot, copy->userid);
 	run.wait_set = shard_wait_set_create(cxt);
 	run.chunk = palloc(CHUNK_BYTES);
 	group_by_node(&run);

@@ -78,7 +78,7 @@ typedef struct ShardLoad
 	ShardRawPlan plan;
 	ShardKeyReader *keys;
 	ShardLineCheck *check;		/* NULL: lines are sent without this check */
-	ShardLineClock *clock;		/* lines go to copies of shards, too; NULL: they do not, or triggers send them */
+	ShardLineClock *clock;		/* lines go to replicas of shards, too; NULL: they do not, or triggers send them */
 	ShardCopySet *set;
 	int			nconns;			/* maximum number of connections to a node */
 	bool		spread;			/* uses several connections to a node */

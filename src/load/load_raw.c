@@ -10,7 +10,7 @@
 #include "catalog/route.h"
 #include "commands/progress.h"
 #include "compat.h"
-#include "copies/copies.h"
+#include "replica/replica.h"
 #include "load/load_private.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -262,7 +262,7 @@ open_target(ShardLoad *load, int shardno)
 		shard_copy_target_set_header(target, header.data);
 	}
 	if (load->clock != NULL)
-		shard_copies_mirror(target, shard.relid);
+		shard_replica_mirror(target, shard.relid);
 	if (load->duplicates)
 		shard_copy_target_set_staging(target,
 									  shard_duplicate_staging(load->duplicates, shardno, sql));
@@ -477,7 +477,7 @@ shard_load_raw(ShardLoad *load, int nconns)
 
 	open_set(load, nconns);
 	/* the shards' triggers note rows that may be rejected, or that are made from records */
-	if (load->map->has_copies && load->rejects == NULL && load->duplicates == NULL && load->fixed == NULL && !load->plan.binary)
+	if (load->map->has_replicas && load->rejects == NULL && load->duplicates == NULL && load->fixed == NULL && !load->plan.binary)
 	{
 		load->clock = shard_line_clock_create(load->cxt, load->cstate);
 		load->may_run &= shard_line_clock_is_idle(load->clock);

@@ -172,8 +172,8 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 					 " AND f.conrelid IN (SELECT id FROM tree) AND f.confrelid IN (SELECT id FROM tree))"
 					 " THEN 'foreign keys between shards' END",
 					 events,
-	/* triggers of shards with copies do nothing for rows that the load itself sends to the copies */
-					 map->has_copies ? " AND NOT EXISTS (SELECT FROM pg_proc f, pg_class c WHERE f.oid = t.tgfoid AND c.oid = t.tgrelid"
+	/* triggers of shards with replicas do nothing for rows that the load itself sends to the replicas */
+					 map->has_replicas ? " AND NOT EXISTS (SELECT FROM pg_proc f, pg_class c WHERE f.oid = t.tgfoid AND c.oid = t.tgrelid"
 					 " AND f.pronamespace = c.relnamespace AND f.proname = 'shardfdw_notes_' || md5(c.relname))" : "");
 	return sql.data;
 }

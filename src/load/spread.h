@@ -22,7 +22,7 @@
  *   extended protocol, where other statements may follow;
  * - no trigger on the coordinator would see a part of its rows;
  * - on every node the shards are different tables (no views, no foreign tables);
- * - these have no triggers (except those of shards with copies) and no rules for the commands of the load (merges:
+ * - these have no triggers (except those of shards with replicas) and no rules for the commands of the load (merges:
  *   also UPDATE and DELETE), and no foreign keys between them;
  * - every node answers.
  *

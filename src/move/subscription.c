@@ -719,13 +719,13 @@ tables_to_copy(Applied *sub)
 
 /* The position of the latest copy that is a special case; invalid: there is none. */
 static XLogRecPtr
-latest_copy(Applied *sub, bool *has_copies)
+latest_copy(Applied *sub, bool *has_replicas)
 {
 	char	   *lsn;
 
 	ensure_transaction(sub);
 	lsn = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_latest_copy(%u)", sub->oid));
-	*has_copies = lsn != NULL;
+	*has_replicas = lsn != NULL;
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
 	return lsn ? DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn))) : InvalidXLogRecPtr;
@@ -775,7 +775,7 @@ check_slot(Applied *sub)
 static void
 apply(Applied *sub)
 {
-	bool		has_copies;
+	bool		has_replicas;
 
 	/* what an earlier process has left prepared on nodes may be what the next change is about */
 	ensure_transaction(sub);
@@ -786,7 +786,7 @@ apply(Applied *sub)
 	check_slot(sub);
 	copy_tables(sub);
 	shard_link_close(&sub->source);
-	sub->ready = latest_copy(sub, &has_copies);
+	sub->ready = latest_copy(sub, &has_replicas);
 	open_stream(sub);
 	for (;;)
 	{

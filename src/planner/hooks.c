@@ -87,7 +87,7 @@ static set_rel_pathlist_hook_type prev_rel_pathlist_hook = NULL;
 /* True if some sharded table of the statement that is being planned was turned into one foreign table. */
 static bool statement_marked = false;
 
-/* True if all of its tables are on nodes that have copies of the reference tables. */
+/* True if all of its tables are on nodes that have replicas of the reference tables. */
 static bool statement_in_cluster = false;
 
 static void mark_query(Query *query, MarkContext *cxt, bool locks);
@@ -498,8 +498,8 @@ cluster_routine(Oid serverid)
 }
 
 /*
- * Is it a reference table whose copies on the nodes may be read?  Not if its rows are locked or changed, if this
- * statement inserts into it, or if another table is on a server without copies.
+ * Is it a reference table whose replicas on the nodes may be read?  Not if its rows are locked or changed, if this
+ * statement inserts into it, or if another table is on a server without replicas.
  */
 static bool
 is_readable_reference(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)

@@ -1,9 +1,9 @@
 /*
  * reference_param.c
- *	  How commands for copies of a reference table identify rows and pass values.
+ *	  How commands for replicas of a reference table identify rows and pass values.
  *
- * A copy finds its rows by the identity: an immediate unique key without NULLs, as in
- * logical replication.  Values travel as text, several of them as typed arrays.  A copy
+ * A replica finds its rows by the identity: an immediate unique key without NULLs, as in
+ * logical replication.  Values travel as text, several of them as typed arrays.  A replica
  * whose column's type was changed by hand converts them or raises an error.
  */
 #include "postgres.h"
@@ -124,7 +124,7 @@ shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIde
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot %s reference table \"%s\" because it has no primary key",
 						verb, RelationGetRelationName(rel)),
-				 errdetail("The rows to be changed cannot be found in the copies on the nodes."),
+				 errdetail("The rows to be changed cannot be found in the replicas on the nodes."),
 				 errhint("Add a primary key, or a unique index over columns that are NOT NULL; it must not be deferrable.")));
 
 	index = index_open(indexid, AccessShareLock);

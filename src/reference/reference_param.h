@@ -1,6 +1,6 @@
 /*
  * reference_param.h
- *	  How commands for copies of a reference table identify rows and pass values.
+ *	  How commands for replicas of a reference table identify rows and pass values.
  */
 #ifndef SHARDFDW_REFERENCE_PARAM_H
 #define SHARDFDW_REFERENCE_PARAM_H
@@ -25,7 +25,7 @@ typedef struct ShardReferenceParams
 	StringInfoData *arrays;		/* literals without the closing brace */
 } ShardReferenceParams;
 
-/* How a copy finds a row. */
+/* How a replica finds a row. */
 typedef struct ShardReferenceIdentity
 {
 	int			ncolumns;

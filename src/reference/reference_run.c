@@ -1,6 +1,6 @@
 /*
  * reference_run.c
- *	  Commands that change rows in all copies of a reference table.
+ *	  Commands that change rows in all replicas of a reference table.
  *
  *	 run on all nodes --> counts right?  --yes-->  done
  *								| no
@@ -11,7 +11,7 @@
  * find them on a node: the node waits for a row that is being changed, but not for one
  * that is being inserted or gets another key.  All such transactions were prepared on the
  * node before the coordinator showed their rows.  So once the transactions that are
- * prepared now are settled, the rows are there, or the copy differs.
+ * prepared now are settled, the rows are there, or the replica differs.
  */
 #include "postgres.h"
 
@@ -121,10 +121,10 @@ report_difference(ShardReferenceWrite *write, const ShardCommand *command, int64
 						RelationGetRelationName(write->rel), node),
 				 errdetail("%lld rows were to be changed there, %lld were found.",
 						   (long long) nrows, (long long) nchanged),
-				 errhint("The transaction might succeed if retried; shardfdw.check_cluster() shows whether the copy differs.")));
+				 errhint("The transaction might succeed if retried; shardfdw.check_cluster() shows whether the replica differs.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the copy of reference table \"%s\" on node \"%s\" differs",
+			 errmsg("the replica of reference table \"%s\" on node \"%s\" differs",
 					RelationGetRelationName(write->rel), node),
 			 errdetail("%lld rows were to be changed there, %lld were found.",
 					   (long long) nrows, (long long) nchanged),

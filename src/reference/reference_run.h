@@ -1,6 +1,6 @@
 /*
  * reference_run.h
- *	  Commands that change rows in all copies of a reference table.
+ *	  Commands that change rows in all replicas of a reference table.
  */
 #ifndef SHARDFDW_REFERENCE_RUN_H
 #define SHARDFDW_REFERENCE_RUN_H
@@ -12,7 +12,7 @@
 #include "remote/run/command.h"
 #include "utils/rel.h"
 
-/* A change of one reference table, sent to its copies. */
+/* A change of one reference table, sent to its replicas. */
 typedef struct ShardReferenceWrite
 {
 	Relation	rel;
@@ -47,7 +47,7 @@ extern void shard_reference_run_settle(ShardReferenceWrite *write);
 extern void shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 										 int ncommands, int64 nrows, ShardReferenceCount count);
 
-/* Runs a command that locks the copies on nodes (OIDs of servers) against reading. */
+/* Runs a command that locks the replicas on nodes (OIDs of servers) against reading. */
 extern void shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const char *sql);
 
 /* A chunk: the arrays of keys, then those of values (NULL: none), which are emptied. */

@@ -1,6 +1,6 @@
 /*
  * reference_send.c
- *	  Changes of a reference table, sent to all of its copies at once.
+ *	  Changes of a reference table, sent to all of its replicas at once.
  *
  *	 INSERT    new rows --> COPY, every node the same bytes
  *			   few of them --> INSERT ... SELECT FROM unnest(values), which is a round trip less
@@ -12,11 +12,11 @@
  *
  * The coordinator's table has taken the change already: its rows are locked and unique
  * keys have been checked, so sessions do not wait for each other on nodes.  Every count is
- * checked, so that the first statement that should change a row which a copy lacks finds
+ * checked, so that the first statement that should change a row which a replica lacks finds
  * the difference.
  *
- * Rows travel as text; a copy whose column's type was changed by hand converts or refuses
- * it.  Only rows for copies that have just been made are sent in binary.
+ * Rows travel as text; a replica whose column's type was changed by hand converts or refuses
+ * it.  Only rows for replicas that have just been made are sent in binary.
  */
 #include "postgres.h"
 

@@ -283,7 +283,7 @@ shardfdw_is_reference(PG_FUNCTION_ARGS)
 /*
  * copy_reference_rows(relation regclass, nodes name[]) -> int8
  *
- * Row security policies are not applied: a copy has all rows, and the owner could disable
+ * Row security policies are not applied: a replica has all rows, and the owner could disable
  * them anyway.
  */
 Datum

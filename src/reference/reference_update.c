@@ -1,6 +1,6 @@
 /*
  * reference_update.c
- *	  UPDATE of a reference table, sent to all of its copies at once.
+ *	  UPDATE of a reference table, sent to all of its replicas at once.
  *
  *	 pairs of old and new rows --> which columns have changed?
  *		no unique ones	UPDATE ... FROM unnest(old keys, new values), a chunk at a time

@@ -37,7 +37,7 @@ typedef struct ShardAlterState
 	List	   *chosen_names;	/* of char *: names that were chosen for constraints that the nodes alone have */
 	List	   *keys;			/* of char *: commands that make dropped markers again */
 	List	   *index_keys;		/* of Constraint: keys of a reference table that take an index over */
-	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
+	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on replicas of a reference table */
 	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */
 	List	   *defaults;		/* of char *: columns whose defaults change, which keys of the shards may set, ddl_key_default.h */
 	bool		sets_defaults;	/* a new foreign key does so */

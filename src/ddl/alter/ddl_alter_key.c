@@ -7,10 +7,10 @@
  *							enforces it, by an index with a name of its own.  Without
  *							the shard key on the shard only, where there is but one (ddl_alter_home.c)
  *	  FOREIGN KEY			on the shards only, as core allows none on a parent of
- *							foreign tables: to a reference table's copy, or to
+ *							foreign tables: to a reference table's replica, or to
  *							the shard of the same number of a colocated table
  *	  of reference tables	the coordinator checks foreign keys, deferrable and
- *							exclusion constraints; copies have plain indexes
+ *							exclusion constraints; replicas have plain indexes
  */
 #include "postgres.h"
 
@@ -433,7 +433,7 @@ shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 	}
 }
 
-/* Notes a key of a reference table that takes an index over: on its copies, too. */
+/* Notes a key of a reference table that takes an index over: on its replicas, too. */
 static void
 note_index_key(ShardAlterState *state, Constraint *constraint)
 {
@@ -522,7 +522,7 @@ new_key_names(ShardAlterState *state, Form_pg_constraint constraint)
 	return names;
 }
 
-/* Sends a plain index, which copies of a reference table have in place of the constraint. */
+/* Sends a plain index, which replicas of a reference table have in place of the constraint. */
 static void
 send_plain_index(NewConstraints *new, Form_pg_constraint constraint)
 {

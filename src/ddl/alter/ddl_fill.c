@@ -124,7 +124,7 @@ shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
 	char	   *text;
 	ListCell   *lc;
 
-	/* who follows another coordinator sends nothing; copies of reference tables have to get the values of here */
+	/* who follows another coordinator sends nothing; replicas of reference tables have to get the values of here */
 	if (shard_guc_follows_coordinator || state->table->is_reference)
 		return NULL;
 	text = shard_ddl_text_row_default(rel, attno, &question.functions, &question.sequences);

@@ -6,7 +6,7 @@
  * all of them.  CREATE FOREIGN TABLE needs USAGE on the server.  So does every change after
  * which an existing foreign table stands for another table of its node, or of another node:
  *
- *	 ALTER ... OPTIONS (schema_name, table_name, copies, stale_copies)
+ *	 ALTER ... OPTIONS (schema_name, table_name, replicas, stale_replica_nodes)
  *	 RENAME and SET SCHEMA of the foreign table, RENAME of its schema
  *
  * The catalog notes who has chosen the table (catalog/shard_server.h).
@@ -60,7 +60,7 @@ typedef struct Place
 {
 	char	   *schema;
 	char	   *name;
-	List	   *copies;			/* char *: servers of a foreign table */
+	List	   *replicas;			/* char *: servers of a foreign table */
 } Place;
 
 static object_access_hook_type prev_object_access = NULL;
@@ -92,8 +92,8 @@ read_options(Place *place, List *options)
 			place->schema = defGetString(option);
 		else if (strcmp(option->defname, "table_name") == 0)
 			place->name = defGetString(option);
-		else if (strcmp(option->defname, "copies") == 0 || strcmp(option->defname, "stale_copies") == 0)
-			place->copies = list_concat(place->copies, shard_option_list(defGetString(option)));
+		else if (strcmp(option->defname, "replica_nodes") == 0 || strcmp(option->defname, "stale_replica_nodes") == 0)
+			place->replicas = list_concat(place->replicas, shard_option_list(defGetString(option)));
 	}
 }
 
@@ -155,13 +155,13 @@ check_foreign_table(Oid relid)
 		shard_node_check_usage(table->serverid);
 		shard_server_note_chooser(relid);
 	}
-	foreach(lc, after.copies)
+	foreach(lc, after.replicas)
 	{
 		Oid			serverid = get_foreign_server_oid(lfirst(lc), true);
 		bool		is_new = OidIsValid(serverid) && serverid != table->serverid;
 		ListCell   *lc2;
 
-		foreach(lc2, before.copies)
+		foreach(lc2, before.replicas)
 			is_new &= strcmp(lfirst(lc), lfirst(lc2)) != 0;
 		if (is_new)
 		{
@@ -290,20 +290,20 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 
 /*
  * Adds what foreign table relid stands for, on the node only; NULL: on all nodes that have it, without those of stale
- * copies, which may be down.
+ * replicas, which may be down.
  */
 static void
 add_places(ShardDdlTable *table, Oid relid, const char *only)
 {
 	const ForeignTable *foreign = GetForeignTable(relid);
 	Place		place = old_place(relid, foreign->options);
-	const char *copies = shard_option_table(relid, "copies");
-	const char *stale = only != NULL ? shard_option_table(relid, "stale_copies") : NULL;
+	const char *replicas = shard_option_table(relid, "replica_nodes");
+	const char *stale = only != NULL ? shard_option_table(relid, "stale_replica_nodes") : NULL;
 	List	   *names = list_make1(GetForeignServer(foreign->serverid)->servername);
 	List	   *servers = NIL;
 	ListCell   *lc;
 
-	names = list_concat(names, copies != NULL ? shard_option_list(copies) : NIL);
+	names = list_concat(names, replicas != NULL ? shard_option_list(replicas) : NIL);
 	names = list_concat(names, stale != NULL ? shard_option_list(stale) : NIL);
 	foreach(lc, names)
 	{

@@ -22,7 +22,7 @@
 #include "commands/tablecmds.h"
 #include "commands/trigger.h"
 #include "compat.h"
-#include "copies/copies_sql.h"
+#include "replica/replica_sql.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/alter/ddl_key_default.h"
 #include "ddl/alter/ddl_refer.h"
@@ -60,18 +60,18 @@ shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt)
 	return false;
 }
 
-/* Triggers of shards with copies refer to the columns of the primary key. */
+/* Triggers of shards with replicas refer to the columns of the primary key. */
 static void
 check_key_stays(ShardAlterState *state)
 {
-	bool		has_copies = false;
+	bool		has_replicas = false;
 
 	for (int i = 0; i < state->table->nshards; i++)
-		has_copies |= state->table->shards[i].is_noted;
-	foreach_ptr(const AlterTableCmd, cmd, has_copies ? state->stmt->cmds : NIL)
+		has_replicas |= state->table->shards[i].is_noted;
+	foreach_ptr(const AlterTableCmd, cmd, has_replicas ? state->stmt->cmds : NIL)
 	{
-		if (cmd->subtype == AT_DropColumn && shard_copies_is_key(state->table->relid, cmd->name))
-			shard_ddl_table_refuse(state->table, "DROP COLUMN of the primary key, where shards have copies,", NULL);
+		if (cmd->subtype == AT_DropColumn && shard_replica_is_key(state->table->relid, cmd->name))
+			shard_ddl_table_refuse(state->table, "DROP COLUMN of the primary key, where shards have replicas,", NULL);
 	}
 }
 
@@ -225,7 +225,7 @@ has_update_triggers(Relation rel)
 /*
  * Gives existing rows the values of new columns by an UPDATE, row by row, as core would
  * compute them.  Raises for a reference table: core has computed its values already, and
- * the copies cannot get the same ones.  Raises at REPEATABLE READ: the UPDATE would miss
+ * the replicas cannot get the same ones.  Raises at REPEATABLE READ: the UPDATE would miss
  * rows that were added since the snapshot, which core's own rewriting finds.
  */
 static void
@@ -348,7 +348,7 @@ run_on_nodes(ShardAlterState *state)
 
 /*
  * Has a reference table's triggers that send its writes fire always, whatever DISABLE TRIGGER ALL and ENABLE TRIGGER ALL
- * (pg_restore --disable-triggers) have made of them: its copies would not get the rows.
+ * (pg_restore --disable-triggers) have made of them: its replicas would not get the rows.
  */
 static void
 keep_own_triggers(ShardAlterState *state)
@@ -423,7 +423,7 @@ alter_only(ShardDdlCall *call, ShardAlterState *state, AlterTableStmt *stmt)
 	return true;
 }
 
-/* Where copies are is said by functions that make them; a foreign table that a dump makes has had them. */
+/* Where replicas are is said by functions that make them; a foreign table that a dump makes has had them. */
 static void
 check_options(const AlterTableStmt *stmt)
 {
@@ -437,11 +437,11 @@ check_options(const AlterTableStmt *stmt)
 		{
 			const char *name = lfirst_node(DefElem, option)->defname;
 
-			if (strcmp(name, "copies") == 0 || strcmp(name, "stale_copies") == 0)
+			if (strcmp(name, "replica_nodes") == 0 || strcmp(name, "stale_replica_nodes") == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("option \"%s\" of foreign table \"%s\" cannot be changed by itself", name, stmt->relation->relname),
-						 errhint("It is changed by shardfdw.shard_table(), shardfdw.disable_node(), shardfdw.enable_node() and shardfdw.move_copy().")));
+						 errhint("It is changed by shardfdw.shard_table(), shardfdw.disable_node(), shardfdw.enable_node() and shardfdw.move_replica().")));
 		}
 	}
 }
@@ -466,7 +466,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	ShardAlterState state = {0};
 	bool		only = !stmt->relation->inh;
 
-	shard_ddl_table_check_copies(RangeVarGetRelid(stmt->relation, NoLock, true));
+	shard_ddl_table_check_replicas(RangeVarGetRelid(stmt->relation, NoLock, true));
 	check_options(stmt);
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_ddl_attach(call);

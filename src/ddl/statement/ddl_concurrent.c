@@ -249,7 +249,7 @@ drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
 
 /* Finds them by the names that core gives to the new index (_ccnew) and to the replaced one (_ccold). */
 static char *
-ask_copies(const ShardDdlTable *table, List *shardnos, void *arg)
+ask_replicas(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	StringInfoData text;
 	ListCell   *lc;
@@ -264,7 +264,7 @@ ask_copies(const ShardDdlTable *table, List *shardnos, void *arg)
 }
 
 static void
-take_copy(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+take_replica(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
 {
 	List	  **remains = arg;
 
@@ -273,11 +273,11 @@ take_copy(const ShardDdlTable *table, int shardno, int nfields, const char *cons
 }
 
 void
-shard_ddl_drop_copies(const ShardDdlTable *table)
+shard_ddl_drop_replicas(const ShardDdlTable *table)
 {
 	List	   *remains = NIL;
 
-	shard_ddl_ask_free(table, ask_copies, take_copy, &remains);
+	shard_ddl_ask_free(table, ask_replicas, take_replica, &remains);
 	drop_remains(table, remains, "REINDEX CONCURRENTLY");
 }
 

@@ -27,8 +27,8 @@
 #include "catalog/reference.h"
 #include "catalog_scan.h"
 #include "compat.h"
-#include "copies/copies.h"
-#include "copies/copies_sql.h"
+#include "replica/replica.h"
+#include "replica/replica_sql.h"
 #include "ddl/alter/ddl_redirect.h"
 #include "ddl/ddl_extension.h"
 #include "ddl/ddl_find.h"
@@ -67,7 +67,7 @@ typedef struct Collector
 	bool		cascade;
 	List	   *shards;			/* of DroppedShard */
 	List	   *references;		/* OIDs of tables that are reference tables until their triggers are dropped */
-	List	   *copies;			/* of ShardDdlTable: reference tables that are dropped */
+	List	   *replicas;			/* of ShardDdlTable: reference tables that are dropped */
 	List	   *tables;			/* OIDs of tables that are dropped */
 	List	   *parts;			/* of DroppedPart */
 	List	   *checked;		/* OIDs of roles whose foreign tables were checked before */
@@ -130,7 +130,7 @@ collect_relation(Oid relid)
 				ShardDdlTable *table = shard_ddl_table_reference(relid);
 
 				if (table != NULL)
-					collector->copies = lappend(collector->copies, table);
+					collector->replicas = lappend(collector->replicas, table);
 				collector->tables = lappend_oid(collector->tables, relid);
 			}
 			return;
@@ -205,7 +205,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 {
 	if (access == OAT_DROP && class == ForeignServerRelationId)
 	{
-		shard_ddl_copies_check_server(object, "drop");
+		shard_ddl_replica_check_server(object, "drop");
 		if (shard_option_is_our_server(object))
 			shard_moving_check_server(object);
 	}
@@ -235,23 +235,23 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
  * Dropping on the nodes
  */
 
-/* Adds a shard and its copies. */
+/* Adds a shard and its replicas. */
 static void
 add_placements(ShardDdlTable *all, const ShardDdlShard *shard)
 {
 	all->shards[all->nshards++] = *shard;
-	for (int i = 0; i < shard->ncopies; i++)
+	for (int i = 0; i < shard->nreplicas; i++)
 	{
 		ShardDdlShard *copy = &all->shards[all->nshards++];
 
 		*copy = *shard;
-		copy->serverid = shard->copies[i];
-		copy->ncopies = 0;
-		copy->is_copy = true;
+		copy->serverid = shard->replicas[i];
+		copy->nreplicas = 0;
+		copy->is_replica = true;
 	}
 }
 
-/* Notes that the stale copies of a shard stay where they are: their nodes are not asked. */
+/* Notes that the stale replicas of a shard stay where they are: their nodes are not asked. */
 static void
 note_left(const ShardDdlShard *shard)
 {
@@ -277,10 +277,10 @@ drop_tables(Collector *dropped, const char *cascade)
 	Oid		   *alone = palloc(sizeof(Oid) * Max(nmax, 1));
 	int			nalone = 0;
 
-	foreach(lc, dropped->copies)
+	foreach(lc, dropped->replicas)
 		nmax += ((ShardDdlTable *) lfirst(lc))->nshards;
 	foreach(lc, dropped->shards)
-		nmax += ((DroppedShard *) lfirst(lc))->shard.ncopies;
+		nmax += ((DroppedShard *) lfirst(lc))->shard.nreplicas;
 	all.shards = palloc0(sizeof(ShardDdlShard) * Max(nmax, 1));
 	foreach_ptr(DroppedShard, shard, dropped->shards)
 	{
@@ -294,12 +294,12 @@ drop_tables(Collector *dropped, const char *cascade)
 		else if (shard->shard.is_noted)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot drop shard %s alone because it has copies", shard->shard.relation)));
+					 errmsg("cannot drop shard %s alone because it has replicas", shard->shard.relation)));
 		else
 			alone[nalone++] = shard->shard.relid;
 	}
 	shard_moving_check(alone, nalone);
-	foreach_ptr(ShardDdlTable, table, dropped->copies)
+	foreach_ptr(ShardDdlTable, table, dropped->replicas)
 	{
 		for (int i = 0; i < table->nshards; i++)
 			all.shards[all.nshards++] = table->shards[i];
@@ -329,7 +329,7 @@ drop_tables(Collector *dropped, const char *cascade)
 		for (int j = i; j < all.nshards; j++)
 			if (all.shards[j].is_noted && all.shards[j].serverid == all.shards[i].serverid)
 			{
-				const char *notes = shard_copies_notes(all.shards[j].schema, all.shards[j].name);
+				const char *notes = shard_replica_notes(all.shards[j].schema, all.shards[j].name);
 
 				shard_ddl_batch_add(batch, i, "DROP TABLE IF EXISTS %s; DROP FUNCTION IF EXISTS %s()", notes, notes);
 			}
@@ -401,8 +401,8 @@ run_collected(ShardDdlCall *call, bool cascade, List *checked)
 {
 	Collector	mine = {CurrentMemoryContext, .checked = checked};
 
-	/* what notes changes of shards with copies goes with them, and must be empty */
-	(void) shard_copies_apply();
+	/* what notes changes of shards with replicas goes with them, and must be empty */
+	(void) shard_replica_apply();
 	mine.cascade = cascade;
 	mine.outer = collector;
 	collector = &mine;

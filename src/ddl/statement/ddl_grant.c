@@ -147,7 +147,7 @@ grant_rest(void *arg)
 	}
 }
 
-/* The nodes' part of GRANT ON SCHEMA: those that have shards or copies of its tables, where the user owns the schema. */
+/* The nodes' part of GRANT ON SCHEMA: those that have shards or replicas of its tables, where the user owns the schema. */
 static void
 schema_rest(void *arg)
 {

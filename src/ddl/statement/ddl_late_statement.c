@@ -47,7 +47,7 @@ typedef enum Follow
 	FOLLOW_ALWAYS,
 	FOLLOW_UNLESS_ONLY,			/* not the shards where it says ONLY */
 	FOLLOW_ALTER,				/* the same, but of a table at home ONLY means all, see shard_ddl_alter_table() */
-	FOLLOW_ITSELF				/* the copies of a reference table and a shard by itself: shards do not follow their parent */
+	FOLLOW_ITSELF				/* the replicas of a reference table and a shard by itself: shards do not follow their parent */
 } Follow;
 
 /* The table, if it has tables on nodes that follow; InvalidOid otherwise. */

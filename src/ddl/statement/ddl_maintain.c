@@ -236,7 +236,7 @@ shard_ddl_reindex(ShardDdlCall *call)
 	if (option_is_on(stmt->params, "concurrently"))
 	{
 		PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "REINDEX CONCURRENTLY");
-		shard_ddl_drop_copies(table);
+		shard_ddl_drop_replicas(table);
 	}
 	run_maintenance(call, batch, !option_is_on(stmt->params, "concurrently"), "REINDEX", CMDTAG_REINDEX);
 	return true;

@@ -30,7 +30,7 @@
 #include "utils/syscache.h"
 
 /*
- * A parent moves alone: its shards stay in their schema, on both sides.  Copies of a
+ * A parent moves alone: its shards stay in their schema, on both sides.  Replicas of a
  * reference table move with it; so does the node's table of a shard that is moved.
  */
 bool

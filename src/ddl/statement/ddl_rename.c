@@ -3,7 +3,7 @@
  *	  RENAME of tables that have tables on nodes, and of their columns, indexes and constraints.
  *
  * Shards keep their names when their parent is renamed.  When a shard itself is renamed,
- * so is its table on the node, since both must have the same name; so are copies of a
+ * so is its table on the node, since both must have the same name; so are replicas of a
  * reference table.
  */
 #include "postgres.h"

@@ -105,7 +105,7 @@ shard_ddl_prepare(Node *stmt)
 	AcceptInvalidationMessages();
 	shard_ddl_check_own_schema(stmt);
 	if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->renameType == OBJECT_FOREIGN_SERVER)
-		shard_ddl_copies_rename_server(get_foreign_server_oid(strVal(castNode(RenameStmt, stmt)->object), true), castNode(RenameStmt, stmt)->newname);
+		shard_ddl_replica_rename_server(get_foreign_server_oid(strVal(castNode(RenameStmt, stmt)->object), true), castNode(RenameStmt, stmt)->newname);
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
 	{
 		shard_schema_lock_statement(stmt);
@@ -121,7 +121,7 @@ run(ShardDdlCall *call)
 {
 	ShardDdlRestOuter outer;
 	ShardPeerStatement sent;
-	const char *refused = shard_ddl_table_refuse_copies(shard_ddl_copies_refusal(call->pstmt->utilityStmt));
+	const char *refused = shard_ddl_table_refuse_replicas(shard_ddl_replica_refusal(call->pstmt->utilityStmt));
 
 	shard_peer_begin(&sent, call);
 	outer = shard_ddl_rest_suspend(shard_peer_before_nodes, &sent);
@@ -139,7 +139,7 @@ run(ShardDdlCall *call)
 		shard_ddl_late_end_seen();
 		shard_ddl_rest_resume(outer);
 		shard_peer_end(&sent);
-		(void) shard_ddl_table_refuse_copies(refused);
+		(void) shard_ddl_table_refuse_replicas(refused);
 	}
 	PG_END_TRY();
 }

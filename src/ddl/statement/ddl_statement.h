@@ -39,7 +39,7 @@ extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
  * Drops the invalid indexes that REINDEX CONCURRENTLY has left on a table's
  * shards when it failed or was cancelled.  A WARNING for those that cannot be dropped.
  */
-extern void shard_ddl_drop_copies(const ShardDdlTable *table);
+extern void shard_ddl_drop_replicas(const ShardDdlTable *table);
 
 extern bool shard_ddl_alter_type(ShardDdlCall *call);
 extern bool shard_ddl_rename(ShardDdlCall *call);
@@ -58,14 +58,14 @@ extern bool shard_ddl_vacuum(ShardDdlCall *call);
 extern bool shard_ddl_reindex(ShardDdlCall *call);
 extern bool shard_ddl_cluster(ShardDdlCall *call);
 
-/* Raises dependent_objects_still_exist where foreign tables name a server as one that has copies of their shards; action: a verb. */
-extern void shard_ddl_copies_check_server(Oid serverid, const char *action);
+/* Raises dependent_objects_still_exist where foreign tables name a server as one that has replicas of their shards; action: a verb. */
+extern void shard_ddl_replica_check_server(Oid serverid, const char *action);
 
 /* A server, which core is about to rename: raises the same, and renames it in the extension's own tables. */
-extern void shard_ddl_copies_rename_server(Oid serverid, const char *newname);
+extern void shard_ddl_replica_rename_server(Oid serverid, const char *newname);
 
-/* What it is that a statement does which is not done to tables whose shards have copies; NULL: it is done to them, too. */
-extern const char *shard_ddl_copies_refusal(Node *stmt);
+/* What it is that a statement does which is not done to tables whose shards have replicas; NULL: it is done to them, too. */
+extern const char *shard_ddl_replica_refusal(Node *stmt);
 
 /* The commands that make a schema on a node, with a mark by which it is known as made by us. */
 extern char *shard_ddl_schema_command(const char *name);

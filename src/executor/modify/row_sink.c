@@ -21,7 +21,7 @@
 
 #include "catalog/qualified.h"
 #include "catalog/shard_map.h"
-#include "copies/copies.h"
+#include "replica/replica.h"
 #include "commands/copy.h"
 #include "commands/copyfrom_internal.h"
 #include "deparse/dml.h"
@@ -263,7 +263,7 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	if (sink->load && sink->load->frame)
 		shard_copy_target_set_frame(target->stream, sink->load->frame(sink->load->arg, relid));
 	if (sink->load == NULL || (sink->load->refuse == NULL && sink->load->staging == NULL))
-		shard_copies_mirror(target->stream, relid);
+		shard_replica_mirror(target->stream, relid);
 	target->lineno = sink->cstate ? &sink->cstate->cur_lineno : &no_lineno;
 
 	MemoryContextSwitchTo(oldcxt);

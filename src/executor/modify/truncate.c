@@ -2,14 +2,14 @@
  * truncate.c
  *	  TRUNCATE of shards: one statement per node for all of its shards.
  *
- * Copies of shards are truncated in the same transaction, by statements for their nodes.
+ * Replicas of shards are truncated in the same transaction, by statements for their nodes.
  */
 #include "postgres.h"
 
 #include "catalog/option.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "copies/copies.h"
+#include "replica/replica.h"
 #include "deparse/dml.h"
 #include "executor/scan/fdw_executor.h"
 #include "foreign/fdwapi.h"
@@ -17,40 +17,40 @@
 #include "remote/run/command.h"
 #include "utils/rel.h"
 
-/* Shards of which a server has copies. */
-typedef struct TruncatedCopies
+/* Shards of which a server has replicas. */
+typedef struct TruncatedReplicas
 {
 	Oid			serverid;
 	List	   *relids;
-} TruncatedCopies;
+} TruncatedReplicas;
 
-/* Adds relid to what is truncated on the servers that have copies of it; *is_noted: its node notes changes.  Returns the list of TruncatedCopies. */
+/* Adds relid to what is truncated on the servers that have replicas of it; *is_noted: its node notes changes.  Returns the list of TruncatedReplicas. */
 static List *
-add_copies(List *copies, Oid relid, bool *is_noted)
+add_replicas(List *replicas, Oid relid, bool *is_noted)
 {
 	const ShardMap *map = shard_map_get(relid);
 	const Shard *shard = map ? &map->shards[0] : NULL;
 
 	*is_noted |= shard != NULL && shard->is_noted;
-	for (int i = 0; shard != NULL && i < shard->ncopies; i++)
+	for (int i = 0; shard != NULL && i < shard->nreplicas; i++)
 	{
-		TruncatedCopies *on_server = NULL;
+		TruncatedReplicas *on_server = NULL;
 		ListCell   *lc;
 
-		foreach(lc, copies)
+		foreach(lc, replicas)
 		{
-			if (((TruncatedCopies *) lfirst(lc))->serverid == shard->copies[i])
+			if (((TruncatedReplicas *) lfirst(lc))->serverid == shard->replicas[i])
 				on_server = lfirst(lc);
 		}
 		if (on_server == NULL)
 		{
-			on_server = palloc0(sizeof(TruncatedCopies));
-			on_server->serverid = shard->copies[i];
-			copies = lappend(copies, on_server);
+			on_server = palloc0(sizeof(TruncatedReplicas));
+			on_server->serverid = shard->replicas[i];
+			replicas = lappend(replicas, on_server);
 		}
 		on_server->relids = lappend_oid(on_server->relids, relid);
 	}
-	return copies;
+	return replicas;
 }
 
 static void
@@ -60,8 +60,8 @@ fill_command(ShardCommand *command, Oid serverid, List *relids, bool restart_seq
 
 	command->serverid = serverid;
 	command->userid = GetUserId();
-	/* placements let it pass that way only, see 49_copies.sql */
-	command->sql = is_noted ? psprintf(SHARD_COPIES_APPLY_ON "; %s; " SHARD_COPIES_APPLY_OFF, sql) : sql;
+	/* placements let it pass that way only, see 49_replica.sql */
+	command->sql = is_noted ? psprintf(SHARD_REPLICA_APPLY_ON "; %s; " SHARD_REPLICA_APPLY_OFF, sql) : sql;
 }
 
 /*
@@ -74,7 +74,7 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	ShardCommand *commands;
 	Oid			serverid = InvalidOid;
 	List	   *relids = NIL;
-	List	   *copies = NIL;
+	List	   *replicas = NIL;
 	bool		is_noted = false;
 	int			ncommands = 0;
 	ListCell   *lc;
@@ -91,14 +91,14 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 							RelationGetRelationName(rel))));
 		serverid = GetForeignServerIdByRelId(relid);
 		relids = lappend_oid(relids, relid);
-		copies = add_copies(copies, relid, &is_noted);
+		replicas = add_replicas(replicas, relid, &is_noted);
 	}
 
 	if (is_noted)
-		shard_copies_note_sent();
-	commands = palloc0(sizeof(ShardCommand) * (1 + list_length(copies)));
+		shard_replica_note_sent();
+	commands = palloc0(sizeof(ShardCommand) * (1 + list_length(replicas)));
 	fill_command(&commands[ncommands++], serverid, relids, restart_seqs, is_noted);
-	foreach_ptr(const TruncatedCopies, on_server, copies)
+	foreach_ptr(const TruncatedReplicas, on_server, replicas)
 		fill_command(&commands[ncommands++], on_server->serverid, on_server->relids, restart_seqs, true);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);

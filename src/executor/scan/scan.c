@@ -47,7 +47,7 @@
 #include "catalog/reference.h"
 #include "catalog/route.h"
 #include "compat.h"
-#include "copies/copies_read.h"
+#include "replica/replica_read.h"
 #include "executor/executor.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/fdw_executor.h"
@@ -590,9 +590,9 @@ choose_servers(ForeignScanState *node)
 	shard_read_role_choose(state->snapshot, serverids, state->userid);
 }
 
-/* May the scan read copies of shards whose primary is away? */
+/* May the scan read replicas of shards whose primary is away? */
 static bool
-reads_copies(ForeignScanState *node)
+reads_replicas(ForeignScanState *node)
 {
 	const ShardScanState *state = node->fdw_state;
 
@@ -615,8 +615,8 @@ shard_scan_start(ForeignScanState *node)
 	state->may_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows;
 	state->wait_set = shard_wait_set_create(state->run_cxt);
 	state->running = true;
-	if (state->maps[0]->has_copies && reads_copies(node))
-		state->maps[0] = shard_copies_read_map(state->maps[0], state->live, state->snapshot, state->userid);
+	if (state->maps[0]->has_replicas && reads_replicas(node))
+		state->maps[0] = shard_replica_read_map(state->maps[0], state->live, state->snapshot, state->userid);
 	choose_servers(node);
 	shard_scan_turn_first(state, reads_in_turns(node));
 	open_turn(node);

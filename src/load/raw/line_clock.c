@@ -2,7 +2,7 @@
  * line_clock.c
  *	  Decides whether a line means the same on servers whose clocks differ.
  *
- * Several servers read the lines for a shard with copies.  The words for which input functions of date/time types
+ * Several servers read the lines for a shard with replicas.  The words for which input functions of date/time types
  * read the clock (now, today, tomorrow, yesterday) contain a "w" or a "y".  So a field of such a type without these
  * letters means the same on all servers.  Unknown types may do anything.
  */

@@ -41,7 +41,7 @@ shard_autocommit_possible(void)
 {
 	return !IsTransactionBlock() && GetCurrentTransactionNestLevel() == 1 &&
 		!IsolationUsesXactSnapshot() && !XactReadOnly && shard_txn_writers == NIL &&
-		!shard_txn_upcalls->may_have_copies() && shard_txn_is_remote_only();
+		!shard_txn_upcalls->may_have_replicas() && shard_txn_is_remote_only();
 }
 
 /* Brings the session in line, and prepares the statement when it is time for that. */

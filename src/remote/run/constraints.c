@@ -46,13 +46,13 @@ shard_constraints_set_all(bool deferred)
 		set_mode(NULL, ALL_DEFERRED);
 		return;
 	}
-	/* what keeps shards from committing without their copies has to wait for these, also of tables that are written to later */
-	(void) shard_txn_upcalls->apply_copies();
+	/* what keeps shards from committing without their replicas has to wait for these, also of tables that are written to later */
+	(void) shard_txn_upcalls->apply_replicas();
 	set_mode(NULL, psprintf("SET CONSTRAINTS ALL IMMEDIATE; DO %s",
 							quote_literal_cstr("DECLARE name text; BEGIN FOR name IN SELECT DISTINCT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_constraint c"
-											   " JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.conname = 'shardfdw_copied' AND c.contype = 't'"
+											   " JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.conname = 'shardfdw_replicated' AND c.contype = 't'"
 											   " AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
-											   " LOOP EXECUTE 'SET CONSTRAINTS ' || name || '.shardfdw_copied DEFERRED'; END LOOP; END")));
+											   " LOOP EXECUTE 'SET CONSTRAINTS ' || name || '.shardfdw_replicated DEFERRED'; END LOOP; END")));
 }
 
 ShardConstraintsMode

@@ -25,7 +25,7 @@ is_reached(const ShardConn *conn, ShardPositionKind kind)
 
 	if (needed->timeline == 0)
 		return true;
-	if (timeline != 0 && (kind == SHARD_POSITION_COPIES ? timeline != needed->timeline : timeline < needed->timeline))
+	if (timeline != 0 && (kind == SHARD_POSITION_REPLICAS ? timeline != needed->timeline : timeline < needed->timeline))
 		return false;
 	return conn->began_at >= needed->lsn && !is_other(conn, needed);
 }
@@ -34,11 +34,11 @@ void
 shard_connection_check_position(ShardConn *conn)
 {
 	const ShardNodePosition *needed;
-	bool		has_copies = !is_reached(conn, SHARD_POSITION_COPIES);
+	bool		has_replicas = !is_reached(conn, SHARD_POSITION_REPLICAS);
 
-	if (conn->stateless || (!has_copies && is_reached(conn, SHARD_POSITION_REFERENCES)))
+	if (conn->stateless || (!has_replicas && is_reached(conn, SHARD_POSITION_REFERENCES)))
 		return;
-	needed = &conn->opening.positions[has_copies ? SHARD_POSITION_COPIES : SHARD_POSITION_REFERENCES];
+	needed = &conn->opening.positions[has_replicas ? SHARD_POSITION_REPLICAS : SHARD_POSITION_REFERENCES];
 	for (ShardPositionKind kind = 0; kind < SHARD_POSITION_KINDS; kind++)
 	{
 		const ShardNodePosition *position = &conn->opening.positions[kind];
@@ -55,9 +55,9 @@ shard_connection_check_position(ShardConn *conn)
 			 needed->lsn == SHARD_POSITION_NOT_REACHED ? errdetail("It was not as far as transactions have committed there, and has gone on since.") :
 			 errdetail("Transactions have committed there up to WAL position %X/%X of timeline %u; the node is at %X/%X of timeline %u.",
 					   LSN_FORMAT_ARGS(needed->lsn), needed->timeline, LSN_FORMAT_ARGS(conn->began_at), conn->server.timeline),
-			 has_copies ?
-			 errhint("SELECT shardfdw.disable_node(%1$s) and then SELECT shardfdw.enable_node(%1$s) make its copies of shards again; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
+			 has_replicas ?
+			 errhint("SELECT shardfdw.disable_node(%1$s) and then SELECT shardfdw.enable_node(%1$s) make its replicas of shards again; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
 					 quote_literal_cstr(conn->node)) :
-			 errhint("SELECT shardfdw.enable_node(%1$s) makes those of its copies of reference tables again that differ; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
+			 errhint("SELECT shardfdw.enable_node(%1$s) makes those of its replicas of reference tables again that differ; if it lacks nothing, run SELECT shardfdw.confirm_node(%1$s).",
 					 quote_literal_cstr(conn->node))));
 }

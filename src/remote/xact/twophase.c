@@ -347,7 +347,7 @@ is_node(const ShardConn *conn)
  * a pooler that leads to one server or another nothing is known.
  */
 static void
-write_positions(const ShardBroadcast *items, int nitems, bool has_copies)
+write_positions(const ShardBroadcast *items, int nitems, bool has_replicas)
 {
 	for (int i = 0; i < nitems; i++)
 	{
@@ -357,8 +357,8 @@ write_positions(const ShardBroadcast *items, int nitems, bool has_copies)
 		if (!items[i].has_rows || !is_prepared(&items[i]) || position.timeline == 0 ||
 			!shard_position_parse_lsn(PQgetvalue(items[i].result, 0, 0), &position.lsn))
 			continue;
-		if (has_copies)
-			shard_node_position_write(conn->node, SHARD_POSITION_COPIES, &position);
+		if (has_replicas)
+			shard_node_position_write(conn->node, SHARD_POSITION_REPLICAS, &position);
 		if (shard_node_position_has_references())
 			shard_node_position_write(conn->node, SHARD_POSITION_REFERENCES, &position);
 	}
@@ -498,11 +498,11 @@ check_noted(ShardConn **conns, int nconns)
 }
 
 void
-shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
+shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 	TimestampTz now = GetCurrentTimestamp();
-	bool		has_positions = has_copies || shard_node_position_has_references();
+	bool		has_positions = has_replicas || shard_node_position_has_references();
 	char	   *prefix;
 
 	/* allocated first: an abort needs them as soon as there is a prepared_gid */
@@ -546,7 +546,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies)
 	write_log(conns, nconns, now);
 	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_RAISE);
 	if (has_positions)
-		write_positions(items, nconns, has_copies);
+		write_positions(items, nconns, has_replicas);
 	check_prepared(items, nconns);
 	SHARD_FAULT_POINT("prepared");
 

@@ -14,10 +14,10 @@
 #include "remote/wire/connection.h"
 
 /*
- * Before the local commit: prepares all conns in parallel, and writes the log row.  Where shards with copies (has_copies) or reference
+ * Before the local commit: prepares all conns in parallel, and writes the log row.  Where shards with replicas (has_replicas) or reference
  * tables were changed, it writes how far the nodes' WAL is (node_position.h).  Errors abort the transaction.
  */
-extern void shard_twophase_prepare(ShardConn **conns, int nconns, bool has_copies);
+extern void shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas);
 
 /* After the local commit: COMMIT PREPARED on all at once.  WARNINGs only. */
 extern void shard_twophase_commit(ShardConn **conns, int nconns);

@@ -145,13 +145,13 @@ typedef struct ShardTxnUpcalls
 	void		(*drain_queue) (ShardPool *pool);
 
 	/*
-	 * Before the commit: sends to copies of shards what was written to these: shard_copies_apply().  True: such shards were
+	 * Before the commit: sends to replicas of shards what was written to these: shard_replica_apply().  True: such shards were
 	 * changed, so the commit must have two phases.
 	 */
-	bool		(*apply_copies) (void);
+	bool		(*apply_replicas) (void);
 
-	/* May what this transaction writes have copies?  Then a node must not commit by itself: shard_map_seen_copies(). */
-	bool		(*may_have_copies) (void);
+	/* May what this transaction writes have replicas?  Then a node must not commit by itself: shard_map_seen_replicas(). */
+	bool		(*may_have_replicas) (void);
 } ShardTxnUpcalls;
 
 extern void shard_txn_init(const ShardTxnUpcalls *upcalls);

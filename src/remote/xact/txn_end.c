@@ -9,9 +9,9 @@
  *	   to commit ----------------------> COMMIT there, waited for
  *	 several wrote, or one and the
  *	   coordinator, or to shards with
- *	   copies, also stale ones --------> twophase.c
+ *	   replicas, also stale ones --------> twophase.c
  *	 the same with commit_protocol
- *	   = '1pc', or in recovery --------> COMMIT on all at once, waited for (not where shards have copies)
+ *	   = '1pc', or in recovery --------> COMMIT on all at once, waited for (not where shards have replicas)
  *
  * Several are the connections to several nodes, or the writer and the extra writers
  * of one node: what counts is how many remote transactions have to end alike.
@@ -368,11 +368,11 @@ pre_commit(void)
 	ShardConnList all;
 	ShardConnList readers = {NULL, 0, 0};
 	ShardConnList written = {NULL, 0, 0};
-	bool		has_copies;
+	bool		has_replicas;
 
 	settle_writers();
-	has_copies = shard_txn_upcalls->apply_copies();
-	if (has_copies)
+	has_replicas = shard_txn_upcalls->apply_replicas();
+	if (has_replicas)
 		settle_writers();
 	all = all_conns();
 	for (int i = 0; i < all.nconns; i++)
@@ -394,8 +394,8 @@ pre_commit(void)
 		return;
 
 	/* in recovery the local transaction cannot write a log row; those on nodes are READ ONLY */
-	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_copies) || RecoveryInProgress() ||
-		(written.nconns == 1 && !has_copies && shard_txn_is_remote_only()))
+	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_replicas) || RecoveryInProgress() ||
+		(written.nconns == 1 && !has_replicas && shard_txn_is_remote_only()))
 		commit_in_one_phase(written.conns, written.nconns);
 	else
 	{
@@ -405,7 +405,7 @@ pre_commit(void)
 		for (int i = 0; i < written.nconns; i++)
 			add_conn(written.conns[i], &prepared);
 		MemoryContextSwitchTo(oldcxt);
-		shard_twophase_prepare(prepared.conns, prepared.nconns, has_copies);
+		shard_twophase_prepare(prepared.conns, prepared.nconns, has_replicas);
 		shard_fence_hold();
 	}
 }

@@ -1,4 +1,4 @@
-# Copies of shards: whatever is written, whoever dies, all placements that are in step have the same rows.
+# Replicas of shards: whatever is written, whoever dies, all placements that are in step have the same rows.
 
 use strict;
 use warnings;
@@ -9,8 +9,8 @@ use ShardCluster;
 use Test::More;
 
 # ROUNDS of random DML by eight clients; KILLS of a node at work.
-my $rounds = $ENV{COPIES_ROUNDS} // 3;
-my $kills = $ENV{COPIES_KILLS} // 3;
+my $rounds = $ENV{REPLICA_ROUNDS} // 3;
+my $kills = $ENV{REPLICA_KILLS} // 3;
 
 my $c = ShardCluster->new(nodes => 3, coordinator_conf => "deadlock_timeout = '200ms'\n", node_conf => "deadlock_timeout = '200ms'\n");
 
@@ -18,7 +18,7 @@ my $c = ShardCluster->new(nodes => 3, coordinator_conf => "deadlock_timeout = '2
 sub differences
 {
 	my ($table) = @_;
-	return $c->safe_psql("SELECT shard, node, role, row_count FROM shardfdw.compare_copies('$table') WHERE shard IN (SELECT shard FROM shardfdw.compare_copies('$table') WHERE NOT is_equal)");
+	return $c->safe_psql("SELECT shard, node, role, row_count FROM shardfdw.compare_replicas('$table') WHERE shard IN (SELECT shard FROM shardfdw.compare_replicas('$table') WHERE NOT is_equal)");
 }
 
 sub fails
@@ -35,10 +35,10 @@ $c->safe_psql(q{
 	CREATE TABLE t (id int, part text COLLATE "C", v text, n bigint DEFAULT 0, ts timestamptz DEFAULT clock_timestamp(), twice bigint GENERATED ALWAYS AS (n * 2) STORED, PRIMARY KEY (id, part));
 	INSERT INTO t (id, part, v) SELECT g, 'p' || g % 3, 'row ' || g FROM generate_series(1, 500) g;
 	CREATE INDEX ON t (n);
-	SELECT shardfdw.shard_table('t', key => 'id', shards => 6, copies => 2)});
-is($c->safe_psql(q{SELECT count(*), count(*) FILTER (WHERE cardinality(copies) = 1 AND copies[1] <> node) FROM shardfdw.shards WHERE table_name = 't'}), '6|6', 'each shard is on two nodes');
-is($c->safe_psql(q{SELECT count(DISTINCT node), count(DISTINCT copies) FROM shardfdw.shards WHERE table_name = 't'}), '3|3', 'of three');
-is(differences('t'), '', 'a table with rows gets copies');
+	SELECT shardfdw.shard_table('t', key => 'id', shards => 6, replication_factor => 2)});
+is($c->safe_psql(q{SELECT count(*), count(*) FILTER (WHERE cardinality(replica_nodes) = 1 AND replica_nodes[1] <> node) FROM shardfdw.shards WHERE table_name = 't'}), '6|6', 'each shard is on two nodes');
+is($c->safe_psql(q{SELECT count(DISTINCT node), count(DISTINCT replica_nodes) FROM shardfdw.shards WHERE table_name = 't'}), '3|3', 'of three');
+is(differences('t'), '', 'a table with rows gets replicas');
 my @writes = (
 	q{UPDATE t SET v = 'one' WHERE id = 5},
 	q{UPDATE t SET ts = clock_timestamp(), n = id WHERE id < 100},
@@ -81,7 +81,7 @@ $c->safe_psql(q{
 	CREATE DOMAIN word AS text CHECK (value <> 'no');
 	CREATE TYPE pair AS (x int, y text);
 	CREATE TABLE few (c char(5), b bit(3), v word, a text[], p pair, f float8, j jsonb, x bytea, i interval, r int4range, d date, e "char", n numeric(10, 3), PRIMARY KEY (c, b));
-	SELECT shardfdw.shard_table('few', key => 'c', shards => 6, copies => 2);
+	SELECT shardfdw.shard_table('few', key => 'c', shards => 6, replication_factor => 2);
 	INSERT INTO few SELECT 'k' || g, (g % 8)::bit(3) FROM generate_series(1, 20) g});
 my @few = (
 	q{INSERT INTO few VALUES ('it''s', '101', E'back\\slash ''quote'' "double" $1 $do$\n\ttab', ARRAY['', NULL, 'NULL', 'a,b"c\d'], (1, 'x"y\z'), 'NaN', '{"a": "\\u00e9"}', '\x00ff27', '1 mon -2 days 3.5 s', '[1,5)', '2024-02-29', 'z', 1.5)},
@@ -115,7 +115,7 @@ fails("COPY t (id, part, v) FROM '$file' CSV", qr/duplicate key .*\n.*\n.*\n?CON
 $c->safe_psql("COPY t (id, part, v) FROM '$file' CSV WHERE id > 5000");
 $c->safe_psql("DELETE FROM t WHERE id BETWEEN 1000 AND 2500; COPY t (id, part, v) FROM '$file' (FORMAT csv, ON_ERROR 'ignore')");
 is($c->safe_psql('SELECT count(*) FROM t'), 301 + 2001, 'a load that leaves out what is there');
-is(differences('t'), '', 'on copies, too');
+is(differences('t'), '', 'on replicas, too');
 PostgreSQL::Test::Utils::append_to_file($file . '2', "4000,c,w,now\n4001,c,x,2020-01-01\n4002,c,x,\"n\"o\"w\"\n");
 $c->safe_psql("COPY t (id, part, v, ts) FROM '${file}2' CSV");
 PostgreSQL::Test::Utils::append_to_file($file . '3', "4003\tyw\t2020-01-01\tw\\ty\n4004\tn\\157w\tn\\157w\tx\n4005\tx\tNOW\ty\n4006\tnow\t\\N\tx\n");
@@ -131,70 +131,70 @@ my ($shard, $home) = split /\|/, $c->safe_psql(q{SELECT shard, right(node, 1) FR
 for my $sql ("UPDATE $shard SET v = 'by hand'", "BEGIN; SAVEPOINT a; UPDATE $shard SET v = 'by hand'; ROLLBACK TO a; UPDATE $shard SET v = 'by'; UPDATE $shard SET v = 'hand'; COMMIT", "INSERT INTO $shard (id, part, v) VALUES (-1, 'x', 'by hand')", "DELETE FROM $shard")
 {
 	my ($rc, $out, $err) = $c->node_psql($home, $sql);
-	like($err, qr/shard public\.$shard was changed, and its copies were not|violates check constraint/, "a client of a node: $sql");
+	like($err, qr/shard public\.$shard was changed, and its replicas were not|violates check constraint/, "a client of a node: $sql");
 }
 (undef, undef, my $refused) = $c->psql(q{SELECT shardfdw.run_on_shards('t', 'UPDATE %s SET v = ''by hand''')});
-like($refused, qr/ERROR:  shard public\.t_\d+ was changed, and its copies were not/, 'run_on_shards() raises the error of the node');
+like($refused, qr/ERROR:  shard public\.t_\d+ was changed, and its replicas were not/, 'run_on_shards() raises the error of the node');
 unlike($refused, qr/max_prepared_transactions/, 'and no hint that does not help');
 my ($rc, $out, $err) = $c->node_psql($home, "TRUNCATE $shard");
-like($err, qr/cannot be truncated without its copies/, 'TRUNCATE by a client of a node');
+like($err, qr/cannot be truncated without its replicas/, 'TRUNCATE by a client of a node');
 $c->node_safe_psql($home, "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.v := ''other''; RETURN NEW; END'; CREATE TRIGGER own BEFORE INSERT OR UPDATE ON $shard FOR EACH ROW EXECUTE FUNCTION own()");
-fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has copies, and triggers, rules or row security of its own/, 'a trigger of the node');
+fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has replicas, and triggers, rules or row security of its own/, 'a trigger of the node');
 $c->node_safe_psql($home, "DROP FUNCTION own CASCADE; ALTER TABLE $shard ENABLE ROW LEVEL SECURITY");
-fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has copies, and triggers, rules or row security of its own/, 'row security of the node');
+fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has replicas, and triggers, rules or row security of its own/, 'row security of the node');
 $c->node_safe_psql($home, "ALTER TABLE $shard DISABLE ROW LEVEL SECURITY");
-$c->node_safe_psql($home, "ALTER TABLE $shard DISABLE TRIGGER shardfdw_copy_update");
+$c->node_safe_psql($home, "ALTER TABLE $shard DISABLE TRIGGER shardfdw_replica_update");
 like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/what notes changes of shard public\.$shard is missing or disabled/, 'check_cluster() sees that a trigger is disabled');
-$c->node_safe_psql($home, "ALTER TABLE $shard ENABLE ALWAYS TRIGGER shardfdw_copy_update");
+$c->node_safe_psql($home, "ALTER TABLE $shard ENABLE ALWAYS TRIGGER shardfdw_replica_update");
 is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}), '', 'and nothing else');
 {
 	# as a session leaves it that ends after it has told the primary of its commit
-	my $copy = $c->safe_psql(qq{SELECT right(copies[1], 1) FROM shardfdw.shards WHERE shard = '$shard'});
+	my $copy = $c->safe_psql(qq{SELECT right(replica_nodes[1], 1) FROM shardfdw.shards WHERE shard = '$shard'});
 	my $id = $c->safe_psql(qq{SELECT min(g) FROM generate_series(500000, 501000) g WHERE shardfdw.shard_for('t', g) = '$shard'::regclass});
-	my $insert = "SET LOCAL shardfdw_copies.applied = on; INSERT INTO $shard (id, part, ts) VALUES ($id, 'late', '2026-01-01')";
+	my $insert = "SET LOCAL shardfdw_replica.applied = on; INSERT INTO $shard (id, part, ts) VALUES ($id, 'late', '2026-01-01')";
 	my $gid = $c->gid_prefix . '3:17';
 
 	$c->node_safe_psql($home, "BEGIN; $insert; COMMIT");
 	$c->node_safe_psql($copy, "BEGIN; $insert; PREPARE TRANSACTION '$gid'");
-	fails(qq{UPDATE t SET v = 'x' WHERE id = $id}, qr/rows of the copy of shard public\.$shard on node "node$copy" are missing, and transactions are prepared there/, 'a row that is prepared on the copy');
+	fails(qq{UPDATE t SET v = 'x' WHERE id = $id}, qr/rows of the replica of shard public\.$shard on node "node$copy" are missing, and transactions are prepared there/, 'a row that is prepared on the replica');
 	$c->node_safe_psql($copy, "COMMIT PREPARED '$gid'");
 	$c->safe_psql(qq{UPDATE t SET v = 'x' WHERE id = $id});
 	is(differences('t'), '', 'is found when that is committed');
 }
 fails($_->[0], $_->[1], $_->[0]) for
-	[ 'ALTER TABLE t DROP COLUMN part', qr/DROP COLUMN of the primary key, where shards have copies/ ],
-	[ 'ALTER TABLE t RENAME v TO w', qr/is not supported for table "t", whose shards have copies/ ],
-	[ 'ALTER TABLE t ALTER n TYPE numeric', qr/this form of ALTER TABLE is not supported for table "t", whose shards have copies/ ],
+	[ 'ALTER TABLE t DROP COLUMN part', qr/DROP COLUMN of the primary key, where shards have replicas/ ],
+	[ 'ALTER TABLE t RENAME v TO w', qr/is not supported for table "t", whose shards have replicas/ ],
+	[ 'ALTER TABLE t ALTER n TYPE numeric', qr/this form of ALTER TABLE is not supported for table "t", whose shards have replicas/ ],
 	[ 'ALTER TABLE t ADD COLUMN s serial', qr/this form of ALTER TABLE is not supported/ ],
 	[ 'ALTER TABLE t ADD COLUMN r float DEFAULT random()', qr/this form of ALTER TABLE is not supported/ ],
 	[ 'ALTER TABLE t DROP CONSTRAINT t_pkey', qr/this form of ALTER TABLE is not supported/ ],
 	[ "ALTER TABLE t DETACH PARTITION $shard", qr/this form of ALTER TABLE is not supported/ ],
-	[ "DROP FOREIGN TABLE $shard", qr/cannot drop shard public\.$shard alone because it has copies/ ],
-	[ "ALTER FOREIGN TABLE $shard OPTIONS (DROP copies)", qr/this form of ALTER TABLE is not supported/ ],
+	[ "DROP FOREIGN TABLE $shard", qr/cannot drop shard public\.$shard alone because it has replicas/ ],
+	[ "ALTER FOREIGN TABLE $shard OPTIONS (DROP replicas)", qr/this form of ALTER TABLE is not supported/ ],
 	[ 'CREATE INDEX CONCURRENTLY ON t (v)', qr/CREATE INDEX CONCURRENTLY is not supported/ ],
-	[ 'ALTER SCHEMA public RENAME TO other', qr/ALTER SCHEMA is not supported for table "t", whose shards have copies/ ],
+	[ 'ALTER SCHEMA public RENAME TO other', qr/ALTER SCHEMA is not supported for table "t", whose shards have replicas/ ],
 	[ 'CLUSTER t USING t_pkey', qr/CLUSTER is not supported/ ],
-	[ "SELECT shardfdw.move_shard('$shard', 'node3', mode => 'block')", qr/shard public\.$shard cannot be moved: shard public\.$shard has copies/ ],
-	[ "SELECT shardfdw.split_shard('$shard', mode => 'block')", qr/cannot be split: shard public\.$shard has copies/ ],
-	[ q{SELECT shardfdw.create_shard('t', 'more', 'FOR VALUES WITH (MODULUS 12, REMAINDER 1)', 'node1')}, qr/cannot add a shard to table "t" because its shards have copies/ ],
-	[ q{SELECT shardfdw.unshard_table('t', mode => 'online')}, qr/cannot unshard table "t" online because its shards have copies/ ],
-	[ q{SELECT shardfdw.import_table('t', 'host=nowhere')}, qr/cannot import rows into table "t" because its shards have copies/ ],
-	[ q{SELECT shardfdw.add_coordinator('one', 'nowhere')}, qr/cannot have several coordinators of table "t" because its shards have copies/ ],
-	[ q{SELECT shardfdw.set_shards_schema('t', 'elsewhere')}, qr/cannot move the shards of table "t" because its shards have copies/ ],
-	[ q{ALTER SERVER node2 RENAME TO other}, qr/cannot rename server "node2" because it has a copy of shard/ ],
-	[ q{CREATE TABLE u (a int); SELECT shardfdw.shard_table('u', 'a', copies => 2)}, qr/cannot make copies of the shards of table "u" because it has no primary key/ ],
-	[ q{CREATE UNLOGGED TABLE u2 (a int PRIMARY KEY); SELECT shardfdw.shard_table('u2', copies => 2)}, qr/because it is unlogged/ ],
-	[ q{CREATE TABLE u3 (a int[] PRIMARY KEY); SELECT shardfdw.shard_table('u3', copies => 2)}, qr/because of column "a" of its primary key/ ],
-	[ q{CREATE TABLE x (a int PRIMARY KEY); SELECT shardfdw.shard_table('x', copies => 4)}, qr/cannot have 4 copies of each shard on 3 nodes/ ],
-	[ q{BEGIN; ALTER SERVER node1 OPTIONS (ADD accepts_shards 'false'); ALTER SERVER node3 OPTIONS (ADD accepts_shards 'false'); SELECT shardfdw.shard_table('x', copies => 2)},
-		qr/cannot have 2 copies of each shard on 1 nodes\nDETAIL:  Nodes that do not accept shards: node1, node3\.\nHINT:  ALTER SERVER node1 OPTIONS \(SET accepts_shards 'true'\)/ ],
-	[ q{SELECT shardfdw.shard_table('x', copies => 2, mode => 'online')}, qr/cannot shard table "x" online with copies/ ],
-	[ q{SELECT shardfdw.shard_table('x', colocate_with => 't', copies => 3)}, qr/has its shards on 2 nodes each/ ];
-is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan()}), 0, 'shards with copies stay where they are');
+	[ "SELECT shardfdw.move_shard('$shard', 'node3', mode => 'block')", qr/shard public\.$shard cannot be moved: shard public\.$shard has replicas/ ],
+	[ "SELECT shardfdw.split_shard('$shard', mode => 'block')", qr/cannot be split: shard public\.$shard has replicas/ ],
+	[ q{SELECT shardfdw.create_shard('t', 'more', 'FOR VALUES WITH (MODULUS 12, REMAINDER 1)', 'node1')}, qr/cannot add a shard to table "t" because its shards have replicas/ ],
+	[ q{SELECT shardfdw.unshard_table('t', mode => 'online')}, qr/cannot unshard table "t" online because its shards have replicas/ ],
+	[ q{SELECT shardfdw.import_table('t', 'host=nowhere')}, qr/cannot import rows into table "t" because its shards have replicas/ ],
+	[ q{SELECT shardfdw.add_coordinator('one', 'nowhere')}, qr/cannot have several coordinators of table "t" because its shards have replicas/ ],
+	[ q{SELECT shardfdw.set_shards_schema('t', 'elsewhere')}, qr/cannot move the shards of table "t" because its shards have replicas/ ],
+	[ q{ALTER SERVER node2 RENAME TO other}, qr/cannot rename server "node2" because it has a replica of shard/ ],
+	[ q{CREATE TABLE u (a int); SELECT shardfdw.shard_table('u', 'a', replication_factor => 2)}, qr/cannot make replicas of the shards of table "u" because it has no primary key/ ],
+	[ q{CREATE UNLOGGED TABLE u2 (a int PRIMARY KEY); SELECT shardfdw.shard_table('u2', replication_factor => 2)}, qr/because it is unlogged/ ],
+	[ q{CREATE TABLE u3 (a int[] PRIMARY KEY); SELECT shardfdw.shard_table('u3', replication_factor => 2)}, qr/because of column "a" of its primary key/ ],
+	[ q{CREATE TABLE x (a int PRIMARY KEY); SELECT shardfdw.shard_table('x', replication_factor => 4)}, qr/replication_factor is 4, and there are only 3 nodes/ ],
+	[ q{BEGIN; ALTER SERVER node1 OPTIONS (ADD accepts_shards 'false'); ALTER SERVER node3 OPTIONS (ADD accepts_shards 'false'); SELECT shardfdw.shard_table('x', replication_factor => 2)},
+		qr/replication_factor is 2, and there are only 1 nodes\nDETAIL:  Nodes that do not accept shards: node1, node3\.\nHINT:  ALTER SERVER node1 OPTIONS \(SET accepts_shards 'true'\)/ ],
+	[ q{SELECT shardfdw.shard_table('x', replication_factor => 2, mode => 'online')}, qr/cannot shard table "x" online with replicas/ ],
+	[ q{SELECT shardfdw.shard_table('x', colocate_with => 't', replication_factor => 3)}, qr/has its shards on 2 nodes each/ ];
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan()}), 0, 'shards with replicas stay where they are');
 $c->safe_psql(q{SELECT shardfdw.shard_table('x', colocate_with => 't'); INSERT INTO x SELECT id FROM t});
-is(differences('x'), '', 'a colocated table has copies, too');
-$c->safe_psql(q{CREATE SCHEMA app; CREATE TABLE app.y (a int PRIMARY KEY, b text); SELECT shardfdw.shard_table('app.y', shards => 4, shards_in => 'app_shards', copies => 3); INSERT INTO app.y SELECT g, 'y' FROM generate_series(1, 100) g; UPDATE app.y SET b = 'z' WHERE a < 50; DELETE FROM app.y WHERE a > 90});
-is(differences('app.y'), '', 'shards in a schema of their own have copies');
+is(differences('x'), '', 'a colocated table has replicas, too');
+$c->safe_psql(q{CREATE SCHEMA app; CREATE TABLE app.y (a int PRIMARY KEY, b text); SELECT shardfdw.shard_table('app.y', shards => 4, shards_in => 'app_shards', replication_factor => 3); INSERT INTO app.y SELECT g, 'y' FROM generate_series(1, 100) g; UPDATE app.y SET b = 'z' WHERE a < 50; DELETE FROM app.y WHERE a > 90});
+is(differences('app.y'), '', 'shards in a schema of their own have replicas');
 $c->safe_psql(q{CREATE ROLE caller; CREATE FUNCTION write_y() RETURNS void LANGUAGE sql SECURITY DEFINER AS 'UPDATE app.y SET b = b || 1'; SET ROLE caller; SELECT write_y(); RESET ROLE; DROP ROLE caller});
 is(differences('app.y'), '', 'a function writes to a schema which its caller may not use');
 $c->safe_psql('DROP TABLE app.y');
@@ -233,7 +233,7 @@ WITH d AS (DELETE FROM r WHERE id = :id RETURNING *) INSERT INTO r SELECT id + 7
 COPY r FROM PROGRAM 'echo $((RANDOM % 200 + 2000))' (ON_ERROR 'ignore');
 \endif
 EOF
-$c->safe_psql(q{CREATE TABLE r (id int PRIMARY KEY, v text DEFAULT 'd', n bigint DEFAULT 0); SELECT shardfdw.shard_table('r', shards => 6, copies => 2); INSERT INTO r SELECT g, 'v', g FROM generate_series(1, 100) g});
+$c->safe_psql(q{CREATE TABLE r (id int PRIMARY KEY, v text DEFAULT 'd', n bigint DEFAULT 0); SELECT shardfdw.shard_table('r', shards => 6, replication_factor => 2); INSERT INTO r SELECT g, 'v', g FROM generate_series(1, 100) g});
 
 # Starts clients that write until $seconds are over; errors of single transactions do not end them.
 sub start_clients
@@ -267,7 +267,7 @@ for my $round (1 .. $rounds)
 # ---------- a node dies ----------
 
 # Each client writes rows of its own and notes what it was told: the ledger.
-$c->safe_psql(q{CREATE TABLE l (id bigint PRIMARY KEY, v int); SELECT shardfdw.shard_table('l', shards => 6, copies => 2)});
+$c->safe_psql(q{CREATE TABLE l (id bigint PRIMARY KEY, v int); SELECT shardfdw.shard_table('l', shards => 6, replication_factor => 2)});
 for my $kill (1 .. $kills)
 {
 	my $victim = 1 + $kill % 3;
@@ -295,11 +295,11 @@ for my $kill (1 .. $kills)
 	cmp_ok($c->safe_psql("SELECT shardfdw.disable_node('node$victim')"), '>', 0, "node $victim is disabled");
 	$c->safe_psql("INSERT INTO l SELECT $base + 600000 + g, 0 FROM generate_series(1, 50) g; UPDATE r SET n = n + 1; UPDATE t SET n = n + 1; DELETE FROM l WHERE id = $base + 600001");
 	is($c->safe_psql("SELECT count(*) FROM l WHERE id IN (" . join(',', 0, @told) . ")"), scalar @told, 'nothing is lost');
-	like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), qr/copies of \d+ shards are stale/, 'check_cluster() lists what is stale');
+	like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE "check" = 'replicas'}), qr/replicas of \d+ shards are stale/, 'check_cluster() lists what is stale');
 	$c->node($victim)->start;
 	cmp_ok($c->safe_psql("SELECT shardfdw.enable_node('node$victim')"), '>', 0, "node $victim is enabled again");
 	is(differences($_), '', "all placements of $_ are equal") for qw(t r l x);
-	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_copies <> '{}' OR cardinality(copies) <> 1 AND table_name IN ('t', 'r', 'l', 'x')}), 0, 'none is stale');
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_replica_nodes <> '{}' OR cardinality(replica_nodes) <> 1 AND table_name IN ('t', 'r', 'l', 'x')}), 0, 'none is stale');
 	$c->safe_psql('UPDATE r SET n = n - 1; DELETE FROM l');
 	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.recover_prepared_transactions() WHERE gid IS NOT NULL}), 0, 'nothing is left prepared');
 }
@@ -309,14 +309,14 @@ for my $kill (1 .. $kills)
 sub placements
 {
 	my ($table) = @_;
-	return $c->safe_psql(qq{SELECT string_agg(node || copies::text, ' ' ORDER BY shard) FROM shardfdw.shards WHERE table_name = '$table'});
+	return $c->safe_psql(qq{SELECT string_agg(node || replica_nodes::text, ' ' ORDER BY shard) FROM shardfdw.shards WHERE table_name = '$table'});
 }
 
-# A placement of each shard of a table, to the node that has none, while clients write; $column: node (the primary), or copies[1].
+# A placement of each shard of a table, to the node that has none, while clients write; $column: node (the primary), or replica_nodes[1].
 sub move_all
 {
 	my ($table, $column) = @_;
-	my @moves = split /\n/, $c->safe_psql(qq{SELECT format('SELECT shardfdw.move_copy(%L, %L, %L)', shard, $column, (SELECT 'node' || i FROM generate_series(1, 3) i WHERE 'node' || i <> ALL (copies || node)))
+	my @moves = split /\n/, $c->safe_psql(qq{SELECT format('SELECT shardfdw.move_replica(%L, %L, %L)', shard, $column, (SELECT 'node' || i FROM generate_series(1, 3) i WHERE 'node' || i <> ALL (replica_nodes || node)))
 		FROM shardfdw.shards WHERE table_name = '$table' ORDER BY shard});
 	$c->safe_psql($_) for @moves;
 	return scalar @moves;
@@ -328,7 +328,7 @@ sub move_all
 	my $before = placements('r');
 
 	$c->safe_psql('INSERT INTO x SELECT id FROM t ON CONFLICT DO NOTHING');
-	for my $column ('copies[1]', 'node')
+	for my $column ('replica_nodes[1]', 'node')
 	{
 		is(move_all('r', $column), 6, "$column of a table moves while clients write");
 		is(differences('r'), '', 'the placements are equal');
@@ -345,47 +345,47 @@ sub move_all
 	for my $node (1 .. 3)
 	{
 		is($c->node_safe_psql($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname !~ '^shardfdw_notes_'}),
-			$c->safe_psql("SELECT string_agg(shard, ' ' ORDER BY shard) FROM shardfdw.shards WHERE 'node$node' = ANY (copies || node)"), "node $node has what the coordinator says");
+			$c->safe_psql("SELECT string_agg(shard, ' ' ORDER BY shard) FROM shardfdw.shards WHERE 'node$node' = ANY (replica_nodes || node)"), "node $node has what the coordinator says");
 	}
 }
-my ($moved, $from, $copy) = split /\|/, $c->safe_psql(q{SELECT shard, node, copies[1] FROM shardfdw.shards WHERE table_name = 'r' LIMIT 1});
+my ($moved, $from, $copy) = split /\|/, $c->safe_psql(q{SELECT shard, node, replica_nodes[1] FROM shardfdw.shards WHERE table_name = 'r' LIMIT 1});
 my ($third) = grep { $_ ne $from && $_ ne $copy } 'node1', 'node2', 'node3';
 fails($_->[0], $_->[1], $_->[0]) for
-	[ "SELECT shardfdw.move_copy('$moved', '$from', '$copy')", qr/shard public\.\w+ is already on node "$copy"/ ],
-	[ "SELECT shardfdw.move_copy('$moved', '$third', '$from')", qr/shard public\.\w+ is not on node "$third"/ ],
-	[ "SELECT shardfdw.move_copy('$moved', '$from', 'nowhere')", qr/node "nowhere" does not exist/ ],
-	[ "SELECT shardfdw.move_copy('r', '$from', '$third')", qr/r is no shard with copies/ ];
-$c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_copy('$moved', '$from', '$third'); UPDATE r SET n = n + 1; ROLLBACK");
-$c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_copy('$moved', '$from', '$third'); UPDATE r SET n = n + 1; COMMIT");
+	[ "SELECT shardfdw.move_replica('$moved', '$from', '$copy')", qr/shard public\.\w+ is already on node "$copy"/ ],
+	[ "SELECT shardfdw.move_replica('$moved', '$third', '$from')", qr/shard public\.\w+ is not on node "$third"/ ],
+	[ "SELECT shardfdw.move_replica('$moved', '$from', 'nowhere')", qr/node "nowhere" does not exist/ ],
+	[ "SELECT shardfdw.move_replica('r', '$from', '$third')", qr/r is no shard with replicas/ ];
+$c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_replica('$moved', '$from', '$third'); UPDATE r SET n = n + 1; ROLLBACK");
+$c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_replica('$moved', '$from', '$third'); UPDATE r SET n = n + 1; COMMIT");
 is(differences('r'), '', 'a move in the middle of a transaction');
 # a node that is lost for ever
-$c->safe_psql("SELECT shardfdw.disable_node('$copy'); SELECT shardfdw.move_copy('$moved', '$copy', '$from')");
-is($c->safe_psql("SELECT node || copies::text || stale_copies::text FROM shardfdw.shards WHERE shard = '$moved'"), "$third\{$from}{}", 'what is stale is made again elsewhere');
+$c->safe_psql("SELECT shardfdw.disable_node('$copy'); SELECT shardfdw.move_replica('$moved', '$copy', '$from')");
+is($c->safe_psql("SELECT node || replica_nodes::text || stale_replica_nodes::text FROM shardfdw.shards WHERE shard = '$moved'"), "$third\{$from}{}", 'what is stale is made again elsewhere');
 $c->safe_psql("SELECT shardfdw.enable_node('$copy')");
-$c->node_safe_psql(substr($copy, -1), $c->safe_psql("SELECT string_agg(shardfdw_internal.drop_copy_command('public', g::text), ';') FROM shardfdw_internal.shard_group('$moved') g"));
+$c->node_safe_psql(substr($copy, -1), $c->safe_psql("SELECT string_agg(shardfdw_internal.drop_replica_command('public', g::text), ';') FROM shardfdw_internal.shard_group('$moved') g"));
 is(differences('r'), '', 'and equal');
 
 # ---------- a node that is disabled stays ----------
 
 $c->safe_psql(q{SELECT shardfdw.disable_node('node1')});
-fails(q{SELECT shardfdw.remove_node('node1')}, qr/cannot remove node "node1" because it holds copies of shards/, 'a node with stale copies stays');
+fails(q{SELECT shardfdw.remove_node('node1')}, qr/cannot remove node "node1" because it holds replicas of shards/, 'a node with stale replicas stays');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 
 # ---------- a table that is dropped while a node is disabled, and made again ----------
 
-$c->safe_psql(q{CREATE TABLE again (id int PRIMARY KEY); SELECT shardfdw.shard_table('again', shards => 3, copies => 2)});
+$c->safe_psql(q{CREATE TABLE again (id int PRIMARY KEY); SELECT shardfdw.shard_table('again', shards => 3, replication_factor => 2)});
 $c->safe_psql(q{SELECT shardfdw.disable_node('node1'); DROP TABLE again; CREATE TABLE again (id int PRIMARY KEY)});
 fails("SELECT shardfdw.$_", qr/node "node1" still has table public\.again_0\d\n.*HINT:.*SELECT shardfdw\.enable_node\('node1'\)/s, "$_ says what is left, and what drops it")
-	for "shard_table('again', shards => 3)", "shard_table('again', shards => 3, nodes => '{node1,node2}', copies => 2)";
-$c->safe_psql(q{SELECT shardfdw.enable_node('node1'); SELECT shardfdw.shard_table('again', shards => 3, copies => 2); DROP TABLE again});
+	for "shard_table('again', shards => 3)", "shard_table('again', shards => 3, nodes => '{node1,node2}', replication_factor => 2)";
+$c->safe_psql(q{SELECT shardfdw.enable_node('node1'); SELECT shardfdw.shard_table('again', shards => 3, replication_factor => 2); DROP TABLE again});
 
 # ---------- a node that is to go ----------
-$c->safe_psql(q{CREATE TABLE w (id int PRIMARY KEY); SELECT shardfdw.shard_table('w', shards => 5, nodes => '{node1,node2}', copies => 2); INSERT INTO w SELECT generate_series(1, 100)});
+$c->safe_psql(q{CREATE TABLE w (id int PRIMARY KEY); SELECT shardfdw.shard_table('w', shards => 5, nodes => '{node1,node2}', replication_factor => 2); INSERT INTO w SELECT generate_series(1, 100)});
 (undef, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node2')});
-like($err, qr/WARNING:  \d+ shards stay on node "node2".*mode 'block'/s, 'drain_node() says what moves copies');
+like($err, qr/WARNING:  \d+ shards stay on node "node2".*mode 'block'/s, 'drain_node() says what moves replicas');
 (undef, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});
 unlike($err, qr/WARNING/, 'which then leaves none');
-is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE 'node2' = ANY (copies || stale_copies || node)}), 0, 'on the node');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE 'node2' = ANY (replica_nodes || stale_replica_nodes || node)}), 0, 'on the node');
 is(differences($_), '', "the placements of $_ are equal") for qw(t r l x w);
 $c->safe_psql(q{DROP TABLE w; ALTER SERVER node2 OPTIONS (DROP accepts_shards)});
 

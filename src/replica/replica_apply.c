@@ -1,19 +1,19 @@
 /*
- * copies_apply.c
- *	  What a transaction has changed in shards that have copies, on its way to these.
+ * replica_apply.c
+ *	  What a transaction has changed in shards that have replicas, on its way to these.
  *
  * Whatever way a write takes to a shard, triggers there note the keys of the rows that it changes, and refuse to let the
- * transaction commit as long as there are notes (49_copies.sql).  So nothing in the executor has to know of copies:
+ * transaction commit as long as there are notes (49_replica.sql).  So nothing in the executor has to know of replicas:
  *
  *	 each connection that has written --> which shards have notes?
- *	 primary --> keys whose rows were there before --> DELETE on the copies, counts compared
- *			`--> rows of all noted keys, as they are now --> COPY into the copies
+ *	 primary --> keys whose rows were there before --> DELETE on the replicas, counts compared
+ *			`--> rows of all noted keys, as they are now --> COPY into the replicas
  *	 primary: notes are deleted
  *
- * Where few keys are noted, the rows come with them, and a copy gets all in one message, while the notes are deleted (copies_few.c).
+ * Where few keys are noted, the rows come with them, and a replica gets all in one message, while the notes are deleted (replica_few.c).
  *
  * All of it belongs to the transaction, which then commits in two phases.  The primary has locked the rows and checked
- * unique keys, so transactions wait for each other there, and copies decide nothing.
+ * unique keys, so transactions wait for each other there, and replicas decide nothing.
  */
 #include "postgres.h"
 
@@ -24,10 +24,10 @@
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "copies/copies.h"
-#include "copies/copies_few.h"
-#include "copies/copies_rows.h"
-#include "copies/copies_sql.h"
+#include "replica/replica.h"
+#include "replica/replica_few.h"
+#include "replica/replica_rows.h"
+#include "replica/replica_sql.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
@@ -41,11 +41,11 @@
 #include "utils/varlena.h"
 
 /* The setting by which triggers say which shards have notes: a text[] of qualified names. */
-#define NOTED "shardfdw_copies.noted"
-#define APPLIED "shardfdw_copies.applied"
+#define NOTED "shardfdw_replica.noted"
+#define APPLIED "shardfdw_replica.applied"
 
 /* The one by which they say how many keys they have noted, of all shards together. */
-#define NOTED_KEYS "shardfdw_copies.noted_keys"
+#define NOTED_KEYS "shardfdw_replica.noted_keys"
 
 /* Most bytes of keys that one shard may answer with. */
 #define MAX_KEY_BYTES ((size_t) 1024 * 1024 * 1024)
@@ -56,14 +56,14 @@ typedef struct NotedShard
 	Oid			userid;			/* by whose mapping it was written to */
 	const ShardMap *map;
 	const Shard *shard;
-	ShardCopiesSql sql;
+	ShardReplicaSql sql;
 	bool		is_few;			/* by sql.few, else by sql.keys and COPY */
-	ShardCopiesFew few;
+	ShardReplicaFew few;
 	ShardCommand *answer;		/* to sql.keys */
 	int64		nrows;			/* rows that are there now */
 } NotedShard;
 
-/* When the transaction began that was the last one to change shards with copies, also stale ones. */
+/* When the transaction began that was the last one to change shards with replicas, also stale ones. */
 static TimestampTz sent_by = 0;
 
 /* ---------- which shards ---------- */
@@ -87,10 +87,10 @@ make_noted(const char *name, const ShardWriter *writer)
 	if (shardno < 0 || noted->map->shards[shardno].serverid != writer->serverid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table %s on node \"%s\" has copies, but is no shard of this coordinator there", name, writer->node),
-				 errdetail("Triggers on the node note what has to be sent to copies.")));
+				 errmsg("table %s on node \"%s\" has replicas, but is no shard of this coordinator there", name, writer->node),
+				 errdetail("Triggers on the node note what has to be sent to replicas.")));
 	noted->shard = &noted->map->shards[shardno];
-	shard_copies_sql(noted->map, shardno, &noted->sql);
+	shard_replica_sql(noted->map, shardno, &noted->sql);
 	return noted;
 }
 
@@ -126,7 +126,7 @@ find_noted(void)
 		{
 			NotedShard *one = make_noted(lfirst(name), lfirst(lc));
 
-			one->is_few = one->shard->ncopies == 0 || strtoi64(PQgetvalue(res, 0, 1), NULL, 10) <= SHARD_COPIES_FEW_KEYS;
+			one->is_few = one->shard->nreplicas == 0 || strtoi64(PQgetvalue(res, 0, 1), NULL, 10) <= SHARD_REPLICA_FEW_KEYS;
 			noted = lappend(noted, one);
 		}
 	}
@@ -156,8 +156,8 @@ ask_few(List *noted)
 
 	foreach_ptr(NotedShard, one, noted)
 	{
-		/* where all copies are stale, the notes only have to go */
-		if (!one->is_few || one->shard->ncopies == 0)
+		/* where all replicas are stale, the notes only have to go */
+		if (!one->is_few || one->shard->nreplicas == 0)
 			continue;
 		commands[ncommands].serverid = one->shard->serverid;
 		commands[ncommands].userid = one->userid;
@@ -171,7 +171,7 @@ ask_few(List *noted)
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	for (int i = 0; i < ncommands; i++)
 	{
-		shard_copies_few_read(commands[i].result, &of[i]->sql, &of[i]->few);
+		shard_replica_few_read(commands[i].result, &of[i]->sql, &of[i]->few);
 		if (!of[i]->few.is_told)
 			report_not_told(of[i]);
 		of[i]->is_few = of[i]->few.is_short;
@@ -218,7 +218,7 @@ typedef struct KeyChunk
 	const char **arrays;
 } KeyChunk;
 
-/* List of KeyChunk of which something has to be deleted on copies; counts the rows that are there now. */
+/* List of KeyChunk of which something has to be deleted on replicas; counts the rows that are there now. */
 static List *
 read_keys(List *noted)
 {
@@ -261,24 +261,24 @@ report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwa
 	if (IsolationUsesXactSnapshot() && nfound < nwanted)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access to the copy of shard %s on node \"%s\"", noted->shard->name, node),
+				 errmsg("could not serialize access to the replica of shard %s on node \"%s\"", noted->shard->name, node),
 				 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
-				 errhint("The transaction might succeed if retried; shardfdw.compare_copies() shows whether the copy differs.")));
+				 errhint("The transaction might succeed if retried; shardfdw.compare_replicas() shows whether the replica differs.")));
 	if (is_held)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("rows of the copy of shard %s on node \"%s\" are missing, and transactions are prepared there", noted->shard->name, node),
+				 errmsg("rows of the replica of shard %s on node \"%s\" are missing, and transactions are prepared there", noted->shard->name, node),
 				 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
 				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles them; then try again.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the copy of shard %s on node \"%s\" differs", noted->shard->name, node),
+			 errmsg("the replica of shard %s on node \"%s\" differs", noted->shard->name, node),
 			 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
 			 errhint("Have it made again: SELECT shardfdw.disable_node(%s); SELECT shardfdw.enable_node(%s).",
 					 quote_literal_cstr(node), quote_literal_cstr(node))));
 }
 
-/* A command for a copy has found fewer rows than it should: they may be prepared there. */
+/* A command for a replica has found fewer rows than it should: they may be prepared there. */
 static void
 delete_again(const ShardCommand *command, const KeyChunk *chunk, int64 nfound)
 {
@@ -297,9 +297,9 @@ delete_again(const ShardCommand *command, const KeyChunk *chunk, int64 nfound)
 		report_difference(chunk->noted, command->serverid, nfound, chunk->nbefore, is_held);
 }
 
-/* Runs sql on all copies of the shards, once for each connection. */
+/* Runs sql on all replicas of the shards, once for each connection. */
 static void
-run_on_copies(List *noted, const char *sql)
+run_on_replicas(List *noted, const char *sql)
 {
 	ShardCommand *commands;
 	int			ncommands = 0;
@@ -307,19 +307,19 @@ run_on_copies(List *noted, const char *sql)
 	ListCell   *lc;
 
 	foreach(lc, noted)
-		nmax += ((NotedShard *) lfirst(lc))->shard->ncopies;
+		nmax += ((NotedShard *) lfirst(lc))->shard->nreplicas;
 	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
 	foreach_ptr(const NotedShard, one, noted)
 	{
-		for (int i = 0; i < one->shard->ncopies; i++)
+		for (int i = 0; i < one->shard->nreplicas; i++)
 		{
 			bool		found = false;
 
 			for (int j = 0; j < ncommands && !found; j++)
-				found = commands[j].serverid == one->shard->copies[i] && commands[j].userid == one->userid;
+				found = commands[j].serverid == one->shard->replicas[i] && commands[j].userid == one->userid;
 			if (found)
 				continue;
-			commands[ncommands].serverid = one->shard->copies[i];
+			commands[ncommands].serverid = one->shard->replicas[i];
 			commands[ncommands].userid = one->userid;
 			commands[ncommands++].sql = sql;
 		}
@@ -338,18 +338,18 @@ delete_rows(List *chunks)
 	ListCell   *lc;
 
 	foreach(lc, chunks)
-		nmax += ((KeyChunk *) lfirst(lc))->noted->shard->ncopies;
+		nmax += ((KeyChunk *) lfirst(lc))->noted->shard->nreplicas;
 	commands = palloc0(sizeof(ShardCommand) * Max(nmax, 1));
 	of = palloc(sizeof(KeyChunk *) * Max(nmax, 1));
 	foreach_ptr(const KeyChunk, chunk, chunks)
 	{
 		const Shard *shard = chunk->noted->shard;
 
-		for (int i = 0; i < shard->ncopies; i++)
+		for (int i = 0; i < shard->nreplicas; i++)
 		{
 			ShardCommand *command = &commands[ncommands];
 
-			command->serverid = shard->copies[i];
+			command->serverid = shard->replicas[i];
 			command->userid = chunk->noted->userid;
 			command->sql = chunk->noted->sql.delete;
 			command->label = shard->name;
@@ -376,7 +376,7 @@ static void
 send_rows(const NotedShard *noted, ShardCopySet *set, MemoryContext cxt)
 {
 	const Shard *shard = noted->shard;
-	int64		nrows = shard_copies_rows_send(shard, noted->userid, noted->sql.rows, noted->sql.insert, shard->copies, shard->ncopies, set, cxt);
+	int64		nrows = shard_replica_rows_send(shard, noted->userid, noted->sql.rows, noted->sql.insert, shard->replicas, shard->nreplicas, set, cxt);
 
 	if (nrows != noted->nrows)
 		elog(ERROR, "shard %s has " INT64_FORMAT " rows to be copied instead of " INT64_FORMAT, shard->name, nrows, noted->nrows);
@@ -394,7 +394,7 @@ insert_rows(List *noted, MemoryContext cxt)
 	shard_copy_set_finish(set);
 }
 
-/* Many keys are noted: deletes and inserts on all copies. */
+/* Many keys are noted: deletes and inserts on all replicas. */
 static void
 send_many(List *noted, MemoryContext cxt)
 {
@@ -403,10 +403,10 @@ send_many(List *noted, MemoryContext cxt)
 	if (noted == NIL)
 		return;
 	commands = ask_keys(noted);
-	run_on_copies(noted, SHARD_COPIES_APPLY_ON);
+	run_on_replicas(noted, SHARD_REPLICA_APPLY_ON);
 	delete_rows(read_keys(noted));
 	insert_rows(noted, cxt);
-	run_on_copies(noted, SHARD_COPIES_APPLY_OFF);
+	run_on_replicas(noted, SHARD_REPLICA_APPLY_OFF);
 	shard_command_free(commands, list_length(noted));
 }
 
@@ -429,7 +429,7 @@ forget_command(const List *noted, const NotedShard *first)
 		schemas = list_append_unique(schemas, makeString(unconstify(char *, one->sql.schema)));
 	}
 	foreach(lc, schemas)
-		appendStringInfo(&sql, "SET CONSTRAINTS %s.shardfdw_copied IMMEDIATE; SET CONSTRAINTS %s.shardfdw_copied DEFERRED; ",
+		appendStringInfo(&sql, "SET CONSTRAINTS %s.shardfdw_replicated IMMEDIATE; SET CONSTRAINTS %s.shardfdw_replicated DEFERRED; ",
 						 strVal(lfirst(lc)), strVal(lfirst(lc)));
 	appendStringInfoString(&sql, "SET LOCAL " NOTED " = ''; SET LOCAL " NOTED_KEYS " = ''");
 	return sql.data;
@@ -447,7 +447,7 @@ is_first(const List *all, const NotedShard *noted)
 	return false;
 }
 
-/* A copy of a shard with few changes has found nfound rows to be deleted: fewer may be prepared there. */
+/* A replica of a shard with few changes has found nfound rows to be deleted: fewer may be prepared there. */
 static void
 check_found(const ShardCommand *command, const NotedShard *noted, int64 nfound)
 {
@@ -459,7 +459,7 @@ check_found(const ShardCommand *command, const NotedShard *noted, int64 nfound)
 		ShardCommand again = *command;
 
 		is_held = shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE) != NIL;
-		again.sql = shard_copies_few_command(&noted->sql, &noted->few, nwanted - nfound);
+		again.sql = shard_replica_few_command(&noted->sql, &noted->few, nwanted - nfound);
 		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
 		nfound += strtoi64(PQgetvalue(again.result, 0, 0), NULL, 10);
 		shard_command_free(&again, 1);
@@ -468,18 +468,18 @@ check_found(const ShardCommand *command, const NotedShard *noted, int64 nfound)
 		report_difference(noted, command->serverid, nfound, nwanted, is_held);
 }
 
-/* Sends what are few rows to the copies, and meanwhile deletes the notes of all. */
+/* Sends what are few rows to the replicas, and meanwhile deletes the notes of all. */
 static void
 send_few_and_forget(List *noted)
 {
 	ShardCommand *commands;
-	const NotedShard **of;		/* NULL: no command for a copy */
+	const NotedShard **of;		/* NULL: no command for a replica */
 	int			ncommands = 0;
 	int			nmax = 0;
 	ListCell   *lc;
 
 	foreach(lc, noted)
-		nmax += 1 + ((NotedShard *) lfirst(lc))->shard->ncopies;
+		nmax += 1 + ((NotedShard *) lfirst(lc))->shard->nreplicas;
 	commands = palloc0(sizeof(ShardCommand) * nmax);
 	of = palloc0(sizeof(NotedShard *) * nmax);
 	foreach_ptr(const NotedShard, one, noted)
@@ -490,13 +490,13 @@ send_few_and_forget(List *noted)
 			commands[ncommands].userid = one->userid;
 			commands[ncommands++].sql = forget_command(noted, one);
 		}
-		for (int i = 0; one->is_few && i < one->shard->ncopies; i++)
+		for (int i = 0; one->is_few && i < one->shard->nreplicas; i++)
 		{
 			if (one->few.keys.len == 0 && one->few.rows.len == 0)
 				continue;
-			commands[ncommands].serverid = one->shard->copies[i];
+			commands[ncommands].serverid = one->shard->replicas[i];
 			commands[ncommands].userid = one->userid;
-			commands[ncommands].sql = shard_copies_few_command(&one->sql, &one->few, one->few.nbefore);
+			commands[ncommands].sql = shard_replica_few_command(&one->sql, &one->few, one->few.nbefore);
 			commands[ncommands].has_values = true;
 			commands[ncommands].label = one->shard->name;
 			commands[ncommands].nfields = 1;
@@ -511,59 +511,59 @@ send_few_and_forget(List *noted)
 }
 
 void
-shard_copies_note_sent(void)
+shard_replica_note_sent(void)
 {
 	sent_by = GetCurrentTransactionStartTimestamp();
 }
 
 void
-shard_copies_mirror(ShardCopyTarget *target, Oid relid)
+shard_replica_mirror(ShardCopyTarget *target, Oid relid)
 {
 	const ShardMap *map = shard_map_get(relid);
 	char	   *ask;
 
 	if (map == NULL || !map->shards[0].is_noted)
 		return;
-	shard_copies_note_sent();
-	if (map->shards[0].ncopies == 0)
+	shard_replica_note_sent();
+	if (map->shards[0].nreplicas == 0)
 	{
-		/* all copies are stale: nothing has to be noted */
-		shard_copy_target_mirror(target, NULL, 0, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_OFF);
+		/* all replicas are stale: nothing has to be noted */
+		shard_copy_target_mirror(target, NULL, 0, SHARD_REPLICA_APPLY_ON, SHARD_REPLICA_APPLY_ON, SHARD_REPLICA_APPLY_OFF);
 		return;
 	}
-	/* where the shard has notes, copies have other rows than it, until these are applied: then rows are noted, too */
+	/* where the shard has notes, replicas have other rows than it, until these are applied: then rows are noted, too */
 	ask = psprintf("SELECT pg_catalog.set_config('" APPLIED "', CASE WHEN %s = ANY (nullif(pg_catalog.current_setting('" NOTED "', true), '')::pg_catalog.text[])"
 				   " THEN 'off' ELSE 'on' END, true)", quote_literal_cstr(map->shards[0].relation));
-	shard_copy_target_mirror(target, map->shards[0].copies, map->shards[0].ncopies, ask, SHARD_COPIES_APPLY_ON, SHARD_COPIES_APPLY_OFF);
+	shard_copy_target_mirror(target, map->shards[0].replicas, map->shards[0].nreplicas, ask, SHARD_REPLICA_APPLY_ON, SHARD_REPLICA_APPLY_OFF);
 	pfree(ask);
 }
 
 const char *
-shard_copies_hint(const char *node)
+shard_replica_hint(const char *node)
 {
-	if (!shard_map_seen_copies())
+	if (!shard_map_seen_replicas())
 		return NULL;
-	return psprintf(_("Shards that have copies go on without the node after SELECT shardfdw.disable_node(%s)."), quote_literal_cstr(node));
+	return psprintf(_("Shards that have replicas go on without the node after SELECT shardfdw.disable_node(%s)."), quote_literal_cstr(node));
 }
 
 bool
-shard_copies_apply(void)
+shard_replica_apply(void)
 {
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	List	   *noted;
 
-	if (shard_txn_writers == NIL || !shard_map_seen_copies())
+	if (shard_txn_writers == NIL || !shard_map_seen_replicas())
 		return sent_by == GetCurrentTransactionStartTimestamp();
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copies", ALLOCSET_DEFAULT_SIZES);
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw replicas", ALLOCSET_DEFAULT_SIZES);
 	oldcxt = MemoryContextSwitchTo(cxt);
 	noted = find_noted();
 	if (noted != NIL)
 	{
 		List	   *many = NIL;
 
-		/* also where all copies are stale: the node's position is noted by two phases alone, and no other node has the rows */
-		shard_copies_note_sent();
+		/* also where all replicas are stale: the node's position is noted by two phases alone, and no other node has the rows */
+		shard_replica_note_sent();
 		ask_few(noted);
 		foreach_ptr(NotedShard, one, noted)
 		{

@@ -1,18 +1,18 @@
 /*
- * copies_few.c
- *	  What a transaction has changed in a shard, as one command for its copies, where these are few rows.
+ * replica_few.c
+ *	  What a transaction has changed in a shard, as one command for its replicas, where these are few rows.
  *
  * The rows come with the answer that tells their keys, and go on as literals in one message with what deletes their former
  * versions.  Literals in VALUES of an INSERT are read by the input functions of the columns' types, as in COPY.
  */
 #include "postgres.h"
 
-#include "copies/copies.h"
-#include "copies/copies_few.h"
+#include "replica/replica.h"
+#include "replica/replica_few.h"
 #include "utils/builtins.h"
 
 /* The setting by which the command says what it has found. */
-#define FOUND "shardfdw_copies.found"
+#define FOUND "shardfdw_replica.found"
 
 /* Fields of the answer that precede the key. */
 #define FEW_NET 0
@@ -37,7 +37,7 @@ append_values(StringInfo buf, const PGresult *res, int row, int first, int nfiel
 }
 
 void
-shard_copies_few_read(const PGresult *res, const ShardCopiesSql *sql, ShardCopiesFew *few)
+shard_replica_few_read(const PGresult *res, const ShardReplicaSql *sql, ShardReplicaFew *few)
 {
 	few->is_told = few->is_short = true;
 	few->nbefore = 0;
@@ -61,16 +61,16 @@ shard_copies_few_read(const PGresult *res, const ShardCopiesSql *sql, ShardCopie
 }
 
 char *
-shard_copies_few_command(const ShardCopiesSql *sql, const ShardCopiesFew *few, int64 nwanted)
+shard_replica_few_command(const ShardReplicaSql *sql, const ShardReplicaFew *few, int64 nwanted)
 {
 	StringInfoData body;
 
 	initStringInfo(&body);
-	appendStringInfoString(&body, "DECLARE n bigint := 0; BEGIN " SHARD_COPIES_APPLY_ON "; ");
+	appendStringInfoString(&body, "DECLARE n bigint := 0; BEGIN " SHARD_REPLICA_APPLY_ON "; ");
 	if (few->keys.len > 0)
 		appendStringInfo(&body, "%s%s%s; GET DIAGNOSTICS n = ROW_COUNT; ", sql->delete_head, few->keys.data, sql->delete_tail);
 	if (few->rows.len > 0)
 		appendStringInfo(&body, "IF n = " INT64_FORMAT " THEN %s%s; END IF; ", nwanted, sql->insert_head, few->rows.data);
-	appendStringInfoString(&body, SHARD_COPIES_APPLY_OFF "; PERFORM pg_catalog.set_config('" FOUND "', n::pg_catalog.text, true); END");
+	appendStringInfoString(&body, SHARD_REPLICA_APPLY_OFF "; PERFORM pg_catalog.set_config('" FOUND "', n::pg_catalog.text, true); END");
 	return psprintf("DO %s; SELECT pg_catalog.current_setting('" FOUND "')", quote_literal_cstr(body.data));
 }

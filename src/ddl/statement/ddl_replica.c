@@ -1,6 +1,6 @@
 /*
- * ddl_copies.c
- *	  Which statements may change tables whose shards have copies.
+ * ddl_replica.c
+ *	  Which statements may change tables whose shards have replicas.
  *
  * What is done to all placements alike, with the same result, and does not touch the primary key, to whose columns the triggers
  * refer that note changed rows.  All else is refused.
@@ -23,7 +23,7 @@
 #include "utils/lsyscache.h"
 
 void
-shard_ddl_copies_check_server(Oid serverid, const char *action)
+shard_ddl_replica_check_server(Oid serverid, const char *action)
 {
 	ShardCatalogScan scan;
 	HeapTuple	tuple;
@@ -44,13 +44,13 @@ shard_ddl_copies_check_server(Oid serverid, const char *action)
 		{
 			ListCell   *node;
 
-			if (strcmp(option->defname, "copies") != 0 && strcmp(option->defname, "stale_copies") != 0)
+			if (strcmp(option->defname, "replica_nodes") != 0 && strcmp(option->defname, "stale_replica_nodes") != 0)
 				continue;
 			foreach(node, shard_option_list(defGetString(option)))
 				if (strcmp(lfirst(node), name) == 0)
 					ereport(ERROR,
 							(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-							 errmsg("cannot %s server \"%s\" because it has a copy of shard \"%s\"", action, name,
+							 errmsg("cannot %s server \"%s\" because it has a replica of shard \"%s\"", action, name,
 									get_rel_name(((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid)),
 							 errdetail("The foreign table names it in its options.")));
 		}
@@ -59,11 +59,11 @@ shard_ddl_copies_check_server(Oid serverid, const char *action)
 }
 
 void
-shard_ddl_copies_rename_server(Oid serverid, const char *newname)
+shard_ddl_replica_rename_server(Oid serverid, const char *newname)
 {
 	static const char *const tables[] = {"node_position", "left_shard"};
 
-	shard_ddl_copies_check_server(serverid, "rename");
+	shard_ddl_replica_check_server(serverid, "rename");
 	/* core says what is in the way */
 	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid) || XactReadOnly ||
 		OidIsValid(get_foreign_server_oid(newname, true)))
@@ -140,7 +140,7 @@ is_allowed_command(const AlterTableCmd *cmd)
 }
 
 const char *
-shard_ddl_copies_refusal(Node *stmt)
+shard_ddl_replica_refusal(Node *stmt)
 {
 	ListCell   *lc;
 

@@ -1,4 +1,4 @@
-# A node with copies of shards, or of reference tables, that comes back with older data, before anybody has disabled it: it is not
+# A node with replicas of shards, or of reference tables, that comes back with older data, before anybody has disabled it: it is not
 # connected to. So it neither gives old rows nor has them written to the other nodes.
 
 use strict;
@@ -15,15 +15,15 @@ my $c = ShardCluster->new(nodes => 2, preload => 1,
 	node_conf        => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\nsynchronous_commit = off\nwal_writer_delay = 10s\n");
 my $refused = qr/node "node1" is not known to have all that was committed there/;
 
-$c->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 4, copies => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g;
+$c->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 4, replication_factor => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g;
 	CREATE TABLE single (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('single', shards => 2, nodes => '{node1}')});
 
-sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compare_copies('t') WHERE NOT is_equal}); }
+sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compare_replicas('t') WHERE NOT is_equal}); }
 
 # How many primaries node1 has.
 sub primaries { return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE table_name = 't' AND node = 'node1'}); }
 
-# Looks at what must hold while node1 is refused; $sum: of the rows. Then has its copies made again.
+# Looks at what must hold while node1 is refused; $sum: of the rows. Then has its replicas made again.
 sub refused_and_made_again
 {
 	my ($sum, $what) = @_;
@@ -194,16 +194,16 @@ refused_and_made_again($sum + 100, 'its primary, that comes back');
 (undef, undef, $err) = $c->psql(q{SELECT shardfdw.confirm_node('nowhere')});
 like($err, qr/node "nowhere" does not exist/, 'there is no such node');
 
-# ---------- a node whose copies are gone ----------
+# ---------- a node whose replicas are gone ----------
 
 $c->safe_psql('DROP TABLE t');
 $c->safe_psql(q{INSERT INTO single VALUES (1, 1)});
 save();
 restore();
-is($c->safe_psql('SELECT count(*) FROM single'), 1, 'what has no copies is as it is');
+is($c->safe_psql('SELECT count(*) FROM single'), 1, 'what has no replicas is as it is');
 
 # ---------- reference tables ----------
-# Nodes of which some have copies of shards, and some have not: here node1 has shards without copies alone.
+# Nodes of which some have replicas of shards, and some have not: here node1 has shards without replicas alone.
 
 my $refs = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 1s\n",
 	node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\nwal_keep_size = 64MB\n");
@@ -252,7 +252,7 @@ sub reference_is_equal
 	my ($what, $n) = @_;
 
 	is($refs->safe_psql($join), "$n|20", "$what: joins give the rows of now");
-	is($refs->safe_psql(ShardCluster::problems('check_cluster(true)')), '', "$what: copies are equal");
+	is($refs->safe_psql(ShardCluster::problems('check_cluster(true)')), '', "$what: replicas are equal");
 	is($refs->node_safe_psql(1, q{SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND convalidated AND confrelid = 'r'::regclass}), 2, "$what: foreign keys are there");
 	return;
 }
@@ -269,7 +269,7 @@ for my $change ('UPDATE r SET n = n + 1', 'UPDATE r SET n = n + 1 WHERE id = 1; 
 	is($refs->safe_psql('SELECT max(n), count(*) FROM r'), "$n|5", "an older state without $change: the reference table alone is read here");
 	reference_is_refused("an older state without $change");
 	like($refs->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE node = 'node1' AND status = 'error'}), $refused, 'check_cluster() says so');
-	is($refs->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'enable_node() makes the copies again');
+	is($refs->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'enable_node() makes the replicas again');
 	reference_is_equal("an older state without $change", $n);
 	$refs->safe_psql('UPDATE r SET n = n + 1');
 	reference_is_equal("written again after $change", $n + 1);
@@ -313,7 +313,7 @@ reference_is_refused('a database from a dump');
 $refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 reference_is_equal('a database from a dump', $refs->safe_psql('SELECT max(n) FROM r'));
 
-# an empty database: shards of which there are no copies are lost, and the rest is made
+# an empty database: shards of which there are no replicas are lost, and the rest is made
 $refs->safe_psql('CREATE TABLE lost (id int PRIMARY KEY)');
 $refs->safe_psql(q{SELECT shardfdw.shard_table('lost', shards => 1, nodes => '{node1}')});
 $node1->safe_psql('template1', 'DROP DATABASE postgres WITH (FORCE)');

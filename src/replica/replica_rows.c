@@ -1,18 +1,18 @@
 /*
- * copies_rows.c
- *	  Rows of a shard on their way from its primary to copies.
+ * replica_rows.c
+ *	  Rows of a shard on their way from its primary to replicas.
  *
  * The bytes of COPY go on as they come: the sessions of both nodes have the same encoding, and text is written so that
  * every session reads it alike.
  */
 #include "postgres.h"
 
-#include "copies/copies_rows.h"
+#include "replica/replica_rows.h"
 #include "miscadmin.h"
 #include "remote/run/stream.h"
 
 int64
-shard_copies_rows_send(const Shard *shard, Oid userid, const char *copy_to, const char *copy_from, const Oid *targets,
+shard_replica_rows_send(const Shard *shard, Oid userid, const char *copy_to, const char *copy_from, const Oid *targets,
 					   int ntargets, ShardCopySet *set, MemoryContext cxt)
 {
 	ShardCopyTarget **opened = palloc(sizeof(ShardCopyTarget *) * Max(ntargets, 1));

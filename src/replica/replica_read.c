@@ -1,14 +1,14 @@
 /*
- * copies_read.c
- *	  Reading copies of shards whose primary is away.
+ * replica_read.c
+ *	  Reading replicas of shards whose primary is away.
  *
- * A commit is told to the primary and to the copies at the same time, so when it was reported to a client, each node that answers
- * has it.  Where a session ended before it had told all, or a node did not answer then, recovery tells later: what a copy
+ * A commit is told to the primary and to the replicas at the same time, so when it was reported to a client, each node that answers
+ * has it.  Where a session ended before it had told all, or a node did not answer then, recovery tells later: what a replica
  * has prepared is waited for before it is read.
  */
 #include "postgres.h"
 
-#include "copies/copies_read.h"
+#include "replica/replica_read.h"
 #include "foreign/foreign.h"
 #include "nodes/pg_list.h"
 #include "remote/pool/pool.h"
@@ -51,45 +51,45 @@ is_there(List **seen, ShardSnapshot *snapshot, Oid serverid, Oid userid)
 	return server->is_there;
 }
 
-/* The first server with a copy that is there; InvalidOid: none is. */
+/* The first server with a replica that is there; InvalidOid: none is. */
 static Oid
-choose_copy(List **seen, ShardSnapshot *snapshot, const Shard *shard, Oid userid)
+choose_replica(List **seen, ShardSnapshot *snapshot, const Shard *shard, Oid userid)
 {
-	for (int i = 0; i < shard->ncopies; i++)
-		if (shard->copies[i] != shard->serverid && is_there(seen, snapshot, shard->copies[i], userid))
-			return shard->copies[i];
+	for (int i = 0; i < shard->nreplicas; i++)
+		if (shard->replicas[i] != shard->serverid && is_there(seen, snapshot, shard->replicas[i], userid))
+			return shard->replicas[i];
 	return InvalidOid;
 }
 
 const ShardMap *
-shard_copies_read_map(const ShardMap *map, const Bitmapset *shards, ShardSnapshot *snapshot, Oid userid)
+shard_replica_read_map(const ShardMap *map, const Bitmapset *shards, ShardSnapshot *snapshot, Oid userid)
 {
 	Oid		   *servers;
 	List	   *seen = NIL;
 	List	   *chosen = NIL;
 	List	   *old;
 
-	if (!map->has_copies)
+	if (!map->has_replicas)
 		return map;
 	servers = palloc0(sizeof(Oid) * map->nshards);
 	for (int i = 0; i < map->nshards; i++)
 	{
 		const Shard *shard = &map->shards[i];
 
-		if (shard->ncopies == 0 || (shards != NULL && !bms_is_member(i, shards)) || is_there(&seen, snapshot, shard->serverid, userid))
+		if (shard->nreplicas == 0 || (shards != NULL && !bms_is_member(i, shards)) || is_there(&seen, snapshot, shard->serverid, userid))
 			continue;
-		servers[i] = choose_copy(&seen, snapshot, shard, userid);
+		servers[i] = choose_replica(&seen, snapshot, shard, userid);
 		if (OidIsValid(servers[i]))
 			chosen = list_append_unique_oid(chosen, servers[i]);
 	}
-	/* where no copy is there either, the statement gets the error of its connection to the primary */
+	/* where no replica is there either, the statement gets the error of its connection to the primary */
 	if (chosen == NIL)
 		return map;
 	old = shard_settle_wait(chosen, userid, SHARD_COMMAND_AUTOCOMMIT);
 	if (old != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("copies of shards on node \"%s\" cannot be read yet", GetForeignServer(linitial_oid(old))->servername),
+				 errmsg("replicas of shards on node \"%s\" cannot be read yet", GetForeignServer(linitial_oid(old))->servername),
 				 errdetail("Their primary cannot be connected to, and transactions are prepared there of which the node does not know yet whether they are committed."),
 				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles them.")));
 	return shard_map_redirect(map, servers);

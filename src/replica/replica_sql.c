@@ -1,8 +1,8 @@
 /*
- * copies_sql.c
- *	  The commands by which changes of a shard get to its copies.
+ * replica_sql.c
+ *	  The commands by which changes of a shard get to its replicas.
  *
- * Triggers of a shard note the keys of changed rows (49_copies.sql): a row of the table of notes for each statement, with
+ * Triggers of a shard note the keys of changed rows (49_replica.sql): a row of the table of notes for each statement, with
  * arrays of the keys that its rows had before (o1, o2, ...: one for each column of the primary key) and that they have
  * after it (n1, n2, ...).  A key is in a shard once at the most, so
  *
@@ -23,13 +23,13 @@
 #include "catalog_scan.h"
 #include "common/md5.h"
 #include "compat.h"
-#include "copies/copies_sql.h"
+#include "replica/replica_sql.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-/* So many keys are in one row of the answer: they are deleted from copies by one command. */
+/* So many keys are in one row of the answer: they are deleted from replicas by one command. */
 #define CHUNK_KEYS 10000
 
 /* Bytes of a row that is not sent as a literal. */
@@ -128,12 +128,12 @@ find_key(Relation rel, int *nkeys)
 	if (key == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s\", whose shards have copies, has no primary key", RelationGetRelationName(rel))));
+				 errmsg("table \"%s\", whose shards have replicas, has no primary key", RelationGetRelationName(rel))));
 	return key;
 }
 
 bool
-shard_copies_is_key(Oid relid, const char *column)
+shard_replica_is_key(Oid relid, const char *column)
 {
 	Relation	rel = table_open(relid, NoLock);
 	int			nkeys;
@@ -251,7 +251,7 @@ columns_of(Relation rel, const char *format, const char *separator, int *ncolumn
 }
 
 char *
-shard_copies_notes(const char *schema, const char *shard_name)
+shard_replica_notes(const char *schema, const char *shard_name)
 {
 	char		hash[33];
 	const char *error = NULL;
@@ -262,7 +262,7 @@ shard_copies_notes(const char *schema, const char *shard_name)
 }
 
 void
-shard_copies_sql(const ShardMap *map, int shardno, ShardCopiesSql *sql)
+shard_replica_sql(const ShardMap *map, int shardno, ShardReplicaSql *sql)
 {
 	const Shard *shard = &map->shards[shardno];
 	Relation	rel = table_open(map->relid, AccessShareLock);
@@ -273,9 +273,9 @@ shard_copies_sql(const ShardMap *map, int shardno, ShardCopiesSql *sql)
 	const char *sizes = columns_of(shard_rel, "coalesce(pg_catalog.pg_column_size(t.%s), 0)", " + ", &sql->ncolumns);
 	const char *notes;
 
-	/* shards with copies have their own names on nodes */
+	/* shards with replicas have their own names on nodes */
 	sql->schema = pstrdup(quote_identifier(get_namespace_name(RelationGetNamespace(shard_rel))));
-	notes = shard_copies_notes(get_namespace_name(RelationGetNamespace(shard_rel)), RelationGetRelationName(shard_rel));
+	notes = shard_replica_notes(get_namespace_name(RelationGetNamespace(shard_rel)), RelationGetRelationName(shard_rel));
 	sql->few = few_query(key, sql->nkeys, shard->relation, notes, t_columns, sizes, sql->ncolumns);
 	sql->keys = keys_query(key, sql->nkeys, shard->relation, notes);
 	sql->rows = psprintf("COPY (SELECT %s FROM (SELECT DISTINCT %s FROM %s k) x JOIN ONLY %s t ON %s) TO STDOUT",

@@ -1,15 +1,15 @@
 /*
- * copies_sql.h
- *	  The commands by which changes of a shard get to its copies.
+ * replica_sql.h
+ *	  The commands by which changes of a shard get to its replicas.
  */
-#ifndef SHARDFDW_COPIES_SQL_H
-#define SHARDFDW_COPIES_SQL_H
+#ifndef SHARDFDW_REPLICA_SQL_H
+#define SHARDFDW_REPLICA_SQL_H
 
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
 
-typedef struct ShardCopiesSql
+typedef struct ShardReplicaSql
 {
 	int			nkeys;			/* columns of the primary key */
 	int			ncolumns;		/* columns that INSERT sets */
@@ -37,26 +37,26 @@ typedef struct ShardCopiesSql
 	const char *all;			/* COPY of all rows */
 	const char *forget;			/* deletes the notes of these keys */
 
-	/* of a copy */
+	/* of a replica */
 	const char *delete;			/* the rows of keys: parameters are arrays, one for each column of the key */
 	const char *insert;			/* COPY */
 
-	/* of a copy, where few rows are to be changed: statements are made of these, and literals between them */
+	/* of a replica, where few rows are to be changed: statements are made of these, and literals between them */
 	const char *delete_head;
 	const char **key_types;		/* qualified, of each column of the key */
 	const char *delete_tail;
 	const char *insert_head;
 
 	const char *schema;			/* quoted, in which the notes are */
-} ShardCopiesSql;
+} ShardReplicaSql;
 
 /* Is a column part of the primary key of a sharded table? */
-extern bool shard_copies_is_key(Oid relid, const char *column);
+extern bool shard_replica_is_key(Oid relid, const char *column);
 
 /* The quoted, qualified name of the notes of a shard on each of its nodes; the function of its triggers has the same name. */
-extern char *shard_copies_notes(const char *schema, const char *shard_name);
+extern char *shard_replica_notes(const char *schema, const char *shard_name);
 
 /* Texts for shard shardno of a table.  Memory: current context.  Errors: the table has no primary key. */
-extern void shard_copies_sql(const ShardMap *map, int shardno, ShardCopiesSql *sql);
+extern void shard_replica_sql(const ShardMap *map, int shardno, ShardReplicaSql *sql);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * copies_rows.h
- *	  Rows of a shard on their way from its primary to copies.
+ * replica_rows.h
+ *	  Rows of a shard on their way from its primary to replicas.
  */
-#ifndef SHARDFDW_COPIES_ROWS_H
-#define SHARDFDW_COPIES_ROWS_H
+#ifndef SHARDFDW_REPLICA_ROWS_H
+#define SHARDFDW_REPLICA_ROWS_H
 
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
  * which runs copy_from; all of it in this transaction.  What is still in set's buffers goes with its end.  Returns the
  * number of rows.  Memory: cxt has to last as long as set.
  */
-extern int64 shard_copies_rows_send(const Shard *shard, Oid userid, const char *copy_to, const char *copy_from, const Oid *targets,
+extern int64 shard_replica_rows_send(const Shard *shard, Oid userid, const char *copy_to, const char *copy_from, const Oid *targets,
 									int ntargets, ShardCopySet *set, MemoryContext cxt);
 
 #endif

@@ -1,8 +1,8 @@
--- Copies of shards on further nodes.
+-- Replicas of shards on further nodes.
 --
--- Options of the foreign table say where they are: copies, a text[] of the nodes that have the same rows, and stale_copies, of those that
+-- Options of the foreign table say where they are: replica_nodes, a text[] of the nodes that have the same rows, and stale_replica_nodes, of those that
 -- were disabled and have missed changes. Beside each placement of such a shard stands a table of notes, and triggers of the
--- shard note there which keys a transaction has changed; src/copies/ takes the notes when the transaction commits.
+-- shard note there which keys a transaction has changed; src/replica/ takes the notes when the transaction commits.
 
 CREATE FUNCTION shardfdw_internal.nodes_in_option(options text[], name text) RETURNS name[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -10,33 +10,33 @@ AS $$
 	SELECT coalesce((SELECT o.option_value::name[] FROM pg_options_to_table(options) o WHERE o.option_name = nodes_in_option.name), '{}')
 $$;
 COMMENT ON FUNCTION shardfdw_internal.nodes_in_option(text[], text) IS
-	'Reads a foreign table''s option copies or stale_copies. Returns the nodes; an empty array where the option is not set.';
+	'Reads a foreign table''s option replica_nodes or stale_replica_nodes. Returns the nodes; an empty array where the option is not set.';
 
-CREATE FUNCTION shardfdw_internal.has_copies(relation regclass) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.has_replicas(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- pg_partition_tree() would lock all of it, for which who works for this transaction might wait
 	WITH RECURSIVE t AS (SELECT relation::oid AS relid UNION ALL SELECT i.inhrelid FROM t JOIN pg_inherits i ON i.inhparent = t.relid)
 	SELECT EXISTS (SELECT FROM t JOIN pg_foreign_table f ON f.ftrelid = t.relid
-		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies'))
+		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('replica_nodes', 'stale_replica_nodes'))
 $$;
-COMMENT ON FUNCTION shardfdw_internal.has_copies(regclass) IS
-	'Tells whether a shard, or some shard of a table, has copies, or had them until their node was disabled.';
+COMMENT ON FUNCTION shardfdw_internal.has_replicas(regclass) IS
+	'Tells whether a shard, or some shard of a table, has replicas, or had them until their node was disabled.';
 
-CREATE FUNCTION shardfdw_internal.check_no_copies(relation regclass, action text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_no_replicas(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF shardfdw_internal.has_copies(relation) THEN
+	IF shardfdw_internal.has_replicas(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('cannot %s table "%s" because its shards have copies', action, (SELECT relname FROM pg_class WHERE oid = relation)),
-			HINT = format('Make it a plain table, SELECT shardfdw.unshard_table(%L), and shard that without copies.',
+			MESSAGE = format('cannot %s table "%s" because its shards have replicas', action, (SELECT relname FROM pg_class WHERE oid = relation)),
+			HINT = format('Make it a plain table, SELECT shardfdw.unshard_table(%L), and shard that without replicas.',
 				(SELECT coalesce(a.relid, relation) FROM pg_partition_ancestors(relation) WITH ORDINALITY a(relid, n) ORDER BY a.n DESC LIMIT 1));
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_no_copies(regclass, text) IS
-	'Checks that the shards of a table have no copies; action: what is asked for, as a verb. Returns nothing; raises feature_not_supported.';
+COMMENT ON FUNCTION shardfdw_internal.check_no_replicas(regclass, text) IS
+	'Checks that the shards of a table have no replicas; action: what is asked for, as a verb. Returns nothing; raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.shard_placements(relation regclass)
 	RETURNS TABLE (shard regclass, schema_name name, shard_name name, node name, role text)
@@ -47,13 +47,13 @@ AS $$
 	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
 	CROSS JOIN LATERAL (
 		SELECT 0 AS ord, s.srvname AS node, 'primary' AS role
-		UNION ALL SELECT u.ord, u.node, 'copy' FROM unnest(shardfdw_internal.nodes_in_option(f.ftoptions, 'copies')) WITH ORDINALITY u(node, ord)
-		UNION ALL SELECT 1000 + u.ord, u.node, 'stale' FROM unnest(shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_copies')) WITH ORDINALITY u(node, ord)) p
+		UNION ALL SELECT u.ord, u.node, 'replica' FROM unnest(shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes')) WITH ORDINALITY u(node, ord)
+		UNION ALL SELECT 1000 + u.ord, u.node, 'stale' FROM unnest(shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes')) WITH ORDINALITY u(node, ord)) p
 	WHERE i.inhparent = relation
 	ORDER BY c.relname::text COLLATE "C", p.ord
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_placements(regclass) IS
-	'Lists where the shards of a table are. Returns for each its name, and the nodes that have it: role primary, copy, or stale for a copy that has missed changes.';
+	'Lists where the shards of a table are. Returns for each its name, and the nodes that have it: role primary, replica, or stale for a replica that has missed changes.';
 
 CREATE FUNCTION shardfdw_internal.notes_name(shard_name name) RETURNS name
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -63,30 +63,30 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.notes_name(name) IS
 	'Names the table beside a shard, and the function of its triggers, that note which keys were changed. Returns the name.';
 
-CREATE FUNCTION shardfdw_internal.copy_mark(identity text) RETURNS text
+CREATE FUNCTION shardfdw_internal.replica_mark(identity text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('Notes changes of a shard of coordinator %s.', identity)
 $$;
-COMMENT ON FUNCTION shardfdw_internal.copy_mark(text) IS
-	'Writes the comment of the function, beside a placement of a shard with copies, that notes its changes. Returns it.';
+COMMENT ON FUNCTION shardfdw_internal.replica_mark(text) IS
+	'Writes the comment of the function, beside a placement of a shard with replicas, that notes its changes. Returns it.';
 
-CREATE FUNCTION shardfdw_internal.note_copies_commands(schema_name name, shard_name name, key name[]) RETURNS text
+CREATE FUNCTION shardfdw_internal.note_replica_commands(schema_name name, shard_name name, key name[]) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); GRANT SELECT, DELETE ON %2$s TO PUBLIC; '
 		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
-		-- whose shard it is: see drop_copy_command()
+		-- whose shard it is: see drop_replica_command()
 		'COMMENT ON FUNCTION %2$s() IS %6$L; '
-		'CREATE TRIGGER shardfdw_copy_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
-		'CREATE TRIGGER shardfdw_copy_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
-		'CREATE TRIGGER shardfdw_copy_delete AFTER DELETE ON %1$s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
-		'CREATE TRIGGER shardfdw_copy_truncate BEFORE TRUNCATE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_replica_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_replica_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_replica_delete AFTER DELETE ON %1$s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_replica_truncate BEFORE TRUNCATE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		-- in sessions that play a replica, too
-		'ALTER TABLE %1$s ENABLE ALWAYS TRIGGER shardfdw_copy_insert, ENABLE ALWAYS TRIGGER shardfdw_copy_update, ENABLE ALWAYS TRIGGER shardfdw_copy_delete, ENABLE ALWAYS TRIGGER shardfdw_copy_truncate; '
+		'ALTER TABLE %1$s ENABLE ALWAYS TRIGGER shardfdw_replica_insert, ENABLE ALWAYS TRIGGER shardfdw_replica_update, ENABLE ALWAYS TRIGGER shardfdw_replica_delete, ENABLE ALWAYS TRIGGER shardfdw_replica_truncate; '
 		-- once for all notes of a transaction
-		'CREATE CONSTRAINT TRIGGER shardfdw_copied AFTER INSERT ON %2$s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (%5$L <> ALL (coalesce(nullif(current_setting(''shardfdw_copies.noted'', true), ''''), ''{}'')::text[])) EXECUTE FUNCTION %2$s(); '
-		'ALTER TABLE %2$s ENABLE ALWAYS TRIGGER shardfdw_copied',
+		'CREATE CONSTRAINT TRIGGER shardfdw_replicated AFTER INSERT ON %2$s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (%5$L <> ALL (coalesce(nullif(current_setting(''shardfdw_replica.noted'', true), ''''), ''{}'')::text[])) EXECUTE FUNCTION %2$s(); '
+		'ALTER TABLE %2$s ENABLE ALWAYS TRIGGER shardfdw_replicated',
 		n.shard, n.notes,
 		(SELECT string_agg(format('array_agg(%1$I) AS %3$s%2$s', k.name, k.ord, x.prefix), ', ' ORDER BY x.prefix DESC, k.ord) FROM (VALUES ('o'), ('n')) x(prefix), unnest(key) WITH ORDINALITY k(name, ord)),
 		format($body$
@@ -103,14 +103,14 @@ BEGIN
 	END IF;
 	IF TG_RELID = %1$L::regclass THEN
 		IF EXISTS (SELECT FROM %1$s WHERE xact = pg_current_xact_id()) THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s was changed, and its copies were not', shard),
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s was changed, and its replicas were not', shard),
 				HINT = 'Change the rows of the sharded table on its coordinator.';
 		END IF;
 		RETURN NULL;
 	END IF;
 	IF TG_OP = 'TRUNCATE' THEN
-		IF current_setting('shardfdw_copies.applied', true) IS DISTINCT FROM 'on' THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s cannot be truncated without its copies', shard),
+		IF current_setting('shardfdw_replica.applied', true) IS DISTINCT FROM 'on' THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s cannot be truncated without its replicas', shard),
 				HINT = 'Truncate the sharded table on its coordinator.';
 		END IF;
 		DELETE FROM %1$s WHERE xact = pg_current_xact_id();
@@ -119,10 +119,10 @@ BEGIN
 	IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = TG_RELID AND NOT t.tgisinternal AND t.tgenabled <> 'D'
 			AND t.tgfoid <> (SELECT own.tgfoid FROM pg_trigger own WHERE own.tgrelid = TG_RELID AND own.tgname = TG_NAME))
 		OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = TG_RELID) OR (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = TG_RELID) THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has copies, and triggers, rules or row security of its own', shard),
-			DETAIL = 'What they do would not be done to the copies.', HINT = 'Drop them, and make triggers and policies of the sharded table on its coordinator.';
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has replicas, and triggers, rules or row security of its own', shard),
+			DETAIL = 'What they do would not be done to the replicas.', HINT = 'Drop them, and make triggers and policies of the sharded table on its coordinator.';
 	END IF;
-	IF current_setting('shardfdw_copies.applied', true) = 'on' THEN
+	IF current_setting('shardfdw_replica.applied', true) = 'on' THEN
 		RETURN NULL;
 	END IF;
 	IF TG_OP = 'INSERT' THEN
@@ -133,22 +133,22 @@ BEGIN
 		INSERT INTO %1$s SELECT o.*, n.* FROM (SELECT %3$s FROM shardfdw_old HAVING count(*) > 0) o, (SELECT %3$s FROM shardfdw_new) n RETURNING 2 * cardinality(n1) INTO n;
 	END IF;
 	IF n > 0 THEN
-		PERFORM set_config('shardfdw_copies.noted_keys', (coalesce(nullif(current_setting('shardfdw_copies.noted_keys', true), '')::bigint, 0) + n)::text, true);
-		noted := coalesce(nullif(current_setting('shardfdw_copies.noted', true), ''), '{}');
+		PERFORM set_config('shardfdw_replica.noted_keys', (coalesce(nullif(current_setting('shardfdw_replica.noted_keys', true), '')::bigint, 0) + n)::text, true);
+		noted := coalesce(nullif(current_setting('shardfdw_replica.noted', true), ''), '{}');
 		IF shard <> ALL (noted) THEN
-			PERFORM set_config('shardfdw_copies.noted', (noted || shard)::text, true);
+			PERFORM set_config('shardfdw_replica.noted', (noted || shard)::text, true);
 		END IF;
 	END IF;
 	RETURN NULL;
 END
 $body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard), n.shard,
-		shardfdw_internal.copy_mark((shardfdw_internal.decided_identities())[1]))
+		shardfdw_internal.replica_mark((shardfdw_internal.decided_identities())[1]))
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
-COMMENT ON FUNCTION shardfdw_internal.note_copies_commands(name, name, name[]) IS
-	'Writes the commands that make, beside a placement of a shard with copies, what notes the keys of changed rows and keeps transactions from committing as long as copies lack the changes. key: columns of the primary key. Returns the commands in one text.';
+COMMENT ON FUNCTION shardfdw_internal.note_replica_commands(name, name, name[]) IS
+	'Writes the commands that make, beside a placement of a shard with replicas, what notes the keys of changed rows and keeps transactions from committing as long as replicas lack the changes. key: columns of the primary key. Returns the commands in one text.';
 
-CREATE FUNCTION shardfdw_internal.drop_copy_command(schema_name name, shard_name name, or_skip boolean DEFAULT false) RETURNS text
+CREATE FUNCTION shardfdw_internal.drop_replica_command(schema_name name, shard_name name, or_skip boolean DEFAULT false) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('DO %L', format('DECLARE shard oid := pg_catalog.to_regclass(%1$L); BEGIN IF shard IS NULL THEN RETURN; END IF; '
@@ -162,12 +162,12 @@ AS $$
 		-- another session may have renamed the schema
 		'IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = shard) THEN RAISE EXCEPTION USING ERRCODE = ''serialization_failure'', MESSAGE = pg_catalog.format(''table %%s has been renamed by another session'', %1$L), HINT = ''Try again.''; END IF; END',
 		n.shard, n.notes, n.notes || '()', CASE WHEN or_skip THEN 'RETURN' ELSE format('RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', '
-			'MESSAGE = pg_catalog.format(''table %%s is not dropped because it is not a copy of a shard'', %1$L), DETAIL = ''No function of the owner of the table notes its changes.'', HINT = ''Drop or rename it on the node.''', n.shard) END,
-		or_skip, ARRAY(SELECT shardfdw_internal.copy_mark(i) FROM unnest(shardfdw_internal.decided_identities()) i)))
+			'MESSAGE = pg_catalog.format(''table %%s is not dropped because it is not a replica of a shard'', %1$L), DETAIL = ''No function of the owner of the table notes its changes.'', HINT = ''Drop or rename it on the node.''', n.shard) END,
+		or_skip, ARRAY(SELECT shardfdw_internal.replica_mark(i) FROM unnest(shardfdw_internal.decided_identities()) i)))
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
-COMMENT ON FUNCTION shardfdw_internal.drop_copy_command(name, name, boolean) IS
-	'Writes the command that drops a placement of a shard with copies, if it is there, and what notes its changes. or_skip: leave a table alone that is none, or, with a WARNING, is one of another coordinator. Returns its text; it raises insufficient_privilege for a table whose changes no function of its owner notes.';
+COMMENT ON FUNCTION shardfdw_internal.drop_replica_command(name, name, boolean) IS
+	'Writes the command that drops a placement of a shard with replicas, if it is there, and what notes its changes. or_skip: leave a table alone that is none, or, with a WARNING, is one of another coordinator. Returns its text; it raises insufficient_privilege for a table whose changes no function of its owner notes.';
 
 CREATE FUNCTION shardfdw_internal.copy_shard_rows(shard regclass, node name) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_shard_rows';
@@ -184,7 +184,7 @@ CREATE FUNCTION shardfdw_internal.settle_node(node name) RETURNS void
 COMMENT ON FUNCTION shardfdw_internal.settle_node(name) IS
 	'Waits until what transactions of this server have prepared on a node by now is committed or rolled back there. Returns nothing; raises object_in_use where that does not come to an end by itself, and the node''s error.';
 
-CREATE FUNCTION shardfdw_internal.set_copies(shard regclass, copies name[], stale_copies name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.set_replica_nodes(shard regclass, replica_nodes name[], stale_replica_nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -194,24 +194,24 @@ DECLARE
 BEGIN
 	SELECT string_agg(CASE WHEN x.value <> '{}' THEN format('%s %s %L', CASE WHEN x.is_set THEN 'SET' ELSE 'ADD' END, x.name, x.value::text) ELSE 'DROP ' || x.name END, ', ') INTO command
 	FROM (SELECT v.name, v.value, EXISTS (SELECT FROM pg_options_to_table(options) o WHERE o.option_name = v.name) AS is_set
-		  FROM (VALUES ('copies', copies), ('stale_copies', stale_copies)) v(name, value)) x
+		  FROM (VALUES ('replica_nodes', replica_nodes), ('stale_replica_nodes', stale_replica_nodes)) v(name, value)) x
 	WHERE x.value <> '{}' OR x.is_set;
 	IF command IS NOT NULL THEN
 		EXECUTE format('ALTER FOREIGN TABLE %s OPTIONS (%s)', shard, command);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.set_copies(regclass, name[], name[]) IS
-	'Notes which nodes have copies of a shard. Returns nothing; raises insufficient_privilege for who does not own it.';
+COMMENT ON FUNCTION shardfdw_internal.set_replica_nodes(regclass, name[], name[]) IS
+	'Notes which nodes have replicas of a shard. Returns nothing; raises insufficient_privilege for who does not own it.';
 
-CREATE FUNCTION shardfdw_internal.check_copyable(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_shard_replicable(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	refusal CONSTANT text := format('cannot make copies of the shards of table "%s"', (SELECT relname FROM pg_class WHERE oid = relation));
+	refusal CONSTANT text := format('cannot make replicas of the shards of table "%s"', (SELECT relname FROM pg_class WHERE oid = relation));
 	r record;
 BEGIN
-	PERFORM shardfdw_internal.check_no_peers('copies of shards', 'make');
+	PERFORM shardfdw_internal.check_no_peers('replicas of shards', 'make');
 	IF (SELECT c.relispartition FROM pg_class c WHERE c.oid = relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is a partition';
 	END IF;
@@ -243,35 +243,35 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_copyable(regclass) IS
-	'Checks that the shards of a table can have copies. Returns nothing; raises feature_not_supported, naming what is in the way.';
+COMMENT ON FUNCTION shardfdw_internal.check_shard_replicable(regclass) IS
+	'Checks that the shards of a table can have replicas. Returns nothing; raises feature_not_supported, naming what is in the way.';
 
-CREATE FUNCTION shardfdw_internal.check_copies(copies integer, relation regclass, colocate_with regclass, mode text) RETURNS integer
+CREATE FUNCTION shardfdw_internal.check_replication_factor(replication_factor integer, relation regclass, colocate_with regclass, mode text) RETURNS integer
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	had CONSTANT bigint := (SELECT 1 + max(x.n) FROM (SELECT count(*) FILTER (WHERE p.role <> 'primary') AS n FROM shardfdw_internal.shard_placements(colocate_with) p GROUP BY p.shard) x);
 BEGIN
-	IF copies NOT BETWEEN 1 AND 16 THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'the number of copies must be between 1 and 16';
+	IF replication_factor NOT BETWEEN 1 AND 16 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'replication_factor must be between 1 and 16';
 	END IF;
-	IF copies <> had THEN
+	IF replication_factor <> had THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s, with which it is to be colocated, has its shards on %s nodes each', colocate_with, had),
-			HINT = 'Leave copies out.';
+			HINT = 'Leave replication_factor out.';
 	END IF;
-	copies := coalesce(copies, had, 1);
-	IF copies > 1 AND mode = 'online' THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard table "%s" online with copies', (SELECT relname FROM pg_class WHERE oid = relation)),
+	replication_factor := coalesce(replication_factor, had, 1);
+	IF replication_factor > 1 AND mode = 'online' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard table "%s" online with replicas', (SELECT relname FROM pg_class WHERE oid = relation)),
 			HINT = 'Leave the mode out: others wait, then, until all rows are on the nodes.';
 	END IF;
-	RETURN copies;
+	RETURN replication_factor;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_copies(integer, regclass, regclass, text) IS
+COMMENT ON FUNCTION shardfdw_internal.check_replication_factor(integer, regclass, regclass, text) IS
 	'Checks how many nodes are to have each shard; null stands for as many as have those of colocate_with, or 1. Returns the number; raises invalid_parameter_value and feature_not_supported.';
 
-CREATE FUNCTION shardfdw_internal.choose_copies(placement name[], nodes name[], copies integer, colocate_with regclass) RETURNS text[]
+CREATE FUNCTION shardfdw_internal.choose_replicas(placement name[], nodes name[], replication_factor integer, colocate_with regclass) RETURNS text[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -285,33 +285,33 @@ BEGIN
 		stale_node := (SELECT min(p.node::text) FROM shardfdw_internal.shard_placements(colocate_with) p WHERE p.role = 'stale');
 		IF stale_node IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-				MESSAGE = format('cannot colocate with "%s" because copies of it are stale', colocate_with),
+				MESSAGE = format('cannot colocate with "%s" because replicas of it are stale', colocate_with),
 				HINT = format('Enable the node first: SELECT shardfdw.enable_node(%L).', stale_node);
 		END IF;
 		-- in the order of the remainders, as hash_placement() has them
-		RETURN ARRAY(SELECT shardfdw_internal.nodes_in_option(f.ftoptions, 'copies')::text
+		RETURN ARRAY(SELECT shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes')::text
 			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_foreign_table f ON f.ftrelid = c.oid
 			CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, 0), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
 			WHERE i.inhparent = colocate_with ORDER BY b.bound[2]::integer);
 	END IF;
 	candidates := ARRAY(SELECT x.node FROM unnest(coalesce(nodes, shardfdw_internal.accepting_nodes())) WITH ORDINALITY x(node, ord) GROUP BY x.node ORDER BY min(x.ord));
 	n := cardinality(candidates);
-	IF copies > n THEN
+	IF replication_factor > n THEN
 		closed := ARRAY(SELECT x.node FROM unnest(shardfdw_internal.usable_nodes()) WITH ORDINALITY x(node, ord)
 			WHERE x.node <> ALL (candidates) AND NOT coalesce(shardfdw_internal.node_option(x.node, 'accepts_shards')::boolean, true) ORDER BY x.ord);
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('cannot have %s copies of each shard on %s nodes', copies, n),
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('replication_factor is %s, and there are only %s nodes', replication_factor, n),
 			DETAIL = CASE WHEN closed <> '{}' THEN format('Nodes that do not accept shards: %s.', array_to_string(closed, ', ')) ELSE '' END,
-			HINT = CASE WHEN closed <> '{}' THEN format('ALTER SERVER %I OPTIONS (SET accepts_shards ''true'') changes that.', closed[1]) ELSE 'Add a node with shardfdw.add_node(), or make fewer copies.' END;
+			HINT = CASE WHEN closed <> '{}' THEN format('ALTER SERVER %I OPTIONS (SET accepts_shards ''true'') changes that.', closed[1]) ELSE 'Add a node with shardfdw.add_node(), or use a smaller replication_factor.' END;
 	END IF;
 	-- those of the shards of one node are on all the others, so that these share its work when it fails
-	RETURN ARRAY(SELECT ARRAY(SELECT candidates[1 + (array_position(candidates, p.node) - 1 + 1 + ((p.ord - 1) / n + k) % (n - 1)) % n] FROM generate_series(0, copies - 2) k)::text
+	RETURN ARRAY(SELECT ARRAY(SELECT candidates[1 + (array_position(candidates, p.node) - 1 + 1 + ((p.ord - 1) / n + k) % (n - 1)) % n] FROM generate_series(0, replication_factor - 2) k)::text
 		FROM unnest(placement) WITH ORDINALITY p(node, ord) ORDER BY p.ord);
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.choose_copies(name[], name[], integer, regclass) IS
-	'Chooses the nodes of copies. placement: the node of each shard; copies: how many nodes are to have it, that one included. Returns for each shard the other nodes, as an array in text form; raises invalid_parameter_value or object_not_in_prerequisite_state.';
+COMMENT ON FUNCTION shardfdw_internal.choose_replicas(name[], name[], integer, regclass) IS
+	'Chooses the nodes of replicas. placement: the node of each shard; replication_factor: how many nodes are to have it, that one included. Returns for each shard the other nodes, as an array in text form; raises invalid_parameter_value or object_not_in_prerequisite_state.';
 
-CREATE FUNCTION shardfdw_internal.own_copies(shards regclass[], nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.own_replicas(shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT count(q) FROM (
@@ -326,8 +326,8 @@ AS $$
 		WHERE q.fields IS NOT NULL) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
-COMMENT ON FUNCTION shardfdw_internal.own_copies(regclass[], name[]) IS
-	'Gives the copies of some shards, on a node each, to the role that owns the primary, where the caller is a superuser on the node and the role exists there. Returns nothing; raises the node''s error.';
+COMMENT ON FUNCTION shardfdw_internal.own_replicas(regclass[], name[]) IS
+	'Gives the replicas of some shards, on a node each, to the role that owns the primary, where the caller is a superuser on the node and the role exists there. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.make_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -364,25 +364,25 @@ BEGIN
 		PERFORM shardfdw_internal.index_shards(relation, names, nodes);
 	END IF;
 	PERFORM shardfdw_internal.note_placements(relation, shards, nodes);
-	PERFORM shardfdw_internal.own_copies(shards, nodes);
+	PERFORM shardfdw_internal.own_replicas(shards, nodes);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_placements(regclass, regclass[], name[]) IS
-	'Makes copies of some shards of a table, which is locked, on a node each. Returns nothing; raises insufficient_privilege as check_owner_code() does, and the node''s error.';
+	'Makes replicas of some shards of a table, which is locked, on a node each. Returns nothing; raises insufficient_privilege as check_owner_code() does, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.note_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT count(q) FROM (
 		SELECT array_agg(s.node ORDER BY s.ord) AS nodes, array_agg(s.shard::regclass::text ORDER BY s.ord) AS labels,
-			array_agg(shardfdw_internal.note_copies_commands(n.nspname, c.relname, k.columns) ORDER BY s.ord) AS commands
+			array_agg(shardfdw_internal.note_replica_commands(n.nspname, c.relname, k.columns) ORDER BY s.ord) AS commands
 		FROM unnest(shards, nodes) WITH ORDINALITY s(shard, node, ord) JOIN pg_class c ON c.oid = s.shard JOIN pg_namespace n ON n.oid = c.relnamespace,
 			(SELECT array_agg(a.attname ORDER BY k.ord) AS columns FROM pg_index i CROSS JOIN LATERAL unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) WITH ORDINALITY k(attnum, ord)
 			 JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum WHERE i.indrelid = relation AND i.indisprimary) k) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_placements(regclass, regclass[], name[]) IS
-	'Makes what note_copies_commands() writes for some placements of shards of a table. Returns nothing; raises the node''s error.';
+	'Makes what note_replica_commands() writes for some placements of shards of a table. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.own_notes(relation regclass, nodes name[] DEFAULT NULL) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -395,7 +395,7 @@ AS $$
 			'IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = %1$L::pg_catalog.regclass AND t.tgfoid = pg_catalog.to_regprocedure(%3$L)) THEN '
 			'RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''function %%s belongs to another role than table %%s and does not note its changes'', %3$L, %1$L); END IF; '
 			'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %2$s; DROP FUNCTION %3$s CASCADE; EXECUTE %4$L; EXECUTE %5$L || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(owner)); EXECUTE %6$L || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(owner)); END',
-			format('%I.%I', p.schema_name, p.shard_name), n.notes, n.notes || '()', shardfdw_internal.note_copies_commands(p.schema_name, p.shard_name, k.columns),
+			format('%I.%I', p.schema_name, p.shard_name), n.notes, n.notes || '()', shardfdw_internal.note_replica_commands(p.schema_name, p.shard_name, k.columns),
 			format('ALTER TABLE %s OWNER TO ', n.notes), format('ALTER FUNCTION %s() OWNER TO ', n.notes)))) AS commands
 		FROM shardfdw_internal.shard_placements(relation) p CROSS JOIN LATERAL (SELECT format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name)) AS notes) n,
 			(SELECT array_agg(a.attname ORDER BY k.ord) AS columns FROM pg_index i CROSS JOIN LATERAL unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) WITH ORDINALITY k(attnum, ord)
@@ -406,61 +406,61 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.own_notes(regclass, name[]) IS
 	'Makes what notes changes of a table''s shards anew for the roles that own these on nodes, on all nodes or the given ones, where it belongs to others. Returns nothing; raises the node''s error, and insufficient_privilege where another object has the name.';
 
-CREATE FUNCTION shardfdw_internal.make_copies(relation regclass, placed text[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.make_replicas(relation regclass, placed text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
 	primaries record;
-	copies record;
+	replicas record;
 	one record;
 BEGIN
-	PERFORM shardfdw_internal.check_copyable(relation);
+	PERFORM shardfdw_internal.check_shard_replicable(relation);
 	SELECT array_agg(x.shard) AS shards, array_agg(x.node) AS nodes INTO primaries
 	FROM (SELECT f.ftrelid::regclass AS shard, s.srvname AS node, 1 + b.bound[2]::integer AS number
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
 		CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, 0), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
 		WHERE i.inhparent = relation ORDER BY b.bound[2]::integer) x;
-	SELECT array_agg(u.shard) AS shards, array_agg(c.node) AS nodes INTO copies
+	SELECT array_agg(u.shard) AS shards, array_agg(c.node) AS nodes INTO replicas
 	FROM unnest(primaries.shards) WITH ORDINALITY u(shard, number) CROSS JOIN LATERAL unnest(placed[u.number]::name[]) c(node);
-	PERFORM shardfdw_internal.make_placements(relation, copies.shards, copies.nodes);
+	PERFORM shardfdw_internal.make_placements(relation, replicas.shards, replicas.nodes);
 	PERFORM shardfdw_internal.note_placements(relation, primaries.shards, primaries.nodes);
-	FOR one IN SELECT u.shard, placed[u.number]::name[] AS copies FROM unnest(primaries.shards) WITH ORDINALITY u(shard, number)
+	FOR one IN SELECT u.shard, placed[u.number]::name[] AS replicas FROM unnest(primaries.shards) WITH ORDINALITY u(shard, number)
 	LOOP
-		PERFORM shardfdw_internal.set_copies(one.shard, one.copies, '{}');
+		PERFORM shardfdw_internal.set_replica_nodes(one.shard, one.replicas, '{}');
 	END LOOP;
 	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 	PERFORM shardfdw_internal.own_notes(relation);
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.make_copies(regclass, text[]) IS
-	'Gives the shards of a table, which is locked, copies on further nodes: placed has for each remainder an array of nodes in text form. Returns nothing; raises what is in the way, and nodes'' errors.';
+COMMENT ON FUNCTION shardfdw_internal.make_replicas(regclass, text[]) IS
+	'Gives the shards of a table, which is locked, replicas on further nodes: placed has for each remainder an array of nodes in text form. Returns nothing; raises what is in the way, and nodes'' errors.';
 
-CREATE FUNCTION shardfdw_internal.apply_copies() RETURNS void
-	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_apply_copies';
-COMMENT ON FUNCTION shardfdw_internal.apply_copies() IS
-	'Sends what this transaction has changed in shards with copies to these, as its commit would. Returns nothing; raises the nodes'' errors.';
+CREATE FUNCTION shardfdw_internal.apply_replicas() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_apply_replicas';
+COMMENT ON FUNCTION shardfdw_internal.apply_replicas() IS
+	'Sends what this transaction has changed in shards with replicas to these, as its commit would. Returns nothing; raises the nodes'' errors.';
 
-CREATE FUNCTION shardfdw_internal.copied_tables() RETURNS SETOF regclass
+CREATE FUNCTION shardfdw_internal.replicated_tables() RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT DISTINCT i.inhparent::regclass FROM pg_foreign_table f JOIN pg_inherits i ON i.inhrelid = f.ftrelid
-	CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('copies', 'stale_copies')
+	CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('replica_nodes', 'stale_replica_nodes')
 $$;
-COMMENT ON FUNCTION shardfdw_internal.copied_tables() IS
-	'Lists the tables whose shards have copies, also stale ones.';
+COMMENT ON FUNCTION shardfdw_internal.replicated_tables() IS
+	'Lists the tables whose shards have replicas, also stale ones.';
 
-CREATE FUNCTION shardfdw_internal.tables_with_copies(node name, roles text[]) RETURNS SETOF regclass
+CREATE FUNCTION shardfdw_internal.tables_with_replicas(node name, roles text[]) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT x.relation FROM shardfdw_internal.copied_tables() x(relation)
-	WHERE EXISTS (SELECT FROM shardfdw_internal.shard_placements(x.relation) p WHERE p.node = tables_with_copies.node AND p.role = ANY (roles))
+	SELECT x.relation FROM shardfdw_internal.replicated_tables() x(relation)
+	WHERE EXISTS (SELECT FROM shardfdw_internal.shard_placements(x.relation) p WHERE p.node = tables_with_replicas.node AND p.role = ANY (roles))
 	ORDER BY x.relation::oid
 $$;
-COMMENT ON FUNCTION shardfdw_internal.tables_with_copies(name, text[]) IS
-	'Lists the tables whose shards have copies, and of which a node has placements in some role (see shard_placements()). Returns them by OID.';
+COMMENT ON FUNCTION shardfdw_internal.tables_with_replicas(name, text[]) IS
+	'Lists the tables whose shards have replicas, and of which a node has placements in some role (see shard_placements()). Returns them by OID.';
 
-CREATE FUNCTION shardfdw_internal.lock_copies(relation regclass, readers boolean DEFAULT false) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_replicas(relation regclass, readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 BEGIN
@@ -470,8 +470,8 @@ BEGIN
 	PERFORM shardfdw_internal.lock_table(relation, CASE WHEN shardfdw_internal.is_reference(relation) THEN 'SHARE ROW EXCLUSIVE' WHEN readers THEN 'ACCESS EXCLUSIVE' ELSE 'EXCLUSIVE' END);
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.lock_copies(regclass, boolean) IS
-	'Keeps all others from writing to a table with copies of shards or a reference table, or (readers) from using the former, until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
+COMMENT ON FUNCTION shardfdw_internal.lock_replicas(regclass, boolean) IS
+	'Keeps all others from writing to a table with replicas of shards or a reference table, or (readers) from using the former, until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_node_name(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -485,10 +485,10 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_node_name(name) IS
 	'Checks that a node exists. Returns nothing; raises undefined_object.';
 
-CREATE FUNCTION shardfdw_internal.take_copies_turn(relations regclass[], is_shared boolean DEFAULT false) RETURNS void
-	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_copies_turn';
-COMMENT ON FUNCTION shardfdw_internal.take_copies_turn(regclass[], boolean) IS
-	'Waits until no other session locks tables with copies of shards for its functions, or (unless is_shared) makes such a table, and keeps others from it until the transaction ends. With no relations it only waits. Returns nothing; raises insufficient_privilege for who does not own the tables.';
+CREATE FUNCTION shardfdw_internal.take_replicas_turn(relations regclass[], is_shared boolean DEFAULT false) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_replicas_turn';
+COMMENT ON FUNCTION shardfdw_internal.take_replicas_turn(regclass[], boolean) IS
+	'Waits until no other session locks tables with replicas of shards for its functions, or (unless is_shared) makes such a table, and keeps others from it until the transaction ends. With no relations it only waits. Returns nothing; raises insufficient_privilege for who does not own the tables.';
 
 CREATE FUNCTION shardfdw_internal.turn_of_tables(node name, roles text[]) RETURNS regclass[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -499,8 +499,8 @@ DECLARE
 BEGIN
 	-- others may have made one before the turn came
 	LOOP
-		PERFORM shardfdw_internal.take_copies_turn(listed);
-		found := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(node, roles) t);
+		PERFORM shardfdw_internal.take_replicas_turn(listed);
+		found := ARRAY(SELECT t FROM shardfdw_internal.tables_with_replicas(node, roles) t);
 		IF found <@ listed THEN
 			RETURN found;
 		END IF;
@@ -509,9 +509,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.turn_of_tables(name, text[]) IS
-	'Does what take_copies_turn() does for the tables that tables_with_copies() lists. Returns these tables as they are then; raises insufficient_privilege.';
+	'Does what take_replicas_turn() does for the tables that tables_with_replicas() lists. Returns these tables as they are then; raises insufficient_privilege.';
 
-CREATE FUNCTION shardfdw_internal.lock_all_copies(relations regclass[], readers boolean DEFAULT false) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_all_replicas(relations regclass[], readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -526,7 +526,7 @@ DECLARE
 BEGIN
 	IF relations <> '{}' THEN
 		-- who waits for one such call after the other would find a deadlock of the moment
-		PERFORM shardfdw_internal.take_copies_turn(relations);
+		PERFORM shardfdw_internal.take_replicas_turn(relations);
 	END IF;
 	-- A transaction may write to the tables in another order. So only the first lock is waited for long; where another one is
 	-- not to be had soon, all are given up, and that one is the first.
@@ -535,7 +535,7 @@ BEGIN
 			is_first := true;
 			FOREACH relation IN ARRAY ordered
 			LOOP
-				PERFORM shardfdw_internal.lock_copies(relation, readers);
+				PERFORM shardfdw_internal.lock_replicas(relation, readers);
 				began := CASE WHEN is_first THEN clock_timestamp() ELSE began END;
 				is_first := false;
 				PERFORM set_config('lock_timeout', greatest(1, patience - extract(epoch FROM clock_timestamp() - began) * 1000)::integer::text, true);
@@ -554,8 +554,8 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.lock_all_copies(regclass[], boolean) IS
-	'Does what lock_copies() does for several tables, but those that have been dropped, one session after the other, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
+COMMENT ON FUNCTION shardfdw_internal.lock_all_replicas(regclass[], boolean) IS
+	'Does what lock_replicas() does for several tables, but those that have been dropped, one session after the other, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
 
 CREATE FUNCTION shardfdw_internal.answering_nodes(nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -591,8 +591,8 @@ BEGIN
 		ARRAY(SELECT e.remote_name FROM shardfdw_internal.expected_shards(node) e WHERE e.parent IS NOT NULL)::text)], 'write') q WHERE q.fields IS NOT NULL;
 	IF missing IS NOT NULL THEN
 		RAISE WARNING USING MESSAGE = format('%s shards are not on node "%s", %s among them', cardinality(missing), node, missing[1]),
-			DETAIL = 'The node has lost them, and there is no copy of them in step.',
-			HINT = 'Restore these tables there from a backup, or drop the sharded tables. Where another node has copies, and is back, shardfdw.disable_node() goes on with these.';
+			DETAIL = 'The node has lost them, and there is no replica of them in step.',
+			HINT = 'Restore these tables there from a backup, or drop the sharded tables. Where another node has replicas, and is back, shardfdw.disable_node() goes on with these.';
 	END IF;
 END
 $$;
@@ -610,7 +610,7 @@ REVOKE ALL ON shardfdw_internal.left_shard FROM PUBLIC;
 -- names alone, as in pg_class
 GRANT SELECT ON shardfdw_internal.left_shard TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.left_shard IS
-	'Stale copies of shards that were dropped, or moved from there, while their node was disabled: they are still there.';
+	'Stale replicas of shards that were dropped, or moved from there, while their node was disabled: they are still there.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'Node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.schema_name IS 'Schema on the node.';
 COMMENT ON COLUMN shardfdw_internal.left_shard.shard_name IS 'Table on the node.';
@@ -643,7 +643,7 @@ AS $$
 	ON CONFLICT DO NOTHING
 $$;
 COMMENT ON FUNCTION shardfdw_internal.write_left_shard(regclass, name) IS
-	'Notes that the stale copy of a shard stays on its node when the shard is dropped, or moved from there. Returns nothing.';
+	'Notes that the stale replica of a shard stays on its node when the shard is dropped, or moved from there. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.write_left_shard(regclass, name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.note_left_shard(shard regclass, node name) RETURNS void
@@ -656,33 +656,33 @@ CREATE FUNCTION shardfdw_internal.take_left_shards(node name) RETURNS text[]
 AS $$
 	WITH taken AS (
 		DELETE FROM shardfdw_internal.left_shard l WHERE l.server = take_left_shards.node RETURNING l.*)
-	SELECT coalesce(array_agg(shardfdw_internal.drop_copy_command(t.schema_name, t.shard_name, true)), '{}')
+	SELECT coalesce(array_agg(shardfdw_internal.drop_replica_command(t.schema_name, t.shard_name, true)), '{}')
 	-- what another shard of that name has on this node was made after the left one had gone
 	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_server s ON s.oid = f.ftserver
 		WHERE n.nspname = t.schema_name AND c.relname = t.shard_name
-			AND t.server = ANY (s.srvname || shardfdw_internal.nodes_in_option(f.ftoptions, 'copies') || shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_copies')))
+			AND t.server = ANY (s.srvname || shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') || shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes')))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_left_shards(name) IS
-	'Writes the commands that drop stale copies of dropped or moved shards on a node, and forgets them. Returns the commands.';
+	'Writes the commands that drop stale replicas of dropped or moved shards on a node, and forgets them. Returns the commands.';
 REVOKE ALL ON FUNCTION shardfdw_internal.take_left_shards(name) FROM PUBLIC;
 
 -- Not dumped: it is about the servers that are the nodes now.
 CREATE TABLE shardfdw_internal.node_position (
 	server name NOT NULL,
 	process integer NOT NULL,
-	of_copies boolean NOT NULL,
+	of_replicas boolean NOT NULL,
 	system_identifier bigint NOT NULL,
 	database oid NOT NULL,
 	timeline integer NOT NULL,
 	lsn pg_lsn NOT NULL,
-	PRIMARY KEY (server, process, of_copies)
+	PRIMARY KEY (server, process, of_replicas)
 ) WITH (fillfactor = 50);
 REVOKE ALL ON shardfdw_internal.node_position FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.node_position IS
-	'How far in the WAL of nodes lies what has been committed there of shards with copies and of reference tables: a node that is not as far is not connected to. Never change it by hand.';
+	'How far in the WAL of nodes lies what has been committed there of shards with replicas and of reference tables: a node that is not as far is not connected to. Never change it by hand.';
 COMMENT ON COLUMN shardfdw_internal.node_position.server IS 'Node.';
 COMMENT ON COLUMN shardfdw_internal.node_position.process IS 'Number of the process that has committed: each has a row of its own.';
-COMMENT ON COLUMN shardfdw_internal.node_position.of_copies IS 'Whether that is of shards with copies, or of reference tables.';
+COMMENT ON COLUMN shardfdw_internal.node_position.of_replicas IS 'Whether that is of shards with replicas, or of reference tables.';
 COMMENT ON COLUMN shardfdw_internal.node_position.system_identifier IS 'System identifier of the server that is the node; 0: not known.';
 COMMENT ON COLUMN shardfdw_internal.node_position.database IS 'OID of the database there; 0: not known.';
 COMMENT ON COLUMN shardfdw_internal.node_position.timeline IS 'Its timeline.';
@@ -691,18 +691,18 @@ COMMENT ON COLUMN shardfdw_internal.node_position.lsn IS 'Position on that timel
 CREATE FUNCTION shardfdw_internal.forget_position(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_position';
 COMMENT ON FUNCTION shardfdw_internal.forget_position(name) IS
-	'Forgets how far the WAL of a node was: for shards with copies, if the node has nothing of them that is not stale; for reference tables, if there is no such server. Returns nothing.';
+	'Forgets how far the WAL of a node was: for shards with replicas, if the node has nothing of them that is not stale; for reference tables, if there is no such server. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.forget_reference_position(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_reference_position';
 COMMENT ON FUNCTION shardfdw_internal.forget_reference_position(name) IS
-	'Forgets how far the WAL of a node was when reference tables were last changed there: by who looks at all copies. Returns nothing.';
+	'Forgets how far the WAL of a node was when reference tables were last changed there: by who looks at all replicas. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.forget_reference_position(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.confirm_node(name name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
 COMMENT ON FUNCTION shardfdw.confirm_node(name) IS
-	'Says that a node with copies of shards or reference tables, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. compare_copies() shows whether its copies are equal. Returns nothing; raises undefined_object.';
+	'Says that a node with replicas of shards or reference tables, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. compare_replicas() shows whether its replicas are equal. Returns nothing; raises undefined_object.';
 REVOKE ALL ON FUNCTION shardfdw.confirm_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint
@@ -720,18 +720,18 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('disable_node');
 	PERFORM shardfdw_internal.check_node_name(name);
-	PERFORM shardfdw_internal.apply_copies();
-	relations := shardfdw_internal.turn_of_tables(name, '{primary,copy}');
-	PERFORM shardfdw_internal.lock_all_copies(relations);
+	PERFORM shardfdw_internal.apply_replicas();
+	relations := shardfdw_internal.turn_of_tables(name, '{primary,replica}');
+	PERFORM shardfdw_internal.lock_all_replicas(relations);
 	answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x
 		WHERE x.node <> name AND x.role <> 'stale'));
 	FOR p IN SELECT x.shard, max(x.node) FILTER (WHERE x.role = 'primary') AS home,
-			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
+			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'replica'), '{}') AS replicas, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
 		FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x GROUP BY x.shard
 		HAVING bool_or(x.node = name AND x.role <> 'stale') ORDER BY x.shard::oid
 	LOOP
 		-- what the shard goes on with
-		chosen := (SELECT u.node FROM unnest(p.home || p.copies) WITH ORDINALITY u(node, ord) WHERE u.node <> name AND u.node = ANY (answering) ORDER BY u.ord LIMIT 1);
+		chosen := (SELECT u.node FROM unnest(p.home || p.replicas) WITH ORDINALITY u(node, ord) WHERE u.node <> name AND u.node = ANY (answering) ORDER BY u.ord LIMIT 1);
 		IF chosen IS NULL THEN
 			kept := kept || p.shard;
 			CONTINUE;
@@ -739,15 +739,15 @@ BEGIN
 		IF p.home = name THEN
 			PERFORM shardfdw_internal.set_shard_node(p.shard, chosen);
 			promoted := promoted || chosen;
-			PERFORM shardfdw_internal.set_copies(p.shard, array_remove(p.copies, chosen), p.stale || name);
+			PERFORM shardfdw_internal.set_replica_nodes(p.shard, array_remove(p.replicas, chosen), p.stale || name);
 		ELSE
-			PERFORM shardfdw_internal.set_copies(p.shard, array_remove(p.copies, name), p.stale || name);
+			PERFORM shardfdw_internal.set_replica_nodes(p.shard, array_remove(p.replicas, name), p.stale || name);
 		END IF;
 		n := n + 1;
 	END LOOP;
 	IF n = 0 AND kept <> '{}' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot disable node "%s" because no other node that answers has the rows of shard %s', name, kept[1]),
-			HINT = 'Enable another node that has a copy of it first.';
+			HINT = 'Enable another node that has a replica of it first.';
 	END IF;
 	PERFORM shardfdw_internal.forget_position(name);
 	-- what the node had committed, and they have only prepared yet
@@ -763,7 +763,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.disable_node(name) IS
-	'Goes on without a node: of shards that have copies, what the node has is marked as stale, and where it was the primary, a copy takes its place. The node is not asked. A shard whose rows no other node that answers has stays as it is, with a WARNING. Waits for all who write to the tables. Returns the number of shards that go on without the node; raises object_not_in_prerequisite_state where that are none, insufficient_privilege for who does not own the tables.';
+	'Goes on without a node: of shards that have replicas, what the node has is marked as stale, and where it was the primary, a replica takes its place. The node is not asked. A shard whose rows no other node that answers has stays as it is, with a WARNING. Waits for all who write to the tables. Returns the number of shards that go on without the node; raises object_not_in_prerequisite_state where that are none, insufficient_privilege for who does not own the tables.';
 REVOKE ALL ON FUNCTION shardfdw.disable_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.enable_node(name name) RETURNS bigint
@@ -771,7 +771,7 @@ CREATE FUNCTION shardfdw.enable_node(name name) RETURNS bigint
 AS $$
 #variable_conflict use_variable
 DECLARE
-	relations regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_copies(name, '{stale}') t);
+	relations regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_replicas(name, '{stale}') t);
 	-- for an owner of tables, what is not these is left alone
 	equips CONSTANT boolean := has_function_privilege('shardfdw_internal.forget_reference_position(name)', 'EXECUTE');
 	outdated regclass[] := '{}';
@@ -789,7 +789,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('enable_node');
 	PERFORM shardfdw_internal.check_node_name(name);
-	PERFORM shardfdw_internal.apply_copies();
+	PERFORM shardfdw_internal.apply_replicas();
 	-- which is compared from here on
 	IF equips AND shardfdw_internal.answering_nodes(ARRAY[name]) = '{}' THEN
 		PERFORM shardfdw_internal.forget_reference_position(name);
@@ -806,11 +806,11 @@ BEGIN
 		PERFORM shardfdw_internal.lock_schemas(r) FROM unnest(outdated) r;
 	END IF;
 	relations := shardfdw_internal.turn_of_tables(name, '{stale}');
-	PERFORM shardfdw_internal.lock_all_copies(outdated || relations);
+	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations);
 	IF equips THEN
 		PERFORM shardfdw_internal.equip_node(name, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
 			WHERE s.srvname = name AND o.option_name = 'partial_aggregates' AND NOT o.option_value::boolean));
-		-- so it takes part in the commit, and it is noted how far it is, also where no copy differs
+		-- so it takes part in the commit, and it is noted how far it is, also where no replica differs
 		PERFORM shardfdw_internal.run_commands(ARRAY[name], ARRAY['SELECT'], 'write');
 	END IF;
 	-- of whatever tables: for superusers
@@ -831,19 +831,19 @@ BEGIN
 	END IF;
 	FOREACH relation IN ARRAY relations
 	LOOP
-		SELECT array_agg(x.shard ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)), array_agg(shardfdw_internal.drop_copy_command(x.schema_name, x.shard_name) ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)),
+		SELECT array_agg(x.shard ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)), array_agg(shardfdw_internal.drop_replica_command(x.schema_name, x.shard_name) ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)),
 			kept || coalesce(array_agg(x.shard) FILTER (WHERE o.node <> ALL (homes)), '{}') INTO shards, commands, kept
 		FROM shardfdw_internal.shard_placements(relation) x JOIN shardfdw_internal.shard_placements(relation) o ON o.shard = x.shard AND o.role = 'primary' WHERE x.node = name AND x.role = 'stale';
 		CONTINUE WHEN shards IS NULL;
-		-- what the owner of one table has done keeps no other table from having its copies
+		-- what the owner of one table has done keeps no other table from having its replicas
 		BEGIN
 			PERFORM shardfdw_internal.check_shard_owners(relation, name);
 			PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(shards)]), commands, 'write');
 			PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(name, ARRAY[cardinality(shards)]));
-			FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
+			FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'replica'), '{}') AS replicas, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
 				FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = ANY (shards) GROUP BY x.shard
 			LOOP
-				PERFORM shardfdw_internal.set_copies(p.shard, p.copies || name, array_remove(p.stale, name));
+				PERFORM shardfdw_internal.set_replica_nodes(p.shard, p.replicas || name, array_remove(p.stale, name));
 			END LOOP;
 			PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[name]);
 			-- the primaries, too: so they take part in the commit, and it is noted how far they are
@@ -851,7 +851,7 @@ BEGIN
 			n := n + cardinality(shards);
 		EXCEPTION WHEN insufficient_privilege THEN
 			GET STACKED DIAGNOSTICS refused = MESSAGE_TEXT, refused_detail = PG_EXCEPTION_DETAIL, refused_hint = PG_EXCEPTION_HINT;
-			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('copies of table %s stay stale: %s', relation, refused), DETAIL = refused_detail, HINT = refused_hint;
+			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('replicas of table %s stay stale: %s', relation, refused), DETAIL = refused_detail, HINT = refused_hint;
 		END;
 	END LOOP;
 	IF n = 0 AND refused IS NOT NULL THEN
@@ -868,10 +868,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.enable_node(name) IS
-	'Gives a node that was disabled its copies of shards again: they are made anew from the primaries, and are in step from then on. Copies of shards that were dropped, or moved from there, while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING; so do tables that insufficient_privilege is raised for. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
+	'Gives a node that was disabled its replicas of shards again: they are made anew from the primaries, and are in step from then on. Replicas of shards that were dropped, or moved from there, while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING; so do tables that insufficient_privilege is raised for. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
 REVOKE ALL ON FUNCTION shardfdw.enable_node(name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.move_copy(shard regclass, source name, target name) RETURNS void
+CREATE FUNCTION shardfdw.move_replica(shard regclass, source name, target name) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -883,21 +883,21 @@ DECLARE
 	reads boolean;				-- may others read it on source?
 	p record;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('move_copy');
+	PERFORM shardfdw_internal.check_isolation('move_replica');
 	PERFORM shardfdw_internal.check_node_name(source);
 	PERFORM shardfdw_internal.check_node_name(target);
-	IF NOT EXISTS (SELECT FROM unnest(shards) s WHERE shardfdw_internal.has_copies(s)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s is no shard with copies', coalesce(shard::text, 'null')),
+	IF NOT EXISTS (SELECT FROM unnest(shards) s WHERE shardfdw_internal.has_replicas(s)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s is no shard with replicas', coalesce(shard::text, 'null')),
 			HINT = 'shardfdw.move_shard() moves shards that have none.';
 	END IF;
-	PERFORM shardfdw_internal.apply_copies();
+	PERFORM shardfdw_internal.apply_replicas();
 	-- all at once: a transaction that waits for a stronger lock than it has may wait for itself
 	reads := EXISTS (SELECT FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = ANY (shards) AND s.srvname = source);
-	PERFORM shardfdw_internal.lock_all_copies(ARRAY(SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = ANY (shards)), reads);
+	PERFORM shardfdw_internal.lock_all_replicas(ARRAY(SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = ANY (shards)), reads);
 	FOREACH one IN ARRAY shards
 	LOOP
 		relation := (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = one);
-		SELECT max(x.node) FILTER (WHERE x.role = 'primary') AS home, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'copy'), '{}') AS copies,
+		SELECT max(x.node) FILTER (WHERE x.role = 'primary') AS home, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'replica'), '{}') AS replicas,
 			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale, max(x.role) FILTER (WHERE x.node = source) AS role,
 			bool_or(x.node = target) AS is_there, max(x.schema_name) AS schema_name, max(x.shard_name) AS shard_name INTO p
 		FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = one;
@@ -908,9 +908,9 @@ BEGIN
 		IF p.is_there THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s is already on node "%s"', one, target);
 		END IF;
-		IF p.role = 'primary' AND p.copies = '{}' THEN
+		IF p.role = 'primary' AND p.replicas = '{}' THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('no other node has the rows of shard %s', one),
-				HINT = 'Enable another node that has a copy of it first.';
+				HINT = 'Enable another node that has a replica of it first.';
 		END IF;
 		IF p.role = 'primary' AND NOT reads THEN
 			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('node "%s" has become the primary of shard %s meanwhile', source, one),
@@ -918,56 +918,56 @@ BEGIN
 		END IF;
 		PERFORM shardfdw_internal.check_shard_owners(one);
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
-		FOR node IN SELECT DISTINCT n FROM unnest(p.home || p.copies || target) n
+		FOR node IN SELECT DISTINCT n FROM unnest(p.home || p.replicas || target) n
 		LOOP
 			PERFORM shardfdw_internal.settle_node(node);
 		END LOOP;
 		PERFORM shardfdw_internal.make_placements(relation, ARRAY[one], ARRAY[target]);
 		IF p.role = 'primary' THEN
 			-- the new one is read where no node that had it answers, and then what is prepared there is waited for
-			PERFORM shardfdw_internal.set_shard_node(one, p.copies[1]);
+			PERFORM shardfdw_internal.set_shard_node(one, p.replicas[1]);
 		END IF;
 		IF p.role = 'stale' THEN
 			PERFORM shardfdw_internal.note_left_shard(one, source);
 		END IF;
-		PERFORM shardfdw_internal.set_copies(one, array_remove(CASE WHEN p.role = 'primary' THEN p.copies[2:] ELSE p.copies END, source) || target, array_remove(p.stale, source));
+		PERFORM shardfdw_internal.set_replica_nodes(one, array_remove(CASE WHEN p.role = 'primary' THEN p.replicas[2:] ELSE p.replicas END, source) || target, array_remove(p.stale, source));
 		IF p.role <> 'stale' THEN
-			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_copy_command(p.schema_name, p.shard_name)], 'write');
+			PERFORM shardfdw_internal.run_commands(ARRAY[source], ARRAY[shardfdw_internal.drop_replica_command(p.schema_name, p.shard_name)], 'write');
 		END IF;
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[target]);
 		PERFORM shardfdw_internal.own_notes(relation, ARRAY[target, p.home]);
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.move_copy(regclass, name, name) IS
-	'Moves what a node has of a shard with copies, and of the shards of colocated tables with the same keys, to another node, in this transaction. source: a node that has it as primary, whose place a copy takes then, as copy, or stale; what is stale is left there until enable_node() drops it. Waits for all who write to the tables, and for who reads them where source has the primary, and keeps them waiting. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege for who does not own the tables, and nodes'' errors.';
-REVOKE ALL ON FUNCTION shardfdw.move_copy(regclass, name, name) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.move_replica(regclass, name, name) IS
+	'Moves what a node has of a shard with replicas, and of the shards of colocated tables with the same keys, to another node, in this transaction. source: a node that has it as primary, whose place a replica takes then, as replica, or stale; what is stale is left there until enable_node() drops it. Waits for all who write to the tables, and for who reads them where source has the primary, and keeps them waiting. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege for who does not own the tables, and nodes'' errors.';
+REVOKE ALL ON FUNCTION shardfdw.move_replica(regclass, name, name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.compare_copies(relation regclass) RETURNS TABLE (shard regclass, node name, role text, row_count bigint, checksum numeric, is_equal boolean)
+CREATE FUNCTION shardfdw.compare_replicas(relation regclass) RETURNS TABLE (shard regclass, node name, role text, row_count bigint, checksum numeric, is_equal boolean)
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
 	place name;
 BEGIN
-	IF compare_copies.relation IS NULL OR NOT shardfdw_internal.is_sharded(compare_copies.relation) THEN
-		PERFORM shardfdw_internal.raise_other_kind(compare_copies.relation, 'sharded table');
+	IF compare_replicas.relation IS NULL OR NOT shardfdw_internal.is_sharded(compare_replicas.relation) THEN
+		PERFORM shardfdw_internal.raise_other_kind(compare_replicas.relation, 'sharded table');
 	END IF;
-	PERFORM shardfdw_internal.apply_copies();
-	PERFORM shardfdw_internal.lock_all_copies(ARRAY[compare_copies.relation]);
-	FOR place IN SELECT DISTINCT p.node FROM shardfdw_internal.shard_placements(compare_copies.relation) p WHERE p.role <> 'stale'
+	PERFORM shardfdw_internal.apply_replicas();
+	PERFORM shardfdw_internal.lock_all_replicas(ARRAY[compare_replicas.relation]);
+	FOR place IN SELECT DISTINCT p.node FROM shardfdw_internal.shard_placements(compare_replicas.relation) p WHERE p.role <> 'stale'
 	LOOP
 		PERFORM shardfdw_internal.settle_node(place);
 	END LOOP;
 	RETURN QUERY
 	WITH placed AS MATERIALIZED (
-		SELECT p.*, row_number() OVER () AS number FROM shardfdw_internal.shard_placements(compare_copies.relation) p WHERE p.role <> 'stale'
+		SELECT p.*, row_number() OVER () AS number FROM shardfdw_internal.shard_placements(compare_replicas.relation) p WHERE p.role <> 'stale'
 	), answers AS MATERIALIZED (
 		SELECT q.command, (q.fields)[1]::bigint AS n, (q.fields)[2]::numeric AS hash
 		FROM (SELECT array_agg(p.node ORDER BY p.number) AS nodes, array_agg(p.shard::text ORDER BY p.number) AS labels,
-				array_agg(shardfdw_internal.checksum_query(compare_copies.relation, p.schema_name, p.shard_name, true) ORDER BY p.number) AS commands
+				array_agg(shardfdw_internal.checksum_query(compare_replicas.relation, p.schema_name, p.shard_name, true) ORDER BY p.number) AS commands
 			  FROM placed p) x
-		CROSS JOIN LATERAL shardfdw_internal.read_as_owner(x.nodes, x.commands, 'read', true, x.labels, array_fill(compare_copies.relation, ARRAY[cardinality(x.nodes)])) q
+		CROSS JOIN LATERAL shardfdw_internal.read_as_owner(x.nodes, x.commands, 'read', true, x.labels, array_fill(compare_replicas.relation, ARRAY[cardinality(x.nodes)])) q
 	)
 	SELECT p.shard, p.node, p.role, a.n, a.hash, (a.n, a.hash) = (h.n, h.hash)
 	FROM placed p JOIN answers a ON a.command = p.number
@@ -975,27 +975,27 @@ BEGIN
 	ORDER BY p.number;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.compare_copies(regclass) IS
-	'Compares the copies of a table''s shards with their primaries, row by row; writers wait meanwhile. Returns for each shard and node that is in step the number of rows, a sum of hashes of them, and whether both are those of the primary; raises insufficient_privilege for who does not own the table, and nodes'' errors.';
+COMMENT ON FUNCTION shardfdw.compare_replicas(regclass) IS
+	'Compares the replicas of a table''s shards with their primaries, row by row; writers wait meanwhile. Returns for each shard and node that is in step the number of rows, a sum of hashes of them, and whether both are those of the primary; raises insufficient_privilege for who does not own the table, and nodes'' errors.';
 
-CREATE FUNCTION shardfdw_internal.inspect_copies(nodes name[], compare_rows boolean) RETURNS TABLE (node name, status text, detail text)
+CREATE FUNCTION shardfdw_internal.inspect_replicas(nodes name[], compare_rows boolean) RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	tables CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.copied_tables() t);
+	tables CONSTANT regclass[] := ARRAY(SELECT t FROM shardfdw_internal.replicated_tables() t);
 	relation regclass;
 BEGIN
-	RETURN QUERY SELECT p.node, 'warning', format('copies of %s shards are stale, %s among them', count(*), (array_agg(p.shard::text ORDER BY p.shard::text))[1])
+	RETURN QUERY SELECT p.node, 'warning', format('replicas of %s shards are stale, %s among them', count(*), (array_agg(p.shard::text ORDER BY p.shard::text))[1])
 	FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role = 'stale' GROUP BY p.node ORDER BY p.node::text COLLATE "C";
 	IF has_table_privilege('shardfdw_internal.left_shard', 'SELECT') THEN
-		RETURN QUERY SELECT l.server, 'warning', format('copies of %s dropped or moved shards are still there; enable_node() drops them', count(*))
+		RETURN QUERY SELECT l.server, 'warning', format('replicas of %s dropped or moved shards are still there; enable_node() drops them', count(*))
 		FROM shardfdw_internal.left_shard l JOIN pg_foreign_server s ON s.srvname = l.server GROUP BY l.server ORDER BY l.server::text COLLATE "C";
 	END IF;
-	-- what notes changes, see note_copies_commands()
+	-- what notes changes, see note_replica_commands()
 	RETURN QUERY SELECT q.node, 'error', CASE WHEN q.ok THEN format('what notes changes of shard %s is missing or disabled', x.shards[q.command]) ELSE q.message END
 	FROM (SELECT array_agg(p.node) AS nodes, array_agg(p.shard) AS shards, array_agg(format(
-			'SELECT count(*) FROM pg_trigger g WHERE g.tgenabled = ''A'' AND (g.tgrelid = to_regclass(%1$L) AND starts_with(g.tgname::text, ''shardfdw_copy_'') OR g.tgrelid = to_regclass(%2$L) AND g.tgname = ''shardfdw_copied'') AND g.tgfoid = to_regproc(%2$L)',
+			'SELECT count(*) FROM pg_trigger g WHERE g.tgenabled = ''A'' AND (g.tgrelid = to_regclass(%1$L) AND starts_with(g.tgname::text, ''shardfdw_replica_'') OR g.tgrelid = to_regclass(%2$L) AND g.tgname = ''shardfdw_replicated'') AND g.tgfoid = to_regproc(%2$L)',
 			format('%I.%I', p.schema_name, p.shard_name), format('%I.%I', p.schema_name, shardfdw_internal.notes_name(p.shard_name)))) AS commands
 		  FROM unnest(tables) t(relation) CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relation) p WHERE p.role <> 'stale' AND p.node = ANY (nodes)) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'read', false) q
@@ -1006,13 +1006,13 @@ BEGIN
 			CONTINUE WHEN NOT coalesce((SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation), false)
 				OR EXISTS (SELECT FROM shardfdw_internal.shard_placements(relation) p WHERE p.role <> 'stale' AND p.node <> ALL (nodes));
 			BEGIN
-				RETURN QUERY SELECT c.node, 'error', format('the copy of shard %s has other rows than its primary', c.shard) FROM shardfdw.compare_copies(relation) c WHERE NOT c.is_equal;
+				RETURN QUERY SELECT c.node, 'error', format('the replica of shard %s has other rows than its primary', c.shard) FROM shardfdw.compare_replicas(relation) c WHERE NOT c.is_equal;
 			EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction THEN
-				RETURN QUERY VALUES (NULL::name, 'warning', format('copies of shards of %s: not compared: %s', relation, SQLERRM));
+				RETURN QUERY VALUES (NULL::name, 'warning', format('replicas of shards of %s: not compared: %s', relation, SQLERRM));
 			END;
 		END LOOP;
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.inspect_copies(name[], boolean) IS
-	'Looks for copies of shards that are stale, and for placements on nodes, which answer, of which changes would not be noted; with compare_rows also for copies that differ. Returns a row for each, with status warning or error.';
+COMMENT ON FUNCTION shardfdw_internal.inspect_replicas(name[], boolean) IS
+	'Looks for replicas of shards that are stale, and for placements on nodes, which answer, of which changes would not be noted; with compare_rows also for replicas that differ. Returns a row for each, with status warning or error.';

@@ -1,4 +1,4 @@
-# enable_node() gives a node that is back all that it needs, as add_node() does: the table "Copies instead of standbys" of
+# enable_node() gives a node that is back all that it needs, as add_node() does: the table "Replicas instead of standbys" of
 # docs/high_availability.md, row by row, with the node's data and with an empty database, on two and on three nodes.
 
 use strict;
@@ -10,7 +10,7 @@ use Test::More;
 
 my $c;
 
-sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compare_copies('t') WHERE NOT is_equal}); }
+sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compare_replicas('t') WHERE NOT is_equal}); }
 
 # What check_cluster() says about anything but versions.
 sub problems { return $c->safe_psql(ShardCluster::problems('check_cluster(true)')); }
@@ -61,7 +61,7 @@ for my $nnodes (3, 2)
 		SELECT shardfdw.create_reference_table('ref');
 		CREATE TABLE odd.empty (k int); SELECT shardfdw.create_reference_table('odd.empty');
 		CREATE TABLE t (id int PRIMARY KEY, v bigint DEFAULT 0, x float8, m odd.mood); INSERT INTO t SELECT g, g % 3, g / 7.0, 'sad' FROM generate_series(1, 60) g;
-		SELECT shardfdw.shard_table('t', shards => 6, copies => 2);
+		SELECT shardfdw.shard_table('t', shards => 6, replication_factor => 2);
 		SELECT shardfdw.add_user('visitor', password => 'x'); GRANT SELECT ON t, ref TO visitor});
 	$c->safe_psql("ALTER USER MAPPING FOR visitor SERVER node$_ OPTIONS (ADD password_required 'false')") for 1 .. $nnodes;
 	my $sum = $c->safe_psql('SELECT sum(v) FROM t');
@@ -100,19 +100,19 @@ for my $nnodes (3, 2)
 		writes_references("$what, on its own");
 		$c->safe_psql("SELECT shardfdw.enable_node('node$other')");
 		is(problems(), '', "$what: nothing is missing at last");
-		is(differences(), '', "$what: copies are equal");
+		is(differences(), '', "$what: replicas are equal");
 	}
 	last if $nnodes == 2;
 	$c->coordinator->stop;
 	$c->node($_)->stop for 1 .. $nnodes;
 }
 
-# ---------- copies that differ, and what cannot be made ----------
+# ---------- replicas that differ, and what cannot be made ----------
 
 # one that was changed on the node
 $c->node_safe_psql(1, 'ALTER TABLE ref DROP CONSTRAINT ref_n_check; UPDATE ref SET n = -1 WHERE id = 1; DROP INDEX ref_n');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
-is(problems(), '', 'a copy that was changed on a node is made again, with its indexes and constraints');
+is(problems(), '', 'a replica that was changed on a node is made again, with its indexes and constraints');
 
 # tables of others are not dropped there, whatever the one here is called
 $c->safe_psql(q{CREATE ROLE own LOGIN; GRANT CREATE ON SCHEMA public TO own; SELECT shardfdw.add_user('own', password => 'x')});
@@ -133,11 +133,11 @@ is($c->node_safe_psql(1, q{SELECT count(*), min(c.relowner::regrole::text) FROM 
 $c->safe_psql(q{SET ROLE own; CREATE FUNCTION own_code(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN true; END'; ALTER TABLE mine ADD CHECK (own_code(k))});
 $c->node_safe_psql(1, 'DROP TABLE mine');
 (undef, undef, $err) = $c->psql(q{SELECT shardfdw.enable_node('node1')});
-like($err, qr/could not enable node "node1" because reference table public\.mine has no copy there.*HINT:  As the owner of the table.*SELECT shardfdw\.create_reference_table\('public\.mine'\)/s, 'it says what to call');
+like($err, qr/could not enable node "node1" because reference table public\.mine has no replica there.*HINT:  As the owner of the table.*SELECT shardfdw\.create_reference_table\('public\.mine'\)/s, 'it says what to call');
 $c->safe_psql(q{SET ROLE own; SELECT shardfdw.create_reference_table('mine')});
 is($c->safe_psql(q{SELECT shardfdw.enable_node('node1')}), 0, 'and that helps');
 
-# what an owner has put in the place of a copy, with a user mapping made by hand
+# what an owner has put in the place of a replica, with a user mapping made by hand
 $c->safe_psql("CREATE ROLE hand; GRANT CREATE ON SCHEMA public TO hand; GRANT USAGE ON FOREIGN SERVER node1, node2 TO hand");
 $c->node_safe_psql($_, 'CREATE ROLE hand LOGIN; GRANT CREATE ON SCHEMA public TO hand') for 1, 2;
 $c->safe_psql("CREATE USER MAPPING FOR hand SERVER node$_ OPTIONS (user 'hand', password_required 'false')") for 1, 2;
@@ -150,7 +150,7 @@ for my $change ('DROP TABLE by_hand; CREATE TABLE by_hand (id int PRIMARY KEY) P
 	{
 		$c->safe_psql(q{SELECT shardfdw.disable_node('node1')});
 		is($c->safe_psql(q{SELECT shardfdw.enable_node('node1') >= 0}), 't', "enabled after $change, round $round");
-		is($c->node_safe_psql(1, $by_hand), 'r|hand|1', 'the copy is a table of the owner, with its rows');
+		is($c->node_safe_psql(1, $by_hand), 'r|hand|1', 'the replica is a table of the owner, with its rows');
 	}
 }
 is(problems(), '', 'and check_cluster() finds nothing');

@@ -16,13 +16,13 @@ my $lazy = "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_a
 sub differences
 {
 	my ($c, $table) = @_;
-	return $c->safe_psql("SELECT shard, node, role, row_count FROM shardfdw.compare_copies('$table') WHERE NOT is_equal");
+	return $c->safe_psql("SELECT shard, node, role, row_count FROM shardfdw.compare_replicas('$table') WHERE NOT is_equal");
 }
 
 sub stale
 {
 	my ($c) = @_;
-	return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_copies <> '{}'});
+	return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_replica_nodes <> '{}'});
 }
 
 # ---------- two nodes: one goes on alone ----------
@@ -30,7 +30,7 @@ sub stale
 my $c = ShardCluster->new(nodes => 2);
 $c->safe_psql(q{
 	CREATE TABLE t (id int PRIMARY KEY, v text, n bigint DEFAULT 0); INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 200) g;
-	SELECT shardfdw.shard_table('t', shards => 4, copies => 2);
+	SELECT shardfdw.shard_table('t', shards => 4, replication_factor => 2);
 	CREATE TABLE plain (LIKE t INCLUDING ALL); INSERT INTO plain SELECT * FROM t});
 my $load = PostgreSQL::Test::Utils::tempdir() . '/load.csv';
 append_to_file($load, join('', map { "$_,load\n" } 1000 .. 1500));
@@ -72,13 +72,13 @@ for my $gone (1, 2)
 	{
 		my ($rc, $out, $err) = $c->psql($sql);
 
-		like($err, qr/whose shards have copies|where shards have copies|because it has copies/, "node $left alone: $sql");
+		like($err, qr/whose shards have replicas|where shards have replicas|because it has replicas/, "node $left alone: $sql");
 	}
 	my (undef, undef, $err) = $c->psql("SELECT shardfdw.disable_node('node$left')");
 	like($err, qr/cannot disable node "node$left" because no other node that answers has the rows of shard/, 'it is not disabled, too');
 	$c->node($gone)->start;
 	is($c->safe_psql("SELECT shardfdw.enable_node('node$gone')"), 4, "node $gone is enabled");
-	is(differences($c, 't'), '', 'its copies are equal');
+	is(differences($c, 't'), '', 'its replicas are equal');
 	$c->safe_psql(qq{TRUNCATE t, plain; INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 200) g; INSERT INTO plain SELECT * FROM t});
 	is(differences($c, 't'), '', 'and stay so');
 }
@@ -91,16 +91,16 @@ for my $end ('DROP TABLE t', q{SELECT shardfdw.unshard_table('t')}, 'DROP SCHEMA
 	$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
 	$c->safe_psql($end);
 	$c->node(2)->start;
-	is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), 'node2|copies of 4 dropped or moved shards are still there; enable_node() drops them', "$end while a node is disabled");
+	is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'replicas'}), 'node2|replicas of 4 dropped or moved shards are still there; enable_node() drops them', "$end while a node is disabled");
 	$c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
 	is($c->node_safe_psql(2, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace}), 0, 'enable_node() drops what is left there');
-	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE "check" = 'copies'}), 0, 'and then nothing is left to say');
-	$c->safe_psql(q{DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v text, n bigint DEFAULT 0); SELECT shardfdw.shard_table('t', shards => 4, copies => 2)});
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE "check" = 'replicas'}), 0, 'and then nothing is left to say');
+	$c->safe_psql(q{DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v text, n bigint DEFAULT 0); SELECT shardfdw.shard_table('t', shards => 4, replication_factor => 2)});
 }
 
 # ---------- transactions that use the tables in another order ----------
 
-$c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('u', shards => 4, copies => 2); INSERT INTO t VALUES (1); INSERT INTO u VALUES (1, 0)});
+$c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('u', shards => 4, replication_factor => 2); INSERT INTO t VALUES (1); INSERT INTO u VALUES (1, 0)});
 {
 	my $writer = $c->coordinator->background_psql('postgres');
 	my $disabler = $c->coordinator->background_psql('postgres');
@@ -116,7 +116,7 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 	$writer->quit;
 	$disabler->quit;
 	$c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
-	is(differences($c, $_), '', "copies of $_ are equal") for qw(t u);
+	is(differences($c, $_), '', "replicas of $_ are equal") for qw(t u);
 }
 
 # ---------- several administrators at once ----------
@@ -124,7 +124,7 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 
 {
 	my $writer = $c->coordinator->background_psql('postgres');
-	my @calls = (q{SELECT shardfdw.disable_node('node1')}, q{SELECT count(*) FROM shardfdw.compare_copies('t')}, q{SELECT count(*) FROM shardfdw.check_cluster(true)});
+	my @calls = (q{SELECT shardfdw.disable_node('node1')}, q{SELECT count(*) FROM shardfdw.compare_replicas('t')}, q{SELECT count(*) FROM shardfdw.check_cluster(true)});
 	my @clients;
 
 	$writer->query_safe('BEGIN; UPDATE u SET v = v + 1');
@@ -147,7 +147,7 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 		unlike($err, qr/ERROR/, "$calls[$i] comes to its end");
 	}
 	$c->safe_psql(q{SELECT shardfdw.enable_node('node1')});
-	is(differences($c, $_), '', "copies of $_ are equal") for qw(t u);
+	is(differences($c, $_), '', "replicas of $_ are equal") for qw(t u);
 }
 
 # ---------- tables that are being sharded, or another call that has not ended ----------
@@ -169,21 +169,21 @@ sub after_open
 }
 
 $c->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');
-is(after_open($c, q{SELECT shardfdw.shard_table('late', shards => 2, copies => 2)}, q{SELECT shardfdw.disable_node('node1')}), 10, 'disable_node() while a table is sharded');
-is(stale($c), 10, 'of that table, too, copies are stale');
+is(after_open($c, q{SELECT shardfdw.shard_table('late', shards => 2, replication_factor => 2)}, q{SELECT shardfdw.disable_node('node1')}), 10, 'disable_node() while a table is sharded');
+is(stale($c), 10, 'of that table, too, replicas are stale');
 is(after_open($c, q{DROP TABLE late; SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')}), 8, 'enable_node() while a table is dropped');
 is(after_open($c, q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')}), 8, 'enable_node() while the node is disabled');
 $c->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');
-like(after_open($c, q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.shard_table('late', colocate_with => 't', shards => NULL)}), qr/cannot colocate with "public.t" because copies of it are stale/, 'a table is sharded while the node is disabled');
+like(after_open($c, q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.shard_table('late', colocate_with => 't', shards => NULL)}), qr/cannot colocate with "public.t" because replicas of it are stale/, 'a table is sharded while the node is disabled');
 $c->safe_psql(q{SELECT shardfdw.enable_node('node1'); DROP TABLE late});
-is(stale($c), 0, 'no copy is stale');
+is(stale($c), 0, 'no replica is stale');
 
 # ---------- tables that are dropped under who looks at all of them ----------
 
 for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) FROM shardfdw.check_cluster(true)', 'SELECT count(*) FROM shardfdw.verify_cluster()', 'SELECT count(*) FROM shardfdw.tables',
 	'SELECT count(*) FROM shardfdw.shards', q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')})
 {
-	for my $make (q{SELECT shardfdw.shard_table('gone', shards => 2, copies => 2)}, q{SELECT shardfdw.shard_table('gone', shards => 2)}, q{SELECT shardfdw.create_reference_table('gone')})
+	for my $make (q{SELECT shardfdw.shard_table('gone', shards => 2, replication_factor => 2)}, q{SELECT shardfdw.shard_table('gone', shards => 2)}, q{SELECT shardfdw.create_reference_table('gone')})
 	{
 		my $dropper = $c->coordinator->background_psql('postgres');
 
@@ -212,7 +212,7 @@ sub crash_around
 
 	$cluster->coordinator->append_conf('postgresql.conf', $lazy);
 	$cluster->coordinator->restart;
-	$cluster->safe_psql(q{CREATE TABLE crashed (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('crashed', shards => 6, copies => 2); INSERT INTO crashed SELECT g, 0 FROM generate_series(1, 60) g});
+	$cluster->safe_psql(q{CREATE TABLE crashed (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('crashed', shards => 6, replication_factor => 2); INSERT INTO crashed SELECT g, 0 FROM generate_series(1, 60) g});
 	for my $round (1 .. $crashes)
 	{
 		my $gone = 1 + $round % $nnodes;
@@ -225,7 +225,7 @@ sub crash_around
 		$cluster->coordinator->stop('immediate');
 		$cluster->node($gone)->start;
 		$cluster->coordinator->start;
-		$back++ if $cluster->safe_psql("SELECT count(*) FROM shardfdw.shards WHERE table_name = 'crashed' AND ('node$gone' = ANY (copies) OR node = 'node$gone')");
+		$back++ if $cluster->safe_psql("SELECT count(*) FROM shardfdw.shards WHERE table_name = 'crashed' AND ('node$gone' = ANY (replica_nodes) OR node = 'node$gone')");
 		$lost++ if $cluster->safe_psql('SELECT sum(v) FROM crashed') != $sum + 10;
 		$cluster->safe_psql("SELECT shardfdw.enable_node('node$gone')");
 		$cluster->safe_psql('UPDATE crashed SET v = v + 1 WHERE id = 1');
@@ -236,7 +236,7 @@ sub crash_around
 	}
 	is($back, 0, "$nnodes nodes, $crashes crashes: a disabled node stays disabled");
 	is($lost, 0, 'no row is lost');
-	is($unequal, '', 'all copies are equal');
+	is($unequal, '', 'all replicas are equal');
 	return;
 }
 
@@ -244,24 +244,24 @@ crash_around($c, 2);
 
 my $ring = ShardCluster->new(nodes => 3);
 
-# ---------- shards that no longer have a copy on a disabled node, and are on others ----------
+# ---------- shards that no longer have a replica on a disabled node, and are on others ----------
 # what they were in is dropped on the node by enable_node(), and tables of the same names can be made there
 
-$ring->safe_psql(q{CREATE TABLE kept (id int PRIMARY KEY); SELECT shardfdw.shard_table('kept', shards => 3, copies => 2, nodes => '{node1,node2}')});
-for my $end (q{SELECT shardfdw.move_copy(shard, 'node2', 'node3') FROM shardfdw.shards WHERE table_name = 't'},
-	q{DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, copies => 2, nodes => '{node1,node3}')})
+$ring->safe_psql(q{CREATE TABLE kept (id int PRIMARY KEY); SELECT shardfdw.shard_table('kept', shards => 3, replication_factor => 2, nodes => '{node1,node2}')});
+for my $end (q{SELECT shardfdw.move_replica(shard, 'node2', 'node3') FROM shardfdw.shards WHERE table_name = 't'},
+	q{DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, replication_factor => 2, nodes => '{node1,node3}')})
 {
-	$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, copies => 2, nodes => '{node1,node2}'); INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g});
+	$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, replication_factor => 2, nodes => '{node1,node2}'); INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g});
 	$ring->node(2)->stop('immediate');
 	$ring->safe_psql(q{SELECT shardfdw.disable_node('node2')});
 	$ring->safe_psql($end);
 	$ring->node(2)->start;
-	like($ring->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE "check" = 'copies' AND node = 'node2'}), qr/copies of 2 dropped or moved shards are still there; enable_node\(\) drops them/, "a node is disabled, then: $end");
+	like($ring->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE "check" = 'replicas' AND node = 'node2'}), qr/replicas of 2 dropped or moved shards are still there; enable_node\(\) drops them/, "a node is disabled, then: $end");
 	is($ring->safe_psql(q{SELECT shardfdw.enable_node('node2')}), 3, 'the shards of another table are made there anew');
 	is($ring->node_safe_psql(2, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname LIKE 't\_%'}), 0, 'what is left there is dropped');
 	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw_internal.left_shard}), 0, 'and forgotten');
-	$ring->safe_psql(q{SELECT shardfdw.move_copy(shard, 'node3', 'node2') FROM shardfdw.shards WHERE table_name = 't'});
-	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE table_name = 't' AND 'node2' = ANY (copies || node)}), 2, 'shards of that name are moved there');
+	$ring->safe_psql(q{SELECT shardfdw.move_replica(shard, 'node3', 'node2') FROM shardfdw.shards WHERE table_name = 't'});
+	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE table_name = 't' AND 'node2' = ANY (replica_nodes || node)}), 2, 'shards of that name are moved there');
 	is(differences($ring, 't'), '', 'and are equal');
 	$ring->safe_psql('DROP TABLE t');
 }
@@ -269,7 +269,7 @@ $ring->safe_psql('DROP TABLE kept');
 
 # ---------- a table that is left on a node, and whose name another coordinator has taken since ----------
 
-$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY); SELECT shardfdw.shard_table('t', shards => 2, copies => 2, nodes => '{node1,node2}'); SELECT shardfdw.disable_node('node2'); DROP TABLE t});
+$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY); SELECT shardfdw.shard_table('t', shards => 2, replication_factor => 2, nodes => '{node1,node2}'); SELECT shardfdw.disable_node('node2'); DROP TABLE t});
 # by hand, with what notes changes
 $ring->node_safe_psql(2, q{DO $$ DECLARE c text; BEGIN FOR c IN SELECT format('DROP TABLE %s', c.oid::regclass) FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ '^(t_0|shardfdw_notes_)'
 	UNION ALL SELECT format('DROP FUNCTION %s', f.oid::regprocedure) FROM pg_proc f WHERE f.proname ~ '^shardfdw_notes_' LOOP EXECUTE c; END LOOP; END $$});
@@ -277,18 +277,18 @@ $ring->safe_psql('CREATE DATABASE second');
 my $second = sub { return $ring->coordinator->safe_psql('second', @_) };
 $second->('SET client_min_messages = error; CREATE EXTENSION shardfdw');
 $second->(sprintf q{SET client_min_messages = error; SELECT shardfdw.add_node('node%d', '%s', %d, 'postgres')}, $_, $ring->node_address($_)) for 1, 2;
-$second->(q{CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 10); SELECT shardfdw.shard_table('t', shards => 2, copies => 2)});
+$second->(q{CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 10); SELECT shardfdw.shard_table('t', shards => 2, replication_factor => 2)});
 my (undef, undef, $spared) = $ring->psql(q{SELECT shardfdw.enable_node('node2')});
 like($spared, qr/WARNING:  table public\.t_0[01] is not dropped because it is a shard of another coordinator/, 'enable_node() does not drop what is of another coordinator');
 is($ring->safe_psql('SELECT count(*) FROM shardfdw_internal.left_shard'), 0, 'and forgets it');
-is($second->(q{SELECT count(*) FROM shardfdw.compare_copies('t') WHERE is_equal AND row_count > 0}), 4, 'which has all of its copies');
+is($second->(q{SELECT count(*) FROM shardfdw.compare_replicas('t') WHERE is_equal AND row_count > 0}), 4, 'which has all of its replicas');
 $second->('DROP TABLE t');
 $ring->safe_psql('DROP DATABASE second');
 
 # ---------- a node that is removed while a table is sharded ----------
 
 $ring->safe_psql('CREATE TABLE late (id int PRIMARY KEY)');
-like(after_open($ring, q{SELECT shardfdw.shard_table('late', shards => 1, copies => 2, nodes => '{node1,node3}')}, q{SELECT shardfdw.remove_node('node3')}), qr/cannot remove node "node3" because it holds copies of shards/, 'remove_node() while a table is sharded');
+like(after_open($ring, q{SELECT shardfdw.shard_table('late', shards => 1, replication_factor => 2, nodes => '{node1,node3}')}, q{SELECT shardfdw.remove_node('node3')}), qr/cannot remove node "node3" because it holds replicas of shards/, 'remove_node() while a table is sharded');
 $ring->safe_psql('DROP TABLE late');
 
 # ---------- three nodes, of which two are gone ----------
@@ -301,9 +301,9 @@ for my $order ([ 1, 2, 'postgres' ], [ 2, 1, 'clerk' ], [ 3, 2, 'clerk' ])
 	my ($one, $two, $role) = @$order;
 	my ($left) = grep { $_ != $one && $_ != $two } 1 .. 3;
 
-	$ring->safe_psql(qq{SET ROLE $role; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 6, copies => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 60) g});
+	$ring->safe_psql(qq{SET ROLE $role; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 6, replication_factor => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 60) g});
 	# whose rows are on the two alone
-	my $apart = qq{SELECT shard FROM shardfdw.shards WHERE 'node$left' <> ALL (copies || node) AND table_name = 't'};
+	my $apart = qq{SELECT shard FROM shardfdw.shards WHERE 'node$left' <> ALL (replica_nodes || node) AND table_name = 't'};
 	my $here = qq{shardfdw.shard_for('t', id)::text NOT IN (} . join(', ', map { "'$_'" } split /\n/, $ring->safe_psql($apart)) . ')';
 	my $nhere = $ring->safe_psql("SELECT count(*) FROM t WHERE $here");
 	$ring->node($_)->stop('immediate') for $one, $two;
@@ -330,7 +330,7 @@ for my $order ([ 1, 2, 'postgres' ], [ 2, 1, 'clerk' ], [ 3, 2, 'clerk' ])
 	is($ring->safe_psql('SELECT sum(v), count(*) FROM t'), '70|60', 'all rows are there');
 	$ring->node($two)->start;
 	$ring->safe_psql("SELECT shardfdw.enable_node('node$two')");
-	is(differences($ring, 't'), '', 'and all copies are equal');
+	is(differences($ring, 't'), '', 'and all replicas are equal');
 	is(stale($ring), 0, 'none is stale');
 	$ring->safe_psql('DROP TABLE t');
 }

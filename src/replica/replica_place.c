@@ -1,6 +1,6 @@
 /*
- * copies_place.c
- *	  SQL functions that make copies of shards, and exchange them with the primary.
+ * replica_place.c
+ *	  SQL functions that make replicas of shards, and exchange them with the primary.
  */
 #include "postgres.h"
 
@@ -11,9 +11,9 @@
 #include "catalog/shard_map.h"
 #include "catalog/shard_server.h"
 #include "compat.h"
-#include "copies/copies.h"
-#include "copies/copies_rows.h"
-#include "copies/copies_sql.h"
+#include "replica/replica.h"
+#include "replica/replica_rows.h"
+#include "replica/replica_sql.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "node_position.h"
@@ -31,8 +31,8 @@
 PG_FUNCTION_INFO_V1(shardfdw_copy_shard_rows);
 PG_FUNCTION_INFO_V1(shardfdw_set_shard_node);
 PG_FUNCTION_INFO_V1(shardfdw_settle_node);
-PG_FUNCTION_INFO_V1(shardfdw_apply_copies);
-PG_FUNCTION_INFO_V1(shardfdw_take_copies_turn);
+PG_FUNCTION_INFO_V1(shardfdw_apply_replicas);
+PG_FUNCTION_INFO_V1(shardfdw_take_replicas_turn);
 PG_FUNCTION_INFO_V1(shardfdw_note_left_shard);
 PG_FUNCTION_INFO_V1(shardfdw_forget_position);
 PG_FUNCTION_INFO_V1(shardfdw_forget_reference_position);
@@ -67,12 +67,12 @@ shardfdw_copy_shard_rows(PG_FUNCTION_ARGS)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw copy", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardCopySet *set = shard_copy_set_create(cxt, NULL, NULL);
-	ShardCopiesSql sql;
+	ShardReplicaSql sql;
 	int64		nrows;
 
-	shard_copies_sql(map, shardno, &sql);
-	shard_copies_note_sent();
-	nrows = shard_copies_rows_send(shard, GetUserId(), sql.all, sql.insert, &target, 1, set, cxt);
+	shard_replica_sql(map, shardno, &sql);
+	shard_replica_note_sent();
+	nrows = shard_replica_rows_send(shard, GetUserId(), sql.all, sql.insert, &target, 1, set, cxt);
 	shard_copy_set_finish(set);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
@@ -111,17 +111,17 @@ shardfdw_settle_node(PG_FUNCTION_ARGS)
 
 /* () -> void */
 Datum
-shardfdw_apply_copies(PG_FUNCTION_ARGS)
+shardfdw_apply_replicas(PG_FUNCTION_ARGS)
 {
-	(void) shard_copies_apply();
+	(void) shard_replica_apply();
 	PG_RETURN_VOID();
 }
 
 /* (relations regclass[], is_shared boolean) -> void */
 Datum
-shardfdw_take_copies_turn(PG_FUNCTION_ARGS)
+shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 {
-	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_COPIES_TURN, 0, 0);
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_REPLICAS_TURN, 0, 0);
 	LOCKMODE	mode = PG_GETARG_BOOL(1) ? ShareLock : ExclusiveLock;
 	Datum	   *relids;
 	int			nrelids;
@@ -171,7 +171,7 @@ Datum
 shardfdw_forget_position(PG_FUNCTION_ARGS)
 {
 	forget_position(PG_GETARG_NAME(0),
-					" AND CASE WHEN p.of_copies THEN NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_copies($1, '{primary,copy}'))"
+					" AND CASE WHEN p.of_replicas THEN NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_replicas($1, '{primary,replica}'))"
 					" ELSE NOT EXISTS (SELECT FROM pg_catalog.pg_foreign_server s WHERE s.srvname = $1) END");
 	PG_RETURN_VOID();
 }
@@ -180,7 +180,7 @@ shardfdw_forget_position(PG_FUNCTION_ARGS)
 Datum
 shardfdw_forget_reference_position(PG_FUNCTION_ARGS)
 {
-	forget_position(PG_GETARG_NAME(0), " AND NOT p.of_copies");
+	forget_position(PG_GETARG_NAME(0), " AND NOT p.of_replicas");
 	/* this transaction notes a new one, when the node takes part in its commit */
 	shard_node_position_note_references();
 	PG_RETURN_VOID();
