@@ -141,6 +141,33 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT c FROM (SELECT json_agg(ctid) ->> 0 c FROM b GROUP BY k) s GROUP BY c'
 	]) s;
 
+-- all queries of a set operation count, not only the first one that has a ctid
+SELECT s, tried(s) FROM unnest(ARRAY[
+	'DELETE FROM b WHERE k = 1 AND ctid IN (SELECT ctid FROM b WHERE k = 1 AND v = 0 UNION ALL SELECT ctid FROM b WHERE k > 1)',
+	'DELETE FROM b WHERE k = 1 AND ctid IN (SELECT ctid FROM b WHERE k = 1 AND v = 0 UNION ALL SELECT ctid FROM b WHERE k = 2)',
+	'UPDATE b SET v = 0 WHERE k = 1 AND ctid = ANY (ARRAY(SELECT ctid FROM b WHERE k = 1 UNION ALL SELECT ctid FROM b))',
+	'DELETE FROM b USING (SELECT k, ctid c FROM b WHERE k = 1 UNION ALL SELECT k, ctid FROM b WHERE k > 1) d WHERE b.ctid = d.c AND b.k = 1',
+	'WITH d AS MATERIALIZED (SELECT ctid c FROM b WHERE k = 1 UNION ALL SELECT ctid FROM b) SELECT * FROM b, d, d e WHERE b.ctid = e.c AND k = 1',
+	'SELECT count(DISTINCT c) FROM (SELECT ctid c FROM b WHERE k = 1 UNION ALL SELECT ctid FROM b) x',
+	'SELECT count(DISTINCT c) FROM (SELECT ctid c FROM plain UNION ALL SELECT ctid FROM b) x',
+	'SELECT count(DISTINCT c) FROM (SELECT ctid c FROM one UNION ALL SELECT ctid FROM b) x',
+	'SELECT c FROM (SELECT ctid c FROM plain UNION ALL (SELECT NULL UNION ALL (SELECT ctid FROM b WHERE k = 1 UNION ALL SELECT ctid FROM b))) x GROUP BY c',
+	'WITH RECURSIVE r(c, k) AS (SELECT ctid, k FROM b WHERE k = 1 UNION ALL SELECT b.ctid, b.k FROM b JOIN r ON b.k = r.k + 1) SELECT count(DISTINCT c) FROM r',
+	'WITH RECURSIVE r(c, k) AS (SELECT ctid, k FROM plain WHERE k = 1 UNION ALL SELECT s.c, s.k + 1 FROM (SELECT c, k FROM r UNION ALL SELECT ctid, 9 FROM b) s WHERE s.c = ''(0,1)'' AND s.k < 9) SELECT * FROM r',
+	-- as do all columns of a row, of an expression and of an aggregate
+	'SELECT count(DISTINCT s) FROM (SELECT x.ctid c, y.ctid d FROM b x, b y WHERE x.k = 1) s',
+	'SELECT count(DISTINCT j) FROM ((SELECT ctid FROM b WHERE k = 1) x CROSS JOIN (SELECT ctid c FROM b) y) j',
+	'SELECT count(DISTINCT c) FROM (SELECT greatest(x.c, y.c) c FROM (SELECT max(ctid) c FROM b WHERE k = 1) x, (SELECT ctid c FROM b) y) s',
+	'SELECT count(DISTINCT s::text) FROM (SELECT json_object_agg(v % 2, ctid) s FROM b GROUP BY k) x',
+	'SELECT k FROM b GROUP BY k HAVING json_object_agg(1, ctid)::text = ''{ "1" : "(0,1)" }''',
+	'SELECT k FROM b GROUP BY k HAVING (array_agg(ctid))[1] = ''(0,1)''',
+	'SELECT k FROM b GROUP BY k HAVING nullif(max(ctid), ''(0,1)'') IS NULL',
+	'SELECT * FROM b WHERE (row(k, ctid)).f2 = ''(0,1)''',
+	'SELECT * FROM b WHERE to_json(row(k, ctid)) ->> ''f2'' = ''(0,1)''',
+	'SELECT * FROM b WHERE row(k, ctid)::text LIKE ''%(0,1)%''',
+	'SELECT CASE x.ctid WHEN y.ctid THEN 1 END FROM b x, b y WHERE x.k = 1 AND y.k = 2'
+	]) s;
+
 -- with tableoid, or the shard key
 SELECT s, tried(s) FROM unnest(ARRAY[
 	'DELETE FROM b WHERE (tableoid, ctid) IN (SELECT tableoid, ctid FROM b WHERE v <= 10 ORDER BY v LIMIT 5)',
@@ -164,9 +191,15 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT rank() OVER (ORDER BY k, ctid), count(*) OVER (PARTITION BY tableoid ORDER BY ctid) FROM b',
 	'DELETE FROM two WHERE a = 5 AND c = 2 AND ctid > ''(0,0)''',
 	'DELETE FROM b WHERE k = 5 OR (k = 4 AND ctid > ''(0,0)'')',
+	'SELECT CASE ctid WHEN ''(77,1)'' THEN 1 WHEN ''(77,2)'' THEN 2 END FROM b WHERE k = 1',
+	'SELECT k FROM b WHERE k = 1 GROUP BY k HAVING min(ctid) = (array_agg(''(77,1)''::tid ORDER BY v))[1]',
+	'SELECT * FROM b WHERE row(tableoid, ctid) = ANY (ARRAY[row(''b_00''::regclass::oid, ''(0,1)''::tid)])',
+	'DELETE FROM b USING unnest(ARRAY[1, 2], ARRAY[''(77,1)'', ''(77,1)'']::tid[]) u(k, c) WHERE b.k = u.k AND b.ctid = u.c',
+	'SELECT c FROM (SELECT ctid c FROM b WHERE k = 1 UNION ALL SELECT ctid FROM b) s WHERE c IS NOT NULL ORDER BY c',
 	-- one shard, no shard, no comparison
 	'DELETE FROM one WHERE ctid = ANY (ARRAY(SELECT ctid FROM one WHERE v <= 10 ORDER BY v LIMIT 5))',
 	'DELETE FROM one WHERE ctid = ''(0,1)''',
+	'DELETE FROM one WHERE ctid IN (SELECT ctid FROM one WHERE v = 1 UNION ALL SELECT ctid FROM one WHERE v = 2) AND EXISTS (SELECT ctid FROM b)',
 	'DELETE FROM plain WHERE ctid = ''(0,1)'' AND k IN (SELECT k FROM b)',
 	'SELECT b.ctid FROM plain JOIN b USING (k) WHERE plain.ctid = ''(0,1)''',
 	'SELECT k, ctid FROM b WHERE ctid IS NOT NULL ORDER BY ctid, k LIMIT 5',
@@ -204,6 +237,32 @@ SELECT s, tried(s) FROM unnest(ARRAY[
 	'SELECT b.ctid, c FROM all_ctids() JOIN b USING (k) WHERE b.ctid = c',
 	'SELECT * FROM at_key(5, ''(77,1)'')'
 	]) s;
+
+
+-- a tid that a function returns is of an unknown table
+CREATE FUNCTION ctid_of(int) RETURNS tid LANGUAGE sql STABLE AS 'SELECT ctid FROM ci.b WHERE k = $1';
+CREATE FUNCTION ctids_of(int) RETURNS TABLE (c tid) LANGUAGE plpgsql AS 'BEGIN RETURN QUERY SELECT ctid FROM ci.b WHERE k = $1; END';
+SELECT s, tried(s) FROM unnest(ARRAY[
+	'DELETE FROM b WHERE k = 1 AND ctid = ANY (ARRAY[ctid_of(2), ''(77,1)''])',
+	'DELETE FROM b WHERE k = 1 AND ctid = (SELECT ctid_of(2))',
+	'DELETE FROM b WHERE k = 1 AND ctid::text = ctid_of(2)::text',
+	'DELETE FROM b USING ctid_of(2) c WHERE k = 1 AND ctid = c',
+	'DELETE FROM b USING ctids_of(2) WHERE k = 1 AND ctid = c',
+	'DELETE FROM b USING (VALUES (ctid_of(2))) x(c) WHERE k = 1 AND ctid = c',
+	'WITH x AS (SELECT ctid_of(2) c UNION ALL SELECT NULL) DELETE FROM b USING x WHERE k = 1 AND ctid = c',
+	'SELECT k, ctid_of(k), ctid FROM b WHERE ctid_of(k) IS NOT NULL'
+	]) s;
+DELETE FROM b WHERE k = 1 AND ctid = ctid_of(2);
+-- PL/pgSQL variables are parameters
+DO $$
+DECLARE
+	c tid := (SELECT ctid FROM ci.b WHERE k = 1);
+BEGIN
+	UPDATE ci.b SET v = v WHERE k = 1 AND ctid = c;
+	IF NOT FOUND THEN RAISE 'no row'; END IF;
+END $$;
+-- a statement on one shard
+UPDATE b SET v = v WHERE k = 1 AND ctid IN (SELECT ctid FROM b WHERE k = 1 AND v = 0 UNION ALL SELECT ctid FROM b WHERE k = 1) RETURNING k;
 
 -- parameters, cursors, months of shards
 PREPARE p(int, tid) AS DELETE FROM b WHERE k = $1 AND ctid = $2;

@@ -344,9 +344,7 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 	shard_system_column_check_versions(parse);
 	if (shard_guc_enable_router && !in_step)
 		stmt = shard_statement_cache_plan(parse, cursor_options, params);
-	/* a statement that runs on one shard may use ctids without restrictions */
-	if (stmt == NULL)
-		shard_system_column_check_ctids(parse);
+	shard_system_column_check_ctids(parse, stmt != NULL);
 	if (stmt == NULL && shard_guc_enable_statement_push && !in_step)
 		stmt = shard_push_plan(parse, query_string, cursor_options, params);
 	if (stmt == NULL)

@@ -19,10 +19,11 @@
  * system_row.c decides which rows are on one shard.
  *
  * A version must not be compared with a value of the coordinator's transactions: functions must be immutable, and
- * versions of other tables are refused.
+ * versions of other tables are refused.  A ctid must not be compared with a tid that a user's function returns.
  *
- * If a statement runs on one shard unchanged, all uses of a ctid are allowed.  Uses of versions are checked, because
- * the coordinator computes some values of the statement from its own state.
+ * If a statement runs on one shard unchanged, all uses of a ctid are allowed, unless the statement calls functions of
+ * users.  These may read other shards.  Uses of versions are checked, because the coordinator computes some values of
+ * the statement from its own state.
  *
  * Core may inline the body of a SQL function, which the statement does not show.  If the plan of a shard reads a
  * system column that the statement does not name, an inlined function reads it.  That is refused, too, unless only
@@ -44,6 +45,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_agg.h"
 #include "parser/parsetree.h"
+#include "plan/plan_functions.h"
 #include "planner/system_column.h"
 #include "planner/system_row.h"
 #include "utils/fmgroids.h"
@@ -59,6 +61,8 @@ typedef struct CheckContext
 static ShardSystemColumns named;
 
 static bool check_walker(Node *node, CheckContext *cxt);
+static void check_aggregate(const Aggref *agg, CheckContext *cxt);
+static void check_grouped(CheckContext *cxt, List *values, List *exprs, ShardRowPins pins);
 
 static void __attribute__((noreturn))
 refuse(Oid relid, AttrNumber attno)
@@ -93,7 +97,7 @@ is_xid(AttrNumber attno)
 static bool
 is_looked_for(const CheckContext *cxt, const ShardRowColumn *column)
 {
-	return cxt->versions ? is_version(column->attno) : column->attno == SelfItemPointerAttributeNumber;
+	return cxt->versions ? column->is_version : column->is_ctid;
 }
 
 /* Is expr one of the columns that the walk looks for, with or without a cast? */
@@ -113,7 +117,7 @@ check_one_shard(const CheckContext *cxt, const ShardRowColumn *use, List *exprs,
 		refuse(use->relid, use->attno);
 }
 
-/* Checks the uses inside of a sub-select whose result is a system column. */
+/* Checks the uses inside of an expression that is a system column. */
 static void
 check_below(CheckContext *cxt, const Node *expr)
 {
@@ -121,7 +125,24 @@ check_below(CheckContext *cxt, const Node *expr)
 	if (IsA(expr, SubLink))
 		(void) check_walker(((const SubLink *) expr)->subselect, cxt);
 	else if (IsA(expr, Aggref))
+		check_aggregate((const Aggref *) expr, cxt);
+	else if (!IsA(expr, Var) && !IsA(expr, Param))
 		(void) check_walker(unconstify(Node *, expr), cxt);
+}
+
+/* Checks a value that is compared or returned.  If the value is a row, the row itself has to determine the shard. */
+static void
+check_value(CheckContext *cxt, const Node *value)
+{
+	if (IsA(value, RowExpr))
+		check_grouped(cxt, ((const RowExpr *) value)->args, ((const RowExpr *) value)->args, SHARD_ROW_PINS_NONE);
+	else if (IsA(value, ArrayExpr))
+	{
+		foreach_ptr(const Node, element, ((const ArrayExpr *) value)->elements)
+			check_value(cxt, element);
+	}
+	else
+		(void) check_walker(unconstify(Node *, value), cxt);
 }
 
 /* Is it the number 0, of any type? */
@@ -147,7 +168,9 @@ find_walker(Node *node, void *arg)
 
 	if (node == NULL || IsA(node, Query))
 		return false;
-	return (is_system_column(cxt, node, &column) && column.sharded) || expression_tree_walker(node, find_walker, arg);
+	if ((IsA(node, Var) || IsA(node, Param) || IsA(node, SubLink)) && is_system_column(cxt, node, &column) && column.sharded)
+		return true;
+	return expression_tree_walker(node, find_walker, arg);
 }
 
 /* Checks values that are compared with each other. left, right: other values that the same row comparison compares. */
@@ -174,7 +197,8 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 			sharded = use;
 		check_below(cxt, lfirst(lc));
 	}
-	(void) check_walker((Node *) others, cxt);
+	foreach(lc, others)
+		check_value(cxt, lfirst(lc));
 	if (sharded == NULL)
 		return;
 	foreach(lc, others)
@@ -183,15 +207,15 @@ check_compared(CheckContext *cxt, List *values, List *left, List *right)
 			refuse(sharded->relid, sharded->attno);
 		constant &= shard_rule_is_value(lfirst(lc), true);
 	}
-	if (list_length(uses) > 1)
+	foreach_ptr(const ShardRowColumn, use, uses)
 	{
-		foreach_ptr(const ShardRowColumn, use, uses)
-		{
-			if (use != sharded && !shard_system_row_is_same_shard(&cxt->scope, sharded, use, left, right))
-				refuse(sharded->relid, sharded->attno);
-		}
+		if (use != sharded && !shard_system_row_is_same_shard(&cxt->scope, sharded, use, left, right))
+			refuse(sharded->relid, sharded->attno);
 	}
-	else if (!(is_xid(sharded->attno) && others != NIL && is_zero(linitial(others))))
+	if (list_length(uses) == 1 && list_length(others) == 1 && is_xid(sharded->attno) && !sharded->mixed &&
+		is_zero(linitial(others)))
+		return;
+	if (list_length(uses) == 1 || others != NIL)
 		check_one_shard(cxt, sharded, list_concat_copy(left, right), constant ? SHARD_ROW_PINS_CONSTANT : SHARD_ROW_PINS_ANY);
 }
 
@@ -232,7 +256,7 @@ check_grouped(CheckContext *cxt, List *values, List *exprs, ShardRowPins pins)
 		if (is_system_column(cxt, lfirst(lc), &use))
 			check_one_shard(cxt, &use, exprs, pins);
 		else
-			(void) check_walker(lfirst(lc), cxt);
+			check_value(cxt, shard_system_row_without_casts(lfirst(lc)));
 	}
 }
 
@@ -290,7 +314,7 @@ peers_walker(Node *node, void *arg)
 }
 
 static void
-check_aggregate(Aggref *agg, CheckContext *cxt)
+check_aggregate(const Aggref *agg, CheckContext *cxt)
 {
 	List	   *sets = agg->agglevelsup == 0 ? grouping_sets(cxt) : list_make1(NIL);
 	List	   *distinct = clause_exprs(cxt, agg->aggdistinct, agg->args);
@@ -301,7 +325,7 @@ check_aggregate(Aggref *agg, CheckContext *cxt)
 		ShardRowColumn use;
 
 		if (!is_system_column(cxt, (Node *) entry->expr, &use))
-			(void) check_walker((Node *) entry->expr, cxt);
+			check_value(cxt, shard_system_row_without_casts((Node *) entry->expr));
 		else if (agg->aggfnoid != F_COUNT_ANY && (!entry->resjunk || cxt->versions))
 			foreach_ptr(List, set, sets)
 				check_one_shard(cxt, &use, set, SHARD_ROW_PINS_CONSTANT);
@@ -348,6 +372,33 @@ check_set_operation(CheckContext *cxt, const Node *node)
 	}
 	check_set_operation(cxt, setop->larg);
 	check_set_operation(cxt, setop->rarg);
+}
+
+/* Checks a value that is returned, or tested for NULL. */
+static void
+check_output(CheckContext *cxt, const Node *expr)
+{
+	ShardRowColumn use;
+
+	if (is_system_column(cxt, expr, &use))
+		check_below(cxt, expr);
+	else
+		check_value(cxt, shard_system_row_without_casts(expr));
+}
+
+/* CASE arg WHEN value ...: checks the comparisons of arg with each value. */
+static void
+check_case(const CaseExpr *expr, CheckContext *cxt)
+{
+	foreach_node(CaseWhen, when, expr->args)
+	{
+		const Node *test = (const Node *) when->expr;
+
+		check_compared(cxt, list_make2(expr->arg, IsA(test, OpExpr) ? llast(((const OpExpr *) test)->args) : (void *) test),
+					   NIL, NIL);
+		(void) check_walker((Node *) when->result, cxt);
+	}
+	(void) check_walker((Node *) expr->defresult, cxt);
 }
 
 /* ---------- the walker ---------- */
@@ -428,18 +479,10 @@ check_walker(Node *node, CheckContext *cxt)
 				refuse(use.relid, use.attno);
 			return false;
 		case T_TargetEntry:
-			if (!is_system_column(cxt, (Node *) ((TargetEntry *) node)->expr, &use))
-				return check_walker((Node *) ((TargetEntry *) node)->expr, cxt);
-			check_below(cxt, (Node *) ((TargetEntry *) node)->expr);
+			check_output(cxt, (Node *) ((TargetEntry *) node)->expr);
 			return false;
 		case T_NullTest:
-			if (!is_system_column(cxt, (Node *) ((NullTest *) node)->arg, &use))
-				break;
-			check_below(cxt, (Node *) ((NullTest *) node)->arg);
-			return false;
-		case T_RowExpr:
-			/* later uses of the row are not checked, so the row itself has to determine the shard */
-			check_grouped(cxt, ((RowExpr *) node)->args, ((RowExpr *) node)->args, SHARD_ROW_PINS_NONE);
+			check_output(cxt, (Node *) ((NullTest *) node)->arg);
 			return false;
 		case T_OpExpr:
 		case T_DistinctExpr:
@@ -462,10 +505,12 @@ check_walker(Node *node, CheckContext *cxt)
 		case T_CaseExpr:
 			if (((CaseExpr *) node)->arg == NULL)
 				break;
-			check_compared(cxt, list_make1(((CaseExpr *) node)->arg), NIL, NIL);
-			return check_walker((Node *) ((CaseExpr *) node)->args, cxt) ||
-				check_walker((Node *) ((CaseExpr *) node)->defresult, cxt);
+			check_case((CaseExpr *) node, cxt);
+			return false;
 		case T_Aggref:
+			/* later uses of what is computed from the aggregate are not checked */
+			if (is_system_column(cxt, node, &use) && use.sharded)
+				refuse(use.relid, use.attno);
 			check_aggregate((Aggref *) node, cxt);
 			return false;
 		case T_BoolExpr:
@@ -620,9 +665,9 @@ shard_system_column_check_versions(Query *query)
 }
 
 void
-shard_system_column_check_ctids(Query *query)
+shard_system_column_check_ctids(Query *query, bool one_shard)
 {
-	if (named.ctids != NIL)
+	if (named.ctids != NIL && (!one_shard || shard_plan_functions_of_query(query) != SHARD_FUNCTIONS_NONE))
 		check_statement(query, false);
 }
 

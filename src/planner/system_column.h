@@ -24,9 +24,10 @@ extern ShardSystemColumns shard_system_column_enter(Query *query);
 extern void shard_system_column_leave(ShardSystemColumns outer);
 
 /*
- * Check the uses of ctid, and of xmin, xmax, cmin and cmax, in the statement.  Errors: ERRCODE_FEATURE_NOT_SUPPORTED.
+ * Check the uses of ctid, and of xmin, xmax, cmin and cmax, in the statement. one_shard: the statement runs on one
+ * shard.  Errors: ERRCODE_FEATURE_NOT_SUPPORTED.
  */
-extern void shard_system_column_check_ctids(Query *query);
+extern void shard_system_column_check_ctids(Query *query, bool one_shard);
 extern void shard_system_column_check_versions(Query *query);
 
 /* Checks the scan of a shard, entry rtindex, that reads columns, numbered as by pull_varattnos().  Errors: the same. */

@@ -12,17 +12,21 @@
  * are equal to each other.
  *
  * A column of a sub-select that is computed from a system column counts as that system column, but of an unknown row.
+ * A column of a set operation has the system columns of all of its queries, also of unknown rows.  Conditions do not
+ * prove anything about unknown rows.  A tid that a user's function returns counts as a ctid of an unknown table.
  */
 #include "postgres.h"
 
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "catalog/pg_type.h"
 #include "compat.h"
 #include "deparse/shippable/shippable_rule.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "plan/plan_functions.h"
 #include "planner/system_row.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -125,7 +129,33 @@ shard_system_row_without_casts(const Node *expr)
 static bool
 is_other_than_tableoid(const ShardRowColumn *column)
 {
-	return column->attno < 0 && column->attno != TableOidAttributeNumber;
+	return column->is_ctid || column->is_version;
+}
+
+/* Are both columns of the same row? */
+static bool
+is_same_row(const ShardRowColumn *a, const ShardRowColumn *b)
+{
+	return a->table_query == b->table_query && a->table_varno == b->table_varno && !a->mixed && !b->mixed &&
+		a->level->query == b->level->query && a->varno == b->varno && a->sublink == b->sublink;
+}
+
+/* Adds a system column to those from which the value of *column may come. */
+static void
+add_origin(ShardRowColumn *column, const ShardRowColumn *origin)
+{
+	ShardRowColumn first = *column;
+
+	if (!is_other_than_tableoid(&first) || ((!first.sharded || first.one_shard) && origin->sharded))
+		*column = *origin;
+	if (!is_other_than_tableoid(&first))
+		return;
+	column->is_ctid = first.is_ctid || origin->is_ctid;
+	column->is_version = first.is_version || origin->is_version;
+	if (is_same_row(&first, origin))
+		return;
+	column->mixed = true;
+	column->one_shard = first.one_shard && origin->one_shard && first.relid == origin->relid;
 }
 
 static bool resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column);
@@ -175,15 +205,16 @@ typedef struct ComputedContext
 } ComputedContext;
 
 /*
- * Finds a system column from which a value is computed.  Comparisons are skipped, because they are checked
+ * Adds the system columns from which a value is computed.  Comparisons are skipped, because they are checked
  * separately. count() does not depend on the values.
  */
 static bool
 computed_walker(Node *node, ComputedContext *cxt)
 {
+	ShardRowColumn origin = {0};
+
 	if (node == NULL)
 		return false;
-	memset(cxt->column, 0, sizeof(ShardRowColumn));
 	switch (nodeTag(node))
 	{
 		case T_Query:
@@ -202,8 +233,6 @@ computed_walker(Node *node, ComputedContext *cxt)
 			if (((FuncExpr *) node)->funcresulttype == BOOLOID)
 				return false;
 			break;
-		case T_CaseWhen:
-			return computed_walker((Node *) ((CaseWhen *) node)->result, cxt);
 		case T_TargetEntry:
 			if (((TargetEntry *) node)->resjunk)
 				return false;
@@ -213,16 +242,17 @@ computed_walker(Node *node, ComputedContext *cxt)
 				return false;
 			break;
 		case T_SubLink:
-			return resolve(cxt->level, NULL, node, true, cxt->column) && is_other_than_tableoid(cxt->column);
 		case T_Var:
-			return resolve(cxt->level, NULL, node, true, cxt->column) && is_other_than_tableoid(cxt->column);
+			if (resolve(cxt->level, NULL, node, true, &origin) && is_other_than_tableoid(&origin))
+				add_origin(cxt->column, &origin);
+			return false;
 		default:
 			break;
 	}
 	return expression_tree_walker(node, computed_walker, cxt);
 }
 
-/* Like resolve(), for a column as an outer query sees it.  It may also be computed from a system column. */
+/* Like resolve(), for a column as an outer query sees it.  It may also be computed from system columns. */
 static bool
 resolve_column(ShardRowLevel *level, Node *expr, bool casts, ShardRowColumn *column)
 {
@@ -230,10 +260,10 @@ resolve_column(ShardRowLevel *level, Node *expr, bool casts, ShardRowColumn *col
 
 	if (resolve(level, NULL, expr, casts, column))
 		return true;
-	if (!casts || !computed_walker(expr, &cxt))
-		return false;
+	if (casts)
+		(void) computed_walker(expr, &cxt);
 	column->mixed = true;
-	return true;
+	return is_other_than_tableoid(column);
 }
 
 static bool
@@ -241,7 +271,7 @@ find_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool ca
 {
 	ShardRowLevel *level = shard_system_row_level(parent, query);
 	List	   *outputs = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
-	ShardRowColumn *inner;
+	ShardRowColumn *inner = palloc0(sizeof(ShardRowColumn));
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
@@ -249,36 +279,40 @@ find_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool ca
 	{
 		foreach_node(RangeTblEntry, rte, query->rtable)
 		{
-			if (rte->rtekind == RTE_SUBQUERY && resolve_output(level, rte->subquery, attno, casts, column) &&
-				is_other_than_tableoid(column))
-			{
-				column->mixed = true;
-				return true;
-			}
+			ShardRowColumn origin = {0};
+
+			if (rte->rtekind == RTE_SUBQUERY && resolve_output(level, rte->subquery, attno, casts, &origin) &&
+				is_other_than_tableoid(&origin))
+				add_origin(column, &origin);
 		}
-		return false;
+		column->mixed = true;
+		return is_other_than_tableoid(column);
 	}
-	inner = palloc0(sizeof(ShardRowColumn));
 	foreach_node(TargetEntry, entry, outputs)
 	{
-		memset(inner, 0, sizeof(ShardRowColumn));
+		ShardRowColumn origin = {0};
+
 		if (entry->resjunk || (attno != 0 && entry->resno != attno) ||
-			!resolve_column(level, (Node *) entry->expr, casts, inner) ||
-			(attno == 0 && !is_other_than_tableoid(inner)))
+			!resolve_column(level, (Node *) entry->expr, casts, &origin))
 			continue;
-		*column = *inner;
-		column->inner = inner;
-		column->inner_frame = palloc0(sizeof(ShardRowFrame));
-		column->inner_frame->level = level;
-		column->inner_frame->conditions = shard_system_row_conditions((Node *) query->jointree);
-		return true;
+		if (is_other_than_tableoid(&origin))
+			add_origin(inner, &origin);
+		else if (attno != 0)
+			*inner = origin;
 	}
-	return false;
+	if (inner->attno == 0 && !is_other_than_tableoid(inner))
+		return false;
+	*column = *inner;
+	column->inner = inner;
+	column->inner_frame = palloc0(sizeof(ShardRowFrame));
+	column->inner_frame->level = level;
+	column->inner_frame->conditions = shard_system_row_conditions((Node *) query->jointree);
+	return true;
 }
 
 /*
- * Resolves column attno of the result of query, a sub-select in or below parent. attno 0: the first system column of
- * the result.  A query may be referenced several times (WITH), and a recursive query references itself.  The
+ * Resolves column attno of the result of query, a sub-select in or below parent. attno 0: the system columns of the
+ * result.  A query may be referenced several times (WITH), and a recursive query references itself.  The
  * reference to itself adds nothing to the result.
  */
 static bool
@@ -303,8 +337,8 @@ resolve_output(ShardRowLevel *parent, const Query *query, AttrNumber attno, bool
 	outputs->known = lappend(outputs->known, output);
 	outputs->lowest = INT_MAX;
 	output->found = find_output(parent, query, attno, casts, &output->column);
-	/* "not found" is not final while it depends on a pending look-up */
-	if (!output->found && outputs->lowest < output->depth)
+	/* the result is not final while it depends on a pending look-up */
+	if (outputs->lowest < output->depth)
 		outputs->known = list_delete_ptr(outputs->known, output);
 	else
 		outputs->lowest = INT_MAX;
@@ -330,6 +364,20 @@ find_cte(const RangeTblEntry *rte, ShardRowLevel **level)
 	return NULL;
 }
 
+/* Is value a tid, and do functions of users compute it from exprs?  Then *column is a ctid of an unknown table. */
+static bool
+is_tid_of_function(const Node *value, List *exprs, ShardRowColumn *column)
+{
+	Oid			type = exprType(value);
+
+	if ((type != TIDOID && type != TIDARRAYOID) || shard_plan_functions_of_expr((Node *) exprs) == SHARD_FUNCTIONS_NONE)
+		return false;
+	column->attno = SelfItemPointerAttributeNumber;
+	column->is_ctid = true;
+	column->mixed = true;
+	return true;
+}
+
 static bool
 resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *column)
 {
@@ -352,13 +400,15 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 
 		if (var->varattno > 0)
 			return resolve_column(level, list_nth(exprs, var->varattno - 1), casts, column);
-		/* a whole row of a join: the first system column in it */
+		/* a whole row of a join: the system columns in it */
 		foreach(lc, exprs)
 		{
-			if (resolve(level, NULL, lfirst(lc), casts, column) && is_other_than_tableoid(column))
-				return true;
+			ShardRowColumn origin = {0};
+
+			if (resolve_column(level, lfirst(lc), casts, &origin) && is_other_than_tableoid(&origin))
+				add_origin(column, &origin);
 		}
-		return false;
+		return is_other_than_tableoid(column);
 	}
 	parent = level;
 	if (rte->rtekind == RTE_SUBQUERY)
@@ -371,13 +421,15 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 			return false;
 	}
 	else if (rte->rtekind != RTE_RELATION)
-		return false;
+		return casts && is_tid_of_function((const Node *) var, list_concat_copy(rte->functions, rte->values_lists), column);
 	else
 	{
 		const ShardMap *map = shard_system_row_map(level->query, var->varno);
 
 		column->relid = rte->relid;
 		column->attno = var->varattno;
+		column->is_ctid = column->attno == SelfItemPointerAttributeNumber;
+		column->is_version = column->attno < SelfItemPointerAttributeNumber && column->attno > TableOidAttributeNumber;
 		column->table_query = level->query;
 		column->table_varno = var->varno;
 		column->sharded = map != NULL;
@@ -391,11 +443,13 @@ resolve_var(ShardRowLevel *level, const Var *var, bool casts, ShardRowColumn *co
 
 /*
  * The column that expr at level stands for. sublink: the SubLink whose test expr is, or NULL. casts: also accept a
- * column below a cast, or below min() and similar aggregates.  The caller zeroes *column.
+ * column below a cast, or below min() and similar aggregates.  The caller zeroes *column.  If the result is false,
+ * *column is undefined.
  */
 static bool
 resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool casts, ShardRowColumn *column)
 {
+	const Node *value = expr;
 	AttrNumber	attno = 1;
 
 	if (expr == NULL)
@@ -406,12 +460,20 @@ resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool cas
 		case T_Var:
 			return resolve_var(level, (const Var *) expr, casts, column);
 		case T_Aggref:
+			if (!casts || ((const Aggref *) expr)->agglevelsup > 0 || ((const Aggref *) expr)->aggfnoid == F_COUNT_ANY)
+				return false;
+			foreach_node(TargetEntry, entry, ((const Aggref *) expr)->args)
 			{
-				const Aggref *agg = (const Aggref *) expr;
+				ShardRowColumn origin = {0};
 
-				return casts && agg->agglevelsup == 0 && agg->args != NIL && agg->aggfnoid != F_COUNT_ANY &&
-					resolve(level, NULL, (Node *) linitial_node(TargetEntry, agg->args)->expr, casts, column);
+				if (entry->resjunk || !resolve_column(level, (Node *) entry->expr, casts, &origin))
+					continue;
+				if (is_other_than_tableoid(&origin))
+					add_origin(column, &origin);
+				else if (!is_other_than_tableoid(column))
+					*column = origin;
 			}
+			return column->attno != 0 || is_other_than_tableoid(column);
 		case T_Param:
 			if (((const Param *) expr)->paramkind != PARAM_SUBLINK || sublink == NULL)
 				return false;
@@ -423,7 +485,8 @@ resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool cas
 				return false;
 			break;
 		default:
-			return false;
+			return casts && (is_tid_of_function(expr, list_make1((void *) expr), column) ||
+							 is_tid_of_function(value, list_make1((void *) expr), column));
 	}
 	if (!resolve_output(level, castNode(Query, sublink->subselect), attno, casts, column))
 		return false;
@@ -434,14 +497,6 @@ resolve(ShardRowLevel *level, const SubLink *sublink, const Node *expr, bool cas
 }
 
 /* ---------- rows ---------- */
-
-/* Are both columns of the same row? */
-static bool
-is_same_row(const ShardRowColumn *a, const ShardRowColumn *b)
-{
-	return a->table_query == b->table_query && a->table_varno == b->table_varno && !a->mixed && !b->mixed &&
-		a->level->query == b->level->query && a->varno == b->varno && a->sublink == b->sublink;
-}
 
 /* Does expr at level stand for column attno of the same row as use? */
 static bool
@@ -591,6 +646,8 @@ shard_system_row_is_one_shard(const ShardRowScope *scope, const ShardRowColumn *
 	/* in ON CONFLICT, the existing row has the shard key of the new row */
 	if (use->one_shard || (use->level->query == scope->conflict && use->varno == scope->conflict->resultRelation))
 		return true;
+	if (use->mixed)
+		return false;
 	if (is_compared_together(scope, exprs, use, TableOidAttributeNumber) ||
 		(frame != NULL && find_equal(frame, use, &tableoid_key, NULL, constant, &value)))
 		return true;
@@ -646,6 +703,8 @@ shard_system_row_is_same_shard(const ShardRowScope *scope, const ShardRowColumn 
 
 	if (a->relid != b->relid || !a->sharded || !b->sharded)
 		return false;
+	if (a->mixed || b->mixed)
+		return a->one_shard && b->one_shard;
 	if (a->one_shard || is_same_row(a, b) || is_same_key(scope, a, b, &tableoid_key, left, right))
 		return true;
 	keys = keys_of(a->relid);

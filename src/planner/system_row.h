@@ -53,7 +53,9 @@ typedef struct ShardRowColumn
 	Index		table_varno;
 	bool		sharded;		/* the table is sharded */
 	bool		one_shard;		/* the table has one shard */
-	bool		mixed;			/* the value may come from other rows, too: UNION, a computed column */
+	bool		is_ctid;		/* the value may come from a ctid */
+	bool		is_version;		/* the value may come from an xmin, xmax, cmin or cmax */
+	bool		mixed;			/* the value may come from other rows or tables, too: UNION, a computed column */
 } ShardRowColumn;
 
 /* The position of an expression. */
@@ -82,7 +84,7 @@ extern const ShardMap *shard_system_row_map(const Query *query, Index varno);
 /* The column that expr stands for, possibly below a cast, min() or a similar aggregate.  False if there is none. */
 extern bool shard_system_row_resolve(const ShardRowScope *scope, const Node *expr, ShardRowColumn *column);
 
-/* Column attno of the result of query, a sub-select at level. attno 0: the first system column of the result. */
+/* Column attno of the result of query, a sub-select at level. attno 0: the system columns of the result. */
 extern bool shard_system_row_resolve_output(ShardRowLevel *level, const Query *query, AttrNumber attno, ShardRowColumn *column);
 
 /* Has each row of the set operation part that has a system column also its tableoid in column attno? */

@@ -15,7 +15,7 @@ use warnings;
 # What scripts are made of, and how often.
 my %weights = (
 	select => 12, lock => 6, insert => 10, upsert => 8, update => 10, assign => 10, delete => 6, merge => 7, cte => 8, view => 10,
-	cursor => 5, prepared => 8, transaction => 8, setting => 6, block => 5, whole => 6, stable => 6, key => 4, rule => 2, error => 4, explain => 4);
+	cursor => 5, prepared => 8, transaction => 8, setting => 6, block => 5, whole => 6, stable => 6, system => 4, key => 4, rule => 2, error => 4, explain => 4);
 our @features = sort keys %weights;
 
 my @table_names = ('t', 'shard_t1', 'r1', 's1', 'old_t', '"T t"', '"select"', '"order"', '"it\'s"', '"a""b"', '"new"', '"excluded"', '"src"', '"$1"', '"pg%s"', "\"\xc3\xa9\"");
@@ -343,6 +343,26 @@ sub make_stable
 	return pick("DELETE FROM {T} AS q WHERE q.{tk} > 20 AND $f(q.{tv}) = {D}", "UPDATE {T} AS q SET {tn} = $f(q.{tv}) WHERE $cond RETURNING q.{tk}, q.{tn}", "UPDATE {T} AS q SET {tv} = v_of(q.{tk} + 1) WHERE $cond", "INSERT INTO {T} ({tk}, {tv}) SELECT g + {ID} * 10, $f(g) FROM generate_series(1, 3) AS g RETURNING {tv}", "SELECT q.{tk}, $f(q.{tv}), v_of(q.{tk}) FROM {T} AS q WHERE $cond",
 		"UPDATE {T} AS q SET {tv} = 8 WHERE q.{tk} < {K} RETURNING $f(8), $f(q.{tv})", "DELETE FROM {T} AS q WHERE q.{tk} > 25 RETURNING $f({V})", "WITH d AS (DELETE FROM {T} AS q WHERE q.{tk} = {K} RETURNING q.{tv}) SELECT $f({V}), {tv} FROM d", "INSERT INTO {T} AS q ({tk}, {tv}) VALUES ({K}, {V}) ON CONFLICT ({tk}) DO UPDATE SET {tv} = $f({V}) RETURNING $f(q.{tv})", "UPDATE {T} SET {tv} = 2 WHERE v_of({tk}) = {V} RETURNING v_of({tk})",
 		"DELETE FROM {U} WHERE $f({uv}) = {D} AND {uk} < {K}", "UPDATE {U} SET {uv} = $f({up}) WHERE {uk} = {K} RETURNING {uv}");
+}
+
+# ctid and xmin in set operations and in a recursive WITH are refused, or as right as in a plain table.
+sub make_system
+{
+	my ($cond, $other) = (cond_q(), cond_q());
+	my $from   = 'FROM {T} AS q WHERE';
+	my $ctids  = "SELECT q.ctid AS c $from q.{tk} = {K} AND $cond UNION ALL SELECT q.ctid $from $other";
+	my $column = pick('q.ctid', 'q.ctid::text', 'row(q.tableoid, q.ctid)::text');
+	my $arms   = join ' UNION ALL ', pick((), "SELECT NULL"), "SELECT $column AS c $from q.{tk} = {K}",
+		"SELECT $column $from $other";
+	my $next = 'SELECT q.ctid, q.{tk} FROM {T} AS q JOIN r ON q.{tk} = r.i + 1 WHERE r.i < 30';
+	return pick(
+		"SELECT count(DISTINCT c) FROM ($arms) AS s",
+		"SELECT count(x.c) FROM (SELECT xmin AS c $from q.{tk} = {K} UNION ALL SELECT xmin $from $other) AS x",
+		"DELETE FROM {T} AS e WHERE e.{tk} = {K} AND e.ctid IN ($ctids) RETURNING e.{tk}",
+		"UPDATE {T} AS e SET {tn} = 4 WHERE e.{tk} = {K} AND e.ctid = ANY (ARRAY($ctids))",
+		"UPDATE {T} AS e SET {tn} = 5 FROM ($ctids) AS d WHERE e.{tk} = {K} AND e.ctid = d.c",
+		"WITH RECURSIVE r(c, i) AS (SELECT q.ctid, q.{tk} $from q.{tk} = {K} UNION ALL $next) "
+			. 'SELECT count(' . pick('', 'DISTINCT ') . 'c) FROM r');
 }
 
 # A plan is not compared; whatever it says, the statement has run.
