@@ -11,6 +11,7 @@
  *	   Node				name of the one node of a single shard
  *	   Merge Key		order in which sorted streams are merged
  *	   Query Per Node	one query reads all shards of a node
+ *	   Not Pushed Down	why the plan node above it is computed here
  *	   Remote SQL		query for the first of these shards
  *	   Remote Lock SQL	of rows that are taken as jobs: what their shards are asked; with VERBOSE
  *	   Rows Received, Bytes Received, Connections		with ANALYZE
@@ -41,6 +42,7 @@
 #define PROP_MERGE_KEY		"Merge Key"
 #define PROP_PER_NODE		"Query Per Node"
 #define PROP_FIRST_PARTS	"First Partitions"
+#define PROP_REFUSED		"Not Pushed Down"
 #define PROP_REMOTE_SQL		"Remote SQL"
 #define PROP_LOCK_SQL		"Remote Lock SQL"
 #define PROP_ROWS			"Rows Received"
@@ -184,6 +186,8 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		ExplainPropertyBool(PROP_PER_NODE, true, es);
 	if (state->plan->first_parts > 0)
 		ExplainPropertyInteger(PROP_FIRST_PARTS, NULL, state->plan->first_parts, es);
+	if (state->plan->refused != NULL)
+		ExplainPropertyText(PROP_REFUSED, state->plan->refused, es);
 
 	first = bms_next_member(shards, -1);
 	if (first >= 0)

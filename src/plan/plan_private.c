@@ -45,6 +45,7 @@ enum ScanField
 	SCAN_CHECK_AS_USER,			/* OidList of one */
 	SCAN_KEY_COLUMNS,
 	SCAN_FIRST_PARTS,			/* List of IntLists */
+	SCAN_REFUSED,				/* String or NULL */
 	SCAN_NFIELDS
 };
 
@@ -158,6 +159,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
 	packed = lappend(packed, plan->key_columns);
 	packed = lappend(packed, makeInteger(plan->parts_descending ? -plan->first_parts : plan->first_parts));
+	packed = lappend(packed, NULL);
 	Assert(list_length(packed) == SCAN_NFIELDS);
 	return packed;
 }
@@ -169,6 +171,7 @@ shard_plan_private_unpack(List *fdw_private)
 	ShardScanPlan *plan = palloc0(sizeof(ShardScanPlan));
 	List	   *sort;
 	Node	   *relations;
+	Node	   *refused;
 
 	if (list_length(fdw_private) != SCAN_NFIELDS)
 		elog(ERROR, "unexpected length of a shard scan's private data: %d",
@@ -201,7 +204,21 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->key_columns = list_nth(fdw_private, SCAN_KEY_COLUMNS);
 	plan->first_parts = abs(intVal(list_nth(fdw_private, SCAN_FIRST_PARTS)));
 	plan->parts_descending = intVal(list_nth(fdw_private, SCAN_FIRST_PARTS)) < 0;
+	refused = list_nth(fdw_private, SCAN_REFUSED);
+	plan->refused = refused ? strVal(refused) : NULL;
 	return plan;
+}
+
+void
+shard_plan_private_refused(List *fdw_private, const char *reason)
+{
+	ListCell   *cell;
+
+	if (list_length(fdw_private) != SCAN_NFIELDS)
+		return;
+	cell = list_nth_cell(fdw_private, SCAN_REFUSED);
+	if (lfirst(cell) == NULL)
+		lfirst(cell) = makeString(pstrdup(reason));
 }
 
 bool

@@ -109,12 +109,16 @@ typedef struct ShardScanPlan
 	double		rows_per_shard; /* estimate, for choosing the fetcher */
 	int			width;			/* bytes per row, estimate */
 	char	   *relations;		/* EXPLAIN: "Relations" of a scan without scanrelid, otherwise NULL */
+	char	   *refused;		/* EXPLAIN: why nodes do not compute the plan node above it; NULL: no reason.  Not packed */
 	Oid			check_as_user;	/* user of the user mappings; 0 is the current user */
 } ShardScanPlan;
 
 /* fdw_exprs of the ForeignScan are the scan's parameters, in order. */
 extern List *shard_plan_private_pack(const ShardScanPlan *plan);
 extern ShardScanPlan *shard_plan_private_unpack(List *fdw_private);
+
+/* Sets refused in fdw_private, if it is that of a scan and has none. */
+extern void shard_plan_private_refused(List *fdw_private, const char *reason);
 
 /*
  * Returns locks_rows of a scan, without unpacking everything.  False for fdw_private of other plans, which have

@@ -33,6 +33,7 @@
 #include "planner/path/late_lock.h"
 #include "planner/path/node_query.h"
 #include "planner/path/prune.h"
+#include "planner/path/refusal.h"
 #include "planner/path/relinfo.h"
 #include "planner/path/remote_estimate.h"
 #include "planner/path/scan_output.h"
@@ -370,12 +371,17 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 {
 	const ShardRelInfo *info = shard_key_filter_info(root, best_path, rel->fdw_private);
 
+	ForeignScan *scan;
+
 	shard_absorb_release(root, info->from);
 	if (info->query != NULL)
-		return plan_upper(root, rel, info, tlist, outer_plan);
-	if (info->sharded || info->kind == SHARD_REL_JOIN ||
-		(best_path->path.pathkeys != NIL && !shard_late_lock_marks(root, info->rtindex)) ||
-		shard_key_filter_is_set(best_path))
-		return plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
-	return plan_single(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
+		scan = plan_upper(root, rel, info, tlist, outer_plan);
+	else if (info->sharded || info->kind == SHARD_REL_JOIN ||
+			 (best_path->path.pathkeys != NIL && !shard_late_lock_marks(root, info->rtindex)) ||
+			 shard_key_filter_is_set(best_path))
+		scan = plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
+	else
+		scan = plan_single(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
+	shard_refusal_add_scan(root, rel, scan);
+	return scan;
 }

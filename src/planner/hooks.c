@@ -46,6 +46,7 @@
 #include "planner/jit.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
+#include "planner/path/refusal.h"
 #include "planner/path/relinfo.h"
 #include "planner/rewrite/absorb.h"
 #include "planner/rewrite/decorrelate.h"
@@ -446,7 +447,10 @@ plan_statement(Query *parse, bool sharded, const char *query_string, int cursor_
 	}
 	PG_END_TRY();
 	if (marked)
+	{
+		shard_refusal_explain(stmt);
 		shard_jit_adjust(stmt);
+	}
 	shard_window_print_replace(stmt);
 	shard_async_subplan_adjust(stmt);
 	return stmt;
@@ -460,6 +464,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 		OidIsValid(shard_option_cluster_server()) &&
 		find_sharded_walker((Node *) parse, NULL);
 	ShardSystemColumns outer = shard_system_column_enter(sharded ? parse : NULL);
+	ShardRefusals outer_refusals = shard_refusal_enter();
 	PlannedStmt *volatile stmt;
 
 	PG_TRY();
@@ -469,6 +474,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	PG_FINALLY();
 	{
 		shard_system_column_leave(outer);
+		shard_refusal_leave(outer_refusals);
 	}
 	PG_END_TRY();
 	return stmt;

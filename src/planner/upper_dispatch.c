@@ -14,8 +14,20 @@
 #include "postgres.h"
 
 #include "planner/path/fdw_planner.h"
+#include "planner/path/refusal.h"
 #include "planner/upper/upper.h"
 #include "planner/upper/upper_tools.h"
+
+static const char *const stage_names[] = {
+	[UPPERREL_SETOP] = "set operation",
+	[UPPERREL_PARTIAL_GROUP_AGG] = "grouping",
+	[UPPERREL_GROUP_AGG] = "grouping",
+	[UPPERREL_WINDOW] = "window",
+	[UPPERREL_PARTIAL_DISTINCT] = "DISTINCT",
+	[UPPERREL_DISTINCT] = "DISTINCT",
+	[UPPERREL_ORDERED] = "sort",
+	[UPPERREL_FINAL] = "LIMIT"
+};
 
 /*
  * The reason why no stage can be pushed down on top of input, or NULL.  If nodes cannot check a condition without
@@ -29,9 +41,9 @@ blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)
 	if (input->reference)
 		return "it reads reference tables only";
 	if (input->local_conds != NIL)
-		return "a condition must be checked here";
+		return "a condition must be checked on the coordinator";
 	if (input->gated || root->parse->hasTargetSRFs)
-		return "rows are tested or multiplied before";
+		return "rows are tested or multiplied on the coordinator before";
 	if (root->rowMarks != NIL)
 		return "rows are locked";
 	return NULL;
@@ -47,9 +59,12 @@ shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 	if (input == NULL || output_rel->fdw_private != NULL || IS_DUMMY_REL(input_rel))
 		return;
 	reason = blocker(root, input_rel, input);
+	shard_refusal_stage_begin(input_rel);
 	if (reason != NULL)
 	{
-		(void) shard_upper_refuse("a stage", reason);
+		if (stage != UPPERREL_FINAL || ((FinalPathExtraData *) extra)->limit_needed)
+			(void) shard_upper_refuse(stage_names[stage], reason);
+		shard_refusal_stage_end(root);
 		return;
 	}
 
@@ -79,4 +94,5 @@ shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 		default:
 			break;
 	}
+	shard_refusal_stage_end(root);
 }

@@ -6,6 +6,7 @@
 
 #include "compat.h"
 #include "planner/path/foreign_path.h"
+#include "planner/path/refusal.h"
 
 /* Marks path as not parallel safe: core takes over the parallel safety of the relation. */
 static Path *
@@ -35,6 +36,7 @@ Path *
 shard_foreign_path_upper(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, double rows,
 						 Cost startup, Cost total, List *pathkeys)
 {
+	shard_refusal_stage_offered(root, rel);
 	return keep_in_leader(shard_create_foreign_upper_path(root, rel, target, rows, startup, total,
 														  pathkeys, NIL));
 }

@@ -43,6 +43,7 @@
 #include "planner/path/cost.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/foreign_path.h"
+#include "planner/path/refusal.h"
 #include "planner/path/relinfo.h"
 #include "planner/path/remote_estimate.h"
 #include "utils/lsyscache.h"
@@ -69,12 +70,10 @@ typedef struct JoinContext
 	List	   *shown;			/* see ShardFrom */
 } JoinContext;
 
-/* Reports at DEBUG1 why nodes do not compute a join. */
 static bool
-refuse(const char *reason)
+refuse(const JoinContext *cxt, const char *reason)
 {
-	ereport(DEBUG1, (errmsg_internal("join is not pushed down: %s", reason)));
-	return false;
+	return shard_refusal_of_join(cxt->root, cxt->joinrel, cxt->outerrel, cxt->innerrel, reason);
 }
 
 /* Does the query level lock or change rows?  Then core may fetch rows again (EvalPlanQual). */
@@ -89,14 +88,22 @@ marks_rows(PlannerInfo *root)
 
 /* The info of one side, or NULL if the side cannot take part in remote joins. */
 static ShardRelInfo *
-side_info(const RelOptInfo *rel)
+side_info(const JoinContext *cxt, const RelOptInfo *rel)
 {
 	ShardRelInfo *info = rel->fdw_private;
 
-	if (!bms_is_empty(rel->lateral_relids))
+	if (info == NULL || !bms_is_empty(rel->lateral_relids))
 		return NULL;
-	if (info == NULL || info->local_conds != NIL || info->gated || info->query != NULL)
+	if (info->local_conds != NIL || info->gated)
+	{
+		(void) refuse(cxt, "a condition of one side must be checked on the coordinator");
 		return NULL;
+	}
+	if (info->query != NULL)
+	{
+		(void) refuse(cxt, "one side is more than a scan or join");
+		return NULL;
+	}
 
 	/* system columns are needed (a single foreign table) */
 	if (bms_next_member(info->columns, -1) >= 0 &&
@@ -123,12 +130,12 @@ sort_conditions(JoinContext *cxt, List *restrictlist)
 			shard_shippable_expr(cxt->root, cxt->joinrel->relids, rinfo->clause);
 		/* core would check it in a Result above a local join, but not above a remote join */
 		if (rinfo->pseudoconstant && !shippable)
-			return refuse("a condition without columns must be tested here");
+			return refuse(cxt, "a condition without columns must be tested on the coordinator");
 
 		if (own && shippable)
 			cxt->own = lappend(cxt->own, rinfo);
 		else if (own && cxt->jointype != JOIN_INNER)
-			return refuse("a condition of it must be checked here");
+			return refuse(cxt, "a condition of the join must be checked on the coordinator");
 		else if (shippable)
 			cxt->above = lappend(cxt->above, rinfo);
 		else
@@ -172,7 +179,7 @@ show_inner_var(JoinContext *cxt, Var *var)
 		cxt->shown = lappend(lappend(cxt->shown, var), other);
 		return true;
 	}
-	return refuse("columns of the inner side are needed above it");
+	return refuse(cxt, "columns of the inner side are needed above it");
 }
 
 /* Can nodes return the columns that are needed above the join? */
@@ -188,9 +195,9 @@ columns_ok(JoinContext *cxt, const ShardFrom *from)
 	foreach_node(Var, var, vars)
 	{
 		if (var->varattno < 0)
-			return refuse("a system column is needed");
+			return refuse(cxt, "a system column is needed");
 		if (var->varattno == 0 && bms_is_member(var->varno, subqueries))
-			return refuse("the whole row of a sub-select is needed");
+			return refuse(cxt, "the whole row of a sub-select is needed");
 		if (cxt->jointype == JOIN_SEMI && bms_is_member(var->varno, cxt->innerrel->relids) &&
 			!show_inner_var(cxt, var))
 			return false;
@@ -203,7 +210,7 @@ columns_ok(JoinContext *cxt, const ShardFrom *from)
 
 		if (bms_is_subset(phinfo->ph_eval_at, relids) &&
 			bms_nonempty_difference(relids, phinfo->ph_eval_at))
-			return refuse("an expression must be evaluated below it");
+			return refuse(cxt, "an expression must be evaluated below it");
 	}
 	return true;
 }
@@ -326,17 +333,17 @@ is_exact(JoinContext *cxt, const ShardRelInfo *info)
 		return true;
 	if (outer->reference || inner->reference)
 		return info->nlive == 1 ||
-			refuse("a reference table is on the preserved side, and several shards are live");
+			refuse(cxt, "a reference table is on the preserved side, and several shards are read");
 
 	/* nodes must not run a side with live_only on shards other than its live ones */
 	if ((outer->live_only && !bms_is_subset(info->live, outer->live)) ||
 		(inner->live_only && !bms_is_subset(info->live, inner->live)))
-		return refuse("a side is bound to its shards");
+		return refuse(cxt, "one side is read on some of its shards only");
 	if (!shard_colocated(outer->relid, inner->relid))
-		return refuse("the tables are not colocated");
+		return refuse(cxt, "the tables are not colocated");
 	return joined_on_key(cxt) ||
 		(outer->nlive == 1 && inner->nlive == 1 && bms_equal(outer->live, inner->live)) ||
-		refuse("it is not on the shard key");
+		refuse(cxt, "the join is not on the shard key");
 }
 
 static List *
@@ -575,8 +582,13 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	Cost		startup;
 	Cost		total;
 
-	if (shard_rel_is_grouped(joinrel) || !bms_is_empty(joinrel->lateral_relids) || marks_rows(root))
+	if (shard_rel_is_grouped(joinrel) || !bms_is_empty(joinrel->lateral_relids))
 		return;
+	if (marks_rows(root))
+	{
+		(void) shard_refusal_of_join(root, joinrel, outerrel, innerrel, "rows are locked or changed");
+		return;
+	}
 	if (jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_RIGHT &&
 		jointype != JOIN_FULL && jointype != JOIN_SEMI && jointype != JOIN_ANTI)
 		return;
@@ -586,8 +598,8 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	cxt.jointype = jointype == JOIN_RIGHT ? JOIN_LEFT : jointype;
 	cxt.outerrel = jointype == JOIN_RIGHT ? innerrel : outerrel;
 	cxt.innerrel = jointype == JOIN_RIGHT ? outerrel : innerrel;
-	if ((cxt.outer = side_info(cxt.outerrel)) == NULL ||
-		(cxt.inner = side_info(cxt.innerrel)) == NULL)
+	if ((cxt.outer = side_info(&cxt, cxt.outerrel)) == NULL ||
+		(cxt.inner = side_info(&cxt, cxt.innerrel)) == NULL)
 		return;
 	cxt.min_security = Min(cxt.outer->min_security, cxt.inner->min_security);
 
@@ -598,6 +610,7 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	info = joinrel->fdw_private;
 	if (info == NULL && (info = make_info(&cxt, extra)) == NULL)
 		return;
+	shard_refusal_join_offered(root, joinrel, outerrel, innerrel);
 	if (info->reference)
 	{
 		joinrel->fdw_private = info;

@@ -140,7 +140,7 @@ shard_distinct_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInf
 	foreach(lc, inputs)
 	{
 		if (!shard_shippable_group_expr(root, input->from->relids, lfirst(lc)))
-			return refuse("an argument must be evaluated or compared here");
+			return refuse("an argument must be evaluated or compared on the coordinator");
 	}
 
 	target = shard_group_make_target(root, output_rel->reltarget, group_exprs);

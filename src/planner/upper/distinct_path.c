@@ -60,10 +60,10 @@ exprs_ok(PlannerInfo *root, const ShardRelInfo *input, List *clauses, List *tlis
 
 			if (!shard_shippable_agg_expr(root, relids, expr) ||
 				(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
-				return refuse("an aggregate must be compared here");
+				return refuse("an aggregate must be compared on the coordinator");
 		}
 		else if (!shard_shippable_group_expr(root, relids, expr))
-			return refuse("an expression must be evaluated here");
+			return refuse("an expression must be evaluated on the coordinator");
 	}
 	return true;
 }
@@ -179,7 +179,7 @@ shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 		return;
 	if (input->local_having != NIL || (input->query != NULL && input->query->windows != NIL))
 	{
-		(void) refuse("rows are computed or tested here before");
+		(void) refuse("rows are computed or tested on the coordinator before");
 		return;
 	}
 	if (!exprs_ok(root, input, clauses, root->processed_tlist))

@@ -120,7 +120,7 @@ collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *ta
 	foreach(lc, *group_exprs)
 	{
 		if (!shard_shippable_group_expr(root, input->from->relids, lfirst(lc)))
-			return refuse("a grouping expression must be evaluated here");
+			return refuse("a grouping expression must be evaluated on the coordinator");
 	}
 	return true;
 }
@@ -155,7 +155,7 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	foreach(lc, aggs)
 	{
 		if (!shard_shippable_agg_expr(root, input->from->relids, lfirst(lc)))
-			return refuse("an aggregate must be computed here");
+			return refuse("an aggregate must be computed on the coordinator");
 	}
 
 	info = shard_group_make_info(input, SHARD_REL_GROUP, group_exprs, aggs);
@@ -279,7 +279,7 @@ can_split(PlannerInfo *root, const ShardRelInfo *input, List *aggs)
 		if (!shard_shippable_partial_agg(input->map, agg))
 			return refuse("nodes cannot compute the partial state of an aggregate");
 		if (!shard_shippable_partial_args(root, input->from->relids, agg))
-			return refuse("an aggregate's argument must be evaluated here");
+			return refuse("an aggregate's argument must be evaluated on the coordinator");
 	}
 	return true;
 }

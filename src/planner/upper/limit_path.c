@@ -170,7 +170,7 @@ shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 		return;
 	if (input->local_having != NIL)
 	{
-		(void) shard_upper_refuse("LIMIT", "a condition on groups must be checked here");
+		(void) shard_upper_refuse("LIMIT", "a condition on groups must be checked on the coordinator");
 		return;
 	}
 	bound = make_bound(parse->limitCount, parse->limitOffset);

@@ -18,6 +18,7 @@
 #include "planner/path/cost.h"
 #include "planner/path/foreign_path.h"
 #include "planner/path/node_query.h"
+#include "planner/path/refusal.h"
 #include "planner/upper/upper_tools.h"
 #include "utils/lsyscache.h"
 
@@ -27,9 +28,7 @@
 bool
 shard_upper_refuse(const char *stage, const char *reason)
 {
-	ereport(DEBUG1,
-			(errmsg_internal("%s is not pushed down: %s", stage, reason)));
-	return false;
+	return shard_refusal_of_stage(stage, reason);
 }
 
 bool

@@ -10,7 +10,7 @@
 #include "nodes/pathnodes.h"
 #include "planner/path/relinfo.h"
 
-/* Reports at DEBUG1 why nodes do not compute a stage ("grouping", "sort", ...).  Returns false. */
+/* Notes why a stage ("grouping", "sort", ...) is not computed by the nodes, for DEBUG1 and EXPLAIN.  Returns false. */
 extern bool shard_upper_refuse(const char *stage, const char *reason);
 
 /*

@@ -54,7 +54,7 @@ usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 
 		if (!shard_shippable_window_expr(root, input->from->relids, (Expr *) func))
 		{
-			(void) refuse("a window function must be computed here");
+			(void) refuse("a window function must be computed on the coordinator");
 			return NIL;
 		}
 		foreach(lc2, root->parse->windowClause)
@@ -111,7 +111,7 @@ shard_window_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *out
 
 	if (input->local_having != NIL)
 	{
-		(void) refuse("groups are tested here before");
+		(void) refuse("groups are tested on the coordinator before");
 		return;
 	}
 	windows = usable_windows(root, input, funcs);

@@ -30,6 +30,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
+#include "planner/path/refusal.h"
 #include "planner/whole/multi_assign.h"
 #include "planner/whole/shard_text.h"
 #include "planner/whole/statement.h"
@@ -43,8 +44,7 @@
 static PlannedStmt *
 refuse(const char *reason)
 {
-	ereport(DEBUG1,
-			(errmsg_internal("statement does not run on all shards in parallel: %s", reason)));
+	(void) shard_refusal_of_statement(reason);
 	return NULL;
 }
 
@@ -332,7 +332,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	select = plan_select(rows, query_string, cursor_options, params);
 	scan = only_scan(select, &values);
 	if (scan == NULL)
-		return refuse("more than a scan of shards");
+		return refuse("the rows are not found by one scan of the shards");
 	scan_plan = shard_plan_private_unpack(scan->fdw_private);
 	if (scan_plan->shard_template != NIL || scan_plan->locks_rows ||
 		!shard_colocated(target, linitial_oid(scan_plan->relids)))
