@@ -1,4 +1,5 @@
 -- Guards: statements that ask more than one shard, and scans that receive many rows.
+\set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE SCHEMA guards;
 SET search_path = guards;
