@@ -332,13 +332,13 @@ shard_identity_require(void)
 	if (!shard_identity_is_confirmed())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this server is not confirmed as the coordinator, and cannot commit over several nodes"),
+				 errmsg("this server is not confirmed as the coordinator, and cannot change nodes"),
 				 errdetail_internal("%s", shard_identity_problem()),
 				 errhint("%s", shard_identity_hint())));
 	if (TransactionIdIsValid(replaced_by) && TransactionIdIsCurrentTransactionId(replaced_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot commit over several nodes in the transaction that has called take_over_coordinator()")));
+				 errmsg("cannot change nodes in the transaction that has called take_over_coordinator()")));
 }
 
 void

@@ -39,7 +39,7 @@ extern const char *shard_identity_get(void);
 
 /*
  * False when the identity was made by another server, of whose files this one's
- * are a copy.  Then nothing may be prepared or settled.
+ * are a copy.  Then this server changes nothing on nodes: its original may be at work.
  */
 extern bool shard_identity_is_confirmed(void);
 

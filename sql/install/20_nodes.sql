@@ -375,6 +375,10 @@ BEGIN
 	PERFORM shardfdw_internal.copy_all_references(name, outdated);
 	PERFORM shardfdw_internal.add_users_to(name);
 	PERFORM shardfdw_internal.store_identity();
+	-- a node that another coordinator has taken over is given back by take_over_coordinator() alone; recovery replaces the note of a predecessor
+	IF outdated IS NOT NULL AND EXISTS (SELECT FROM shardfdw_internal.inspect_identity(ARRAY[name])) THEN
+		RETURN;
+	END IF;
 	IF EXISTS (SELECT FROM shardfdw_internal.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
 		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
 			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';

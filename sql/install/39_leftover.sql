@@ -9,15 +9,18 @@ AS $$
 	FROM (SELECT d.identities, format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
 			WHERE n.nspname ~ '^shardfdw_(%s)_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"server": [0-9]+, "other": [0-9]+, "tables": '
 				-- anybody else's would be somebody else's commands
-				AND pg_get_userbyid(n.nspowner) = current_user ORDER BY 1$query$, array_to_string(d.identities, '|')) AS command
-		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities)) x,
+				AND pg_get_userbyid(n.nspowner) = current_user
+				-- a successor of this coordinator may need the tables
+				AND coalesce(obj_description(to_regclass('shardfdw_internal.%s'), 'pg_class'), %L) = ANY (%L) ORDER BY 1$query$,
+			array_to_string(d.identities, '|'), i.note_name, i.identity, d.identities) AS command
+		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities), shardfdw.coordinator_identity() i) x,
 		shardfdw_internal.run_commands(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'settle', false) q
 	WHERE q.fields IS NOT NULL
 		-- of another server that leads to the same database: where its tables are needed, that one knows
 		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.oid = ((q.fields)[2]::jsonb->>'server')::oid AND s.srvname <> q.node)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
-	'Asks nodes for the schemas that jobs of this coordinator, and of predecessors of which it has all commits, have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, what the job has noted in it, and whether it was a job of this coordinator; nothing for a node that does not answer.';
+	'Asks nodes for the schemas that jobs of this coordinator, and of predecessors of which it has all commits, have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, what the job has noted in it, and whether it was a job of this coordinator; nothing for a node that does not answer, or that another coordinator has taken over.';
 
 CREATE FUNCTION shardfdw_internal.servers_of(remote_schema name, remote_table name) RETURNS oid[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -142,6 +145,10 @@ DECLARE
 	t record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
+	-- the catalogs of an unconfirmed copy of the coordinator may be older than the job, whose process may run on the original
+	IF NOT (SELECT i.confirmed FROM shardfdw.coordinator_identity() i) THEN
+		RETURN;
+	END IF;
 	FOR t IN SELECT x.* FROM (SELECT array_agg(n) AS usable FROM unnest(nodes) n WHERE has_server_privilege(n, 'USAGE')) u,
 			shardfdw_internal.job_traces(coalesce(u.usable, '{}')) x WHERE own IS NULL OR x.is_own AND x.id = own
 	LOOP

@@ -65,7 +65,7 @@ node_literal(Oid serverid)
 void
 shard_leftover_remove_from(Oid source, Oid target)
 {
-	(void) remove_traces(psprintf("%s, %s", node_literal(source), node_literal(target)), "NULL", NIL);
+	shard_recover_log(remove_traces(psprintf("%s, %s", node_literal(source), node_literal(target)), "NULL", NIL));
 }
 
 void

@@ -29,6 +29,7 @@
 #include "conninfo.h"
 #include "executor/spi.h"
 #include "fault.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "move/import/import_copy.h"
 #include "move/import/import_target.h"
@@ -128,7 +129,10 @@ take_definition(HeapTuple tuple, TupleDesc desc, void *arg)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Waits for who changes the subscription.  False: there is nothing to apply any more, or another process does that. */
+/*
+ * Waits for sessions that change the subscription.  False: there is nothing to apply any more, another process applies
+ * it, or this server is an unconfirmed copy of the coordinator, whose original applies it.
+ */
 static bool
 begin(Applied *sub)
 {
@@ -137,7 +141,7 @@ begin(Applied *sub)
 
 	shard_move_begin(BOOTSTRAP_SUPERUSERID);
 	LockSharedObject(SubscriptionRelationId, sub->oid, 0, AccessShareLock);
-	found = OidIsValid(get_extension_oid("shardfdw", true)) && shard_moving_claim(-(int64) sub->oid);
+	found = OidIsValid(get_extension_oid("shardfdw", true)) && shard_identity_is_confirmed() && shard_moving_claim(-(int64) sub->oid);
 	if (found)
 	{
 		shard_version_check();

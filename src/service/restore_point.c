@@ -36,6 +36,7 @@
 #include "fault.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
+#include "identity.h"
 #include "own_right.h"
 #include "own_schema.h"
 #include "own_sql.h"
@@ -340,6 +341,7 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("create_restore_point()");
 	PreventCommandDuringRecovery("create_restore_point()");
 	shard_own_right_check("create_restore_point");
+	shard_identity_require();
 	target = make_target(name);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
 	for (int i = 0; i < nelems; i++)

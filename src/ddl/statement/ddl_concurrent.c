@@ -21,6 +21,7 @@
 #include "ddl/ddl_send.h"
 #include "ddl/marker_level.h"
 #include "ddl/statement/ddl_statement.h"
+#include "identity.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -355,6 +356,7 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	NewIndex	new;
 
 	PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "CREATE INDEX CONCURRENTLY");
+	shard_identity_require();
 	if (table->is_reference)
 		shard_ddl_table_refuse(table, "CREATE INDEX CONCURRENTLY", "Use CREATE INDEX.");
 	stmt->concurrent = false;

@@ -24,6 +24,7 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "move/job/job.h"
 #include "move/job/table.h"
@@ -657,6 +658,7 @@ shard_job_start(ShardJobArgs *args, const char *plan)
 	int64		id;
 
 	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
+	shard_identity_require();
 	if (OidIsValid(args->converted))
 		check_unchanged(args->converted);
 	for (int i = 0; i < args->nshards; i++)

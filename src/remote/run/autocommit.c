@@ -30,6 +30,7 @@
 #include "remote/wire/wait.h"
 #include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
+#include "remote/xact/twophase.h"
 #include "remote/xact/txn_private.h"
 #include "storage/proc.h"
 #include "utils/timestamp.h"
@@ -235,6 +236,7 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 		shard_connection_release(conn);
 		return false;
 	}
+	shard_twophase_require_coordinator(&conn, 1);
 	get_ready(conn, command);
 	shard_flush_commit_all();
 	shard_fence_pass();

@@ -9,17 +9,21 @@
  * What must precede a command (settings, BEGIN, savepoints) goes in one message
  * with it, which has the values of short parameters as literals.  It goes by itself
  * before other commands with parameters, which need the extended protocol, and in
- * AUTOCOMMIT mode, where a command may have to be alone in its message (VACUUM).
+ * AUTOCOMMIT mode, where a command may have to be alone in its message (VACUUM).  A server that is not the node's
+ * coordinator sends each command of that mode in one message with SET TRANSACTION READ ONLY.
  */
 #include "postgres.h"
 
 #include <ctype.h>
 
 #include "access/xact.h"
+#include "access/xlog.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "remote/run/command_private.h"
 #include "remote/wire/answer.h"
 #include "remote/wire/error.h"
+#include "remote/xact/twophase.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
 
@@ -136,25 +140,50 @@ append_inlined(const ShardCommand *command, StringInfo text)
 	return true;
 }
 
+/*
+ * Must the lane's command, which the node commits by itself, leave the node as it is, since this server is not its coordinator?  Functions
+ * of the extension ask nodes by such commands, too, so the node refuses those that write.  A command about a shard always writes.
+ */
+static bool
+must_be_read_only(const ShardCommandRun *run, ShardCommandLane *lane)
+{
+	const ShardCommand *command = &run->commands[lane->current];
+
+	if ((run->mode != SHARD_COMMAND_AUTOCOMMIT && run->mode != SHARD_COMMAND_SETTLE) || command->only_reads)
+		return false;
+	if (command->label != NULL && !command->changes_session)
+	{
+		shard_twophase_require_coordinator(&lane->conn, 1);
+		return false;
+	}
+	return RecoveryInProgress() || !shard_identity_is_confirmed() ||
+		(command->changes_session && shard_twophase_is_taken_over(lane->conn));
+}
+
 /* Begins the lane's current command. */
 static void
 begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 {
 	ShardCommand *command = &run->commands[lane->current];
+	bool		is_read_only = must_be_read_only(run, lane);
 	StringInfoData text;
 
 	initStringInfo(&text);
 	append_prefix(run, lane, &text);
+	if (is_read_only)
+		appendStringInfoString(&text, "SET TRANSACTION READ ONLY; ");
 	if (text.len == 0)
 		send_command(run, lane);
 	else
 	{
-		if (run->mode < SHARD_COMMAND_AUTOCOMMIT && !run->guarded && append_inlined(command, &text))
+		if ((run->mode < SHARD_COMMAND_AUTOCOMMIT || is_read_only) && !run->guarded && append_inlined(command, &text))
 		{
 			lane->step = LANE_COMMAND;
 			lane->sent = lane->unanswered = true;
 			shard_connection_send_statement(lane->conn, text.data);
 		}
+		else if (is_read_only)
+			elog(ERROR, "a command with parameters cannot be sent in a read-only transaction");
 		else
 		{
 			lane->step = LANE_PREFIX;

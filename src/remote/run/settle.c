@@ -50,6 +50,7 @@ ask_prepared(SettleNode *nodes, int nnodes, Oid userid, ShardCommandMode mode, L
 		commands[i].nparams = 1;
 		commands[i].params = &nodes[i].since;
 		commands[i].inlines = true;
+		commands[i].only_reads = mode != SHARD_COMMAND_WRITE;
 		commands[i].nfields = 3;
 	}
 	shard_command_run(commands, nnodes, mode, false);

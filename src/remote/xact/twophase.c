@@ -478,16 +478,22 @@ ask_noted(ShardConn *conn)
 	shard_broadcast_clear(&item, 1);
 }
 
+bool
+shard_twophase_is_taken_over(ShardConn *conn)
+{
+	/* the connection may be older than a take-over by this coordinator */
+	if (is_noted_other(conn))
+		ask_noted(conn);
+	return is_noted_other(conn);
+}
+
 /* Raises if another coordinator's identity was noted on a node after ours. */
 static void
 check_noted(ShardConn **conns, int nconns)
 {
 	for (int i = 0; i < nconns; i++)
 	{
-		/* the connection may be older than a take-over by this coordinator */
-		if (is_noted_other(conns[i]))
-			ask_noted(conns[i]);
-		if (is_noted_other(conns[i]))
+		if (shard_twophase_is_taken_over(conns[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("node \"%s\" has been taken over by another coordinator", conns[i]->node),
@@ -495,6 +501,13 @@ check_noted(ShardConn **conns, int nconns)
 							   shard_identity_get(), shard_error_clean_text(NameStr(conns[i]->noted_identity))),
 					 errhint("If the other one is not to go on, run SELECT shardfdw.take_over_coordinator() here.")));
 	}
+}
+
+void
+shard_twophase_require_coordinator(ShardConn **conns, int nconns)
+{
+	shard_identity_require();
+	check_noted(conns, nconns);
 }
 
 void
@@ -512,8 +525,6 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a transaction cannot commit over more than %d connections", MAX_PARTICIPANTS)));
-	shard_identity_require();
-	check_noted(conns, nconns);
 	current.xid = GetTopFullTransactionId();
 	current.token = new_token();
 	prefix = psprintf("%s%s:" INT64_FORMAT ":" UINT64_FORMAT ":", shard_twophase_gid_prefix(), shard_identity_get(),

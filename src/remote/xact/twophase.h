@@ -14,6 +14,15 @@
 #include "remote/wire/connection.h"
 
 /*
+ * Before anything that was written over conns commits, in one phase or two: raises unless this server is confirmed as the coordinator, and
+ * no node of conns has been taken over by another one.
+ */
+extern void shard_twophase_require_coordinator(ShardConn **conns, int nconns);
+
+/* Has another coordinator, which is a copy of this one, taken conn's node over?  conn is idle. */
+extern bool shard_twophase_is_taken_over(ShardConn *conn);
+
+/*
  * Before the local commit: prepares all conns in parallel, and writes the log row.  Where shards with replicas (has_replicas) or reference
  * tables were changed, it writes how far the nodes' WAL is (node_position.h).  Errors abort the transaction.
  */

@@ -392,6 +392,8 @@ pre_commit(void)
 		commit_readers(&readers);
 	if (written.nconns == 0)
 		return;
+	if (!RecoveryInProgress())
+		shard_twophase_require_coordinator(written.conns, written.nconns);
 
 	/* in recovery the local transaction cannot write a log row; those on nodes are READ ONLY */
 	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_replicas) || RecoveryInProgress() ||
