@@ -116,6 +116,14 @@ $c->node(1)->safe_psql('postgres', $_) for ('SELECT pg_switch_wal()', 'CHECKPOIN
 like(($c->psql('SELECT count(*) FROM single'))[2], qr/$refused.*It was not as far as transactions have committed there, and has gone on since/s, 'recovery has seen it: it stays refused');
 refused_and_made_again($gone_on, 'an older state that has gone on');
 
+# a state older than the one that was confirmed
+save();
+$c->safe_psql('UPDATE t SET v = v + 1');
+my $confirmed = $c->safe_psql('SELECT sum(v) FROM t');
+$c->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
+restore();
+refused_and_made_again($confirmed, 'an older state than the one that was confirmed');
+
 # a session whose note is being forgotten
 {
 	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
@@ -293,6 +301,15 @@ restore_node1();
 reference_is_refused('the older state once more');
 $refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
 reference_is_equal('confirmed', $refs->safe_psql('SELECT max(n) FROM r'));
+
+# a state older than the one that was confirmed
+save_node1();
+$refs->safe_psql('UPDATE r SET n = n + 1');
+$refs->safe_psql(q{SELECT shardfdw.confirm_node('node1')});
+restore_node1();
+reference_is_refused('an older state than the one that was confirmed');
+$refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
+reference_is_equal('made again', $refs->safe_psql('SELECT max(n) FROM r'));
 
 # commits of one phase note nothing
 save_node1();

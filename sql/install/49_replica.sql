@@ -702,7 +702,7 @@ REVOKE ALL ON FUNCTION shardfdw_internal.forget_reference_position(name) FROM PU
 CREATE FUNCTION shardfdw.confirm_node(name name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
 COMMENT ON FUNCTION shardfdw.confirm_node(name) IS
-	'Says that a node with replicas of shards or reference tables, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. compare_replicas() shows whether its replicas are equal. Returns nothing; raises undefined_object.';
+	'Says that a node with replicas of shards or reference tables, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. Notes how far the node is now. compare_replicas() shows whether its replicas are equal. Returns nothing; raises undefined_object, and the node''s error.';
 REVOKE ALL ON FUNCTION shardfdw.confirm_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint

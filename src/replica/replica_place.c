@@ -20,6 +20,7 @@
 #include "own_lock.h"
 #include "own_schema.h"
 #include "own_sql.h"
+#include "remote/run/command.h"
 #include "remote/run/settle.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -190,7 +191,23 @@ shardfdw_forget_reference_position(PG_FUNCTION_ARGS)
 Datum
 shardfdw_confirm_node(PG_FUNCTION_ARGS)
 {
-	(void) shard_node_by_name(PG_GETARG_NAME(0), false);
-	forget_position(PG_GETARG_NAME(0), "");
+	Name		name = PG_GETARG_NAME(0);
+	Oid			serverid = shard_node_by_name(name, false);
+	ShardNodePosition positions[SHARD_POSITION_KINDS];
+
+	(void) shard_node_position_read(NameStr(*name), positions);
+	forget_position(name, "");
+	/* a state older than the one that is confirmed would be let in until the next write: so this transaction notes how far the node is */
+	if (positions[SHARD_POSITION_REPLICAS].timeline != 0)
+		shard_replica_note_sent();
+	if (positions[SHARD_POSITION_REFERENCES].timeline != 0)
+		shard_node_position_note_references();
+	if (positions[SHARD_POSITION_REPLICAS].timeline != 0 || positions[SHARD_POSITION_REFERENCES].timeline != 0)
+	{
+		ShardCommand command = {.serverid = serverid, .userid = GetUserId(), .sql = "SELECT"};
+
+		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+		shard_command_free(&command, 1);
+	}
 	PG_RETURN_VOID();
 }
