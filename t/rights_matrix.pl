@@ -320,7 +320,7 @@ my %outcomes = (
 	'ok ok 42501 ok ok 42501 ok 42501 ok ok' => q{take_turn},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		lock_new_objects mark_import own_notes
+		lock_new_objects lock_servers mark_import own_notes
 		referring_table subscription_referring
 		answering_nodes compare_replicas lock_all_replicas lock_replicas note_left_shard settle_node take_replicas_turn
 		compare_reference_definitions drop_reference_replica equip_node outdated_references warn_missing_shards

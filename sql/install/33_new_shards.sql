@@ -132,9 +132,15 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_schema_owner(regclass, name, name, text) IS
 	'Checks that a role, the owner of a schema on a node where the caller is a superuser, may own the schema of shards of a table: it owns the shards, or has the name of the owner of the schema here. Returns nothing; raises insufficient_privilege.';
 
+CREATE FUNCTION shardfdw_internal.lock_servers(nodes name[]) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_servers';
+COMMENT ON FUNCTION shardfdw_internal.lock_servers(name[]) IS
+	'Keeps the servers of nodes from being dropped until this transaction ends: core locks none for a new foreign table. Returns nothing; raises undefined_object for a node that is gone, insufficient_privilege for who may not use it.';
+
 CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(relation regclass, schema_name name, nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+	SELECT shardfdw_internal.lock_servers(nodes);
 	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do; another session may make it at the same time
 	SELECT count(shardfdw_internal.check_schema_owner(relation, schema_name, q.node, (q.fields)[1]))
 	FROM shardfdw_internal.run_commands(nodes, array_fill(format('DO %L; %s', format(
@@ -143,7 +149,7 @@ AS $$
 	WHERE (q.fields)[2] = 't'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(regclass, name, name[]) IS
-	'Makes the schema for shards of a table on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises insufficient_privilege as check_schema_owner() does where it exists, and the node''s error.';
+	'Makes the schema for shards of a table on each of several different nodes where it does not exist, as part of this transaction, until whose end the servers are not dropped. Returns nothing; raises insufficient_privilege as check_schema_owner() does where it exists, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
 									 reloptions text[] DEFAULT NULL, unlogged boolean DEFAULT false) RETURNS void

@@ -9,6 +9,7 @@
 #include "catalog/option.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "catalog_scan.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
@@ -20,8 +21,10 @@
 #include "own_lock.h"
 #include "own_right.h"
 #include "own_schema.h"
+#include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgrprotos.h"
@@ -33,6 +36,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
 PG_FUNCTION_INFO_V1(shardfdw_lock_members);
+PG_FUNCTION_INFO_V1(shardfdw_lock_servers);
 PG_FUNCTION_INFO_V1(shardfdw_is_trusted_node);
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_coordinator);
 
@@ -219,6 +223,26 @@ shard_node_by_name(const NameData *name, bool or_coordinator)
 				 errhint("The view shardfdw.nodes lists the nodes; shardfdw.add_node() adds one.")));
 	shard_node_check_usage(serverid);
 	return serverid;
+}
+
+/* lock_servers(nodes name[]) -> void */
+Datum
+shardfdw_lock_servers(PG_FUNCTION_ARGS)
+{
+	List	   *serverids = NIL;
+	Datum	   *names;
+	int			nnames;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &nnames);
+	for (int i = 0; i < nnames; i++)
+		serverids = list_append_unique_oid(serverids, shard_node_by_name(DatumGetName(names[i]), true));
+	list_sort(serverids, list_oid_cmp);
+	foreach_oid(serverid, serverids)
+		LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
+	/* a server may have been dropped during the wait */
+	for (int i = 0; i < nnames; i++)
+		(void) shard_node_by_name(DatumGetName(names[i]), true);
+	PG_RETURN_VOID();
 }
 
 static void
