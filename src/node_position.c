@@ -10,6 +10,8 @@
 #include "access/xact.h"
 #include "node_position.h"
 #include "compat.h"
+#include "own_schema.h"
+#include "own_sql.h"
 #include "own_table.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
@@ -32,6 +34,9 @@ enum
 /* When the transaction began that was the last one to change reference tables. */
 static TimestampTz references_by = 0;
 
+/* The same of one that has dropped a reference table, or was about to. */
+static TimestampTz dropped_by = 0;
+
 typedef struct Refusal
 {
 	NameData	server;
@@ -51,6 +56,13 @@ bool
 shard_node_position_has_references(void)
 {
 	return references_by == GetCurrentTransactionStartTimestamp();
+}
+
+void
+shard_node_position_note_dropped(void)
+{
+	shard_node_position_note_references();
+	dropped_by = GetCurrentTransactionStartTimestamp();
 }
 
 static ShardPositionKind
@@ -172,6 +184,43 @@ shard_node_position_write(const char *server, ShardPositionKind kind, const Shar
 	PopActiveSnapshot();
 	/* a transaction may have written to a node over several connections */
 	CommandCounterIncrement();
+}
+
+/*
+ * Another transaction may make a reference table at the same time, and commit its positions.  So all is seen with one snapshot:
+ * a row that is newer than the look at the tables is not deleted.
+ */
+bool
+shard_node_position_forget_references(void)
+{
+	Snapshot	snapshot;
+	ShardOwnSql own;
+	ShardOwnTable table;
+	bool		are_gone;
+
+	if (dropped_by != GetCurrentTransactionStartTimestamp())
+		return false;
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_SUPERUSER, snapshot);
+	are_gone = shard_own_sql_select("SELECT FROM " SHARD_INTERNAL_SCHEMA ".reference_tables()", 0, NULL) == 0;
+	shard_own_sql_end(&own);
+	if (are_gone)
+	{
+		PushActiveSnapshot(snapshot);
+		shard_own_table_open(&table, POSITION_TABLE, RowExclusiveLock);
+		shard_own_table_begin(&table, snapshot);
+		while (shard_own_table_next(&table))
+		{
+			if (kind_of(&table) == SHARD_POSITION_REFERENCES && shard_own_table_lock(&table))
+				shard_own_table_delete(&table);
+		}
+		shard_own_table_end(&table);
+		shard_own_table_close(&table);
+		PopActiveSnapshot();
+		CommandCounterIncrement();
+	}
+	UnregisterSnapshot(snapshot);
+	return are_gone;
 }
 
 void

@@ -55,4 +55,11 @@ extern void shard_node_position_keep_refusals(void);
 extern void shard_node_position_note_references(void);
 extern bool shard_node_position_has_references(void);
 
+/*
+ * note_dropped: the same, and this transaction drops a reference table.  forget_references: if it has dropped the last one, deletes
+ * the positions of reference tables, and returns true.  The commit decides, since a subtransaction that drops may be rolled back.
+ */
+extern void shard_node_position_note_dropped(void);
+extern bool shard_node_position_forget_references(void);
+
 #endif

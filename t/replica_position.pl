@@ -362,6 +362,31 @@ reference_is_refused('the former primary, on an older timeline, whatever its pos
 $refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 reference_is_equal('the former primary', $promoted + 1);
 
+# the last reference table takes its positions along, whoever drops it, but not one that is rolled back
+{
+	my $noted = q{SELECT count(*) > 0 FROM shardfdw_internal.node_position WHERE NOT of_replicas};
+
+	$refs->safe_psql(q{DROP TABLE p; CREATE TABLE saved AS TABLE r; SELECT shardfdw.unshard_table('other')});
+	is($refs->safe_psql($noted), 't', 'positions stay while there is a reference table');
+	$refs->safe_psql('BEGIN; UPDATE r SET n = n + 1; SAVEPOINT a; DROP TABLE r; ROLLBACK TO a; COMMIT');
+	is($refs->safe_psql($noted), 't', 'and after a drop that is undone');
+	save_node1();
+	$refs->safe_psql('BEGIN; UPDATE r SET n = n + 1; SAVEPOINT a; DROP TABLE r; ROLLBACK TO a; COMMIT');
+	restore_node1();
+	like(($refs->psql('UPDATE r SET n = n + 1'))[2], $refused, 'what the transaction has written counts');
+	$refs->safe_psql(q{SELECT shardfdw.enable_node('node1'); DROP TABLE r});
+	is($refs->safe_psql($noted), 'f', 'DROP TABLE of the last one deletes them');
+	$refs->safe_psql(q{CREATE TABLE r (id int PRIMARY KEY, n int); INSERT INTO r VALUES (1, 1); SELECT shardfdw.create_reference_table('r'); UPDATE r SET n = 2});
+	is($refs->safe_psql($noted), 't', 'a new one notes some');
+	save_node1();
+	$refs->safe_psql(q{SELECT shardfdw.unshard_table('r')});
+	is($refs->safe_psql($noted), 'f', 'unshard_table() of the last one deletes them, too');
+	restore_node1();
+	is($refs->safe_psql(q{SELECT count(*) FROM shardfdw.query_nodes('{node1}', '{SELECT 1}')}), 1, 'a node with an older state is used then');
+	$refs->node_safe_psql(1, 'DROP TABLE r');
+	$refs->safe_psql(q{SELECT shardfdw.create_reference_table('r'); SELECT shardfdw.create_reference_table('other'); UPDATE r SET n = n + 1; CREATE TABLE p (id int)});
+}
+
 # another server of the name
 $refs->safe_psql(q{DROP TABLE p; SET client_min_messages = error; SELECT shardfdw.remove_node('node1')});
 is($refs->safe_psql(q{SELECT count(*) FROM shardfdw_internal.node_position WHERE server = 'node1'}), 0, 'positions of a node that was removed are forgotten');

@@ -295,6 +295,7 @@ BEGIN
 		EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, relation);
 	END LOOP;
 	PERFORM shardfdw_internal.set_turns(relation);
+	PERFORM shardfdw_internal.note_dropped_reference();
 	-- a node that lacks its replica needs none any more
 	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
 	WHERE n <> ALL (shardfdw_internal.nodes_without_replica(relation, nodes));

@@ -699,6 +699,11 @@ COMMENT ON FUNCTION shardfdw_internal.forget_reference_position(name) IS
 	'Forgets how far the WAL of a node was when reference tables were last changed there: by who looks at all replicas. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.forget_reference_position(name) FROM PUBLIC;
 
+CREATE FUNCTION shardfdw_internal.note_dropped_reference() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_note_dropped_reference';
+COMMENT ON FUNCTION shardfdw_internal.note_dropped_reference() IS
+	'Says that this transaction drops the replicas of a reference table: if it was the last one, its commit forgets how far the WAL of nodes was. Returns nothing.';
+
 CREATE FUNCTION shardfdw.confirm_node(name name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
 COMMENT ON FUNCTION shardfdw.confirm_node(name) IS

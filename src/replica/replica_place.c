@@ -37,6 +37,7 @@ PG_FUNCTION_INFO_V1(shardfdw_take_replicas_turn);
 PG_FUNCTION_INFO_V1(shardfdw_note_left_shard);
 PG_FUNCTION_INFO_V1(shardfdw_forget_position);
 PG_FUNCTION_INFO_V1(shardfdw_forget_reference_position);
+PG_FUNCTION_INFO_V1(shardfdw_note_dropped_reference);
 PG_FUNCTION_INFO_V1(shardfdw_confirm_node);
 
 /* The map of a shard's table, and the shard's number in it; the user must own the shard. */
@@ -174,6 +175,14 @@ shardfdw_forget_position(PG_FUNCTION_ARGS)
 	forget_position(PG_GETARG_NAME(0),
 					" AND CASE WHEN p.of_replicas THEN NOT EXISTS (SELECT FROM " SHARD_INTERNAL_SCHEMA ".tables_with_replicas($1, '{primary,replica}'))"
 					" ELSE NOT EXISTS (SELECT FROM pg_catalog.pg_foreign_server s WHERE s.srvname = $1) END");
+	PG_RETURN_VOID();
+}
+
+/* () -> void */
+Datum
+shardfdw_note_dropped_reference(PG_FUNCTION_ARGS)
+{
+	shard_node_position_note_dropped();
 	PG_RETURN_VOID();
 }
 

@@ -38,6 +38,7 @@
 #include "ddl/statement/ddl_statement.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "node_position.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "utils/acl.h"
@@ -299,6 +300,8 @@ drop_tables(Collector *dropped, const char *cascade)
 			alone[nalone++] = shard->shard.relid;
 	}
 	shard_moving_check(alone, nalone);
+	if (dropped->replicas != NIL)
+		shard_node_position_note_dropped();
 	foreach_ptr(ShardDdlTable, table, dropped->replicas)
 	{
 		for (int i = 0; i < table->nshards; i++)

@@ -349,6 +349,8 @@ is_node(const ShardConn *conn)
 static void
 write_positions(const ShardBroadcast *items, int nitems, bool has_replicas)
 {
+	bool		has_references = shard_node_position_has_references() && !shard_node_position_forget_references();
+
 	for (int i = 0; i < nitems; i++)
 	{
 		const ShardConn *conn = items[i].conn;
@@ -359,7 +361,7 @@ write_positions(const ShardBroadcast *items, int nitems, bool has_replicas)
 			continue;
 		if (has_replicas)
 			shard_node_position_write(conn->node, SHARD_POSITION_REPLICAS, &position);
-		if (shard_node_position_has_references())
+		if (has_references)
 			shard_node_position_write(conn->node, SHARD_POSITION_REFERENCES, &position);
 	}
 }
