@@ -336,4 +336,38 @@ for my $order ([ 1, 2, 'postgres' ], [ 2, 1, 'clerk' ], [ 3, 2, 'clerk' ])
 }
 crash_around($ring, 3);
 
+# ---------- no connection to the nodes is free ----------
+
+{
+	my $full = ShardCluster->new(
+		nodes            => 3,
+		preload          => 1,
+		coordinator_conf => "shardfdw.max_shared_connections_per_node = 2\n");
+	my $locked = q{SELECT count(*) FROM pg_locks WHERE relation = 't'::regclass AND granted
+		AND mode IN ('ExclusiveLock', 'AccessExclusiveLock')};
+	my $waits = 'SELECT count(*) > 0 FROM shardfdw.shared_connections WHERE waits';
+
+	$full->safe_psql(q{
+		CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (id int PRIMARY KEY, v int);
+		SELECT shardfdw.shard_table('t', shards => 6, replication_factor => 2);
+		SELECT shardfdw.shard_table('u', shards => 3);
+		INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g;
+		INSERT INTO u SELECT g, 0 FROM generate_series(1, 100) g});
+	for my $call ("SELECT shardfdw.disable_node('node1')", "SELECT shardfdw.enable_node('node1')",
+		"SELECT shardfdw.move_replica('t_00', 'node1', 'node3')")
+	{
+		my $writer = $full->coordinator->background_psql('postgres');
+
+		# the last connection to each node is kept for sessions that have one to another node
+		$writer->query_safe('BEGIN; UPDATE u SET v = v + 1');
+		my $caller = $full->start_sql($call, name => 'caller');
+		$full->wait_for($waits);
+		is($full->safe_psql($locked), 0, "$call locks no table while it waits for connections");
+		$writer->query_safe('ROLLBACK');
+		my ($rc, undef, $err) = $full->wait_sql($caller);
+		is($rc, 0, 'and goes on when there are some') or diag($err);
+		$writer->quit;
+	}
+}
+
 done_testing();

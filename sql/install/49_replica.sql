@@ -727,9 +727,11 @@ BEGIN
 	PERFORM shardfdw_internal.check_node_name(name);
 	PERFORM shardfdw_internal.apply_replicas();
 	relations := shardfdw_internal.turn_of_tables(name, '{primary,replica}');
-	PERFORM shardfdw_internal.lock_all_replicas(relations);
+	-- opens the connections that are needed while writers wait for the locks
 	answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x
 		WHERE x.node <> name AND x.role <> 'stale'));
+	PERFORM shardfdw_internal.lock_all_replicas(relations);
+	answering := shardfdw_internal.answering_nodes(answering);
 	FOR p IN SELECT x.shard, max(x.node) FILTER (WHERE x.role = 'primary') AS home,
 			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'replica'), '{}') AS replicas, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
 		FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x GROUP BY x.shard
@@ -755,14 +757,12 @@ BEGIN
 			HINT = 'Enable another node that has a replica of it first.';
 	END IF;
 	PERFORM shardfdw_internal.forget_position(name);
-	-- what the node had committed, and they have only prepared yet
-	IF promoted <> '{}' THEN
-		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
-		FOR chosen IN SELECT DISTINCT u FROM unnest(promoted) u
-		LOOP
-			PERFORM shardfdw_internal.settle_node(chosen);
-		END LOOP;
-	END IF;
+	-- what the node had committed, and they have only prepared yet; other nodes might have to be waited for
+	FOR chosen IN SELECT DISTINCT u FROM unnest(promoted) u
+	LOOP
+		PERFORM shardfdw_internal.settle_server(chosen);
+		PERFORM shardfdw_internal.settle_node(chosen);
+	END LOOP;
 	PERFORM shardfdw_internal.warn_unchanged(name, kept, 'no other node that answers has their rows', 'They can be written when a node that has their rows answers.');
 	RETURN n;
 END
@@ -811,6 +811,8 @@ BEGIN
 		PERFORM shardfdw_internal.lock_schemas(r) FROM unnest(outdated) r;
 	END IF;
 	relations := shardfdw_internal.turn_of_tables(name, '{stale}');
+	-- opens the connections that are needed while writers wait for the locks
+	homes := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x WHERE x.role = 'primary'));
 	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations);
 	IF equips THEN
 		PERFORM shardfdw_internal.equip_node(name, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
@@ -825,12 +827,12 @@ BEGIN
 	IF commands <> '{}' THEN
 		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(commands)]), commands, 'write');
 	END IF;
-	homes := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x WHERE x.role = 'primary'));
+	homes := shardfdw_internal.answering_nodes(homes);
 	-- what is committed and still prepared there is copied, too; what is prepared on the node keeps its old tables
 	IF relations <> '{}' THEN
-		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
 		FOREACH home IN ARRAY homes || name
 		LOOP
+			PERFORM shardfdw_internal.settle_server(home);
 			PERFORM shardfdw_internal.settle_node(home);
 		END LOOP;
 	END IF;
@@ -898,6 +900,9 @@ BEGIN
 	PERFORM shardfdw_internal.apply_replicas();
 	-- all at once: a transaction that waits for a stronger lock than it has may wait for itself
 	reads := EXISTS (SELECT FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = ANY (shards) AND s.srvname = source);
+	-- opens the connections that are needed while sessions wait for the locks
+	PERFORM shardfdw_internal.answering_nodes(ARRAY(SELECT target UNION SELECT x.node FROM pg_inherits i CROSS JOIN LATERAL shardfdw_internal.shard_placements(i.inhparent) x
+		WHERE i.inhrelid = ANY (shards) AND x.shard = i.inhrelid AND x.role <> 'stale'));
 	PERFORM shardfdw_internal.lock_all_replicas(ARRAY(SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = ANY (shards)), reads);
 	FOREACH one IN ARRAY shards
 	LOOP
@@ -922,9 +927,9 @@ BEGIN
 				HINT = 'Try again.';
 		END IF;
 		PERFORM shardfdw_internal.check_shard_owners(one);
-		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
 		FOR node IN SELECT DISTINCT n FROM unnest(p.home || p.replicas || target) n
 		LOOP
+			PERFORM shardfdw_internal.settle_server(node);
 			PERFORM shardfdw_internal.settle_node(node);
 		END LOOP;
 		PERFORM shardfdw_internal.make_placements(relation, ARRAY[one], ARRAY[target]);
