@@ -7,8 +7,9 @@
  *
  *	  object_access_hook --> Collector --statement done--> commands for the nodes
  *
- * A shard is dropped on its node when its parent is dropped; one that is dropped
- * by itself, as a foreign table, leaves its table there, as detaching does.
+ * A shard is dropped on its node when its parent is dropped, or when a statement drops
+ * all that a schema or a role has.  DROP FOREIGN TABLE of a shard leaves its table there, as
+ * detaching does; so does what drops the server.
  */
 #include "postgres.h"
 
@@ -46,7 +47,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* A foreign table that is dropped; its table on the node is dropped if the parent is. */
+/* A foreign table that is dropped. */
 typedef struct DroppedShard
 {
 	ShardDdlShard shard;
@@ -66,6 +67,7 @@ typedef struct Collector
 {
 	MemoryContext cxt;
 	bool		cascade;
+	bool		empties;		/* all that a schema or a role has is dropped: shards on nodes, too, without their parents */
 	List	   *shards;			/* of DroppedShard */
 	List	   *references;		/* OIDs of tables that are reference tables until their triggers are dropped */
 	List	   *replicas;			/* of ShardDdlTable: reference tables that are dropped */
@@ -266,6 +268,13 @@ note_left(const ShardDdlShard *shard)
 	}
 }
 
+/* Is a shard, whose parent stays, dropped on its node?  Not if the server is gone, too. */
+static bool
+is_emptied(const Collector *dropped, const DroppedShard *shard)
+{
+	return dropped->empties && SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(shard->shard.serverid));
+}
+
 /* One DROP TABLE per node, since its tables may depend on each other. */
 static void
 drop_tables(Collector *dropped, const char *cascade)
@@ -287,7 +296,7 @@ drop_tables(Collector *dropped, const char *cascade)
 	{
 		if (list_member_oid(dropped->checked, shard->shard.owner))
 			shard->shard.owner = InvalidOid;
-		if (list_member_oid(dropped->tables, shard->parent))
+		if (list_member_oid(dropped->tables, shard->parent) || is_emptied(dropped, shard))
 		{
 			add_placements(&all, &shard->shard);
 			note_left(&shard->shard);
@@ -296,7 +305,7 @@ drop_tables(Collector *dropped, const char *cascade)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot drop shard %s alone because it has replicas", shard->shard.relation)));
-		else
+		if (!list_member_oid(dropped->tables, shard->parent))
 			alone[nalone++] = shard->shard.relid;
 	}
 	shard_moving_check(alone, nalone);
@@ -400,9 +409,9 @@ drop_on_nodes(void *arg)
 
 /* checked: OIDs of roles */
 static void
-run_collected(ShardDdlCall *call, bool cascade, List *checked)
+run_collected(ShardDdlCall *call, bool cascade, bool empties, List *checked)
 {
-	Collector	mine = {CurrentMemoryContext, .checked = checked};
+	Collector	mine = {CurrentMemoryContext, .empties = empties, .checked = checked};
 
 	/* what notes changes of shards with replicas goes with them, and must be empty */
 	(void) shard_replica_apply();
@@ -434,7 +443,7 @@ shard_ddl_drop_collected(ShardDdlCall *call)
 		if (OidIsValid(roleid) && shard_ddl_redirect_check_owned(roleid))
 			checked = lappend_oid(checked, roleid);
 	}
-	run_collected(call, stmt->behavior == DROP_CASCADE, checked);
+	run_collected(call, stmt->behavior == DROP_CASCADE, true, checked);
 	return true;
 }
 
@@ -445,7 +454,7 @@ shard_ddl_drop(ShardDdlCall *call)
 
 	if (stmt->concurrent)
 		return shard_ddl_drop_index_concurrently(call);
-	run_collected(call, stmt->behavior == DROP_CASCADE, NIL);
+	run_collected(call, stmt->behavior == DROP_CASCADE, stmt->removeType == OBJECT_SCHEMA, NIL);
 	return true;
 }
 
@@ -471,7 +480,7 @@ end_late(void *arg)
 }
 
 void
-shard_ddl_drop_begin_late(bool cascade)
+shard_ddl_drop_begin_late(bool cascade, bool empties)
 {
 	/* an error of the statement ends the (sub)transaction, and the memory with it */
 	MemoryContext cxt = AllocSetContextCreate(CurTransactionContext, "shardfdw late drop", ALLOCSET_DEFAULT_SIZES);
@@ -479,6 +488,7 @@ shard_ddl_drop_begin_late(bool cascade)
 
 	late->collector.cxt = cxt;
 	late->collector.cascade = cascade;
+	late->collector.empties = empties;
 	late->collector.is_late = true;
 	late->collector.outer = collector;
 	collector = &late->collector;

@@ -17,7 +17,7 @@ extern bool shard_ddl_drop_collected(ShardDdlCall *call);
  * What a statement drops that has not come to the hook: to be called before core runs it.
  * Errors, later: object_not_in_prerequisite_state when the extension is dropped.
  */
-extern void shard_ddl_drop_begin_late(bool cascade);
+extern void shard_ddl_drop_begin_late(bool cascade, bool empties);
 
 extern void shard_ddl_drop_init(void);	/* hooks into the dropping of objects */
 

@@ -185,7 +185,7 @@ find_dropped(DropStmt *stmt)
 	if (stmt->concurrent && list_length(stmt->objects) == 1)
 		return of_index(makeRangeVarFromNameList(linitial_node(List, stmt->objects)));
 	if (!stmt->concurrent)
-		shard_ddl_drop_begin_late(stmt->behavior == DROP_CASCADE);
+		shard_ddl_drop_begin_late(stmt->behavior == DROP_CASCADE, stmt->removeType == OBJECT_SCHEMA);
 	return InvalidOid;
 }
 
@@ -218,7 +218,7 @@ find_table(Node *stmt)
 		case T_DropStmt:
 			return find_dropped(castNode(DropStmt, stmt));
 		case T_DropOwnedStmt:
-			shard_ddl_drop_begin_late(castNode(DropOwnedStmt, stmt)->behavior == DROP_CASCADE);
+			shard_ddl_drop_begin_late(castNode(DropOwnedStmt, stmt)->behavior == DROP_CASCADE, true);
 			return InvalidOid;
 		case T_CreateForeignTableStmt:
 			/* keys that are hidden from core come back with the error */
