@@ -251,4 +251,20 @@ for my $other (q{SELECT shardfdw.shard_table('SCHEMA.b', shards => 4)}, q{SELECT
 	}
 }
 
+# ---------- another session moves a table to another schema ----------
+
+{
+	$c->safe_psql('CREATE SCHEMA elsewhere; CREATE TABLE wanders (id int PRIMARY KEY)');
+	my $oid = $c->safe_psql(q{SELECT 'wanders'::regclass::oid});
+	my $reader = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+
+	$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class');
+	$c->safe_psql('ALTER TABLE wanders SET SCHEMA elsewhere');
+	$reader->query(
+		"\\set VERBOSITY verbose\nSELECT * FROM shardfdw_internal.index_definitions(${oid}::regclass)");
+	like($reader->{stderr}, qr/40001: could not serialize access due to concurrent update/,
+		'a definition that the snapshot does not have is an error that can be tried again');
+	$reader->quit;
+}
+
 done_testing();

@@ -41,12 +41,13 @@ BEGIN
 		WHERE i.indrelid = relation
 		ORDER BY i.indisprimary DESC, k.oid IS NULL, c.relname::text COLLATE "C"
 	LOOP
-		-- the text up to USING is known to the letter
+		-- the text up to USING is known to the letter, unless another session has changed names since the snapshot, which the definition shows
 		prefix := format('CREATE %sINDEX %I ON %s%s USING ', CASE WHEN r.indisunique THEN 'UNIQUE ' ELSE '' END,
 						 r.relname, CASE r.relkind WHEN 'p' THEN 'ONLY ' ELSE '' END, r.on_table);
 		definition := pg_get_indexdef(r.indexrelid);
 		IF NOT starts_with(definition, prefix) THEN
-			RAISE EXCEPTION 'unexpected definition of index "%": %', r.relname, definition;
+			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'could not serialize access due to concurrent update',
+				DETAIL = format('Index "%s" is defined as: %s.', r.relname, definition), HINT = 'Try again.';
 		END IF;
 		index_name := r.relname;
 		is_unique := r.indisunique;

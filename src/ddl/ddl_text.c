@@ -227,13 +227,17 @@ shard_ddl_text_index(Oid index)
 	}
 	ReleaseSysCache(tuple);
 
-	/* the text before USING is known exactly, so it can be cut off */
+	/* the text before USING is known exactly, unless another session changes names at the moment, so it can be cut off */
 	prefix = psprintf("CREATE %sINDEX %s ON %s%s USING ", is_unique ? "UNIQUE " : "",
 					  quote_identifier(get_rel_name(index)),
 					  get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? "ONLY " : "",
 					  shard_qualified_relation(relid));
 	if (strncmp(definition, prefix, strlen(prefix)) != 0)
-		elog(ERROR, "unexpected definition of index \"%s\": %s", get_rel_name(index), definition);
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Index \"%s\" is defined as: %s.", get_rel_name(index), definition),
+				 errhint("Try again.")));
 	return definition + strlen(prefix);
 }
 
