@@ -12,6 +12,7 @@ use Test::More;
 my %expected = (
 	'docs/start.md' => [ 14, 3 ],
 	'docs/choosing.md' => [ 9, 0 ],
+	'docs/tuning.md' => [ 9, 0 ],
 	'docs/migration.md' => [ 10, 3 ],
 	'docs/usage.md' => [ 12, 13 ],
 	'docs/production.md' => [ 8, 2 ],
