@@ -1,10 +1,11 @@
 /*
  * committed.c
- *	  What this session has committed on nodes, as far as standbys have to show it.
+ *	  The commits of this session on nodes that a standby must have replayed before the session
+ *	  reads it.
  *
- * Behind each commit the node is asked how far its WAL is.  That is for sessions that may read standbys later, also when the node has
- * been lost by then.  Nobody waits for the answer: it is read before the connection is
- * used again, like that to the COMMIT of a read transaction.
+ * After each commit the node is asked for its WAL position.  The session may need it later to read
+ * standbys, even if the node has been lost by then.  No session waits for the answer: it is read
+ * before the connection is used again, like the answer to the COMMIT of a read transaction.
  */
 #include "postgres.h"
 

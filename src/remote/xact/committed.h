@@ -1,6 +1,7 @@
 /*
  * committed.h
- *	  What this session has committed on nodes, as far as standbys have to show it.
+ *	  The commits of this session on nodes that a standby must have replayed before the session
+ *	  reads it.
  */
 #ifndef SHARDFDW_COMMITTED_H
 #define SHARDFDW_COMMITTED_H
@@ -11,18 +12,18 @@
 #include "remote/wire/connection.h"
 
 /*
- * To be called when a node has confirmed a commit.  conn, over which it came, may be gone
- * (NULL) or broken; else it is idle.  Asks the node how far its WAL is, without waiting for
- * the answer.  Never raises, and needs no memory.
+ * Called when a node has confirmed a commit. conn, which has returned the confirmation, may be
+ * closed (NULL) or broken by now; otherwise it is idle.  Asks the node for its WAL position without
+ * waiting for the answer.  Never raises, and allocates nothing.
  */
 extern void shard_committed_note(Oid serverid, ShardConn *conn);
 
-/* When this session has first committed on a node; 0: never. */
+/* When this session first committed on a node; 0: never. */
 extern TimestampTz shard_committed_first_at(void);
 
 /*
- * A commit was sent, and nobody knows whether the node has carried it out, or will.  From
- * then on no position says that a standby has all of this session's commits.
+ * Called if a commit was sent and it is unknown whether the node has carried it out, or will.  From
+ * then on no position proves that a standby has all commits of this session.
  */
 extern void shard_committed_doubt(void);
 extern bool shard_committed_in_doubt(void);

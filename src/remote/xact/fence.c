@@ -1,36 +1,39 @@
 /*
  * fence.c
- *	  The lock that keeps commits and snapshots over all nodes (cuts) apart.
+ *	  The snapshot barrier: locks that keep commits apart from snapshots over all nodes (cluster
+ *	  snapshots).
  *
  *	 two-phase commit:	 pass, hold --> local commit, COMMIT PREPARED --> let go
- *	 commit on one node: pass --> COMMIT, or the statement, holding nothing --> pass
- *	 commands that commit by themselves, on whatever nodes: the same
- *	 cut:				 close: nobody passes, nobody holds --> snapshots --> open
+ *	 commit on one node: pass --> COMMIT, or the statement, without holding --> pass
+ *	 commands that commit by themselves, on any nodes: the same as a commit on one node
+ *	 cluster snapshot:	 close, wait until no session passes or holds --> snapshots --> open
  *
- * A commit on one node does not hold the fence, since it may wait for a row lock, a
- * deferred constraint or a hung node.  It need not: a cut sees all of it or nothing,
- * as it is on one node.  It passes the fence before it is sent, so all that its
- * client had seen by then is in each cut that starts later.  It passes again before
- * its client is told, so a cut without this commit has nothing that the client sends
- * afterwards.  Two such commits that are under way during a cut may be shown in
+ * A commit on one node may wait for a row lock, a deferred constraint or a node that hangs.  So it
+ * does not hold the barrier.  It need not: on one node a cluster snapshot sees all of the commit or
+ * nothing.  Before it is sent, the commit passes the barrier.  So every later cluster snapshot
+ * contains all that its client had seen by then.  Before the client is told, the commit passes the
+ * barrier again.  So a cluster snapshot without this commit contains nothing that the client sends
+ * afterwards.  If two such commits run during a cluster snapshot, the snapshot may show them in
  * either order.
  *
- * Who waits for whom, and for how long:
+ * All waits are bounded:
  *
- * - Nobody waits for a row, a node or a client for more than SHARD_FENCE_HOLD_MS while holding
- *	 the fence or keeping it closed: a commit then lets go, a cut opens it.  (A
- *	 two-phase commit also holds it during what PostgreSQL itself does at commit, like
- *	 waiting for the lock of NOTIFY's queue or for a synchronous standby of the coordinator.
- *	 Then cuts fail, and commits go on.)
- * - A cut keeps the fence closed for SHARD_FENCE_DRAIN_MS while it waits for those
- *	 who hold it, and for SHARD_FENCE_HOLD_MS while it waits for nodes; then it opens it.
- *	 Cuts take turns, so that a commit waits for one cut at the
- *	 most, not for a queue of them.
+ *	- A session that holds the barrier, or keeps it closed, waits for a row, a node or a client for
+ *	  SHARD_FENCE_HOLD_MS at most.  Then a commit lets go, and a cluster snapshot opens the barrier.
+ *	  Exception: a two-phase commit also holds the barrier while PostgreSQL itself waits in the
+ *	  local commit, for the lock of NOTIFY's queue or for a synchronous standby of the coordinator.
+ *	  Then cluster snapshots fail, and commits go on.
+ *	- A cluster snapshot keeps the barrier closed for SHARD_FENCE_DRAIN_MS while it waits for
+ *	  sessions that hold it, and for SHARD_FENCE_HOLD_MS while it waits for nodes.  Then it opens
+ *	  the barrier.  Only the session with the turn lock takes a cluster snapshot.  So a commit waits
+ *	  for one cluster snapshot at most, not for a queue of them.
  *
- * Where there are several coordinators, each has a fence of its own, and a cut closes all of them (peer_fence.c).
+ * If there are several coordinators, each has its own barrier, and a cluster snapshot closes all of
+ * them (peer_fence.c).
  *
- * The fence is three locks of the coordinator's lock table, so nothing has to be preloaded; a commit pays
- * about a microsecond when nobody takes cuts.
+ * The barrier consists of three locks in the coordinator's lock table (gate, hold and turn), so the
+ * library need not be preloaded.  If no session takes cluster snapshots, a commit spends about a
+ * microsecond on the barrier.
  */
 #include "postgres.h"
 
@@ -46,16 +49,16 @@
 
 #define DRAIN_POLL_MS 1
 
-/* Which of the locks this commit has, for those who give them back. */
+/* Which of the locks this session's commit holds. */
 static bool has_gate = false;
 static bool has_hold = false;
 
-/* Of the settings while this session closes the fence. */
+/* GUC nesting level while this session keeps the barrier closed. */
 static int	closing_nestlevel = 0;
 
 /*
- * Waits for a cut.  The user's lock_timeout is not applied: the wait is short, and when the node has committed
- * already no error may be raised.
+ * Waits for a cluster snapshot that is being taken.  Ignores the user's lock_timeout: the wait is
+ * short, and if the node has committed already, no error may be raised.
  */
 static void
 pass_gate(ResourceOwner owner, bool hold)
@@ -103,7 +106,7 @@ void
 shard_fence_pass_noerror(void)
 {
 	HOLD_INTERRUPTS();
-	/* fails when the lock table is full: then a cut may show a later commit without this one */
+	/* fails if the lock table is full; then a cluster snapshot may show a later commit without this one */
 	(void) shard_wait_run_noerror(shard_fence_pass);
 	RESUME_INTERRUPTS();
 }
@@ -111,7 +114,7 @@ shard_fence_pass_noerror(void)
 void
 shard_fence_hold(void)
 {
-	/* with the resource owner that shard_fence_let_go() uses */
+	/* the resource owner that shard_fence_let_go() uses */
 	pass_gate(TopTransactionResourceOwner, true);
 }
 
@@ -146,7 +149,7 @@ shard_fence_give_turn(void)
 }
 
 /*
- * Closes it, as shard_fence_close() says.  When an error is raised, nothing is left of it.
+ * Closes the barrier, see shard_fence_close().  If it raises, it holds none of the locks.
  */
 static bool
 take_locks(void)
@@ -164,7 +167,7 @@ take_locks(void)
 	}
 	PG_CATCH();
 	{
-		/* an error goes to the client before the transaction's locks are released */
+		/* the client gets the error before the transaction's locks are released, so release the turn here */
 		if (has_turn)
 			shard_fence_give_turn();
 		PG_RE_THROW();
@@ -172,7 +175,7 @@ take_locks(void)
 	PG_END_TRY();
 	deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_FENCE_DRAIN_MS);
 
-	/* tried again and again: waiting for a lock cannot be ended without an error */
+	/* polls, since only an error ends a wait for a lock */
 	while (LockAcquire(&hold, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		if (shard_wait_is_urged() || GetCurrentTimestamp() >= deadline)
@@ -197,7 +200,10 @@ give_locks(bool closed)
 bool
 shard_fence_close(void)
 {
-	/* a client that does not read must not keep the fence closed; an error takes the setting back, too */
+	/*
+	 * no messages: a client that does not read them must not keep the barrier closed; an error
+	 * resets the setting, too
+	 */
 	closing_nestlevel = NewGUCNestLevel();
 	(void) set_config_option("client_min_messages", "error", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	return take_locks();

@@ -1,6 +1,7 @@
 /*
  * fence.h
- *	  The lock that keeps commits and snapshots over all nodes (cuts) apart.
+ *	  The snapshot barrier: locks that keep commits apart from snapshots over all nodes (cluster
+ *	  snapshots).  See fence.c.
  */
 #ifndef SHARDFDW_FENCE_H
 #define SHARDFDW_FENCE_H
@@ -8,58 +9,61 @@
 #include "postgres.h"
 
 /*
- * How long commits may wait for one cut, in ms: for those under way to end, then for
- * nodes to take their snapshots.  A commit on one node may meet two cuts, so it waits for one
- * second at the most.
+ * How long commits may wait for one cluster snapshot, in ms: DRAIN until running commits have
+ * ended, then HOLD until the nodes have taken their snapshots.  A commit on one node may wait for
+ * two cluster snapshots, so it waits for one second at most.
  */
 #define SHARD_FENCE_DRAIN_MS 250
 #define SHARD_FENCE_HOLD_MS 250
 
 /*
- * Before the first of several nodes is told to commit: nobody takes a cut until
- * shard_fence_let_go(), or the end of the local transaction.  Whoever holds lets
- * go after SHARD_FENCE_HOLD_MS of waiting for nodes.  May wait as long as one
- * cut; answers interrupts.
+ * Called before the first of several nodes gets its COMMIT.  No session takes a cluster snapshot
+ * until shard_fence_let_go() or the end of the local transaction.  The caller must let go after it
+ * has waited for nodes for SHARD_FENCE_HOLD_MS.  May wait for one cluster snapshot.  Can be
+ * interrupted.
  */
 extern void shard_fence_hold(void);
 
-/* If it holds it.  Allocates nothing, never raises. */
+/* Releases the barrier if this session holds it.  Allocates nothing, never raises. */
 extern void shard_fence_let_go(void);
 
 /*
- * Before a commit on one node is sent: waits for a cut that is being taken, so that
- * what is committed next is not in it.  Holds nothing afterwards; answers interrupts.
+ * Called before the COMMIT on one node is sent.  Waits for a cluster snapshot that is being taken,
+ * so that the snapshot does not contain this commit.  Holds nothing afterwards.  Can be
+ * interrupted.
  */
 extern void shard_fence_pass(void);
 
 /*
- * The same when the node has committed, before the client is told: a cut without
- * this commit has nothing that the client sends afterwards.  Never raises; does not
- * answer interrupts.
+ * Called when the node has committed, before the client is told.  Thus a cluster snapshot without
+ * this commit contains nothing that the client sends afterwards.  Never raises.  Cannot be
+ * interrupted.
  */
 extern void shard_fence_pass_noerror(void);
 
 /*
- * Waits for other cuts, and keeps further ones waiting, until shard_fence_give_turn() or the end of the transaction.  Commits go on.
- * Answers interrupts.
+ * take: waits until other sessions have taken their cluster snapshots.  Further sessions wait until
+ * shard_fence_give_turn() or the end of the transaction.  Commits are not affected.  Can be
+ * interrupted.
  */
 extern void shard_fence_take_turn(void);
 extern void shard_fence_give_turn(void);
 
 /*
- * Before a cut.  True: nobody passes the fence and nobody holds it until
- * shard_fence_open().  False: a commit took too long, or the user has cancelled; the caller
- * has to open the fence all the same.  Takes the turn, or has it already; answers interrupts until it has
- * closed the fence.
+ * Called before a cluster snapshot.  Takes the turn, unless this session has it already.
+ *
+ * True: no session passes or holds the barrier until shard_fence_open().  False: a commit took too
+ * long, or the user has cancelled.  The caller must call shard_fence_open() in both cases.  Can be
+ * interrupted until the barrier is closed.
  */
 extern bool shard_fence_close(void);
 
-/* closed: what shard_fence_close() has returned. */
+/* closed: the result of shard_fence_close(). */
 extern void shard_fence_open(bool closed);
 
 /*
- * For a cut of another coordinator: as shard_fence_close(), but the end of the transaction opens the fence, and
- * when it returns false it is open.
+ * For a cluster snapshot of another coordinator.  Like shard_fence_close(), but the end of the
+ * transaction opens the barrier.  If the result is false, the barrier is open.
  */
 extern bool shard_fence_close_until_end(void);
 

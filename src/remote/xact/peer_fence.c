@@ -1,13 +1,16 @@
 /*
  * peer_fence.c
- *	  The fences of all coordinators of the same nodes.
+ *	  The snapshot barriers of all coordinators that share the same nodes.
  *
- *	 the turn of the first one by name --> all fences at once
+ *	 turn lock of the first coordinator by name --> close all barriers in parallel
  *
- * Whoever closes fences has the first one's turn (fence.c), so no two of them wait for each other.  Commits wait for the slowest
- * of the coordinators, not for one after the other.  Another coordinator keeps
- * its fence closed until a transaction ends, or the connection, or until nothing has come for PEER_IDLE_MS: should this
- * coordinator be lost, the commits of the others go on.
+ * A session that closes barriers first takes the turn lock of the first coordinator (fence.c).  So
+ * no two sessions wait for each other, and commits wait only for the slowest coordinator, not for
+ * one after the other.
+ *
+ * Another coordinator keeps its barrier closed until the transaction or the connection ends, or
+ * until no message has arrived for PEER_IDLE_MS.  So if this coordinator is lost, commits on the
+ * others go on.
  */
 #include "postgres.h"
 
@@ -21,7 +24,7 @@
 #define PEER_IDLE_MS "2000"
 #define ASK_TIMEOUT_MS 5000
 
-/* The transaction has a number, so that its end flushes what is written behind the fence.  Waiting for a turn ends as a commit that takes too long does. */
+/* The lock_timeout makes a wait for the turn lock end like a wait for a slow commit. */
 #define BEGIN_SQL \
 	"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = local; SET LOCAL client_min_messages = error;" \
 	" SET LOCAL idle_in_transaction_session_timeout = " PEER_IDLE_MS "; SET LOCAL lock_timeout = 250"
@@ -62,7 +65,7 @@ start(ShardBroadcast *items, int nitems, const char *first_sql, const char *sql)
 	shard_broadcast_start(items, nitems);
 }
 
-/* Raises what went wrong with one of them. */
+/* Raises the error that item's connection has returned. */
 static void
 report(ShardBroadcast *item)
 {
@@ -73,20 +76,20 @@ report(ShardBroadcast *item)
 }
 
 /*
- * Waits for an answer of each.  False: not in time, its connection was lost, or it has waited for a lock in vain.  Raises what else
- * went wrong with one.
+ * Waits for one answer of each.  False: an answer did not arrive in time, its connection was lost,
+ * or its lock_timeout expired.  Raises all other errors.
  */
 static bool
 collect(ShardBroadcast *items, int nitems)
 {
-	/* not RAISE: that would search for deadlocks, while commits wait */
+	/* not RAISE: it would search for deadlocks while commits wait */
 	bool		in_time = shard_broadcast_wait(items, nitems, 2 * SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
 
 	for (int i = 0; i < nitems && in_time; i++)
 	{
 		if (shard_broadcast_ok(&items[i], NULL))
 			continue;
-		/* one whose connection was lost meanwhile is connected to again */
+		/* if the connection was lost, the caller tries again over a new one */
 		if (items[i].done && shard_broadcast_sqlstate(&items[i]) != ERRCODE_LOCK_NOT_AVAILABLE)
 			report(&items[i]);
 		in_time = false;
@@ -130,7 +133,7 @@ shard_peer_fence_open(ShardPeerFence *fence)
 		ShardBroadcast *item = &fence->items[i];
 		PGTransactionStatusType status = PQtransactionStatus(item->conn->pg);
 
-		/* one that has not answered ends with its connection */
+		/* an unfinished command is ended by closing its connection */
 		if (status == PQTRANS_ACTIVE)
 			item->conn->state = SHARD_CONN_BROKEN;
 		shard_broadcast_clear(item, 1);
@@ -169,7 +172,7 @@ shard_peer_fence_ask(ShardPeerFence *fence, const char *sql)
 		return false;
 	for (int i = 0; i < fence->nitems; i++)
 	{
-		/* it has opened its fence since nothing came for so long */
+		/* it has opened its barrier, since no message arrived for PEER_IDLE_MS */
 		if (shard_broadcast_sqlstate(&fence->items[i]) == ERRCODE_IDLE_IN_TRANSACTION_SESSION_TIMEOUT)
 			return false;
 		if (!shard_broadcast_ok(&fence->items[i], NULL))

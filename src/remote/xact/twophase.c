@@ -2,66 +2,63 @@
  * twophase.c
  *	  Atomic commit over nodes.
  *
- *	 PRE_COMMIT   PREPARE TRANSACTION on all nodes at once, meanwhile
+ *	 PRE_COMMIT   PREPARE TRANSACTION on all nodes in parallel; at the same time
  *				  INSERT INTO shardfdw_internal.commit_log in the local transaction
  *	 local commit is the decision
- *	 COMMIT		  COMMIT PREPARED on all nodes at once, then on other coordinators, the first one last
+ *	 COMMIT		  COMMIT PREPARED on all nodes in parallel, then on other coordinators, the first one last
  *	 or ABORT	  ROLLBACK PREPARED, or ROLLBACK where nothing was prepared
  *
- * A participant is a connection: a node to which the transaction wrote over
- * several of them has as many prepared transactions, which are settled alike.
+ * A participant is a connection.  If a transaction wrote to a node over several connections, the
+ * node has a prepared transaction for each of them.  All get the same outcome.
  *
  * Invariants:
  *
- * 1. The log row of a transaction is visible if and only if it committed: the
- *	  transaction itself inserts it, and only after that may it commit.
- * 2. COMMIT PREPARED is sent only after the local commit is on disk, here and on
- *	  synchronous standbys: the commit is forced to be synchronous, whatever
- *	  synchronous_commit says.  A promoted standby without the row would roll back
- *	  what nodes have prepared, while others have committed.
- * 3. Recovery (service/recover.c) rolls a prepared transaction back when its local
- *	  transaction has ended and the log neither has a row of it nor had one that was
- *	  deleted since (commit_log.c).  No PREPARE can arrive after the log row: the
- *	  local commit waited for all of them.
+ * 1. The log row of a transaction is visible if and only if the transaction has committed.  The
+ *	  transaction itself inserts the row, and may commit only after that.
+ * 2. COMMIT PREPARED is sent only after the local commit is on disk, here and on synchronous
+ *	  standbys.  The commit is forced to be synchronous, whatever synchronous_commit says.
+ *	  Otherwise a promoted standby without the row would roll back transactions that some nodes have
+ *	  already committed.
+ * 3. Recovery (service/recover.c) rolls a prepared transaction back if its local transaction has
+ *	  ended, and if the log has no row of it and has not deleted one (commit_log.c).  A PREPARE
+ *	  cannot arrive after the log row has become visible, since the local commit waits for all of
+ *	  them.
+ *
  * 4. gid = shardfdw:<system identifier>:<database oid>:<identity>:<time>:<xid with epoch>:<n>,
- *	  time in microseconds since 1970.  Only gids of this coordinator's identity
- *	  (identity.c), and of identities that it has taken over, are touched.  A server
- *	  that is a copy of the one which made the identity prepares nothing, and settles
- *	  nothing: it does not know what the original is about to commit.  Nor does
- *	  a coordinator whose nodes have been told of another identity.
- * 5. A gid is never used twice.  The xid alone does not ensure that: after a crash
- *	  an xid of which nothing had reached the disk is given out again, while a node
- *	  keeps what was prepared under its first use.  So n is a random number (the
- *	  token, its low 16 bits zero) plus the connection's number, and the log row has
- *	  the token.
- * 6. Until a session has told all nodes, or given up, nobody else settles its
- *	  transaction.  Others see by the lock on its xid that the session is still at
- *	  work: core releases that lock after the callbacks of commit and abort.  So when
- *	  a node does not know a transaction that it is told to commit, this counts as
- *	  success only if the session has told it so before without getting the answer,
- *	  and if it is still the same server.
+ *	  time in microseconds since 1970.  A coordinator touches only gids with its
+ *	  identity (identity.c), or with identities that it has taken over.  A clone of the
+ *	  server that made the identity prepares and resolves nothing, because it cannot see
+ *	  what the original is about to commit.  A coordinator whose nodes have noted another
+ *	  identity prepares and resolves nothing, either.
+ * 5. A gid is never used twice.  The xid alone does not ensure that: if nothing of an xid had
+ *	  reached the disk before a crash, the xid is assigned again, while a node may still have a
+ *	  transaction prepared with its first use.  So n is a random number (the token, whose low 16
+ *	  bits are zero) plus the number of the connection.  The log row contains the token.
+ * 6. Until a session has told all nodes, or has given up, no other session resolves its
+ *	  transaction.  Others detect a session that is still working by the lock on its xid, which core
+ *	  releases after the commit and abort callbacks.  A node may not have a transaction that it is
+ *	  told to commit.  This counts as success only if the session has sent the command before
+ *	  without getting the answer, and if the server is still the same.
  *
- * A changed definition is locked until its transaction ends: here the local one, on other
- * coordinators the prepared one.  These are committed after the nodes: nobody looks for a table,
- * or for a moved shard, that is not there yet.
+ * A changed definition is locked until its transaction ends: the local transaction here, the
+ * prepared transactions on other coordinators.  The other coordinators commit after the nodes.  So
+ * no session looks for a table or a moved shard that does not exist yet.
  *
- * That all nodes have confirmed a commit is noted by the row of the next
- * two-phase commit of the same session, or when the session ends.  Until then the
- * session tells recovery so by a lock (confirmed_lock).  It takes the lock before
- * PREPARE, and releases it when the commit fails or a node has not confirmed it;
- * otherwise it keeps the lock until the row of its next two-phase commit has
- * committed.  What remains after a crash is left to recover_prepared_transactions().
+ * The confirmation that all nodes have committed is written with the row of the session's next
+ * two-phase commit, or when the session ends.  Until then a lock (confirmed_lock) tells recovery
+ * about the confirmation.  The session takes the lock before PREPARE.  It releases the lock if the
+ * commit fails or a node does not confirm it.  Otherwise it keeps the lock until the row of its
+ * next two-phase commit has committed.  What remains after a crash is left to
+ * recover_prepared_transactions().
  *
- * After the local commit an error is a PANIC, so nothing there may need memory or
- * file handles, which can run out.  Texts and arrays for the second phase are made
- * before the first one.  Waits are those without errors (wait.h).  A WARNING is
- * short, so that it fits into the memory that core keeps for reports, and has no
- * context.  The end of the postmaster, like a cancel or a termination, makes the
- * wait short; the session ends after the commit.
+ * After the local commit an error is a PANIC.  So that code must not need memory or file handles,
+ * which can run out.  Texts and arrays for the second phase are allocated before the first one.
+ * The waits are those that raise no errors (wait.h).  A WARNING has no context and is short, so
+ * that it fits into the memory that core reserves for error reports.  A cancel, a termination or
+ * the death of the postmaster shortens the wait; the session ends after the commit.
  *
- * When a connection is lost while PREPARE or COMMIT PREPARED is under way, its
- * outcome is not known: one attempt is made over a new connection
- * (twophase_reconnect.c), else recovery does it.
+ * If a connection is lost during PREPARE or COMMIT PREPARED, the outcome is unknown.  One attempt
+ * is made over a new connection (twophase_reconnect.c).  After that it is left to recovery.
  */
 #include "postgres.h"
 
@@ -100,26 +97,26 @@
 
 #define COMMIT_TIMEOUT_MS 30000 /* for COMMIT PREPARED on all nodes */
 #define ABORT_TIMEOUT_MS 10000	/* for ROLLBACK PREPARED on all nodes */
-#define ABORT_HURRY_MS 400		/* the same, when the user has cancelled */
-#define RECONNECT_TIMEOUT_MS 3000	/* for all second attempts together: then recovery does it */
-#define RECONNECT_HURRY_MS 200	/* the same, when the user has cancelled */
+#define ABORT_HURRY_MS 400		/* the same, if the user has cancelled */
+#define RECONNECT_TIMEOUT_MS 3000	/* for all second attempts together; then recovery does it */
+#define RECONNECT_HURRY_MS 200	/* the same, if the user has cancelled */
 
 #define TOKEN_LOW_BITS INT64CONST(0xffff)	/* room for the connection's number */
 #define MAX_PARTICIPANTS 0xffff	/* their numbers fit into the token's low bits */
 #define SETTLE_SQL_BYTES (GIDSIZE + 32)
-#define MAX_WARNING_BYTES 512	/* of a node's message in a WARNING after the commit: see above */
+#define MAX_WARNING_BYTES 512	/* of a node's message in a WARNING after the commit, see above */
 
-/* The current two-phase commit, and the last one that all nodes confirmed. */
+/* The current two-phase commit, and the last one that all nodes have confirmed. */
 static ShardLogKey current;
 static ShardLogKey settled = {{0}, 0};
 static bool exit_callback_registered = false;
-/* This session holds the lock by which recovery sees that the commit is confirmed: confirmed_lock() of the xid. */
+/* Does this session hold the lock confirmed_lock() of the xid, which tells recovery that the commit is confirmed? */
 static bool holds_current = false;
 static bool holds_settled = false;
 static uint64 nleft = 0;		/* prepared transactions that commits have left to recovery */
-static int	ncommits = 0;		/* since this session has purged the log */
+static int	ncommits = 0;		/* since this session has last purged the log */
 
-/* For the second phase, allocated before the first one: an entry per participant. */
+/* For the second phase, allocated before the first one.  One entry per participant. */
 static ShardBroadcast *settle_items;
 static char (*settle_sql)[SETTLE_SQL_BYTES];
 
@@ -189,7 +186,7 @@ shard_twophase_is_undecided(FullTransactionId xid)
 {
 	FullTransactionId next = ReadNextFullTransactionId();
 
-	/* not given out yet: it was, before a crash after which nobody knows of it */
+	/* xid is not assigned: it was assigned before a crash, of which this server has no trace */
 	if (!FullTransactionIdPrecedes(xid, next))
 		return false;
 	if (U64FromFullTransactionId(next) - U64FromFullTransactionId(xid) > MaxTransactionId / 2)
@@ -207,14 +204,15 @@ shard_twophase_is_running(FullTransactionId xid)
 	if (!FullTransactionIdPrecedes(xid, ReadNextFullTransactionId()))
 		return false;
 
-	/* it does not run any more, but its session may still be telling the nodes */
+	/* the transaction has ended, but its session may still be telling the nodes */
 	SET_LOCKTAG_TRANSACTION(tag, XidFromFullTransactionId(xid));
 	return shard_own_lock_is_held(&tag, ShareLock);
 }
 
 /*
- * The lock by which a session shows that all nodes have confirmed xid.  The session holds it in RowExclusiveLock.
- * Recovery tries to get it in ShareLock, which does not conflict with others that try the same.
+ * The lock that tells recovery that all nodes have confirmed xid.  The session holds it in mode
+ * RowExclusiveLock.  Recovery tries to get it in mode ShareLock, which does not conflict with other
+ * sessions that try the same.
  */
 static LOCKTAG
 confirmed_lock(FullTransactionId xid)
@@ -231,8 +229,8 @@ shard_twophase_is_confirmed(FullTransactionId xid)
 }
 
 /*
- * Releases the lock of the last commit, unless DISCARD ALL or pg_advisory_unlock_all() has done so: releasing
- * a lock that is not held would be a WARNING.  Never raises.
+ * Releases the lock of the last commit.  DISCARD ALL or pg_advisory_unlock_all() may have released
+ * it already; LockRelease() of a lock that is not held would raise a WARNING.  Never raises.
  */
 static void
 release_settled(void)
@@ -245,7 +243,7 @@ release_settled(void)
 	settled.xid = InvalidFullTransactionId;
 }
 
-/* Releases the lock of the current commit, which was taken a moment ago.  Never raises. */
+/* Releases the lock of the current commit.  Never raises. */
 static void
 release_current(void)
 {
@@ -261,7 +259,7 @@ take_current(void)
 {
 	LOCKTAG		tag = confirmed_lock(current.xid);
 
-	/* fails while recovery is trying the same lock: then recovery asks the nodes */
+	/* not available while recovery tries the same lock; then recovery asks the nodes */
 	holds_current = LockAcquire(&tag, RowExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
@@ -280,8 +278,8 @@ new_token(void)
 /* ---------- first phase ---------- */
 
 /*
- * Raises what went wrong with PREPARE TRANSACTION on item's node, to which the
- * transaction wrote over nsame connections.
+ * Raises the error of PREPARE TRANSACTION on item's node. nsame: number of connections over which
+ * the transaction wrote to the node.
  */
 static void
 raise_not_prepared(ShardBroadcast *item, int nsame)
@@ -292,7 +290,10 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 	const char *hint = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_HINT) : NULL;
 
 	item->result = NULL;
-	/* prepared transactions are disabled or used up; triggers that are deferred until now may raise the same SQLSTATEs */
+	/*
+	 * prepared transactions are disabled or used up; deferred triggers may raise the same
+	 * SQLSTATEs, so check the hint
+	 */
 	if (hint && strstr(hint, "max_prepared_transactions"))
 	{
 		char	   *message = shard_error_message(res, conn);
@@ -318,14 +319,20 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 			 errmsg("connection to node \"%s\" was lost while it prepared the transaction", conn->node)));
 }
 
-/* Has a node prepared?  Where it was asked how far its WAL is, the last answer is the one to that, a row if the transaction is there. */
+/*
+ * Has item's node prepared?  If its message also asked for the WAL position, the last answer is the
+ * one to that question: a row if the prepared transaction exists.
+ */
 static bool
 is_prepared(const ShardBroadcast *item)
 {
 	return shard_broadcast_ok(item, item->has_rows ? "SELECT 1" : "PREPARE TRANSACTION");
 }
 
-/* Is it a node, and not a coordinator, nor a server that this transaction drops?  add_coordinator() makes a coordinator of a server. */
+/*
+ * Is conn's server a node?  False for a coordinator and for a server that this transaction drops.
+ * add_coordinator() turns a server into a coordinator.
+ */
 static bool
 is_node(const ShardConn *conn)
 {
@@ -343,8 +350,9 @@ is_node(const ShardConn *conn)
 }
 
 /*
- * Notes in the local transaction how far the WAL of the nodes is, which is on their disks with what they have prepared.  Of nodes behind
- * a pooler that leads to one server or another nothing is known.
+ * Writes the WAL positions of the nodes in the local transaction.  A position is the flushed one,
+ * so it covers what the node has prepared.  Skips nodes whose server is unknown, since a pooler may
+ * connect to different servers.
  */
 static void
 write_positions(const ShardBroadcast *items, int nitems, bool has_replicas)
@@ -366,7 +374,7 @@ write_positions(const ShardBroadcast *items, int nitems, bool has_replicas)
 	}
 }
 
-/* Makes every failure of items one error, after noting what is prepared and what is not. */
+/* Records which connections have prepared, then raises one error for all failed items. */
 static void
 check_prepared(ShardBroadcast *items, int nitems)
 {
@@ -376,7 +384,7 @@ check_prepared(ShardBroadcast *items, int nitems)
 	{
 		if (is_prepared(&items[i]))
 			continue;
-		/* surely rolled back, or never sent; of several statements another one may have failed */
+		/* rolled back for certain, or never sent; of several statements another one may have failed */
 		if ((items[i].done && !items[i].has_rows) || !items[i].sent)
 			items[i].conn->xact.prepared_gid = NULL;
 		if (failed < 0)
@@ -400,8 +408,8 @@ check_prepared(ShardBroadcast *items, int nitems)
 }
 
 /*
- * At the session's exit: notes that its last transaction is settled.  Does not wait
- * for the disk: when a crash loses the note, recovery makes it.
+ * At the exit of the session: writes that its last transaction is confirmed.  Does not wait for the
+ * disk.  If a crash loses this, recovery asks the nodes again.
  */
 static void
 note_at_exit(int code, Datum arg)
@@ -417,7 +425,10 @@ note_at_exit(int code, Datum arg)
 	CommitTransactionCommand();
 }
 
-/* Where no recovery worker runs, a session deletes old rows of the log whenever it has added a tenth of its limit. */
+/*
+ * If no recovery worker runs, deletes old rows of the log.  Runs each time this session has added a
+ * tenth of the log's limit.
+ */
 static void
 purge_now_and_then(void)
 {
@@ -429,12 +440,15 @@ purge_now_and_then(void)
 	shard_commit_log_purge();
 }
 
-/* The row of the current transaction, which says that this session's last one is settled. */
+/*
+ * Writes the log row of the current transaction.  The row also says that this session's last
+ * transaction is confirmed.
+ */
 static void
 write_log(ShardConn **conns, int nconns, TimestampTz time)
 {
 	ShardLogNode *nodes = palloc0(nconns * sizeof(ShardLogNode));
-	List	   *seen = NIL;		/* serverids: a node is named once */
+	List	   *seen = NIL;		/* serverids: a node is listed once */
 	int			nnodes = 0;
 
 	for (int i = 0; i < nconns; i++)
@@ -450,7 +464,7 @@ write_log(ShardConn **conns, int nconns, TimestampTz time)
 		nodes[nnodes++].database = NameStr(server->database);
 	}
 
-	/* nothing is read with it, but core wants an active snapshot when a row is written */
+	/* inserting reads nothing with it, but core requires an active snapshot */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	purge_now_and_then();
 	shard_commit_log_insert(current, time, nodes, nnodes, settled);
@@ -467,7 +481,7 @@ is_noted_other(const ShardConn *conn)
 	return noted[0] != '\0' && shard_identity_noted_relation(noted) == SHARD_IDENTITY_OTHER;
 }
 
-/* Asks the node again which identity is noted there. */
+/* Asks the node again which identity it has noted. */
 static void
 ask_noted(ShardConn *conn)
 {
@@ -483,13 +497,13 @@ ask_noted(ShardConn *conn)
 bool
 shard_twophase_is_taken_over(ShardConn *conn)
 {
-	/* the connection may be older than a take-over by this coordinator */
+	/* the connection may have been opened before this coordinator took over */
 	if (is_noted_other(conn))
 		ask_noted(conn);
 	return is_noted_other(conn);
 }
 
-/* Raises if another coordinator's identity was noted on a node after ours. */
+/* Raises if a node has noted the identity of another coordinator after ours. */
 static void
 check_noted(ShardConn **conns, int nconns)
 {
@@ -520,7 +534,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas)
 	bool		has_positions = has_replicas || shard_node_position_has_references();
 	char	   *prefix;
 
-	/* allocated first: an abort needs them as soon as there is a prepared_gid */
+	/* allocated first, since an abort needs them as soon as there is a prepared_gid */
 	settle_items = MemoryContextAlloc(TopTransactionContext, nconns * sizeof(ShardBroadcast));
 	settle_sql = MemoryContextAlloc(TopTransactionContext, nconns * SETTLE_SQL_BYTES);
 	if (nconns > MAX_PARTICIPANTS)
@@ -539,7 +553,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas)
 
 	for (int i = 0; i < nconns; i++)
 	{
-		/* in the transaction's memory, like conns: needed until it has ended */
+		/* in the transaction's memory, like conns, since it is needed until the transaction has ended */
 		char	   *gid = MemoryContextStrdup(TopTransactionContext,
 											  psprintf("%s" INT64_FORMAT, prefix, current.token + i + 1));
 
@@ -580,7 +594,7 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 	char		text[MAX_WARNING_BYTES];
 	int			elevel = WARNING;
 
-	/* without the postmaster no message is sent to the client, since that may end the process */
+	/* without the postmaster no message goes to the client, since sending it may end the process */
 	if (commit && !PostmasterIsAlive())
 		elevel = LOG;
 
@@ -589,7 +603,7 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 		ereport(elevel,
 				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 				 errmsg("the transaction is committed, but node \"%s\" does not know it", item->conn->node),
-				 errdetail("Somebody else has committed or rolled back prepared transaction \"%s\" there, or the node is another server than before.",
+				 errdetail("Another session has committed or rolled back prepared transaction \"%s\" there, or the node is another server than before.",
 						   item->conn->xact.prepared_gid),
 				 errhint("SELECT shardfdw.recover_prepared_transactions() says what can be known.")));
 		return;
@@ -602,28 +616,30 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 			 errmsg("the transaction is committed, but node \"%s\" has not confirmed it", item->conn->node) :
 			 errmsg("the transaction is rolled back, but may still be prepared on node \"%s\"", item->conn->node),
 			 message ? errdetail_internal("%s", text) : 0,
-			 errhint("Rows are locked there until SELECT shardfdw.recover_prepared_transactions() settles it.")));
+			 errhint("Rows are locked there until SELECT shardfdw.recover_prepared_transactions() resolves it.")));
 }
 
 /*
- * Releases the lock by which PostgreSQL keeps those who notify, in all databases, in the order of their commits,
- * which the local commit has fixed.  It is kept for as long as the fence: so listeners seldom hear of
- * what a node does not show yet.  Never raises.
+ * Releases the lock with which PostgreSQL keeps notifying sessions of all databases in the order of
+ * their commits.  The local commit has fixed that order.  The lock is kept as long as the snapshot
+ * barrier, so that listeners rarely get a notification before the nodes show the commit.  Never
+ * raises.
  */
 static void
 release_notify_lock(void)
 {
 	LOCKTAG		tag;
 
-	/* of the resource owner that was, and is, the current one: that of a procedure that commits, maybe */
+	/* the current resource owner took it, perhaps that of a procedure that commits */
 	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, 0);
 	if (shard_lock_held_by_me(&tag, AccessExclusiveLock))
 		(void) LockRelease(&tag, AccessExclusiveLock, false);
 }
 
 /*
- * The order in which prepared transactions are settled.  The coordinator whose name comes first is the last: locks that
- * others ask for before they look at anything (reference/reference_turn.c) are let go when all is there to be seen.
+ * The order in which prepared transactions are committed or rolled back.  The coordinator whose
+ * name comes first is the last.  Other sessions wait for locks there before they read anything
+ * (reference/reference_turn.c).  These locks are released when everything is visible.
  */
 typedef enum SettleStage
 {
@@ -643,7 +659,10 @@ first_coordinator(ShardConn **conns, int nconns)
 	return first;
 }
 
-/* Fills settle_items for the conns that have a prepared_gid and are of the stage; the first nitems are filled already. */
+/*
+ * Fills settle_items for those conns that have a prepared_gid and belong to stage.  The first
+ * nitems are already filled.  Returns the new number.
+ */
 static int
 add_items(ShardConn **conns, int nconns, int nitems, bool commit, SettleStage stage)
 {
@@ -667,8 +686,8 @@ add_items(ShardConn **conns, int nconns, int nitems, bool commit, SettleStage st
 }
 
 /*
- * Sends COMMIT PREPARED, or ROLLBACK PREPARED, to all conns that have a
- * prepared_gid.  Returns how many could not be settled.  Never raises.
+ * Sends COMMIT PREPARED or ROLLBACK PREPARED to all conns that have a prepared_gid.  Returns the
+ * number of failures.  Never raises.
  */
 static int
 settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
@@ -687,7 +706,10 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
 	if (commit)
 	{
-		/* cuts, and others who notify, wait for this commit for a bounded time only, even if a node hangs */
+		/*
+		 * even if a node hangs, cluster snapshots and notifying sessions wait for this commit only
+		 * for a bounded time
+		 */
 		(void) shard_broadcast_wait(items, nnodes, SHARD_FENCE_HOLD_MS, interrupt);
 		shard_fence_let_go();
 		release_notify_lock();
@@ -704,7 +726,7 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	}
 	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 
-	/* a late cancel request may have hit this command instead of the one it was meant for */
+	/* a late cancel request may have hit this command instead of an earlier one */
 	for (int i = 0; i < nitems; i++)
 		if (shard_broadcast_sqlstate(&items[i]) == ERRCODE_QUERY_CANCELED)
 		{
@@ -719,7 +741,7 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	{
 		bool		is_settled = shard_broadcast_ok(&items[i], NULL) ||
 
-		/* it had never been prepared */
+		/* it was never prepared */
 			(!commit && shard_broadcast_sqlstate(&items[i]) == ERRCODE_UNDEFINED_OBJECT);
 
 		if (!is_settled && !items[i].done)
@@ -732,7 +754,7 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 		if (!is_settled)
 		{
 			if (commit)
-				shard_committed_doubt();	/* recovery will commit it, some time */
+				shard_committed_doubt();	/* recovery will commit it later */
 			warn_not_settled(&items[i], commit);
 			nfailed++;
 		}
@@ -746,7 +768,7 @@ shard_twophase_commit(ShardConn **conns, int nconns)
 {
 	int			nfailed;
 
-	release_settled();			/* the row that has just committed says from now on that it is settled */
+	release_settled();			/* the row that has just committed says that the last one is confirmed */
 	nfailed = settle(conns, nconns, true, COMMIT_TIMEOUT_MS);
 	nleft += nfailed;
 	if (nfailed == 0)
@@ -766,7 +788,7 @@ shard_twophase_leave(ShardConn **conns, int nconns)
 {
 	for (int i = 0; i < nconns; i++)
 	{
-		/* an answer may be under way; nobody reads it, so the connection cannot be used again */
+		/* an answer may be on its way; as it will not be read, the connection cannot be used again */
 		if (conns[i]->xact.prepared_gid)
 		{
 			shard_committed_doubt();
@@ -792,8 +814,8 @@ shard_twophase_abort(ShardConn **conns, int nconns)
 													   hurry ? ABORT_HURRY_MS : ABORT_TIMEOUT_MS);
 
 	/*
-	 * Where PREPARE is still under way it is cancelled; whether that came in
-	 * time shows in the state of the transaction.
+	 * If PREPARE is still running, it is cancelled.  The state of the transaction then shows
+	 * whether the cancel came in time.
 	 */
 	for (int i = 0; i < nconns; i++)
 	{

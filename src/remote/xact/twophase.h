@@ -1,7 +1,7 @@
 /*
  * twophase.h
- *	  Atomic commit over nodes: PREPARE everywhere, the local commit with its log
- *	  row decides, COMMIT PREPARED everywhere; recovery of what a crash left.
+ *	  Atomic commit over nodes: PREPARE on all nodes, the local commit with its log row as the
+ *	  decision, COMMIT PREPARED on all nodes; functions that recovery after a crash uses.
  */
 #ifndef SHARDFDW_TWOPHASE_H
 #define SHARDFDW_TWOPHASE_H
@@ -14,33 +14,35 @@
 #include "remote/wire/connection.h"
 
 /*
- * Before anything that was written over conns commits, in one phase or two: raises unless this server is confirmed as the coordinator, and
- * no node of conns has been taken over by another one.
+ * Called before anything that was written on conns commits, in one phase or two.  Raises an error
+ * unless this server is confirmed as the coordinator, and no other coordinator has taken over a node
+ * of conns.
  */
 extern void shard_twophase_require_coordinator(ShardConn **conns, int nconns);
 
-/* Has another coordinator, which is a copy of this one, taken conn's node over?  conn is idle. */
+/* Has another coordinator, a copy of this one, taken over the node of conn?  conn is idle. */
 extern bool shard_twophase_is_taken_over(ShardConn *conn);
 
 /*
- * Before the local commit: prepares all conns in parallel, and writes the log row.  Where shards with replicas (has_replicas) or reference
- * tables were changed, it writes how far the nodes' WAL is (node_position.h).  Errors abort the transaction.
+ * Called before the local commit.  Prepares all conns in parallel, and writes the log row.  If
+ * shards with replicas (has_replicas) or reference tables were changed, also writes the WAL positions
+ * of the nodes (node_position.h).  Errors abort the transaction.
  */
 extern void shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas);
 
-/* After the local commit: COMMIT PREPARED on all at once.  WARNINGs only. */
+/* Called after the local commit.  COMMIT PREPARED on all nodes in parallel.  Raises WARNINGs only. */
 extern void shard_twophase_commit(ShardConn **conns, int nconns);
 
-/* When an error has ended shard_twophase_commit(): nodes that have not been told are left to recovery. */
+/* Called if an error has ended shard_twophase_commit().  Leaves the nodes that have not been told to recovery. */
 extern void shard_twophase_leave(ShardConn **conns, int nconns);
 
-/* How many prepared transactions the commits of this session have left to recovery so far. */
+/* Number of prepared transactions that the commits of this session have left to recovery. */
 extern uint64 shard_twophase_count_left(void);
 
-/* In abort: ROLLBACK PREPARED where prepared.  WARNINGs only, bounded waits. */
+/* Called in abort: ROLLBACK PREPARED where needed.  WARNINGs only, bounded waits. */
 extern void shard_twophase_abort(ShardConn **conns, int nconns);
 
-/* What the identifier of a prepared transaction says; see twophase.c. */
+/* The parts of a prepared transaction's identifier; see twophase.c. */
 typedef struct ShardGid
 {
 	uint64		system_identifier;
@@ -50,26 +52,29 @@ typedef struct ShardGid
 	ShardLogKey key;
 } ShardGid;
 
-/* What all these identifiers begin with; and what those of this server and database do.  Memory: current context. */
+/*
+ * The prefix of all identifiers of the extension, and the prefix of this server's and database's.
+ * Memory: current context.
+ */
 #define SHARD_GID_PREFIX "shardfdw:"
 extern char *shard_twophase_gid_prefix(void);
 
-/* False when gid is not of this extension. */
+/* False if the extension has not made gid. */
 extern bool shard_twophase_read_gid(const char *gid, ShardGid *parts);
 
-/* True when this server may settle gid by its log; *key: its key there. */
+/* True if this server may resolve gid by its commit log. *key: its key in the log. */
 extern bool shard_twophase_parse_gid(const char *gid, ShardLogKey *key);
 
 /*
- * Is the transaction xid still running in this server?  It ends when its session has
- * told all nodes, or has given up.  xid: of an identifier that a node has just shown.
+ * Is the transaction xid still running in this server?  It ends when its session has told all
+ * nodes, or has given up. xid: from an identifier that a node has just returned.
  */
 extern bool shard_twophase_is_running(FullTransactionId xid);
 
-/* Has the transaction xid neither committed nor aborted yet?  xid as above. */
+/* Is the outcome of xid still open, that is, neither committed nor aborted? xid as above. */
 extern bool shard_twophase_is_undecided(FullTransactionId xid);
 
-/* Does a session that still runs know that all nodes have confirmed xid?  xid: no longer running. */
+/* Does a running session hold the lock that says that all nodes have confirmed xid? xid: no longer running. */
 extern bool shard_twophase_is_confirmed(FullTransactionId xid);
 
 #endif

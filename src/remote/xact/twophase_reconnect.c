@@ -1,13 +1,14 @@
 /*
  * twophase_reconnect.c
- *	  One more attempt to settle what a lost connection has prepared.
+ *	  One more attempt to commit or roll back what a lost connection has prepared.
  *
- * Catalogs cannot be read at that point, so the new connection goes to the same
- * address as the lost one.  Recovery alone would do.  But a node whose sessions were
- * terminated, or that has restarted, takes a new connection at once; the attempt
- * spares the client a WARNING, and rows that stay locked until recovery comes.  No
- * attempt is made where it could block: names are not resolved again, and encryption
- * by GSSAPI is left out.
+ * Catalogs cannot be read at that point, so the new connection uses the address of the lost one.
+ * Recovery alone would be enough.  But a node whose sessions were terminated, or that has
+ * restarted, accepts a new connection immediately.  The attempt spares the client a WARNING, and
+ * rows that stay locked until recovery runs.
+ *
+ * No attempt is made where it could block.  So names are not resolved again, and GSSAPI encryption
+ * is not supported.
  */
 #include "postgres.h"
 
@@ -20,7 +21,7 @@
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 
-/* Waits until connecting pg has ended; true when it is connected. Never raises. */
+/* Waits until pg has connected or failed.  True if it is connected.  Never raises. */
 static bool
 finish_connecting(PGconn *pg, TimestampTz deadline)
 {
@@ -43,7 +44,7 @@ finish_connecting(PGconn *pg, TimestampTz deadline)
 	return true;
 }
 
-/* Is the parameter one that connect_again() chooses by itself? */
+/* Is it a parameter that connect_again() sets by itself? */
 static bool
 is_place(const char *keyword)
 {
@@ -66,8 +67,8 @@ add_parameter(const char **keywords, const char **values, int n, const char *key
 }
 
 /*
- * Opens a connection to where lost was connected, with its parameters; NULL when
- * that fails, or could block.  Never raises.
+ * Opens a connection to the address of lost, with the same parameters.  NULL if that fails or could
+ * block.  Never raises.
  */
 static PGconn *
 connect_again(PGconn *lost, TimestampTz deadline)
@@ -107,8 +108,7 @@ connect_again(PGconn *lost, TimestampTz deadline)
 }
 
 /*
- * Runs sql on the one connection of item, which has been used up to now for
- * another command.
+ * Runs sql on the only connection of item, which was used for another command before.
  */
 static void
 run_next(ShardBroadcast *item, const char *sql, bool has_rows, TimestampTz deadline)
@@ -121,7 +121,7 @@ run_next(ShardBroadcast *item, const char *sql, bool has_rows, TimestampTz deadl
 						   SHARD_BROADCAST_HURRY);
 }
 
-/* Is the server of item's connection the one that prepared, and not a standby promoted since? */
+/* Is the server of item's connection the one that prepared, and not a standby that was promoted since? */
 static bool
 is_same_server(ShardBroadcast *item, const ShardConnServer *server, TimestampTz deadline)
 {

@@ -1,42 +1,41 @@
 /*
  * txn.c
- *	  Remote transactions follow the local one: how they begin.
+ *	  Transactions on nodes follow the local transaction: how they begin.
  *
- * A connection is outside a transaction (SHARD_XACT_NONE), or in one that belongs
+ * A connection is outside a transaction (SHARD_XACT_NONE), or in a transaction that belongs to one
+ * of these:
  *
- *	- to this transaction's writes on the node: pool->writer, from the first
- *	  write until the local transaction ends, with a savepoint per local
- *	  subtransaction in which the connection was used;
- *	- to the same writes as an extra writer (conn->is_extra): only in a
- *	  transaction that is one statement, which spreads its rows over several
- *	  connections of a node;
- *	- to the snapshot of one statement (READ COMMITTED): the first connection
- *	  exports its snapshot, the others import it, all are READ ONLY; they are
- *	  ended, without waiting, when the statement's memory goes;
- *	- to the snapshot of the whole transaction (REPEATABLE READ and above): the
- *	  same, but they end with the local transaction.  When the node is written
- *	  to, the writer is one more connection that imports the snapshot.
+ *	- This transaction's writes on the node (pool->writer), from the first write until the local
+ *	  transaction ends.  There is a savepoint per local subtransaction in which the connection was
+ *	  used.
+ *	- The same writes, as an extra writer (conn->is_extra).  Only a transaction that is one
+ *	  statement has extra writers: it distributes its rows over several connections of a node.
+ *	- The snapshot of one statement (READ COMMITTED).  The first connection exports its snapshot,
+ *	  the others import it.  All are READ ONLY.  When the statement's memory is freed, they are
+ *	  ended without waiting.
+ *	- The snapshot of the whole transaction (REPEATABLE READ and above).  The same, but they end
+ *	  with the local transaction.  If the transaction writes to the node, one more connection, the
+ *	  writer, imports the snapshot.
  *
- * A statement that needs one stream of a node has no transaction around it,
- * unless the session on the node must not keep any settings (session_state off).
- * SERIALIZABLE: one connection per node reads and writes, since the node can
- * find dangerous structures only when it sees one transaction.
+ * A statement that needs only one stream of a node runs there without a transaction, unless the
+ * session on the node must not keep settings (session_state off).  At SERIALIZABLE one connection
+ * per node reads and writes: the node finds dangerous structures only within what it sees as one
+ * transaction.
  *
- * BEGIN and SAVEPOINT are sent when a connection is used, in one message with
- * what follows; the end of a subtransaction costs nothing (its savepoint is
- * "stale" and released with the next statement).
+ * BEGIN and SAVEPOINT are sent in one message with the statement that needs them.  The end of a
+ * subtransaction sends nothing: its savepoint becomes "stale", and is released together with the
+ * next statement.
  *
- * List shard_txn_writers says to which nodes the transaction writes.  The ends of
- * transactions and subtransactions are in txn_end.c.
+ * The list shard_txn_writers contains the nodes to which the transaction writes. txn_end.c has the
+ * ends of transactions and subtransactions.
  *
- * Invariant: the local transaction commits only if every connection that was
- * given out for writing can.  A connection that is lost may vanish from its pool
- * without a trace, so the list says what must be there: for each node the
- * writer, plus nextra connections with is_extra.  The mark is_extra is set when a
- * connection is given out (remote/pool/pool.c:shard_pool_start_extra()), and cleared
- * only when the local transaction has ended (remote/xact/txn_end.c:end_on_conn()).
- * Neither the end of its remote transaction (1pc) nor a lost connection may make it
- * look like a free one.
+ * Invariant: the local transaction commits only if every connection that was given out for writing
+ * can commit.  A lost connection may vanish from its pool without a trace.  So the list says which
+ * connections must exist: for each node the writer, and nextra connections with is_extra.  The flag
+ * is_extra is set when a connection is given out (remote/pool/pool.c:shard_pool_start_extra()).
+ * Only the end of the local transaction clears it (remote/xact/txn_end.c:end_on_conn()).  The end
+ * of the remote transaction (1pc) and the loss of the connection must not clear it: the connection
+ * would look free.
  */
 #include "postgres.h"
 
@@ -53,16 +52,16 @@
 #include "utils/snapmgr.h"
 #include "version.h"
 
-/* A statement that reads by a snapshot. */
+/* A statement that uses a snapshot. */
 typedef struct SnapshotUse
 {
 	dlist_node	link;			/* in snapshot_uses */
-	MemoryContext query_cxt;	/* of the statement; the use is in there, too */
+	MemoryContext query_cxt;	/* of the statement; also contains this struct */
 	ShardSnapshot *snapshot;	/* NULL: the transaction has ended */
 	MemoryContextCallback callback;
 } SnapshotUse;
 
-/* At READ COMMITTED, innermost statements first. */
+/* Only at READ COMMITTED.  Innermost statements come first. */
 static dlist_head snapshot_uses = DLIST_STATIC_INIT(snapshot_uses);
 static ShardSnapshot *xact_snapshot = NULL; /* in TopTransactionContext */
 List	   *shard_txn_writers = NIL;
@@ -70,7 +69,6 @@ bool		shard_txn_touched = false;
 bool		shard_txn_has_written = false;
 const ShardTxnUpcalls *shard_txn_upcalls = NULL;
 
-/* Isolation of the remote transaction. */
 static const char *
 isolation_of_transaction(void)
 {
@@ -105,7 +103,7 @@ shard_txn_reset(void)
  * Snapshots
  */
 
-/* True when the transaction that exported node's snapshot is still open. */
+/* Is the transaction that exported node's snapshot still open? */
 static bool
 exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
@@ -126,8 +124,8 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 }
 
 /*
- * Sends the COMMIT that ends the read transaction of conn when it belongs to
- * the snapshot arg; its answer is read before the connection is used again.
+ * If the read transaction of conn belongs to the snapshot arg, sends its COMMIT.  The answer is
+ * read before the connection is used again.
  */
 static void
 end_read_transaction(ShardConn *conn, void *arg)
@@ -140,9 +138,8 @@ end_read_transaction(ShardConn *conn, void *arg)
 		return;
 
 	/*
-	 * A stream that could not be ended keeps the connection busy: then the
-	 * transaction is ended by the connection's next user or with the local
-	 * one.
+	 * A stream that could not be ended keeps the connection busy.  Then the next user of the
+	 * connection, or the end of the local transaction, ends the read transaction.
 	 */
 	if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
 		return;
@@ -177,8 +174,8 @@ create_snapshot(void)
 }
 
 /*
- * The snapshot that was shared by a statement in progress with those that read by the coordinator's active
- * snapshot, as its STABLE functions do; NULL: none.
+ * Finds the snapshot that a running statement has shared with statements that use the same active
+ * snapshot, such as the queries of its STABLE functions.  NULL: none.
  */
 static ShardSnapshot *
 find_shared(void)
@@ -197,7 +194,7 @@ find_shared(void)
 	return NULL;
 }
 
-/* Takes snapshot, which is new, on all nodes at once if shardfdw.snapshot is 'cluster'. */
+/* If shardfdw.snapshot is 'cluster', takes the new snapshot on all nodes in parallel. */
 static void
 take_cut(ShardSnapshot *snapshot)
 {
@@ -257,7 +254,7 @@ shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
 	ShardNodeSnapshot *node = shard_snapshot_node(snapshot, serverid, userid);
 
-	/* a stream that is closed before it has read the identifier would take the snapshot along */
+	/* if the exporting stream were closed before it has read the identifier, the snapshot would be lost */
 	if (node->state == SHARD_SNAPSHOT_EXPORTING && exporter_alive(snapshot, node))
 		shard_connection_yield(node->exporter);
 	return node->state == SHARD_SNAPSHOT_EXPORTED && exporter_alive(snapshot, node);
@@ -295,7 +292,7 @@ shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot)
 	}
 	conn = shard_pool_acquire_reader(pool, snapshot);
 
-	/* a node can find dangerous structures only when it sees one transaction */
+	/* the node must see one transaction, or it cannot find dangerous structures */
 	if (conn && IsolationIsSerializable())
 		pool->writer = conn;
 	return conn;
@@ -318,9 +315,9 @@ shard_txn_is_fixed(Oid serverid, Oid userid)
  */
 
 /*
- * Appends SAVEPOINTs until conn has one per local level.  Each has a name that none
- * had before it in this transaction: ROLLBACK TO one that was not made in the end must
- * fail, not find that of a subtransaction which has committed.
+ * Appends SAVEPOINTs until conn has one per local nesting level.  Each name is new in this
+ * transaction.  If a savepoint was not created in the end, ROLLBACK TO it must fail.  It must not
+ * find the savepoint of a subtransaction that has committed.
  */
 static void
 append_savepoints(ShardConn *conn, int level, StringInfo buf)
@@ -348,8 +345,9 @@ append_savepoints(ShardConn *conn, int level, StringInfo buf)
 }
 
 /*
- * Leaves conn, which reads only, with the savepoints of level: what is read in that
- * level must outlive those further in, and there is nothing in these to roll back.
+ * conn only reads.  Releases savepoints that are deeper than level, and appends those missing up to
+ * level.  Rows read at level must survive the deeper savepoints, and a reader has nothing to roll
+ * back there.
  */
 static void
 append_reader_savepoints(ShardConn *conn, int level, StringInfo buf)
@@ -366,7 +364,7 @@ append_reader_savepoints(ShardConn *conn, int level, StringInfo buf)
 	append_savepoints(conn, level, buf);
 }
 
-/* Appends the end of a read transaction that conn is still in, if it is in one. */
+/* If conn is in a read transaction, appends the end of that transaction. */
 static void
 append_end_of_reading(ShardConn *conn, StringInfo buf)
 {
@@ -375,14 +373,14 @@ append_end_of_reading(ShardConn *conn, StringInfo buf)
 	shard_txn_forget(conn);
 }
 
-/* Appends BEGIN if conn is not in a transaction; the new one is of kind state. */
+/* Appends BEGIN of a transaction of kind state. conn must be outside a transaction. */
 static void
 append_begin(ShardConn *conn, ShardXactState state, const char *isolation, bool read_only, StringInfo buf)
 {
 	bool		deferrable = XactDeferrable && XactReadOnly && IsolationIsSerializable();
 
 	read_only |= conn->standby > 0;
-	/* the defaults are those set when connecting; a session that keeps no settings needs all of them spelled out */
+	/* the session's defaults were set when connecting; a session that keeps no settings gets all of them here */
 	appendStringInfo(buf, "BEGIN ISOLATION LEVEL %s%s%s; ", isolation,
 					 read_only ? " READ ONLY" : conn->stateless ? " READ WRITE" : "",
 					 deferrable ? " DEFERRABLE" : conn->stateless ? " NOT DEFERRABLE" : "");
@@ -391,7 +389,10 @@ append_begin(ShardConn *conn, ShardXactState state, const char *isolation, bool 
 	conn->xact.depth = 1;
 }
 
-/* As far as both are known: what a role may not ask for is not. */
+/*
+ * Compares what is known of both servers.  The identifier and the timeline are unknown (0) if the
+ * role has no right to read them.
+ */
 static bool
 may_be_same_server(const ShardConnServer *left, const ShardConnServer *right)
 {
@@ -400,15 +401,15 @@ may_be_same_server(const ShardConnServer *left, const ShardConnServer *right)
 		strcmp(NameStr(left->started), NameStr(right->started)) == 0;
 }
 
-/* Appends, behind BEGIN, what makes the transaction see node's snapshot. */
+/* Appends the command that makes the transaction use node's snapshot; belongs after BEGIN. */
 static void
 append_import(ShardConn *conn, const ShardNodeSnapshot *node, StringInfo buf)
 {
-	/* the options of the node's server may have been changed, or an address leads to several */
+	/* the options of the server may have changed, or an address may point to several servers */
 	if (!may_be_same_server(&conn->server, &node->exported_on))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("connections to node \"%s\" lead to different servers", conn->node),
+				 errmsg("connections to node \"%s\" go to different servers", conn->node),
 				 errdetail("The snapshot that is to be read was taken on another one.")));
 	appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
 	conn->xact.import = SHARD_IMPORT_SENT;
@@ -425,7 +426,7 @@ shard_txn_find_writer(Oid serverid, Oid userid)
 	return NULL;
 }
 
-/* Notes that conn's node is written to in the subtransaction of level. */
+/* The subtransaction of level writes to conn's node. */
 static void
 note_writer(ShardConn *conn, int level)
 {
@@ -451,8 +452,8 @@ note_writer(ShardConn *conn, int level)
 }
 
 /*
- * Raises when the snapshot of a node, which must stay the same, was lost with its
- * connection: a new one would show another state.
+ * Raises if the snapshot of a node was lost with its connection but must stay the same.  A new
+ * snapshot would show another state.
  */
 static void
 check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
@@ -468,13 +469,13 @@ check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 				 IsolationUsesXactSnapshot() ? errhint("Roll back the transaction and try again.") : 0));
 }
 
-/* Appends the commands that must precede a statement on the node's writing connection. */
+/* Appends the commands that must precede a statement on the node's writer. */
 static void
 append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 {
 	bool		whole = IsolationUsesXactSnapshot();
 
-	/* ends a read transaction of an earlier statement, or of this transaction's readers */
+	/* of an earlier statement, or of this transaction's readers */
 	if (conn->xact.state == SHARD_XACT_READS || (conn->xact.state == SHARD_XACT_FOLLOWS && !whole))
 		append_end_of_reading(conn, buf);
 	if (!shard_connection_in_xact(conn))
@@ -509,8 +510,8 @@ shard_txn_writer_preamble(ShardConn *conn, int level, bool only_reads, StringInf
 }
 
 /*
- * node is the part of a cut that another user (the owner of a view) needs: it uses
- * the snapshot which the cut has taken on the same node.
+ * node belongs to another user than the one who took the cluster snapshot (the owner of a view, for
+ * example).  Makes it use the snapshot that was taken on the same node.
  */
 static void
 share_export(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
@@ -578,7 +579,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 	if (!exporter_alive(snapshot, node))
 		node->state = SHARD_SNAPSHOT_NONE;
 
-	/* states change only when it is certain that buf will be sent */
+	/* nothing may change before it is certain that buf will be sent */
 	if (node->state == SHARD_SNAPSHOT_EXPORTING)
 		return false;
 	append_end_of_reading(conn, buf);
@@ -620,7 +621,10 @@ shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id)
 }
 
 /*
- * Writing
+ * Returns a connection to write with, which is not yet in a remote transaction of this local one.
+ * In order of preference: a free connection, a connection that has read for a statement and need
+ * not keep a snapshot exported, a connection that is being opened.  If there is none, opens one
+ * more, even above the limit: taking the connection of a reader would lose its snapshot.
  */
 
 void
@@ -655,12 +659,6 @@ shard_txn_check_writer(ShardConn *conn)
 				 errhint("Roll back the transaction and try again.")));
 }
 
-/*
- * A connection to write with, which is not yet in a remote transaction of this local
- * one: a free one, one with which a statement has read and which need not keep its
- * snapshot exported, or one that is being opened.  If there is none, one more is
- * opened, even above the cap, since taking one from a reader would lose its snapshot.
- */
 static ShardConn *
 pick_writer(ShardPool *pool)
 {
@@ -703,9 +701,9 @@ is_held_reader(const ShardConn *conn, const ShardPool *pool)
 }
 
 /*
- * Ends the transactions of this transaction's readers on the node of pool, but not of those
- * that are held, nor of the exporter while a stream may have sent its import, which the node
- * has not carried out yet.
+ * Ends the transactions of this transaction's idle readers on the node of pool.  Skips readers that
+ * have a holder.  If there is such a holder, the exporter is skipped, too: an import of its
+ * snapshot may have been sent, but not run yet.
  */
 static void
 end_idle_readers(ShardPool *pool)
@@ -737,7 +735,7 @@ shard_txn_end_readers(ShardPool *pool)
 		{
 			if (!is_held_reader(conn, pool))
 				continue;
-			shard_connection_yield(conn);	/* which may close others */
+			shard_connection_yield(conn);	/* may close other connections */
 			again = true;
 			break;
 		}
@@ -747,9 +745,9 @@ shard_txn_end_readers(ShardPool *pool)
 }
 
 /*
- * In a transaction with one snapshot: makes the new writer of pool import it, and
- * waits for that.  Then the readers' transactions on the node end, since the writer
- * could wait for their locks for ever.
+ * In a transaction with a single snapshot: makes the new writer of pool import the snapshot, and
+ * waits for that.  Then ends the readers' transactions on the node, since the writer could wait for
+ * their locks indefinitely.
  */
 static void
 take_over_snapshot(ShardPool *pool, int level)
@@ -775,15 +773,15 @@ shard_txn_writer_start(Oid serverid, Oid userid, int level)
 
 	shard_version_check();
 	shard_txn_touched = true;
-	/* what this node shows the writer is part of the transaction's cut, too */
+	/* the writer's view of this node is part of the transaction's cluster snapshot, too */
 	if (IsolationUsesXactSnapshot() && shard_guc_snapshot == SHARD_SNAPSHOT_CLUSTER)
 		(void) shard_txn_snapshot(NULL);
 	if (writer)
 		shard_txn_check_not_lost(writer);
 
 	/*
-	 * Streams of this statement that have not begun (they are queued, or their
-	 * connection is being opened) must not see what the statement writes.
+	 * Streams of this statement that have not started (queued, or still connecting) must not see
+	 * what the statement writes.
 	 */
 	shard_txn_upcalls->drain_queue(pool);
 
@@ -801,8 +799,8 @@ shard_txn_writer_start(Oid serverid, Oid userid, int level)
 		check_snapshot_kept(xact_snapshot, node);
 
 		/*
-		 * A transaction that has exported its snapshot cannot be prepared for a
-		 * two-phase commit: the writer is another connection, which imports it.
+		 * A transaction that has exported its snapshot cannot be prepared.  So the writer is
+		 * another connection, which imports the snapshot.
 		 */
 		if (node->state == SHARD_SNAPSHOT_EXPORTING && exporter_alive(xact_snapshot, node))
 			shard_connection_yield(node->exporter);

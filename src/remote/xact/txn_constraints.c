@@ -2,9 +2,9 @@
  * txn_constraints.c
  *	  Remembers SET CONSTRAINTS for nodes that join the transaction later.
  *
- * It lasts until the end of the transaction, or until ROLLBACK TO a savepoint
- * from before it.  So what each nesting level has set is kept, without what it has set
- * otherwise later.  When a node joins, it is sent behind the BEGIN or SAVEPOINT of that level.
+ * SET CONSTRAINTS lasts until the end of the transaction, or until ROLLBACK TO an earlier
+ * savepoint.  So the settings are kept per nesting level, without those that the same level has
+ * overridden.  When a node joins, the settings of a level follow its BEGIN or SAVEPOINT.
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@ typedef struct ConstraintMode
 	char	   *sql;
 } ConstraintMode;
 
-/* In TopTransactionContext; inner levels last, and those of a level in the order in which they were set. */
+/* In TopTransactionContext.  Ordered by level, outermost first, and within a level by time. */
 static List *modes = NIL;
 
 static void
@@ -32,7 +32,7 @@ forget(ConstraintMode *mode)
 	pfree(mode);
 }
 
-/* Forgets what level has set before mode, of which nothing is left after that. */
+/* Forgets the settings of level that mode overrides completely. */
 static void
 forget_overridden(int level, const ConstraintMode *mode)
 {
@@ -86,7 +86,7 @@ shard_txn_constraints_of_all(void)
 void
 shard_txn_end_constraints(int level, bool committed)
 {
-	/* the first of those that end: what they have set goes to the level outside in their order */
+	/* the first mode that ends; modes go to the parent level in their order */
 	int			i = list_length(modes);
 
 	while (i > 0 && ((ConstraintMode *) list_nth(modes, i - 1))->level >= level)
@@ -111,5 +111,5 @@ shard_txn_end_constraints(int level, bool committed)
 void
 shard_txn_reset_constraints(void)
 {
-	modes = NIL;				/* the memory is the transaction's */
+	modes = NIL;				/* the memory belongs to the transaction */
 }

@@ -1,44 +1,44 @@
 /*
  * txn_end.c
- *	  How remote transactions end with the local one and its subtransactions.
+ *	  How transactions on nodes end with the local transaction and its subtransactions.
  *
  * End of the local transaction (PRE_COMMIT):
  *
  *	 readers --------------------------> COMMIT, not waited for (at SERIALIZABLE: waited for)
  *	 one connection wrote, nothing local
  *	   to commit ----------------------> COMMIT there, waited for
- *	 several wrote, or one and the
- *	   coordinator, or to shards with
- *	   replicas, also stale ones --------> twophase.c
+ *	 several wrote; or one connection
+ *	   and the coordinator; or shards
+ *	   with replicas were written --------> twophase.c
  *	 the same with commit_protocol
- *	   = '1pc', or in recovery --------> COMMIT on all at once, waited for (not where shards have replicas)
+ *	   = '1pc', or in recovery --------> COMMIT on all in parallel, waited for (not if shards have replicas)
  *
- * Several are the connections to several nodes, or the writer and the extra writers
- * of one node: what counts is how many remote transactions have to end alike.
+ * "Several" counts connections: to several nodes, or the writer and the extra writers of one node.
+ * Each of them has a remote transaction, and all must end alike.  Shards with copies include those
+ * whose copies are stale.
  *
- * "Nothing local to commit" means that the local transaction cannot fail any more
- * once the node has committed.  What PostgreSQL still does after XACT_EVENT_PRE_COMMIT, 15 to 19, in
+ * "Nothing local to commit" means that the local transaction cannot fail any more after the node
+ * has committed.  What PostgreSQL 15 to 19 still does after XACT_EVENT_PRE_COMMIT, in
  * CommitTransaction(), and why it cannot fail then:
  *
  *	 AtEOXact_Parallel				no parallel operation outlives its query
  *	 AfterTriggerEndXact			frees memory
- *	 PreCommit_on_commit_actions	ON COMMIT DELETE ROWS may fail: two phases, when temporary tables were
- *									used; ON COMMIT DROP: the table's creator has an xid
- *	 smgrDoPendingSyncs				new files only: whoever has made one has an xid
- *	 AtEOXact_LargeObject			closes two relations; who has written has an xid
+ *	 PreCommit_on_commit_actions	ON COMMIT DELETE ROWS may fail: two phases, if temporary tables were
+ *									used; ON COMMIT DROP: the session that created the table has an xid
+ *	 smgrDoPendingSyncs				new files only: a session that has created one has an xid
+ *	 AtEOXact_LargeObject			closes two relations; a session that has written has an xid
  *	 PreCommit_Notify				assigns an xid, waits for a lock, may find the queue full: two
- *									phases, when a notification is pending
- *	 PreCommit_CheckForSerializationFailure		fails for those only who have written here, and so have an xid
- *	 RecordTransactionCommit		without an xid: flushes WAL of others at most
+ *									phases, if a notification is pending
+ *	 PreCommit_CheckForSerializationFailure		fails only in sessions that have written here, which have an xid
+ *	 RecordTransactionCommit		without an xid: flushes at most WAL of other sessions
  *
- * Interrupts are held from the node's answer until the local transaction has
- * ended.  Callbacks of libraries that were loaded before this one run after ours.
- * When one of those raises an error, the node has committed all the same.
+ * Interrupts are held from the node's answer until the local transaction has ended.  If a library
+ * was loaded before this one, its transaction callbacks run after ours.  If one of them raises an
+ * error, the local transaction is rolled back although the node has committed.
  *
- * The writer of a node may have been lost while an inner block caught the
- * error.  Then the local transaction can no longer commit: list
- * shard_txn_writers says which connections have written, and is compared with those
- * that are left.
+ * An inner block may have caught the error with which the writer of a node was lost.  Then the
+ * local transaction can no longer commit.  The list shard_txn_writers contains the connections that
+ * have written; it is compared with those that still exist.
  */
 #include "postgres.h"
 
@@ -65,11 +65,18 @@
 #include "utils/timestamp.h"
 
 /*
- * How long an abort waits for nodes, in ms.  A node that finds its connection closed
- * rolls the whole transaction back by itself, so that wait is short.  A savepoint is
- * lost with its connection, so the wait for ROLLBACK TO is longer.  When the user has
- * cancelled, maybe because of that node, both take less than a second (HURRY).  When
- * one node has used up the time, the others still get the LEAST.
+ * How long an abort waits for nodes, in ms.
+ *
+ * ABORT_TIMEOUT: if a node finds its connection closed, it rolls back the whole transaction by
+ * itself.  So this wait is short.
+ *
+ * ABORT_SUB_TIMEOUT: with the connection the savepoint is lost, too.  So the wait for ROLLBACK TO
+ * is longer.
+ *
+ * HURRY: if the user has cancelled, perhaps because of that node, both waits take less than a
+ * second.
+ *
+ * LEAST: if one node has used up the time, the other nodes still get this much.
  */
 #define ABORT_TIMEOUT_MS 3000
 #define ABORT_SUB_TIMEOUT_MS 10000
@@ -77,7 +84,7 @@
 #define ABORT_LEAST_MS 1000
 #define ABORT_LEAST_HURRY_MS 100	/* also for COMMITs of readers */
 
-#define CANCEL_TIMEOUT_MS 600	/* for the answer of a node that was asked to cancel its COMMIT */
+#define CANCEL_TIMEOUT_MS 600	/* for the answer of a node after its COMMIT was cancelled */
 
 /* Nodes have committed: interrupts are held until the local transaction has ended. */
 static bool holding_interrupts = false;
@@ -89,7 +96,7 @@ typedef struct ShardConnList
 	int			maxconns;
 } ShardConnList;
 
-/* After PREPARE on the nodes, until the end of the local transaction. */
+/* Connections on which PREPARE was sent.  Set until the end of the local transaction. */
 static ShardConnList prepared = {NULL, 0, 0};
 
 /*
@@ -112,7 +119,7 @@ add_conn(ShardConn *conn, void *arg)
 	list->conns[list->nconns++] = conn;
 }
 
-/* Every connection of this backend, in the current context. */
+/* Returns all connections of this backend.  Memory: current context. */
 static ShardConnList
 all_conns(void)
 {
@@ -137,16 +144,16 @@ shard_txn_hold_interrupts(void)
 void
 shard_txn_drop_cancel(void)
 {
-	/* a time-out that stays pending would be raised after the client was told of the commit */
+	/* a timeout that stays pending would be raised after the client was told of the commit */
 	QueryCancelPending = false;
 	(void) get_timeout_indicator(LOCK_TIMEOUT, true);
 	(void) get_timeout_indicator(STATEMENT_TIMEOUT, true);
 }
 
 /*
- * Waits for COMMITs.  Deferred constraints may have them wait for locks: when the user
- * cancels, or the session waits for itself, nodes are asked to cancel them, and their
- * answers tell what became of them.  Returns the deadlock, or NULL.
+ * Waits for COMMITs.  Deferred constraints may make them wait for locks.  If the user cancels, or
+ * the session takes part in a deadlock, sends cancel requests to the nodes.  Their answers say
+ * whether they have committed.  Returns the deadlock, or NULL.
  */
 static ErrorData *
 wait_for_commits(ShardBroadcast *items, int nitems)
@@ -170,8 +177,8 @@ wait_for_commits(ShardBroadcast *items, int nitems)
 }
 
 /*
- * Raises what went wrong with a COMMIT on one of items, after all have ended; deadlock:
- * why some were canceled, or NULL.
+ * Called after all COMMITs have ended.  Raises an error if one of items has not committed.
+ * deadlock: why some were cancelled, or NULL.
  */
 static void
 check_committed(ShardBroadcast *items, int nitems, bool wrote, ErrorData *deadlock)
@@ -223,14 +230,14 @@ check_committed(ShardBroadcast *items, int nitems, bool wrote, ErrorData *deadlo
 	}
 }
 
-/* COMMIT on all conns at once, waited for. */
+/* Sends COMMIT on all conns in parallel, and waits. */
 static void
 commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 	ErrorData  *deadlock = NULL;
 
-	/* on a standby nothing was written: a conflict with recovery may end the wait with an error */
+	/* on a standby nothing was written, so an error (a conflict with recovery) may end the wait */
 	ShardBroadcastInterrupt interrupt = RecoveryInProgress() ? SHARD_BROADCAST_RAISE : SHARD_BROADCAST_HURRY;
 
 	for (int i = 0; i < nconns; i++)
@@ -287,7 +294,7 @@ commit_readers(ShardConnList *readers)
 	}
 }
 
-/* A connection that writes on the node of pool and has a holder; NULL: none. */
+/* Returns a connection that writes to the node of pool and has a holder; NULL: none. */
 static ShardConn *
 held_writer(ShardPool *pool)
 {
@@ -301,7 +308,7 @@ held_writer(ShardPool *pool)
 	return NULL;
 }
 
-/* Lets holders of writing connections finish, and raises if something written is lost. */
+/* Lets holders of writing connections finish.  Raises if anything that was written is lost. */
 static void
 settle_writers(void)
 {
@@ -311,7 +318,7 @@ settle_writers(void)
 		ShardConn  *conn;
 		dlist_iter	iter;
 
-		/* a holder that yields may have lost connections of others */
+		/* while a holder yields, connections of other holders may be lost */
 		shard_txn_check_not_lost(writer);
 		while ((conn = held_writer(pool)) != NULL)
 		{
@@ -327,11 +334,11 @@ settle_writers(void)
 	}
 }
 
-/* Has this transaction notifications to send, or has it begun to listen? */
+/* Does this transaction send notifications, or did it execute LISTEN? */
 static bool
 has_notifications(void)
 {
-	/* it raises exactly when there are some; core has no other way to ask */
+	/* AtPrepare_Notify() raises exactly in this case; core has no other function to ask */
 	return !shard_wait_run_noerror(AtPrepare_Notify);
 }
 
@@ -343,10 +350,10 @@ shard_txn_is_remote_only(void)
 }
 
 /*
- * Sends COMMIT to all conns and waits.  From then on the local transaction must not
- * fail, so interrupts are held.  There are several only with '1pc' or in recovery; the
- * fence is held then, as in a two-phase commit, so that no cut sees some of them
- * committed and some not (for SHARD_FENCE_HOLD_MS at most).
+ * Sends COMMIT to all conns and waits.  After that the local transaction must not fail, so
+ * interrupts are held.  There are several conns only with '1pc' or in recovery.  Then the snapshot
+ * barrier is held as in a two-phase commit, so that no cluster snapshot sees only some of them
+ * committed (for SHARD_FENCE_HOLD_MS at most).
  */
 static void
 commit_in_one_phase(ShardConn **conns, int nconns)
@@ -395,7 +402,7 @@ pre_commit(void)
 	if (!RecoveryInProgress())
 		shard_twophase_require_coordinator(written.conns, written.nconns);
 
-	/* in recovery the local transaction cannot write a log row; those on nodes are READ ONLY */
+	/* in recovery no log row can be written; the transactions on nodes are READ ONLY then */
 	if ((shard_guc_commit_protocol == SHARD_COMMIT_1PC && !has_replicas) || RecoveryInProgress() ||
 		(written.nconns == 1 && !has_replicas && shard_txn_is_remote_only()))
 		commit_in_one_phase(written.conns, written.nconns);
@@ -412,7 +419,7 @@ pre_commit(void)
 	}
 }
 
-/* Removes from conn all that points to the transaction. */
+/* Removes from conn everything that points to the transaction. */
 static void
 end_on_conn(ShardConn *conn, void *arg)
 {
@@ -431,23 +438,23 @@ tell_nodes(void)
 }
 
 /*
- * Sends COMMIT PREPARED to the nodes.  An error from here on would be a PANIC, since
- * a committed transaction cannot be aborted.  Our code does not raise one, but a
- * WARNING runs code of other libraries, which may.  Then nodes are left to recovery.
+ * Sends COMMIT PREPARED to the nodes.  An error from here on would be a PANIC, since a committed
+ * transaction cannot be aborted.  Our code raises none, but a WARNING runs code of other libraries
+ * (emit_log_hook), which may raise one.  Then recovery commits on the nodes.
  */
 static void
 finish_commit(void)
 {
 	ErrorContextCallback *callers = error_context_stack;
 
-	/* callbacks that add context to a message would allocate memory */
+	/* error context callbacks would allocate memory */
 	error_context_stack = NULL;
 	if (!shard_wait_run_noerror(tell_nodes))
 		shard_twophase_leave(prepared.conns, prepared.nconns);
 	error_context_stack = callers;
 }
 
-/* The local transaction has ended: forgets what belonged to it. */
+/* The local transaction has ended.  Forgets what belonged to it. */
 static void
 end_of_xact(void)
 {
@@ -475,7 +482,10 @@ abort_deadline(int timeout_ms)
 									   shard_wait_interrupted ? ABORT_HURRY_MS : timeout_ms);
 }
 
-/* The statement on conn does not end, or a savepoint is not there: closes the connection, which makes the node roll back. */
+/*
+ * The statement on conn does not end, or a savepoint is missing.  Closes the connection, which
+ * makes the node roll back.
+ */
 static void
 give_up(ShardConn *conn)
 {
@@ -486,7 +496,7 @@ give_up(ShardConn *conn)
 					conn->node)));
 }
 
-/* Runs items at once; connections on which that fails are broken. */
+/* Runs items in parallel.  Gives up the connections on which that fails. */
 static void
 rollback_all(ShardBroadcast *items, int nitems, TimestampTz deadline)
 {
@@ -500,7 +510,7 @@ rollback_all(ShardBroadcast *items, int nitems, TimestampTz deadline)
 	shard_broadcast_clear(items, nitems);
 }
 
-/* Frees conn from whoever holds it and ends what runs there. */
+/* Takes conn from its holder, and cancels the statement that runs there. */
 static void
 stop_running(ShardConn *conn, TimestampTz deadline)
 {
@@ -512,7 +522,7 @@ stop_running(ShardConn *conn, TimestampTz deadline)
 		give_up(conn);
 }
 
-/* What is to be sent at the end of an abort. */
+/* The commands to send at the end of an abort. */
 typedef struct AbortPlan
 {
 	TimestampTz deadline;
@@ -544,10 +554,13 @@ abort_on_conn(ShardConn *conn, void *arg)
 
 	if (conn->xact.prepared_gid != NULL)
 		return;
-	/* no savepoint is needed any more */
+	/* no savepoint is needed any more, so a cancel request need not wait until one surely exists */
 	conn->xact.savepoint_sent = 0;
 	stop_running(conn, plan->deadline);
-	/* its COMMIT was mostly sent a moment ago, by the end of a snapshot; but maybe the user has waited for it in vain */
+	/*
+	 * The COMMIT of a read transaction was usually sent a moment ago, when its snapshot was
+	 * released.  But its answer may be what the user has cancelled the wait for.
+	 */
 	if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, plan->settle_deadline))
 		conn->state = SHARD_CONN_BROKEN;
 	if (conn->state != SHARD_CONN_READY || conn->end_pending)
@@ -562,7 +575,7 @@ abort_all(void)
 {
 	AbortPlan	plan = {0};
 
-	/* an abort may wait for nodes, and cuts must not wait for the abort */
+	/* an abort may wait for nodes, and cluster snapshots must not wait for the abort */
 	shard_fence_let_go();
 	SHARD_FAULT_POINT("abort");
 	plan.deadline = abort_deadline(ABORT_TIMEOUT_MS);
@@ -610,8 +623,8 @@ shard_txn_end(XactEvent event)
 	}
 	else if (event == XACT_EVENT_ABORT)
 	{
-		holding_interrupts = false; /* error handling has reset core's counter */
-		/* even if no node was touched: a statement outside any transaction may be under way */
+		holding_interrupts = false; /* core's error handling has already reset InterruptHoldoffCount */
+		/* also if no node was touched: a statement outside any transaction may be running */
 		abort_all();
 		end_of_xact();
 	}
@@ -622,7 +635,7 @@ shard_txn_end(XactEvent event)
  * Subtransactions
  */
 
-/* True when this transaction wrote over conn only in nesting level level or deeper. */
+/* Did this transaction write over conn only in nesting level level or deeper? */
 static bool
 wrote_only_below(ShardConn *conn, int level)
 {
@@ -632,8 +645,8 @@ wrote_only_below(ShardConn *conn, int level)
 }
 
 /*
- * Rolls conn back to the savepoint of level, if it has one; or ends its remote
- * transaction, if nothing else was done in it.
+ * If conn has a savepoint of level, rolls back to it.  If the remote transaction did nothing else,
+ * rolls back all of it.
  */
 static void
 abort_sub_on_conn(ShardConn *conn, void *arg)
@@ -641,12 +654,15 @@ abort_sub_on_conn(ShardConn *conn, void *arg)
 	AbortPlan  *plan = arg;
 	bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, plan->level);
 
-	/* a transaction with one snapshot keeps its writer, which may still be opening while nobody waits for it */
+	/*
+	 * a transaction with one snapshot keeps its writer, which may still be connecting without
+	 * anyone waiting for it
+	 */
 	shard_connection_pause(conn);
 	if (conn->xact.depth < plan->level && !(whole && shard_connection_in_xact(conn)))
 		return;
 	stop_running(conn, plan->deadline);
-	/* a transaction that was stopped early enough has not begun on the node */
+	/* if it was stopped early enough, the transaction has not begun on the node */
 	if (conn->state == SHARD_CONN_READY &&
 		!(whole && PQtransactionStatus(conn->pg) == PQTRANS_IDLE))
 		plan_command(plan, conn, whole ? "ROLLBACK" : plan->rollback_to);
@@ -679,9 +695,9 @@ abort_sub(int level)
 }
 
 /*
- * Moves what was written in level to its parent, or forgets it: a node whose
- * writes were all rolled back takes no part in the commit.  In a transaction
- * with one snapshot it keeps its connection, since that has the snapshot.
+ * Moves the writes of level to its parent, or forgets them.  If all writes to a node were rolled
+ * back, the node takes no part in the commit.  In a transaction with a single snapshot it keeps its
+ * connection, which has the snapshot.
  */
 static void
 end_level(int level, bool committed)
@@ -711,7 +727,7 @@ end_level(int level, bool committed)
 	}
 }
 
-/* The savepoint of the subtransaction of level arg becomes part of the one around it. */
+/* The savepoint of the subtransaction of level *arg becomes part of the parent's. */
 static void
 leave_savepoint(ShardConn *conn, void *arg)
 {
@@ -723,7 +739,10 @@ leave_savepoint(ShardConn *conn, void *arg)
 	conn->xact.stale_savepoint = shard_txn_level_number(level);
 }
 
-/* What let it in has been rolled back. */
+/*
+ * conn was opened although its node may have lost changes, because this transaction had changed the
+ * noted positions of the node (node_position.h).  If that change was rolled back, closes conn.
+ */
 static void
 break_unchecked(ShardConn *conn, void *arg)
 {

@@ -2,9 +2,9 @@
  * txn_extra.c
  *	  Further connections that write to a node in the same transaction.
  *
- * Only a transaction that is one statement may have them (see txn.c): to the node
- * they are transactions of their own, which do not see each other's rows.  So what
- * one of them writes to is claimed for it, by the name of the table on the node.
+ * Only a transaction that is one statement may have them (see txn.c).  For the node they are
+ * separate transactions, which do not see each other's rows.  So each table is claimed by one of
+ * them, by the name of the table on the node.
  */
 #include "postgres.h"
 
@@ -29,7 +29,7 @@ shard_txn_extra_writer_start(Oid serverid, Oid userid)
 		elog(ERROR, "nothing writes to node \"%s\"", GetForeignServer(serverid)->servername);
 	shard_txn_check_not_lost(writer);
 
-	/* there may be idle connections above the cap, from before it was lowered: they must not be used here */
+	/* if the limit was lowered, idle connections above it may exist; they must not be used here */
 	if (1 + writer->nextra >= shard_guc_max_connections_per_node)
 		return NULL;
 	conn = shard_pool_start_extra(shard_pool_get(serverid, userid));

@@ -10,9 +10,9 @@
 #include "utils/snapmgr.h"
 
 static dlist_head levels = DLIST_STATIC_INIT(levels);
-static int	nlost = 0;			/* undone with their row locks */
+static int	nlost = 0;			/* levels that were rolled back together with their row locks */
 
-/* Of levels that had a savepoint: how many of their subtransactions have ended, plus 1. */
+/* Per nesting level that had a savepoint: number of its subtransactions that have ended, plus 1. */
 static uint32 *numbers = NULL;
 static int	nnumbers = 0;
 
@@ -103,7 +103,7 @@ shard_txn_level_end(int level, bool committed)
 
 		if (each->level < level)
 			continue;
-		/* what a cursor began in there goes on in the one around it, also after a rollback */
+		/* what a cursor began in that level continues in its parent, also after a rollback */
 		each->level = level - 1;
 		if (!committed && !each->undone)
 		{

@@ -1,7 +1,7 @@
 /*
  * txn_private.h
- *	  The inside of a transaction over nodes: shared by txn*.c, and by files of
- *	  remote/run and remote/copy that begin or end transactions on nodes.
+ *	  Internals of a transaction over nodes.  Included by txn*.c, and by files of remote/run and
+ *	  remote/copy that begin or end transactions on nodes.
  */
 #ifndef SHARDFDW_TXN_PRIVATE_H
 #define SHARDFDW_TXN_PRIVATE_H
@@ -23,7 +23,7 @@ typedef struct ShardWriter
 
 extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
 extern bool shard_txn_touched;	/* this transaction has used a node */
-extern bool shard_txn_has_written;	/* this transaction has written to a node, even if a savepoint has rolled that back */
+extern bool shard_txn_has_written;	/* also if a savepoint has rolled the write back */
 extern const ShardTxnUpcalls *shard_txn_upcalls;
 
 /* The last command that has written to a node in a nesting level. */
@@ -33,32 +33,35 @@ typedef struct ShardWritten
 	CommandId	cid;
 } ShardWritten;
 
-/* The subtransaction of level has ended: forgets what writer has written in it, or moves that to the level around it. */
+/*
+ * The subtransaction of level has ended: forgets what writer wrote in it (rolled back), or moves
+ * that to the parent level (committed).
+ */
 extern void shard_txn_end_written(ShardWriter *writer, int level, bool committed);
 
 /* NULL: this transaction has not written there. */
 extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);
 
-/* Raises when what writer, or one of its extra connections, wrote is lost. */
+/* Raises if the writer or one of its extra connections, and thus what it wrote, is lost. */
 extern void shard_txn_check_not_lost(ShardWriter *writer);
 
 /*
- * Makes conn, whose transaction has just exported its snapshot as id, the exporter of
- * snapshot on its node.  At SERIALIZABLE conn has exported none; it is the one
- * connection that the transaction uses on the node.
+ * Makes conn, whose transaction has just exported its snapshot as id, the exporter of snapshot on
+ * its node.  At SERIALIZABLE nothing was exported: conn is the only connection that the transaction
+ * uses on the node.
  */
 extern void shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id);
 
 /*
- * sql, which sets the constraint name, or all if that is NULL, has run in the subtransaction of level; nodes that join
- * later have to be told.
+ * The subtransaction of level has run sql, which sets the constraint name (NULL: all).  Nodes that
+ * join the transaction later get sql, too.
  */
 extern void shard_txn_note_constraints(int level, const char *name, const char *sql);
 
-/* Appends SET CONSTRAINTS as the levels from min_level to max_level have set them. */
+/* Appends the SET CONSTRAINTS commands of the levels min_level to max_level. */
 extern void shard_txn_append_constraints(int min_level, int max_level, StringInfo buf);
 
-/* The sql that was noted last for all constraints; NULL: none. */
+/* The last sql noted for all constraints; NULL: none. */
 extern const char *shard_txn_constraints_of_all(void);
 
 /* The subtransaction of level, or the transaction, has ended. */
@@ -66,24 +69,24 @@ extern void shard_txn_end_constraints(int level, bool committed);
 extern void shard_txn_reset_constraints(void);
 
 /*
- * True when the local transaction has nothing to commit: it can neither fail nor lose
- * anything once a node has committed, see txn_end.c.
+ * Has the local transaction nothing to commit?  Then it cannot fail any more, nor lose anything,
+ * after a node has committed.  See txn_end.c.
  */
 extern bool shard_txn_is_remote_only(void);
 
 /*
- * A node has committed: interrupts are held until the local transaction has ended,
- * so that nothing fails in between.
+ * Called when a node has committed.  Holds interrupts until the local transaction has ended, so
+ * that it cannot fail in between.
  */
 extern void shard_txn_hold_interrupts(void);
 
-/* After that, when nothing is waited for any more: drops a cancel or time-out, which has come too late. */
+/* Called after the last wait of the commit: drops a cancel request or timeout, which came too late. */
 extern void shard_txn_drop_cancel(void);
 
-/* conn is outside any transaction now. */
+/* conn is outside any transaction from here on. */
 extern void shard_txn_forget(ShardConn *conn);
 
-/* The local transaction has ended: its memory is going. */
+/* The local transaction has ended, and its memory is about to be freed. */
 extern void shard_txn_reset(void);
 
 #endif

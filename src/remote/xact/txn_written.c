@@ -1,12 +1,11 @@
 /*
  * txn_written.c
- *	  Which command of the transaction was the last one to write to a node.
+ *	  The last command of the transaction that has written to a node.
  *
- * PostgreSQL numbers the commands of a transaction.  A snapshot shows what commands
- * before its own have written (SnapshotData.curcid).  A node has other numbers: what
- * is read there over the connection that writes shows everything that was written
- * over it.  These notes say whether that is more than the coordinator's snapshot
- * would show.
+ * PostgreSQL numbers the commands of a transaction.  A snapshot shows what earlier commands than
+ * its own have written (SnapshotData.curcid).  A node does not know these numbers: a read over the
+ * connection that writes shows everything that was written over it.  The numbers kept here tell
+ * whether that is more than the coordinator's snapshot would show.
  */
 #include "postgres.h"
 
@@ -68,7 +67,7 @@ shard_txn_end_written(ShardWriter *writer, int level, bool committed)
 {
 	ListCell   *lc;
 
-	/* entries of one level are as good as one: they are looked through, never counted */
+	/* several entries of one level do no harm: they are searched, never counted */
 	foreach(lc, writer->written)
 	{
 		ShardWritten *written = lfirst(lc);
