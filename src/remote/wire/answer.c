@@ -1,9 +1,9 @@
 /*
  * answer.c
- *	  Collects rows that are read one at a time into one result, up to a given size.
+ *	  Collects rows that are read one at a time into one result, up to a maximum size.
  *
- * libpq itself would keep everything that a node sends, however much that is.  So
- * rows are read one at a time and put together here, where their size is checked:
+ * libpq itself would keep everything that a node sends, without a limit.  So rows are read one at a
+ * time and collected here, where their size is checked:
  *
  *	 row --> rows --+
  *	 row --> rows --+--> end: one result with the end's command tag
@@ -13,7 +13,7 @@
 #include "remote/wire/answer.h"
 #include "remote/wire/error.h"
 
-/* Appends from's rows to those of to, which has the same columns; false: out of memory. */
+/* Appends the rows of from to those of to, which has the same columns.  False: out of memory. */
 static bool
 append_rows(PGresult *to, const PGresult *from)
 {
@@ -34,8 +34,8 @@ append_rows(PGresult *to, const PGresult *from)
 }
 
 /*
- * Makes one result of rows and of end, which ended them and has their columns and
- * command tag.  Frees both.  NULL: out of memory.
+ * Combines rows and end, the result that followed the last row and has the columns and the command
+ * tag.  Frees both.  NULL: out of memory.
  */
 static PGresult *
 join_end(PGresult *rows, PGresult *end)

@@ -1,18 +1,17 @@
 /*
  * comment.c
- *	  Comments that tell a node which statement of a client what it is sent belongs to.
+ *	  Comments that tell a node to which statement of a client a message belongs.
  *
- *	 traceparent='00-...-01';  SELECT ...  shardfdw_query_id='-42'		both as comments
+ *	 traceparent='00-...-01';  SELECT ...  shardfdw_query_id='-42'	both as comments
  *
- * The query id stands within the statement's text, so that the node's
- * pg_stat_statements shows it.  The traceparent, which is another one each time,
- * stands before a semicolon: text that belongs to no statement, which
- * pg_stat_statements leaves out.  Otherwise PostgreSQL 15, which knows COPY and other
- * utility statements by their text, would count each of them by itself.  It comes
- * first, where a log or pg_stat_activity that cuts long texts still shows it.
+ * The query id is inside the statement's text, so that the node's pg_stat_statements shows it.  The
+ * traceparent differs each time.  So it precedes a semicolon: this text belongs to no statement,
+ * and pg_stat_statements omits it.  Otherwise PostgreSQL 15 would have a separate entry for each
+ * COPY and other utility statement, because it identifies them by their text.  The traceparent is
+ * first, so that a log or pg_stat_activity that truncates long texts still shows it.
  *
- * A statement is prepared on a node by its text without comments: who prepares it
- * sends the query id along, but no traceparent.
+ * A statement is prepared on a node under its text without comments.  The Parse message contains
+ * the query id, but no traceparent.
  */
 #include "postgres.h"
 
@@ -24,7 +23,7 @@
 
 #define TRACEPARENT_CHARS 55	/* version, trace, parent and flags, as hexadecimal digits with '-' between them */
 
-/* Is p a traceparent (W3C Trace Context)?  Looks no further than its first wrong character. */
+/* Is p a traceparent (W3C Trace Context)?  Reads no further than its first wrong character. */
 static bool
 is_traceparent(const char *p)
 {
@@ -38,8 +37,8 @@ is_traceparent(const char *p)
 }
 
 /*
- * The traceparent in the comment between start and end, NULL: none.  sqlcommenter writes
- * key='value' pairs, with commas between them.
+ * Returns the traceparent in the comment between start and end; NULL: none. sqlcommenter writes
+ * key='value' pairs, separated by commas.
  */
 static const char *
 find_in_comment(const char *start, const char *end)
@@ -54,8 +53,8 @@ find_in_comment(const char *start, const char *end)
 }
 
 /*
- * The traceparent of a statement's text, NULL: none.  It is looked for where clients
- * put it, in a comment at the text's beginning or end: elsewhere it may be part of a literal.
+ * Returns the traceparent of a statement's text; NULL: none.  Searches only where clients put it,
+ * in a comment at the beginning or the end of the text.  Elsewhere it may be part of a literal.
  */
 static const char *
 find_in_text(const char *text)
@@ -91,7 +90,7 @@ shard_comment_trace(bool *sampled)
 	if ((shard_guc_remote_comments & SHARD_COMMENT_TRACEPARENT) == 0 || !debug_query_string)
 		return "";
 
-	/* once for each of the client's statements, which may send many */
+	/* only once for each statement of the client, which may send many to nodes */
 	if (debug_query_string != seen_text || GetCurrentStatementStartTimestamp() != seen_at)
 	{
 		const char *trace = find_in_text(debug_query_string);

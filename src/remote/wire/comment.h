@@ -1,6 +1,6 @@
 /*
  * comment.h
- *	  Comments that tell a node which statement of a client what it is sent belongs to.
+ *	  Comments that tell a node to which statement of a client a message belongs.
  */
 #ifndef SHARDFDW_COMMENT_H
 #define SHARDFDW_COMMENT_H
@@ -10,16 +10,15 @@
 #include "lib/stringinfo.h"
 
 /*
- * What is to stand in front of a message to a node: the client's traceparent as a
- * comment and an empty statement; "" when there is none, or it is not to be handed on.
- * *sampled: the client's trace is being recorded.  Memory: valid until the next call.
+ * Text that precedes a message to a node: the client's traceparent as a comment, and an empty
+ * statement. "" if there is none or it must not be sent. *sampled: the client's trace is being
+ * recorded.  Memory: valid until the next call.
  */
 extern const char *shard_comment_trace(bool *sampled);
 
 /*
- * What is to stand behind a statement on a node: the query id of the client's
- * statement as a comment; "" when it has none, or it is not to be sent.
- * Memory: valid until the next call.
+ * Text that follows a statement on a node: the query id of the client's statement as a comment. ""
+ * if it has none or it must not be sent.  Memory: valid until the next call.
  */
 extern const char *shard_comment_query_id(void);
 

@@ -1,15 +1,15 @@
 /*
  * connection.c
- *	  One libpq connection to one node for one user: its settings and messages,
- *	  and the results of what runs on it.
+ *	  One libpq connection to one node for one user: its settings, notices and results.
  *
  * Assumptions:
- *	- The connection is in libpq's nonblocking mode; what is sent must be
- *	  flushed, and while it does not fit, input is read too.
- *	- With TLS libpq may hold bytes that the socket does not show; reading goes
- *	  on until nothing comes, and waits on such sockets are bounded.
- *	- SET is transactional on nodes.  When a transaction fails, note_result()
- *	  forgets which settings were sent, so that they are sent again.
+ *
+ *	- The connection is in libpq's nonblocking mode.  What is sent must be flushed.  If it cannot be
+ *	  sent completely, input is read at the same time.
+ *	- With TLS, libpq may have buffered bytes that the socket does not show.  So reading continues
+ *	  until nothing arrives, and waits on such sockets are bounded.
+ *	- SET is transactional on nodes.  If a transaction fails, note_result() forgets which settings
+ *	  were sent, so that they are sent again.
  */
 #include "postgres.h"
 
@@ -32,7 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/xml.h"
 
-#define MAX_NOTICES 100			/* kept per connection until they are passed on */
+#define MAX_NOTICES 100			/* per connection, until they are sent to the client */
 #define MAX_NOTICE_BYTES 2048
 #define ENCRYPTED_WAIT_MS 1000	/* longest wait on a socket with TLS or GSS */
 #define WORKERS_UNKNOWN (-2)
@@ -46,7 +46,7 @@ struct ShardNotice
 	char		text[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* Session settings that results depend on; value NULL: the user's value is sent. */
+/* Session settings that results depend on. value NULL: the user's value is sent. */
 static const struct
 {
 	const char *name;
@@ -62,24 +62,24 @@ static const struct
 	{"xmloption", NULL},
 	{"quote_all_identifiers", NULL},	/* quote_ident(), format(), names of types */
 	{"array_nulls", "on"},
-	{"lc_monetary", "C"}		/* money as text comes from text_form.c, or goes there */
+	{"lc_monetary", "C"}		/* money as text is parsed and formatted by text_form.c */
 };
 
-/* positions in that array */
+/* positions in session_settings */
 #define ABBREVIATIONS 2
 #define DATE_STYLE 3
 #define INTERVAL_STYLE 4
 #define FLOAT_DIGITS 5
 #define XML_OPTION 7
 
-/* The planner's cost settings that stand for CPU time. */
+/* The planner's cost settings that represent CPU time. */
 static const char *const cpu_costs[] = {"cpu_tuple_cost", "cpu_index_tuple_cost", "cpu_operator_cost"};
 
 MemoryContext shard_connection_cxt = NULL;
 
 /* ---------- notices ---------- */
 
-/* True when res is the last message of a session. */
+/* Is res the last message of a session? */
 static bool
 is_fatal(const PGresult *res)
 {
@@ -105,8 +105,8 @@ notice_level(const PGresult *res)
 }
 
 /*
- * libpq's notice receiver: keeps the message until libpq is left, because
- * ereport could raise through libpq's code.
+ * libpq's notice receiver.  Stores the message until libpq's function has returned, because an
+ * error raised here would jump out of libpq's code.
  */
 void
 shard_connection_keep_notice(void *arg, const PGresult *res)
@@ -117,7 +117,7 @@ shard_connection_keep_notice(void *arg, const PGresult *res)
 	ShardNotice **last = &conn->notices;
 	int			len;
 
-	/* while nobody asks for anything, this comes as a notice, too */
+	/* if no query is running, this arrives as a notice, too */
 	if (is_fatal(res))
 		conn->ending = true;
 	if (!message || conn->nnotices >= MAX_NOTICES)
@@ -164,7 +164,7 @@ shard_connection_flush_notices(ShardConn *conn)
 
 		pfree(notice);
 
-		/* the end of the connection: if that matters, an error says so */
+		/* the end of the connection; an error reports it if it matters */
 		if (sqlstate == ERRCODE_ADMIN_SHUTDOWN || sqlstate == ERRCODE_CRASH_SHUTDOWN)
 			continue;
 		ereport(elevel,
@@ -222,8 +222,8 @@ shard_connection_distrust(ShardConn *conn)
 }
 
 /*
- * Appends SET commands for the CPU cost settings: the user's values multiplied by
- * factor, or the node's own values if factor is 0.  Nothing when they are set so.
+ * Appends SET commands for the CPU cost settings: the user's values multiplied by factor, or the
+ * node's own values if factor is 0.  Appends nothing if they have these values.
  */
 static void
 sync_cpu_costs(ShardConn *conn, int factor, StringInfo buf)
@@ -251,8 +251,8 @@ shard_connection_forget_settings(ShardConn *conn)
 }
 
 /*
- * Collects the variables behind the user's settings.  Each statement compares them
- * with those of the last one, which is cheaper than looking up all settings by name.
+ * Collects the variables behind the user's settings.  Each statement compares them with those of
+ * the previous statement, which is cheaper than looking up all settings by name.
  */
 static void
 look_at_settings(ShardSettings settings, ShardUserSettings *now)
@@ -295,7 +295,7 @@ setting_value(ShardSettings settings, int i)
 		GetConfigOption(session_settings[i].name, false, false);
 }
 
-/* True when conn's session has the user's settings. */
+/* Does conn's session have the user's settings? */
 static bool
 is_in_line(ShardConn *conn, ShardSettings settings)
 {
@@ -344,7 +344,7 @@ shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int work
 {
 	const char *local = conn->stateless ? "LOCAL " : "";
 
-	/* behind a pooler, SET outside a transaction may change the session of another client */
+	/* behind a pooler, SET outside a transaction could change the session of another client */
 	if (conn->stateless && !shard_connection_in_xact(conn))
 		return;
 	if (!is_in_line(conn, settings))
@@ -375,7 +375,7 @@ shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int wo
 
 /* ---------- statements and results ---------- */
 
-/* Notes when sql is sent, if it is to be logged for how long it takes.  Never raises: without memory it is not logged. */
+/* If durations are logged, records that sql was sent.  Never raises.  If there is no memory, sql is not logged. */
 static void
 begin_timing(ShardConn *conn, const char *sql)
 {
@@ -391,7 +391,7 @@ begin_timing(ShardConn *conn, const char *sql)
 	conn->sent_at = GetCurrentTimestamp();
 }
 
-/* The node has answered all of what was sent. */
+/* The node has answered everything that was sent. */
 static void
 end_timing(ShardConn *conn)
 {
@@ -437,7 +437,7 @@ shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const 
 			conn->traffic.bytes_sent += strlen(params[i]);
 }
 
-/* The rows of res, if it has any. */
+/* Counts the rows of res, if it has any. */
 static void
 count_rows(ShardConn *conn, const PGresult *res)
 {
@@ -449,7 +449,7 @@ count_rows(ShardConn *conn, const PGresult *res)
 			conn->traffic.bytes_received += PQgetlength(res, row, i);
 }
 
-/* How many rows a statement has written or copied, as its command tag says. */
+/* Counts the rows that a statement has written or copied, from its command tag. */
 static void
 count_tag(ShardConn *conn, const PGresult *res)
 {
@@ -466,7 +466,7 @@ count_tag(ShardConn *conn, const PGresult *res)
 		shard_node_stat_add(conn->stat_node, SHARD_NODE_ROWS_WRITTEN, nrows);
 }
 
-/* Adds to the node's counters what has gone over conn since the last time. */
+/* Adds the traffic of conn since the last call to the node's counters. */
 void
 shard_connection_report_traffic(ShardConn *conn)
 {
@@ -491,7 +491,7 @@ shard_connection_count_result(ShardConn *conn, const PGresult *res)
 		count_tag(conn, res);
 	if (status == PGRES_FATAL_ERROR)
 		shard_node_stat_add(conn->stat_node, SHARD_NODE_ERRORS, 1);
-	/* more follows rows that come one at a time, or in chunks */
+	/* more results follow if rows arrive one at a time or in chunks */
 	if (PQntuples(res) == 0 || status == PGRES_TUPLES_OK)
 		shard_connection_report_traffic(conn);
 }
@@ -507,7 +507,7 @@ shard_connection_note_result(ShardConn *conn, PGresult *res)
 		forget_settings(conn);
 	if (status == PGRES_FATAL_ERROR)
 		conn->preparing = NULL;
-	/* commands before it do not take long, and all their answers come at once */
+	/* earlier commands are short, and all answers arrive together */
 	conn->xact.savepoint_sent = 0;
 	if (status == PGRES_COMMAND_OK && conn->xact.import == SHARD_IMPORT_BEGUN)
 		conn->xact.import = SHARD_IMPORT_NONE;
@@ -547,7 +547,7 @@ shard_connection_yield(ShardConn *conn)
 
 /* ---------- results ---------- */
 
-/* True when conn's socket is ready for events right now. */
+/* Is conn's socket ready for events now? */
 bool
 shard_connection_socket_is_ready(ShardConn *conn, int events)
 {
@@ -555,14 +555,14 @@ shard_connection_socket_is_ready(ShardConn *conn, int events)
 
 	pfd.fd = PQsocket(conn->pg);
 	if (pfd.fd < 0)
-		return true;			/* libpq will say what is wrong */
+		return true;			/* libpq will report the reason */
 	pfd.events = ((events & WL_SOCKET_READABLE) ? POLLIN : 0) |
 		((events & WL_SOCKET_WRITEABLE) ? POLLOUT : 0);
 	pfd.revents = 0;
 	return poll(&pfd, 1, 0) > 0;
 }
 
-/* Milliseconds until deadline, at least 0; -1 when there is none (0). */
+/* Milliseconds until deadline, at least 0; -1 if there is no deadline (0). */
 long
 shard_connection_remaining_ms(TimestampTz deadline)
 {
@@ -572,7 +572,7 @@ shard_connection_remaining_ms(TimestampTz deadline)
 bool
 shard_connection_flush(ShardConn *conn)
 {
-	/* A failed write shows up when the answer is read. */
+	/* a failed write is reported when the answer is read */
 	return PQflush(conn->pg) <= 0;
 }
 
@@ -581,13 +581,13 @@ shard_connection_consume(ShardConn *conn)
 {
 	if (!PQconsumeInput(conn->pg))
 		return false;
-	/* The rest of a TLS record may be inside the library, where no wait sees it. */
+	/* the rest of a TLS record may be in the TLS library, where no wait can see it */
 	if (PQsslInUse(conn->pg) && !PQconsumeInput(conn->pg))
 		return false;
 	return true;
 }
 
-/* Longest wait for conn's socket: timeout_ms, but bounded where the socket may not tell all. */
+/* Longest wait for conn's socket: timeout_ms, but bounded if the socket may not show everything. */
 static long
 bounded_wait(ShardConn *conn, long timeout_ms)
 {
@@ -598,8 +598,8 @@ bounded_wait(ShardConn *conn, long timeout_ms)
 }
 
 /*
- * Waits for conn's socket (to be writable too, if something is not sent yet)
- * and reads.  False when deadline (0: none) has passed.
+ * Waits for conn's socket (also until it is writable, if something is not sent yet) and reads.
+ * False if deadline (0: none) has passed.
  */
 bool
 shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, bool noerror)
@@ -613,11 +613,11 @@ shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, bool noerror)
 		events |= WL_SOCKET_WRITEABLE;
 	if (PQsocket(conn->pg) >= 0)
 		shard_wait_socket(PQsocket(conn->pg), events, bounded_wait(conn, timeout_ms), noerror);
-	shard_connection_consume(conn); /* a failure shows in PQstatus */
+	shard_connection_consume(conn); /* PQstatus shows a failure */
 	return true;
 }
 
-/* True when PQgetResult will not wait. */
+/* True if PQgetResult() will not block. */
 bool
 shard_connection_result_is_here(ShardConn *conn)
 {
@@ -625,7 +625,7 @@ shard_connection_result_is_here(ShardConn *conn)
 }
 
 /*
- * Next result into *res; false when deadline has passed.
+ * Next result into *res.  False if deadline has passed.
  */
 bool
 shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror, PGresult **res)
@@ -679,7 +679,7 @@ shard_connection_settle(ShardConn *conn)
 		if (is_fatal(res) || shard_connection_is_copy(res) ||
 			(PQresultStatus(res) == PGRES_FATAL_ERROR && !PQresultErrorField(res, PG_DIAG_SQLSTATE)))
 		{
-			/* the session has ended, or sends nonsense; its transaction has only read, so nothing is lost */
+			/* the session has ended or violates the protocol; its transaction has only read, so nothing is lost */
 			conn->end_pending = false;
 			conn->ncommits_asked = 0;
 			conn->state = SHARD_CONN_BROKEN;
@@ -696,7 +696,7 @@ shard_connection_settle(ShardConn *conn)
 		else
 			PQclear(res);
 
-		/* what follows it: maybe the end of the connection */
+		/* perhaps the end of the connection follows */
 		if (!shard_connection_result_is_here(conn))
 			shard_connection_consume(conn);
 	}
@@ -723,21 +723,24 @@ shard_connection_usable(ShardConn *conn)
 		return false;
 	}
 	if (!shard_connection_settle(conn))
-		return true;			/* its COMMIT has not ended; settled before the next statement */
+		return true;			/* its COMMIT has not ended; the next statement waits for it */
 	if (conn->state != SHARD_CONN_READY)
 		return false;
 	status = PQtransactionStatus(conn->pg);
 	if (status == PQTRANS_ACTIVE || status == PQTRANS_UNKNOWN ||
 		(status != PQTRANS_IDLE && !shard_connection_in_xact(conn)))
 	{
-		/* somebody left in the middle of a statement, or a command has begun a transaction that would take others in */
+		/*
+		 * a statement was not read to its end, or a command has begun a transaction that later
+		 * statements would join
+		 */
 		conn->state = SHARD_CONN_BROKEN;
 		return false;
 	}
 
 	/*
-	 * Nobody asked for anything, so input is the end of the connection, or a
-	 * message that libpq takes care of.  It may have come with the last answer.
+	 * No query is running, so any input is the end of the connection, or a message that libpq
+	 * processes itself.  It may have arrived with the last answer.
 	 */
 	(void) PQisBusy(conn->pg);
 	for (int i = 0; i < 10 && shard_connection_socket_is_ready(conn, WL_SOCKET_READABLE); i++)
@@ -748,10 +751,10 @@ shard_connection_usable(ShardConn *conn)
 			shard_connection_drop_notices(conn);
 			return false;
 		}
-		/* lets libpq look at it */
+		/* lets libpq process it */
 		(void) PQisBusy(conn->pg);
 	}
-	/* it takes a backend some time from its last message to the end of the connection */
+	/* the backend's last message arrives some time before the connection ends */
 	if (conn->ending)
 	{
 		conn->state = SHARD_CONN_BROKEN;

@@ -1,9 +1,9 @@
 /*
  * connection_end.c
- *	  Ending what runs on a connection, in bounded time and without errors: for
- *	  abort, and for rows that nobody wants any more.
+ *	  Ends what runs on a connection, in bounded time and without errors: in abort, and for rows
+ *	  that are not needed any more.
  *
- *	 read what is here --> idle? --no--> cancel request --> read on --> idle, or broken
+ *	 read what has arrived --> idle? --no--> cancel request --> read on --> idle, or broken
  */
 #include "postgres.h"
 
@@ -17,24 +17,24 @@
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 
-#define HURRY_MS 500			/* longest wait after the user has cancelled: short for a human */
-#define SAVEPOINT_WAIT_MS 100	/* how long a node that is slow to begin has for making a savepoint */
-#define SILENT_MS 2000			/* how long a node that did not answer a cancel is taken for dead */
+#define HURRY_MS 500			/* longest wait after the user has cancelled */
+#define SAVEPOINT_WAIT_MS 100	/* time for a slow node to create a savepoint */
+#define SILENT_MS 2000			/* how long a node that did not answer a cancel request is treated as dead */
 
-/* Node that last let a cancel run out of time, and when. */
+/* The node that last did not answer a cancel request in time, and when. */
 static Oid	silent_server = InvalidOid;
 static TimestampTz silent_since = 0;
 
 #ifndef LIBPQ_HAS_ASYNC_CANCEL
 /*
- * PQcancel() of this libpq waits for the node's postmaster without a limit.  It is
- * safe in a signal handler, and so after a fork: a child process calls it, and this
- * one waits for the child until deadline.  A timer ends the child in any case.
+ * In this libpq, PQcancel() waits for the node's postmaster without a limit.  It is safe in a
+ * signal handler, and therefore after fork().  So a child process calls it, and this process waits
+ * for the child until deadline.  A timer ends the child in any case.
  */
 static void
 cancel_in_child(PGcancel *cancel, TimestampTz deadline)
 {
-	int			done[2];		/* the child's end closes when it exits */
+	int			done[2];		/* the child's end is closed when it exits */
 	long		timeout_ms = shard_connection_remaining_ms(deadline);
 	pid_t		pid;
 
@@ -71,7 +71,7 @@ cancel_in_child(PGcancel *cancel, TimestampTz deadline)
 }
 #endif
 
-/* Asks the node to cancel what conn runs, within deadline. */
+/* Sends a cancel request for what conn runs, within deadline. */
 static void
 request_cancel(ShardConn *conn, TimestampTz deadline)
 {
@@ -90,7 +90,7 @@ request_cancel(ShardConn *conn, TimestampTz deadline)
 			if (timeout_ms == 0)
 				break;
 			if (!(shard_wait_socket(PQcancelSocket(cancel), events, timeout_ms, true) & events))
-				continue;		/* latch, or time is over */
+				continue;		/* the latch was set, or the time has passed */
 			status = PQcancelPoll(cancel);
 			shard_wait_sockets_changed();
 			if (status == PGRES_POLLING_READING)
@@ -121,9 +121,8 @@ shard_connection_request_cancel(ShardConn *conn, int timeout_ms)
 }
 
 /*
- * Reads and throws away what conn still sends until it is idle, or, when may_wait
- * is false, what has arrived.  Returns whether conn is idle.  A COPY into the node
- * is made to fail.
+ * Reads and discards what conn still sends, until it is idle.  If may_wait is false, reads only
+ * what has arrived.  Returns whether conn is idle.  Makes a COPY to the node fail.
  */
 static bool
 drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
@@ -176,7 +175,7 @@ drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
 			continue;
 		}
 
-		/* nothing complete is here */
+		/* no complete result has arrived */
 		if (!may_wait || !shard_connection_wait_input(conn, deadline, true))
 			return false;
 	}
@@ -210,9 +209,8 @@ shard_connection_drain_noerror(ShardConn *conn, int timeout_ms)
 }
 
 /*
- * A cancel that is faster than the savepoint in front of the statement aborts what
- * was there before, too, and the node's transaction is lost.  So a node gets a moment
- * to make it.
+ * If a cancel request arrives before the node has created the savepoint that precedes the
+ * statement, it aborts the whole transaction on the node.  So the node gets some time to create it.
  */
 static void
 await_savepoint(ShardConn *conn, TimestampTz deadline)
@@ -240,14 +238,14 @@ shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms)
 	}
 	if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
 	{
-		/* A node that did not answer a moment ago is not waited for again and again. */
+		/* do not wait again and again for a node that has just not answered */
 		if (conn->serverid == silent_server &&
 			!TimestampDifferenceExceeds(silent_since, GetCurrentTimestamp(), SILENT_MS))
 			deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1);
 
 		await_savepoint(conn, deadline);
 
-		/* The result may have arrived already; and a COMMIT must not be cancelled. */
+		/* the result may have arrived already; and a COMMIT must not be cancelled */
 		shard_connection_consume(conn);
 		idle = drain(conn, deadline, conn->end_pending);
 		if (!idle && !conn->end_pending && PQstatus(conn->pg) == CONNECTION_OK)
@@ -307,8 +305,8 @@ shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
 		{
 			ok = false;
 			if (status != PGRES_FATAL_ERROR)
-				conn->state = SHARD_CONN_BROKEN;	/* rows or a COPY: not what was asked for */
-			/* the message needs memory, and an abort may find none */
+				conn->state = SHARD_CONN_BROKEN;	/* rows or a COPY, which were not requested */
+			/* the message needs memory, which may be exhausted in an abort */
 			if (conn->state == SHARD_CONN_READY && message_level_is_interesting(DEBUG1))
 				shard_error_report(DEBUG1, res, conn, NULL, sql);
 			else

@@ -1,34 +1,34 @@
 /*
  * connection_open.c
- *	  How a connection is opened, and its end.
+ *	  How a connection is opened and closed.
  *
- * Opening never blocks, so that callers open many at once:
+ * Opening never blocks, so callers can open many connections in parallel:
  *
  *	 start --> CONNECTING --poll...--> accepted --(set-up, if the node needs it)--> READY
- *				|	 ^	|
- *				|	 |	+--> BROKEN: failure, connect_timeout, password rules (error raised)
- *				|	 +-- back-off; or, after connect_timeout, the next host
+ *				|  ^		|
+ *				|  |		+--> BROKEN: failure, connect_timeout, password rules (error raised)
+ *				|  +-- back-off; or, after connect_timeout, the next host
  *				+--> refused, since the node has too many connections
  *
- * A statement that ends while its connection is still being opened leaves it as it
- * is (pause), and the next statement goes on with it.  Otherwise statements whose
- * time-out is shorter than connecting takes would always fail, and the node would
- * start one session after the other that nobody uses.  An attempt that is older
- * than connect_timeout and has no answer is given up for a new one.
+ * If a statement ends while its connection is still being opened, the attempt is kept (pause), and
+ * the next statement continues it.  Otherwise statements with a timeout shorter than connecting
+ * takes would always fail, and the node would start many sessions that are never used.  An attempt
+ * that is older than connect_timeout and has no answer is replaced by a new one.
  *
- * Where the server names several hosts, each has connect_timeout.  libpq leaves one that
- * refuses by itself, but not one that does not answer, as the machine of a primary that is
- * lost: then it is begun anew with the next one (host_list.h).  Which host has accepted is
- * kept for all sessions, so that they need not find that out each by itself; unless the
- * order of the hosts says which one is to be preferred.
+ * If the server lists several hosts, each has connect_timeout. libpq proceeds by itself if a host
+ * refuses, but not if it does not answer (for example, if the machine of the primary is lost).
+ * Then a new attempt begins with the next host (host_list.h).  The host that has accepted is stored
+ * for all sessions, so that each need not search.  Exception: if the order of the hosts expresses a
+ * preference, it is not stored.
  *
  * Assumptions:
- *	- libpq's socket may change while connecting (several hosts, GSS), so it is
- *	  asked for each time; sets of sockets are told (shard_wait_sockets_changed).
- *	- libpq gives the SQLSTATE of a refusal as a part of its message only, when it
- *	  is told to be verbose; that part is taken out again for our message.
- *	- A node that has too many connections now may have fewer soon: sessions end,
- *	  and what was closed a moment ago takes its time there.
+ *
+ *	- libpq's socket may change while connecting (several hosts, GSS).  So it is fetched for each
+ *	  wait, and sets of sockets are notified (shard_wait_sockets_changed).
+ *	- libpq returns the SQLSTATE of a refusal only within its message, and only in verbose mode.
+ *	  That part is removed again for our message.
+ *	- A node that has too many connections now may have fewer soon: sessions end, and it takes the
+ *	  node a moment to end a session that was just closed.
  */
 #include "postgres.h"
 
@@ -57,38 +57,37 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#define FIRST_BACKOFF_MS 10		/* before a node that refused is asked again; then twice that ... */
+#define FIRST_BACKOFF_MS 10		/* before the second attempt at a node that refused; doubled each time */
 #define MAX_BACKOFF_MS 500
 
 /*
- * A statement that is sent without BEGIN runs under these defaults, and the node's
- * user or database may have others.  They are sent in a message of their own, since
- * they do not change the transaction in which they are set.
+ * A statement that is sent without BEGIN runs with these defaults.  The node's user or database may
+ * have others.  They are sent in a separate message, since they do not affect the transaction in
+ * which they are set.
  */
 #define TRANSACTION_SQL \
 	"SET default_transaction_isolation = 'read committed'; " \
 	"SET default_transaction_read_only = off; SET default_transaction_deferrable = off; "
 
-/* The questions that follow are not worth a parallel worker, whatever the node's settings say. */
+/* The queries that follow are not worth a parallel worker, whatever the node's settings are. */
 #define NO_WORKERS_SQL "SET LOCAL max_parallel_workers_per_gather = 0; "
 
 /* What a standby has replayed, and when its postmaster was started. */
 #define STANDBY_SQL "pg_catalog.pg_last_wal_replay_lsn(), pg_catalog.pg_postmaster_start_time()"
 
-/* How far the WAL is, or what of it a standby has replayed, and which database this is. */
+/* WAL position, on a standby the replayed one, and the OID of the database. */
 #define POSITION_SQL \
 	"CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END," \
 	" (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())"
 
-/* Connections that the node allows, without those it reserves for superusers and other roles. */
+/* Connections that the node allows, without those reserved for superusers and other roles. */
 #define ALLOWED_SQL \
 	"pg_catalog.current_setting('max_connections')::pg_catalog.int4" \
 	" - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4" \
 	" - coalesce(pg_catalog.current_setting('reserved_connections', true), '0')::pg_catalog.int4"
 
 /*
- * Start of the next SQLSTATE in a verbose message ("FATAL:  53300: text"), or
- * NULL.
+ * Start of the next SQLSTATE in a verbose message ("FATAL: 53300: text"), or NULL.
  */
 static char *
 find_sqlstate(char *text)
@@ -99,7 +98,7 @@ find_sqlstate(char *text)
 	return NULL;
 }
 
-/* Takes out what is only there because libpq was told to be verbose. */
+/* Removes the parts that only libpq's verbose mode has added. */
 static void
 make_terse(char *text)
 {
@@ -109,7 +108,7 @@ make_terse(char *text)
 	while ((code = find_sqlstate(text)) != NULL)
 		memmove(code, code + 7, strlen(code + 7) + 1);
 
-	/* the place in the node's source is the last line of each message */
+	/* the last line of each message is the location in the node's source */
 	while ((line = strstr(text, "\nLOCATION:  ")) != NULL)
 	{
 		char	   *end = strchr(line + 1, '\n');
@@ -122,8 +121,8 @@ make_terse(char *text)
 }
 
 /*
- * True when a host said that it has too many connections, or when the queue of its
- * Unix socket is full (over TCP the kernel tries again by itself).
+ * Did a host report too many connections, or is the queue of its Unix socket full? (Over TCP the
+ * kernel tries again by itself.)
  */
 static bool
 was_refused(const ShardConn *conn)
@@ -145,14 +144,14 @@ shard_connection_set_hint(const char *(*hint) (const char *node))
 	connect_hint = hint;
 }
 
-/* What to do about a node that cannot be connected to; NULL: nothing is known. */
+/* Advice about a node that cannot be connected to; NULL: none. */
 static const char *
 hint_for(const char *node)
 {
 	return connect_hint ? connect_hint(node) : NULL;
 }
 
-/* Raises why conn could not be opened; it is broken afterwards. */
+/* Raises the reason why conn could not be opened. conn is broken afterwards. */
 static void
 fail_connecting(ShardConn *conn, const char *reason)
 {
@@ -160,7 +159,7 @@ fail_connecting(ShardConn *conn, const char *reason)
 	const char *hint = refused ? NULL : hint_for(conn->node);
 	char	   *detail;
 
-	/* the time was spent on retries: the node's reason to refuse is reported, if it is still known */
+	/* the time was spent on retries; if it is still known, report the node's reason */
 	if (refused && conn->opening.stage == SHARD_OPEN_REFUSED)
 		reason = NULL;
 	detail = shard_error_clean_text(reason ? reason : PQerrorMessage(conn->pg));
@@ -176,8 +175,8 @@ fail_connecting(ShardConn *conn, const char *reason)
 }
 
 /*
- * The node has too many connections: it is asked again a little later.  Sessions
- * that were refused at the same time come back at different ones.
+ * The node has too many connections.  Schedules the next attempt, with a random delay, so that
+ * sessions that were refused at the same time do not return at the same time.
  */
 static void
 back_off(ShardConn *conn)
@@ -204,7 +203,7 @@ find_connect_timeout(const char *const *keywords, const char *const *values)
 	return Max(seconds, 0);
 }
 
-/* The time that a host has to answer begins. */
+/* Starts the time limit of the present host. */
 static void
 start_host_clock(ShardConn *conn)
 {
@@ -214,7 +213,7 @@ start_host_clock(ShardConn *conn)
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), opening->timeout * INT64CONST(1000));
 }
 
-/* Somebody begins to wait for conn. */
+/* A statement begins to wait for conn. */
 static void
 start_clock(ShardConn *conn)
 {
@@ -244,7 +243,10 @@ free_connection(ShardConn *conn)
 	pfree(conn);
 }
 
-/* The user's own mapping, or the public one.  Core's error for a missing one does not name the node in all majors. */
+/*
+ * Returns the user's own mapping, or the public one.  Not all majors name the node in core's error
+ * for a missing mapping.
+ */
 static UserMapping *
 find_mapping(const ForeignServer *server, Oid userid)
 {
@@ -312,7 +314,7 @@ shard_connection_address(Oid serverid, uint32 number)
 	const ShardStandby *standby = find_standby(server, number);
 	StringInfoData buf;
 
-	/* what the node behind a pooler allows does not say how many sessions the pooler has */
+	/* a node's limit says nothing about the number of sessions of a pooler */
 	if (!server_flag(server, "session_state", true) && shard_guc_max_shared_connections < 0)
 		return NULL;
 	if (standby)
@@ -328,7 +330,7 @@ shard_connection_address(Oid serverid, uint32 number)
 	return buf.data;
 }
 
-/* keywords or values with one more at the end.  Memory: current context. */
+/* Returns a list of keywords or values with item added at the end.  Memory: current context. */
 static const char **
 append_item(const char **items, const char *item)
 {
@@ -343,18 +345,18 @@ append_item(const char **items, const char *item)
 	return longer;
 }
 
-/* The host that has accepted the last connection of any session is asked first. */
+/* Begins with the host that has accepted the last connection of any session. */
 static void
 begin_with_known_host(ShardConn *conn)
 {
 	int			host = shard_node_stat_host(conn->opening.hosts_stat);
 
-	/* the server may name others by now: then it is no more than a beginning */
+	/* the server's list may have changed; then this is only some host to begin with */
 	if (host > 0 && host < conn->opening.hosts->nhosts)
 		shard_host_list_begin_with(conn->opening.hosts, host);
 }
 
-static dlist_head all_connections = DLIST_STATIC_INIT(all_connections);	/* of the session */
+static dlist_head all_connections = DLIST_STATIC_INIT(all_connections);	/* of this session */
 
 static const char *
 node_of_socket(int fd)
@@ -371,7 +373,7 @@ node_of_socket(int fd)
 	return NULL;
 }
 
-/* A connection that is not open yet, to what is called name in messages.  Memory: its own. */
+/* Creates a connection that is not open yet. name: used in messages.  Memory: shard_connection_cxt. */
 static ShardConn *
 make_connection(const char *name, const char *const *keywords, const char *const *values)
 {
@@ -394,7 +396,7 @@ make_connection(const char *name, const char *const *keywords, const char *const
 	conn->opening.timeout = find_connect_timeout(keywords, values);
 	conn->opening.began_at = conn->opened_at;
 	conn->opening.stage = SHARD_OPEN_LOGIN;
-	conn->opening.events = WL_SOCKET_WRITEABLE; /* what PQconnectPoll wants first */
+	conn->opening.events = WL_SOCKET_WRITEABLE; /* the first event for PQconnectPoll() */
 	return conn;
 }
 
@@ -416,7 +418,7 @@ begin_connection(ShardConn *conn, const char *const *keywords, const char *const
 				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits, or lower shardfdw.max_connections_per_node.")));
 	}
 
-	/* without expand_dbname: a database name must not be read as a connection string */
+	/* no expand_dbname: a database name must not be parsed as a connection string */
 	conn->pg = conn->opening.hosts ?
 		PQconnectStartParams(conn->opening.hosts->keywords, conn->opening.hosts->values, 0) :
 		PQconnectStartParams(keywords, values, 0);
@@ -529,8 +531,8 @@ shard_connection_start_string(const char *conninfo, const char *name, Oid userid
 }
 
 /*
- * Sends the session's settings together with questions about the node: all questions
- * in SHARD_OPEN_SETUP; without the system identifier in SHARD_OPEN_SETUP_LESS.
+ * Sends the session's settings together with queries about the node: all of them in
+ * SHARD_OPEN_SETUP, all but the system identifier in SHARD_OPEN_SETUP_LESS.
  */
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
@@ -554,8 +556,8 @@ ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 }
 
 /*
- * The node has accepted the connection: checks the password rule, and sends what the
- * session needs before any statement is parsed.  True when nothing had to be sent.
+ * The node has accepted the connection.  Checks the password rule, and sends what the session needs
+ * before any statement is parsed.  True if nothing had to be sent.
  */
 static bool
 accept_session(ShardConn *conn)
@@ -580,7 +582,7 @@ accept_session(ShardConn *conn)
 	PQsetErrorVerbosity(conn->pg, PQERRORS_DEFAULT);
 	conn->server_version = PQserverVersion(conn->pg);
 
-	/* Remote SQL relies on it: it must be on before the first statement is parsed. */
+	/* remote SQL relies on it, so it must be on before the first statement is parsed */
 	conforms = conforming && strcmp(conforming, "on") == 0;
 	if (!conforms && conn->stateless)
 	{
@@ -597,7 +599,7 @@ accept_session(ShardConn *conn)
 	return false;
 }
 
-/* A WAL file's name begins with the timeline. */
+/* The name of a WAL file begins with the timeline. */
 static TimeLineID
 parse_timeline(const char *answer)
 {
@@ -621,7 +623,7 @@ shard_connection_parse_server(const PGresult *res, int column, ShardConnServer *
 		namestrcpy(&server->database, PQgetvalue(res, 0, column + 2));
 }
 
-/* Reads catalogs only: no error where no coordinator is noted, and no code of other users is run. */
+/* Reads catalogs only, so it raises no error if no coordinator is noted, and runs no code of other users. */
 char *
 shard_connection_note_sql(void)
 {
@@ -631,13 +633,13 @@ shard_connection_note_sql(void)
 					shard_conninfo_note_name());
 }
 
-/* Takes the row that ask_setup has asked for. */
+/* Processes the row that ask_setup() has requested. */
 static void
 take_setup_row(ShardConn *conn, const PGresult *res)
 {
 	if (conn->opening.asks_allowed && !PQgetisnull(res, 0, 0))
 		shard_quota_learn(conn->quota_node, atoi(PQgetvalue(res, 0, 0)));
-	/* a pooler may lead to another server the next time */
+	/* a pooler may connect to another server next time */
 	if (conn->stateless)
 		return;
 	if (!PQgetisnull(res, 0, 1))
@@ -655,7 +657,7 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 	}
 }
 
-/* True when res says that the node's role may not ask for the system identifier. */
+/* Does res say that the node's role may not read the system identifier? */
 static bool
 is_denied(const ShardConn *conn, const PGresult *res)
 {
@@ -664,14 +666,14 @@ is_denied(const ShardConn *conn, const PGresult *res)
 	return conn->opening.stage == SHARD_OPEN_SETUP && sqlstate && strcmp(sqlstate, "42501") == 0;
 }
 
-/* Has the host that is asked had its time? */
+/* Is the time limit of the present host over? */
 static bool
 is_overdue(const ShardConn *conn)
 {
 	return conn->opening.deadline && GetCurrentTimestamp() >= conn->opening.deadline;
 }
 
-/* An attempt to open conn once more has begun, or could not.  Returns the socket events to wait for, or raises. */
+/* Another attempt to open conn has begun, or could not begin.  Returns the socket events to wait for, or raises. */
 static int
 note_attempt(ShardConn *conn, bool begun)
 {
@@ -696,7 +698,7 @@ open_again(ShardConn *conn)
 	return note_attempt(conn, PQresetStart(conn->pg));
 }
 
-/* The host that is asked does not answer: begins with the one after it. */
+/* The present host does not answer.  Begins with the next one. */
 static int
 open_elsewhere(ShardConn *conn)
 {
@@ -716,17 +718,17 @@ open_elsewhere(ShardConn *conn)
 	return note_attempt(conn, PQstatus(conn->pg) != CONNECTION_BAD);
 }
 
-/* connect_timeout has passed: asks the next host, and returns the events to wait for, or raises. */
+/* connect_timeout has passed.  Tries the next host and returns the events to wait for, or raises. */
 static int
 give_up_host(ShardConn *conn)
 {
-	/* one that has refused, or has accepted the session, does answer */
+	/* a host that has refused or accepted the session does answer */
 	if (conn->opening.nhosts_left == 0 || conn->opening.stage != SHARD_OPEN_LOGIN)
 		fail_connecting(conn, _("connect_timeout expired"));
 	return open_elsewhere(conn);
 }
 
-/* After back_off(): opens conn once more when it is time.  Returns the events to wait for. */
+/* After back_off(): if it is time, tries again to open conn.  Returns the events to wait for. */
 static int
 poll_refused(ShardConn *conn)
 {
@@ -744,7 +746,7 @@ shard_connection_pause(ShardConn *conn)
 		conn->opening.watch = SHARD_OPEN_PAUSED;
 }
 
-/* The attempt to open conn has failed: tries again, and returns the events to wait for, or raises. */
+/* The attempt to open conn has failed.  Tries again and returns the events to wait for, or raises. */
 static int
 retry_or_fail(ShardConn *conn)
 {
@@ -755,15 +757,14 @@ retry_or_fail(ShardConn *conn)
 	}
 	if (conn->opening.watch != SHARD_OPEN_RESUMED)
 		fail_connecting(conn, NULL);
-	/* it failed while nobody looked, which says nothing about the node as it is now */
+	/* it failed while no statement waited, which says nothing about the node's present state */
 	return open_again(conn);
 }
 
 /*
- * True when conn, whose opening a later statement has resumed, has had no answer
- * for longer than connect_timeout.  Otherwise statements with a shorter time-out
- * would all wait for an answer that never comes, though the node may answer a new
- * attempt.
+ * Has conn, which a later statement continues to open, had no answer for longer than
+ * connect_timeout?  If it were kept, statements with a shorter timeout would all wait for an answer
+ * that never arrives, although the node may answer a new attempt.
  */
 static bool
 is_stuck(ShardConn *conn)
@@ -775,7 +776,10 @@ is_stuck(ShardConn *conn)
 		!shard_connection_socket_is_ready(conn, opening->events);
 }
 
-/* Reads the answers to what accept_session() has sent.  Returns the events to wait for, 0 when all is read. */
+/*
+ * Reads the answers to what accept_session() has sent.  Returns the events to wait for, or 0 if all
+ * answers were read.
+ */
 static int
 poll_setup(ShardConn *conn)
 {
@@ -835,7 +839,7 @@ shard_connection_poll(ShardConn *conn)
 	if (conn->opening.stage == SHARD_OPEN_REFUSED)
 		return poll_refused(conn);
 
-	/* PQconnectPoll takes its being called as news that the socket is ready. */
+	/* PQconnectPoll() assumes that the socket is ready when it is called */
 	if (!shard_connection_socket_is_ready(conn, conn->opening.events))
 		return is_overdue(conn) ? give_up_host(conn) : conn->opening.events;
 
@@ -864,7 +868,7 @@ shard_connection_poll(ShardConn *conn)
 	conn->state = SHARD_CONN_READY;
 	if (conn->opening.watch == SHARD_OPEN_RESUMED && !shard_connection_usable(conn))
 	{
-		/* it was opened, and lost, while nobody looked */
+		/* it was opened and lost again while no statement waited */
 		conn->state = SHARD_CONN_CONNECTING;
 		return open_again(conn);
 	}
@@ -878,8 +882,8 @@ shard_connection_poll(ShardConn *conn)
 }
 
 /*
- * How long to wait for conn before polling it again, in ms: until connect_timeout,
- * or until a node that refused is asked again.  -1: no limit.
+ * How long to wait for conn before the next poll, in ms: until connect_timeout, or until the next
+ * attempt at a node that refused. -1: no limit.
  */
 long
 shard_connection_poll_ms(const ShardConn *conn)
@@ -890,7 +894,7 @@ shard_connection_poll_ms(const ShardConn *conn)
 		return -1;
 	if (conn->opening.stage == SHARD_OPEN_REFUSED && (until == 0 || conn->opening.retry_at < until))
 		until = conn->opening.retry_at;
-	/* rounded up, so that the moment has passed when it wakes */
+	/* rounded up, so that the time has passed when the wait ends */
 	return until ? shard_connection_remaining_ms(until) + 1 : -1;
 }
 

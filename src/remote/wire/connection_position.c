@@ -1,6 +1,7 @@
 /*
  * connection_position.c
- *	  Whether a node that was connected to has what was committed there (node_position.h).
+ *	  Checks whether a node that was just connected to has all that was committed there
+ *	  (node_position.h).
  */
 #include "postgres.h"
 

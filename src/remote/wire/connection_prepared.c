@@ -1,12 +1,12 @@
 /*
  * connection_prepared.c
- *	  Which statements a connection has prepared on its node.
+ *	  The statements that a connection has prepared on its node.
  *
- * A text is prepared when it comes up for the third time on a connection.  What is prepared stays so: a connection
- * whose room is taken by statements that do not come any more is closed in the end, and the next one begins anew.  A text's
- * name is made of the text's hash and a number that goes up with each attempt: a
- * Parse whose result nobody has read may have succeeded, and taken the name.
- * connection_send.c sends Parse.
+ * A text is prepared at its third use on a connection, and stays prepared.  If a connection's room
+ * is taken by statements that are no longer used, the connection is closed after some time, and the
+ * next one starts empty.  The name of a prepared statement consists of the hash of its text and a
+ * number that each attempt increases: a Parse whose result was not read may have succeeded, and has
+ * taken its name. connection_send.c sends Parse.
  */
 #include "postgres.h"
 
@@ -15,27 +15,27 @@
 #include "remote/wire/connection_private.h"
 #include "utils/memutils.h"
 
-#define USES_BEFORE_PREPARE 3	/* a statement is prepared at this use */
+#define USES_BEFORE_PREPARE 3	/* at this use a statement is prepared */
 #define MAX_PREPARED 500		/* statements remembered per connection */
-#define MAX_GENERATIONS 10		/* how often one is prepared: each time the node keeps one more plan */
+#define MAX_GENERATIONS 10		/* how often one is prepared; each time the node keeps one more plan */
 
 /*
- * Bytes of text that may be prepared per connection.  The plan of a UNION ALL over a node's
- * shards takes the node some 100 times as much memory as its text.  Longer ones are
- * not remembered at all.
+ * Total length of the texts that may be prepared per connection.  The plan of a UNION ALL over a
+ * node's shards needs about 100 times as much memory on the node as its text.  Longer texts are not
+ * remembered at all.
  */
 #define MAX_PREPARED_BYTES (256 * 1024)
 #define MAX_TEXT_BYTES (MAX_PREPARED_BYTES / 8)
 
-/* Uses of statements for which there was no room, after which the connection is exchanged for a new one. */
+/* After so many uses of statements for which there was no room, the connection is replaced. */
 #define MAX_USES_WITHOUT_ROOM 1000
 
 struct ShardPrepared
 {
-	uint64		hash;			/* key: of the text */
+	uint64		hash;			/* key: hash of the text */
 	char	   *sql;
 	int			nuses;
-	int			generation;		/* part of its name: goes up each time it is prepared */
+	int			generation;		/* part of its name; each attempt to prepare it increases it */
 	bool		prepared;
 };
 
@@ -69,7 +69,7 @@ find_prepared(ShardConn *conn, const char *sql)
 	return entry && strcmp(entry->sql, sql) == 0 ? entry : NULL;
 }
 
-/* Makes room: texts that have come up once or twice are counted anew. */
+/* Makes room: forgets texts that were used once or twice. */
 static void
 forget_unprepared(ShardConn *conn)
 {
@@ -80,13 +80,13 @@ forget_unprepared(ShardConn *conn)
 	while ((entry = hash_seq_search(&seq)) != NULL)
 	{
 		if (entry->generation > 0)
-			continue;			/* its name must not be used a second time */
+			continue;			/* its name must not be used again */
 		pfree(entry->sql);
 		hash_search(conn->prepared, &entry->hash, HASH_REMOVE, NULL);
 	}
 }
 
-/* Makes an entry for sql, unless too many are prepared. */
+/* Creates an entry for sql, unless too many are prepared. */
 static void
 remember_statement(ShardConn *conn, const char *sql)
 {
@@ -108,7 +108,7 @@ remember_statement(ShardConn *conn, const char *sql)
 	entry = hash_search(conn->prepared, &hash, HASH_ENTER, &found);
 	if (found)
 	{
-		pfree(copy);			/* the entry is of another text with the same hash */
+		pfree(copy);			/* the entry belongs to another text with the same hash */
 		return;
 	}
 	entry->sql = copy;
@@ -129,7 +129,7 @@ shard_connection_find_due(ShardConn *conn, const char *sql)
 	ShardPrepared *entry = find_prepared(conn, sql);
 
 	if (conn->stateless)
-		return NULL;			/* the next transaction may be in another session */
+		return NULL;			/* the next transaction may run in another session */
 	if (!entry)
 	{
 		remember_statement(conn, sql);
@@ -151,7 +151,7 @@ shard_connection_find_due(ShardConn *conn, const char *sql)
 void
 shard_connection_name_anew(ShardPrepared *entry, char *name, size_t size)
 {
-	entry->generation++;		/* an earlier Parse may have succeeded without our knowledge */
+	entry->generation++;		/* an earlier Parse may have succeeded unnoticed */
 	name_prepared(entry, name, size);
 }
 
@@ -167,7 +167,7 @@ shard_connection_is_stale(const PGresult *res)
 	/* "prepared statement does not exist" */
 	if (strcmp(sqlstate, "26000") == 0)
 		return true;
-	/* "cached plan must not change result type"; others of this code are the statement's own */
+	/* "cached plan must not change result type"; other errors with this code come from the statement itself */
 	return strcmp(sqlstate, "0A000") == 0 && function && strcmp(function, "RevalidateCachedQuery") == 0;
 }
 
@@ -190,7 +190,7 @@ shard_connection_find_prepared(ShardConn *conn, const char *sql, char *name, siz
 
 	if (!entry)
 		return false;
-	/* the caller has read the result of the Parse, and it was good */
+	/* the caller has read the result of the Parse, which succeeded */
 	if (entry == conn->preparing)
 		entry->prepared = true;
 	name_prepared(entry, name, size);

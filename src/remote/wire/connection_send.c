@@ -1,9 +1,8 @@
 /*
  * connection_send.c
- *	  Statements on a connection: sent, and run to their end.
+ *	  Sends statements on a connection, and runs them to their end.
  *
- * A connection that is still being opened is waited for, so this is above
- * connection_open.c.
+ * It waits for connections that are still being opened, so it is a layer above connection_open.c.
  */
 #include "postgres.h"
 
@@ -11,7 +10,7 @@
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
 
-/* What must be true before a statement is sent; notes it. */
+/* Makes conn ready for a statement, and records that it is sent. */
 static void
 prepare_to_send(ShardConn *conn, const char *sql, int nparams, const char *const *params)
 {
@@ -24,14 +23,14 @@ prepare_to_send(ShardConn *conn, const char *sql, int nparams, const char *const
 	shard_connection_note_sent(conn, sql, nparams, params);
 }
 
-/* Sends sql between before and behind. */
+/* Sends sql between the texts before and behind. */
 static void
 send_between(ShardConn *conn, const char *before, const char *sql, const char *behind)
 {
 	char	   *text = *before || *behind ? psprintf("%s%s%s", before, sql, behind) : NULL;
 
 	prepare_to_send(conn, sql, 0, NULL);
-	/* the error does not show sql, which may have values of rows as literals */
+	/* the error does not show sql, which may contain values of rows as literals */
 	if (!PQsendQuery(conn->pg, text ? text : sql))
 		shard_error_report(ERROR, NULL, conn, NULL, NULL);
 	(void) PQsetSingleRowMode(conn->pg);
@@ -65,7 +64,7 @@ shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
 	char	   *text;
 	bool		sampled;
 
-	/* it is going to be sent as text */
+	/* a sampled statement will be sent as text */
 	(void) shard_comment_trace(&sampled);
 	if (sampled)
 		return false;
@@ -97,7 +96,7 @@ shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 	int			sent;
 
 	prepare_to_send(conn, sql, nparams, params);
-	/* a trace that is recorded is worth a plan: what is prepared cannot show which one it is */
+	/* a recorded trace is worth planning again: a prepared statement cannot show its trace */
 	if (prepared && !sampled)
 		sent = PQsendQueryPrepared(conn->pg, name, nparams, params, NULL, NULL, binary_result ? 1 : 0);
 	else
@@ -134,7 +133,7 @@ shard_connection_exec(ShardConn *conn, const char *sql)
 
 	shard_connection_send(conn, sql);
 
-	/* All results are read before an error is raised: the connection stays usable. */
+	/* all results are read before an error is raised, so that the connection stays usable */
 	PG_TRY();
 	{
 		while ((res = shard_connection_get_result(conn)) != NULL)
@@ -150,7 +149,7 @@ shard_connection_exec(ShardConn *conn, const char *sql)
 				PQclear(res);
 			if (copy)
 			{
-				conn->state = SHARD_CONN_BROKEN;	/* not what was asked for */
+				conn->state = SHARD_CONN_BROKEN;	/* was not requested */
 				break;
 			}
 		}

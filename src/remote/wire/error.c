@@ -1,16 +1,16 @@
 /*
  * error.c
- *	  Turns errors of nodes into errors of this session; nothing else does.
+ *	  Turns errors of nodes into errors of this session.  No other file does.
  *
- * Texts of a node are not trusted: they are cut and checked for the database's
- * encoding (libpq does not), and the libpq result is cleared before anything
- * can raise.  Nodes name shards and their constraints; a layer that knows tables
- * gives the names that users know (shard_error_set_hook).
+ * Texts of a node are not trusted.  They are truncated, and checked for the database's encoding
+ * (libpq does not do this).  The libpq result is cleared before anything can raise an error.  Nodes
+ * report the names of shards and their constraints.  A layer that knows the tables replaces them by
+ * the names that users know (shard_error_set_hook).
  *
- * In errors about a row, DETAIL and CONTEXT of the node have values of that row.
- * PostgreSQL leaves out the columns that the user may not read.  The node cannot do
- * that: it knows its own role, which owns the shard, and not the user.  So DETAIL and
- * CONTEXT of such errors are left out, unless the hook says that the user may read them.
+ * If an error is about a row, the node's DETAIL and CONTEXT show values of that row.  PostgreSQL
+ * omits columns that the user may not read.  The node cannot do that, since it only knows its own
+ * role, which owns the shard.  So DETAIL and CONTEXT of such errors are omitted, unless the hook
+ * says that the user may read them.
  */
 #include "postgres.h"
 
@@ -33,7 +33,7 @@ shard_error_copy_text(const char *text, char *buf, size_t size)
 	buf[len] = '\0';
 	if (!pg_verify_mbstr(encoding, buf, len, true))
 	{
-		/* cut inside a character, or the node does not keep to the encoding */
+		/* truncated inside a character, or the node violates the encoding */
 		int			clipped = pg_encoding_mbcliplen(encoding, buf, len, len > 0 ? len - 1 : 0);
 
 		if (pg_verify_mbstr(encoding, buf, clipped, true))
@@ -74,7 +74,7 @@ shard_error_sqlstate(const PGresult *res)
 
 static ShardErrorHook error_hook = NULL;
 
-/* What a node said, copied out of libpq. */
+/* An error of a node, copied out of libpq. */
 typedef struct RemoteError
 {
 	int			sqlstate;
@@ -97,7 +97,7 @@ field(const PGresult *res, int code)
 	return res ? shard_error_clean_text(PQresultErrorField(res, code)) : NULL;
 }
 
-/* The DETAIL line that names node and shard, after the node's own detail. */
+/* Appends the DETAIL line that names node and shard to the node's own detail. */
 static char *
 add_place(char *detail, const ShardConn *conn, const char *label)
 {
@@ -113,11 +113,9 @@ add_place(char *detail, const ShardConn *conn, const char *label)
 }
 
 /*
- * True when a transaction of ours could not import the snapshot that another
- * connection had exported, because that connection has gone.  The SQLSTATEs with
- * which the node reports it would blame the user, so the case is recognized by the
- * command that has failed.  Errors of a cancel, or of a shortage on the node, are
- * reported as they are.
+ * Did a transaction fail to import another connection's snapshot, because that connection is gone?
+ * The node's SQLSTATE for this would blame the user, so the case is recognized by the command that
+ * has failed.  Errors of a cancel, or of a lack of resources on the node, are reported unchanged.
  */
 static bool
 is_lost_snapshot(const RemoteError *error, const ShardConn *conn)
@@ -139,9 +137,9 @@ take_names(ShardErrorNames *names, const PGresult *res)
 }
 
 /*
- * Replaces the node's names by those that users know.  True when the current user may
- * read the row that the error is about.  The names and the user's rights are looked up in
- * the catalogs, so this does nothing in a transaction that is being rolled back.
+ * Replaces the node's names by those that users know.  True if the current user may read the row
+ * that the error is about.  Names and rights are looked up in the catalogs.  So this does nothing
+ * in a transaction that is being rolled back.
  */
 static bool
 ask_hook(ShardErrorNames *names, int sqlstate, const char *detail, const ShardConn *conn)
@@ -151,8 +149,8 @@ ask_hook(ShardErrorNames *names, int sqlstate, const char *detail, const ShardCo
 }
 
 /*
- * Is it an error of which PostgreSQL shows values of a row in DETAIL?  These are the
- * violations of constraints (class 23), and of a view's check option.
+ * Is it an error for which PostgreSQL shows values of a row in DETAIL?  These are violations of
+ * constraints (class 23), and of a view's check option.
  */
 static bool
 is_about_row(int sqlstate)
@@ -172,8 +170,8 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 		error->sqlstate = ERRCODE_SYSTEM_ERROR;
 
 	/*
-	 * The node's "terminating connection" (57P01 and its kind) must not tell
-	 * our client that this server goes away.
+	 * The node's "terminating connection" (57P01 and similar codes) must not tell our client that
+	 * this server shuts down.
 	 */
 	if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
 	{
@@ -195,7 +193,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn)
 			text = shard_error_clean_text(PQerrorMessage(conn->pg));
 		if (lost && conn)
 		{
-			/* what libpq adds when it is asked for the reason once more */
+			/* added by libpq if it is asked for the reason again */
 			char	   *echo = text ? strstr(text, "\ninvalid socket") : NULL;
 
 			if (echo)
@@ -224,7 +222,7 @@ set_field(int code, const char *value)
 	return value ? err_generic_string(code, value) : 0;
 }
 
-/* The beginning of sql, as much as people read: that of long lists of values would fill logs. */
+/* Shortens sql: statements with long lists of values would fill the logs. */
 static const char *
 shortened(const char *sql)
 {
@@ -253,7 +251,7 @@ report_error(int elevel, RemoteError *error, const char *sql)
 			 set_field(PG_DIAG_CONSTRAINT_NAME, error->names.constraint)));
 }
 
-/* Makes error fit for the user: the user's names, and no values that the user may not read. */
+/* Puts the user's names into error, and removes values that the user may not read. */
 static void
 fit_error(RemoteError *error, int elevel, const ShardConn *conn, const char *label)
 {
@@ -264,13 +262,13 @@ fit_error(RemoteError *error, int elevel, const ShardConn *conn, const char *lab
 	error->detail = add_place(error->detail, conn, label);
 }
 
-/* Copies what the node said, and clears res whatever happens. */
+/* Copies the node's error, and clears res in any case. */
 static void
 consume_error(RemoteError *error, PGresult *res, ShardConn *conn)
 {
 	memset(error, 0, sizeof(RemoteError));
 
-	/* Nothing below raises, except for lack of memory. */
+	/* only a lack of memory raises below */
 	PG_TRY();
 	{
 		take_error(error, res, conn);

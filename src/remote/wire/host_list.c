@@ -1,12 +1,15 @@
 /*
  * host_list.c
- *	  The addresses of a node whose server names several, and the order in which they are asked.
+ *	  The addresses of a node whose server lists several hosts, and the order in which they are
+ *	  tried.
  *
- * libpq asks the hosts of a list one after the other, and leaves one that refuses by itself.  One that does not answer
- * at all (its machine is gone, or hangs) is left to whoever calls PQconnectPoll: all that can be done is to begin anew
- * with a list in another order.  Here the lists are turned: a,b,c becomes b,c,a.
+ * libpq tries the hosts of a list one after the other.  If a host refuses, libpq goes on to the
+ * next one.  If a host does not answer at all (its machine is gone or hangs), the caller of
+ * PQconnectPoll() has to act: it can only begin again with the list in another order.  This file
+ * rotates the list: a,b,c becomes b,c,a.
  *
- * Lists are cut at commas, as libpq does.  Names that resolve to several addresses are one address here.
+ * Lists are split at commas, as in libpq.  A name that resolves to several addresses is one address
+ * here.
  */
 #include "postgres.h"
 
@@ -27,9 +30,9 @@ static const char *const part_names[NPARTS] = {"host", "hostaddr", "port"};
 /* One parameter. */
 typedef struct ShardHostParts
 {
-	int			slot;			/* its place among the values; -1: not given */
+	int			slot;			/* position in values; -1: not given */
 	int			n;
-	char	  **items;			/* as the server names them */
+	char	  **items;			/* in the server's order */
 } ShardHostParts;
 
 static int
@@ -56,7 +59,10 @@ split(const char *text, ShardHostParts *part)
 	}
 }
 
-/* Any host that answers will do, or is preferred: then their order says something. */
+/*
+ * With target_session_attrs "any" or "prefer-standby" the first host that answers is used, so their
+ * order expresses a preference.
+ */
 static bool
 is_order_meant(const char *const *keywords, const char *const *values)
 {

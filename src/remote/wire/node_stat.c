@@ -1,11 +1,11 @@
 /*
  * node_stat.c
- *	  What all backends together have done on each node: the counters of view stat_nodes.
+ *	  Counters of what all backends together have done on each node, for the view stat_nodes.
  *
- * An array in shared memory has a place for each server of each database that was
- * connected to.  Places are given under a lock, counters are atomic.  A place is never
- * given back: when all are taken, the one that was not connected to for the longest
- * time changes its owner.  Backends that still use that one count for its new owner.
+ * An array in shared memory has an entry for each server of each database to which there was a
+ * connection.  Entries are assigned under a lock, counters are atomic.  An entry is never freed.
+ * If all are taken, the one whose server was not connected to for the longest time is reassigned.
+ * Backends that still use this entry then count for its new server.
  */
 #include "postgres.h"
 
@@ -20,12 +20,12 @@
 
 typedef struct NodePlace
 {
-	Oid			databaseid;		/* InvalidOid: free, and so are all that follow */
+	Oid			databaseid;		/* InvalidOid: this and all following entries are free */
 	Oid			serverid;
 	TimestampTz since;
-	uint64		last_find;		/* by nfinds */
-	pg_atomic_uint32 host;		/* its number and 1; 0: none */
-	ShardNodeEnd end;			/* under the lock */
+	uint64		last_find;		/* value of nfinds */
+	pg_atomic_uint32 host;		/* number of the host plus 1; 0: none */
+	ShardNodeEnd end;			/* protected by the lock */
 	pg_atomic_uint64 counters[SHARD_NODE_NCOUNTERS];
 } NodePlace;
 
@@ -46,7 +46,7 @@ clear_counters(NodePlace *place)
 		pg_atomic_write_u64(&place->counters[i], 0);
 }
 
-/* The place of a server of this database, or the one that it may take.  The lock is held. */
+/* Returns the entry of a server of this database, or the one to reassign to it.  The caller holds the lock. */
 static NodePlace *
 find_place(Oid serverid)
 {

@@ -1,6 +1,6 @@
 /*
  * position.c
- *	  How far in a node's WAL lies what this session has committed there.
+ *	  The WAL position on each node that covers all commits of this session there.
  */
 #include "postgres.h"
 
@@ -77,7 +77,10 @@ shard_position_parse(const char *text, ShardWalPlace *place)
 bool
 shard_position_is_reached(const ShardWalPlace *place, TimeLineID timeline, XLogRecPtr replayed)
 {
-	/* on an older timeline the same numbers stand for other records; a newer one has what was not lost of this one */
+	/*
+	 * on an older timeline the same positions mean other records; a newer timeline has all of this
+	 * one that was not lost
+	 */
 	return replayed >= place->lsn && timeline >= place->timeline;
 }
 
@@ -86,10 +89,10 @@ shard_position_learn(ShardPosition *of_node, const PGresult *res, uint64 ncommit
 {
 	ShardWalPlace place;
 
-	/* without an answer it stays unknown, and is asked for again when a standby is to be read */
+	/* without an answer it stays unknown; the next read of a standby asks again */
 	if (PQntuples(res) != 1 || PQnfields(res) != 1 || !shard_position_parse(PQgetvalue(res, 0, 0), &place))
 		return false;
-	/* the first answer behind a commit is the nearest one */
+	/* the first answer after a commit is the closest one */
 	if (ncommits > of_node->nknown)
 	{
 		of_node->committed = place;

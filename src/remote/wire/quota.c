@@ -1,35 +1,33 @@
 /*
  * quota.c
- *	  How many connections all backends together have to a node.
+ *	  Limits the number of connections that all backends together have to a node.
  *
- * Shared memory has, per node, how many connections are open, and, per backend,
- * how many of them are its own and what it waits for.  A connection is counted
- * from before it is opened until after it was closed.
+ * Shared memory contains, per node, how many connections are open, and per backend, how many of
+ * them it has and what it waits for.  A connection is counted from before it is opened until after
+ * it was closed.
  *
  *	 take: room for this need? --yes--> counted
- *			 |no, EXTRA: false
- *			 +--> queue --> granted by whoever gives one back --> counted
+ *	  |no, EXTRA: false
+ *	  +--> queue --> granted when another backend gives one back --> counted
  *
- * Room.  Any backend may take the first seven eighths of a node's limit.  Backends
- * that already hold connections or locks may take the rest, except the very last
- * one.  Only one backend at a time, the privileged one, may take that.  So there is
- * always a backend that can get all that it needs, end its transaction and let
- * others go on: sessions which hold connections to one node and wait for another
- * never block each other for ever.  Connections that are wanted for speed only
- * (EXTRA) come from three quarters of the limit, shared evenly by the backends.
+ * Room.  Any backend may take the first seven eighths of a node's limit.  Backends that already
+ * hold connections or locks may take the rest, except the last one.  Only one backend at a time,
+ * the privileged one, may take the last one.  So there is always a backend that can get all that it
+ * needs, end its transaction and let others go on.  Thus sessions that hold connections to one node
+ * and wait for another cannot block each other indefinitely.  Connections that only make a
+ * statement faster (EXTRA) come from three quarters of the limit, shared evenly by the backends.
  *
- * Turn.  The backend with the most urgent need is served first; among equals, the
- * one that came first.
+ * Order.  The backend with the most urgent need is served first; among equals, the one that came
+ * first.
  *
- * Connections that nobody uses.  Each backend keeps them from transaction to
- * transaction.  While somebody waits, a transaction's end closes all but one,
- * and this one too when it is older than a time slice.  A backend that waits for
- * its client comes to no end of a transaction.  So the first backends of the queue
- * wake it by the interrupt with which core makes idle backends process
- * invalidations: handling that is an empty transaction.
+ * Idle connections.  Each backend keeps them from transaction to transaction.  While another
+ * backend waits, the end of a transaction closes all but one.  If the remaining one is older than a
+ * time slice, it is closed, too.  A backend that waits for its client does not end a transaction.
+ * So the first backends of the queue wake it by the interrupt with which core makes idle backends
+ * process invalidations.  Processing that runs an empty transaction.
  *
- * A backend's end gives back what it has; after a crash the postmaster makes
- * shared memory anew.
+ * When a backend ends, its connections are given back.  After a crash the postmaster initializes
+ * shared memory again.
  */
 #include "postgres.h"
 
@@ -45,17 +43,17 @@
 #include "storage/lwlock.h"
 #include "wait_event.h"
 
-#define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */
-#define UNKNOWN_LIMIT 20		/* until a node has said how many it allows */
-#define LEARN_INTERVAL_MS 60000 /* how often a node is asked how many it allows */
-#define LEARN_RETRY_MS 1000		/* the same while it has not said: the backend that asked may have failed */
+#define MAX_NODES 128			/* addresses in use at a time; connections to further addresses are not counted */
+#define UNKNOWN_LIMIT 20		/* while the node's own limit is unknown */
+#define LEARN_INTERVAL_MS 60000 /* how often a node is asked for its limit */
+#define LEARN_RETRY_MS 1000		/* the same while the limit is unknown, since the backend that asked may have failed */
 #define SLICE_MS 200			/* how long a busy backend keeps a connection that others wait for, at least ... */
-#define LONG_SLICE_MS 2000		/* ... and at the most, while it has not had ... */
-#define SLICE_XACTS 50			/* ... that many transactions: opening a connection costs as much as some */
-#define IDLE_MS 200				/* a backend idle for so long is asked for its connections */
-#define LOOK_MS 50				/* how often the first ones of a queue look for such */
-#define NLOOKING 4				/* how many are the first ones */
-#define DOZE_MS 1000			/* how often the others look whether they are */
+#define LONG_SLICE_MS 2000		/* ... and at most, until it has run ... */
+#define SLICE_XACTS 50			/* ... this many transactions, since opening a connection costs as much as some of them */
+#define IDLE_MS 200				/* a backend that is idle for so long is asked for its connections */
+#define LOOK_MS 50				/* how often the first backends of a queue search for idle ones */
+#define NLOOKING 4				/* number of first backends */
+#define DOZE_MS 1000			/* how often the others check whether they are among the first */
 
 typedef enum QuotaRank
 {
@@ -67,11 +65,11 @@ typedef enum QuotaRank
 typedef struct QuotaNode
 {
 	char		address[SHARD_QUOTA_ADDRESS];	/* empty: not used yet */
-	uint64		last_use;		/* when a connection was asked for, by nuses */
-	int			nallowed;		/* as the node said; 0: not known */
+	uint64		last_use;		/* value of nuses when a connection was last requested */
+	int			nallowed;		/* the node's answer; 0: unknown */
 	TimestampTz learned_at;
 	int			nopen;
-	int			nbackends;		/* backends that have connections to it */
+	int			nbackends;		/* backends that have connections to this node */
 	int			nwaiting;
 } QuotaNode;
 
@@ -80,7 +78,7 @@ typedef struct QuotaBackend
 	int			pid;			/* 0: free */
 	Latch	   *latch;
 	bool		in_use;
-	bool		asked;			/* another backend has asked it to give idle connections back */
+	bool		asked;			/* another backend has asked for its idle connections */
 	TimestampTz idle_since;
 	int			waits_for;		/* node, or SHARD_QUOTA_NONE */
 	bool		granted;
@@ -94,8 +92,8 @@ typedef struct QuotaShared
 	LWLock	   *lock;
 	uint64		next_ticket;
 	uint64		nuses;
-	int			privileged_pid; /* 0: nobody */
-	int			nbackends;		/* length of the array behind the nodes */
+	int			privileged_pid; /* 0: none */
+	int			nbackends;		/* length of backends */
 	QuotaNode	nodes[MAX_NODES];
 	QuotaBackend backends[FLEXIBLE_ARRAY_MEMBER];
 } QuotaShared;
@@ -103,13 +101,13 @@ typedef struct QuotaShared
 static QuotaShared *shared = NULL;
 static QuotaBackend *me = NULL;
 static TimestampTz slice_began[MAX_NODES];	/* when the last connection was opened */
-static uint64 slice_xact[MAX_NODES];	/* nxacts then */
+static uint64 slice_xact[MAX_NODES];	/* value of nxacts at that time */
 static uint64 nxacts = 0;		/* transactions that used nodes */
-static bool slot_refused = false;	/* shared memory has no place for this backend */
+static bool slot_refused = false;	/* shared memory has no entry for this backend */
 
-/* ---------- limits; the lock is held ---------- */
+/* ---------- limits; the caller holds the lock ---------- */
 
-/* Connections to node that all backends may have; INT_MAX: any number. */
+/* Number of connections to node that all backends together may have; INT_MAX: no limit. */
 static int
 limit_of(const QuotaNode *node)
 {
@@ -119,7 +117,7 @@ limit_of(const QuotaNode *node)
 		return shard_guc_max_shared_connections;
 	if (node->nallowed == 0)
 		return UNKNOWN_LIMIT;
-	/* others use the node too, and it takes a moment to end a closed connection */
+	/* other clients use the node, too, and a closed connection takes a moment to end */
 	return Max(1, node->nallowed - Max(1, node->nallowed / 10));
 }
 
@@ -137,7 +135,7 @@ has_room(const QuotaNode *node, QuotaRank rank)
 	return node->nopen < Max(1, limit);
 }
 
-/* May the backend have one more connection that it could do without? */
+/* May the backend, which has nown connections, have one more that it does not need? */
 static bool
 has_room_for_extra(const QuotaNode *node, int nown)
 {
@@ -167,7 +165,7 @@ count_closed(QuotaBackend *backend, int nodeno)
 	shared->nodes[nodeno].nopen--;
 }
 
-/* The backend that is next in node's queue, if there is room for it; NULL: none. */
+/* Returns the next backend in node's queue, if there is room for it; NULL: none. */
 static QuotaBackend *
 next_waiting(int nodeno)
 {
@@ -186,7 +184,7 @@ next_waiting(int nodeno)
 	return best && has_room(&shared->nodes[nodeno], best->rank) ? best : NULL;
 }
 
-/* Gives free connections of node to the backends that wait for one. */
+/* Grants free connections of node to the backends that wait for one. */
 static void
 grant(int nodeno)
 {
@@ -210,7 +208,7 @@ give_up_privilege(void)
 
 /* ---------- backends ---------- */
 
-/* At this backend's exit: frees its connections for others. */
+/* At the exit of this backend: gives its connections to others. */
 static void
 leave(int code, Datum arg)
 {
@@ -231,10 +229,10 @@ leave(int code, Datum arg)
 	}
 	LWLockRelease(shared->lock);
 	me = NULL;
-	slot_refused = true;		/* whoever comes later in this exit is not counted */
+	slot_refused = true;		/* connections opened later in this exit are not counted */
 }
 
-/* This backend's place in shared memory; false when there is none. */
+/* Assigns an entry in shared memory to this backend.  False if there is none. */
 static bool
 enter(void)
 {
@@ -265,10 +263,9 @@ enter(void)
 }
 
 /*
- * Number of the node at address; SHARD_QUOTA_NONE: there is no place for it.  A new
- * address takes the place of one to which nobody has a connection and for which
- * nobody waits: the least recently used of those.  What that node allows is then
- * forgotten.  The lock is held.
+ * Returns the number of the node at address; SHARD_QUOTA_NONE: no entry is free.  A new address
+ * takes the least recently used entry that has no connections and no waiting backends.  The old
+ * node's limit is then forgotten.  The caller holds the lock.
  */
 static int
 find_node(const char *address)
@@ -327,7 +324,7 @@ shard_quota_end_use(void)
 	me->asked = false;
 }
 
-/* Has this backend had node's connection long enough, now that others wait for it? */
+/* Others wait for node.  Has this backend had its connection long enough? */
 static bool
 slice_is_over(int node)
 {
@@ -337,7 +334,7 @@ slice_is_over(int node)
 									  nxacts - slice_xact[node] < SLICE_XACTS ? LONG_SLICE_MS : SLICE_MS);
 }
 
-/* Read without the lock: what has changed just now is seen the next time. */
+/* Reads without the lock.  A change that was made just now is seen the next time. */
 int
 shard_quota_idle_allowed(int node)
 {
@@ -349,9 +346,9 @@ shard_quota_idle_allowed(int node)
 /* ---------- waiting ---------- */
 
 /*
- * For the first ones of a queue: asks backends that have been idle for a while
- * to give back what they have of the node, as many as wait for one.  Returns how
- * soon to look again, in ms.
+ * For the first backends of a queue: asks backends that have been idle for a while to give back
+ * their connections to the node, at most as many as there are waiting backends.  Returns the time
+ * until the next search, in ms.
  */
 static long
 ask_idle(int nodeno)
@@ -359,7 +356,7 @@ ask_idle(int nodeno)
 	TimestampTz now = GetCurrentTimestamp();
 	int			pids[16];
 	int			npids = 0;
-	int			nbefore = 0;	/* in the queue */
+	int			nbefore = 0;	/* in the queue before this backend */
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < shared->nbackends && nbefore < NLOOKING; i++)
@@ -398,7 +395,7 @@ queue_up(int nodeno, QuotaRank rank)
 	grant(nodeno);
 }
 
-/* After an error while waiting. */
+/* After an error during the wait. */
 static void
 leave_queue(void)
 {
@@ -414,7 +411,7 @@ leave_queue(void)
 	LWLockRelease(shared->lock);
 }
 
-/* True when this backend was granted its connection. */
+/* Was this backend granted its connection? */
 static bool
 was_granted(int nodeno)
 {
@@ -458,7 +455,7 @@ wait_for_turn(int nodeno, const char *name, void (*give_idle) (void))
 		{
 			long		wait_ms;
 
-			/* others may wait for what this backend has left over */
+			/* other backends may wait for connections that this backend does not need */
 			give_idle();
 			wait_ms = ask_idle(nodeno);
 			if (shard_guc_connection_wait_timeout_ms > 0)
@@ -539,7 +536,7 @@ shard_quota_give(int node)
 	LWLockRelease(shared->lock);
 }
 
-/* ---------- what nodes allow ---------- */
+/* ---------- limits of nodes ---------- */
 
 bool
 shard_quota_is_curious(int node)

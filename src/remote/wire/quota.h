@@ -1,10 +1,10 @@
 /*
  * quota.h
- *	  How many connections all backends together have to a node.
+ *	  Limits the number of connections that all backends together have to a node.
  *
- * Only when the library is preloaded; otherwise every answer is yes.  A node is
- * known by its address (host and port), so that users, databases and servers
- * which name the same one share its connections.
+ * Only if the library is preloaded; otherwise every request is granted.  A node is identified by
+ * its address (host and port).  So users, databases and servers with the same address share its
+ * connections.
  */
 #ifndef SHARDFDW_QUOTA_H
 #define SHARDFDW_QUOTA_H
@@ -13,47 +13,48 @@
 
 #include "utils/timestamp.h"
 
-#define SHARD_QUOTA_NONE (-1)		/* of a node that is not counted */
+#define SHARD_QUOTA_NONE (-1)		/* for a node that is not counted */
 
-/* What a connection is wanted for. */
+/* The purpose of a connection. */
 typedef enum ShardQuotaNeed
 {
-	SHARD_QUOTA_EXTRA,			/* would be faster with it: never waited for */
-	SHARD_QUOTA_SPARE,			/* for a moment, to help those who wait: never waited for, but may be the last */
-	SHARD_QUOTA_FRESH,			/* cannot go on without it, but holds nothing that others may wait for */
-	SHARD_QUOTA_HOLDER			/* cannot go on, and holds connections or locks meanwhile */
+	SHARD_QUOTA_EXTRA,			/* only faster with it: never waits */
+	SHARD_QUOTA_SPARE,			/* used for a moment to help waiting sessions: never waits, but may take the last one */
+	SHARD_QUOTA_FRESH,			/* required; the session holds nothing that others may wait for */
+	SHARD_QUOTA_HOLDER			/* required; the session holds connections or locks while it waits */
 } ShardQuotaNeed;
 
-/* Longest address of a node whose connections are counted, with its end. */
+/* Maximum length of the address of a counted node, including the terminating zero. */
 #define SHARD_QUOTA_ADDRESS 128
 
 /*
- * Takes one connection to the node at address (name: for messages); false when there is none,
- * only for EXTRA and SPARE.  *node: its number, for as long as the connection is open;
- * SHARD_QUOTA_NONE: the node's connections are not counted.  FRESH and HOLDER wait for
- * their turn and answer interrupts; before and during the wait, give_idle is called to
- * close connections that this backend does not need now.
- * Errors: ERRCODE_TOO_MANY_CONNECTIONS after shardfdw.connection_wait_timeout.
+ * Takes one connection to the node at address (name: for messages).  False if there is none, only
+ * for EXTRA and SPARE. *node: its number while the connection is open; SHARD_QUOTA_NONE: the node
+ * is not counted.
+ *
+ * FRESH and HOLDER wait for their turn, and can be interrupted.  Before and during the wait
+ * give_idle is called, which closes connections that this backend does not need now.  Errors:
+ * ERRCODE_TOO_MANY_CONNECTIONS after shardfdw.connection_wait_timeout.
  */
 extern bool shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,
 							 void (*give_idle) (void), int *node);
 extern void shard_quota_give(int node);
 
-/* Should a new connection ask the node how many it allows?  learn: what it said. */
+/* is_curious: should a new connection ask the node for its limit? learn: the answer. */
 extern bool shard_quota_is_curious(int node);
 extern void shard_quota_learn(int node, int nallowed);
 
-/* This backend uses connections from now on / has none in use any more (end of transaction). */
+/* begin: this backend uses connections from here on. end: it uses none any more (end of transaction). */
 extern void shard_quota_begin_use(void);
 extern void shard_quota_end_use(void);
 
 /*
- * How many idle connections to node this backend may keep: INT_MAX when nobody
- * waits, else one until its time is up, and then none.
+ * How many idle connections to node this backend may keep.  INT_MAX if no backend waits.  Otherwise
+ * one, and none after its time slice.
  */
 extern int	shard_quota_idle_allowed(int node);
 
-/* What is known of one node, and of one backend's connections to it. */
+/* One backend's connections to one node. */
 typedef struct ShardQuotaUse
 {
 	char		address[SHARD_QUOTA_ADDRESS];
@@ -61,7 +62,7 @@ typedef struct ShardQuotaUse
 	int			pid;
 	int			nopen;
 	bool		waiting;
-	bool		in_use;			/* its backend is in a transaction that uses nodes */
+	bool		in_use;			/* the backend is in a transaction that uses nodes */
 } ShardQuotaUse;
 
 /* One entry per backend and node.  Memory: palloc'd array. */

@@ -1,12 +1,11 @@
 /*
  * spill.c
- *	  Records put aside to be read later.
+ *	  Records that are stored to be read later.
  *
- * A record is its length (uint32) and its bytes.  The memory part is one
- * buffer; when it would grow beyond work_mem all of it goes to a BufFile, and
- * what follows too.  The file belongs to the resource owner that was current
- * when its user began, not to that of the nested statement which happens to
- * cause the spilling.
+ * A record consists of its length (uint32) and its bytes.  First, records go to a buffer in memory.
+ * If it would grow beyond work_mem, all records are moved to a BufFile, where all further records
+ * go, too.  The file belongs to the resource owner that was current when its user began, not to the
+ * resource owner of the nested statement that may cause the spilling.
  */
 #include "postgres.h"
 
@@ -23,8 +22,8 @@ struct ShardSpill
 {
 	MemoryContext cxt;
 	ResourceOwner owner;
-	StringInfoData memory;		/* records, or the current record read from file */
-	int			cursor;			/* next record in memory */
+	StringInfoData memory;		/* all records, or the current record read from file */
+	int			cursor;			/* offset of the next record in memory */
 	BufFile    *file;
 };
 
@@ -41,7 +40,7 @@ shard_spill_create(MemoryContext cxt, ResourceOwner owner)
 	return spill;
 }
 
-/* Moves what is in memory to a new file. */
+/* Moves the records in memory to a new file. */
 static void
 move_to_file(ShardSpill *spill)
 {

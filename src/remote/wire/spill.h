@@ -1,7 +1,6 @@
 /*
  * spill.h
- *	  Records put aside to be read later: in memory up to work_mem, then in a
- *	  temporary file.
+ *	  Records that are stored to be read later: in memory up to work_mem, then in a temporary file.
  */
 #ifndef SHARDFDW_SPILL_H
 #define SHARDFDW_SPILL_H
@@ -12,17 +11,17 @@
 
 typedef struct ShardSpill ShardSpill;
 
-/* Memory: in cxt; a temporary file belongs to owner. */
+/* Memory: cxt.  The temporary file belongs to owner. */
 extern ShardSpill *shard_spill_create(MemoryContext cxt, ResourceOwner owner);
 extern void shard_spill_put(ShardSpill *spill, const char *data, uint32 len);
 
-/* After the last put, before the first next. */
+/* Called after the last put and before the first next. */
 extern void shard_spill_rewind(ShardSpill *spill);
 
-/* Next record, NULL after the last one.  Memory: valid until the next call. */
+/* Returns the next record, NULL after the last one.  Memory: valid until the next call. */
 extern const char *shard_spill_next(ShardSpill *spill, uint32 *len);
 
-/* Removes the temporary file.  Not needed in abort, where its owner does. */
+/* Removes the temporary file.  Not needed in abort, where the resource owner does it. */
 extern void shard_spill_close(ShardSpill *spill);
 
 #endif

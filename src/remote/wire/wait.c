@@ -2,25 +2,25 @@
  * wait.c
  *	  Every wait for a socket.
  *
- * A wait that may raise is one WaitEventSet with latch and interrupts, see below.
- * One that may not (noerror) is a poll() with interrupts: a WaitEventSet needs
- * memory and a file handle, and to go without one of them is an error.  Where
- * connections have taken all file handles, a wait that may raise is a poll(), too.
+ * A wait that may raise uses a WaitEventSet with latch and interrupts, see below.  A wait that must
+ * not raise (noerror) is a poll() that handles interrupts itself: a WaitEventSet needs memory and a
+ * file handle, and raises an error without them.  If connections have taken all file handles, a
+ * wait that may raise uses poll(), too.
  *
- *	 answer what can be --> signals blocked --> anything new? --no--> ppoll, which lets them through
- *	 without an error								 +--yes--> look only, do not sleep
+ *	 handle what needs no --> signals blocked --> anything new? --no--> ppoll, which unblocks them
+ *	 error										+--yes--> poll without sleeping
  *
- * The kernel's object (epoll, kqueue) is costly to build, so a set keeps it
- * while no other sockets are asked for, and only modifies events:
+ * The kernel's object (epoll, kqueue) is costly to build.  So a set keeps it as long as it contains
+ * all sockets of the wait, and only modifies events:
  *
  *	 items --> all sockets in it, none opened since? --yes--> modify events --> wait
- *						 |no
- *						 +--> build anew ---------------------------------------> wait
+ *				|no
+ *				+--> build again --------------------------------------> wait
  *
- * Sockets that are not asked for any more stay in it (streams end one by one,
- * and then their sockets are silent) until one of them wakes us.
+ * Sockets that are no longer waited for stay in the object until one of them wakes the session.
+ * (Streams end one by one, and then their sockets are silent.)
  *
- * Event 0 of a set is the latch, event 1 the postmaster's death, then sockets.
+ * Event 0 of a set is the latch, event 1 the postmaster's death, then sockets follow.
  */
 #include "postgres.h"
 
@@ -47,36 +47,35 @@
 #include "utils/wait_event.h"
 
 #define FIRST_SOCKET 2			/* position of the first socket in a set */
-#define MAX_OCCURRED 64			/* ready events fetched by one call */
-#define FEW_SOCKETS 64			/* for which there is always room in a wait without errors */
-#define POLL_MS 1000			/* longest poll() in place of a WaitEventSet: core's latch is not part of it */
-#define RESERVED_HANDLES 4		/* left to core, whose asynchronous Append fails without one, nested ones included */
-#define LOOK_AGAIN_MS 10		/* longest sleep while an interrupt is unanswered, or there is no room for all sockets */
+#define MAX_OCCURRED 64			/* maximum number of ready events per call */
+#define FEW_SOCKETS 64			/* number of sockets for which a noerror wait always has room */
+#define POLL_MS 1000			/* longest poll() in place of a WaitEventSet, since poll() does not watch core's latch */
+#define RESERVED_HANDLES 4		/* left to core, whose asynchronous Append fails without one; nested ones included */
+#define LOOK_AGAIN_MS 10		/* longest sleep while an interrupt is unanswered, or if there is no room for all sockets */
 #ifndef HAVE_PPOLL
-#define TICK_MS 100				/* a signal may come just before poll() */
+#define TICK_MS 100				/* a signal may arrive just before poll() */
 #endif
 
 struct ShardWaitSet
 {
-	WaitEventSet *set;			/* NULL: to be built */
-	uint64		generation;		/* of sockets, when it was built */
+	WaitEventSet *set;			/* NULL: must be built */
+	uint64		generation;		/* socket_generation when it was built */
 	int			nsockets;		/* in the kernel's object */
 	int			maxsockets;
 	int		   *fds;			/* nsockets of them */
-	int		   *events;			/* as last told to the kernel */
-	int		   *itemnos;		/* which item of the current wait; -1: not waited for now */
+	int		   *events;			/* as last passed to the kernel */
+	int		   *itemnos;		/* number of the item in the current wait; -1: not waited for */
 	bool		skips_stalls;	/* see shard_wait_set_skip_stalls() */
 	MemoryContext cxt;
 	MemoryContextCallback callback;
 };
 
-/* Counts sockets that were opened or exchanged (shard_wait_sockets_changed). */
+/* Number of times that a socket was opened or replaced (shard_wait_sockets_changed). */
 static uint64 socket_generation = 1;
 
 /*
- * For waits on one socket: the same ones are mostly waited for again, by
- * statements that go to one node each.  The position says where a socket's set
- * is likely to be.
+ * For waits on one socket.  Statements that go to one node each usually wait for the same sockets
+ * again.  The position in the array is derived from the socket's number.
  */
 #define NSINGLE_SETS 16
 static ShardWaitSet *single_sets[NSINGLE_SETS];
@@ -84,18 +83,18 @@ static ShardWaitSet *single_sets[NSINGLE_SETS];
 bool		shard_wait_interrupted = false;
 shard_wait_node_of_socket_type shard_wait_node_of_socket = NULL;
 shard_wait_stalled_type shard_wait_stalled = NULL;
-static long silent_ms = 0;		/* since a socket was ready */
-static long stall_ms = 0;		/* silence for this long is a stall; 0: deadlock_timeout */
-static bool in_stalled = false; /* shard_wait_stalled() is running: its own waits do not count as stalls */
+static long silent_ms = 0;		/* time without a ready socket */
+static long stall_ms = 0;		/* a silence of this length is a stall; 0: deadlock_timeout */
+static bool in_stalled = false; /* shard_wait_stalled() is running, whose waits do not count as stalls */
 
-/* For waits that must not raise: room for the postmaster's pipe and the sockets. */
+/* For noerror waits: room for the postmaster's pipe and the sockets. */
 static struct pollfd few_fds[1 + FEW_SOCKETS];
 static struct pollfd *poll_fds = few_fds;
 static int	max_fds = lengthof(few_fds);
-static ShardWaitEvent announced = SHARD_WAIT_NODE;	/* what the next wait is for */
-static ShardWaitEvent waited_for = SHARD_WAIT_NODE; /* what the present one is for */
+static ShardWaitEvent announced = SHARD_WAIT_NODE;	/* purpose of the next wait */
+static ShardWaitEvent waited_for = SHARD_WAIT_NODE; /* purpose of the present wait */
 static bool postmaster_gone = false;
-static bool urge_told = false;	/* the caller of shard_wait_is_urged() was told so */
+static bool urge_told = false;	/* the last call of shard_wait_is_urged() returned true */
 
 void
 shard_wait_sockets_changed(void)
@@ -148,8 +147,8 @@ shard_wait_set_skip_stalls(ShardWaitSet *set)
 }
 
 /*
- * True when item's socket is to be watched.  libpq keeps the socket of a failed
- * attempt, and the kernel reports its end (EPOLLHUP) even where nobody asked for it.
+ * Is item's socket to be watched? libpq keeps the socket of a failed attempt, and the kernel
+ * reports its end (EPOLLHUP) even if no event was requested.
  */
 static bool
 is_watched(const ShardWaitItem *item)
@@ -158,8 +157,7 @@ is_watched(const ShardWaitItem *item)
 }
 
 /*
- * True when the kernel's object has all sockets of items, in their order; then
- * itemnos says which is which.
+ * True if the kernel's object has all sockets of items, in their order.  Then sets itemnos.
  */
 static bool
 match_items(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
@@ -206,7 +204,7 @@ shard_wait_spares_handle(void)
 	return n > RESERVED_HANDLES;
 }
 
-/* Builds the kernel's object for items; false when there is no file handle for it. */
+/* Builds the kernel's object for items.  False if no file handle is available. */
 static bool
 build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 {
@@ -218,7 +216,7 @@ build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 		return false;
 	if (nitems > set->maxsockets)
 	{
-		set->maxsockets = 0;	/* in case that an allocation fails */
+		set->maxsockets = 0;	/* in case an allocation fails */
 		set->fds = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
 		set->events = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
 		set->itemnos = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
@@ -233,7 +231,7 @@ build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 		set->itemnos[n++] = i;
 	}
 
-	set->generation = 0;		/* not complete if something below raises */
+	set->generation = 0;		/* not valid if something below raises */
 	set->set = shard_create_wait_event_set(FIRST_SOCKET + n);
 	AddWaitEventToSet(set->set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
@@ -244,7 +242,7 @@ build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 	return true;
 }
 
-/* Makes the kernel's object wait for what items say; false when there is none. */
+/* Makes the kernel's object wait for items.  False if there is none. */
 static bool
 prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 {
@@ -259,7 +257,7 @@ prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 		events = items[set->itemnos[n]].events;
 		if (events == set->events[n])
 			continue;
-		set->events[n] = 0;		/* not known if this raises */
+		set->events[n] = 0;		/* unknown if this raises */
 		ModifyWaitEvent(set->set, FIRST_SOCKET + n, events, NULL);
 		set->events[n] = events;
 	}
@@ -268,14 +266,14 @@ prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 
 /* ---------- interrupts ---------- */
 
-/* Is there an interrupt that can be answered without an error, and that is_urge() does not cover? */
+/* Is there an interrupt that can be handled without an error, and that is_urge() does not cover? */
 static bool
 has_questions(void)
 {
 	return ProcSignalBarrierPending || LogMemoryContextPending || CheckClientConnectionPending;
 }
 
-/* As core does it every client_connection_check_interval. */
+/* What core does every client_connection_check_interval. */
 static void
 check_client(void)
 {
@@ -304,7 +302,7 @@ shard_wait_run_noerror(void (*run) (void))
 	{
 		MemoryContextSwitchTo(cxt);
 		FlushErrorState();
-		InterruptHoldoffCount = holdoff;	/* the error has set them to 0 */
+		InterruptHoldoffCount = holdoff;	/* the error has reset them */
 		QueryCancelHoldoffCount = cancel_holdoff;
 		raised = true;
 	}
@@ -312,7 +310,7 @@ shard_wait_run_noerror(void (*run) (void))
 	return !raised;
 }
 
-/* Answers interrupts of other processes, in the order of core's ProcessInterrupts() (15 to 19). */
+/* Handles interrupts of other processes, in the order of core's ProcessInterrupts() (15 to 19). */
 static void
 process_questions(void)
 {
@@ -325,8 +323,8 @@ process_questions(void)
 }
 
 /*
- * An answer fails only for lack of memory, or in a state that cannot occur.  Then the
- * error is dropped, and a barrier stays unanswered until the next wait.
+ * Handling fails only for lack of memory, or in a state that cannot occur.  Then the error is
+ * dropped, and a barrier stays unanswered until the next wait.
  */
 static void
 answer_questions(void)
@@ -348,14 +346,14 @@ shard_wait_is_urged(void)
 	return urge_told;
 }
 
-/* What a wait is for. */
+/* The items of a wait. */
 typedef struct WaitedFor
 {
 	const ShardWaitItem *items;
 	int			nitems;
 } WaitedFor;
 
-/* The context of an error that ends a wait: for which nodes. */
+/* Error context callback: names the nodes that the session was waiting for. */
 static void
 name_nodes(void *arg)
 {
@@ -382,7 +380,7 @@ name_nodes(void *arg)
 		errcontext("waiting for nodes %s", names.data);
 }
 
-/* CHECK_FOR_INTERRUPTS, noting that it may have raised. */
+/* CHECK_FOR_INTERRUPTS(), after recording that it may raise. */
 static void
 check_interrupts(void)
 {
@@ -407,8 +405,7 @@ call_stalled(void)
 }
 
 /*
- * Nothing has come for waited_ms.  Counts that, and calls shard_wait_stalled when
- * it has been long enough.
+ * Nothing has arrived for waited_ms.  If the silence is long enough, calls shard_wait_stalled().
  */
 static void
 note_silence(long waited_ms)
@@ -438,11 +435,11 @@ shard_wait_find_deadlock(void)
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
 		FlushErrorState();
-		InterruptHoldoffCount = holdoff;	/* the error has set them to 0 */
+		InterruptHoldoffCount = holdoff;	/* the error has reset them */
 		QueryCancelHoldoffCount = cancel_holdoff;
 	}
 	PG_END_TRY();
-	/* whoever cannot look goes on waiting */
+	/* if the search itself fails, the session continues to wait */
 	return error && error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ? error : NULL;
 }
 
@@ -465,9 +462,9 @@ shard_wait_reserve(int nsockets)
 }
 
 /*
- * Sleeps until one of the first nfds of poll_fds is ready, a signal comes or
- * timeout_ms has passed.  A signal that came before, unnoticed by the caller, is
- * not slept over: they are blocked while that is looked at.
+ * Sleeps until one of the first nfds of poll_fds is ready, a signal arrives or timeout_ms has
+ * passed.  Signals are blocked during the check for interrupts, so that the sleep does not miss a
+ * signal that arrives just after the check.
  */
 static void
 sleep_with_signals(int nfds, long timeout_ms)
@@ -497,15 +494,14 @@ sleep_with_signals(int nfds, long timeout_ms)
 #endif
 	pgstat_report_wait_end();
 
-	/* a failure leaves them as they were */
+	/* a failed poll() does not set revents */
 	for (int i = 0; i < nfds && nready <= 0; i++)
 		poll_fds[i].revents = 0;
 }
 
 /*
- * Without the postmaster, what is waited for may never come.  Asks for the end of the
- * session, as core does while it waits for a synchronous standby; the session ends
- * later, where errors may be raised.
+ * Without the postmaster, the wait may never end.  Requests the end of the session, as core does
+ * while it waits for a synchronous standby.  The session ends later, when errors may be raised.
  */
 static void
 note_postmaster_death(void)
@@ -532,7 +528,7 @@ wait_noerror(ShardWaitItem *items, int nitems, long timeout_ms)
 			continue;
 		if (nfds == max_fds)
 		{
-			/* no room was reserved: the rest is reported as ready now and then, and libpq finds out */
+			/* no room was reserved: report the rest as ready from time to time, and libpq finds out */
 			items[i].revents = items[i].events & WL_SOCKET_MASK;
 			nready++;
 			continue;
@@ -567,7 +563,7 @@ wait_noerror(ShardWaitItem *items, int nitems, long timeout_ms)
 
 /* ---------- waits ---------- */
 
-/* A wait that may raise, without a WaitEventSet.  *silent: nothing has come. */
+/* A wait that may raise, without a WaitEventSet. *silent: nothing has arrived. */
 static int
 wait_by_poll(ShardWaitItem *items, int nitems, long timeout_ms, bool *silent)
 {
@@ -581,7 +577,7 @@ wait_by_poll(ShardWaitItem *items, int nitems, long timeout_ms, bool *silent)
 	return nready;
 }
 
-/* The same by the set that has been prepared. */
+/* The same with the prepared set. */
 static int
 wait_by_set(ShardWaitSet *set, ShardWaitItem *items, long timeout_ms, bool *silent)
 {
@@ -607,7 +603,7 @@ wait_by_set(ShardWaitSet *set, ShardWaitItem *items, long timeout_ms, bool *sile
 				nready++;
 			}
 			else
-				set->generation = 0;	/* this socket would wake us again and again: build the set without it */
+				set->generation = 0;	/* this socket would wake the session again and again: build the set without it */
 		}
 	}
 	return nready;
