@@ -117,7 +117,7 @@ define_connections(void)
 							&shard_guc_watch_timeout_ms,
 							2000, 1, 600000, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.max_move_rate",
-							"Sets how much a move, split or merge of shards copies in a second at most.",
+							"Sets the maximum rate at which a move, split or merge of shards copies data.",
 							"Zero copies as fast as the nodes can.",
 							&shard_guc_max_move_rate_kb,
 							0, 0, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
@@ -153,7 +153,7 @@ define_transactions(void)
 							&shard_guc_max_standby_lag_ms,
 							60000, -1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.recovery_interval",
-							"Sets how often a background worker settles what a crash left prepared on nodes.",
+							"Sets how often a background worker resolves prepared transactions that a crash left on nodes.",
 							"Zero has no worker do it. It needs shardfdw in shared_preload_libraries.",
 							&shard_guc_recovery_interval_s,
 							60, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
@@ -169,7 +169,7 @@ define_transactions(void)
 							100000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-/* Guards against statements that cost more than was thought. */
+/* Limits for statements that could cost too much. */
 static void
 define_guards(void)
 {
@@ -185,7 +185,7 @@ define_guards(void)
 							0, 0, INT_MAX, PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
-/* What nodes compute. */
+/* The planner. */
 static void
 define_planner(void)
 {
@@ -225,20 +225,19 @@ define_planner(void)
 							 &shard_guc_enable_cpu_factor,
 							 true, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.enable_statement_push",
-							 "Enables running statements that write on all shards at once.",
+							 "Enables running statements that write on all shards in parallel.",
 							 NULL,
 							 &shard_guc_enable_statement_push,
 							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.enable_router",
-							 "Enables sending a statement as it stands to the one shard that its key says.",
+							 "Enables sending a whole statement to the only shard that its key selects.",
 							 NULL,
 							 &shard_guc_enable_router,
 							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 }
 
 /*
- * Defines every setting, then reserves the prefix so that a misspelt
- * shardfdw.* name is refused.
+ * Defines all settings, then reserves the prefix: so a misspelled shardfdw.* name is an error.
  */
 void
 shard_guc_init(void)

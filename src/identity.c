@@ -1,31 +1,31 @@
 /*
  * identity.c
- *	  The table shardfdw_internal.coordinator: identities of this coordinator, and how far
- *	  its log of commits goes back.
+ *	  The table shardfdw_internal.coordinator: identities of this coordinator, and how far its log
+ *	  of commits goes back.
  *
- * A copy of a data directory (a clone, a restored backup, a promoted standby) has the
- * same tables and control file as its original.  It must not decide about transactions
- * that the original may be committing at the moment.  So the table has the fingerprint of
- * the data directory: inode and time of birth of its file PG_VERSION.  A restart, a crash
- * or a moved mount point does not change them; a copy has others.  (A copy below the file
- * system, of a disk or volume, has the same.  The device's number and the time of change
- * are not part of the fingerprint, since they can change while a server lives.)
+ * A copy of a data directory (a clone, a restored backup, a promoted standby) has the same tables
+ * and control file as its original.  It must not decide about transactions that the original may be
+ * committing.  So the table contains the fingerprint of the data directory: inode and time of birth
+ * of its file PG_VERSION.  A restart, a crash or a moved mount point does not change it; a copy has
+ * another one. (A copy below the file system, of a disk or volume, has the same one.  The device's
+ * number and the time of change are not part of the fingerprint, since they can change while a
+ * server exists.)
  *
  *	 row of this system and database	fingerprint		this server is
  *	 --------------------------------------------------------------------------
- *	 none								-				confirmed: CREATE EXTENSION or a
- *														dump made it; pg_upgrade, CREATE
- *														DATABASE ... TEMPLATE copied its files
- *	 there								its own			confirmed
- *	 there								another			not confirmed, until take_over_coordinator()
+ *	 none								-				confirmed: created by CREATE EXTENSION,
+ *														a dump, pg_upgrade, or
+ *														CREATE DATABASE ... TEMPLATE
+ *	 exists								its own			confirmed
+ *	 exists								another			not confirmed, until take_over_coordinator()
  *
- * Where there is no row, the identity is a hash of fingerprint and table.  So every session
- * computes the same identity before one has stored it, and it is not lost when a transaction
- * is rolled back.  take_over_coordinator() makes a random one.
+ * Without a row, the identity is a hash of the fingerprint and the table's OID.  So all sessions
+ * compute the same identity before one has stored it, and it is not lost if a transaction is rolled
+ * back. take_over_coordinator() creates a random one.
  *
- * The table is scanned for all versions of rows that have committed by now: values only
- * ever change in one direction, so old versions do no harm.  SnapshotSelf, which checks each
- * version at another moment, could miss a row that is updated during the scan.
+ * The scan of the table returns all versions of rows that have committed by now.  Values only
+ * change in one direction, so old versions are harmless.  SnapshotSelf checks the versions at
+ * different times, so it could miss a row that is updated during the scan.
  */
 #include "postgres.h"
 
@@ -80,7 +80,7 @@ enum
 
 #define FINGERPRINT_LEN 64
 
-/* A row of the table: an identity that is, or was, this server's or a predecessor's. */
+/* A row of the table: an identity that is or was this server's, or a predecessor's. */
 typedef struct KnownIdentity
 {
 	uint64		system_identifier;
@@ -91,7 +91,7 @@ typedef struct KnownIdentity
 	bool		complete;
 } KnownIdentity;
 
-/* What the table says, kept by the session. */
+/* The content of the table, cached by the session. */
 typedef struct Identity
 {
 	bool		is_valid;
@@ -106,13 +106,14 @@ typedef struct Identity
 static Identity cached = {0};
 
 /*
- * The (sub)transactions that have replaced the identity, and that have changed what the table says in any way: until
- * they commit, nothing may be prepared in its name, and nothing settled by what it says.
+ * The (sub)transactions that have replaced the identity (replaced_by), and that have changed the
+ * table in any way (changed_by).  Until they commit, this session prepares nothing with the new
+ * identity, and decides nothing by what the table says.
  */
 static TransactionId replaced_by = InvalidTransactionId;
 static TransactionId changed_by = InvalidTransactionId;
 
-/* An earlier change of this transaction counts: it is rolled back with this one, or alone is left. */
+/* An earlier change of this transaction is kept: it is rolled back together with this one, or this one alone is. */
 static void
 note_change(TransactionId *by)
 {
@@ -122,7 +123,7 @@ note_change(TransactionId *by)
 
 /* ---------- fingerprint ---------- */
 
-/* Adds the timeline: a backup that is restored over the old files may leave the file PG_VERSION as it is. */
+/* Adds the timeline: if a backup is restored over the old files, PG_VERSION may remain the same file. */
 static void
 add_timeline(char *text)
 {
@@ -132,7 +133,7 @@ add_timeline(char *text)
 		snprintf(text + len, FINGERPRINT_LEN - len, "@%u", GetWALInsertionTimeLine());
 }
 
-/* The fingerprint of this server's data directory and timeline; it does not change while the server runs. */
+/* Returns the fingerprint of this server's data directory and timeline; it does not change while the server runs. */
 static const char *
 fingerprint(void)
 {
@@ -178,8 +179,8 @@ print_identity(uint64 number, char *identity)
 }
 
 /*
- * The identity of a server that has never stored one.  When the extension is dropped and
- * created again, with an empty log, the identity is another one.
+ * Makes the identity of a server that has never stored one.  If the extension is dropped and
+ * created again, its log is empty and its identity is another one.
  */
 static void
 make_first(char *identity)
@@ -204,7 +205,7 @@ make_random(char *identity)
 
 /* ---------- the table ---------- */
 
-/* Is it the row of this server's present identity? */
+/* Is this the row of this server's present identity? */
 static bool
 is_current(const ShardOwnTable *row)
 {
@@ -213,7 +214,7 @@ is_current(const ShardOwnTable *row)
 		row->nulls[COORDINATOR_TAKEN_OVER_AT];
 }
 
-/* Adds a version of a row to what is known. */
+/* Adds a version of a row to cached.known. */
 static void
 add_known(const ShardOwnTable *row)
 {
@@ -256,13 +257,13 @@ shard_identity_invalidate(Oid relid)
 		cached.is_valid = false;
 }
 
-/* Reads the table, unless what was read before still holds. */
+/* Reads the table, unless the cached content is still valid. */
 static const Identity *
 look_up(void)
 {
 	ShardOwnTable table;
 
-	/* otherwise it is read again each time, since another session may store or confirm it */
+	/* otherwise the table is read again each time, since another session may store or confirm the identity */
 	if (cached.is_valid && cached.is_stored && cached.is_confirmed)
 		return &cached;
 	cached.is_valid = false;
@@ -274,7 +275,7 @@ look_up(void)
 	cached.is_confirmed = true;
 	shard_own_table_open(&table, COORDINATOR_TABLE, AccessShareLock);
 	cached.relid = RelationGetRelid(table.rel);
-	cached.is_valid = true;		/* unless an invalidation comes while it is being read */
+	cached.is_valid = true;		/* an invalidation during the scan resets it */
 	shard_own_table_begin(&table, SnapshotAny);
 	while (shard_own_table_next(&table))
 		add_known(&table);
@@ -316,7 +317,7 @@ shard_identity_is_confirmed(void)
 char *
 shard_identity_problem(void)
 {
-	return psprintf("The identity \"%s\" of this coordinator was made by a server of whose data directory this one's is a copy: a clone, a restored backup or a promoted standby. Its original may be at work with the same nodes.",
+	return psprintf("The identity \"%s\" of this coordinator was made by another server, of which this one is a clone, a restored backup or a promoted standby. The original may still use the same nodes.",
 					shard_identity_get());
 }
 
@@ -347,7 +348,7 @@ shard_identity_require_committed(void)
 	if (TransactionIdIsValid(changed_by) && TransactionIdIsCurrentTransactionId(changed_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot settle prepared transactions in the transaction that has called take_over_coordinator() or declare_commits_received()"),
+				 errmsg("cannot resolve prepared transactions in the transaction that has called take_over_coordinator() or declare_commits_received()"),
 				 errhint("Commit first.")));
 }
 
@@ -394,8 +395,8 @@ shard_identity_noted_relation(const char *identity)
 }
 
 /*
- * The schema is made as for partial aggregates, but only if it is missing: the role may
- * have no right to create one.
+ * The schema is created as for partial aggregates, but only if it is missing: the role may not have
+ * the right to create a schema.
  */
 char *
 shard_identity_note_command(const char *identity)
@@ -454,8 +455,8 @@ shard_identity_store(void)
 }
 
 /*
- * The values in the row of the present identity.  If it has none, those of the latest
- * identity of this data, pg_upgrade's old server, which had the same log.
+ * Returns the values in the row of the present identity.  If it has no row, those of the latest
+ * identity of this data: after pg_upgrade that of the old server, which had the same log.
  */
 ShardLogReach
 shard_identity_read_reach(void)
@@ -469,7 +470,7 @@ shard_identity_read_reach(void)
 	{
 		FullTransactionId settled_below = DatumGetFullTransactionId(table.values[COORDINATOR_SETTLED_BELOW]);
 
-		/* both values only grow, and each row continues an earlier one: so old versions do no harm */
+		/* both values only grow, and each row continues an earlier one: so old versions are harmless */
 		reach.forgotten_until = Max(reach.forgotten_until, DatumGetTimestampTz(table.values[COORDINATOR_FORGOTTEN_UNTIL]));
 		if (FullTransactionIdPrecedes(reach.settled_below, settled_below))
 			reach.settled_below = settled_below;
@@ -482,13 +483,13 @@ shard_identity_read_reach(void)
 /* Changes a row; false: leaves it as it is. */
 typedef bool (*ChangeRow) (ShardOwnTable *row, const void *arg);
 
-/* Has change look at each row.  Returns how many it has changed. */
+/* Calls change for each row.  Returns the number of changed rows. */
 static int
 update_rows(ShardOwnTable *table, ChangeRow change, const void *arg)
 {
 	int			nchanged = 0;
 
-	/* comes by the new versions as well */
+	/* the scan also returns the new versions */
 	shard_own_table_begin(table, SnapshotSelf);
 	while (shard_own_table_next(table))
 	{
@@ -526,7 +527,10 @@ shard_identity_write_reach(const ShardLogReach *reach)
 	shard_own_table_close(&table);
 }
 
-/* Is it the row of another database of this server, of which this one was made (CREATE DATABASE ... TEMPLATE)? */
+/*
+ * Is this the row of another existing database of this server, from which this database was created
+ * (CREATE DATABASE ...  TEMPLATE)?
+ */
 static bool
 is_of_neighbour(const ShardOwnTable *row)
 {
@@ -537,9 +541,10 @@ is_of_neighbour(const ShardOwnTable *row)
 }
 
 /*
- * Notes that an identity has been taken over by this server.  What was said of one that had been taken over
- * before stays as it is: it was about commits that this server, or the one whose copy it is, had received by then.
- * That of another database that is there is not taken over: it decides about its transactions itself.
+ * Records that this server has taken over an identity.  A row that was taken over before remains as
+ * it is: it describes the commits that this server, or its original, had received by then.  The
+ * identity of another existing database is not taken over: that database decides about its
+ * transactions itself.
  */
 static bool
 take_over(ShardOwnTable *row, const void *arg)
@@ -553,7 +558,7 @@ take_over(ShardOwnTable *row, const void *arg)
 	return true;
 }
 
-/* Notes that all commits of a predecessor are known. */
+/* Records that all commits of a predecessor are known. */
 static bool
 mark_complete(ShardOwnTable *row, const void *arg)
 {
@@ -575,7 +580,10 @@ shardfdw_store_identity(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* () -> text: the same in all databases of this server, and in those of no other one, nor of a copy of it. */
+/*
+ * () -> text: the same in all databases of this server, different on all other servers, including
+ * copies of this one.
+ */
 Datum
 shardfdw_server_mark(PG_FUNCTION_ARGS)
 {
@@ -585,7 +593,7 @@ shardfdw_server_mark(PG_FUNCTION_ARGS)
 											  hash_bytes_extended((const unsigned char *) print, (int) strlen(print), 0))));
 }
 
-/* replace_identity(all_commits_received boolean) -> text: the new one. */
+/* replace_identity(all_commits_received boolean) -> text: the new identity. */
 Datum
 shardfdw_replace_identity(PG_FUNCTION_ARGS)
 {
@@ -597,7 +605,7 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("take_over_coordinator()");
 	PreventCommandDuringRecovery("take_over_coordinator()");
 	(void) shard_identity_lock(true);
-	shard_flush_commit_force();	/* nodes are told of the new identity */
+	shard_flush_commit_force();	/* nodes will be told the new identity */
 	note_change(&replaced_by);
 	note_change(&changed_by);
 	shard_identity_store();

@@ -100,10 +100,10 @@ $writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
 is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover_prepared_transactions(); SELECT count(*) FROM shardfdw_internal.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
 is((go_on('prepared', $writer))[0], 0, 'which commits');
 like(($production->psql('copy', 'BEGIN; SELECT shardfdw.take_over_coordinator(true); SELECT * FROM shardfdw.recover_prepared_transactions()'))[2],
-	qr/cannot settle prepared transactions in the transaction that has called take_over_coordinator\(\)/, 'nor does it settle by a take-over that may be rolled back');
+	qr/cannot resolve prepared transactions in the transaction that has called take_over_coordinator\(\)/, 'nor does it settle by a take-over that may be rolled back');
 like(($production->psql('copy', q{\set ON_ERROR_STOP off
 	BEGIN; SELECT shardfdw.take_over_coordinator(true); SAVEPOINT s; SELECT shardfdw.declare_commits_received('nonsense'); ROLLBACK TO s; SELECT * FROM shardfdw.recover_prepared_transactions()}))[2],
-	qr/cannot settle prepared transactions in the transaction/, 'whatever has been rolled back of it');
+	qr/cannot resolve prepared transactions in the transaction/, 'whatever has been rolled back of it');
 like(($production->psql('copy', 'SELECT shardfdw.take_over_coordinator(NULL)'))[2], qr/all_commits_received must not be null/, 'null');
 like(($production->psql('copy', 'SELECT shardfdw.declare_commits_received(NULL)'))[2], qr/predecessor must not be null/, 'null');
 $production->safe_psql('copy', 'SELECT shardfdw.take_over_coordinator(true)');
@@ -177,7 +177,7 @@ is($clone->safe_psql('postgres', q{SELECT node, status, detail FROM shardfdw.che
 like($refusal, qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*take_over/s, 'nor does it write through two phases');
 is($clone->safe_psql('postgres', "SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t"), '100', 'it reads');
 like(($clone->psql('postgres', 'UPDATE t SET v = v + 0 WHERE id = 99'))[2], qr/cannot change nodes/, 'and writes to no node');
-wait_for_line($clone, qr/^\S+ \S+ UTC \[\d+\] WARNING:  this server is not confirmed as the coordinator, and settles no prepared transactions/m);
+wait_for_line($clone, qr/^\S+ \S+ UTC \[\d+\] WARNING:  this server is not confirmed as the coordinator, and resolves no prepared transactions/m);
 $c->wait_for("SELECT ($commits) > $mark + 100");
 append_to_file($production->data_dir . '/stop', '');
 for my $client (@clients)

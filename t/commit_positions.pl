@@ -203,7 +203,7 @@ sub check_clone
 		my ($rc, undef, $err) = $clone->psql('postgres', "\\set VERBOSITY verbose\n" . $bank->probe_sql, on_error_stop => 1);
 		like($err, qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*take_over/s, 'it commits nothing over nodes');
 	}
-	wait_for_line($clone, qr/WARNING:  this server is not confirmed as the coordinator, and settles no prepared transactions/, $mark);
+	wait_for_line($clone, qr/WARNING:  this server is not confirmed as the coordinator, and resolves no prepared transactions/, $mark);
 	return;
 }
 

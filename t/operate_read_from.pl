@@ -263,7 +263,7 @@ list_standby($standbys[0]);
 caught_up();
 is($s->query('SELECT min(v) FROM wide'), '2', 'another standby is read') || diag $s->{stderr};
 is($s->query('FETCH ALL c'), '', 'but not by a cursor that has begun');
-like($s->{stderr}, qr/connections to node "node1.*" lead to different servers/, 'whose snapshot is on the other one');
+like($s->{stderr}, qr/connections to node "node1.*" go to different servers/, 'whose snapshot is on the other one');
 $s->quit;
 list_standby($below);
 

@@ -98,7 +98,7 @@ SKIP:
 	$c->{coordinator} = $standby;
 
 	# a copy does not know that it is the successor
-	$c->wait_for_log(qr/WARNING:  this server is not confirmed as the coordinator, and settles no prepared transactions/, 0) for 1, 2;
+	$c->wait_for_log(qr/WARNING:  this server is not confirmed as the coordinator, and resolves no prepared transactions/, 0) for 1, 2;
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '2', "by itself it settles nothing, node $_") for 1, 2;
 	like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover_prepared_transactions()'), qr/^\|\|not confirmed: /, 'and says so');
 	is($c->safe_psql('SELECT DISTINCT state FROM shardfdw_internal.list_prepared()'), 'not confirmed', 'and shows it');

@@ -1,30 +1,30 @@
 /*
  * recover.c
- *	  Settles, or shows, the transactions that this database left prepared on
- *	  nodes: SQL functions shardfdw.recover_prepared_transactions() and shardfdw_internal.list_prepared().
+ *	  Resolves, or shows, the transactions that this database left prepared on nodes: SQL functions
+ *	  shardfdw.recover_prepared_transactions() and shardfdw_internal.list_prepared().
  *
- *	 read the commit log --> ask all nodes for gids --> whose? --> running here? --> in the log? --> settle
- *			|								another's, or |		yes: leave alone	|yes: COMMIT PREPARED
- *			|								not taken over|							|no:  ROLLBACK PREPARED, or
- *			|								leave alone --+			leave alone if its row may have been deleted,
- *			|														or may never have come to this server
- *			+--> rows of which no node has anything left are noted as settled
+ *	 read the commit log --> ask all nodes for gids --> whose? --> running here? --> in the log? --> resolve
+ *							|	another's, or	|				|yes: COMMIT PREPARED
+ *							|	not taken over	|yes			|no:  ROLLBACK PREPARED, or
+ *							|	leave alone	  --+ leave alone	leave alone if its row may have been deleted,
+ *							|									or may never have come to this server
+ *							+--> rows whose transaction no node has prepared any more are marked as confirmed
  *
- * The order matters.  A gid that a node shows belongs to a transaction that began
- * before.  If that does not run any more, its log row exists now, or it never will.  (Or
- * the row was deleted: how far back the log goes is read after the row was not found.)
- * Conversely, a log row that was read before the nodes were asked is of a transaction
- * whose PREPAREs had all ended by then, so a node that shows nothing of it now will not
- * do so later.  See remote/xact/twophase.c for the invariants.
+ * The order matters.  A gid that a node shows belongs to a transaction that began before.  If that
+ * transaction no longer runs, its log row exists now or never will. (Or the row was deleted.  How
+ * far back the log goes is read after the row was not found.)  Conversely, a log row that was read
+ * before the nodes were asked belongs to a transaction whose PREPAREs had all ended by then.  So a
+ * node that shows nothing of it now will not do so later.  See remote/xact/twophase.c for the
+ * invariants.
  *
- * The answer that nothing is prepared any more counts only if it comes from the server
- * that prepared: with the same system identifier and database, and not a standby.  If
- * that server is on another timeline since, by promotion or by a restore, it may have
- * lost what it had prepared: that is reported once, and noted in the row.  A gid can be
- * settled on any server that shows it: it was prepared there.
+ * The answer that nothing is prepared any more counts only if it comes from the server that
+ * prepared: with the same system identifier and database, and not a standby.  If that server is on
+ * another timeline since, after a promotion or a restore, it may have lost what it had prepared.
+ * That is reported once, and recorded in the row.  A gid can be resolved on any server that shows
+ * it, since it was prepared there.
  *
- * Several recoveries may run at once, and beside the sessions that commit: the second
- * one finds the prepared transaction gone.
+ * Several recoveries may run at the same time, and at the same time as sessions that commit.  The
+ * second one finds that the prepared transaction is gone.
  */
 #include "postgres.h"
 
@@ -59,8 +59,8 @@ typedef struct SurveyNode
 {
 	Oid			serverid;
 	const char *name;
-	const char *failure;		/* why it was not reached; NULL when it was */
-	ShardConnServer server;		/* which one answered */
+	const char *failure;		/* why it was not reached; NULL: it was */
+	ShardConnServer server;		/* the server that has answered */
 	const char *noted;			/* identity of the coordinator that is noted there; NULL: none */
 } SurveyNode;
 
@@ -69,24 +69,24 @@ typedef enum PreparedState
 	PREPARED_RUNNING,			/* its transaction still runs here */
 	PREPARED_COMMITTED,
 	PREPARED_NOT_COMMITTED,
-	PREPARED_UNCONFIRMED,		/* this server is a copy, and cannot know */
-	PREPARED_FORGOTTEN,			/* its row, had there been one, may have been deleted */
-	PREPARED_NOT_RECEIVED,		/* a predecessor's: its row may not have come here */
+	PREPARED_UNCONFIRMED,		/* this server is a copy, and cannot know the outcome */
+	PREPARED_FORGOTTEN,			/* its row, if there was one, may have been deleted */
+	PREPARED_NOT_RECEIVED,		/* a predecessor's: its row may not have reached this server */
 	PREPARED_OTHERS				/* of an identity that this server has not taken over */
 } PreparedState;
 
-/* A prepared transaction of ours on a node. */
+/* A prepared transaction of this coordinator on a node. */
 typedef struct Prepared
 {
 	const SurveyNode *node;
 	const char *gid;
-	ShardGid	parts;			/* of gid */
+	ShardGid	parts;			/* parts of gid */
 	const char *owner;
 	TimestampTz prepared_at;
 	bool		settled;
 } Prepared;
 
-/* What the nodes of the current user were found to hold. */
+/* What was found on the nodes of the current user. */
 typedef struct Survey
 {
 	List	   *nodes;			/* of SurveyNode */
@@ -101,7 +101,7 @@ shard_recover_set_jobs(ShardRecoverJobs jobs)
 	recover_jobs = jobs;
 }
 
-/* The nodes that the current user has mappings for. */
+/* Returns the nodes for which the current user has mappings. */
 static List *
 find_nodes(void)
 {
@@ -119,7 +119,7 @@ find_nodes(void)
 	return nodes;
 }
 
-/* Microseconds since 1970 as a node sent them. */
+/* Converts microseconds since 1970, as sent by a node. */
 static TimestampTz
 timestamp_from_text(const char *text)
 {
@@ -128,7 +128,7 @@ timestamp_from_text(const char *text)
 	return DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(text))) - epoch_us;
 }
 
-/* Is it a prepared transaction that this server should know about? */
+/* Is it a prepared transaction that concerns this server? */
 static bool
 is_concern(const ShardGid *parts)
 {
@@ -137,7 +137,7 @@ is_concern(const ShardGid *parts)
 		shard_identity_came_along(parts->system_identifier, parts->database, parts->identity);
 }
 
-/* Copies what node answered into the survey. */
+/* Copies node's answer into the survey. */
 static void
 take_answer(Survey *survey, SurveyNode *node, PGresult *res)
 {
@@ -160,7 +160,7 @@ take_answer(Survey *survey, SurveyNode *node, PGresult *res)
 	}
 }
 
-/* What nodes are asked; with_system: for their system identifiers, too. */
+/* Returns the query for nodes. with_system: also for their system identifiers. */
 static char *
 survey_query(bool with_system)
 {
@@ -172,7 +172,7 @@ survey_query(bool with_system)
 					with_system ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"));
 }
 
-/* Asks the nodes of commands once more that do not let their role read the system identifier. */
+/* Sends the query without system identifiers to those nodes of commands whose role may not read them. */
 static void
 ask_less(ShardCommand *commands, int ncommands)
 {
@@ -197,7 +197,7 @@ ask_less(ShardCommand *commands, int ncommands)
 	}
 }
 
-/* Asks nodes at once for the transactions that this database prepared there. */
+/* Asks nodes in parallel for the transactions that this database prepared there. */
 static void
 survey_nodes(Survey *survey, List *nodes)
 {
@@ -232,7 +232,7 @@ survey_nodes(Survey *survey, List *nodes)
 	shard_command_free(commands, n);
 }
 
-/* prepared must have been read from a node just now. */
+/* prepared must have just been read from a node. */
 static PreparedState
 judge(const Prepared *prepared)
 {
@@ -243,7 +243,7 @@ judge(const Prepared *prepared)
 		return PREPARED_OTHERS;
 	if (!shard_identity_is_confirmed())
 		return PREPARED_UNCONFIRMED;
-	/* This transaction has prepared nothing so far; a crash may have left something of another one with its number. */
+	/* This transaction has prepared nothing so far, but before a crash another one with its number may have. */
 	if (!FullTransactionIdEquals(gid->key.xid, GetTopFullTransactionIdIfAny()) && shard_twophase_is_running(gid->key.xid))
 		return PREPARED_RUNNING;
 
@@ -251,13 +251,13 @@ judge(const Prepared *prepared)
 	if (shard_commit_log_contains(gid->key))
 		return PREPARED_COMMITTED;
 
-	/* and only after that: deleting a row moves forgotten_until first */
+	/* and only after that: deleting a row first advances forgotten_until */
 	if (gid->time <= shard_identity_read_reach().forgotten_until)
 		return PREPARED_FORGOTTEN;
 	return relation == SHARD_IDENTITY_PREDECESSOR ? PREPARED_NOT_RECEIVED : PREPARED_NOT_COMMITTED;
 }
 
-/* Why a prepared transaction in this state is left alone; NULL when that needs no reason. */
+/* Returns why a prepared transaction in this state is left alone; NULL if that needs no reason. */
 static const char *
 why_left(PreparedState state, const Prepared *prepared)
 {
@@ -303,7 +303,7 @@ shard_recover_add(List *outcomes, const char *node, ShardRecoverAction action, c
 	return add_outcome(outcomes, &named, NULL, action, message);
 }
 
-/* Has another coordinator taken node over? */
+/* Has another coordinator taken over node? */
 static bool
 is_taken_over(const SurveyNode *node)
 {
@@ -311,8 +311,8 @@ is_taken_over(const SurveyNode *node)
 }
 
 /*
- * Commits or rolls back what does not run any more, on all nodes at once; with
- * dry_run only says so.
+ * Commits or rolls back transactions that no longer run, on all nodes in parallel. dry_run: only
+ * reports.
  */
 static List *
 settle_prepared(Survey *survey, bool dry_run, List *outcomes)
@@ -367,7 +367,7 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 			shard_node_stat_add(shard_node_stat_find(subjects[i]->node->serverid), SHARD_NODE_RECOVERED, 1);
 		}
 		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
-			;					/* busy: its own session, or another recover_prepared_transactions(), is at it */
+			;					/* busy: its own session, or another recover_prepared_transactions(), is working on it */
 		else if (!subjects[i]->settled)
 			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
 								   SHARD_RECOVER_FAILED, error->message);
@@ -375,7 +375,7 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 	return outcomes;
 }
 
-/* What survey has seen of entry on node; NULL: nothing. */
+/* Returns the prepared transaction of entry that survey has found on node; NULL: none. */
 static const Prepared *
 find_prepared(const ShardLogEntry *entry, const SurveyNode *node, const Survey *survey)
 {
@@ -393,10 +393,9 @@ find_prepared(const ShardLogEntry *entry, const SurveyNode *node, const Survey *
 }
 
 /*
- * Is node the server that prepared?  It is recognized by its name and its system
- * identifier and database; if one side does not know these, by its name only.  A server
- * that was renamed is accepted if a superuser owns it: other owners could use a server
- * that gives false answers.
+ * Is node the server that prepared?  It is recognized by its name, its system identifier and its
+ * database.  If one side does not know the last two, only by its name.  A server that was renamed
+ * is accepted if a superuser owns it: other owners could use a server that gives false answers.
  */
 static bool
 is_participant(const ShardLogNode *participant, const SurveyNode *node)
@@ -429,7 +428,7 @@ find_participant(const ShardLogNode *participant, const Survey *survey)
 	return NULL;
 }
 
-/* Reports which server answers in place of the one that prepared entry, if any does. */
+/* If another server answers in place of the one that prepared entry, reports it. */
 static List *
 report_absent(const ShardLogEntry *entry, const ShardLogNode *participant, const Survey *survey, List *outcomes)
 {
@@ -458,8 +457,8 @@ report_absent(const ShardLogEntry *entry, const ShardLogNode *participant, const
 }
 
 /*
- * Looks at what the nodes of entry, which has committed, have left of it, and notes
- * it as settled when that is nothing.
+ * Checks what the nodes of entry, which has committed, still have of it.  If nothing, marks entry
+ * as confirmed.
  */
 static List *
 check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outcomes)
@@ -500,7 +499,7 @@ check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outc
 			continue;
 		if (find_prepared(entry, node, survey))
 		{
-			/* it has received it; the next round need not wonder where it has gone */
+			/* it has received the transaction, so the next round need not report it as lost */
 			participant->timeline = node->server.timeline;
 			is_moved = true;
 			continue;
@@ -519,7 +518,7 @@ check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outc
 	return outcomes;
 }
 
-/* Notes this coordinator on the nodes on which a predecessor is noted. */
+/* Notes this coordinator on the nodes that have noted a predecessor. */
 static void
 note_identity(const Survey *survey)
 {
@@ -593,7 +592,7 @@ shard_recover_settle(Oid serverid)
 	return settle_prepared(&survey, false, NIL);
 }
 
-/* Has another user, with the needed rights, settled what this outcome could not? */
+/* Has another user, with the necessary privileges, resolved what this outcome could not? */
 static bool
 is_settled_by_another(const ShardRecoverOutcome *outcome, List *outcomes)
 {
@@ -649,7 +648,7 @@ shard_recover_log(List *outcomes)
 			case SHARD_RECOVER_FAILED:
 				if (!is_settled_by_another(outcome, outcomes))
 					ereport(LOG,
-							(errmsg("could not settle prepared transaction \"%s\" on node \"%s\": %s",
+							(errmsg("could not resolve prepared transaction \"%s\" on node \"%s\": %s",
 									outcome->gid, outcome->node, outcome->message)));
 				break;
 			case SHARD_RECOVER_UNREACHABLE:
@@ -664,7 +663,7 @@ shard_recover_log(List *outcomes)
 			case SHARD_RECOVER_ANOTHER_SERVER:
 				ereport(WARNING,
 						(errmsg("node \"%s\" is another server than before: %s", outcome->node, outcome->message),
-						 errhint("Have the node's address lead to the server that prepared it. If that server is lost, give the number of the transaction to shardfdw.dismiss_commit().")));
+						 errhint("Make the node's address point to the server that prepared it. If that server is lost, give the number of the transaction to shardfdw.dismiss_commit().")));
 				break;
 			case SHARD_RECOVER_LEFT:
 				if (outcome->gid)
@@ -678,7 +677,7 @@ shard_recover_log(List *outcomes)
 				break;
 			case SHARD_RECOVER_UNCONFIRMED:
 				ereport(WARNING,
-						(errmsg("this server is not confirmed as the coordinator, and settles no prepared transactions"),
+						(errmsg("this server is not confirmed as the coordinator, and resolves no prepared transactions"),
 						 errdetail_internal("%s", outcome->message),
 						 errhint("%s", shard_identity_hint())));
 				break;

@@ -6,17 +6,16 @@
  *
  *	 WITH i AS (INSERT INTO t ... RETURNING *) SELECT ... FROM i, t
  *
- * reads t as it was.  A scan of ours takes its snapshot of a node when it
- * starts, which may be after the INSERT; then it would read on the connection
- * that has written, and see the new rows.  So the snapshot is taken before: a
- * connection that only reads exports it, and all scans of the statement use it
- * (remote/xact/txn.h).
+ * reads t as it was before.  A shard scan takes its snapshot of a node when it starts, which may be
+ * after the INSERT.  Then it would read on the connection that has written, and see the new rows.
+ * So the snapshot is taken earlier: a connection that only reads exports it, and all scans of the
+ * statement use it (remote/xact/txn.h).
  *
- * There is no such snapshot after the transaction has written to the node in an
- * earlier statement (other connections do not see those rows), and at REPEATABLE READ
- * and above, where the writer shares the transaction's snapshot.  Then the statement
- * reads before it writes (executor/modify/read_first.c).  What it cannot read before,
- * as for RETURNING, is refused.
+ * There is no such snapshot in two cases.  If an earlier statement of the transaction has written
+ * to the node, other connections do not see those rows.  At REPEATABLE READ and above, the writer
+ * shares the transaction's snapshot.  In these cases the statement reads before it writes
+ * (executor/modify/read_first.c).  What it cannot read before, for example for RETURNING, is
+ * refused.
  */
 #include "postgres.h"
 
@@ -42,16 +41,16 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* A statement whose nodes are being pinned. */
+/* A statement whose snapshots of nodes are taken before it writes. */
 typedef struct PinnedStatement
 {
 	slist_node	link;			/* in statements */
 	EState	   *estate;
 	bool		needed;			/* it may read after it has written */
-	List	   *pools;			/* of ShardPool: nodes dealt with */
+	List	   *pools;			/* of ShardPool: nodes that are done */
 } PinnedStatement;
 
-/* Statements in progress, innermost first. */
+/* Running statements, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
 
 static void
@@ -61,9 +60,8 @@ forget_statement(void *arg)
 }
 
 /*
- * Does this plan node (of the PlannedStmt in context) read from nodes of the cluster?
- * Scans that lock rows, to change them or not, do not count: they read on the connection
- * that writes.
+ * Does this plan node (of the PlannedStmt in context) read from nodes of the cluster?  Scans that
+ * lock rows, to change them or not, do not count: they read on the connection that writes.
  */
 static bool
 reads_nodes(Plan *plan, void *context)
@@ -76,7 +74,10 @@ reads_nodes(Plan *plan, void *context)
 		(scan->scan.scanrelid == 0 || !shard_is_result_relation(stmt, scan->scan.scanrelid));
 }
 
-/* May the statement, which writes, read nodes after it has written?  Functions that are not volatile read by its snapshot. */
+/*
+ * May the statement, which writes, read nodes after it has written?  Functions that are not
+ * volatile read by its snapshot.
+ */
 bool
 shard_statement_view_reads(EState *estate)
 {
@@ -93,15 +94,15 @@ shard_statement_view_lacks_snapshot(void)
 	return IsolationUsesXactSnapshot() || shard_txn_has_writers();
 }
 
-/* What a scan of a statement reads, and as of when. */
+/* What a scan of a statement reads, and as of which command. */
 typedef struct ScanView
 {
-	ShardStreamView stream;		/* first: what streams know */
+	ShardStreamView stream;		/* must be first */
 	List	   *relids;
-	bool		by_keys;		/* writes to other tables count, too, where foreign keys may lead from these to the scan's */
+	bool		by_keys;		/* writes to other tables count, too, if they may reach the scan's by foreign keys */
 } ScanView;
 
-/* Raises when one of the tables has been changed since the statement began.  ShardStreamView.refuse. */
+/* Raises if one of the tables was changed since the statement began.  Callback ShardStreamView.refuse. */
 static void
 refuse_changed(const ShardStreamView *stream, const char *node)
 {
@@ -115,7 +116,7 @@ refuse_changed(const ShardStreamView *stream, const char *node)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot read table \"%s\" as it was when the statement began", get_rel_name(shard_map_top(lfirst_oid(lc)))),
 					 errdetail("The transaction has changed rows since then, and its changes cannot be hidden on node \"%s\".", node),
-					 errhint("Read the table in a statement of its own, before it is changed.")));
+					 errhint("Read the table in a separate statement, before it is changed.")));
 	}
 }
 
@@ -149,7 +150,7 @@ shard_statement_view_create_locking(EState *estate, const List *rels, Index scan
 	if (!shard_statement_view_writes(estate))
 		return NULL;
 	view = create_view(estate, rels);
-	/* what functions and triggers of the statement write has higher numbers than what it writes itself */
+	/* writes of the statement's functions and triggers have higher command numbers than its own writes */
 	if (scanrelid == 0 || shard_is_result_relation(estate->es_plannedstmt, scanrelid))
 		view->stream.cid++;
 	return &view->stream;
@@ -202,7 +203,7 @@ export_snapshot(EState *estate, Oid serverid, Oid userid)
 	ShardStream *stream;
 	ShardRow	row;
 
-	/* one stream alone would run without a transaction, and so without a snapshot to share */
+	/* a single stream would run without a transaction, and thus without a snapshot to share */
 	shard_snapshot_expect(snapshot, serverid, userid, 2);
 
 	spec.serverid = serverid;
@@ -221,7 +222,7 @@ shard_statement_view_add_triggers(EState *estate, const TriggerDesc *triggers)
 {
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		/* others take snapshots of their own */
+		/* volatile functions take their own snapshots */
 		if (triggers->triggers[i].tgfoid >= FirstNormalObjectId &&
 			func_volatile(triggers->triggers[i].tgfoid) != PROVOLATILE_VOLATILE)
 			get_statement(estate)->needed = true;

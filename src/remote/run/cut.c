@@ -1,28 +1,27 @@
 /*
  * cut.c
- *	  One snapshot over all nodes (shardfdw.snapshot = 'cluster').
+ *	  Cluster snapshots: one snapshot over all nodes (shardfdw.snapshot = 'cluster').
  *
- *	 connect to all nodes
- *	 close the fence (fence.c), and those of other coordinators: from here on no two-phase commit is decided
- *	   prepared transactions, then BEGIN and pg_export_snapshot(), on all nodes at once
- *	 open the fence
- *	 is one of those prepared in the commit log?
- *	   yes: COMMIT PREPARED, once more from the start
- *	   no: the snapshots are the statement's, or the transaction's
+ *	   connect to all nodes
+ *	   close the snapshot barrier (fence.c), and those of other coordinators: no two-phase commit is decided from here on
+ *			on all nodes in parallel: list the prepared transactions, then BEGIN and pg_export_snapshot()
+ *	   open the barrier
+ *	   is one of these prepared transactions in the commit log?
+ *			yes: COMMIT PREPARED, and start again
+ *			no: use the snapshots for the statement or the transaction
  *
- * What a cut shows:
+ * What a cluster snapshot shows:
  *
- * 1. All of a two-phase commit or nothing.  It is decided while its session holds
- *	  the fence, so none is decided between the first node's snapshot and the last
- *	  one's.  But a session that waits too long for a node lets go of the fence, as
- *	  does one that dies: its transaction may then be committed on some nodes and
- *	  still be prepared on others.  To find those, each node lists what is prepared
- *	  there before it takes its snapshot: on each node such a transaction is either
- *	  in that list or visible.
+ * 1. All of a two-phase commit or nothing.  A two-phase commit is decided while its session holds
+ *	  the barrier.  So none is decided between the first node's snapshot and the last one's.  But a
+ *	  session that waits too long for a node lets go of the barrier.  A session that dies does the
+ *	  same.  Its transaction may then be committed on some nodes, and still be prepared on others.
+ *	  To find such transactions, each node lists what is prepared there before it takes its
+ *	  snapshot.  So on each node such a transaction is either in that list or visible.
  * 2. No commit without the earlier commits that it may depend on, see fence.c.
  *
- * Connections are opened before the fence is closed: a writer that waits at the fence
- * may hold the last connection that a node allows.
+ * Connections are opened before the barrier is closed: a writer that waits at the barrier may hold
+ * the last connection that a node allows.
  */
 #include "postgres.h"
 
@@ -47,25 +46,25 @@
 #include "utils/timestamp.h"
 
 #define CUT_TIMEOUT_MS 5000		/* for all attempts together */
-#define PAUSE_MS 100			/* the fence stays open so long between two attempts */
+#define PAUSE_MS 100			/* how long the barrier stays open between two attempts */
 
-/* How an attempt to take the snapshots of all nodes at one moment has ended. */
+/* The result of an attempt to take the snapshots of all nodes at one moment. */
 typedef enum CutOutcome
 {
-	CUT_NOT_ASKED,				/* a commit held the fence for too long */
-	CUT_TOO_LATE,				/* a node has answered when the fence was open again */
+	CUT_NOT_ASKED,				/* a commit held the barrier for too long */
+	CUT_TOO_LATE,				/* a node answered after the barrier was opened again */
 	CUT_ANSWERED
 } CutOutcome;
 
-/* A commit that node has not been told of. */
+/* A committed transaction whose COMMIT PREPARED a node has not received. */
 typedef struct LeftBehind
 {
 	Oid			serverid;
 	const char *gid;
 	ShardLogKey key;
-	bool		is_ours;		/* not another coordinator's */
-	bool		is_committed;	/* of another coordinator's: that one says so */
-	bool		is_running;		/* its session is still telling the nodes */
+	bool		is_ours;		/* of this coordinator, not of another one */
+	bool		is_committed;	/* of another coordinator, which says so */
+	bool		is_running;		/* its session is still sending COMMIT PREPARED */
 } LeftBehind;
 
 static ShardCutNodes cut_nodes = NULL;
@@ -76,7 +75,7 @@ shard_cut_init(ShardCutNodes nodes)
 	cut_nodes = nodes;
 }
 
-/* Connections for the cut, connected, each held; none to nodes that this transaction writes to. */
+/* Opens and holds connections to all nodes, except those to which this transaction writes. */
 static List *
 open_connections(void)
 {
@@ -93,7 +92,7 @@ open_connections(void)
 	return conns;
 }
 
-/* Raises what went wrong with item. */
+/* Raises the error of item. */
 static void
 raise_failure(ShardBroadcast *item)
 {
@@ -102,7 +101,7 @@ raise_failure(ShardBroadcast *item)
 	item->result = NULL;
 	if (!item->done)
 	{
-		PQclear(res);			/* of BEGIN, maybe */
+		PQclear(res);			/* perhaps the result of BEGIN */
 		res = NULL;
 	}
 	if (res || PQstatus(item->conn->pg) == CONNECTION_BAD)
@@ -113,9 +112,9 @@ raise_failure(ShardBroadcast *item)
 }
 
 /*
- * Adds to ended those of gids (separated by blanks) whose transactions no longer run
- * on the coordinator.  Must be called while the fence is closed: later, transactions
- * that run now will have committed.
+ * Adds to ended those of gids (separated by blanks) whose transactions no longer run on the
+ * coordinator.  Must be called while the barrier is closed: transactions that run now may commit
+ * later.
  */
 static List *
 find_ended(List *ended, Oid serverid, char *gids, const char *identity)
@@ -137,7 +136,7 @@ find_ended(List *ended, Oid serverid, char *gids, const char *identity)
 	return ended;
 }
 
-/* The query by which another coordinator says of each of ended whether it has committed it: a letter for each. */
+/* The query by which another coordinator says which of ended it has committed: one letter for each. */
 static char *
 commit_states_sql(List *ended)
 {
@@ -153,7 +152,10 @@ commit_states_sql(List *ended)
 	return sql.data;
 }
 
-/* Has the other coordinators say which of theirs they have committed, while no more of them are.  False: not in time. */
+/*
+ * Asks the other coordinators which of their transactions they have committed, while their barriers
+ * are closed.  False: too late.
+ */
 static bool
 ask_peers(ShardPeerFence *fence, List *ended)
 {
@@ -189,7 +191,7 @@ ask_peers(ShardPeerFence *fence, List *ended)
 	return true;
 }
 
-/* Those of ended that have committed, by the commit logs. */
+/* Returns those of ended that the commit logs say are committed. */
 static List *
 find_left_behind(List *ended)
 {
@@ -208,7 +210,7 @@ find_left_behind(List *ended)
 	return left;
 }
 
-/* Has item's node answered with a list of gids, then a snapshot's identifier? */
+/* Has item's node answered with a list of gids, and then a snapshot identifier? */
 static bool
 has_snapshot(const ShardBroadcast *item)
 {
@@ -221,11 +223,17 @@ has_snapshot(const ShardBroadcast *item)
 	return strlen(id) < NAMEDATALEN && strspn(id, "0123456789ABCDEFabcdef-") == strlen(id);
 }
 
-/* The commands for each node: list what is prepared there, then export the snapshot of a transaction that stays open. */
+/*
+ * The commands for each node: list what is prepared there, then export the snapshot of a
+ * transaction that stays open.
+ */
 static char *
 export_sql(void)
 {
-	/* at SERIALIZABLE the same transaction writes later, and one that has exported its snapshot cannot be prepared */
+	/*
+	 * at SERIALIZABLE the same transaction may write later, and one that has exported its snapshot
+	 * cannot be prepared
+	 */
 	bool		serializable = IsolationIsSerializable();
 
 	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;"
@@ -240,9 +248,9 @@ export_sql(void)
 }
 
 /*
- * Notes what the coordinator's catalogs say at this moment, while the fence is closed: where
- * shards are that move before the statement looks for them.  The statement's own
- * snapshot is older, and keeps the rows that this one sees.
+ * Records the state of the coordinator's catalogs while the barrier is closed.  It says where
+ * shards are that are moved before the statement searches for them.  The statement's own snapshot
+ * is older, and keeps the rows that this one sees.
  */
 static void
 note_local(ShardSnapshot *snapshot)
@@ -255,15 +263,15 @@ note_local(ShardSnapshot *snapshot)
 }
 
 /*
- * Asks the nodes of items while the fence is closed.  CUT_ANSWERED: each of them has
- * answered before the fence was opened, or never will.  Then the snapshots of those
- * that have answered are of one moment, and ended lists the prepared transactions
- * whose local transactions had ended by then.
+ * Sends the commands to the nodes of items while the barrier is closed.  CUT_ANSWERED: each node
+ * has answered before the barrier was opened, or has failed.  Then the snapshots of those that have
+ * answered belong to one moment. ended lists the prepared transactions whose local transactions had
+ * ended by then.
  */
 static CutOutcome
 ask_behind_fence(ShardSnapshot *snapshot, ShardPeerFence *fence, ShardBroadcast *items, int nitems, List **ended)
 {
-	const char *identity = shard_identity_get();	/* asked now: no table must be opened while the fence is closed */
+	const char *identity = shard_identity_get();	/* fetched before, since no table must be opened while the barrier is closed */
 	volatile CutOutcome outcome = CUT_NOT_ASKED;
 
 	PG_TRY();
@@ -272,7 +280,7 @@ ask_behind_fence(ShardSnapshot *snapshot, ShardPeerFence *fence, ShardBroadcast 
 		{
 			shard_broadcast_start(items, nitems);
 
-			/* not RAISE: that would search for deadlocks by asking nodes, while commits wait */
+			/* not RAISE: it would search for deadlocks by queries to nodes while commits wait */
 			outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
 				CUT_ANSWERED : CUT_TOO_LATE;
 			if (outcome == CUT_ANSWERED)
@@ -286,14 +294,14 @@ ask_behind_fence(ShardSnapshot *snapshot, ShardPeerFence *fence, ShardBroadcast 
 	}
 	PG_FINALLY();
 	{
-		/* an error, too, opens it before the client is told */
+		/* also after an error, open the barrier before the client is told */
 		shard_peer_fence_open(fence);
 	}
 	PG_END_TRY();
 	return outcome;
 }
 
-/* Raises the user's cancel or the end of the session, which has ended the wait for nodes. */
+/* If a cancel or a termination has ended the wait for nodes, raises it. */
 static void
 raise_interrupt(void)
 {
@@ -303,7 +311,7 @@ raise_interrupt(void)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* The identifiers of the snapshots that nodes have answered with, in their order. */
+/* Returns the snapshot identifiers of the nodes, in the order of items. */
 static List *
 take_ids(ShardBroadcast *items, int nitems)
 {
@@ -319,8 +327,8 @@ take_ids(ShardBroadcast *items, int nitems)
 }
 
 /*
- * Waits, with the fence open again, until deadline for nodes that have not answered.
- * Returns the identifiers of all snapshots, or raises.
+ * The barrier is open again.  Waits until deadline for nodes that have not answered.  Returns the
+ * identifiers of all snapshots, or raises.
  */
 static List *
 collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
@@ -337,7 +345,7 @@ collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
 	}
 	PG_CATCH();
 	{
-		/* libpq's memory outlives an error */
+		/* an error does not free libpq's memory */
 		shard_broadcast_clear(items, nitems);
 		PG_RE_THROW();
 	}
@@ -347,9 +355,9 @@ collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
 }
 
 /*
- * Tries once to take the snapshots of conns at one moment.  *ids: their identifiers, in
- * the order of conns.  *left: commits that some node has not been told of.  The
- * snapshots are a cut only if it returns CUT_ANSWERED and *left is empty.
+ * Tries once to take the snapshots of conns at one moment. *ids: their identifiers, in the order of
+ * conns. *left: commits that a node has not received.  The snapshots are a cluster snapshot only if
+ * the result is CUT_ANSWERED and *left is empty.
  */
 static CutOutcome
 export_all(ShardSnapshot *snapshot, List *conns, TimestampTz deadline, List **ids, List **left)
@@ -392,9 +400,9 @@ end_all(List *conns)
 }
 
 /*
- * Completes the commits of left, except those whose sessions are still telling the
- * nodes.  One that another session has completed meanwhile counts, too.  False: there
- * was none to complete.
+ * Completes the commits in left, except those whose sessions are still sending COMMIT PREPARED.  A
+ * commit that another session has just completed counts as completed.  False: there was none to
+ * complete.
  */
 static bool
 complete_commits(List *left)
@@ -426,12 +434,12 @@ complete_commits(List *left)
 					 errmsg("cannot take a snapshot over all nodes: a committed transaction is still prepared on node \"%s\"",
 							GetForeignServer(subjects[i]->serverid)->servername),
 					 errdetail("Transaction \"%s\": %s", subjects[i]->gid, error->message),
-					 errhint("Have it settled by SELECT shardfdw.recover_prepared_transactions() of a user who may.")));
+					 errhint("A user with the right to do so must run SELECT shardfdw.recover_prepared_transactions().")));
 	}
 	return n > 0;
 }
 
-/* Raises that no attempt has succeeded in time; outcome: how the last one ended. */
+/* Raises an error because no attempt has succeeded in time. outcome: the result of the last attempt. */
 static void
 raise_too_long(CutOutcome outcome)
 {

@@ -3,17 +3,17 @@
  *	  The steps of a stream: connection, statement, rows.
  *
  *	 QUEUED --> CONNECTING --> SETTLING --> SNAPSHOT --> [PREAMBLE] --> SENT --> DONE
- *	   ^  no free connection	 earlier	  id not here	 query		 |
- *	   |						 COMMIT					   fetcher		 +-- yield --> SPILLED --> DONE
- *	   +--- found dead before it answered: once more, on a new connection
+ *	   ^  no free connection	earlier		 id not known			query  |
+ *	   |						COMMIT								fetcher  +-- yield --> SPILLED --> DONE
+ *	   +--- lost before it answered: once again, on a new connection
  *
- * Nothing here blocks, except making another stream yield.  A stream is moved on by
- * its reader (next and wait); a queued one also by the stream that gives its
- * connection up.  stream_fetch.c reads its bytes; stream_wait.c says what it waits
- * for; stream_open.c, above these, has how it begins, yields and ends.
+ * Nothing here blocks, except making another stream yield.  The reader of a stream advances it
+ * (next and wait).  A queued stream is also advanced by the stream that releases its connection.
+ * stream_fetch.c reads the bytes of a stream. stream_wait.c contains what it waits for.
+ * stream_open.c, the layer above, contains how it begins, yields and ends.
  *
- * Deadlocks: a queued stream whose connections are held by streams that its
- * reader is not reading now makes one of them yield.
+ * Deadlocks: the reader of a queued stream may at present not read the streams that hold the
+ * connections.  So the queued stream makes one of them yield.
  */
 #include "postgres.h"
 
@@ -31,9 +31,9 @@ shard_stream_lost(ShardConn *conn, void *arg)
 	ShardStream *stream = arg;
 
 	/*
-	 * Who waits for the identifier must know that it will not come.  In an abort a
-	 * snapshot of the statement may be gone; that of the transaction is needed after
-	 * the abort of a subtransaction.
+	 * Streams that wait for the identifier must learn that it will not arrive.  In an abort the
+	 * snapshot of a statement may be freed already.  The snapshot of a transaction is still needed
+	 * after the abort of a subtransaction.
 	 */
 	if (shard_stream_is_exporting(stream) && (IsTransactionState() || IsolationUsesXactSnapshot()))
 		shard_snapshot_give_up(conn);
@@ -48,7 +48,7 @@ shard_stream_of_connection(ShardConn *conn)
 	return conn->holder && conn->holder->lost == shard_stream_lost ? conn->holder->arg : NULL;
 }
 
-/* Releases the connection; the stream is in state afterwards. */
+/* Releases the connection, and sets the state. */
 static void
 give_up(ShardStream *stream, ShardStreamState state)
 {
@@ -88,8 +88,8 @@ dequeue(ShardStream *stream)
 }
 
 /*
- * Would stream lock or change rows for a subtransaction that has been rolled back?  That
- * of a cursor which lives on still has streams that have not begun.
+ * Would stream lock or change rows for a subtransaction that was rolled back?  A cursor that
+ * survives the rollback may have streams that have not begun.
  */
 static bool
 is_undone(const ShardStream *stream)
@@ -97,7 +97,7 @@ is_undone(const ShardStream *stream)
 	return stream->spec.as_writer && stream->spec.level->undone;
 }
 
-/* A connection for a queued stream, which leaves the queue; or NULL. */
+/* Returns a connection for a queued stream, which leaves the queue; or NULL. */
 static ShardConn *
 find_connection(ShardStream *stream)
 {
@@ -106,7 +106,7 @@ find_connection(ShardStream *stream)
 
 	if (stream->spec.as_writer && !pool->writer)
 	{
-		/* making a connection the writer starts all queued streams first, and must not find this one among them */
+		/* shard_txn_writer_start() starts all queued streams first, and this one must not be among them */
 		dequeue(stream);
 		return shard_txn_writer_start(stream->spec.serverid, stream->spec.userid, stream->spec.level->level);
 	}
@@ -122,7 +122,7 @@ find_connection(ShardStream *stream)
 void
 shard_stream_start_queued(ShardPool *pool, ShardSnapshot *snapshot)
 {
-	bool		none[2];		/* there is no connection for those that read, that write */
+	bool		none[2];		/* no connection is free for streams that read (false) or write (true) */
 	dlist_iter	iter;
 
 restart:
@@ -151,7 +151,7 @@ restart:
 	}
 }
 
-/* True when a stream of the same statement writes on pool's connection now, or waits to. */
+/* Does a stream of the same statement use pool's writer at present, or wait for it? */
 static bool
 writers_under_way(ShardStream *stream)
 {
@@ -187,9 +187,9 @@ shard_stream_begin(ShardStream *stream)
 }
 
 /*
- * The node has a savepoint that was set after the statement began, and what is locked
- * now is locked until that is undone.  What is written would be undone with it:
- * shard_stream_drain_below() is to see to it that nothing is.
+ * The node has a savepoint that was created after the statement began.  What is locked now stays
+ * locked until that savepoint is rolled back.  Writes would be rolled back with it, too;
+ * shard_stream_drain_below() ensures that there are none.
  */
 static void
 join_savepoint(ShardStream *stream)
@@ -202,7 +202,7 @@ join_savepoint(ShardStream *stream)
 	stream->spec.level->level = stream->conn->xact.depth;
 }
 
-/* The standby may be another one than that which was looked at, or have crashed since. */
+/* Raises if the standby is not the one that was checked, or has crashed since. */
 static void
 check_standby(ShardPool *pool, ShardConn *conn)
 {
@@ -213,11 +213,14 @@ check_standby(ShardPool *pool, ShardConn *conn)
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("node \"%s\" is not as far as it was a moment ago", conn->node),
-			 errdetail("It has been started anew, or its address leads to several servers."),
+			 errdetail("It was restarted, or its address points to several servers."),
 			 errhint("Run the statement again.")));
 }
 
-/* Over the connection that writes the node shows everything that the transaction has written. */
+/*
+ * Over the writer, the node shows everything that the transaction has written.  Raises if that is
+ * too much for the statement.
+ */
 static void
 check_view(const ShardStream *stream)
 {
@@ -227,7 +230,7 @@ check_view(const ShardStream *stream)
 		view->refuse(view, stream->conn->node);
 }
 
-/* Sends the statement; false when the snapshot is not known yet, or the stream has ended. */
+/* Sends the statement.  False if the snapshot is not known yet, or if the stream has ended. */
 static bool
 send_statement(ShardStream *stream)
 {
@@ -325,8 +328,8 @@ shard_stream_note_failure(ShardStream *stream, ShardConn *conn)
 }
 
 /*
- * True when nothing that anybody has seen is lost with the connection: it was idle
- * before, and its transaction began with this statement.
+ * Is nothing lost with the connection that was used already?  That is the case if it was idle
+ * before, its transaction began with this statement, and no row was returned.
  */
 static bool
 can_retry(ShardStream *stream)
@@ -336,7 +339,7 @@ can_retry(ShardStream *stream)
 		stream->export != STREAM_EXPORT_DONE;
 }
 
-/* The statement is sent once more, over another connection. */
+/* Sends the statement once more, over another connection. */
 static void
 retry(ShardStream *stream)
 {
@@ -360,7 +363,7 @@ shard_stream_undo(ShardStream *stream, int timeout_ms)
 	if (stream->guard == 0 || !shard_connection_in_xact(conn) ||
 		conn->state != SHARD_CONN_READY || PQtransactionStatus(conn->pg) != PQTRANS_INERROR)
 		return;
-	/* where a cancel was faster than the savepoint there is none, and the transaction stays aborted */
+	/* if the cancel arrived before the savepoint was created, this fails and the transaction stays aborted */
 	snprintf(text, sizeof(text), "ROLLBACK TO SAVEPOINT shardfdw_stream_%u; RELEASE SAVEPOINT shardfdw_stream_%u",
 			 stream->guard, stream->guard);
 	(void) shard_connection_exec_noerror(conn, text, timeout_ms);
@@ -368,7 +371,7 @@ shard_stream_undo(ShardStream *stream, int timeout_ms)
 		conn->xact.guard = 0;
 }
 
-/* The text of the query as errors show it; NULL: not at all. */
+/* The text of the query for errors; NULL: not shown. */
 static const char *
 shown_sql(const ShardStream *stream)
 {
@@ -376,8 +379,8 @@ shown_sql(const ShardStream *stream)
 }
 
 /*
- * The node failed.  A connection that turns out to be dead is replaced once,
- * when nothing is lost with it; else the error is raised.
+ * The node has reported an error.  If the connection turns out to be dead and nothing is lost with
+ * it, it is replaced once.  Otherwise the error is raised.
  */
 static void
 handle_error(ShardStream *stream)
@@ -404,7 +407,7 @@ handle_error(ShardStream *stream)
 		shard_txn_forget(conn);
 		retry(stream);
 		shard_pool_discard(conn);
-		/* the others were most likely lost with it, and the statement is not sent a third time */
+		/* the other connections were probably lost, too, and the statement is not sent a third time */
 		shard_pool_drop_idle(stream->pool);
 		return;
 	}
@@ -413,7 +416,7 @@ handle_error(ShardStream *stream)
 		conn->state = SHARD_CONN_BROKEN;
 	else
 	{
-		/* the local level in which the statement was sent may go on */
+		/* the local level in which the statement was sent may continue */
 		if (stream->spec.level->level < GetCurrentTransactionNestLevel())
 			shard_stream_undo(stream, CLOSE_TIMEOUT_MS);
 		shard_stream_note_failure(stream, conn);
@@ -447,7 +450,7 @@ finish(ShardStream *stream)
 		shard_stream_start_queued(stream->pool, stream->snapshot);
 }
 
-/* Something that stream's snapshot shows of the node is known: from now on it must not be another snapshot. */
+/* stream's snapshot has shown data of the node, so it must not be replaced by another snapshot. */
 static void
 note_shown(ShardStream *stream)
 {
@@ -480,7 +483,7 @@ shard_stream_read_node(ShardStream *stream, ShardRow *row)
 			PQstatus(stream->conn->pg) == CONNECTION_OK)
 		{
 			shard_fetch_send(stream, "");
-			stream->drained = false;	/* it is read at once, and a row may come of that */
+			stream->drained = false;	/* read immediately, since rows may have arrived */
 			continue;
 		}
 		finish(stream);
@@ -529,7 +532,7 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 					return SHARD_STREAM_WAIT;
 				status = shard_stream_read_node(stream, row);
 				if (stream->state == STREAM_QUEUED)
-					continue;	/* once more */
+					continue;	/* once more, see retry() */
 				break;
 			case STREAM_SPILLED:
 				status = read_aside(stream, row);
@@ -558,7 +561,7 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 	}
 }
 
-/* Messages that a yield has put aside come one by one. */
+/* Messages that a yield has spilled are returned one by one. */
 ShardStreamStatus
 shard_stream_next_bytes(ShardStream *stream, char *buf, int size,
 						const char **data, int *len, bool *torn)
@@ -597,7 +600,7 @@ shard_stream_make_room(ShardStream *queued)
 			victim = conn;
 	}
 
-	/* the ones that the query waited for are gone by now */
+	/* the streams that this one waited for have ended */
 	if (!victim)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
