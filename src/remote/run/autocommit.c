@@ -2,18 +2,18 @@
  * autocommit.c
  *	  A change on one node that is a transaction by itself.
  *
- * A single statement that writes to one node and to nothing else needs neither
- * BEGIN nor COMMIT: the node commits it, in one round trip.
+ * A single statement that writes to one node and to nothing else needs neither BEGIN nor COMMIT:
+ * the node commits it in one round trip.
  *
  *	 connection, settings, Parse --> statement sent --> answer --> local commit
- *	 may fail, answers interrupts	 |	interrupts are held from here on  |
- *									 +-- cancel: asked of the node, whose
- *										 answer says if it came in time
+ *	 may fail, can be interrupted	| interrupts are held from here on		  |
+ *									+-- cancel: sent to the node, whose
+ *										answer says if it was in time
  *
- * The local transaction has nothing of its own to commit.  Only an error on the
- * coordinator after the node's answer could make the two end differently, so
- * interrupts are held from the sending of the statement on.  A deadlock over
- * nodes is a reason to cancel, too.
+ * The local transaction has nothing to commit.  If an error occurred on the coordinator after the
+ * node's answer, the local transaction would abort although the node has committed.  So interrupts
+ * are held from the sending of the statement on.  A deadlock over several nodes also makes the
+ * session send a cancel request.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@
 #include "storage/proc.h"
 #include "utils/timestamp.h"
 
-#define CANCEL_TIMEOUT_MS 600	/* for the answer of a node that was asked to cancel */
+#define CANCEL_TIMEOUT_MS 600	/* for the answer of a node after a cancel request */
 
 bool
 shard_autocommit_possible(void)
@@ -45,7 +45,7 @@ shard_autocommit_possible(void)
 		!shard_txn_upcalls->may_have_replicas() && shard_txn_is_remote_only();
 }
 
-/* Brings the session in line, and prepares the statement when it is time for that. */
+/* Sends the session's settings, and prepares the statement if it is due. */
 static void
 get_ready(ShardConn *conn, const ShardCommand *command)
 {
@@ -91,7 +91,7 @@ clear_rows(ShardAutocommitRows *rows)
 		rows->nresults = 0;
 }
 
-/* Keeps a row.  False: there is no memory for it.  That is no error here, as the node may have committed by now. */
+/* Keeps a row.  False: out of memory.  This must not raise, since the node may have committed already. */
 static bool
 keep_row(ShardAutocommitRows *rows, PGresult *res)
 {
@@ -116,10 +116,10 @@ keep_row(ShardAutocommitRows *rows, PGresult *res)
 }
 
 /*
- * The statement's result, or what went wrong at its commit; NULL when the
- * connection was lost before either.  Interrupts are held.  rows: NULL, or
- * what it returns is put there.  *deadlock: why the node was asked to cancel; NULL: it was
- * not, or for an interrupt.
+ * Returns the statement's result, or the error of its commit.  NULL if the connection was lost
+ * before either.  Interrupts are held. rows: NULL, or receives the returned rows. *deadlock: the
+ * deadlock because of which the node was asked to cancel; NULL: it was not, or because of an
+ * interrupt.
  */
 static PGresult *
 read_result(ShardConn *conn, ShardAutocommitRows *rows, ErrorData **deadlock)
@@ -178,12 +178,15 @@ read_result(ShardConn *conn, ShardAutocommitRows *rows, ErrorData **deadlock)
 	}
 }
 
-/* The connection was lost after the statement was sent and before the node answered: its outcome is not known. */
+/* The connection was lost after the statement was sent and before the node answered, so the outcome is unknown. */
 static void
 report_unknown(ShardConn *conn)
 {
 	bool		canceled = shard_wait_is_urged();
-	/* without memory for a row the connection is given up though nothing is wrong with it, and there is none for a text */
+	/*
+	 * if there was no memory for a row, the connection is given up although it works; then there is
+	 * none for a text, either
+	 */
 	char	   *reason = canceled || PQstatus(conn->pg) == CONNECTION_OK ? NULL : shard_error_clean_text(PQerrorMessage(conn->pg));
 
 	shard_committed_doubt();
@@ -200,7 +203,7 @@ report_unknown(ShardConn *conn)
 			 errdetail("Whether the statement has committed there is not known.")));
 }
 
-/* Sends the statement and takes its result; true when it was carried out.  rows, deadlock: as in read_result(). */
+/* Sends the statement and reads its result.  True if it was executed. rows, deadlock: see read_result(). */
 static bool
 run_once(ShardConn *conn, const ShardCommand *command, ShardAutocommitRows *rows, ErrorData **deadlock, PGresult **result)
 {
@@ -218,7 +221,7 @@ run_once(ShardConn *conn, const ShardCommand *command, ShardAutocommitRows *rows
 	return *result != NULL && PQresultStatus(*result) == good && conn->state == SHARD_CONN_READY;
 }
 
-/* Does the transaction come to nothing, as what it has returned says? */
+/* Do the returned rows say that the transaction has done nothing? */
 typedef bool (*NothingDone) (const ShardAutocommitRows *rows);
 
 static bool
@@ -258,7 +261,7 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 		if (result == NULL || PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK ||
 			PQresultErrorField(result, PG_DIAG_SQLSTATE) == NULL)
 		{
-			/* this is libpq's own error, not an answer of the node: the statement may have succeeded */
+			/* this is libpq's own error, not the node's answer; the statement may have succeeded */
 			PQclear(result);
 			report_unknown(conn);
 		}
@@ -277,15 +280,15 @@ run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_
 	if (nothing_done != NULL && nothing_done(rows))
 	{
 		PQclear(result);
-		RESUME_INTERRUPTS();	/* run_once()'s */
+		RESUME_INTERRUPTS();	/* held by run_once() */
 		shard_connection_release(conn);
 		return true;
 	}
 
-	/* from here on it is committed */
+	/* it is committed from here on */
 	shard_txn_hold_interrupts();
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_COMMITS, 1);
-	RESUME_INTERRUPTS();		/* run_once()'s */
+	RESUME_INTERRUPTS();		/* held by run_once() */
 	shard_fence_pass_noerror();
 	shard_txn_drop_cancel();
 	PQclear(result);
@@ -310,7 +313,7 @@ shard_autocommit_returning(const ShardCommand *command, ShardAutocommitRows *row
 	return run(command, rows, NULL, &affected);
 }
 
-/* The number in column colno of the only row; -1: there is none. */
+/* The number in column colno of the only row; -1: there is no such row. */
 static int64
 number_of(const ShardAutocommitRows *rows, int colno)
 {

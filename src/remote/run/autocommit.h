@@ -11,39 +11,39 @@
 #include "remote/run/command.h"
 
 /*
- * May the node commit the statement that runs now by itself?  Not when the local
- * transaction has something to commit, or has written to a node before.  The caller
- * has to know that the statement is the whole transaction.
+ * May the node commit the current statement by itself?  Not if the local transaction has something
+ * to commit, or has written to a node before.  The caller must ensure that the statement is the
+ * whole transaction.
  */
 extern bool shard_autocommit_possible(void);
 
 /*
- * Runs command outside of any transaction.  When it returns, the node has
- * committed it: interrupts are held until the local transaction has ended, so
- * that nothing fails in between.  A cancel that comes too late is dropped.
- * *affected: its rows.  False when it has not run, because the connection needs a
- * transaction around it (session_state 'off').  Errors: as shard_command_run().
+ * Runs command outside any transaction.  On return the node has committed it.  Interrupts are held
+ * until the local transaction has ended, so that it cannot fail in between.  A cancel that arrives
+ * too late is dropped. *affected: number of rows.  False: it was not run, because the connection
+ * needs a transaction (session_state 'off').  Errors: see shard_command_run().
  */
 extern bool shard_autocommit_run(const ShardCommand *command, int64 *affected);
 
-/* What a command returns: rows of so many columns, in binary. */
+/* The rows that a command returns, in binary format. */
 typedef struct ShardAutocommitRows
 {
 	int			ncolumns;
 	int			nresults;
-	int			nmax;			/* for how many there is room */
-	PGresult  **results;		/* each one row; the caller's to clear */
+	int			nmax;			/* size of results */
+	PGresult  **results;		/* one row each; the caller must clear them */
 } ShardAutocommitRows;
 
 /*
- * The same for a command with parameters that returns rows, which are kept in memory.  Whatever is
- * done with them must not fail: it is committed.
+ * The same for a command with parameters that returns rows, which are kept in memory.  It is
+ * committed on return, so the caller's work on the rows must not fail.
  */
 extern bool shard_autocommit_returning(const ShardCommand *command, ShardAutocommitRows *rows);
 
 /*
- * The same for a command that returns one row of two numbers (bigint): how many rows it has found, and has changed.  Where it
- * has found none nothing is committed, and interrupts are not held: another command may be run so.
+ * The same for a command that returns one row with two numbers (bigint): how many rows it has
+ * found, and how many it has changed.  If it has found none, nothing is committed, interrupts are
+ * not held, and another command may be run in the same way.
  */
 extern bool shard_autocommit_take(const ShardCommand *command, int64 *found, int64 *affected);
 

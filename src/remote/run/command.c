@@ -2,8 +2,8 @@
  * command.c
  *	  Commands on nodes that return few rows or none.
  *
- * The commands of one node and user form a lane, which has one connection and
- * runs them in order; lanes run at the same time, in one wait loop.
+ * All commands of one node and user form a lane.  A lane has one connection and runs its commands
+ * in order.  Lanes run in parallel, in one wait loop.
  */
 #include "postgres.h"
 
@@ -31,7 +31,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 {
 	ShardCommandRun *run = shard_command_alloc(ncommands);
 
-	/* checked here, since noerror would take it for an error of the node */
+	/* checked here, since with noerror it would count as an error of the node */
 	shard_version_check();
 	run->commands = commands;
 	run->mode = mode;
@@ -78,7 +78,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 
 /* ---------- connections ---------- */
 
-/* A connection for reading; makes a holder yield if all connections are held. */
+/* Returns a connection for reading.  If all connections have holders, makes one of them yield. */
 static ShardConn *
 reader_connection(ShardCommandRun *run, ShardPool *pool)
 {
@@ -144,8 +144,8 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 }
 
 /*
- * Gives connections back.  After an error, commands outside the transaction are
- * cancelled here; those inside are cancelled when the transaction is rolled back.
+ * Releases the connections.  After an error, commands outside the transaction are cancelled here.
+ * The rollback of the transaction cancels those inside.
  */
 static void
 release_lanes(ShardCommandRun *run, bool failed)
@@ -174,7 +174,7 @@ release_lanes(ShardCommandRun *run, bool failed)
 
 /* ---------- running ---------- */
 
-/* As shard_command_advance(); raises when the node has had its time. */
+/* Like shard_command_advance(), but raises if the node's time limit has passed. */
 static int
 advance_in_time(ShardCommandRun *run, int laneno)
 {
@@ -187,7 +187,7 @@ advance_in_time(ShardCommandRun *run, int laneno)
 	return events;
 }
 
-/* The same; with noerror an error that is raised ends the lane and is kept. */
+/* The same.  With noerror, an error that is raised is stored, and ends the lane. */
 static int
 advance_lane(ShardCommandRun *run, int laneno)
 {
@@ -230,7 +230,7 @@ acquire_lane(ShardCommandRun *run, int laneno)
 	PG_END_TRY();
 }
 
-/* Longest wait: encrypted sockets may not show everything, connecting has a deadline, and so may the run. */
+/* Longest wait: encrypted sockets may not show everything, connecting has a deadline, and the run may have one. */
 static long
 wait_limit(ShardCommandRun *run)
 {
@@ -260,11 +260,11 @@ run_lanes(ShardCommandRun *run)
 	ShardWaitSet *set = shard_wait_set_create(run->snapshot_cxt);
 	ShardWaitItem *items = palloc0(run->nlanes * sizeof(ShardWaitItem));
 
-	/* a look for deadlocks would ask a node that does not answer once more */
+	/* a search for deadlocks would send another query to a node that does not answer */
 	if (run->mode == SHARD_COMMAND_WATCH)
 		shard_wait_set_skip_stalls(set);
 
-	/* all connections begin to open before any is waited for */
+	/* begin to open all connections before waiting for any */
 	for (int i = 0; i < run->nlanes; i++)
 		acquire_lane(run, i);
 	for (;;)
@@ -291,7 +291,7 @@ run_lanes(ShardCommandRun *run)
 	pfree(items);
 }
 
-/* Before release_lanes(), which cancels what is unanswered, and takes connections away. */
+/* Called before release_lanes(), which cancels unanswered commands and releases the connections. */
 static void
 note_commits(ShardCommandRun *run)
 {
@@ -302,7 +302,7 @@ note_commits(ShardCommandRun *run)
 		if (!lane->sent || run->commands[shard_command_next(run, i, 0)].only_reads)
 			continue;
 		shard_committed_note(lane->pool->key_serverid, NULL);
-		/* a node that has lost its client commits nevertheless, when it has done the command */
+		/* a node that has lost its client still commits when it has run the command */
 		if (lane->unanswered)
 			shard_committed_doubt();
 	}
@@ -319,7 +319,10 @@ shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, 
 	run = make_run(commands, ncommands, mode, noerror);
 	PG_TRY();
 	{
-		/* each command may commit, which cuts and restore points must not show without what came before it */
+		/*
+		 * each command may commit; cluster snapshots and restore points must not contain it without
+		 * earlier commits
+		 */
 		if (commits)
 			shard_fence_pass();
 		run_lanes(run);
@@ -334,7 +337,7 @@ shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, 
 	}
 	PG_CATCH();
 	{
-		/* others may have committed before one failed */
+		/* other commands may have committed before one failed */
 		if (commits)
 			note_commits(run);
 		release_lanes(run, true);

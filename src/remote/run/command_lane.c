@@ -1,16 +1,18 @@
 /*
  * command_lane.c
- *	  The steps of a lane: its commands, one after the other, over one connection.
+ *	  The steps of a lane, which runs its commands one after the other over one connection.
  *
  *	 CONNECT --> SEND --> [PREFIX] --> COMMAND --> (next command: SEND) --> END
- *							   |  failed, in a savepoint
- *							   +--> ROLLBACK --> (next command)
+ *											 |	failed, in a savepoint
+ *											 +--> ROLLBACK --> (next command)
  *
- * What must precede a command (settings, BEGIN, savepoints) goes in one message
- * with it, which has the values of short parameters as literals.  It goes by itself
- * before other commands with parameters, which need the extended protocol, and in
- * AUTOCOMMIT mode, where a command may have to be alone in its message (VACUUM).  A server that is not the node's
- * coordinator sends each command of that mode in one message with SET TRANSACTION READ ONLY.
+ * The prefix of a command (settings, BEGIN, savepoints) is sent in one message with the command,
+ * which then has the values of short parameters as literals.  It is sent separately before other
+ * commands with parameters, which need the extended protocol, and in AUTOCOMMIT mode, where a
+ * command (VACUUM) may have to be alone in its message.
+ *
+ * A server that is not the coordinator of the node sends each command of that mode in one message
+ * with SET TRANSACTION READ ONLY.
  */
 #include "postgres.h"
 
@@ -28,12 +30,13 @@
 #include "utils/builtins.h"
 
 /*
- * A command that is longer with the values of its parameters is sent with parameters: the node may have its plan, or
- * soon will, which is worth more than a round trip.
+ * If the text with the values of the parameters would be longer than this, the command is sent with
+ * parameters.  The node may have a plan for it, or will have one soon, which is worth more than a
+ * round trip.
  */
 #define MAX_INLINED_BYTES 8192
 
-/* Appends what must stand before the lane's command. */
+/* Appends the prefix of the lane's command. */
 static void
 append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 {
@@ -52,7 +55,7 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 	{
 		while (!shard_txn_reader_preamble(lane->conn, run->snapshot, GetCurrentTransactionNestLevel(), &xact, &lane->exporting))
 		{
-			/* a stream is exporting the transaction's snapshot: makes it read on until that is done */
+			/* a stream is exporting the transaction's snapshot; make it read until that is done */
 			shard_pool_foreach(conn, lane->pool)
 			{
 				if (conn->holder && conn != lane->conn)
@@ -72,7 +75,7 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 	pfree(xact.data);
 }
 
-/* Sends the command by itself. */
+/* Sends the command without a prefix. */
 static void
 send_command(ShardCommandRun *run, ShardCommandLane *lane)
 {
@@ -81,7 +84,7 @@ send_command(ShardCommandRun *run, ShardCommandLane *lane)
 	if (command->nparams > 0 && !command->for_values &&
 		shard_connection_start_prepare(lane->conn, command->sql, command->nparams))
 	{
-		lane->step = LANE_PREFIX;	/* comes back here */
+		lane->step = LANE_PREFIX;	/* comes back here after the answer */
 		return;
 	}
 	lane->step = LANE_COMMAND;
@@ -94,8 +97,8 @@ send_command(ShardCommandRun *run, ShardCommandLane *lane)
 }
 
 /*
- * Appends the command's text with the values of its parameters in their places; false: it has to have
- * parameters.  Strings and names are quoted as pg_get_querydef() does it.
+ * Appends the command's text with the values of its parameters.  False if it must be sent with
+ * parameters.  Strings and names are quoted in the same way as by pg_get_querydef().
  */
 static bool
 append_inlined(const ShardCommand *command, StringInfo text)
@@ -122,7 +125,7 @@ append_inlined(const ShardCommand *command, StringInfo text)
 			c = end - 1;
 			continue;
 		}
-		/* a doubled quote ends a string and begins the next one; E'' has no other backslashes than doubled ones */
+		/* a doubled quote ends a string and begins the next one; in E'' a backslash is always doubled */
 		if (quote == '\0' && (*c == '\'' || *c == '"'))
 			quote = *c;
 		else if (*c == quote)
@@ -193,7 +196,7 @@ begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 	pfree(text.data);
 }
 
-/* Takes one result of the lane's current step. */
+/* Processes one result of the lane's current step. */
 static void
 take_result(ShardCommandRun *run, ShardCommandLane *lane, PGresult *res)
 {
@@ -230,7 +233,7 @@ take_result(ShardCommandRun *run, ShardCommandLane *lane, PGresult *res)
 			return;
 		case PGRES_COPY_IN:
 			PQclear(res);
-			/* the node answers CopyFail with an error; there is nothing else to send */
+			/* the node answers CopyFail with an error, and nothing else must be sent */
 			lane->copied = true;
 			if (PQputCopyEnd(lane->conn->pg, "COPY is not possible here") != 1)
 				shard_error_protocol(lane->conn, command->label, "COPY is not possible here");
@@ -245,7 +248,7 @@ take_result(ShardCommandRun *run, ShardCommandLane *lane, PGresult *res)
 		PQclear(res);
 }
 
-/* The lane goes on with its next command, or ends. */
+/* The lane continues with its next command, or ends. */
 static void
 next_of_lane(ShardCommandRun *run, int laneno)
 {
@@ -256,7 +259,7 @@ next_of_lane(ShardCommandRun *run, int laneno)
 	lane->step = lane->current < run->ncommands ? LANE_SEND : LANE_END;
 }
 
-/* The current command has failed; its failure is kept. */
+/* The current command has failed.  Its failure is stored. */
 static void
 command_failed(ShardCommandRun *run, int laneno)
 {
@@ -302,7 +305,7 @@ command_failed(ShardCommandRun *run, int laneno)
 		next_of_lane(run, laneno);
 }
 
-/* Raises unless the command has a result with the number of columns that its reader expects. */
+/* Raises unless the command has a result with the expected number of columns. */
 static void
 check_answer(const ShardCommand *command, ShardConn *conn)
 {
@@ -313,7 +316,7 @@ check_answer(const ShardCommand *command, ShardConn *conn)
 		shard_error_protocol(conn, command->label, "number of columns differs");
 }
 
-/* COMMIT or ROLLBACK in the text of a command breaks the transaction of all nodes. */
+/* COMMIT or ROLLBACK within the text of a command breaks the transaction on all nodes. */
 static void
 raise_ended(ShardConn *conn)
 {
@@ -323,7 +326,7 @@ raise_ended(ShardConn *conn)
 			 errmsg("the command has ended the transaction on node \"%s\"", conn->node)));
 }
 
-/* The node has answered the current step completely. */
+/* The node has completely answered the current step. */
 static void
 end_step(ShardCommandRun *run, int laneno)
 {
@@ -361,7 +364,7 @@ end_step(ShardCommandRun *run, int laneno)
 		raise_ended(lane->conn);
 	if (run->guarded)
 	{
-		/* the failure is kept elsewhere now: what is left to do is to roll back to the savepoint */
+		/* after this only the savepoint must be released; LANE_ROLLBACK then continues with the next command */
 		lane->step = LANE_ROLLBACK;
 		shard_connection_send(lane->conn, "RELEASE SAVEPOINT shardfdw_command");
 		return;
@@ -369,7 +372,7 @@ end_step(ShardCommandRun *run, int laneno)
 	next_of_lane(run, laneno);
 }
 
-/* Throws away what is here of a COPY's data; false when more must come. */
+/* Discards the data of a COPY that have arrived.  False if more data must arrive. */
 static bool
 skip_copy_data(ShardCommandLane *lane)
 {

@@ -1,7 +1,7 @@
 /*
  * command_private.h
- *	  A run of commands, shared by command*.c: command_result.c has what a run owns and
- *	  how it fails, command_lane.c the steps of a lane, command.c connections and the wait loop.
+ *	  A run of commands, shared by command*.c: command_result.c has its memory and failures,
+ *	  command_lane.c the steps of a lane, command.c connections and the wait loop.
  */
 #ifndef SHARDFDW_COMMAND_PRIVATE_H
 #define SHARDFDW_COMMAND_PRIVATE_H
@@ -23,32 +23,32 @@ typedef enum ShardCommandStep
 typedef struct ShardCommandLane
 {
 	ShardPool  *pool;
-	ShardConn  *conn;			/* NULL: could not get one */
-	bool		held;			/* to be released at the end */
-	bool		passing;		/* and then to be closed, since other backends wait for a connection */
+	ShardConn  *conn;			/* NULL: none was available */
+	bool		held;			/* must be released at the end */
+	bool		passing;		/* and then closed, since other backends wait for a connection */
 	int			current;		/* index of its current command */
 	ShardCommandStep step;
-	bool		sent;			/* a command */
-	bool		unanswered;		/* the node has not answered the current one completely */
+	bool		sent;			/* a command was sent */
+	bool		unanswered;		/* the node has not completely answered the current command */
 	bool		exporting;
-	PGresult   *rows;			/* of a result whose end has not come */
-	bool		copying;		/* the node sends the data of a COPY, which nobody wants */
+	PGresult   *rows;			/* rows of a result that has not ended yet */
+	bool		copying;		/* the node sends data of a COPY, which are discarded */
 	bool		copied;			/* the current command was such a COPY */
 } ShardCommandLane;
 
 /*
- * One call of shard_command_run().  It lives in a context of its own, whose reset
- * callback clears the results: libpq's memory would not be freed after an error.
+ * One call of shard_command_run().  Its memory context has a reset callback that clears the
+ * results, since libpq's memory would not be freed after an error.
  */
 typedef struct ShardCommandRun
 {
 	MemoryContext cxt;
 	MemoryContextCallback callback;
-	ShardCommand *commands;		/* only while they run */
+	ShardCommand *commands;		/* valid only while they run */
 	int			ncommands;
 	int		   *laneno;			/* of each command */
 	PGresult  **results;		/* of each command */
-	PGresult  **failures;		/* of each command, until it is raised or kept */
+	PGresult  **failures;		/* of each command, until it is raised or stored */
 	ShardCommandLane *lanes;
 	int			nlanes;
 	ShardCommandMode mode;
@@ -63,28 +63,31 @@ typedef struct ShardCommandRun
 	MemoryContext caller_cxt;
 } ShardCommandRun;
 
-/* Room for a run of ncommands, in a context of its own. */
+/* Allocates a run of ncommands, in a new memory context. */
 extern ShardCommandRun *shard_command_alloc(int ncommands);
 
-/* Index of lane's first command from start on; ncommands when there is none. */
+/* Index of the lane's first command from start on; ncommands if there is none. */
 extern int	shard_command_next(ShardCommandRun *run, int laneno, int start);
 
-/* The result of command i; takes ownership of res, which may be NULL. */
+/* Sets the result of command i.  Takes ownership of res, which may be NULL. */
 extern void shard_command_set_result(ShardCommandRun *run, int i, PGresult *res);
 
 /*
- * To be called in PG_CATCH: returns the current error, copied to the caller's
- * context.  Raises it again if it is an error of ours that must not be caught.
+ * Called in PG_CATCH.  Returns a copy of the current error in the caller's context.  Raises it
+ * again if it is an error of the coordinator that must not be caught.
  */
 extern ErrorData *shard_command_catch_error(ShardCommandRun *run, bool from_node);
 
 /* Raises the failure of command i; takes ownership of its result. */
 extern void shard_command_raise_failure(ShardCommandRun *run, int i);
 
-/* With noerror: notes error as that of the lane's current command and of all behind it. */
+/* With noerror: stores error for the lane's current command and all later ones. */
 extern void shard_command_fail_rest(ShardCommandRun *run, int laneno, ErrorData *error);
 
-/* Moves a lane on as far as it goes without waiting.  Returns the socket events to wait for, 0 when it has ended. */
+/*
+ * Advances a lane as far as possible without waiting.  Returns the socket events to wait for, or 0
+ * when it has ended.
+ */
 extern int	shard_command_advance(ShardCommandRun *run, int laneno);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * command_result.c
- *	  What a run of commands owns, and how it fails.
+ *	  The memory and the failures of a run of commands.
  */
 #include "postgres.h"
 
@@ -80,9 +80,10 @@ shard_command_free(ShardCommand *commands, int ncommands)
 /* ---------- errors ---------- */
 
 /*
- * Is this an error that says nothing about a node?  It is raised again: there is no subtransaction to undo what the code
- * has done that failed.  58000 is the error of a node that cannot be reached.  A transaction that a command has ended is
- * lost on all nodes.
+ * Is this an error that says nothing about a node?  Such an error is raised again, because there is
+ * no subtransaction that could undo what the failed code has done. 58000 is the error of a node
+ * that cannot be reached.  If a command has ended its transaction, the transaction is lost on all
+ * nodes.
  */
 static bool
 is_of_coordinator(int code)
@@ -90,7 +91,7 @@ is_of_coordinator(int code)
 	return code == ERRCODE_QUERY_CANCELED || code == ERRCODE_ADMIN_SHUTDOWN || code == ERRCODE_OUT_OF_MEMORY ||
 		code == ERRCODE_INVALID_TRANSACTION_TERMINATION ||
 		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR) ||
-		/* that alone is a lost connection to a node */
+		/* system_error is the code of a lost connection to a node, others of this class are not */
 		(code != ERRCODE_SYSTEM_ERROR && ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR));
 }
 

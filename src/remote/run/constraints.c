@@ -1,8 +1,9 @@
 /*
  * constraints.c
- *	  SET CONSTRAINTS on the nodes that this transaction writes to.
+ *	  SET CONSTRAINTS on the nodes to which this transaction writes.
  *
- * Nodes that join later get it with their BEGIN or SAVEPOINT, see txn_constraints.c.
+ * Nodes that join the transaction later get it with their BEGIN or SAVEPOINT, see
+ * txn_constraints.c.
  */
 #include "postgres.h"
 
@@ -15,7 +16,7 @@
 
 #define ALL_DEFERRED "SET CONSTRAINTS ALL DEFERRED"
 
-/* Runs sql on the nodes that are written to, and notes it for the others. */
+/* Runs sql on the nodes to which the transaction writes, and records it for the others. */
 static void
 set_mode(const char *name, const char *sql)
 {
@@ -46,7 +47,10 @@ shard_constraints_set_all(bool deferred)
 		set_mode(NULL, ALL_DEFERRED);
 		return;
 	}
-	/* what keeps shards from committing without their replicas has to wait for these, also of tables that are written to later */
+	/*
+	 * the trigger that keeps shards from committing without their replicas stays deferred, also on
+	 * tables written to later
+	 */
 	(void) shard_txn_upcalls->apply_replicas();
 	set_mode(NULL, psprintf("SET CONSTRAINTS ALL IMMEDIATE; DO %s",
 							quote_literal_cstr("DECLARE name text; BEGIN FOR name IN SELECT DISTINCT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_constraint c"
@@ -65,8 +69,8 @@ shard_constraints_mode(void)
 }
 
 /*
- * A node may have no table with such a key.  What nodes find violated then is an error, as it is
- * of SET CONSTRAINTS itself.
+ * A node may have no table with such a key.  If nodes find violations, that is an error, as in SET
+ * CONSTRAINTS itself.
  */
 void
 shard_constraints_set_key(const char *schema, const char *name, bool deferred)
@@ -98,7 +102,7 @@ shard_constraints_find_key(const List *servers, const char *schema, const char *
 								" WHERE n.nspname = %s AND c.conname = %s AND c.contype = 'f'",
 								quote_literal_cstr(schema), quote_literal_cstr(name));
 	}
-	/* made by this transaction, maybe */
+	/* READ mode, since this transaction may have created it */
 	shard_command_run(commands, ncommands, SHARD_COMMAND_READ, false);
 	for (int i = 0; i < ncommands; i++)
 	{

@@ -1,6 +1,6 @@
 /*
  * cut.h
- *	  One snapshot over all nodes.
+ *	  Cluster snapshots: one snapshot over all nodes.
  */
 #ifndef SHARDFDW_CUT_H
 #define SHARDFDW_CUT_H
@@ -16,11 +16,10 @@ typedef List *(*ShardCutNodes) (void);
 extern void shard_cut_init(ShardCutNodes nodes);
 
 /*
- * Takes snapshot on all nodes that this transaction has not written to, at one
- * moment: see cut.c and fence.c for what that is.
- * Connects, then one round trip, more where it has to be tried again.  Errors: a
- * node that cannot be reached, or does not answer in time (08006); no such moment found in
- * time (55P03).  Called by transactions (ShardTxnUpcalls).
+ * Takes snapshot at one moment on all nodes to which this transaction has not written; see cut.c
+ * and fence.c for what that means.  Opens connections, then takes one round trip, and more if it
+ * must try again.  Errors: a node cannot be reached or does not answer in time (08006); no attempt
+ * succeeded in time (55P03).  Called by transactions (ShardTxnUpcalls).
  */
 extern void shard_cut_take(ShardSnapshot *snapshot);
 

@@ -1,25 +1,27 @@
 /*
  * read_role.c
- *	  Which server of a node a statement reads: its primary, or a standby.
+ *	  Chooses the server of a node that a statement reads: the primary or a standby.
  *
- *	 shardfdw.read_from		node lists standbys		what is read
- *	   primary				  either				  the primary
- *	   standby				  no					  the primary
- *	   standby				  yes					  a standby
- *	   any					  no					  the primary
- *	   any					  yes					  the primary; a standby if that cannot be connected to
+ *	 shardfdw.read_from	node lists standbys	server that is read
+ *	   primary			either				the primary
+ *	   standby			no					the primary
+ *	   standby			yes					a standby
+ *	   any				no					the primary
+ *	   any				yes					the primary; a standby if the primary cannot be connected to
  *
- * What a transaction has written is on the primary, so from its first write on it reads
- * primaries alone; so do statements that write or lock, snapshots over all nodes, and
- * transactions that may write at REPEATABLE READ, since they have one snapshot of a node.
+ * What a transaction has written is on the primary.  So from its first write on, a transaction
+ * reads primaries only.  The same is true for statements that write or lock, for cluster snapshots,
+ * and for transactions that may write at REPEATABLE READ, since they have one snapshot of a node.
  *
  * A standby is read only if it has
+ *
  *	- all that this session has committed on the node (position.h);
- *	- all that anybody had committed there shardfdw.max_standby_lag ago;
- *	- the shards that this session has seen being placed.  What it has committed before may be
- *	  in them, and have come from another node.  If it has committed nothing, it waits for
- *	  them once for each node, while the primary is there, and then reads the standby all the same.
- * How that is known is said in read_role_standby.c.
+ *	- all that any session had committed there shardfdw.max_standby_lag ago;
+ *	- the shards whose placement this session has seen.  They may contain rows that the session has
+ *	  committed before, on another node.  If the session has committed nothing, it waits for these
+ *	  shards once per node, while the primary is available, and then reads the standby in any case.
+ *
+ * read_role_standby.c says how this is verified.
  */
 #include "postgres.h"
 
@@ -35,15 +37,15 @@
 #include "replication/logicalworker.h"
 #include "utils/timestamp.h"
 
-static int	nwriting = 0;		/* statements that write or lock, and run now */
-static TimestampTz placed_at = 0;	/* when shards were last placed, as far as this session knows */
-static TimestampTz servers_changed_at = 0;	/* the same of changes of servers */
+static int	nwriting = 0;		/* running statements that write or lock */
+static TimestampTz placed_at = 0;	/* when shards were last placed, as far as this session has seen */
+static TimestampTz servers_changed_at = 0;	/* when servers were last changed, as far as this session has seen */
 
 /* May the transaction read standbys at all? */
 static bool
 may_read_standbys(const ShardSnapshot *snapshot)
 {
-	/* what an apply worker does for a subscription is not run by the executor's hooks */
+	/* the executor's hooks do not run what an apply worker does for a subscription */
 	return shard_guc_read_from != SHARD_READ_PRIMARY && nwriting == 0 && !IsLogicalWorker() && !snapshot->cut && !IsolationIsSerializable() &&
 		(!IsolationUsesXactSnapshot() || XactReadOnly) && !shard_committed_in_doubt() &&
 		!shard_txn_has_written && !TransactionIdIsValid(GetTopTransactionIdIfAny());
@@ -56,7 +58,7 @@ oldest_allowed(void)
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), -(int64) shard_guc_max_standby_lag_ms);
 }
 
-/* Finds a standby that has what is needed.  0: there is none; reasons says why. */
+/* Finds a standby that has what is needed. 0: there is none; reasons says why. */
 static uint32
 find_standby(ShardReadNode *node, StringInfo reasons)
 {
@@ -93,13 +95,13 @@ choose_server(ShardReadNode *node)
 	shard_read_take_known_end(node, servers_changed_at);
 	if (may_read_primary(node) && shard_read_primary_answers(node))
 		return 0;
-	/* which server the standbys have to be of, and how far that is, is asked once at least */
+	/* the system identifier and the position that standbys must match are requested at least once */
 	if (node->system_identifier == 0 || node->position->asked_at == 0)
 		(void) shard_read_ask_position(node);
 	initStringInfo(&reasons);
 	if ((number = find_standby(node, &reasons)) > 0)
 		return number;
-	/* what others have said may be about a server that was there before */
+	/* what other sessions have reported may belong to an earlier server */
 	if (node->is_hearsay && shard_read_ask_position(node))
 	{
 		resetStringInfo(&reasons);
@@ -150,7 +152,7 @@ make_node(Oid serverid, Oid userid)
 	return node;
 }
 
-/* Begins to connect to the server of node that will be asked first. */
+/* Begins to connect to the server of node that will be tried first. */
 static void
 warm_first(const ShardReadNode *node)
 {
@@ -159,7 +161,7 @@ warm_first(const ShardReadNode *node)
 	shard_read_warm(primary ? node->primary : shard_read_first_standby(node));
 }
 
-/* What the snapshot has of the node for another user (the owner of a view); NULL: nothing. */
+/* Returns what the snapshot has of the node for another user (the owner of a view); NULL: nothing. */
 static const ShardNodeSnapshot *
 chosen_for_other(const ShardSnapshot *snapshot, const ShardNodeSnapshot *seen)
 {
@@ -186,7 +188,7 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 		const ShardNodeSnapshot *other = chosen_for_other(snapshot, seen);
 		ShardReadNode *node;
 
-		/* what has begun to read the primary goes on */
+		/* a statement that has begun to read the primary continues there */
 		if (!seen->role_chosen && seen->state == SHARD_SNAPSHOT_NONE && !seen->shown &&
 			(other == NULL || other->standby > 0) && (node = make_node(lfirst_oid(lc), userid)) != NULL)
 		{

@@ -1,6 +1,6 @@
 /*
  * read_role.h
- *	  Which server of a node a statement reads: its primary, or a standby.
+ *	  Chooses the server of a node that a statement reads: the primary or a standby.
  */
 #ifndef SHARDFDW_READ_ROLE_H
 #define SHARDFDW_READ_ROLE_H
@@ -11,31 +11,30 @@
 #include "remote/pool/snapshot.h"
 
 /*
- * Before a statement that only reads opens its first stream: chooses for each of the nodes
- * (serverids, OIDs) from which server snapshot reads it, unless that is chosen already.
- * Nodes for which nobody has called this are read from their primaries.
+ * Called before a statement that only reads opens its first stream.  Chooses, for each of the nodes
+ * serverids (OIDs), the server from which snapshot reads it, unless one was chosen already.  Nodes
+ * for which this was not called are read from their primaries.
  *
- * Waits for connections and answers, where shardfdw.read_from is not 'primary'.
- * Errors: ERRCODE_SYSTEM_ERROR where no server of a node
- * may be read; the detail says of each why.
+ * If shardfdw.read_from is not 'primary', waits for connections and answers.  Errors:
+ * ERRCODE_SYSTEM_ERROR if no server of a node may be read; the detail lists the reason for each.
  */
 extern void shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid);
 
 /*
- * Runs a statement that writes or locks: calls run(arg).  What its functions, triggers and
- * defaults read is written in turn, so it comes from primaries.
+ * Runs a statement that writes or locks: calls run(arg).  The statement may write what its
+ * functions, triggers and defaults read, so these read primaries.
  */
 extern void shard_read_role_run_writing(void (*run) (void *arg), void *arg);
 
-/* Some foreign table was changed: where it is, perhaps, or anything else. */
+/* A foreign table was changed, perhaps its server. */
 extern void shard_read_role_placement_changed(void);
 
-/* Servers were changed: they may point to others. */
+/* Servers were changed.  Their addresses may point to other servers now. */
 extern void shard_read_role_servers_changed(void);
 
 /*
- * Can the primary of a node be read?  Connects to it where the session has no connection that works; if that fails, it is
- * not tried again for five seconds.
+ * Can the primary of a node be read?  Connects to it, unless the session has a working connection.
+ * If that fails, the next attempt is five seconds later.
  */
 extern bool shard_read_role_primary_is_there(Oid serverid, Oid userid);
 

@@ -1,6 +1,6 @@
 /*
  * read_role_ask.c
- *	  A question to one server of a node, which may be away.
+ *	  Sends a query to one server of a node, which may be unavailable.
  */
 #include "postgres.h"
 
@@ -11,7 +11,7 @@
 #include "remote/wire/error.h"
 #include "utils/timestamp.h"
 
-/* What a server answers to a question. */
+/* The answer of a server. */
 typedef struct Answer
 {
 	PGresult   *row;			/* its only row */
@@ -19,8 +19,8 @@ typedef struct Answer
 } Answer;
 
 /*
- * Reads an answer to its end.  Errors: the server does not give it in time, or it is something
- * else; conn is broken then.
+ * Reads an answer to its end.  Errors: the server does not answer in time, or violates the
+ * protocol.  Then conn is broken.
  */
 static void
 read_answer(ShardConn *conn, volatile Answer *answer)
@@ -48,7 +48,7 @@ read_answer(ShardConn *conn, volatile Answer *answer)
 			answer->failed = res;
 		else
 			PQclear(res);
-		/* a COPY would go on for ever */
+		/* a COPY would not end */
 		if (status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR)
 			shard_error_protocol(conn, NULL, "not the kind of result that was asked for");
 	}
@@ -62,7 +62,7 @@ clear_answer(volatile Answer *answer)
 	answer->row = answer->failed = NULL;
 }
 
-/* As shard_read_ask(), over conn.  Memory: caller clears it. */
+/* Like shard_read_ask(), over conn.  Memory: the caller clears it. */
 static PGresult *
 ask(ShardConn *conn, const char *sql, int ncolumns)
 {
@@ -88,7 +88,7 @@ ask(ShardConn *conn, const char *sql, int ncolumns)
 
 static const ShardConnHolder asker = {NULL, NULL, NULL};
 
-/* Is error about the server's being away, rather than about this session? */
+/* Does error mean that the server is unavailable, and not a problem of this session? */
 static bool
 means_lost(const ErrorData *error)
 {
@@ -103,8 +103,8 @@ means_lost(const ErrorData *error)
 }
 
 /*
- * A connection to put a question over: an idle one; one that reads, in whose transaction the
- * question does no harm, as what others of this session hold must not be waited for; or a new one.
+ * Returns a connection for a query: an idle one, or one that reads, whose transaction the query
+ * does not disturb (other holders of this session must not be waited for), or a new one.
  */
 static ShardConn *
 take_connection(ShardPool *pool)
@@ -132,8 +132,9 @@ take_connection(ShardPool *pool)
 }
 
 /*
- * In PG_CATCH(): takes an error that says that the server is away, and returns it; throws any other on.
- * A wait that ends for our own cancel or termination raises such errors, too, and leaves the flag set.
+ * Called in PG_CATCH().  If the error means that the server is unavailable, returns it; raises any
+ * other again.  A wait that ends because of this session's cancel or termination raises such
+ * errors, too, but leaves the flag set.
  */
 static ErrorData *
 catch_lost(MemoryContext cxt)
@@ -172,7 +173,7 @@ shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer
 			shard_pool_discard(taken);
 		taken = NULL;
 		error = catch_lost(cxt);
-		/* that it could not be connected to goes without saying; an error of the server is a message */
+		/* skip the message that it could not be connected to; if the server raised the error, the message counts */
 		*reason = error->sqlerrcode == ERRCODE_SYSTEM_ERROR && error->detail ?
 			error->detail : error->message;
 	}
@@ -221,7 +222,7 @@ shard_read_warm(ShardPool *pool)
 	}
 	PG_CATCH();
 	{
-		(void) catch_lost(cxt); /* it will be met again when the server is asked */
+		(void) catch_lost(cxt); /* the query to the server will report the failure */
 	}
 	PG_END_TRY();
 }

@@ -1,6 +1,6 @@
 /*
  * read_role_primary.c
- *	  Whether the primary of a node can be read, and how far its WAL is.
+ *	  Checks whether the primary of a node can be read, and asks for its WAL position.
  */
 #include "postgres.h"
 
@@ -11,7 +11,7 @@
 #include "remote/wire/node_stat.h"
 #include "utils/timestamp.h"
 
-#define RETRY_PRIMARY_MS 5000	/* before a primary that could not be connected to is tried again */
+#define RETRY_PRIMARY_MS 5000	/* time until the next attempt at a primary that could not be connected to */
 #define ASK_PRIMARY_MS 5000		/* how often a primary that is read is asked for its position */
 
 void
@@ -25,8 +25,9 @@ shard_read_note_identifier(ShardReadNode *node)
 }
 
 /*
- * Asks the primary sql, which returns one column; NULL: only connects to it.  False when it is away; in
- * the next seconds it is then not tried again, as that may take up to connect_timeout.
+ * Sends sql, which returns one column, to the primary; NULL: only connects.  False if the primary
+ * is unavailable.  Then it is not tried again for some seconds, since that may take up to
+ * connect_timeout.
  */
 static bool
 ask_primary(ShardReadNode *node, const char *sql, PGresult **answer)
@@ -79,7 +80,7 @@ shard_read_ask_position(ShardReadNode *node)
 	return known;
 }
 
-/* A commit is flushed with all that is before it; it does not wait for standbys, which may be the one that lags. */
+/* A commit flushes all WAL before it.  It does not wait for standbys, since these may be the ones that lag. */
 #define FLUSH_SQL \
 	"SELECT pg_catalog.set_config('synchronous_commit', 'local', true)," \
 	" CASE WHEN pg_catalog.pg_current_wal_insert_lsn() OPERATOR(pg_catalog.>) pg_catalog.pg_current_wal_flush_lsn()" \
@@ -135,7 +136,7 @@ shard_read_role_primary_is_there(Oid serverid, Oid userid)
 	return shard_read_has_connection(node.primary) || ask_primary(&node, NULL, &none);
 }
 
-/* Takes the answers that connections to the primary still owe about its position. */
+/* Reads the outstanding answers of connections to the primary about its position. */
 static void
 take_owed_answers(ShardPool *pool)
 {

@@ -1,7 +1,7 @@
 /*
  * read_role_private.h
- *	  A node whose servers are looked at, shared by read_role*.c: read_role_ask.c puts a question to
- *	  a server, read_role_primary.c asks the primary, read_role_standby.c finds a standby that has
+ *	  Shared by read_role*.c, while a server of a node is chosen: read_role_ask.c sends a query to a
+ *	  server, read_role_primary.c asks the primary, read_role_standby.c finds a standby that has
  *	  what is needed, read_role.c chooses between them.
  */
 #ifndef SHARDFDW_READ_ROLE_PRIVATE_H
@@ -12,65 +12,69 @@
 #include "remote/pool/pool.h"
 #include "remote/wire/position.h"
 
-#define SHARD_READ_ANSWER_MS 5000	/* for an answer that a server owes */
+#define SHARD_READ_ANSWER_MS 5000	/* time limit for a server's answer */
 
-/* What this statement knows of a node's primary. */
+/* What is known about a node's primary in this statement. */
 typedef enum ShardReadPrimary
 {
 	SHARD_READ_NOT_ASKED,
 	SHARD_READ_ANSWERS,
-	SHARD_READ_SKIPPED,			/* not tried, because of ShardPool.retry_at */
-	SHARD_READ_LOST				/* it could not be connected to, or has not answered */
+	SHARD_READ_SKIPPED,			/* not tried because of ShardPool.retry_at */
+	SHARD_READ_LOST				/* could not be connected to, or has not answered */
 } ShardReadPrimary;
 
 typedef struct ShardReadNode
 {
 	Oid			serverid;
 	Oid			userid;
-	int			nstandbys;		/* that it lists */
+	int			nstandbys;		/* number of standbys that it lists */
 	ShardPool  *primary;
 	ShardPosition *position;
 	ShardReadPrimary primary_state;
-	char	   *primary_reason; /* SKIPPED, LOST: why */
-	int64		system_identifier;	/* of the primary; 0: not known */
-	bool		is_hearsay;		/* that comes from another session, not from a connection */
-	uint32		only_standby;	/* the one that the statement reads already, as another user; 0: none */
-	TimestampTz deadline;		/* until when its standbys are waited for, all together; 0: none has been */
+	char	   *primary_reason; /* SKIPPED, LOST: the reason */
+	int64		system_identifier;	/* of the primary; 0: unknown */
+	bool		is_hearsay;		/* the system identifier comes from another session, not from a connection */
+	uint32		only_standby;	/* the standby that the statement already reads as another user; 0: none */
+	TimestampTz deadline;		/* until when to wait for its standbys, all together; 0: no wait yet */
 } ShardReadNode;
 
-/* What a standby must have to be read. */
+/* What a standby must have. */
 typedef struct ShardReadNeed
 {
-	ShardWalPlace committed;	/* by this session */
-	TimestampTz as_of;			/* for shardfdw.max_standby_lag; DT_NOBEGIN: any */
-	TimestampTz placed;			/* when this session has last seen shards being placed; 0: that does not matter */
-	bool		placed_surely;	/* a standby that may lack them is refused: this session's own rows may have moved with them */
+	ShardWalPlace committed;	/* commits of this session */
+	TimestampTz as_of;			/* for shardfdw.max_standby_lag; DT_NOBEGIN: no limit */
+	TimestampTz placed;			/* when this session last saw shards being placed; 0: irrelevant */
+	bool		placed_surely;	/* refuse a standby that may lack these shards: rows of this session may have moved with them */
 } ShardReadNeed;
 
 /* ---------- read_role_ask.c ---------- */
 
 /*
- * Connects to the server of pool, or takes a connection to it, and asks it sql, which returns one
- * row of ncolumns; NULL: nothing.  false: the server is away, and *reason says why.  *answer: for
- * the caller to clear.  *conn: where it came from, free again.  Other errors are raised.
+ * Connects to the server of pool, or takes an existing connection, and sends sql, which returns one
+ * row with ncolumns (NULL: sends nothing).  False: the server is not available, and *reason says
+ * why. *answer: the caller must clear it. *conn: the connection that was used, which is released
+ * again.  Other errors are raised.
  */
 extern bool shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer, ShardConn **conn, char **reason);
 
-/* Runs sql, a query, over a connection outside of transactions, if that is to be had at once; what comes of it does not matter. */
+/*
+ * Runs the query sql over a connection outside any transaction, if one is immediately available.
+ * Its result and failure are ignored.
+ */
 extern void shard_read_try(ShardPool *pool, const char *sql);
 
-/* Begins to connect to the server of pool, if it is not connected to.  That it is away is not reported. */
+/* If there is no connection to the server of pool, begins to open one.  A failure is not reported. */
 extern void shard_read_warm(ShardPool *pool);
 
-/* Has pool a connection that works, as far as can be seen from here? */
+/* Has pool a connection that works, as far as this session can see? */
 extern bool shard_read_has_connection(ShardPool *pool);
 
 /* ---------- read_role_primary.c ---------- */
 
-/* Notes which server the primary is, if there is a connection to it. */
+/* If there is a connection to the primary, records which server it is. */
 extern void shard_read_note_identifier(ShardReadNode *node);
 
-/* Asks the primary how far its WAL is, and notes that.  False when it cannot say. */
+/* Asks the primary for its WAL position, and records it.  False if there is no valid answer. */
 extern bool shard_read_ask_position(ShardReadNode *node);
 
 static inline bool
@@ -80,26 +84,30 @@ shard_read_primary_is_lost(const ShardReadNode *node)
 }
 
 /*
- * Has the primary flush its WAL, if it can be had at once: of transactions that have not ended it
- * flushes, and sends to standbys, the rest of a page after up to 15 seconds; a position may lie there.
+ * Makes the primary flush its WAL, if a connection is immediately available.  A primary flushes the
+ * rest of a page, and sends it to standbys, only up to 15 seconds after transactions that have not
+ * ended wrote it.  The position may lie there.
  */
 extern void shard_read_flush(ShardReadNode *node);
 
-/* Takes over what other sessions have found out about the primary since servers were changed last. */
+/* Takes over what other sessions have found out about the primary since servers were last changed. */
 extern void shard_read_take_known_end(ShardReadNode *node, TimestampTz servers_changed_at);
 
-/* Can the primary be read?  Where it can, it is asked for its position now and then. */
+/* Can the primary be read?  If so, asks it for its position from time to time. */
 extern bool shard_read_primary_answers(ShardReadNode *node);
 
-/* Finds out how far a standby must be to show what this session has committed; false when that cannot be known. */
+/* Finds the position that a standby needs to show this session's commits.  False if it cannot be found. */
 extern bool shard_read_find_own_position(ShardReadNode *node);
 
 /* ---------- read_role_standby.c ---------- */
 
-/* The pool of the standby that is to be tried first. */
+/* The pool of the standby to try first. */
 extern ShardPool *shard_read_first_standby(const ShardReadNode *node);
 
-/* Finds a standby of the node that may be read, and returns its number, 1-based.  0: there is none; reasons gets a line for each. */
+/*
+ * Finds a standby of the node that may be read, and returns its number, 1-based. 0: there is none;
+ * reasons gets a line for each.
+ */
 extern uint32 shard_read_choose_standby(ShardReadNode *node, const ShardReadNeed *need, StringInfo reasons);
 
 #endif

@@ -1,20 +1,22 @@
 /*
  * read_role_standby.c
- *	  Whether a standby of a node has what is needed.
+ *	  Checks whether a standby of a node has what is needed.
  *
- * It has all that was committed before a moment t, if either of these is true:
- *	1. It has replayed a commit whose time stamp is t.  A commit gets its time stamp before
- *	   its place in the WAL, and is acknowledged after both; so what was acknowledged before
- *	   t stands before it.  (t is the primary's time, now is the standby's: their clocks
- *	   must agree.)
- *	2. It has replayed all up to the position that the primary gave when it was asked at t.
- * What WAL receivers say of the last message that they had proves nothing: the sender may be
- * a standby itself, or send less than it has.  So while the primary is there to be read
- * ("any"), sessions ask it for its position now and then, for the time when it is not; and
- * tell each other, where the library is preloaded.
+ * It has all that was committed before a moment t if one of these is true:
  *
- * A standby only goes forward, so what was found out stays true of that server, but not of
- * others at its address, nor after a crash: shard_pool_is_proved().
+ * 1. It has replayed a commit whose time stamp is t.  A commit gets its time stamp before its
+ *	  position in the WAL, and is acknowledged after both.  So commits that were acknowledged before
+ *	  t precede it in the WAL. (t is the primary's time, now is the standby's, so their clocks must
+ *	  agree.)
+ * 2. It has replayed all WAL up to the position that the primary returned at t.
+ *
+ * What a WAL receiver says about its last message proves nothing: the sender may be a standby
+ * itself, or send less than it has.  So while the primary can be read ("any"), sessions ask it for
+ * its position from time to time, for later use.  If the library is preloaded, they share the
+ * answer.
+ *
+ * A standby only moves forward.  So the result stays true for that server, but not for others at
+ * its address, nor after a crash: shard_pool_is_proved().
  */
 #include "postgres.h"
 
@@ -26,30 +28,31 @@
 #include "remote/wire/wait.h"
 #include "utils/timestamp.h"
 
-#define CATCH_UP_MS 2000		/* how long a statement waits for the standbys of a node at least; else ... */
-#define MAX_CATCH_UP_MS 10000	/* ... as long as their data may be old, and at most so long */
-#define FIRST_PAUSE_MS 2		/* before it is asked again; then twice that ... */
+#define CATCH_UP_MS 2000		/* minimum time that a statement waits for the standbys of a node; else ... */
+#define MAX_CATCH_UP_MS 10000	/* ... the permitted age of their data, with this maximum */
+#define FIRST_PAUSE_MS 2		/* before the second query; doubled each time */
 #define MAX_PAUSE_MS 100
-#define FLUSH_PAUSE_MS 64		/* so long a pause says that something keeps the WAL from coming */
+#define FLUSH_PAUSE_MS 64		/* a pause of this length indicates that the WAL does not arrive */
 
-#define LOOK_AGAIN_MS 1000		/* how long it is believed that a standby has not been promoted */
+#define LOOK_AGAIN_MS 1000		/* how long a standby is assumed not to have been promoted */
 
 /*
- * Has it been promoted?  What it has replayed, the age in seconds of the last commit that it has, and its timeline: of the
- * last restart point at least, of what it receives if the role may know that.
+ * Columns: is it still in recovery; the replayed position; the age in seconds of the last replayed
+ * commit; the timeline.  The timeline is at least that of the last restart point.  If the role has
+ * the right to read it, it is the timeline of the WAL receiver.
  */
 #define REPLAY_SQL \
 	"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()," \
 	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.pg_last_xact_replay_timestamp())," \
 	" GREATEST((SELECT r.received_tli FROM pg_catalog.pg_stat_wal_receiver r), (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c))"
 
-/* What a standby has said of itself. */
+/* A standby's answer. */
 typedef struct StandbySays
 {
 	TimestampTz asked_at;
 	XLogRecPtr	replayed;
 	TimestampTz last_commit;	/* 0: none */
-	TimeLineID	timeline;		/* 0: not known */
+	TimeLineID	timeline;		/* 0: unknown */
 } StandbySays;
 
 static bool
@@ -70,7 +73,7 @@ has_placed(const ShardPool *pool, const ShardReadNeed *need)
 	return (need->placed_surely ? pool->surely_as_of : pool->as_of) >= need->placed;
 }
 
-/* All that is needed, found out lately, and over connections that are there still. */
+/* Is it known, from a recent answer and over connections that still exist, that the standby has everything? */
 static bool
 is_known_to_suffice(ShardPool *pool, const ShardReadNeed *need)
 {
@@ -91,7 +94,7 @@ note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, cons
 	conn->replayed = says->replayed;
 	pool->replayed = Max(pool->replayed, says->replayed);
 	pool->timeline = Max(pool->timeline, says->timeline);
-	/* a standby of the primary that was there before a failover may replay commits that count for nothing */
+	/* a standby of a former primary may replay commits that the failover has lost */
 	if (pool->timeline >= position->end.timeline)
 		pool->as_of = Max(pool->as_of, says->last_commit);
 	if (position->asked_at != 0 && shard_position_is_reached(&position->end, pool->timeline, pool->replayed))
@@ -103,8 +106,8 @@ note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, cons
 }
 
 /*
- * Asks the standby of pool how far it is.  False: it is away, or none of this node, and *reason
- * says why (it is NULL before).
+ * Asks the standby of pool for its position.  False: it is unavailable, or not a standby of this
+ * node; *reason, NULL before, says why.
  */
 static bool
 look_at_standby(ShardReadNode *node, ShardPool *pool, char **reason)
@@ -124,7 +127,7 @@ look_at_standby(ShardReadNode *node, ShardPool *pool, char **reason)
 	else
 	{
 		age = PQgetisnull(answer, 0, 2) ? INFINITY : Max(strtod(PQgetvalue(answer, 0, 2), NULL), 0);
-		/* with a bound of zero no clocks agree well enough */
+		/* with a limit of zero, no clocks agree well enough */
 		if (shard_guc_max_standby_lag_ms != 0 && age < (double) says.asked_at / USECS_PER_SEC)
 			says.last_commit = says.asked_at - (TimestampTz) (age * USECS_PER_SEC);
 		says.timeline = strtoul(PQgetvalue(answer, 0, 3), NULL, 10);
@@ -153,14 +156,14 @@ say_lag(const ShardPool *pool, const ShardReadNeed *need)
 }
 
 /*
- * Waits until the standby has what is needed; false, with *reason, when it does not in the time that
- * is left for the node, or is away.
+ * Waits until the standby has what is needed.  False, with *reason, if it does not within the time
+ * that is left for the node, or is unavailable.
  */
 static bool
 await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, char **reason)
 {
 	long		pause_ms = FIRST_PAUSE_MS;
-	bool		asked = false;	/* the primary */
+	bool		asked = false;	/* whether the primary was asked */
 	bool		flushed = false;
 
 	if (is_known_to_suffice(pool, need))
@@ -178,7 +181,7 @@ await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, c
 			asked = true;
 			if (shard_read_ask_position(node))
 				continue;
-			/* nobody can say whether it has the shards that were placed last */
+			/* no server can tell whether it has the shards that were placed last */
 			if (suffices(pool, need) && !need->placed_surely)
 				return true;
 		}
@@ -192,7 +195,7 @@ await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, c
 		shard_wait_pause(pause_ms, false);
 		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
 	}
-	/* that it has the shards which were placed last is waited for, but only once */
+	/* waits only once for the shards that were placed last */
 	if (suffices(pool, need) && !need->placed_surely)
 	{
 		node->primary->placed = need->placed;
@@ -222,7 +225,7 @@ shard_read_choose_standby(ShardReadNode *node, const ShardReadNeed *need, String
 		if (await_standby(node, pool, need, &reason))
 			return pool->key_standby;
 		appendStringInfo(reasons, _("\nStandby %u: %s"), pool->key_standby, reason);
-		node->primary->first_standby = pool->key_standby;	/* the next one, as it counts from 0 */
+		node->primary->first_standby = pool->key_standby;	/* the next one, since first_standby is 0-based */
 	}
 	return 0;
 }

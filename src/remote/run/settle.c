@@ -1,10 +1,11 @@
 /*
  * settle.c
- *	  Waiting for what is prepared on nodes.
+ *	  Waits until prepared transactions on nodes have ended.
  *
- * A transaction is committed on one server first, and on the others a moment later.  All of its nodes have prepared
- * it before the first one shows its rows.  So who has seen such rows somewhere, and waits until what is prepared on
- * another node at this moment is settled, sees there what belongs to them.
+ * A transaction commits on one server first, and on the others shortly after.  All of its nodes
+ * have prepared it before the first one shows its rows.  So a session may have seen such rows on
+ * one node.  If the session waits until all that is prepared on another node now has ended, it sees
+ * the other rows of that transaction there.
  */
 #include "postgres.h"
 
@@ -14,22 +15,23 @@
 #include "remote/xact/twophase.h"
 #include "utils/builtins.h"
 
-/* Prepared transactions that are older are not waited for: no session is about to commit them. */
+/* Older prepared transactions are not waited for, since no session is about to commit them. */
 #define SETTLE_LIMIT_MS 5000
 
-/* Longest pause between two looks at them. */
+/* Longest pause between two queries. */
 #define SETTLE_PAUSE_MS 20
 
-/* A node with something that is prepared. */
+/* A node with prepared transactions. */
 typedef struct SettleNode
 {
 	Oid			serverid;
-	const char *since;			/* text of seconds, of the node's clock, when it was first asked; NULL: it has not been */
+	const char *since;			/* seconds by the node's clock, as text, at the first query; NULL: no query yet */
 } SettleNode;
 
 /*
- * Asks nodes for prepared transactions that are not younger than the first question.  Returns the nodes that have some
- * that are to be waited for, which are moved to the front of nodes; adds those that have older ones to *old.
+ * Queries nodes for transactions that were prepared before the first query.  Returns the number of
+ * nodes that still must be waited for, and moves them to the front of nodes.  Adds nodes that have
+ * older ones to *old.
  */
 static int
 ask_prepared(SettleNode *nodes, int nnodes, Oid userid, ShardCommandMode mode, List **old)

@@ -1,6 +1,6 @@
 /*
  * settle.h
- *	  Waiting for what is prepared on nodes.
+ *	  Waits until prepared transactions on nodes have ended.
  */
 #ifndef SHARDFDW_SETTLE_H
 #define SHARDFDW_SETTLE_H
@@ -11,9 +11,10 @@
 #include "remote/run/command.h"
 
 /*
- * Waits until what this server's transactions have prepared on servers (OIDs) by now is committed or rolled back.
- * Transactions that were prepared more than five seconds ago are not waited for: no session is about to end them.
- * Asks in mode, by the mappings of userid.  Returns the servers on which such old ones are left.
+ * Waits until the transactions of this server that are prepared on servers (OIDs) now have been
+ * committed or rolled back.  Transactions that were prepared more than five seconds ago are not
+ * waited for, since no session is about to end them.  Queries run in mode, with the mappings of
+ * userid.  Returns the servers that have such old ones.
  */
 extern List *shard_settle_wait(const List *servers, Oid userid, ShardCommandMode mode);
 

@@ -2,28 +2,27 @@
  * stream_fetch.c
  *	  The bytes of a stream: how its statement is sent and its rows are read.
  *
- * COPY fetcher: one simple query, so that all of it costs one round trip:
+ * COPY fetcher: one simple query, so that everything takes one round trip:
  *
  *	 SET ...; BEGIN ...; [SAVEPOINT;] COPY (sql) TO STDOUT; [RELEASE]
  *
- * But a preamble that exports a snapshot which other streams wait for is sent by
- * itself: in one message with the statement, the node would send the identifier only
- * together with the statement's first rows or its end.
+ * Exception: a preamble that exports a snapshot for which other streams wait is sent separately.
+ * In one message with the statement, the node would send the identifier only together with the
+ * statement's first rows or its end.
  *
- * Its rows are CopyData messages: the first one begins with the format's
- * header (19 bytes, usually together with the first row), then one row each:
+ * The rows are CopyData messages.  The first message begins with the header of the format (19
+ * bytes, usually together with the first row).  Each further message is one row:
  *
  *	 int16 number of fields, per field int32 length (-1: NULL) and bytes; int16 -1 at the end
  *
- * Raw: the statement is the caller's, and a message is a row of one value.  Messages
- * are copied straight to the caller's buffer, many at a time, without a malloc for
- * each.
+ * Raw: the caller provides the statement, and a message is a row of one value.  Messages are copied
+ * directly to the caller's buffer, many at a time, without a malloc for each.
  *
- * Query fetcher: the extended protocol with binary results, in chunks (libpq
- * 17 and later) or single rows; the preamble, if any, goes before it by itself.
- * The savepoint, where there is one, is left to the next one who makes one.
+ * Query fetcher: the extended protocol with binary results, in chunks (libpq 17 and later) or
+ * single rows.  A preamble, if any, is sent separately before it.  Its savepoint, if any, is
+ * released when the next one is created.
  *
- * All that a node sends is checked; what is not as expected is a protocol violation.
+ * All data from a node are checked.  Anything unexpected is a protocol violation.
  */
 #include "postgres.h"
 
@@ -40,10 +39,10 @@
 
 static const char signature[11] = {'P', 'G', 'C', 'O', 'P', 'Y', '\n', '\377', '\r', '\n', '\0'};
 
-/* How a stream's statement is sent. */
+/* How the statement of a stream is sent. */
 typedef struct ShardFetcher
 {
-	bool		takes_preamble; /* in one message with the statement */
+	bool		takes_preamble; /* preamble and statement are sent in one message */
 	void		(*send) (ShardStream *stream, const char *preamble);
 } ShardFetcher;
 
@@ -60,7 +59,7 @@ fetcher_of(const ShardStream *stream)
 {
 	if (stream->spec.use_copy)
 		return &copy_fetcher;
-	/* a change without RETURNING has no rows whose format matters, and a binary cursor says it itself */
+	/* a binary cursor determines the format itself, and a change without RETURNING has no rows */
 	if (stream->spec.makes_cursor)
 		return &simple_fetcher;
 	if (stream->spec.as_writer && stream->spec.nparams == 0 && stream->spec.ncolumns == 0)
@@ -69,10 +68,10 @@ fetcher_of(const ShardStream *stream)
 }
 
 /*
- * Inside a transaction the statement has a savepoint of its own: when it is
- * cancelled because nobody wants more rows, the transaction goes on.  Each has
- * another name: going back to one that has not been made yet must fail, not find
- * that of an earlier statement, behind which the transaction may have written.
+ * Inside a transaction the statement gets its own savepoint.  If it is cancelled because no more
+ * rows are needed, the transaction continues.  Each savepoint has a new name.  ROLLBACK TO one that
+ * was not created yet must fail.  It must not find the savepoint of an earlier statement, since the
+ * transaction may have written after that.
  */
 static void
 append_guard(ShardStream *stream, StringInfo text)
@@ -134,7 +133,7 @@ send_query(ShardStream *stream, const char *preamble)
 	if (stream->spec.is_prepared && stream->state == STREAM_SENT &&
 		shard_connection_start_prepare(stream->conn, stream->spec.sql, stream->spec.nparams))
 	{
-		stream->state = STREAM_PREAMBLE;	/* comes back here */
+		stream->state = STREAM_PREAMBLE;	/* comes back here after the answer */
 		return;
 	}
 	shard_connection_send_params(stream->conn, stream->spec.sql, stream->spec.nparams,
@@ -146,8 +145,8 @@ send_query(ShardStream *stream, const char *preamble)
 }
 
 /*
- * Does the level of the statement go on when it fails, or is cancelled?  So it is with
- * a cursor from before the savepoint in which it is first fetched from.
+ * Does the level of the statement continue if the statement fails or is cancelled?  This is the
+ * case for a cursor that was opened before the savepoint in which it is first fetched from.
  */
 static bool
 is_outlived(const ShardStream *stream)
@@ -169,8 +168,9 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 		StringInfoData text;
 
 		/*
-		 * A savepoint costs nothing here; send_copy makes its own.  What locks or changes
-		 * has none: rows that were handed out would be unlocked with it.
+		 * A savepoint takes no extra round trip here; send_copy() makes its own.  Statements that
+		 * lock or change rows get none, since its rollback would unlock rows that were already
+		 * returned.
 		 */
 		initStringInfo(&text);
 		appendStringInfoString(&text, preamble);
@@ -230,7 +230,7 @@ violation(ShardStream *stream, const char *what)
 	shard_error_protocol(stream->conn, stream->spec.label, what);
 }
 
-/* Checks the header of the binary format; the cursor stands behind it afterwards. */
+/* Checks the header of the binary format, and moves the cursor past it. */
 static void
 parse_header(ShardStream *stream)
 {
@@ -249,8 +249,8 @@ parse_header(ShardStream *stream)
 }
 
 /*
- * Takes one row from *p, which ends at end, and moves *p behind it.  NULL when
- * all is well, else what is wrong.  *trailer: it was the end mark.
+ * Parses one row at *p, which ends at end, and moves *p past it.  Returns NULL, or the problem.
+ * *trailer: it was the end mark.
  */
 static const char *
 parse_row(ShardStream *stream, const char **p, const char *end, bool *trailer)
@@ -298,7 +298,7 @@ set_row(ShardStream *stream, ShardRow *row)
 	row->lens = stream->lens;
 }
 
-/* Row at the cursor of message; false when it was the end mark. */
+/* Returns the row at the cursor of message; false if it was the end mark. */
 static bool
 next_copy_row(ShardStream *stream, ShardRow *row)
 {
@@ -321,7 +321,7 @@ next_copy_row(ShardStream *stream, ShardRow *row)
 	return true;
 }
 
-/* The whole message. */
+/* Returns the whole message as a row. */
 static void
 next_raw_row(ShardStream *stream, ShardRow *row)
 {
@@ -377,8 +377,8 @@ check_columns(ShardStream *stream, PGresult *res)
 }
 
 /*
- * Rows affected, from the command tag.  In chunked mode libpq puts the tag on
- * the last chunk that has rows, or on the empty result behind.
+ * Reads the number of affected rows from the command tag.  In chunked mode libpq puts the tag into
+ * the last chunk with rows, or into the empty result after it.
  */
 static void
 note_affected(ShardStream *stream, PGresult *res)
@@ -408,7 +408,7 @@ take_snapshot_id(ShardStream *stream, PGresult *res)
 	pfree(id);
 }
 
-/* Takes one result of PQgetResult; owns res. */
+/* Processes one result of PQgetResult().  Takes ownership of res. */
 static void
 take_result(ShardStream *stream, PGresult *res)
 {
@@ -480,7 +480,7 @@ take_result(ShardStream *stream, PGresult *res)
 	violation(stream, "not the kind of result that was asked for");
 }
 
-/* Between the node's CopyOut and CopyDone? */
+/* Between the node's CopyOut and CopyDone messages? */
 static bool
 is_copying(const ShardStream *stream)
 {
@@ -493,7 +493,7 @@ end_copy(ShardStream *stream)
 	stream->answer = stream->answer == STREAM_ANSWER_TRAILER ? STREAM_ANSWER_COMPLETE : STREAM_ANSWER_COPY_OVER;
 }
 
-/* Next CopyData message; false when none is complete. */
+/* Reads the next CopyData message; false if none is complete. */
 static bool
 next_copy_message(ShardStream *stream)
 {
@@ -512,7 +512,7 @@ next_copy_message(ShardStream *stream)
 		return true;
 	}
 	stream->message = NULL;
-	/* the end, or an error that PQgetResult tells */
+	/* the end, or an error that PQgetResult() returns */
 	if (len < 0 || PQstatus(stream->conn->pg) == CONNECTION_BAD)
 	{
 		end_copy(stream);
@@ -522,8 +522,8 @@ next_copy_message(ShardStream *stream)
 }
 
 /*
- * Fills bulk with messages; false when there is none.  libpq hands a message out
- * only when all of it is here, so the rest of a torn one never has to be waited for.
+ * Fills bulk with messages; false if there is none. libpq returns a message only if it has arrived
+ * completely, so the rest of a torn one is never waited for.
  */
 static bool
 next_copy_messages(ShardStream *stream)
@@ -538,7 +538,7 @@ next_copy_messages(ShardStream *stream)
 
 		if (len <= 0)
 		{
-			/* the end, or an error that PQgetResult tells */
+			/* the end, or an error that PQgetResult() returns */
 			if (len < 0 || PQstatus(stream->conn->pg) == CONNECTION_BAD)
 				end_copy(stream);
 			break;
@@ -562,7 +562,7 @@ ShardFetchStatus
 shard_fetch_next(ShardStream *stream, ShardRow *row)
 {
 	ShardConn  *conn = stream->conn;
-	bool		dry = false;	/* the socket was read just now */
+	bool		dry = false;	/* the socket has just been read */
 
 	for (;;)
 	{
@@ -611,12 +611,12 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 		if (dry)
 			return FETCH_WAIT;
 		shard_connection_flush(conn);
-		shard_connection_consume(conn); /* a failure shows in PQstatus */
+		shard_connection_consume(conn); /* PQstatus shows a failure */
 		dry = true;
 	}
 }
 
-/* ---------- rows put aside ---------- */
+/* ---------- spilled rows ---------- */
 
 static void
 append_uint32(StringInfo buf, uint32 value)
@@ -625,7 +625,7 @@ append_uint32(StringInfo buf, uint32 value)
 	appendBinaryStringInfo(buf, (char *) &value, sizeof(value));
 }
 
-/* A row is kept as in a binary COPY. */
+/* A row has the format of binary COPY. */
 void
 shard_fetch_put_aside(ShardStream *stream, const ShardRow *row)
 {

@@ -1,8 +1,8 @@
 /*
  * stream_open.c
- *	  How a stream is opened, gives its connection up, and ends.
+ *	  How a stream is opened, releases its connection, and ends.
  *
- * Nothing here blocks, except yielding and (as shortly as possible) closing.
+ * Nothing here blocks, except yielding and (for as short a time as possible) closing.
  */
 #include "postgres.h"
 
@@ -13,17 +13,20 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
+#define CLOSE_HURRY_MS 500		/* the same, if the user has cancelled */
 
 /*
- * A small query is not cancelled before it has run for so long: a cancel request is a
- * connection of its own and a process on either side, some milliseconds of work.
+ * A small query is not cancelled before it has run for this time.  A cancel request needs a new
+ * connection and a process on both sides, which takes some milliseconds of work.
  */
 #define SMALL_QUERY_MS 5
 
-/* ---------- letting go of the connection ---------- */
+/* ---------- releasing the connection ---------- */
 
-/* Waits a moment for the end of a small query.  Streams of one statement are sent together, so they share that moment. */
+/*
+ * Waits a moment for the end of a small query.  The streams of one statement are sent together, so
+ * they share that moment.
+ */
 static bool
 ends_soon(ShardStream *stream)
 {
@@ -35,10 +38,10 @@ ends_soon(ShardStream *stream)
 }
 
 /*
- * Frees the connection of a stream whose statement is under way.  A statement
- * in a transaction without a savepoint of its own is read to its end, since
- * cancelling it would abort the transaction; unless everything is to be rolled back
- * anyway, or that takes longer than drain_ms (0: no limit).
+ * Ends a stream's running statement, so that its connection is free.  If the statement runs in a
+ * transaction and has no savepoint, cancelling it would abort the transaction, so it is read to its
+ * end.  Exceptions: everything is about to be rolled back, or that takes longer than drain_ms (0:
+ * no limit).
  */
 static void
 end_statement(ShardStream *stream, ShardStreamState state, int drain_ms)
@@ -48,7 +51,7 @@ end_statement(ShardStream *stream, ShardStreamState state, int drain_ms)
 	bool		guarded = stream->guard != 0;
 	int			timeout_ms;
 
-	/* What precedes the statement makes the savepoint, and does not take long. */
+	/* what precedes the statement creates the savepoint, and is short */
 	if (state == STREAM_PREAMBLE)
 		guarded = false;
 	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
@@ -68,7 +71,10 @@ end_statement(ShardStream *stream, ShardStreamState state, int drain_ms)
 		shard_stream_note_failure(stream, conn);
 }
 
-/* Ends the statement of stream, whose state was state, and releases its connection.  Never raises.  drain_ms: see end_statement(). */
+/*
+ * Ends the statement of stream, whose state was state, and releases its connection.  Never raises.
+ * drain_ms: see end_statement().
+ */
 static void
 leave_connection(ShardStream *stream, ShardStreamState state, int drain_ms)
 {
@@ -78,7 +84,7 @@ leave_connection(ShardStream *stream, ShardStreamState state, int drain_ms)
 		end_statement(stream, state, drain_ms);
 	else if (state == STREAM_SETTLING)
 	{
-		/* do not leave a COMMIT that this stream has waited for in vain to the connection's next user */
+		/* the next user of the connection must not wait for the COMMIT for which this stream has waited in vain */
 		(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
 	}
 	shard_connection_release(conn);
@@ -89,11 +95,11 @@ leave_connection(ShardStream *stream, ShardStreamState state, int drain_ms)
 /* ---------- yielding ---------- */
 
 /*
- * The rest of the rows could not be put aside.  Those that were put aside cannot be
- * returned in order with those still to come, so all are lost, even if the reader
- * catches the error.  The spill's file is left to its resource owner, since closing
- * it would write to it.  The error may be that of a time-out, which comes once: a
- * statement that waits for another session's lock must not be waited for any more.
+ * The rest of the rows could not be spilled.  The spilled rows cannot be returned in order with the
+ * rows still to come.  So all are lost, even if the reader catches the error.  The spill's file is
+ * left to its resource owner, since closing it would write to it.  If the error is a timeout, it is
+ * raised only once.  So a statement that waits for another session's lock must not be waited for
+ * any more.
  */
 static void
 fail_yield(ShardStream *stream)
@@ -106,8 +112,8 @@ fail_yield(ShardStream *stream)
 }
 
 /*
- * Reads the rest of the rows into a spill, so that the connection is free.  The
- * caller's current row stays valid.
+ * Reads the rest of the rows into a spill, so that the connection is free.  The caller's current
+ * row stays valid.
  */
 static void
 stream_yield(ShardConn *conn, void *arg)
@@ -118,7 +124,7 @@ stream_yield(ShardConn *conn, void *arg)
 
 	Assert(stream->conn == conn);
 
-	/* A statement that has not begun must still see what it would have seen. */
+	/* a statement that has not begun must still see what it would have seen */
 	while (!shard_stream_advance(stream))
 	{
 		if (stream->conn != conn)
@@ -126,7 +132,7 @@ stream_yield(ShardConn *conn, void *arg)
 		shard_stream_wait(&stream, 1, NULL);
 	}
 
-	/* New arrays, since the reader may still use a row in the old ones. */
+	/* new arrays, since the reader may still use a row in the old ones */
 	stream->values = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(char *));
 	stream->lens = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(int));
 	stream->pinned = true;
@@ -169,7 +175,7 @@ stream_yield(ShardConn *conn, void *arg)
 
 /* ---------- before a write ---------- */
 
-/* Starts all queued streams of pool, making room for them. */
+/* Starts all queued streams of pool, and makes room for them. */
 static void
 start_all(ShardPool *pool)
 {
@@ -192,7 +198,7 @@ shard_stream_drain_queue(ShardPool *pool)
 
 		start_all(pool);
 
-		/* Those that were started may still wait for a connection to open, and be queued again. */
+		/* streams that were started may still wait for a connection to open, and be queued again */
 		shard_pool_foreach(conn, pool)
 		{
 			ShardStream *stream = shard_stream_of_connection(conn);
@@ -259,7 +265,7 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	stream->callback.func = close_in_reset;
 	stream->callback.arg = stream;
 
-	/* from here on cxt's reset closes it */
+	/* from here on the reset of cxt closes it */
 	stream->state = STREAM_LOST;
 	MemoryContextRegisterResetCallback(cxt, &stream->callback);
 
@@ -290,7 +296,7 @@ shard_stream_close(ShardStream *stream)
 	PQclear(stream->snapshot_rows);
 	stream->snapshot_rows = NULL;
 
-	/* in abort the file is gone already, with its resource owner */
+	/* in abort the resource owner has removed the file already */
 	if (stream->spill && IsTransactionState())
 		shard_spill_close(stream->spill);
 	stream->spill = NULL;

@@ -1,18 +1,18 @@
 /*
  * stream_wait.c
- *	  Waiting for streams: what each of them needs before it can go on.
+ *	  Waits for streams: what each of them needs before it can continue.
  *
- * A stream waits for the socket only when reading it has just given no complete row
- * ("drained"), and it reads the socket only when no complete row is in memory.  So
- * memory stays bounded, and no bytes are overlooked inside libpq.
+ * A stream waits for the socket only if reading has just returned no complete row ("drained").  It
+ * reads the socket only if no complete row is in memory.  So memory is bounded, and no bytes inside
+ * libpq are overlooked.
  *
- * What is waited for, by state:
+ * What a stream waits for, by state:
  *
- *	   QUEUED			nothing, if another of the streams can give way first;
- *						else a connection is taken from one that is not read now
- *	   CONNECTING		the socket, up to connect_timeout
- *	   SETTLING, SENT	the socket
- *	   SNAPSHOT			the socket of the stream that exports it, which is read for it
+ *		 QUEUED				nothing, if another one of the streams can make progress first;
+ *							else one that is not being read must give up its connection
+ *		 CONNECTING			the socket, up to connect_timeout
+ *		 SETTLING, SENT		the socket
+ *		 SNAPSHOT			the socket of the stream that exports it, which is read for this stream
  */
 #include "postgres.h"
 
@@ -21,19 +21,19 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define ENCRYPTED_WAIT_MS 1000	/* a TLS library may hold bytes back */
+#define ENCRYPTED_WAIT_MS 1000	/* a TLS library may have buffered bytes */
 
 static uint64 wait_counter = 0;
 
-/* What one wait is about. */
+/* The state of one wait. */
 typedef struct StreamWait
 {
 	ShardWaitItem *items;
-	ShardStream **owners;		/* of the items */
+	ShardStream **owners;		/* streams of the items */
 	int			nitems;
 	int			maxitems;
 	long		timeout_ms;		/* -1: none */
-	ShardStream *queued;		/* some stream that has no connection */
+	ShardStream *queued;		/* a stream that has no connection */
 } StreamWait;
 
 static void
@@ -47,7 +47,7 @@ static void
 add_item(StreamWait *wait, ShardStream *stream, int events)
 {
 	if (stream->wait_no == wait_counter)
-		return;					/* is there already */
+		return;					/* already added */
 	if (wait->nitems == wait->maxitems)
 	{
 		wait->maxitems = Max(16, wait->maxitems * 2);
@@ -89,7 +89,7 @@ add_reading(StreamWait *wait, ShardStream *stream)
 		limit_timeout(wait, ENCRYPTED_WAIT_MS);
 }
 
-/* Adds the stream that exports the snapshot which stream waits for. */
+/* Adds the stream that exports the snapshot for which stream waits. */
 static void
 add_exporter(StreamWait *wait, ShardStream *stream)
 {
@@ -106,11 +106,11 @@ add_exporter(StreamWait *wait, ShardStream *stream)
 		}
 	}
 	if (!found)
-		limit_timeout(wait, 10);	/* it is about to be asked for anew */
+		limit_timeout(wait, 10);	/* the snapshot is about to be requested again */
 }
 
 /*
- * Notes what stream waits for; true when it need not wait.
+ * Adds what stream waits for.  True if it need not wait.
  */
 static bool
 add_stream(StreamWait *wait, ShardStream *stream)
@@ -150,9 +150,8 @@ add_stream(StreamWait *wait, ShardStream *stream)
 }
 
 /*
- * Reads the answer of an exporting stream, for the streams that wait for its
- * snapshot, and sends its statement if that had to wait for the snapshot.  Its rows
- * are not read.
+ * Reads the answer of an exporting stream, for the streams that wait for its snapshot.  If its
+ * statement had to wait for the snapshot, sends it.  Does not read its rows.
  */
 static void
 pump_export(ShardStream *stream)
@@ -163,16 +162,16 @@ pump_export(ShardStream *stream)
 	while (!stream->drained &&
 		   (stream->state == STREAM_PREAMBLE || (stream->state == STREAM_SENT && shard_stream_is_exporting(stream))))
 	{
-		/* no row can come before the identifier has */
+		/* no row can arrive before the identifier */
 		if (shard_stream_read_node(stream, &row) == SHARD_STREAM_ROW)
 			shard_error_protocol(stream->conn, stream->spec.label, "rows instead of a snapshot identifier");
 	}
 	stream->reader = STREAM_READER_CALLER;
 	if (!shard_stream_is_exporting(stream))
-		stream->drained = false;	/* rows may be here already */
+		stream->drained = false;	/* rows may have arrived already */
 }
 
-/* alone: it is about one stream; then the set that outlives the statement is the best one */
+/* alone: the wait is for one stream; then the set that survives the statement is best */
 static void
 wait_for_items(StreamWait *wait, ShardWaitSet *set, bool alone)
 {
@@ -211,13 +210,13 @@ shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set)
 		{
 			ShardStream *stream = wait.owners[i];
 
-			/* a TLS library may have something that the socket does not show */
+			/* a TLS library may have data that the socket does not show */
 			if (wait.items[i].revents || is_encrypted(stream))
 				stream->drained = false;
 		}
 		for (int i = 0; i < wait.nitems; i++)
 			if (shard_stream_is_exporting(wait.owners[i]) && wait.owners[i]->reader == STREAM_READER_CALLER)
-				pump_export(wait.owners[i]);	/* one that yields reads it by itself */
+				pump_export(wait.owners[i]);	/* a stream that yields reads it by itself */
 	}
 	else if (!go && wait.queued)
 		shard_stream_make_room(wait.queued);
@@ -274,7 +273,7 @@ shard_stream_socket(ShardStream *stream, int *events)
 void
 shard_stream_awake(ShardStream *stream, bool ready)
 {
-	/* a TLS library may have something that the socket does not show */
+	/* a TLS library may have data that the socket does not show */
 	if (ready || is_encrypted(stream))
 		stream->drained = false;
 }
