@@ -2,35 +2,34 @@
  * async.c
  *	  Shard scans under an asynchronous Append.
  *
- * Append asks each of its asynchronous children for a row (Request) and goes on
- * when the answer is "pending"; when it has nothing else to do it lets each
- * pending child name a socket (ConfigureWait), waits for all sockets, and tells
- * those whose socket is ready (Notify):
+ * Append asks each of its asynchronous children for a row (Request), and continues with other
+ * children if the answer is "pending".  If it has nothing else to do, it lets each pending child
+ * add a socket (ConfigureWait), waits for all sockets, and notifies the children whose socket is
+ * ready (Notify):
  *
  *	   Request --row or end--> done
  *		  |
- *		  +--nothing here yet--> pending --Notify--> as Request
- *									|
- *									+--ConfigureWait--> done, or socket
+ *		  +--nothing yet--> pending --Notify--> as Request
+ *								|
+ *								+--ConfigureWait--> done, or socket
  *
- * To answer, a child may run code of the plan: its conditions and target list,
- * with sub-selects and functions in them.  Such code may need a connection that
- * another child holds; then that child's rows are put aside, and a third child
- * gets the socket.  So no child may answer while sockets are being named: the first
- * pending child that is asked for its socket lets all children answer or settle
- * before it names one.
+ * To answer, a child may run code of the plan: its conditions and target list, with sub-selects and
+ * functions.  That code may need a connection that another child holds.  Then the rows of that
+ * other child are spilled, and a third child gets the socket.  So no child may answer while sockets
+ * are being added.  Before the first pending child adds its socket, it lets all children answer
+ * until none can continue.
  *
- * A scan of one shard has one stream and so one socket, or none while its stream is
- * queued behind another stream of the node.
+ * A scan of one shard has one stream and thus one socket.  It has none while its stream is queued
+ * behind another stream of the node.
  *
- * Once Append has no synchronous children left to run, it would sleep until a socket is
- * ready.  Then this file waits in its place, for the pending streams: so connections
- * that somebody holds who is not read now are asked for, connect_timeout holds, and a
- * deadlock over several nodes is found.
+ * When Append has run all its synchronous children, it would sleep until a socket is ready.
+ * Instead, this file waits for the pending streams.  So connections whose holders are not being
+ * read are taken from them, connect_timeout is observed, and deadlocks over several nodes are
+ * found.
  *
- * A scan of several shards (not planned asynchronously) answers synchronously.
- * So does every scan beside asynchronous children of another wrapper, which
- * might run code of the plan after ours have named their sockets.
+ * A scan of several shards (not planned asynchronously) answers synchronously.  So does every scan
+ * under an Append that also has asynchronous children of another wrapper.  These might run code of
+ * the plan after our children have added their sockets.
  */
 #include "postgres.h"
 
@@ -42,8 +41,8 @@
 #include "storage/latch.h"
 
 /*
- * The pending child of append with the lowest number above *i, which becomes
- * its number; NULL when there is none.
+ * Returns the pending child of append with the lowest number above *i, and sets *i to its number.
+ * NULL if there is none.
  */
 static AsyncRequest *
 next_pending(const AppendState *append, int *i)
@@ -70,7 +69,7 @@ stream_of(const AsyncRequest *areq)
 	return scan_state(areq)->streams[0];
 }
 
-/* Are all asynchronous children of append scans of ours? */
+/* Are all asynchronous children of append scans of this extension? */
 static bool
 children_are_ours(const AppendState *append)
 {
@@ -86,7 +85,7 @@ children_are_ours(const AppendState *append)
 	return true;
 }
 
-/* May the scan say that it has no answer yet? */
+/* May the scan answer "pending"? */
 static bool
 may_be_pending(AsyncRequest *areq)
 {
@@ -101,7 +100,7 @@ may_be_pending(AsyncRequest *areq)
 	return state->siblings_ours && bms_membership(state->live) != BMS_MULTIPLE;
 }
 
-/* Answers the request when a row, or the end, is here; false when it is not yet. */
+/* If a row or the end has arrived, answers the request.  False if not. */
 static bool
 try_complete(AsyncRequest *areq)
 {
@@ -112,10 +111,7 @@ try_complete(AsyncRequest *areq)
 	state->async_mode = may_be_pending(areq);
 	state->would_wait = false;
 
-	/*
-	 * The node's own function applies conditions and projection; instrumentation
-	 * around it is the caller's work.
-	 */
+	/* The node's own function applies conditions and projection.  The caller does the instrumentation around it. */
 	result = node->ss.ps.ExecProcNodeReal(&node->ss.ps);
 	state->async_mode = false;
 
@@ -144,7 +140,7 @@ shardForeignAsyncNotify(AsyncRequest *areq)
 		ExecAsyncRequestPending(areq);
 }
 
-/* Lets a pending child answer outside of Request and Notify, if it can. */
+/* Lets a pending child answer, if it can, outside Request and Notify. */
 static void
 answer_pending(AsyncRequest *areq)
 {
@@ -170,8 +166,8 @@ has_answer(const AppendState *append)
 }
 
 /*
- * Waits for what append's pending children wait for, or only for connections
- * that are being opened for them.  False when there is nothing to wait for.
+ * Waits for append's pending children, or only for those whose connections are being opened.  False
+ * if there is nothing to wait for.
  */
 static bool
 wait_for_children(const AppendState *append, bool connecting)
@@ -190,9 +186,9 @@ wait_for_children(const AppendState *append, bool connecting)
 }
 
 /*
- * Lets pending children answer until one of them has, or until append has other
- * children to run meanwhile.  All waiting is done here: append knows no timeout, and
- * does not look for deadlocks over several nodes (shard_wait_stalled).
+ * Lets pending children answer until one of them has, or until append has other children to run.
+ * All waits are here: append has no timeout, and does not search for deadlocks over several nodes
+ * (shard_wait_stalled).
  */
 static void
 settle(const AppendState *append)
@@ -212,7 +208,7 @@ settle(const AppendState *append)
 		if (has_answer(append))
 			return;
 
-		/* a child that answered, even without a row, may have changed what another one waits for */
+		/* a child that has answered, even without a row, may have changed what another one waits for */
 		for (int i = -1; (areq = next_pending(append, &i)) != NULL;)
 		{
 			if (!shard_stream_idle(stream_of(areq)))
@@ -235,7 +231,7 @@ shardForeignAsyncConfigureWait(AsyncRequest *areq)
 
 	if (next_pending(append, &first) == areq)
 	{
-		/* no socket has been named; the time is measured as that of the child that answers */
+		/* no socket was added yet; the time is counted for the child that answers */
 		if (areq->requestee->instrument)
 			InstrStopNode(areq->requestee->instrument, 0);
 		settle(append);
@@ -243,7 +239,7 @@ shardForeignAsyncConfigureWait(AsyncRequest *areq)
 			InstrStartNode(areq->requestee->instrument);
 	}
 
-	/* append must not sleep when it has an answer */
+	/* append must not sleep if it has an answer */
 	if (!areq->callback_pending || has_answer(append))
 		return;
 	fd = shard_stream_socket(stream_of(areq), &events);

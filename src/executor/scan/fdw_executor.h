@@ -1,6 +1,6 @@
 /*
  * fdw_executor.h
- *	  Entry points of the executor side: FDW callbacks.
+ *	  Entry points of the executor: FDW callbacks.
  */
 #ifndef SHARDFDW_FDW_EXECUTOR_H
 #define SHARDFDW_FDW_EXECUTOR_H

@@ -1,32 +1,30 @@
 /*
  * key_join_exec.c
- *	  Executes a key join: batches of outer rows, whose keys go to the inner
- *	  side, so that it returns only rows that can match.
+ *	  Executes a key join: sends the keys of batches of outer rows to the inner side, which then
+ *	  returns only rows that can match.
  *
  *	   outer --> batch: rows in a hash table, distinct keys in sets (keys.c)
  *					|
  *					v keys
- *	   inner, started anew for each batch --> row --> probe --> joined rows
+ *	   inner, restarted for each batch --> row --> probe --> joined rows
  *					|
  *					v end of the inner rows
- *	   LEFT, ANTI: rows of the batch that found none
+ *	   LEFT, ANTI: rows of the batch without a match
  *
- * SEMI, ANTI: where the planner expects most keys to have rows in several shards, a
- * part of the shards is asked first, and the others only for those keys of the batch
- * that have found no row there.
+ * SEMI, ANTI: the planner may expect that most keys have rows in several shards.  Then some of the
+ * shards are queried first, and the others only for those keys of the batch that have found no row
+ * there.
  *
- * The inner side may return more than what matches, but nothing that matches
- * may be missing: every row is checked here.  The first batch is as large as the
- * planner's estimate of the outer side.  Each further one is four times as large as
- * the one before, until memory limits them.  So a wrong estimate makes the inner side
- * run a few times, not once per row.
+ * The inner side may return rows that do not match, but must return all that do, since every row is
+ * checked here.  The first batch is as large as the planner's estimate of the outer side.  Each
+ * further one is four times as large as the previous one, until memory limits them.  So after a
+ * wrong estimate the inner side runs a few times, not once per row.
  *
  * All expressions refer to the scan slot, which has the columns of both sides
- * (ShardKeyJoinPlan.columns says where each comes from).
+ * (ShardKeyJoinPlan.columns).
  *
- * Assumptions: join operators are strict and hashable, as a hash join's; the
- * nodes below the inner side, down to the scan, are those that mark_changed()
- * knows.
+ * Assumptions: join operators are strict and hashable, as in a hash join. mark_changed() supports
+ * all node types below the inner side, down to the scan.
  */
 #include "postgres.h"
 
@@ -48,35 +46,35 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
-/* The smallest first batch, in rows: their keys cost little, and low estimates are often wrong. */
+/* The smallest first batch, in rows.  So few keys cost little, and low estimates are often wrong. */
 #define MIN_BATCH_ROWS 1000
 
-/* How many times larger the next batch may be. */
+/* Growth factor from one batch to the next. */
 #define BATCH_GROWTH 4
 
-/* Distinct keys of one column beyond which a batch takes no more rows. */
+/* When a batch has this many distinct keys in one column, it is full. */
 #define MAX_BATCH_KEYS 50000
 
 /* Memory is checked each time this many rows have been added. */
 #define MEMORY_CHECK_ROWS 64
 
-/* With fewer distinct keys a second round of queries costs more time than it saves. */
+/* With fewer distinct keys, a second round of queries costs more time than it saves. */
 #define MIN_ROUND_KEYS 500
 
 typedef enum KeyJoinPhase
 {
-	KEY_JOIN_READ,				/* the next batch is to be read */
-	KEY_JOIN_PROBE,				/* inner rows arrive */
-	KEY_JOIN_UNMATCHED,			/* rows of the batch without a match are returned */
+	KEY_JOIN_READ,				/* read the next batch */
+	KEY_JOIN_PROBE,				/* join inner rows */
+	KEY_JOIN_UNMATCHED,			/* return rows of the batch without a match */
 	KEY_JOIN_DONE
 } KeyJoinPhase;
 
 /* A row of the batch. */
 typedef struct KeyJoinEntry
 {
-	struct KeyJoinEntry *next;	/* of the same bucket */
+	struct KeyJoinEntry *next;	/* in the same bucket */
 	uint32		hash;
-	bool		has_key;		/* no key is NULL, or such as no inner row can have */
+	bool		has_key;		/* no key is NULL, or a value that no inner row can have */
 	bool		matched;
 	MinimalTuple tuple;
 } KeyJoinEntry;
@@ -89,7 +87,7 @@ typedef struct KeyJoinKey
 	FmgrInfo	inner_hash;
 	Oid			collation;
 	Oid			outer_type;
-	Oid			value_type;		/* of keys */
+	Oid			value_type;		/* of the keys */
 	ShardKeys  *keys;
 } KeyJoinKey;
 
@@ -100,19 +98,19 @@ typedef struct KeyJoinState
 	PlanState  *outer;
 	PlanState  *inner;
 	int			ncolumns;
-	int		   *columns;		/* as ShardKeyJoinPlan.columns */
+	int		   *columns;		/* see ShardKeyJoinPlan.columns */
 	int			nkeys;
 	KeyJoinKey *keys;
 	ExprState  *join_qual;
-	TupleTableSlot *outer_slot; /* of the entry at hand */
+	TupleTableSlot *outer_slot; /* holds the current entry */
 
 	KeyJoinPhase phase;
 	bool		outer_ended;
-	bool		inner_used;		/* has run before: must be started anew */
-	ForeignScanState *round_scan;	/* the inner side, when it may be asked in rounds; or NULL */
-	bool		first_round;	/* what runs asks a part of the shards */
+	bool		inner_used;		/* was run before, so it must be restarted */
+	ForeignScanState *round_scan;	/* the inner side, if it may run in rounds; or NULL */
+	bool		first_round;	/* the current run reads only some of the shards */
 	bool		leaves_rounds;	/* other code may run in and between the rounds: the caller, functions */
-	double		batch_limit;	/* rows of the next batch */
+	double		batch_limit;	/* maximum number of rows of the next batch */
 
 	/* the batch; in batch_cxt */
 	MemoryContext batch_cxt;
@@ -122,12 +120,12 @@ typedef struct KeyJoinState
 	uint32		nbuckets;		/* power of two */
 	KeyJoinEntry **buckets;
 	int			next_unmatched;
-	KeyJoinEntry *candidate;	/* next one for the inner row at hand */
-	uint32		inner_hash;		/* of that row */
+	KeyJoinEntry *candidate;	/* next candidate for the current inner row */
+	uint32		inner_hash;		/* of the current inner row */
 
 	/* for EXPLAIN ANALYZE */
 	int64		nbatches;
-	int64		nkeys_sent;		/* in all rounds */
+	int64		nkeys_sent;		/* sum over all rounds */
 } KeyJoinState;
 
 static Node *key_join_create(CustomScan *cscan);
@@ -180,7 +178,7 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 	foreach(lc, state->plan->columns)
 		state->columns[i++] = lfirst_int(lc);
 
-	/* by now the sets of keys exist: the scans below look them up when they are initialised */
+	/* the sets of keys exist now; the scans below look them up when they are initialized */
 	state->outer = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	state->inner = ExecInitNode(lsecond(cscan->custom_plans), estate, eflags);
@@ -214,7 +212,7 @@ key_join_end(CustomScanState *node)
  * Reading a batch
  * ------------------------------------------------------------------------ */
 
-/* Copies the columns of one side (outer: sign 1, inner: -1) to the scan slot; from NULL makes them NULL. */
+/* Copies the columns of one side (outer: sign 1, inner: -1) to the scan slot. from NULL: sets them to NULL. */
 static void
 fill_columns(KeyJoinState *state, TupleTableSlot *from, int sign)
 {
@@ -233,7 +231,7 @@ fill_columns(KeyJoinState *state, TupleTableSlot *from, int sign)
 	}
 }
 
-/* Declares the scan slot filled. */
+/* Marks the scan slot as filled. */
 static void
 store_scan_tuple(KeyJoinState *state)
 {
@@ -245,8 +243,8 @@ store_scan_tuple(KeyJoinState *state)
 }
 
 /*
- * Hash of the keys of one side of the scan slot.  False when one equals no key of the other side.
- * collect: adds them to the sets.
+ * Computes the hash of the keys of one side of the scan slot.  False if a key cannot equal any key
+ * of the other side. collect: also adds the keys to the sets.
  */
 static bool
 hash_keys(KeyJoinState *state, bool outer, bool collect, uint32 *hash)
@@ -267,7 +265,7 @@ hash_keys(KeyJoinState *state, bool outer, bool collect, uint32 *hash)
 			break;
 		hashes[i] = DatumGetUInt32(FunctionCall1Coll(outer ? &key->outer_hash : &key->inner_hash,
 													 key->collation, values[i]));
-		/* what the inner type does not have is equal to no inner value, as NULL is */
+		/* a value that the inner type cannot represent equals no inner value, like NULL */
 		if (outer && key->outer_type != key->value_type)
 			isnull = !shard_integer_convert(&values[i], key->outer_type, key->value_type);
 		*hash = ((*hash << 1) | (*hash >> 31)) ^ hashes[i];
@@ -316,7 +314,7 @@ add_outer_row(KeyJoinState *state, TupleTableSlot *slot)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Is the batch at hand as large as it may be? */
+/* Is the current batch as large as it may be? */
 static bool
 batch_is_full(const KeyJoinState *state)
 {
@@ -396,9 +394,9 @@ read_batch(KeyJoinState *state)
  * ------------------------------------------------------------------------ */
 
 /*
- * Tells every plan node of the inner side that the keys have changed, so that none
- * reuses its rows.  Core does not know the keys as a parameter; the number that is put
- * into chgParam stands for no other parameter of the statement.
+ * Tells every plan node of the inner side that the keys have changed, so that none reuses its rows.
+ * Core does not know the keys as a parameter.  The number that is added to chgParam is used for no
+ * other parameter of the statement.
  */
 static void
 mark_changed(const KeyJoinState *state)
@@ -425,7 +423,7 @@ count_keys(const KeyJoinState *state)
 	return nkeys;
 }
 
-/* Lets the inner side run with the keys at hand, over these of its shards. */
+/* Starts the inner side with the current keys, over the given part of its shards. */
 static void
 run_inner(KeyJoinState *state, ShardScanPart part)
 {
@@ -442,7 +440,7 @@ run_inner(KeyJoinState *state, ShardScanPart part)
 	}
 }
 
-/* False when no row of the batch has a key. */
+/* Starts the inner side.  False if no row of the batch has a key. */
 static bool
 start_inner(KeyJoinState *state)
 {
@@ -451,14 +449,14 @@ start_inner(KeyJoinState *state)
 	if (nkeys == 0)
 		return false;
 	state->nbatches++;
-	/* in rounds only if both see the same rows: the first one decides for which keys the second one asks */
+	/* in rounds only if both see the same rows, since the first round decides for which keys the second one runs */
 	run_inner(state, state->round_scan != NULL && nkeys >= MIN_ROUND_KEYS &&
 			  shard_scan_sees_one_moment(state->round_scan, state->leaves_rounds) ?
 			  SHARD_SCAN_FIRST : SHARD_SCAN_ALL);
 	return true;
 }
 
-/* The next inner row whose keys are in some bucket. False at the end. */
+/* Returns the next inner row whose keys are in a bucket.  False at the end. */
 static bool
 fetch_inner(KeyJoinState *state)
 {
@@ -490,7 +488,7 @@ fill_outer_entry(KeyJoinState *state, KeyJoinEntry *entry)
 	fill_columns(state, state->outer_slot, 1);
 }
 
-/* Result row of the scan slot, or NULL when the conditions above the join do not hold. */
+/* Returns the result row for the scan slot, or NULL if the conditions above the join are false. */
 static TupleTableSlot *
 make_result(KeyJoinState *state)
 {
@@ -506,7 +504,7 @@ make_result(KeyJoinState *state)
 	return ExecProject(ss->ps.ps_ProjInfo);
 }
 
-/* Next row among the matches of the inner row at hand, or NULL. */
+/* Returns the next result among the matches of the current inner row, or NULL. */
 static TupleTableSlot *
 next_match(KeyJoinState *state)
 {
@@ -538,8 +536,8 @@ next_match(KeyJoinState *state)
 }
 
 /*
- * After the first round: keeps only the keys of rows without a match, and asks the
- * other shards for them.  False when no row is left, or there was no first round.
+ * After the first round: keeps only the keys of rows without a match, and queries the other shards
+ * for them.  False if no row is left, or if there was no first round.
  */
 static bool
 start_second_round(KeyJoinState *state)
@@ -566,7 +564,7 @@ start_second_round(KeyJoinState *state)
 	return true;
 }
 
-/* Next row of the batch that found no match, or NULL. */
+/* Returns the next row of the batch without a match, or NULL. */
 static TupleTableSlot *
 next_unmatched(KeyJoinState *state)
 {
@@ -639,7 +637,7 @@ key_join_rescan(CustomScanState *node)
 	}
 	if (state->outer->chgParam == NULL)
 		ExecReScan(state->outer);
-	/* the inner side is started anew when there are keys */
+	/* the inner side is restarted when there are keys */
 
 	clear_batch(state);
 	ExecClearTuple(node->ss.ss_ScanTupleSlot);

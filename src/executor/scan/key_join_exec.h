@@ -5,7 +5,7 @@
 #ifndef SHARDFDW_EXECUTOR_KEY_JOIN_H
 #define SHARDFDW_EXECUTOR_KEY_JOIN_H
 
-/* Makes the node known to core, under SHARD_KEY_JOIN_NAME. To be called once. */
+/* Registers the node with core, under SHARD_KEY_JOIN_NAME.  Called once. */
 extern void shard_key_join_register(void);
 
 #endif

@@ -3,12 +3,12 @@
  *	  Sends each shard only those of many keys that it can have.
  *
  *	   shard key = ANY (array)
- *		 array --values--> shard of each --> an array per shard
+ *					 array --values--> shard of each --> an array per shard
  *
- * Otherwise each node would get, parse and look up all keys for each of its shards.
- * The array is a parameter that stands once in the query, in a condition that all
- * rows of the scan have to satisfy, under the equality by which rows are distributed.
- * So a value can match rows of one shard only.
+ * Otherwise each node would receive, parse and look up all keys for each of its shards.  The array
+ * is a parameter that occurs once in the query, in a condition that all rows of the scan must
+ * satisfy, with the equality by which rows are distributed.  So a value can match rows of one shard
+ * only.
  */
 #include "postgres.h"
 
@@ -21,10 +21,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* Fewer values are sent to all shards: splitting them would not pay. */
+/* With fewer values splitting costs more than it saves, so they are sent to all shards. */
 #define MIN_KEYS	16
 
-/* Number of the parameter that clause compares the shard key of relid with; 0 when it does not. */
+/* Returns the number of the parameter with which clause compares the shard key of relid; 0: none. */
 static int
 compared_param(Node *clause, Oid relid)
 {
@@ -39,7 +39,7 @@ compared_param(Node *clause, Oid relid)
 	if (!IsA(param, Param) || param->paramkind != PARAM_EXTERN)
 		return 0;
 
-	/* values are routed as they are: both sides have the key's type */
+	/* values are routed without conversion, so both sides must have the key's type */
 	op_input_types(op->opno, &left, &right);
 	if (left != right || !IsBinaryCoercible(get_element_type(param->paramtype), left) ||
 		!(op_mergejoinable(op->opno, left) || op_hashjoinable(op->opno, left)) ||
@@ -66,12 +66,12 @@ shard_key_split_create(const ShardScanPlan *plan)
 	ListCell   *lc;
 
 	if (OidIsValid(plan->prune_parent))
-		return NULL;			/* one shard */
+		return NULL;			/* a single shard */
 	foreach(lc, plan->prune_quals)
 	{
 		int			paramno;
 
-		/* a key of a table of two levels may be on shards of all partitions */
+		/* in a table with two levels, a key may be in shards of all partitions */
 		if (!IsA(lfirst(lc), ScalarArrayOpExpr) || shard_route_nkeys(relid) != 1 || shard_map_get(relid) == NULL)
 			continue;
 		paramno = compared_param(lfirst(lc), relid);
@@ -87,7 +87,10 @@ shard_key_split_create(const ShardScanPlan *plan)
 	return NULL;
 }
 
-/* shardno of each value; -1 where no shard has it, or it is NULL.  Returns NULL when the shards have changed since map. */
+/*
+ * Returns the shardno of each value; -1 if no shard has it, or it is NULL.  Returns NULL if the
+ * shards have changed since map.
+ */
 static int *
 find_shards(const ShardMap *map, const Datum *values, const bool *nulls, int nvalues)
 {
@@ -105,7 +108,7 @@ find_shards(const ShardMap *map, const Datum *values, const bool *nulls, int nva
 	return shardnos;
 }
 
-/* Makes the arrays, and their texts in texts_cxt. */
+/* Creates the arrays, and their texts in texts_cxt. */
 static const char **
 make_texts(ShardParams *params, int paramno, const ShardMap *map, ArrayType *array,
 		   MemoryContext texts_cxt)
@@ -118,7 +121,7 @@ make_texts(ShardParams *params, int paramno, const ShardMap *map, ArrayType *arr
 	bool	   *nulls;
 	int			nvalues;
 	int		   *shardnos;
-	int		   *starts;			/* where each shard's values begin in sorted, and where the next one goes */
+	int		   *starts;			/* where each shard's values begin in sorted, and where its next value goes */
 	Datum	   *sorted;
 	const char **texts;
 

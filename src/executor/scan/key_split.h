@@ -14,16 +14,16 @@
 
 typedef struct ShardKeySplit
 {
-	int			paramno;		/* the scan's parameter (1-based) that is the array of keys */
+	int			paramno;		/* number of the scan's parameter (1-based) with the array of keys */
 } ShardKeySplit;
 
-/* What can be split in the queries of plan; NULL when nothing can.  Memory: current context. */
+/* Finds a parameter that can be split in the queries of plan; NULL: none.  Memory: current context. */
 extern ShardKeySplit *shard_key_split_create(const ShardScanPlan *plan);
 
 /*
- * Text of the parameter for each shard of map, by shardno; NULL for shards that
- * have none of the keys, which are also removed from *live.  Returns NULL when
- * splitting is not worth it.  Memory: current context.
+ * Returns the text of the parameter for each shard of map, by shardno.  It is NULL for shards that
+ * have none of the keys, which are also removed from *live.  Returns NULL if splitting does not
+ * pay.  Memory: current context.
  */
 extern const char *const *shard_key_split_run(const ShardKeySplit *split, const ShardMap *map,
 											  ShardParams *params, ExprContext *econtext,

@@ -1,15 +1,14 @@
 /*
  * keys.c
- *	  Sets of keys that key joins hand to the scans below them.
+ *	  Sets of keys that key joins pass to the scans below them.
  *
- * A set belongs to one execution (EState) and is found by it and the number of
- * its parameter.  The sets of all executions of the session are in one list:
- * there are seldom more than two.  Each leaves it when the memory of its query
- * goes, so an error needs no clean-up of its own.
+ * A set belongs to one execution (EState), and is identified by the execution and the number of its
+ * parameter.  The sets of all executions of the session are in one list, which rarely has more than
+ * two.  A set leaves the list when the memory of its query is freed, so no clean-up is needed after
+ * an error.
  *
- * Values count as the same when their bytes are the same.  Two values that are equal
- * with different bytes (numeric 1.0 and 1.00) are both kept, which costs some memory
- * only.
+ * Values are the same if their bytes are the same.  Two equal values with different bytes (numeric
+ * 1.0 and 1.00) are both kept.  This only costs some memory.
  */
 #include "postgres.h"
 
@@ -20,7 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Slots of an empty set; always a power of two. */
+/* Slots of an empty set.  Always a power of two. */
 #define INITIAL_SLOTS	256
 
 struct ShardKeys
@@ -33,13 +32,13 @@ struct ShardKeys
 	bool		typbyval;
 	char		typalign;
 	MemoryContextCallback callback;
-	MemoryContext cxt;			/* everything below */
+	MemoryContext cxt;			/* contains everything below */
 	int			nvalues;
-	int			nslots;			/* at least twice as many as values */
+	int			nslots;			/* at least twice the number of values */
 	Datum	   *values;			/* nslots / 2 */
 	uint32	   *hashes;			/* of the values */
-	int		   *slots;			/* index of a value + 1, or 0 */
-	ArrayType  *array;			/* NULL until asked for */
+	int		   *slots;			/* index of a value plus 1, or 0 */
+	ArrayType  *array;			/* NULL until requested */
 };
 
 static dlist_head all_keys = DLIST_STATIC_INIT(all_keys);
@@ -52,7 +51,7 @@ unlink_keys(void *arg)
 	dlist_delete(&keys->node);
 }
 
-/* Memory for nslots slots, all free. */
+/* Allocates nslots empty slots. */
 static void
 make_slots(ShardKeys *keys, int nslots)
 {
@@ -90,7 +89,7 @@ shard_keys_create(EState *estate, int paramid, Oid type)
 	return keys;
 }
 
-/* First slot for hash that is free. */
+/* Returns the first free slot for hash. */
 static int
 free_slot(const ShardKeys *keys, uint32 hash)
 {

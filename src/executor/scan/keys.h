@@ -1,7 +1,7 @@
 /*
  * keys.h
- *	  Sets of keys that a key join hands to the scans below it, as the values of
- *	  parameters from SHARD_KEYS_PARAM on.
+ *	  Sets of keys that a key join passes to the scans below it, as values of the parameters from
+ *	  SHARD_KEYS_PARAM on.
  */
 #ifndef SHARDFDW_KEYS_H
 #define SHARDFDW_KEYS_H
@@ -13,15 +13,14 @@
 typedef struct ShardKeys ShardKeys;
 
 /*
- * The set behind parameter paramid of this execution, empty; to be made before
- * the nodes that refer to it are initialised.  Memory: the query's, which also
- * ends it.
+ * Creates the empty set of parameter paramid of this execution.  Must be called before the nodes
+ * that refer to it are initialized.  Memory: the query's, which also frees it.
  */
 extern ShardKeys *shard_keys_create(EState *estate, int paramid, Oid type);
 
 /*
- * Adds a value unless it is in the set; hash: of the value, by any function
- * under which equal images have equal hashes.
+ * Adds a value, unless it is in the set. hash: of the value, by any function that gives equal bytes
+ * equal hashes.
  */
 extern void shard_keys_add(ShardKeys *keys, Datum value, uint32 hash);
 
@@ -34,13 +33,12 @@ extern void shard_keys_clear(ShardKeys *keys);
 extern Size shard_keys_memory(const ShardKeys *keys);
 
 /*
- * The values as an array of the set's type.  Memory: the set's, until it is
- * cleared.
+ * Returns the values as an array of the set's type.  Memory: the set's, until it is cleared.
  * Errors: no key join of this execution has the parameter.
  */
 extern Datum shard_keys_get(EState *estate, int paramid);
 
-/* Number of values behind paramid. */
+/* Number of values of parameter paramid. */
 extern int	shard_keys_param_count(EState *estate, int paramid);
 
 #endif

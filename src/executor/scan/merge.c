@@ -4,13 +4,13 @@
  *
  *	   stream --row--> head of the stream, decoded --> heap --> first of all
  *
- * The row that the caller has got stays the heap's first one.  Its stream is asked for
- * another head only when the caller wants the next row.  So no row is copied: each
- * stream has its own slot, and its own memory for the values in it.
+ * The row that was returned to the caller stays the first one in the heap.  Its stream is asked for
+ * another head only when the caller wants the next row.  So no row is copied: each stream has its
+ * own slot, and its own memory for the values in it.
  *
- * Assumptions: all streams of the scan are open (scan.c sees to that), and none
- * is opened later.  A stream that waits for the connection of another one, whose
- * head is here, makes that one put its rows aside (remote/run/stream_open.c).
+ * Assumptions: all streams of the scan are open (scan.c ensures this), and none is opened later.  A
+ * stream may wait for the connection of another one whose head has arrived.  Then that other stream
+ * spills its rows (remote/run/stream_open.c).
  */
 #include "postgres.h"
 
@@ -23,23 +23,23 @@
 
 struct ShardMerge
 {
-	MemoryContext cxt;			/* lives as long as the scan */
+	MemoryContext cxt;			/* exists as long as the scan */
 	int			nkeys;
 	SortSupport keys;
 
-	int			maxsources;		/* of these arrays */
+	int			maxsources;		/* size of these arrays */
 	TupleTableSlot **heads;
 	MemoryContext *memory;		/* of the values in heads */
-	ShardStream **waiting;		/* scratch */
+	ShardStream **waiting;		/* temporary array */
 
-	/* one execution */
+	/* state of one execution */
 	bool		begun;
-	binaryheap *heap;			/* numbers of sources that have a head */
+	binaryheap *heap;			/* numbers of the sources that have a head */
 	int			nlacking;
 	int		   *lacking;		/* sources that need a head */
 };
 
-/* Order of the heads of two sources; the heap wants the first one to be the greatest. */
+/* Compares the heads of two sources.  The first one counts as the greatest, as binaryheap requires. */
 static int
 compare_heads(Datum a, Datum b, void *arg)
 {
@@ -112,7 +112,7 @@ grow(ShardMerge *merge, int nsources, TupleDesc desc)
 	merge->heap = binaryheap_allocate(nsources, compare_heads, merge);
 }
 
-/* Begins to merge a scan that has been started: all its sources need their first rows. */
+/* Begins to merge a scan that was started.  All its sources need their first rows. */
 static void
 begin(ForeignScanState *node)
 {
@@ -132,8 +132,8 @@ begin(ForeignScanState *node)
 }
 
 /*
- * Takes heads for those sources that lack one, as far as rows have arrived.  Returns
- * for how many of them the caller has to wait.
+ * Reads heads for the sources that lack one, as far as rows have arrived.  Returns the number of
+ * sources for which the caller must wait.
  */
 static int
 take_heads(ForeignScanState *node)
@@ -168,8 +168,8 @@ take_heads(ForeignScanState *node)
 }
 
 /*
- * The first source's next row: true when it is its head now, or there is none;
- * false when it has to be waited for.
+ * Reads the next row of the first source.  True if it has arrived, or if there is none.  False if
+ * the caller must wait.
  */
 static bool
 replace_first(ForeignScanState *node)

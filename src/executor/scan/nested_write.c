@@ -1,16 +1,16 @@
 /*
  * nested_write.c
- *	  Whether nested statements write to a table while a statement writes to it.
+ *	  Detects nested statements that write to a table while a statement writes to it.
  *
- * However a statement is executed, core checks the permissions of its relations when
- * it begins: at that moment the relations that it writes to are known.  A statement
- * that begins while another one is watched was run by triggers or functions of the
- * watched one.  A watch begins with the first row that is written.  Nested statements
- * may have run before that, by BEFORE statement triggers or functions of the source:
- * they are known by their command numbers, which are higher than the statement's own.
+ * Whenever a statement begins, core checks the permissions of its relations.  At that moment the
+ * relations to which it writes are known.  If a statement begins while another one is being
+ * watched, triggers or functions of the watched one have run it.  A watch begins with the first row
+ * that is written.  Nested statements may have run before that, from BEFORE statement triggers or
+ * functions of the source.  They are recognized by their command numbers, which are higher than the
+ * statement's own.
  *
- * The same notes say whether a table has been changed since a command began, so that
- * what is read on the connection that writes is newer than the statement's snapshot.
+ * The same records say whether a table was changed since a command began.  Then a read on the
+ * connection that writes is newer than the statement's snapshot.
  */
 #include "postgres.h"
 
@@ -35,53 +35,55 @@ struct ShardNestedWatch
 	EState	   *estate;
 	Oid			parent;
 	bool		seen;
-	bool		ran;			/* by nested statements alone */
+	bool		ran;			/* by nested statements only */
 };
 
 struct ShardPendingRows
 {
 	slist_node	link;			/* in pendings */
-	Oid			top;			/* the sharded table */
+	Oid			top;			/* the partitioned table at the top */
 	CommandId	cid;			/* of the statement */
 	bool		has_rows;
 };
 
-/* Of statements in progress, innermost first. */
+/* Of running statements, innermost first. */
 static slist_head pendings = SLIST_STATIC_INIT(pendings);
 
 /*
- * Last command of one nesting level that was to write to a partitioned table or its partitions, or to another table of
- * nodes.  What a level has written is undone when its subtransaction is rolled back, and then its entry is forgotten.
+ * The last command of one nesting level that may have written to a partitioned table, its
+ * partitions, or another table on nodes.  If the subtransaction of the level is rolled back, its
+ * writes are undone, and its entry is removed.
  */
 typedef struct LastCommand
 {
 	CommandId	cid;
-	bool		changed;		/* one has updated or deleted rows ... */
-	CommandId	changed_cid;	/* ... the last one of these */
+	bool		changed;		/* a command may have updated or deleted rows ... */
+	CommandId	changed_cid;	/* ... the last such command */
 } LastCommand;
 
 typedef struct LastWrite
 {
 	Oid			parent;
-	int			level;			/* as GetCurrentTransactionNestLevel() counts */
+	int			level;			/* as from GetCurrentTransactionNestLevel() */
 	LastCommand last;
 	bool		has_before;
-	LastCommand before;			/* the same before that command: it counts when that turns out to have written no row */
+	LastCommand before;			/* value before that command: valid again if the command writes no row */
 } LastWrite;
 
-/* Of LastWrite; in TopTransactionContext. */
+/* List of LastWrite, in TopTransactionContext. */
 static List *last_writes = NIL;
 
 /* Statements that are watched, innermost first. */
 static slist_head watches = SLIST_STATIC_INIT(watches);
 
 /*
- * The table of nodes that permission is to write to.  Of a partition it is the partitioned table.  InvalidOid: none.
+ * Returns the table on nodes to which the permission allows writing; for a partition, the
+ * partitioned table.  InvalidOid: none.
  */
 static Oid
 written_parent(const ShardPermissions *permission)
 {
-	/* UPDATE without columns is asked for to lock rows */
+	/* row locks require UPDATE, without columns */
 	if ((permission->requiredPerms & WRITES) == 0 ||
 		((permission->requiredPerms & WRITES) == ACL_UPDATE && bms_is_empty(permission->updatedCols)))
 		return InvalidOid;
@@ -99,7 +101,7 @@ written_parent(const ShardPermissions *permission)
 	}
 }
 
-/* How many of a statement's permissions are for writing to parent or its shards? */
+/* Counts a statement's permissions to write to parent or its shards. */
 static int
 count_writes(List *permissions, Oid parent)
 {
@@ -224,7 +226,7 @@ shard_nested_write_finish(const EState *estate)
 	}
 }
 
-/* Has the transaction been to write to parent after command cid? */
+/* May the transaction have written to parent after command cid? */
 static bool
 written_after(Oid parent, CommandId cid)
 {
@@ -236,7 +238,7 @@ written_after(Oid parent, CommandId cid)
 	return false;
 }
 
-/* Raises when a statement that begins is to see rows which are not where it would look for them. */
+/* Raises if a statement that begins would have to see rows that are not yet on their nodes. */
 static void
 check_pending(List *permissions)
 {
@@ -247,7 +249,7 @@ check_pending(List *permissions)
 		const ShardPendingRows *pending = slist_container(ShardPendingRows, link, iter.cur);
 		ListCell   *lc;
 
-		/* by the snapshot of the statement that writes these rows it does not see them */
+		/* with the snapshot of the statement that writes these rows, it does not see them */
 		if (!pending->has_rows || !ActiveSnapshotSet() || GetActiveSnapshot()->curcid <= pending->cid)
 			continue;
 		foreach(lc, permissions)
@@ -358,7 +360,7 @@ shard_nested_write_since(Oid relid, CommandId cid, bool by_keys)
 	{
 		if (write->last.cid >= cid && shard_map_top(write->parent) == top)
 			return true;
-		/* foreign keys, which nodes alone know, may have changed rows of the table along */
+		/* foreign keys that only nodes know may have changed rows of the table, too */
 		if (by_keys && write->last.changed && write->last.changed_cid >= cid &&
 			(shard_reference_is(write->parent) || shard_colocated(shard_map_top(write->parent), top)))
 			return true;

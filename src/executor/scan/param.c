@@ -3,14 +3,13 @@
  *	  Parameters of a remote query, and its text from the template.
  *
  *	   fdw_exprs --evaluate--> text forms --+--> $n and values  (query fetcher)
- *	   template  --------------render-------+--> literals       (COPY fetcher)
+ *	   template  --------------render-------+--> literals		(COPY fetcher)
  *
- * Values travel as text in forms that do not depend on the node's settings
- * (tuple/text_form.c).  The template has the type of each parameter behind it as
- * a cast.
+ * Values are sent as text, in forms that do not depend on the node's settings (tuple/text_form.c).
+ * In the template each parameter is followed by a cast to its type.
  *
- * Parameters from SHARD_KEYS_PARAM on are unknown to core: their values are
- * arrays that a key join above the scan has made (keys.h).
+ * Parameters from SHARD_KEYS_PARAM on are unknown to core.  Their values are arrays that a key join
+ * above the scan has created (keys.h).
  */
 #include "postgres.h"
 
@@ -35,10 +34,10 @@ typedef struct ParamColumn
 {
 	ExprState  *expr;			/* NULL for keys and constants */
 	const Const *constant;
-	int			keys_param;		/* number of the parameter that a key join sets, or 0 */
-	Oid			type;			/* base type of a domain */
-	int			text_settings;	/* what its text form depends on */
-	bool		has_exec;		/* refers to a Param of the executor, or is keys */
+	int			keys_param;		/* number of the parameter that a key join sets; 0: none */
+	Oid			type;			/* for a domain, its base type */
+	int			text_settings;	/* the settings on which its text form depends */
+	bool		has_exec;		/* refers to a Param of the executor, or is a set of keys */
 	FmgrInfo	output;
 } ParamColumn;
 
@@ -127,7 +126,7 @@ shard_param_has_exec(const ShardParams *params)
 	return params->has_exec;
 }
 
-/* Value of one parameter. Memory: the per-tuple context, or the key join's. */
+/* Returns the value of one parameter.  Memory: the per-tuple context, or the key join's. */
 static Datum
 evaluate_column(const ShardParams *params, const ParamColumn *column, ExprContext *econtext,
 				bool *isnull)
@@ -149,7 +148,7 @@ shard_param_value(const ShardParams *params, int paramno, ExprContext *econtext,
 	return evaluate_column(params, &params->columns[paramno - 1], econtext, isnull);
 }
 
-/* Expressions are evaluated under the user's settings; their text form does not depend on these. */
+/* Expressions are evaluated with the user's settings, but their text form does not depend on these. */
 char *
 shard_param_text(ShardParams *params, int paramno, Datum value)
 {
@@ -222,7 +221,7 @@ bind_mutator(Node *node, void *arg)
 	return expression_tree_mutator(node, bind_mutator, arg);
 }
 
-/* Finds sets of keys too large to prune with. */
+/* Finds sets of keys that are too large for pruning. */
 static bool
 many_keys_walker(Node *node, void *arg)
 {
@@ -255,7 +254,7 @@ shard_param_bind(ShardParams *params, ExprContext *econtext, List *quals)
 	}
 	bound = bind_mutator((Node *) useful, &context);
 
-	/* a cast over a parameter becomes a constant that pruning understands */
+	/* turns a cast of a parameter into a constant, which pruning can use */
 	return (List *) eval_const_expressions(NULL, bound);
 }
 

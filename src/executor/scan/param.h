@@ -1,7 +1,6 @@
 /*
  * param.h
- *	  Parameters of a remote query: their values, and the query's text made
- *	  from its template.
+ *	  Parameters of a remote query: their values, and the query's text from its template.
  */
 #ifndef SHARDFDW_PARAM_H
 #define SHARDFDW_PARAM_H
@@ -18,39 +17,39 @@ typedef struct ShardParams ShardParams;
 extern ShardParams *shard_param_create(List *exprs, PlanState *parent);
 
 /*
- * How many parameters the text of template and, when it is not NIL, of
- * shard_template has.  Behind them there may be some that only pruning needs:
- * no node is told of those.
+ * Number of parameters in the text of template and, if it is not NIL, of shard_template.  More
+ * parameters may follow that only pruning needs.  These are not sent to nodes.
  */
 extern int	shard_param_count(const ShardTemplate *template, const ShardTemplate *shard_template);
 
 /*
- * Evaluates all parameters: their text forms, NULL for NULL, readable by a node
- * whatever its DateStyle is.  Memory: array and strings in the current context,
- * which must outlive the query.
+ * Evaluates all parameters.  Returns their text forms, NULL for NULL, which a node can read with
+ * any DateStyle.  Memory: array and strings in the current context, which must outlive the query.
  */
 extern const char *const *shard_param_evaluate(ShardParams *params, ExprContext *econtext);
 
-/* The same for one parameter (1-based) in two steps.  Memory: value in the per-tuple context, text in the current one. */
+/*
+ * The same for one parameter (1-based), in two steps.  Memory: value in the per-tuple context, text
+ * in the current one.
+ */
 extern Datum shard_param_value(const ShardParams *params, int paramno, ExprContext *econtext,
 							   bool *isnull);
 extern char *shard_param_text(ShardParams *params, int paramno, Datum value);
 
 /*
- * quals with its Params replaced by Consts.  Memory: current context.
+ * Returns quals with its Params replaced by Consts.  Memory: current context.
  */
 extern List *shard_param_bind(ShardParams *params, ExprContext *econtext, List *quals);
 
-/* Can the parameters that quals refers to be evaluated before the first row is asked for? */
+/* Can the parameters that quals contains be evaluated before the first row is requested? */
 extern bool shard_param_known_at_start(const ShardParams *params, List *quals);
 
 /* Do they depend on values that change from one rescan to the next? */
 extern bool shard_param_has_exec(const ShardParams *params);
 
 /*
- * Appends the template's text.  relations[n] is put in place of table n, shards
- * in that of SHARD_TEMPLATE_UNION.  Parameters become $n, or, when literals is
- * true, the quoted values.
+ * Appends the template's text. relations[n] replaces table n, shards replaces SHARD_TEMPLATE_UNION.
+ * Parameters become $n or, if literals is true, the quoted values.
  */
 extern void shard_param_render(StringInfo buf, const ShardTemplate *template,
 							   const char *const *relations, const char *shards,

@@ -1,43 +1,43 @@
 /*
  * scan.c
- *	  Executes a shard scan: one remote query, sent to every live shard at once,
- *	  whose rows are merged as they come.
+ *	  Executes a shard scan: one remote query, sent to every live shard in parallel, whose rows are
+ *	  returned as they arrive.
  *
- *	   Begin    shards, parameters and decoder are resolved; nothing remote
- *	   Iterate  first call: parameters --> SQL per shard --> streams
- *				then: stream --> ShardRow --> decoder --> slot, from the current
- *				stream while it has rows, from the next one when it has none,
- *				waiting for all of them together when none has
- *	   ReScan   streams are closed; the next Iterate opens them anew
- *	   End      streams are closed, which ends remote queries still running
+ *	   Begin	resolve shards, parameters and decoder; nothing remote
+ *	   Iterate	first call: parameters --> SQL per shard --> streams
+ *				then: stream --> ShardRow --> decoder --> slot. Reads the current stream while it
+ *				has rows, then the next one; if none has rows, waits for all together
+ *	   ReScan	close the streams; the next Iterate opens them again
+ *	   End		close the streams, which ends remote queries that still run
  *
- * All live shards are in flight at once, up to a window per node: a stream
- * beyond twice the node's connections would only queue, so it is opened when an
- * earlier one ends.  Memory is thus bounded by the window, not by the number of
- * shards or rows.  Nodes of one machine may take turns (scan_share.c).  Where the
- * transaction may write on the connections that read, all streams are opened at once:
- * before its first write, queued streams are read and put aside
+ * All live shards are queried in parallel, up to a window per node.  A stream beyond twice the
+ * node's connections would only queue, so it is opened when an earlier one ends.  So memory is
+ * bounded by the window, not by the number of shards or rows.  Nodes of one machine may take turns
+ * (scan_share.c).
+ *
+ * If the transaction may write on the connections that read, all streams are opened immediately.
+ * Before the transaction's first write, queued streams are read and spilled
  * (remote/run/stream_open.c), so that a cursor does not see later writes.
  *
- * Rows in an order are merged (merge.c), for which all streams have to be open
- * at once.  There a statement reads as many shards of a node as it takes for
- * each statement to have a connection, and the node merges these.
+ * Sorted rows are merged (merge.c), which requires all streams to be open at the same time.  Then a
+ * statement reads several shards of a node, so that each statement can have a connection.  The node
+ * merges these shards.
  *
- * Of a table of two levels, partitions may follow each other in that order, and the
- * first ones have all rows that are wanted.  These are read in a first turn, twice as many
- * in the next one when their rows have come to an end, and so on.
+ * In a table with two levels, the partitions may follow each other in that order, and the first
+ * ones may have all rows that are needed.  These are read in a first turn.  When their rows have
+ * ended, the next turn reads twice as many partitions, and so on.
  *
- * A node that this transaction has written to is read over the one connection
- * that wrote, where each statement has a snapshot of its own (READ COMMITTED).
- * There one statement reads all live shards, joined by UNION ALL, so that all are
- * seen at the same moment, and without what the user's statement itself writes.
+ * A node to which this transaction has written is read over the connection that wrote, where each
+ * statement has its own snapshot (READ COMMITTED).  There one statement reads all live shards with
+ * UNION ALL.  So all are seen at the same moment, and without what the user's statement itself
+ * writes.
  *
- * Assumptions: conditions in the remote query need no check here; conditions
- * left to the coordinator are plan.qual, which core evaluates.  Tables of one
- * scan are colocated: shard i of each makes one remote query.
+ * Assumptions: conditions in the remote query need no check here.  Core evaluates the other
+ * conditions, which are in plan.qual.  The tables of one scan are colocated: shard i of each makes
+ * one remote query.
  *
- * Left to others: connections, snapshots, order on a node (remote/), which
- * shards the conditions leave (catalog/route), bytes to values (tuple/decode).
+ * Other files contain connections, snapshots and the order on a node (remote/), pruning of shards
+ * by conditions (catalog/route), and decoding of values (tuple/decode).
  */
 #include "postgres.h"
 
@@ -60,10 +60,10 @@
 #include "remote/run/read_role.h"
 #include "utils/memutils.h"
 
-/* Rows from one shard beyond which COPY pays even for a single stream. */
+/* If a shard returns more rows than this, COPY pays even for a single stream. */
 #define COPY_FETCH_MIN_ROWS	1000
 
-/* Streams of a node that may be open, as a multiple of its connections. */
+/* Maximum number of open streams of a node, as a multiple of its connections. */
 #define WINDOW_FACTOR	2
 
 /* ------------------------------------------------------------------------
@@ -71,8 +71,8 @@
  * ------------------------------------------------------------------------ */
 
 /*
- * Looks up the tables' shards; all of them must be colocated with the first.  With a snapshot
- * over all nodes they are where they were at its moment.
+ * Looks up the tables' shards.  All tables must be colocated with the first one.  With a cluster
+ * snapshot, uses the placement at the moment of the snapshot.
  */
 static void
 resolve_maps(ShardScanState *state)
@@ -97,11 +97,11 @@ resolve_maps(ShardScanState *state)
 }
 
 /*
- * Core opens the tables only of scans with a scanrelid.  While a table is open, the
- * session itself cannot alter or drop it (55006), under a cursor or in a function's
- * loop.  Otherwise such a command would wait for ever for the scan's transactions on
- * the nodes, or would change what the scan is still to read there: reference tables, too,
- * any of which the nodes may read for it.
+ * Core opens the tables only of scans with a scanrelid.  While a table is open, the session itself
+ * cannot alter or drop it (55006), under a cursor or in the loop of a function.  Otherwise such a
+ * command would wait indefinitely for the scan's transactions on the nodes, or would change what
+ * the scan is about to read there.  Reference tables are opened, too, since the nodes may read any
+ * of them for the scan.
  */
 List *
 shard_scan_open_rels(const EState *estate, List *relids)
@@ -130,9 +130,9 @@ shard_scan_close_rels(List *rels)
 }
 
 /*
- * Locks the shards of a scan that locks rows against moves, until the transaction ends: rows
- * that are locked on a node where the shard is no more protect nothing.  Who waits for a
- * move here finds the shard at its new place.
+ * Locks the shards of a scan that locks rows against moves, until the transaction ends.  Row locks
+ * on a node that no longer has the shard protect nothing.  If this waits for a move, the shard is
+ * found in its new place.
  */
 static void
 lock_shards(ShardScanState *state)
@@ -146,7 +146,7 @@ lock_shards(ShardScanState *state)
 		resolve_maps(state);
 }
 
-/* Prunes planned shards by conditions with parameters. Memory: current context. */
+/* Prunes planned shards by conditions with parameters.  Memory: current context. */
 static Bitmapset *
 prune_by_parameters(ForeignScanState *node)
 {
@@ -216,9 +216,9 @@ create_decoder(ForeignScanState *node, const ShardScanPlan *plan)
 }
 
 /*
- * Tells the transaction layer how many streams each node will get, so that a
- * node with a single one needs no transaction around it.  A scan that may run
- * again announces one more, since its runs must see the same snapshot.
+ * Tells the transaction layer how many streams each node will get, so that a node with a single
+ * stream needs no transaction.  A scan that may run again announces one more, since its runs must
+ * use the same snapshot.
  */
 static void
 announce_streams(const ShardScanState *state, bool may_rescan)
@@ -255,7 +255,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	node->fdw_state = state;
 	state->plan = shard_plan_private_unpack(fsplan->fdw_private);
 	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
-	/* before the maps: a shard may move in between */
+	/* before the maps, since a shard may be moved in between */
 	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
 		state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
 	resolve_maps(state);
@@ -293,7 +293,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 		shard_map_check_unmoved(state->maps[0], state->planned);
 	if (node->ss.ps.state->es_instrument)
 		state->figures = palloc0(sizeof(ShardScanFigures) * state->maps[0]->nshards);
-	/* cursors read on the writing connection, whose transaction has its own snapshots */
+	/* cursors are read on the connection that writes, whose transaction has its own snapshots */
 	if (!state->plan->locks_late)
 		announce_streams(state, shard_param_has_exec(state->params) ||
 						 (eflags & EXEC_FLAG_REWIND) != 0);
@@ -304,10 +304,10 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
  * ------------------------------------------------------------------------ */
 
 /*
- * Does a statement run in a transaction of the node that has more than it?  Then it needs
- * a savepoint of its own: the scan may be closed before the node has come to a row that
- * fails, or be that of a cursor whose FETCH fails in a savepoint.  COPY takes the savepoint
- * along in its message.
+ * Does the statement run in a transaction on the node that contains other statements?  Then it
+ * needs its own savepoint.  The scan may be closed before the node reaches a row that fails, or may
+ * belong to a cursor whose FETCH fails in a savepoint.  COPY creates the savepoint in the same
+ * message.
  */
 static bool
 reads_in_transaction(const ShardScanState *state, int nodeno)
@@ -317,7 +317,7 @@ reads_in_transaction(const ShardScanState *state, int nodeno)
 							  state->snapshot);
 }
 
-/* Renders the next statement over shards of scan_node. Returns their name for messages. */
+/* Renders the next statement over shards of scan_node.  Returns their name for messages. */
 static const char *
 render_next(ShardScanState *state, ShardScanNode *scan_node, bool use_copy, StringInfo buf)
 {
@@ -362,7 +362,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.as_writer = state->plan->locks_rows;
 	spec.only_locks = state->plan->locks_rows;
 	spec.view = state->view;
-	/* the locks of rows that are fetched within a savepoint are the savepoint's */
+	/* row locks belong to the savepoint in which the rows are fetched */
 	spec.level = state->plan->locks_rows ? NULL : state->level;
 	spec.limit = state->limit;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);
@@ -370,7 +370,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	if (!spec.use_copy && !state->plan->locks_late)
 	{
 		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
-		/* a statement over several shards gets the values that are right for all shards */
+		/* a statement over several shards gets the values that are valid for all shards */
 		spec.params = scan_node->per_statement == 1 ? shard_scan_values(state, shardno) :
 			state->param_values;
 	}
@@ -382,9 +382,8 @@ open_source(ShardScanState *state, int i, int nodeno)
 }
 
 /*
- * Is the node read on the connection that writes, or will it be when this statement
- * begins to write?  Then each of the scan's statements there would see what was
- * written before it.
+ * Is the node read on the connection that writes, or will it be when this statement begins to
+ * write?  Then each of the scan's statements there would see what was written before it.
  */
 static bool
 reads_as_writer(const ForeignScanState *node, int nodeno)
@@ -397,8 +396,8 @@ reads_as_writer(const ForeignScanState *node, int nodeno)
 }
 
 /*
- * Distributes live shards to their nodes. Result: streams to open at first.
- * A node that is read as a writer gets one statement, which sees one moment.
+ * Distributes live shards to their nodes.  Returns the number of streams to open first.  A node
+ * that is read as a writer gets one statement, which sees one moment.
  */
 static int
 group_by_node(ForeignScanState *node, int window)
@@ -481,8 +480,8 @@ shard_scan_bind(ForeignScanState *node)
 }
 
 /*
- * May partitions be read in turns?  Not on connections that write, or may write before the last turn:
- * a statement there sees what was written before it.
+ * May partitions be read in turns?  Not on connections that write, or may write before the last
+ * turn, since a statement there sees what was written before it.
  */
 static bool
 reads_in_turns(const ForeignScanState *node)
@@ -500,7 +499,7 @@ reads_in_turns(const ForeignScanState *node)
 	return true;
 }
 
-/* Streams of a node that may be open. */
+/* Maximum number of open streams of a node. */
 static int
 window_size(const ShardScanState *state)
 {
@@ -512,8 +511,8 @@ window_size(const ShardScanState *state)
 }
 
 /*
- * COPY takes what has to precede a statement along in its message, so it also
- * serves statements of one node, which share a snapshot.
+ * COPY sends what must precede a statement in the same message.  So it is also used for the
+ * statements of one node that share a snapshot.
  */
 static bool
 fetches_by_copy(const ShardScanState *state)
@@ -553,7 +552,7 @@ open_turn(ForeignScanState *node)
 	state->current = 0;
 	state->merging = state->plan->sort_columns != NIL && nstreams > 1;
 
-	/* round by round over the nodes, so that all of them start early */
+	/* one per node in each round, so that all nodes start early */
 	while (state->nsources + state->nwaiting < nstreams)
 	{
 		for (int i = 0; i < nnodes; i++)
@@ -574,7 +573,7 @@ open_turn(ForeignScanState *node)
 	}
 }
 
-/* Which servers of the nodes the scan reads, in all of its turns. */
+/* Chooses the servers of the nodes that the scan reads, for all of its turns. */
 static void
 choose_servers(ForeignScanState *node)
 {
@@ -590,13 +589,13 @@ choose_servers(ForeignScanState *node)
 	shard_read_role_choose(state->snapshot, serverids, state->userid);
 }
 
-/* May the scan read replicas of shards whose primary is away? */
+/* May the scan read replicas of shards whose primary is unavailable? */
 static bool
 reads_replicas(ForeignScanState *node)
 {
 	const ShardScanState *state = node->fdw_state;
 
-	/* a snapshot over all nodes is that of the primaries */
+	/* a cluster snapshot is taken on the primaries */
 	return !state->plan->locks_rows && !(state->snapshot && state->snapshot->local) &&
 		shard_statement_view_only_reads(node->ss.ps.state);
 }
@@ -623,7 +622,7 @@ shard_scan_start(ForeignScanState *node)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* When all rows of a turn have been read: goes on with the next one, if there is one. */
+/* All rows of a turn were read.  Starts the next turn, if there is one. */
 static bool
 next_turn(ForeignScanState *node)
 {
@@ -645,8 +644,8 @@ next_turn(ForeignScanState *node)
  * ------------------------------------------------------------------------ */
 
 /*
- * Source i has no more rows: its node's next shard takes its place, or, when the
- * node has none left to open, a node that has waited for it, or the last source.
+ * Source i has no more rows.  The next shard of its node takes its place.  If its node has none
+ * left, a waiting node or the last source takes it.
  */
 static void
 finish_source(ForeignScanState *node, int i)
@@ -681,8 +680,8 @@ finish_source(ForeignScanState *node, int i)
 }
 
 /*
- * Takes the next row from any stream that has one.  False when none has:
- * nsources is then 0 at the end of the scan.
+ * Takes the next row from any stream that has one.  False if none has.  At the end of the scan
+ * nsources is 0.
  */
 static bool
 take_row(ForeignScanState *node, ShardRow *row)
@@ -697,7 +696,7 @@ take_row(ForeignScanState *node, ShardRow *row)
 			case SHARD_STREAM_ROW:
 				return true;
 			case SHARD_STREAM_DONE:
-				/* the source that takes its place is asked next */
+				/* continue with the source that takes its place */
 				finish_source(node, state->current);
 				break;
 			case SHARD_STREAM_WAIT:
@@ -709,7 +708,7 @@ take_row(ForeignScanState *node, ShardRow *row)
 	return false;
 }
 
-/* Next row of the present turn; see fetch_row(). */
+/* Returns the next row of the present turn; see fetch_row(). */
 static TupleTableSlot *
 fetch_row_of_turn(ForeignScanState *node)
 {
@@ -730,15 +729,15 @@ fetch_row_of_turn(ForeignScanState *node)
 		}
 		shard_stream_wait(state->streams, state->nsources, state->wait_set);
 	}
-	/* core resets the values' memory before it asks for the next row */
+	/* core resets the memory of the values before it asks for the next row */
 	shard_scan_store_row(node, state->current, &row, slot,
 						 node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 	return slot;
 }
 
 /*
- * Next row: into the scan's slot, which is returned, or in a slot of merge.c.
- * Empty at the end or when async_mode may not wait.
+ * Returns the next row, in the scan's slot or in a slot of merge.c.  Empty at the end, or if
+ * async_mode forbids waiting.
  */
 static TupleTableSlot *
 fetch_row(ForeignScanState *node)
@@ -764,7 +763,7 @@ shard_scan_close_streams(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
 
-	/* before closing, which takes time when queries have to be cancelled */
+	/* before closing, which takes time if queries must be cancelled */
 	for (int i = 0; i < state->nsources && state->figures != NULL; i++)
 	{
 		if (state->streams[i] != NULL)
@@ -782,7 +781,7 @@ shard_scan_close_streams(ForeignScanState *node)
 		shard_merge_reset(state->merge);
 }
 
-/* Ends what is running; the next Iterate starts from scratch. */
+/* Ends the current run.  The next Iterate starts a new one. */
 static void
 stop_run(ForeignScanState *node)
 {
@@ -801,10 +800,7 @@ shardReScanForeignScan(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
 
-	/*
-	 * The parameters' values may have changed even when chgParam is not set
-	 * any more, so a run is never kept.
-	 */
+	/* The parameters' values may have changed even if chgParam is no longer set, so a run is never kept. */
 	state->would_wait = false;
 	stop_run(node);
 }
@@ -814,7 +810,7 @@ shardEndForeignScan(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
 
-	/* NULL when Begin failed or was not called */
+	/* NULL if Begin failed or was not called */
 	if (state == NULL || state->run_cxt == NULL)
 		return;
 	stop_run(node);
@@ -824,10 +820,10 @@ shardEndForeignScan(ForeignScanState *node)
 }
 
 /*
- * For EvalPlanQual.  A scan of one relation gets the row from core and has its remote
- * conditions in fdw_recheck_quals, which core checks.  A scan without scanrelid has to
- * return rows itself: core calls this function in place of Iterate, for a sharded
- * table in a subquery that is evaluated again.
+ * For EvalPlanQual.  A scan of one relation gets the row from core and has its remote conditions in
+ * fdw_recheck_quals, which core checks.  A scan without scanrelid must return rows itself: core
+ * calls this function in place of Iterate, for a sharded table in a subquery that is evaluated
+ * again.
  */
 bool
 shardRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot)

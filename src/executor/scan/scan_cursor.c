@@ -1,13 +1,14 @@
 /*
  * scan_cursor.c
- *	  Scans of a shard whose rows are locked one by one, as they are taken, and which LIMIT stops early.
+ *	  Scans of a shard whose rows are locked one by one when they are returned, and which a LIMIT
+ *	  ends early.
  *
  *	 DECLARE, FETCH 16 --> FETCH 32 --> ... --> CLOSE, when the scan ends
  *
- * The cursor is on the connection that writes, since the rows will be locked there.  It writes nothing itself, so a
- * node that has seen nothing else takes no part in the two-phase commit.  As long as it is open its snapshot
- * keeps the node from giving the ctids of its rows to others (executor/modify/row_lock.c looks for them).  With
- * the transaction cursors vanish by themselves.
+ * The cursor is on the connection that writes, since the rows will be locked there.  The cursor
+ * itself writes nothing.  So a node that got nothing else takes no part in the two-phase commit.
+ * While the cursor is open, its snapshot prevents the node from reusing the ctids of its rows
+ * (executor/modify/row_lock.c searches for them).  The end of the transaction closes cursors.
  */
 #include "postgres.h"
 
@@ -15,7 +16,7 @@
 #include "executor/scan/statement_alone.h"
 #include "remote/run/command.h"
 
-/* Rows of the first and of the largest batch; each is twice the one before. */
+/* Rows of the first and of the largest batch.  Each is twice as large as the previous one. */
 #define FIRST_BATCH	16
 #define LAST_BATCH	16384
 
@@ -75,7 +76,7 @@ shard_scan_cursor_close_all(ForeignScanState *node)
 		const ShardScanSource *source = &state->sources[i];
 		ShardCommand command = {0};
 
-		/* undone: it has gone with the savepoint in which it was made */
+		/* undone: the rollback of a savepoint has removed the cursor */
 		if (source->cursor == NULL || !source->cursor_made || source->cursor_level->undone ||
 			shard_statement_is_alone(node->ss.ps.state))
 			continue;

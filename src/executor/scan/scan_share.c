@@ -2,17 +2,16 @@
  * scan_share.c
  *	  How the statements of a shard scan share the connections and cores of nodes.
  *
- *	 shards of a node --> statements --> in flight, as connections allow --> workers, costs
- *	 nodes of a machine --> all at once, or, when they group, as many as it has cores
+ *	 shards of a node --> statements --> in parallel, as connections allow --> workers, costs
+ *	 nodes of a machine --> all in parallel; if they group, only as many as it has cores
  *
- * Statements that make many groups want the caches of a core for themselves: two of
- * them on one core evict each other's groups whenever they change places, and take
- * longer than one after the other.  So where a machine has no more cores than nodes,
- * the shards of a node are grouped in one statement, one after the other, and no
- * more nodes work at a time than there are cores.
+ * A statement that makes many groups needs the caches of a core.  Two of them on one core evict
+ * each other's groups at each switch, and take longer than one after the other.  So if a machine
+ * has no more cores than nodes, one statement groups the shards of a node one after the other, and
+ * no more nodes work at the same time than there are cores.
  *
- * Assumptions: server option `cores` is right; servers with the same host are
- * on the same machine.
+ * Assumptions: the server option `cores` is right; servers with the same host are on the same
+ * machine.
  */
 #include "postgres.h"
 
@@ -21,15 +20,15 @@
 #include "tcop/pquery.h"
 
 /*
- * Streams do not all end at the same time, and some of their time is not CPU.
- * Measurements showed no better plan with a larger factor.
+ * Streams do not all end at the same time, and part of their time is not CPU time.  In
+ * measurements, larger factors gave no better plans.
  */
 #define MAX_CPU_FACTOR	4
 
-/* Fewer groups of a statement fit into a core's caches anyway. */
+/* Fewer groups fit into a core's caches in any case. */
 #define MANY_GROUPS		1000
 
-/* Turns are not taken if idle cores, while the last nodes work, would make the whole take longer than this factor. */
+/* While the last nodes work, cores are idle.  If taking turns takes longer by this factor, no turns are taken. */
 #define MAX_IDLE		1.25
 
 int
@@ -39,10 +38,9 @@ shard_share_statements(const ShardScanNode *scan_node)
 }
 
 /*
- * Are the shards of node nodeno, each of which makes many groups, read one after the
- * other by one statement?  A statement keeps all its groups until it ends.  So a node
- * must not have more shards than streams: then it keeps no more groups than one
- * statement per shard would.
+ * Does one statement read the shards of node nodeno, each of which makes many groups, one after the
+ * other?  A statement keeps all its groups until it ends.  So the node must not have more shards
+ * than streams: then it keeps no more groups than with one statement per shard.
  */
 static bool
 groups_in_sequence(const ShardScanState *state, int nodeno)
@@ -59,7 +57,7 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 {
 	if (state->plan->shard_template != NIL)
 		return nlive;
-	/* SQL has no row locks over a UNION */
+	/* SQL has no row locks for a UNION */
 	if (state->plan->locks_rows)
 		return 1;
 	if (state->plan->sort_columns != NIL)
@@ -68,9 +66,9 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 }
 
 /*
- * Merging needs rows of all nodes at once.  A statement that writes, or calls a
- * function that may write, must not see its own writes in later turns.  The same holds
- * for a cursor: its transaction may write between fetches.
+ * Merging needs rows of all nodes at the same time.  A statement that writes, or calls a function
+ * that may write, must not see its own writes in later turns.  The same is true for a cursor, whose
+ * transaction may write between fetches.
  */
 bool
 shard_share_takes_turns(const ShardScanState *state, bool writes)
@@ -84,7 +82,7 @@ shard_share_takes_turns(const ShardScanState *state, bool writes)
 		(ActivePortal == NULL || ActivePortal->name[0] == '\0');
 }
 
-/* How many nodes of nodeno's machine work at a time: all of them, unless each has one statement. */
+/* How many nodes of nodeno's machine work at the same time.  All of them, unless each has one statement. */
 static int
 nodes_at_once(const ShardScanState *state, int nodeno)
 {
@@ -130,8 +128,7 @@ shard_share_next(ShardScanState *state, int nodeno)
 }
 
 /*
- * Shards in flight are the first parallelism, workers only fill the cores they
- * leave idle.
+ * Parallelism comes from shards first.  Workers only use the cores that remain idle.
  */
 int
 shard_share_workers(const ShardScanState *state, int nodeno, const ShardScanNode *scan_node)
@@ -139,7 +136,7 @@ shard_share_workers(const ShardScanState *state, int nodeno, const ShardScanNode
 	const ShardNode *map_node = &state->maps[0]->nodes[nodeno];
 	int			in_flight = Min(shard_share_statements(scan_node), shard_guc_max_connections_per_node);
 
-	/* servers of one machine, each reading all of its shards at once */
+	/* servers of one machine, each of which reads all of its shards in one statement */
 	if (scan_node->per_statement > 1 && map_node->nhosted > 1 && map_node->cores > 0)
 		return Min(Max(map_node->cores / (map_node->nhosted * in_flight) - 1, 0), 8);
 	if (in_flight <= 1)
@@ -150,11 +147,10 @@ shard_share_workers(const ShardScanState *state, int nodeno, const ShardScanNode
 }
 
 /*
- * How many streams share a core.  Their computing takes that many times longer, while
- * reading pages does not: those come from memory, or from disks that serve several
- * streams at a time.  A node's planner does not know of the other streams; with the
- * factor it prefers a few index look-ups to reading a whole shard.  0: the node's own
- * settings.
+ * How many streams share a core.  Computation takes that many times longer, but reading pages does
+ * not: they come from memory, or from disks that serve several streams at a time.  The planner of a
+ * node does not know of the other streams.  With the factor it prefers a few index look-ups to
+ * reading a whole shard. 0: use the node's own settings.
  */
 int
 shard_share_cpu_factor(const ShardScanState *state, int nodeno, const ShardScanNode *scan_node)
@@ -169,7 +165,7 @@ shard_share_cpu_factor(const ShardScanState *state, int nodeno, const ShardScanN
 	return factor > 1 ? Min(factor, MAX_CPU_FACTOR) : 0;
 }
 
-/* What is known of a node before any of its statements is opened. */
+/* Describes a node before any of its statements is opened. */
 static ShardScanNode
 describe_node(const ShardScanState *state, int nodeno)
 {

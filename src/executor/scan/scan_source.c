@@ -1,7 +1,6 @@
 /*
  * scan_source.c
- *	  The streams of a scan's run: their rows, their end, their numbers for
- *	  EXPLAIN ANALYZE.
+ *	  The streams of a scan's run: their rows, their end, and their figures for EXPLAIN ANALYZE.
  */
 #include "postgres.h"
 

@@ -3,13 +3,13 @@
  *	  The text of a shard scan's statements.
  *
  *	   one shard			the template
- *	   several of a node	(template) UNION ALL (template) ...; when the scan's rows
- *							are in an order, SELECT * FROM (that) ORDER BY ...
+ *	   several of a node	(template) UNION ALL (template) ...; for sorted rows
+ *							SELECT * FROM (that) ORDER BY ...
  *	   per-node query		the template, with the UNION ALL over parts of shards
  *							in its place
  *
- * A limit in the template applies to each arm: the rows that the scan needs are among
- * those that the arms return.
+ * A limit in the template applies to each arm.  The rows that the scan needs are among those that
+ * the arms return.
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@ shard_scan_values(const ShardScanState *state, int shardno)
 	return values;
 }
 
-/* Appends the template, or the part of it that each shard has, for one shard. */
+/* Appends the template, or the part of it that is repeated per shard, for one shard. */
 static void
 append_shard(const ShardScanState *state, const ShardTemplate *template, int shardno,
 			 bool literals, StringInfo buf)
@@ -65,8 +65,8 @@ append_union(const ShardScanState *state, const ShardTemplate *template,
 }
 
 /*
- * The output that is attribute attno of the slot; *colno: the remote column
- * (0-based) that it begins with.
+ * Returns the output for attribute attno of the slot. *colno: number of its first remote column
+ * (0-based).
  */
 static const ShardOutput *
 find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno)
@@ -85,7 +85,7 @@ find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno)
 	return NULL;				/* keep compiler quiet */
 }
 
-/* " COLLATE schema.name", whatever the search path */
+/* " COLLATE schema.name", independent of the search path */
 static void
 append_collation(StringInfo buf, Oid collation)
 {
@@ -99,7 +99,7 @@ append_collation(StringInfo buf, Oid collation)
 	ReleaseSysCache(tuple);
 }
 
-/* ORDER BY over columns c1, c2...; what travels as text is sorted by its own type. */
+/* Appends ORDER BY over the columns c1, c2...  A column that is sent as text is sorted by its own type. */
 static void
 append_order(const ShardScanPlan *plan, StringInfo buf)
 {
@@ -122,7 +122,7 @@ append_order(const ShardScanPlan *plan, StringInfo buf)
 	}
 }
 
-/* The union's rows, in the order that those of each arm have. */
+/* Appends the rows of the union, in the order of the rows of each arm. */
 static void
 append_sorted_union(const ShardScanState *state, const int *shardnos, int nshards,
 					bool literals, StringInfo buf)

@@ -2,9 +2,9 @@
  * scan_turn.c
  *	  Which of its live shards a scan reads now, and which later.
  *
- *	  rounds	of a key join, which asks for a part of the shards first
- *	  turns		of a scan in the order of the partitions of a table of two levels: the first turn
- *				has as many as are likely to have all rows that are wanted, each further one twice as many
+ *	   rounds	of a key join, which reads some of the shards first
+ *	   turns	of a scan in the order of the partitions of a table with two levels: the first turn
+ *			has as many as are likely to have all needed rows, each further one twice as many
  */
 #include "postgres.h"
 
@@ -12,7 +12,10 @@
 #include "executor/scan/scan_turn.h"
 #include "utils/memutils.h"
 
-/* The first round of a key join reads one of this many shards of a node: enough to find most keys with several rows. */
+/*
+ * The first round of a key join reads one of this many shards of a node, which finds most keys that
+ * have several rows.
+ */
 #define FIRST_PART	4
 
 const Bitmapset *
@@ -21,7 +24,7 @@ shard_scan_first_shards(ForeignScanState *node)
 	ShardScanState *state = node->fdw_state;
 	const ShardMap *map = state->maps[0];
 	MemoryContext oldcxt;
-	int		   *nshards;		/* planned ones of each node, then those left to choose */
+	int		   *nshards;		/* per node: number of planned shards, then of those left to choose */
 	int			shardno = -1;
 
 	if (state->first_shards != NULL)
@@ -45,7 +48,7 @@ shard_scan_first_shards(ForeignScanState *node)
 	return state->first_shards;
 }
 
-/* Takes shards of the next nparts partitions from state->later into state->turn. */
+/* Moves the shards of the next nparts partitions from state->later to state->turn. */
 static void
 take_parts(ShardScanState *state, int nparts)
 {

@@ -10,8 +10,8 @@
 #include "executor/scan/scan.h"
 
 /*
- * Sets state->turn to the shards that a run begins with, and state->later to those that follow.  in_turns: as the
- * plan says; else all of them at once.  Memory: current context, that of the run.
+ * Sets state->turn to the shards that a run begins with, and state->later to the others. in_turns:
+ * as the plan says; else all of them together.  Memory: current context, that of the run.
  */
 extern void shard_scan_turn_first(ShardScanState *state, bool in_turns);
 

@@ -3,37 +3,42 @@
  *	  Is the client's statement all of its transaction?
  *
  * If it is, and writes to one node only, that node commits it by itself, in one round trip
- * (remote/run/autocommit.h).  The answer is given before the statement is sent to the node.
+ * (remote/run/autocommit.h).  This must be decided before the statement is sent to the node.
  *
- *	 "no" for a statement that is alone		two round trips more, nothing else
- *	 "yes" for one that is not alone		the node keeps the statement although the transaction fails later
+ *	 wrong "no"		two more round trips
+ *	 wrong "yes"	the node keeps the statement although the transaction fails later
  *
- * So "yes" needs a proof that nothing can come between the end of the statement and the commit.
+ * So "yes" needs a proof that nothing can run between the end of the statement and the commit.
  *
- * Simple protocol: the statement is the only one of its message, since several would be a transaction block
- * (IsTransactionBlock()).  When the statement has ended, exec_simple_query() commits.  The message may follow statements of
- * the extended protocol without a Sync.  These are part of the transaction; if one of them has written, here or on a
- * node, shard_autocommit_possible() is false.
+ * Simple protocol: the statement is the only one of its message, since several would be a
+ * transaction block (IsTransactionBlock()).  When the statement has ended, exec_simple_query()
+ * commits.  The message may follow statements of the extended protocol without a Sync.  These are
+ * part of the transaction.  If one of them has written, here or on a node,
+ * shard_autocommit_possible() is false.
  *
- * Extended protocol: Sync commits.  "Yes" is the answer only if the message after Execute is Sync and has arrived:
+ * Extended protocol: Sync commits.  The answer is "yes" only if the message after Execute is Sync
+ * and has arrived:
  *
  *	 Parse Bind Execute Sync Parse ...
- *				|		|
- *				|		PqRecvPointer of pqcomm.c: the byte that PostgresMain() reads next
- *				consumed in full, its statement runs
+ *				   |	|
+ *				   |	PqRecvPointer of pqcomm.c: the byte that PostgresMain() reads next
+ *				   completely read, its statement runs
  *
- * The buffer has the client's bytes in their order, decrypted.  Only pqcomm.c's functions take bytes from it, and none is called
- * while a statement of this kind runs.  So the next byte is the type of the next message.  It does not
- * matter who has sent it: a pooler, a pipeline, a batch.  A pooler's message counts as it does for a plain table.
- * For everything else the answer is "no": the buffer is empty (Sync comes in a later packet), Flush, Close,
- * Terminate, another statement.
+ * The buffer has the client's bytes in their order, decrypted.  Only functions of pqcomm.c take
+ * bytes from it, and none of them is called while a statement of this kind runs.  So the next byte
+ * is the type of the next message.  It does not matter whether a pooler, a pipeline or a batch has
+ * sent it.  A pooler's message has the same effect as for a plain table.  In all other cases the
+ * answer is "no": the buffer is empty (Sync arrives in a later packet), Flush, Close, Terminate,
+ * another statement.
  *
- * From the node's answer on, interrupts are held until the local commit.  So neither a cancel nor a timeout comes in between.
+ * From the node's answer on, interrupts are held until the local commit.  So neither a cancel nor a
+ * timeout can occur in between.
  *
- * If the connection is lost within the five bytes of Sync, the statement stays, where a plain table's is rolled back.  The
- * client cannot tell that from a loss after Sync: in both cases the client has no answer and has to look.
+ * If the connection is lost within the five bytes of Sync, the statement stays, whereas a plain
+ * table's statement would be rolled back.  The client cannot distinguish that from a loss after
+ * Sync.  In both cases the client has no answer and must check.
  *
- * t/commit_pipeline.pl has the arrangements of messages, cut into packets at each byte.
+ * t/commit_pipeline.pl tests the sequences of messages, split into packets at each byte.
  */
 #include "postgres.h"
 
@@ -45,7 +50,7 @@
 #include "tcop/pquery.h"
 #include "utils/portal.h"
 
-/* By the extended protocol: is it the first statement since the last Sync, and is the next message, already here, a Sync? */
+/* Extended protocol: is it the first statement since the last Sync, and has the next message arrived, a Sync? */
 static bool
 is_synced(void)
 {
@@ -77,7 +82,7 @@ shard_statement_client_takes_rows(void)
 		return false;
 	for (int i = 0; ActivePortal->formats != NULL && i < ActivePortal->tupDesc->natts; i++)
 	{
-		/* an unknown one is found when the first row is sent */
+		/* an unknown format is reported when the first row is sent */
 		if (ActivePortal->formats[i] != 0 && ActivePortal->formats[i] != 1)
 			return false;
 	}
