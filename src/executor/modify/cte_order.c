@@ -1,30 +1,29 @@
 /*
  * cte_order.c
- *	  Statements that insert rows into a sharded table, and change rows of it in another part.
+ *	  Statements that insert rows into a sharded table, and change rows of the same table in another
+ *	  part.
  *
  *	 WITH d AS (DELETE FROM t WHERE ...) INSERT INTO t ...
  *
- * All parts of a statement see the rows that were there before it.  But a node shows
- * a part what the same transaction has written there: a DELETE or UPDATE that runs
- * after the INSERT would change its rows, too.  So it has to run before:
+ * All parts of a statement see the rows that existed before it.  But a node shows to each part what
+ * the same transaction has written there.  A DELETE or UPDATE that runs after the INSERT would
+ * change the inserted rows, too.  So the DELETE or UPDATE must run before the INSERT:
  *
- *	 nothing reads what it returns		core would run it last; it is run first here
- *	 the INSERT reads what it returns	it comes before anyway
- *	 nothing reads what the INSERT returns	core runs the INSERT last
- *	 otherwise	refused
+ *	 nothing reads what it returns				core would run it last; this file runs it first
+ *	 the INSERT reads what it returns			it runs before the INSERT anyway
+ *	 nothing reads what the INSERT returns		core runs the INSERT last
+ *	 otherwise									refused
  *
- * In which order the parts of a statement change rows is not defined in SQL.  What
- * runs first must not be seen by a part that only reads the table; such statements
- * are refused, too.
+ * SQL does not define the order in which the parts of a statement change rows.  A part that only
+ * reads the table must not see what a part that runs first has changed.  Such statements are
+ * refused, too.  A statement that must read before it writes (read_first.c) does so before all of
+ * this.
  *
- * A statement that has to read before it writes anything (read_first.c) does so before
- * all of that.
+ * The parts that must be first run when the statement's plan is asked for its first row.  That is
+ * within core's ExecutorRun(), so other libraries measure them as part of the statement, and treat
+ * statements of their triggers and functions as nested ones.
  *
- * The parts that come first run when the statement's plan is asked for its first
- * row.  That is within core's ExecutorRun(): other libraries measure them as part of
- * the statement, and take statements of their triggers and functions for nested ones.
- *
- * Assumptions: only CteScan nodes read WITH queries.
+ * Assumption: only CteScan nodes read WITH queries.
  */
 #include "postgres.h"
 
@@ -47,23 +46,23 @@
 typedef struct WritingPart
 {
 	Plan	   *plan;
-	int			cte;			/* 1-based number of it among the statement's subplans; 0: the statement itself */
-	bool		inserts;		/* else it updates or deletes */
-	Oid			parent;			/* the sharded table, or the top of the tree that it is in */
+	int			cte;			/* number of its WITH query among the statement's subplans, 1-based; 0: the main statement */
+	bool		inserts;		/* otherwise it updates or deletes */
+	Oid			parent;			/* the sharded table, or the top of its partition tree */
 } WritingPart;
 
-/* A statement that runs, until its plan is asked for a row. */
+/* A running statement whose plan was not asked for a row yet. */
 typedef struct RunningStatement
 {
 	struct RunningStatement *outer;
 	PlanState  *top;
 	bool		reads_first;	/* shard_read_first_is_needed() */
-	ExecProcNodeMtd next_row;	/* the function of top that run_changes_first() stands for */
+	ExecProcNodeMtd next_row;	/* the original function of top, which first_row() replaces */
 } RunningStatement;
 
 static RunningStatement *running = NULL;
 
-/* ---- who reads what ---- */
+/* ---- dependencies ---- */
 
 static bool
 is_scan_of_cte(Plan *plan, void *cte)
@@ -78,7 +77,7 @@ scans_cte(Plan *plan, int cte)
 	return shard_plan_walk(plan, is_scan_of_cte, &cte);
 }
 
-/* Does plan read it, or a WITH query that does? */
+/* Does plan read it directly, or through another WITH query? */
 static bool
 reaches_cte(const PlannedStmt *stmt, Plan *plan, int cte)
 {
@@ -108,7 +107,7 @@ is_read(const PlannedStmt *stmt, const WritingPart *part)
 
 /* ---- parts that write ---- */
 
-/* Does relid's partition tree, of which the statement may have locked a part only, have shards? */
+/* Does relid's partition tree have shards?  The statement may have locked only a part of the tree. */
 static bool
 has_shards(Oid relid)
 {
@@ -176,20 +175,20 @@ refuse(Oid parent, const char *detail)
 			 errhint("Use several statements in a transaction.")));
 }
 
-/* Raises when a part of the statement reads parent and does nothing else with it. */
+/* Raises if a part of the statement only reads parent. */
 static void
 check_not_read(const PlannedStmt *stmt, Oid parent)
 {
 	foreach_node(RangeTblEntry, rte, stmt->rtable)
 	{
-		/* EXCLUDED is not a table by its relkind */
+		/* EXCLUDED has the relkind of a composite type */
 		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
 			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shard_map_top(rte->relid) == parent)
 			refuse(parent, _("Another part of it reads the table, and would see what WITH has changed."));
 	}
 }
 
-/* Has changes to come before inserts?  Raises when that cannot be. */
+/* Must change run before insert?  Raises if that is impossible. */
 static bool
 comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPart *insert)
 {
@@ -203,7 +202,7 @@ comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPar
 	return false;
 }
 
-/* Runs part to its end; core will find it finished. */
+/* Runs part to its end.  Core will find it finished. */
 static void
 run_part(EState *estate, const WritingPart *part)
 {
@@ -246,7 +245,7 @@ run_changes_first(EState *estate)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* The function of a statement's top node, for its first row. */
+/* Replaces the function of a statement's top node, for its first row. */
 static TupleTableSlot *
 first_row(PlanState *ps)
 {
@@ -260,7 +259,7 @@ first_row(PlanState *ps)
 		shard_read_first(ps->state, ps);
 	if (ps->state->es_plannedstmt->hasModifyingCTE)
 		run_changes_first(ps->state);
-	/* not called by ExecProcNode(), which would measure the node twice */
+	/* not ExecProcNode(), which would measure the node twice */
 	return statement->next_row(ps);
 }
 

@@ -1,6 +1,7 @@
 /*
  * cte_order.h
- *	  Statements that insert rows into a sharded table, and change rows of it in another part.
+ *	  Statements that insert rows into a sharded table, and change rows of the same table in another
+ *	  part.
  */
 #ifndef SHARDFDW_CTE_ORDER_H
 #define SHARDFDW_CTE_ORDER_H
@@ -9,7 +10,7 @@
 
 #include "executor/execdesc.h"
 
-/* Has run(arg) run the statement in direction, its parts in the order that they need. */
+/* Calls run(arg), which must run the statement in direction, so that its parts run in the required order. */
 extern void shard_cte_order_run(QueryDesc *desc, ScanDirection direction, void (*run) (void *arg), void *arg);
 
 #endif

@@ -1,20 +1,19 @@
 /*
  * direct_modify.c
- *	  UPDATE and DELETE that run wholly on the node of one shard.
+ *	  UPDATE and DELETE that run completely on the node of one shard.
  *
- * The planner has made one statement of them (ShardDirectPlan); it runs on the
- * transaction's writing connection of the shard's node.  Those of all shards
- * that one UPDATE or DELETE changes are started together, when the first of
- * them is asked for a row: so all nodes work at the same time, and none of the
- * statements sees what is done with rows that another one has returned.
+ * The planner has made one remote statement of them (ShardDirectPlan), which runs on the
+ * transaction's writer on the shard's node.  The statements of all shards that an UPDATE or DELETE
+ * changes are started together, when the first one is asked for a row.  So all nodes work in
+ * parallel, and no statement sees what is done with rows that another one has returned.
  *
- *	 without RETURNING	all are run, only the command tags come back
+ *	 without RETURNING	all are run, and return only command tags
  *	 with RETURNING		rows are streamed
  *
- * Shards that have no rows for values which are known only now (keys = ANY (ARRAY(SELECT ...))) are
- * left out.  Core may prune others by values that it learns after the start.  Then the shard's
- * statement has run all the same, but has changed nothing, since the condition that
- * core prunes with is part of it.
+ * Shards without rows for values that are known only at run time (keys = ANY (ARRAY(SELECT ...)))
+ * are skipped.  Core may prune other shards by values that it learns after the start.  The
+ * statement of such a shard has then run already, but has changed nothing, since it contains the
+ * condition by which core prunes.
  */
 #include "postgres.h"
 
@@ -42,7 +41,7 @@ typedef struct ShardDirectState
 	ShardParams *params;
 	const char *const *param_values;
 	const char *sql;			/* NULL: the shard has no rows for the parameters' values */
-	bool		counted;		/* the statement's rows are in es_processed */
+	bool		counted;		/* its rows are included in es_processed */
 	struct ShardDirectGroup *group;
 
 	/* RETURNING columns of the shard */
@@ -51,12 +50,12 @@ typedef struct ShardDirectState
 	bool		finished;		/* all rows were read */
 	MemoryContext row_cxt;		/* values of the current row */
 
-	/* no columns come back */
-	int64		nchanged;		/* rows */
-	int64		nleft;			/* of them still to be handed up */
+	/* RETURNING no columns of the shard */
+	int64		nchanged;		/* number of changed rows */
+	int64		nleft;			/* number of these not returned yet */
 } ShardDirectState;
 
-/* The shards of one UPDATE or DELETE whose statements run together. */
+/* The shards of one UPDATE or DELETE, whose statements are run together. */
 typedef struct ShardDirectGroup
 {
 	slist_node	link;			/* in groups */
@@ -64,11 +63,11 @@ typedef struct ShardDirectGroup
 	ResultRelInfo *root;		/* the table named in the UPDATE or DELETE */
 	List	   *members;		/* of ForeignScanState */
 	bool		started;
-	Oid			pruned_for;		/* parent whose shards live names; InvalidOid: none yet */
-	const Bitmapset *live;		/* shardnos of pruned_for that can have rows */
+	Oid			pruned_for;		/* parent of the shards in live; InvalidOid: none yet */
+	const Bitmapset *live;		/* shardnos of pruned_for's shards that can have rows */
 } ShardDirectGroup;
 
-/* Groups of statements in progress, innermost first. */
+/* Groups of running statements, innermost first. */
 static slist_head groups = SLIST_STATIC_INIT(groups);
 
 static void
@@ -77,7 +76,7 @@ forget_group(void *arg)
 	slist_delete(&groups, &((ShardDirectGroup *) arg)->link);
 }
 
-/* Puts node into the group of its UPDATE or DELETE. Memory: current context, the query's. */
+/* Adds node to the group of its UPDATE or DELETE.  Memory: current context, the query's. */
 static ShardDirectGroup *
 join_group(ForeignScanState *node)
 {
@@ -143,7 +142,7 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 	shard_statement_view_pin(estate, state->shard->serverid, state->userid);
 }
 
-/* Makes the text and the parameters. Memory: current context. */
+/* Builds the text and the parameters.  Memory: current context. */
 static void
 build_statement(ForeignScanState *node)
 {
@@ -178,7 +177,7 @@ open_stream(ForeignScanState *node)
 									  shard_txn_snapshot(estate->es_query_cxt), &spec);
 }
 
-/* Runs those statements of the group that return nothing. */
+/* Runs the statements of the group that return no columns. */
 static void
 run_plain(ShardDirectGroup *group)
 {
@@ -213,7 +212,10 @@ run_plain(ShardDirectGroup *group)
 	shard_command_free(commands, ncommands);
 }
 
-/* Can the shard have rows for the parameters' values?  Members of one parent have the same conditions, and follow each other. */
+/*
+ * Can the shard have rows for the parameters' values?  Members with the same parent have the same
+ * conditions, and are adjacent.
+ */
 static bool
 is_live(ShardDirectGroup *group, ForeignScanState *node)
 {
@@ -254,7 +256,7 @@ start_group(ShardDirectGroup *group)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* The next returned row in slot; false at the end. */
+/* Stores the next returned row in slot.  False at the end. */
 static bool
 next_returned(ShardDirectState *state, TupleTableSlot *slot)
 {
@@ -262,7 +264,7 @@ next_returned(ShardDirectState *state, TupleTableSlot *slot)
 
 	if (state->decoder == NULL)
 	{
-		/* RETURNING of constants only: an empty row for each changed one */
+		/* RETURNING has only constants: an empty row for each changed row */
 		if (state->nleft == 0)
 			return false;
 		state->nleft--;
@@ -323,7 +325,7 @@ shardEndDirectModify(ForeignScanState *node)
 	if (state == NULL || state->stream == NULL)
 		return;
 
-	/* To close it while it runs would cancel it, and so fail the transaction. */
+	/* closing a running stream would cancel it, and thus abort the transaction */
 	while (!state->finished)
 	{
 		TupleTableSlot *slot = ExecClearTuple(node->ss.ss_ScanTupleSlot);

@@ -1,26 +1,24 @@
 /*
  * modify.c
- *	  INSERT, UPDATE and DELETE of rows of one shard, as core's ModifyTable, COPY
- *	  FROM and tuple routing hand them over.
+ *	  INSERT, UPDATE and DELETE of single rows of a shard, called by core's ModifyTable, COPY FROM
+ *	  and tuple routing.
  *
- *	 INSERT --> row_sink (COPY stream)			nothing has to come back
- *			`-> INSERT ... RETURNING per row	RETURNING, check options, AFTER ROW
- *				|								triggers, ON CONFLICT DO NOTHING
- *				`-> row_upsert					ON CONFLICT DO UPDATE: the row is there
+ *	 INSERT --> row_sink (COPY stream)			nothing must be returned
+ *		   `-> INSERT ... RETURNING per row		RETURNING, check options, AFTER ROW
+ *				 |								triggers, ON CONFLICT DO NOTHING
+ *				 `-> row_upsert					ON CONFLICT DO UPDATE: the row exists
  *	 UPDATE, DELETE --> by ctid, a statement per row
- *			`-> row_move						the new key belongs to another shard
- *			`-> row_defer						deferrable keys, checked when the statement ends
+ *		   `-> row_move							the new key belongs to another shard
+ *		   `-> row_defer						deferrable keys, checked at the end of the statement
  *
- * All of it runs on the transaction's writing connection of the shard's node.
- * The scan below an UPDATE or DELETE has locked the row there, so its ctid is
- * still right when the statement comes; a row that the same statement has
- * changed already is not found again, and is left alone as core does.
+ * Everything runs on the transaction's writer on the shard's node.  The scan below an UPDATE or
+ * DELETE has locked the row there, so its ctid is still valid when the statement arrives.  A row
+ * that the same statement has already changed is not found again, and is skipped, as in core.
  *
- * Core does not check the partition constraint of foreign tables, but routing
- * and pruning rely on it, so it is checked here wherever core has not routed
- * the row itself.  Core does not check row security policies of a parent for rows
- * that go to foreign tables either (ExecInsert() does so only for local ones), so
- * they are checked here, too.
+ * Core does not check the partition constraint of foreign tables, but routing and pruning rely on
+ * it.  So it is checked here, unless core has routed the row itself.  Core does not check row
+ * security policies of a parent for rows that go to foreign tables, either (ExecInsert() does so
+ * only for local ones).  So they are checked here, too.
  */
 #include "postgres.h"
 
@@ -51,34 +49,34 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* One result relation; ri_FdwState. */
+/* One result relation, in ri_FdwState. */
 typedef struct ShardModifyState
 {
 	CmdType		operation;
 	Relation	rel;
-	bool		check_partition;	/* rows of INSERT and UPDATE must be checked */
+	bool		check_partition;	/* check the partition constraint of rows of INSERT and UPDATE */
 	ShardRowMove *move;			/* UPDATE may move rows to other shards; NULL: it must not */
-	ShardRowDefer *defer;		/* keys of the shard are checked when the statement ends; NULL: with each row */
-	const char *delete_sql;		/* deletes what moves */
-	ShardRowReferrers *referrers;	/* to rows of this shard; set along with delete_sql */
-	bool		returns_system;		/* RETURNING names a system column other than tableoid */
+	ShardRowDefer *defer;		/* keys of the shard are checked at the end of the statement; NULL: with each row */
+	const char *delete_sql;		/* deletes rows that are moved */
+	ShardRowReferrers *referrers;	/* foreign keys to rows of this shard; set together with delete_sql */
+	bool		returns_system;		/* RETURNING contains a system column other than tableoid */
 
 	/* INSERT by COPY */
-	ShardRowSink *sink;			/* NULL: a statement per row is used instead */
-	ShardRowTarget *target;		/* opened at the first row; if it stays NULL: statement per row after all */
+	ShardRowSink *sink;			/* NULL: use a statement per row */
+	ShardRowTarget *target;		/* opened at the first row; if it stays NULL, use a statement per row */
 	List	   *attnos;			/* columns sent */
 
-	/* statement per row: its parameters are the ctid (UPDATE, DELETE), then the columns */
-	ShardRowStatement statement;	/* server, user and label are those of every statement */
+	/* statement per row; its parameters are the ctid (UPDATE, DELETE), then the columns */
+	ShardRowStatement statement;	/* its server, user and label are used for all statements */
 	ShardEncoder *encoder;		/* columns sent; NULL: none */
 	AttrNumber	ctid_attno;		/* resno of the ctid in the plan's rows */
 	ShardRowUpsert *upsert;		/* ON CONFLICT DO UPDATE; NULL: none */
-	ShardNestedWatch *watch;	/* UPDATE, DELETE: of the table */
-	PlanState  *do_nothing;		/* ON CONFLICT DO NOTHING: counts the conflicts; NULL: not that */
-	MemoryContext row_cxt;		/* parameters and returned values of one row */
+	ShardNestedWatch *watch;	/* UPDATE, DELETE: watches the table */
+	PlanState  *do_nothing;		/* ON CONFLICT DO NOTHING: counts the conflicts; NULL: otherwise */
+	MemoryContext row_cxt;		/* parameters and returned values of the current row */
 } ShardModifyState;
 
-/* Sets up everything that a statement per row needs. */
+/* Prepares everything that a statement per row needs. */
 static void
 prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan *plan)
 {
@@ -128,9 +126,8 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 }
 
 /*
- * An INSERT may go by COPY when only its success matters: when the coordinator does
- * not need the values that the node has stored (defaults, triggers), and the row is
- * not inserted conditionally.
+ * May an INSERT use COPY?  Only if no result is needed: the coordinator does not need the values
+ * that the node has stored (defaults, triggers), and the row is not inserted conditionally.
  */
 bool
 shard_modify_by_copy(const ShardModifyPlan *plan, const ResultRelInfo *rinfo)
@@ -186,7 +183,7 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 
 	if (plan->operation == CMD_INSERT)
 	{
-		/* Named directly in the statement: nothing has routed its rows. */
+		/* named directly in the statement, so nothing has routed its rows */
 		state->check_partition = state->rel->rd_rel->relispartition;
 	}
 	else
@@ -223,7 +220,7 @@ shardEndForeignModify(EState *estate, ResultRelInfo *rinfo)
 		shard_row_defer_end(state->defer);
 }
 
-/* Range table index that the Vars of a routed partition's RETURNING and check options have. */
+/* Returns the range table index of the Vars in a routed partition's RETURNING and check options. */
 static Index
 returning_varno(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 {
@@ -234,7 +231,7 @@ returning_varno(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	return mtstate->resultRelInfo[0].ri_RangeTableIndex;
 }
 
-/* Columns of the shard that ON CONFLICT names, NIL when it names none. */
+/* Returns the columns of the shard that ON CONFLICT names; NIL: none. */
 static List *
 conflict_attnos(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 {
@@ -249,7 +246,7 @@ conflict_attnos(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	return result;
 }
 
-/* COPY FROM a foreign table, or rows routed to it: there is no plan of ours. */
+/* For COPY FROM to a foreign table, and rows routed to it.  There is no plan of this extension. */
 void
 shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 {
@@ -263,8 +260,8 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	ListCell   *lc;
 
 	/*
-	 * An UPDATE of the key would insert the row that it moves before it has updated
-	 * all rows of the new shard, and so might update that row twice.
+	 * An UPDATE of the key would insert the row that it moves before it has updated all rows of the
+	 * new shard, and so might update that row twice.
 	 */
 	if (rinfo->ri_FdwState != NULL || rinfo->ri_usesFdwDirectModify)
 		ereport(ERROR,
@@ -311,7 +308,7 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	else if (plan.do_nothing)
 		state->do_nothing = &mtstate->ps;
 
-	/* COPY FROM itself checks the constraint of rows that it has not routed. */
+	/* COPY FROM itself checks the constraint of rows that it has not routed */
 	state->check_partition = node != NULL && state->rel->rd_rel->relispartition &&
 		triggers && triggers->trig_insert_before_row;
 	rinfo->ri_FdwState = state;
@@ -325,7 +322,7 @@ shardEndForeignInsert(EState *estate, ResultRelInfo *rinfo)
 
 /* ---- statement per row ---- */
 
-/* To be called before a row is changed. */
+/* Called before a row is changed. */
 static void
 defer_keys(ShardModifyState *state)
 {
@@ -334,7 +331,7 @@ defer_keys(ShardModifyState *state)
 							  state->statement.userid, state->statement.label);
 }
 
-/* Text of the ctid of the plan's row. Memory: current context. */
+/* Returns the text of the ctid in the plan's row.  Memory: current context. */
 static const char *
 ctid_param(ShardModifyState *state, TupleTableSlot *planSlot)
 {
@@ -346,7 +343,10 @@ ctid_param(ShardModifyState *state, TupleTableSlot *planSlot)
 	return DatumGetCString(DirectFunctionCall1(tidout, ctid));
 }
 
-/* The result of a statement for one ctid that has changed nrows rows: slot, or NULL when it changed none. */
+/*
+ * Returns the result of a statement for one ctid that has changed nrows rows: slot, or NULL if it
+ * has changed none.
+ */
 static TupleTableSlot *
 one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
 {
@@ -361,8 +361,9 @@ one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
 }
 
 /*
- * The row that was to be updated or deleted has gone since it was locked.  The statement has changed it already (a join
- * gave it twice), and core leaves it alone; or a function or trigger has, and core raises.
+ * The row to be updated or deleted is gone since it was locked.  If the statement itself has
+ * changed it already (a join returned it twice), core skips it.  If a function or trigger has
+ * changed it, core raises.
  */
 static void
 check_not_changed(const ShardModifyState *state)
@@ -377,8 +378,8 @@ check_not_changed(const ShardModifyState *state)
 }
 
 /*
- * Changes one row by the state's statement.  Returns slot, or the one for system columns, with
- * the returned columns in it where there are any, or NULL when no row was changed.
+ * Changes one row with the state's statement.  Returns slot, or the slot for system columns, with
+ * the returned columns, if any.  Returns NULL if no row was changed.
  */
 static TupleTableSlot *
 modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
@@ -478,9 +479,9 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 
 /*
  * Called before the first row that may go by COPY.  Core counts a row as soon as
- * shardExecForeignInsert() has returned it, and a COPY tells too late that the node
- * has stored fewer rows (a trigger there may drop some).  Where a node may do so, rows
- * are sent one by one, as with postgres_fdw.
+ * shardExecForeignInsert() has returned it.  But only the end of a COPY says that the node has
+ * stored fewer rows (a trigger there may drop some).  If a node may do so, rows are sent one by
+ * one, as in postgres_fdw.
  */
 static void
 choose_way(ShardModifyState *state, EState *estate)
@@ -489,7 +490,7 @@ choose_way(ShardModifyState *state, EState *estate)
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
 	ShardModifyPlan plan = {0};
 
-	/* what shard_modify_by_copy() has let through */
+	/* shard_modify_by_copy() has verified that it needs no more than this */
 	plan.operation = CMD_INSERT;
 	plan.target_attnos = state->attnos;
 	if (!shard_row_sink_is_guarded(state->sink) &&
@@ -530,7 +531,7 @@ shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 	return slot;
 }
 
-/* Never needed, since the batch size is always 1; core wants it beside the batch size. */
+/* Never called, since the batch size is always 1.  Core requires it together with the batch size. */
 TupleTableSlot **
 shardExecForeignBatchInsert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots,
 							TupleTableSlot **planSlots, int *numSlots)
@@ -543,7 +544,7 @@ shardExecForeignBatchInsert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot
 		{
 			TupleTableSlot *inserted = slots[i];
 
-			/* keep them dense, but lose none: core clears all of them */
+			/* keeps them dense without losing one, since core clears all of them */
 			slots[i] = slots[ninserted];
 			slots[ninserted++] = inserted;
 		}
@@ -552,7 +553,7 @@ shardExecForeignBatchInsert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot
 	return slots;
 }
 
-/* Core's batches would only copy rows once more: the COPY streams have buffers. */
+/* Core's batches would only copy rows once more, since the COPY streams have buffers. */
 int
 shardGetForeignModifyBatchSize(ResultRelInfo *rinfo)
 {

@@ -4,21 +4,21 @@
  *
  *	 DELETE FROM t WHERE v = (SELECT max(v) FROM t AS z WHERE z.g = t.g)
  *
- * PostgreSQL shows each sub-select the table as it was before the statement.  Where the
- * statement has a snapshot of its nodes, its queries read by that snapshot
- * (executor/scan/statement_view.c).  There is no such snapshot after the transaction has written
- * to a node, and at REPEATABLE READ and above.  There
+ * PostgreSQL shows each sub-select the table as it was before the statement.  If the statement has
+ * a snapshot of its nodes, its queries use that snapshot (executor/scan/statement_view.c).  There
+ * is no such snapshot if the transaction has written to a node before, and at REPEATABLE READ and
+ * above.  In these cases:
  *
- *	 1. scans that need no values of other parts of the plan are started,
- *		so that the nodes have their queries before anything is written
- *	 2. rows that the statement is going to write are computed to the last one,
- *		into a tuplestore below each ModifyTable
+ * 1. Scans that need no values of other parts of the plan are started, so that the nodes have their
+ *	  queries before anything is written.
+ * 2. All rows that the statement will write are computed first, and stored in a tuplestore below
+ *	  each ModifyTable.
  *
- * That gives the rows that core would compute one by one, unless volatile functions
- * compute them, which must see what has been written so far: then (2) is left out.
+ * This gives the rows that core would compute one by one.  The exception are rows computed by
+ * volatile functions, which must see what has been written so far.  Then step 2 is omitted.
  *
- * What still reads a table later (RETURNING, triggers, a SELECT behind WITH) is refused
- * when it would see what was written (ShardStreamView).
+ * A part that still reads a table later (RETURNING, triggers, a SELECT after WITH) is refused if it
+ * would see what was written (ShardStreamView).
  */
 #include "postgres.h"
 
@@ -37,14 +37,14 @@
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
-/* Rows that were computed before the first of them is written. */
+/* Rows that are computed before the first of them is written. */
 typedef struct StoredSource
 {
 	slist_node	link;			/* in sources */
 	PlanState  *source;			/* the plan below a ModifyTable */
-	Tuplestorestate *store;		/* NULL: all rows have been handed on */
-	TupleTableSlot *stored;		/* a row as the store has it */
-	TupleTableSlot *slot;		/* the same as ModifyTable expects it */
+	Tuplestorestate *store;		/* NULL: all rows were returned */
+	TupleTableSlot *stored;		/* a row as stored */
+	TupleTableSlot *slot;		/* the same row as ModifyTable expects it */
 } StoredSource;
 
 static slist_head sources = SLIST_STATIC_INIT(sources);
@@ -107,7 +107,7 @@ next_stored(PlanState *ps)
 	return stored->slot == stored->stored ? stored->slot : ExecCopySlot(stored->slot, stored->stored);
 }
 
-/* May the source be computed before its rows are written?  Its sub-selects stand elsewhere in the statement. */
+/* May the source be computed before its rows are written?  Its sub-selects are elsewhere in the statement. */
 static bool
 may_be_stored(const PlannedStmt *stmt, PlanState *source)
 {
@@ -156,7 +156,7 @@ store_source(EState *estate, PlanState *source)
 static void
 store_source_of(EState *estate, PlanState *ps)
 {
-	/* what nodes run as a whole has no rows before it writes */
+	/* a part that nodes run as a whole has no rows before it writes */
 	if (IsA(ps, ModifyTableState) && outerPlanState(ps) != NULL &&
 		bms_is_empty(((ModifyTable *) ps->plan)->fdwDirectModifyPlans) && may_be_stored(estate->es_plannedstmt, outerPlanState(ps)))
 		store_source(estate, outerPlanState(ps));

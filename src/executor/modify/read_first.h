@@ -9,10 +9,10 @@
 
 #include "executor/execdesc.h"
 
-/* Has the statement to read first?  Then shard_read_first() must be called before it writes. */
+/* Must the statement read first?  Then shard_read_first() must be called before it writes. */
 extern bool shard_read_first_is_needed(const QueryDesc *desc);
 
-/* Starts the statement's scans, and computes the rows that it is going to write.  Within ExecutorRun(). */
+/* Starts the statement's scans, and computes the rows that it will write.  Called within ExecutorRun(). */
 extern void shard_read_first(EState *estate, PlanState *top);
 
 #endif

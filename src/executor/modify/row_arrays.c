@@ -1,9 +1,9 @@
 /*
  * row_arrays.c
- *	  Rows as text of arrays, one for each column: parameters of a statement.
+ *	  Rows as text of arrays, one array per column, for use as parameters of a statement.
  *
- * A message to a node, and so all parameters of a statement together, must stay
- * below one gigabyte.
+ * A message to a node, and thus all parameters of a statement together, must be smaller than one
+ * gigabyte.
  */
 #include "postgres.h"
 
@@ -11,10 +11,10 @@
 #include "lib/stringinfo.h"
 #include "utils/memutils.h"
 
-/* Bytes that all arrays of a statement may have; leaves room for the rest of the message. */
+/* Maximum total size of a statement's arrays.  Leaves room for the rest of the message. */
 #define MAX_ARRAYS_BYTES ((Size) MaxAllocSize - 1024 * 1024)
 
-/* First size of an array's buffer: small, since there may be many shards with few rows each. */
+/* First size of an array's buffer.  It is small, since there may be many shards with few rows each. */
 #define FIRST_BYTES 64
 
 struct ShardRowArrays
@@ -47,7 +47,7 @@ shard_row_arrays_create(int ncolumns, const char *label)
 	return arrays;
 }
 
-/* Can text stand in an array without quotes, and as it is? */
+/* Can text be an array element without quotes and escapes? */
 static bool
 is_number(const char *text)
 {
@@ -60,7 +60,7 @@ append_quoted(StringInfo buf, const char *text)
 	appendStringInfoCharMacro(buf, '"');
 	for (; *text; text++)
 	{
-		/* server encodings never have an ASCII byte inside a longer character */
+		/* server encodings have no ASCII byte inside a longer character */
 		if (*text == '"' || *text == '\\')
 			appendStringInfoCharMacro(buf, '\\');
 		appendStringInfoCharMacro(buf, *text);
@@ -76,7 +76,7 @@ shard_row_arrays_add(ShardRowArrays *arrays, const char *const *values)
 		StringInfo	buf = &arrays->columns[i];
 		int			before = buf->len;
 
-		/* at most each character escaped, quotes, comma and closing brace */
+		/* maximum: each character escaped, quotes, comma and closing brace */
 		if (arrays->nbytes + 2 * (values[i] ? strlen(values[i]) : 2) + 4 > MAX_ARRAYS_BYTES)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

@@ -1,6 +1,6 @@
 /*
  * row_arrays.h
- *	  Rows as text of arrays, one for each column: parameters of a statement.
+ *	  Rows as text of arrays, one array per column, for use as parameters of a statement.
  */
 #ifndef SHARDFDW_ROW_ARRAYS_H
 #define SHARDFDW_ROW_ARRAYS_H
@@ -9,13 +9,13 @@
 
 typedef struct ShardRowArrays ShardRowArrays;
 
-/* Memory: in the current context. label: whose rows they are, for messages. */
+/* Memory: current context. label: name of the shard, for messages. */
 extern ShardRowArrays *shard_row_arrays_create(int ncolumns, const char *label);
 
-/* One more row: text forms, NULL for NULL.  Raises when they become too long for one statement. */
+/* Adds a row: text forms, NULL for NULL.  Raises if the arrays become too long for one statement. */
 extern void shard_row_arrays_add(ShardRowArrays *arrays, const char *const *values);
 
-/* Ends them; their texts go to values. */
+/* Completes the arrays, and stores their texts in values. */
 extern void shard_row_arrays_finish(ShardRowArrays *arrays, const char **values);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * row_defer.c
- *	  UPDATE of rows of deferrable unique keys, row by row.
+ *	  UPDATE, row by row, of tables with deferrable unique keys.
  *
- * PostgreSQL checks a deferrable key when the statement ends, so that rows may have the
- * same value in between.  A node that gets a statement per row would check after each
- * row.  So its keys are set DEFERRED before the first row of a shard, and IMMEDIATE
- * when the whole statement is done:
+ * PostgreSQL checks a deferrable key at the end of the statement, so that rows may have equal
+ * values in between.  A node that gets a statement per row would check after each row.  So its keys
+ * are set DEFERRED before the first row of a shard, and IMMEDIATE at the end of the whole
+ * statement:
  *
  *	 begin (each shard) --> first row: SET CONSTRAINTS ... DEFERRED --> rows --(last end)--> IMMEDIATE
  *
- * Nothing is to be done if SET CONSTRAINTS ALL DEFERRED has been run in the transaction.
+ * If SET CONSTRAINTS ALL DEFERRED was run in the transaction, nothing must be done.
  */
 #include "postgres.h"
 
@@ -32,13 +32,13 @@ struct ShardRowDefer
 {
 	slist_node	link;			/* in statements */
 	EState	   *estate;
-	int			nusers;			/* begins without end */
-	bool		all_immediate;	/* SET CONSTRAINTS ALL IMMEDIATE has been run in the transaction */
-	List	   *shards;			/* of ShardCommand: what sets the keys of a shard IMMEDIATE */
+	int			nusers;			/* number of begins without end */
+	bool		all_immediate;	/* SET CONSTRAINTS ALL IMMEDIATE was run in the transaction */
+	List	   *shards;			/* List of ShardCommand, each of which sets the keys of a shard IMMEDIATE */
 	List	   *relids;			/* the shards */
 };
 
-/* Statements in progress, innermost first. */
+/* Running statements, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
 
 static void
@@ -83,7 +83,7 @@ shard_row_defer_begin(EState *estate, Oid relid)
 
 	if (mode == SHARD_CONSTRAINTS_DEFERRED || !get_rel_relispartition(relid))
 		return NULL;
-	/* the sharded table has the keys; it and its ancestors are locked, as the shard is */
+	/* the sharded table has the keys; it and its ancestors are locked, like the shard */
 	foreach(lc, get_partition_ancestors(relid))
 		deferrable |= has_deferrable_key(lfirst_oid(lc));
 	if (!deferrable)
@@ -111,7 +111,7 @@ shard_row_defer_begin(EState *estate, Oid relid)
 	return defer;
 }
 
-/* What sets the keys of a table on a node that are checked when a statement ends. */
+/* Returns the command that sets the mode of a table's keys that are checked at the end of a statement. */
 static char *
 set_command(const ShardRowDefer *defer, const char *relation, const char *mode)
 {

@@ -1,10 +1,11 @@
 /*
  * row_limit.c
- *	  Statements that change rows for a caller who takes only some of what they return.
+ *	  Statements that change rows for a caller that reads only some of the rows they return.
  *
- * SPI_execute() with a count stops UPDATE, DELETE or INSERT ... RETURNING behind that many rows, so that no further rows
- * are changed.  PL/pgSQL takes two rows for INTO: it raises an error (P0003) if there is a second one.  A node that runs the
- * statement has changed all of its rows by then.  So it is an error, of the same SQLSTATE, if there is a further row.
+ * SPI_execute() with a count stops an UPDATE, DELETE or INSERT ...  RETURNING after that many rows,
+ * so that no further rows are changed.  PL/pgSQL reads two rows for INTO, and raises an error
+ * (P0003) if there is a second one.  But a node that runs the statement has changed all of its rows
+ * by then.  So a further row is an error with the same SQLSTATE.
  */
 #include "postgres.h"
 
@@ -15,7 +16,7 @@
 #include "nodes/extensible.h"
 #include "plan/plan_private.h"
 
-/* Do nodes change all rows when they are asked for the first one? */
+/* Do nodes change all rows when the first row is requested? */
 static bool
 runs_on_nodes(const PlanState *planstate)
 {

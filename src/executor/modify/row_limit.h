@@ -1,6 +1,6 @@
 /*
  * row_limit.h
- *	  Statements that change rows for a caller who takes only some of what they return.
+ *	  Statements that change rows for a caller that reads only some of the rows they return.
  */
 #ifndef SHARDFDW_ROW_LIMIT_H
 #define SHARDFDW_ROW_LIMIT_H
@@ -10,8 +10,8 @@
 #include "executor/execdesc.h"
 
 /*
- * To be called when the executor has run the statement for up to count rows (0: for all).
- * Errors: ERRCODE_TOO_MANY_ROWS if nodes have changed more rows than that.
+ * Called when the executor has run the statement for up to count rows (0: all).  Errors:
+ * ERRCODE_TOO_MANY_ROWS if nodes have changed more rows than that.
  */
 extern void shard_row_limit_check(QueryDesc *desc, uint64 count);
 

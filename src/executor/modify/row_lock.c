@@ -4,8 +4,8 @@
  *
  *	 scan without locks --> LockRows: one statement per row --> LIMIT
  *
- * A row that is found is the one that the scan has seen: had it been changed, its ctid would lead to nothing that
- * can be seen, and the scan's cursor keeps the node from giving the ctid to another one.
+ * If a row is found, it is the one that the scan has seen.  If it had been changed, no visible row
+ * would have its ctid: the scan's cursor prevents the node from reusing the ctid.
  */
 #include "postgres.h"
 
@@ -24,12 +24,12 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* Of one row mark of a query, in es_query_cxt. */
+/* State of one row mark of a query, in es_query_cxt. */
 typedef struct RowLockState
 {
 	ShardRowStatement statement;
 	const char *ctid;			/* its only parameter */
-	MemoryContext cxt;			/* of the last row */
+	MemoryContext cxt;			/* for the last row */
 } RowLockState;
 
 static LockClauseStrength
@@ -73,8 +73,9 @@ create_state(EState *estate, const ExecRowMark *mark)
 }
 
 /*
- * Leaves slot empty when others have locked the row, or have changed it since the scan.  Else slot has the whole row: core
- * may evaluate the query again when a row of another table has changed.
+ * If another session has locked the row, or has changed it since the scan, slot stays empty.
+ * Otherwise slot gets the whole row: core may evaluate the query again if a row of another table
+ * has changed.
  */
 void
 shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTableSlot *slot, bool *updated)
@@ -91,7 +92,7 @@ shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTabl
 	state->ctid = DatumGetCString(DirectFunctionCall1(tidout, rowid));
 	nrows = shard_row_statement_run(&state->statement, estate, slot);
 	MemoryContextSwitchTo(oldcxt);
-	/* older minor releases let the query find the version that has come of the row meanwhile */
+	/* older minor releases let the query find the row's new version */
 	if (nrows == 0 || !ItemPointerEquals(&slot->tts_tid, (ItemPointer) DatumGetPointer(rowid)))
 	{
 		ExecClearTuple(slot);

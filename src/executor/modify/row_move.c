@@ -1,25 +1,26 @@
 /*
  * row_move.c
- *	  UPDATE of the partition key: rows that leave one shard for another.
+ *	  UPDATE of the partition key: moves rows from one shard to another.
  *
- * Core does not move rows out of foreign partitions.  Here the old version is
- * deleted at once, by the caller; the new one waits until the whole UPDATE is
- * done, and goes to its new shard by COPY:
+ * Core does not move rows out of foreign partitions.  Here the caller deletes the old version
+ * immediately.  The new version waits for the end of the whole UPDATE, and goes to its new shard by
+ * COPY:
  *
- *	 put --> tuplestore, rows of the parent's form --(last end)--> row_sink
+ *	 put --> tuplestore, rows in the parent's format --(last end)--> row_sink
  *
- * If it were inserted at once, the UPDATE might find it in its new shard and
- * update it again.
+ * If it were inserted immediately, the UPDATE might find it in its new shard and update it again.
  *
- * A statement of another session that waits for the old version would find it deleted, and leave the row out without an
- * error.  So the old and the new shard are locked against other writers, and against sessions that lock rows, until the
- * transaction ends.  Statements that wait for the lock take their snapshots after it, and see the row in its new shard.  If
- * a session waits for a row of this transaction already, the node finds a deadlock.
+ * If a statement of another session waited for the old version, it would find the version deleted,
+ * and skip the row without an error.  So the old and the new shard are locked against other
+ * writers, and against sessions that lock rows, until the transaction ends.  Statements that wait
+ * for this lock take their snapshots after it, and see the row in its new shard.  If a session
+ * already waits for a row of this transaction, the node finds a deadlock.
  *
- * The lock conflicts with the lock that reading rows takes.  Two sessions that have both read a shard would wait for each
- * other.  So the UPDATE locks the two shards before it reads, if it knows both by then.
+ * The lock conflicts with the lock that row-locking reads take.  Two sessions that have both read a
+ * shard would wait for each other.  So if the UPDATE knows both shards before it reads, it locks
+ * them before.
  *
- * Triggers could see the moment in between.  So no rows are moved where parent or
+ * Triggers could see the moment between deletion and insertion.  So no rows are moved if parent or
  * shards have triggers that UPDATE fires, or that a DELETE and an INSERT would fire.
  */
 #include "postgres.h"
@@ -46,13 +47,13 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
-/* A shard that rows move to. */
+/* A shard to which rows are moved. */
 typedef struct MoveTarget
 {
 	Relation	rel;
 	ShardRowTarget *sink;
-	TupleConversionMap *map;	/* from the parent's rows; NULL: the same */
-	TupleTableSlot *slot;		/* with a map */
+	TupleConversionMap *map;	/* from the parent's format; NULL: the same */
+	TupleTableSlot *slot;		/* used with a map */
 } MoveTarget;
 
 struct ShardRowMove
@@ -62,14 +63,14 @@ struct ShardRowMove
 	Relation	parent;
 	ShardRouting *routing;
 	Oid			userid;
-	int			nusers;			/* begins without end */
+	int			nusers;			/* number of begins without end */
 	Tuplestorestate *rows;		/* NULL: none yet */
 	Bitmapset  *locked;			/* shardnos of the shards that are locked */
-	ShardPendingRows *pending;	/* says that there are some */
-	TupleTableSlot *slot;		/* a row of the parent's form */
+	ShardPendingRows *pending;	/* records that there are such rows */
+	TupleTableSlot *slot;		/* a row in the parent's format */
 };
 
-/* UPDATEs in progress, innermost first. */
+/* Running UPDATEs, innermost first. */
 static slist_head moves = SLIST_STATIC_INIT(moves);
 
 static void
@@ -108,13 +109,13 @@ can_move(ResultRelInfo *rinfo)
 		return false;
 	map = shard_map_get_levels(RelationGetRelid(root->ri_RelationDesc), true);
 	return map != NULL && shard_map_find(map, RelationGetRelid(rinfo->ri_RelationDesc)) >= 0 &&
-	/* partitions of a table of two levels may have triggers of their own, for rows that come */
+	/* partitions of a table with two levels may have their own triggers for new rows */
 		(map->nparts == 0 || !map->has_triggers) &&
 		!key_has_expressions(root->ri_RelationDesc) &&
 		!has_triggers(root->ri_TrigDesc) && !has_triggers(rinfo->ri_TrigDesc);
 }
 
-/* Columns of the parent that are the key, of all levels; attnos has room for them.  Returns how many. */
+/* Stores the parent's key columns, of all levels, in attnos, which has room for them.  Returns their number. */
 static int
 key_columns(ShardRowMove *move, AttrNumber attnos[2 * PARTITION_MAX_KEYS])
 {
@@ -129,7 +130,7 @@ key_columns(ShardRowMove *move, AttrNumber attnos[2 * PARTITION_MAX_KEYS])
 	return nkeys;
 }
 
-/* shardno of a row of the parent's form. */
+/* Returns the shardno of a row in the parent's format. */
 static int
 route_row(ShardRowMove *move, TupleTableSlot *slot)
 {
@@ -173,7 +174,10 @@ lock_shards(ShardRowMove *move, const Bitmapset *shards)
 	shard_command_free(commands, ncommands);
 }
 
-/* The plan node that reads the one shard which the UPDATE reads, relid.  NULL: it reads several, or something else. */
+/*
+ * If the UPDATE reads only one shard, returns the plan node that reads it, and sets *relid.  NULL:
+ * it reads several, or something else.
+ */
 static Plan *
 only_scan(ModifyTableState *mtstate, Oid *relid)
 {
@@ -188,8 +192,8 @@ only_scan(ModifyTableState *mtstate, Oid *relid)
 }
 
 /*
- * The shard that all rows get into; -1 when the UPDATE computes the key.  plan: its targets are what the
- * UPDATE assigns, to the columns colnos of relid.
+ * Returns the shardno that all rows get; -1 if the UPDATE computes the key. plan: its targets are
+ * the values that the UPDATE assigns to the columns colnos of relid.
  */
 static int
 new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colnos, Oid relid)
@@ -211,7 +215,7 @@ new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colno
 			if (lfirst_int(colno) == attno)
 				value = lfirst_node(TargetEntry, target)->expr;
 		}
-		/* the statement may have no row for which an expression would raise an error */
+		/* evaluating an expression could raise an error although the statement has no rows */
 		if (value == NULL || !(IsA(value, Const) || (IsA(value, Param) && ((Param *) value)->paramkind == PARAM_EXTERN)))
 			return -1;
 		values[i] = ExecEvalExprSwitchContext(ExecInitExpr(value, &mtstate->ps), GetPerTupleExprContext(move->estate), &nulls[i]);
@@ -220,8 +224,8 @@ new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colno
 }
 
 /*
- * Locks the old and the new shard before rows are read, if both are known: WHERE k = 1, SET k = 2.  All sessions take the
- * two locks in the order of shards.
+ * If both are known, locks the old and the new shard before rows are read: WHERE k = 1, SET k = 2.
+ * All sessions take the two locks in the order of shards.
  */
 static void
 lock_known_shards(ShardRowMove *move, ModifyTableState *mtstate, ResultRelInfo *rinfo)
@@ -244,7 +248,7 @@ lock_known_shards(ShardRowMove *move, ModifyTableState *mtstate, ResultRelInfo *
 	move->locked = bms_add_member(bms_make_singleton(from), to);
 	while ((shardno = bms_next_member(move->locked, shardno)) >= 0)
 		current &= shard_map_lock(map, shardno, RowExclusiveLock);
-	/* another map: they are locked when rows of theirs are found */
+	/* the map has changed: they are locked when their rows are found */
 	if (!current)
 		move->locked = NULL;
 	shardno = -1;
@@ -336,7 +340,7 @@ open_target(ShardRowMove *move, ShardRowSink *sink, MoveTarget *target, const Sh
 									   shard_dml_all_attnos(target->rel));
 }
 
-/* Inserts all rows, and waits until the nodes have them. */
+/* Inserts all rows, and waits until the nodes have stored them. */
 static void
 insert_rows(ShardRowMove *move)
 {

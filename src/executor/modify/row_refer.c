@@ -1,11 +1,11 @@
 /*
  * row_refer.c
- *	  Rows that refer to one that is about to leave its shard.
+ *	  Rows that refer to a row that is about to leave its shard.
  *
- * To the node such a row is deleted, and a foreign key with ON DELETE CASCADE or SET NULL would change the rows
- * that refer to it; but its key is updated, and for that keys say something else.  So those rows are looked for
- * first, while the row is locked against new ones.  Keys without such actions are left to the node, which
- * refuses the deletion.
+ * For the node that row is deleted, so a foreign key with ON DELETE CASCADE or SET NULL would
+ * change the rows that refer to it.  But in fact its key is updated, for which foreign keys have
+ * other actions.  So these rows are searched first, while the row is locked against new ones.
+ * Foreign keys without such actions are left to the node, which refuses the deletion.
  */
 #include "postgres.h"
 
@@ -25,9 +25,9 @@ typedef struct Referrer
 {
 	const char *constraint;
 	const char *schema;
-	const char *shard;			/* name of the table on the node */
+	const char *shard;			/* name of the referring table on the node */
 	char		on_update;
-	const char *sql;			/* finds rows that refer to that with ctid $1 */
+	const char *sql;			/* finds rows that refer to the row with ctid $1 */
 } Referrer;
 
 struct ShardRowReferrers
@@ -83,7 +83,10 @@ shard_row_refer_find(const ShardRowStatement *statement, const char *relation)
 	return result;
 }
 
-/* The user's table, of which a node's table is a shard; the name there where it is none. */
+/*
+ * Returns the name of the user's table to which a node's table belongs as a shard.  If it is not a
+ * shard, returns its name on the node.
+ */
 static const char *
 table_of(const Referrer *referrer)
 {

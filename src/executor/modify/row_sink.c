@@ -1,21 +1,20 @@
 /*
  * row_sink.c
- *	  Rows of one statement into shards by COPY.
+ *	  Sends rows of one statement to shards by COPY.
  *
  *	 ExecForeignInsert --> encoder --> target's buffer --> COPY stream of the node
  *
- * One sink serves a whole statement (EState), whatever the number of shards
- * and ModifyTable nodes: one set of streams, one bound on memory, and the last
- * of the relations to end flushes it.  Core ends foreign result relations in
- * ExecutorEnd (and at the end of COPY FROM), after the statement's triggers,
- * but inside the statement, so that an error there still fails it.  Reads in
- * between (triggers, functions) find the rows: they ask for the node's writing
- * connection, and the stream that holds it gives it up only after it has sent
- * what it has.
+ * One sink serves a whole statement (EState), with any number of shards and ModifyTable nodes.  So
+ * there is one set of streams and one memory limit.  The last relation to end flushes it.  Core
+ * ends foreign result relations in ExecutorEnd (and at the end of COPY FROM).  That is after the
+ * statement's triggers, but still within the statement, so an error there makes it fail.
  *
- * Core's COPY FROM names the current input line in an error's context, by a callback
- * on the error context stack.  Nodes report errors later, about earlier lines; so
- * that callback is replaced when a node reports one.
+ * Reads in between (triggers, functions) find the rows.  They request the node's writer, and the
+ * stream that holds it sends its rows before it releases the connection.
+ *
+ * Core's COPY FROM adds the current input line to an error's context, by an error context callback.
+ * Nodes report errors later, about earlier lines.  So that callback is replaced when a node reports
+ * an error.
  */
 #include "postgres.h"
 
@@ -37,24 +36,27 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* INSERTs are shown to other sessions from this many rows on: smaller ones are not worth the shared memory. */
+/*
+ * Progress of INSERTs is visible to other sessions from this many rows on.  It is not worth the
+ * shared memory for smaller ones.
+ */
 #define PUBLISH_ROWS 1000
 
 struct ShardRowSink
 {
 	slist_node	link;			/* in sinks */
 	EState	   *estate;
-	int			nusers;			/* gets without release */
+	int			nusers;			/* number of gets without release */
 	ShardCopySet *set;
 	ShardCopyStat *stat;		/* of set */
-	uint64		nrows;			/* put into set */
+	uint64		nrows;			/* rows put into set */
 
 	/* COPY FROM only */
 	bool		from_copy;
-	CopyFromState cstate;		/* NULL: not known */
-	const ShardCopyContext *load;	/* wishes of the load that has called CopyFrom(); NULL: none */
-	uint64		bad_lineno;		/* line a node complained about; 0 = not known */
-	const char *bad_place;		/* what it said of the place in the line */
+	CopyFromState cstate;		/* NULL: unknown */
+	const ShardCopyContext *load;	/* settings of the load that has called CopyFrom(); NULL: none */
+	uint64		bad_lineno;		/* line about which a node has reported an error; 0: unknown */
+	const char *bad_place;		/* the node's description of the place in the line */
 	ErrorContextCallback context;
 };
 
@@ -66,12 +68,12 @@ struct ShardRowTarget
 	const uint64 *lineno;		/* line that is being read; never NULL */
 };
 
-/* Sinks of statements in progress, innermost first. */
+/* Sinks of running statements, innermost first. */
 static slist_head sinks = SLIST_STATIC_INIT(sinks);
 
 static const uint64 no_lineno = 0;
 
-/* Context of an error that a node raised for a row of COPY FROM. */
+/* Error context callback for an error that a node has raised about a row of COPY FROM. */
 static void
 copy_context(void *arg)
 {
@@ -86,9 +88,9 @@ copy_context(void *arg)
 }
 
 /*
- * ShardCopyErrorHook: an error about the row of input line lineno is going to
- * be raised.  While COPY reads rows, its callback (which would name the line
- * being read now) is replaced; after that, it is gone and ours is pushed.
+ * ShardCopyErrorHook: an error about the row of input line lineno is about to be raised.  While
+ * COPY reads rows, its callback is replaced, which would name the line that is being read now.
+ * After that, core's callback is gone and ours is pushed.
  */
 static void
 name_bad_line(void *arg, uint64 lineno, const char *place)
@@ -116,7 +118,7 @@ name_bad_line(void *arg, uint64 lineno, const char *place)
 	error_context_stack = &sink->context;
 }
 
-/* Finds the COPY FROM that feeds the sink; called from within its row loop. */
+/* Finds the COPY FROM that feeds the sink.  Called within its row loop. */
 static void
 find_copy_state(ShardRowSink *sink)
 {
@@ -184,7 +186,7 @@ shard_row_sink_release(ShardRowSink *sink)
 	shard_copy_set_finish(set);
 }
 
-/* Creates the set of streams.  Within CopyFrom(), the load that has called it may have wishes for it. */
+/* Creates the set of streams.  Within CopyFrom(), applies the settings of the load that has called it. */
 static void
 open_set(ShardRowSink *sink)
 {
@@ -210,7 +212,7 @@ shard_row_sink_is_guarded(ShardRowSink *sink)
 static void
 begin_stat(ShardRowSink *sink, Relation rel)
 {
-	/* The sharded table is shown, whichever of its shards comes first. */
+	/* progress is shown for the sharded table, whichever of its shards comes first */
 	Oid			relid = shard_map_top(RelationGetRelid(rel));
 
 	sink->nrows = 0;
@@ -279,7 +281,7 @@ shard_row_sink_put(ShardRowTarget *target, EState *estate, TupleTableSlot *slot)
 	if (++target->sink->nrows == PUBLISH_ROWS)
 		shard_copy_stat_publish(target->sink->stat);
 
-	/* Core resets this context before the next row, and frees what the encoder has allocated. */
+	/* core resets this context before the next row, which frees what the encoder has allocated */
 	oldcxt = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
 	shard_encode_row(target->encoder, slot, buf);
 	MemoryContextSwitchTo(oldcxt);

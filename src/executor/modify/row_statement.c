@@ -2,9 +2,8 @@
  * row_statement.c
  *	  Statements that change or lock single rows of a shard.
  *
- * Each runs by itself on the transaction's writing connection of the shard's node.
- * So what triggers on the coordinator write between two of them comes to the node
- * between them, too.
+ * Each is sent separately on the transaction's writer on the shard's node.  So what triggers on the
+ * coordinator write between two of them is also written to the node between them.
  */
 #include "postgres.h"
 
@@ -82,7 +81,7 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 	return nrows;
 }
 
-/* Runs a statement that returns a count only. */
+/* Runs a statement that returns only a count. */
 static int64
 run_plain(const ShardRowStatement *statement)
 {

@@ -20,27 +20,26 @@ typedef struct ShardRowStatement
 	const char *sql;
 	int			nparams;
 	const char **params;		/* text */
-	bool		keeps_rows;		/* it locks or looks at rows, and changes none */
-	ShardDecoder *decoder;		/* of the rows that come back; NULL: none do */
-	TupleTableSlot *returned;	/* slot of heap tuples for rows that come back with system columns; NULL: they have none */
+	bool		keeps_rows;		/* it locks or reads rows, and changes none */
+	ShardDecoder *decoder;		/* for the returned rows; NULL: none */
+	TupleTableSlot *returned;	/* slot of heap tuples for returned rows with system columns; NULL: no system columns */
 } ShardRowStatement;
 
 /*
- * Decoder for columns attnos of rel, in the form of deparse/dml.h's RETURNING;
- * system columns may be among them.  NIL: NULL.
- * Memory: current context.
+ * Returns a decoder for columns attnos of rel, in the form of deparse/dml.h's RETURNING. attnos may
+ * contain system columns.  NIL: NULL.  Memory: current context.
  */
 extern ShardDecoder *shard_row_statement_decoder(Relation rel, List *attnos);
 
 /*
- * Runs the statement on the transaction's writing connection.  With a decoder
- * the first row that comes back is stored in slot, its values in the current
- * memory context.  Returns the number of rows that came back or were changed.
+ * Runs the statement on the transaction's writer.  With a decoder, stores the first returned row in
+ * slot, with its values in the current memory context.  Returns the number of rows that were
+ * returned or changed.
  */
 extern int64 shard_row_statement_run(const ShardRowStatement *statement, EState *estate,
 									 TupleTableSlot *slot);
 
-/* The slot for a row that comes back: slot, unless the row has system columns. */
+/* The slot for a returned row: slot, unless the row has system columns. */
 static inline TupleTableSlot *
 shard_row_statement_slot(const ShardRowStatement *statement, TupleTableSlot *slot)
 {

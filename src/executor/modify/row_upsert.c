@@ -2,26 +2,24 @@
  * row_upsert.c
  *	  ON CONFLICT DO UPDATE of rows that are inserted one by one.
  *
- * Core's ModifyTable gets the rows, routes them, fires BEFORE INSERT triggers,
- * and has the projections of DO UPDATE ready, but leaves conflicts of foreign
- * tables to their wrapper:
+ * Core's ModifyTable gets the rows, routes them, fires BEFORE INSERT triggers, and prepares the
+ * projections of DO UPDATE.  But it leaves conflicts of foreign tables to their wrapper:
  *
- *	 INSERT ... ON CONFLICT (columns) DO NOTHING RETURNING ctid, ...	modify.c
+ *	 INSERT ... ON CONFLICT (columns) DO NOTHING RETURNING ctid, ...		modify.c
  *	   |`-> a row: inserted
  *	   `--> none: SELECT ... FOR NO KEY UPDATE by the columns <--.
- *			  |`-> none: it has gone meanwhile, insert again -----'
+ *			  |`-> none: deleted since, insert again -------------'
  *			  `--> on the coordinator: policies, WHERE, SET, BEFORE UPDATE triggers, policies
  *				   UPDATE ... WHERE ctid = ... RETURNING ctid, ...
  *				   AFTER UPDATE triggers
  *
- * Core then goes on as with an inserted row.  Only AFTER INSERT triggers must not
- * fire: core looks at a flag of the result relation's trigger descriptor, which is
- * its own copy, so the flag is switched off for that row.
+ * Core then continues as with an inserted row.  But AFTER INSERT triggers must not fire.  Core
+ * checks a flag in the result relation's own copy of the trigger descriptor, so the flag is
+ * switched off for that row.
  *
- * The rows that the statement has written are known by their ctids: row versions that
- * a transaction has made stay where they are until it ends.  The ctids that triggers
- * or other parts of the statement write are not known: when those write to the table,
- * all rows of the transaction count as written.
+ * Rows that the statement has written are recognized by their ctids: row versions made by a
+ * transaction stay in place until it ends.  The ctids that triggers or other parts of the statement
+ * write are not known.  If these write to the table, all rows of the transaction count as written.
  */
 #include "postgres.h"
 
@@ -41,31 +39,34 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* How often INSERT may find a row that SELECT then does not find: more cannot be concurrent deletes. */
+/*
+ * How often INSERT may find a row that SELECT then does not find.  A higher number cannot be caused
+ * by concurrent deletes.
+ */
 #define MAX_TRIES 1000
 
 struct ShardRowUpsert
 {
 	ModifyTableState *mtstate;
 	ResultRelInfo *rinfo;
-	bool		after_insert;	/* the trigger descriptor's flag before it was switched off */
+	bool		after_insert;	/* the flag in the trigger descriptor before it was switched off */
 	HTAB	   *written;		/* ctids that this statement has written */
-	ShardNestedWatch *watch;	/* shows whether nested statements write to the table */
+	ShardNestedWatch *watch;	/* detects nested statements that write to the table */
 	ShardRowStatement is_own;	/* asks whether this transaction has written a row */
-	int			ntries;			/* of the row at hand */
+	int			ntries;			/* for the current row */
 
 	List	   *conflict_attnos;
-	bool	   *nulls;			/* of them, in the row at hand */
+	bool	   *nulls;			/* which of them are NULL in the current row */
 	List	   *read_attnos;	/* ctid, all columns */
 	ShardEncoder *keys;
 	ShardRowStatement lock;
 
 	List	   *returning_attnos;
 	ShardEncoder *columns;		/* that UPDATE sets; NULL: none */
-	ShardRowStatement update;	/* sql is NULL before the first one */
+	ShardRowStatement update;	/* sql is NULL before the first UPDATE */
 
-	MemoryContext existing_cxt; /* the row that is there */
-	MemoryContext row_cxt;		/* parameters and values of the UPDATE */
+	MemoryContext existing_cxt; /* for the existing row */
+	MemoryContext row_cxt;		/* for parameters and values of the UPDATE */
 };
 
 static ShardEncoder *
@@ -128,7 +129,7 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 	return upsert;
 }
 
-/* ---- the row proposed ---- */
+/* ---- the proposed row ---- */
 
 void
 shard_row_upsert_start(ShardRowUpsert *upsert)
@@ -150,9 +151,9 @@ shard_row_upsert_inserted(ShardRowUpsert *upsert, TupleTableSlot *slot)
 	note_written(upsert, slot);
 }
 
-/* ---- the row that is there ---- */
+/* ---- the existing row ---- */
 
-/* Text of the SELECT for the row at hand; it differs where keys are NULL. */
+/* Returns the text of the SELECT for the current row.  It differs if keys are NULL. */
 static const char *
 lock_sql(ShardRowUpsert *upsert, TupleTableSlot *proposed)
 {
@@ -171,7 +172,7 @@ lock_sql(ShardRowUpsert *upsert, TupleTableSlot *proposed)
 						  upsert->nulls, upsert->read_attnos);
 }
 
-/* Text of a ctid. Memory: current context. */
+/* Returns the text of a ctid.  Memory: current context. */
 static const char *
 ctid_text(ItemPointer ctid)
 {
@@ -179,8 +180,8 @@ ctid_text(ItemPointer ctid)
 }
 
 /*
- * Raises as core does when this statement has written the row.  While nested
- * statements write to the table, any row of this transaction counts as such.
+ * Raises, like core, if this statement has written the row.  If nested statements have written to
+ * the table, any row of this transaction counts as such.
  */
 static void
 check_not_written(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid)
@@ -237,7 +238,7 @@ shard_row_upsert_lock(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *pr
 
 /* ---- DO UPDATE ---- */
 
-/* Columns that UPDATE sends: those of SET, or all where triggers may change any. */
+/* Returns the columns that UPDATE sends: those of SET, or all if triggers may change any. */
 static List *
 updated_attnos(ShardRowUpsert *upsert, EState *estate)
 {
@@ -257,7 +258,7 @@ updated_attnos(ShardRowUpsert *upsert, EState *estate)
 	return result;
 }
 
-/* Prepares the UPDATE at the first conflict: only then has core set up what DO UPDATE sets on this shard. */
+/* Prepares the UPDATE at the first conflict.  Core prepares what DO UPDATE sets on this shard only then. */
 static void
 prepare_update(ShardRowUpsert *upsert, EState *estate)
 {
@@ -274,7 +275,10 @@ prepare_update(ShardRowUpsert *upsert, EState *estate)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Replaces the locked row by slot's row on the node.  Returns slot, or the one for system columns, with the returned columns. */
+/*
+ * Replaces the locked row on the node by slot's row.  Returns slot, or the slot for system columns,
+ * with the returned columns.
+ */
 static TupleTableSlot *
 send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTableSlot *slot)
 {
@@ -300,7 +304,7 @@ send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTable
 	return slot;
 }
 
-/* Does what core's ExecUpdate() does before it changes the row.  False: the row is not to be changed. */
+/* Does what core's ExecUpdate() does before it changes the row.  False: the row must not be changed. */
 static bool
 finish_new_row(ShardRowUpsert *upsert, EState *estate, HeapTuple old, TupleTableSlot *slot)
 {
@@ -326,7 +330,7 @@ finish_new_row(ShardRowUpsert *upsert, EState *estate, HeapTuple old, TupleTable
 	return true;
 }
 
-/* Evaluates WHERE and SET over both rows.  NULL: the row is not to be changed. */
+/* Evaluates WHERE and SET over both rows.  NULL: the row must not be changed. */
 static TupleTableSlot *
 make_new_row(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed)
 {
@@ -339,7 +343,7 @@ make_new_row(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed)
 	econtext->ecxt_outertuple = NULL;
 	if (rinfo->ri_WithCheckOptions != NIL)
 	{
-		/* before WHERE, whose functions may show the row; core does it afterwards in minors before November 2026 */
+		/* before WHERE, whose functions may reveal the row; minor releases before November 2026 check after WHERE */
 		ExecWithCheckOptions(WCO_RLS_CONFLICT_CHECK, rinfo, conflict->oc_Existing, estate);
 		ExecWithCheckOptions(SHARD_WCO_VIEW_CONFLICT_CHECK, rinfo, conflict->oc_Existing, estate);
 	}

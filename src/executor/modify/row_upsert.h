@@ -13,30 +13,29 @@
 typedef struct ShardRowUpsert ShardRowUpsert;
 
 /*
- * State of one shard, whose server, user and label are insert's.  Attribute numbers
- * are the shard's; returning_attnos has the ctid among them.
- * Memory: the query's.
+ * Creates the state of one shard, whose server, user and label are insert's.  Attribute numbers are
+ * the shard's. returning_attnos contains the ctid.  Memory: the query's.
  */
 extern ShardRowUpsert *shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 											  const ShardRowStatement *insert,
 											  List *conflict_attnos, List *returning_attnos);
 
-/* To be called before each row that is proposed. */
+/* Called before each proposed row. */
 extern void shard_row_upsert_start(ShardRowUpsert *upsert);
 
-/* The row has been inserted; slot has its ctid. */
+/* The row was inserted. slot has its ctid. */
 extern void shard_row_upsert_inserted(ShardRowUpsert *upsert, TupleTableSlot *slot);
 
 /*
- * Locks and reads the row that the proposed one is in conflict with.  False: that row
- * has gone, and the caller has to try the INSERT again.
- * Errors: ERRCODE_CARDINALITY_VIOLATION when this statement has written it.
+ * Locks and reads the row with which the proposed one conflicts.  False: that row is gone, and the
+ * caller must try the INSERT again.  Errors: ERRCODE_CARDINALITY_VIOLATION if this statement has
+ * written it.
  */
 extern bool shard_row_upsert_lock(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed);
 
 /*
- * Carries out DO UPDATE on the locked row.  Returns the new version, or NULL when a
- * condition or a trigger leaves the row as it is.
+ * Executes DO UPDATE on the locked row.  Returns the new version, or NULL if a condition or a
+ * trigger leaves the row unchanged.
  */
 extern TupleTableSlot *shard_row_upsert_update(ShardRowUpsert *upsert, EState *estate,
 											   TupleTableSlot *proposed);

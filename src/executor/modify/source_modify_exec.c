@@ -1,14 +1,13 @@
 /*
  * source_modify_exec.c
- *	  INSERT ... ON CONFLICT and MERGE over rows that are computed here.
+ *	  INSERT ...  ON CONFLICT and MERGE with rows that are computed on the coordinator.
  *
- *	 child plan --> key --> arrays of its shard			until the child ends
- *	 statement over the arrays --> each shard			all nodes at once
- *	 RETURNING <-- streams								or the counts alone
+ *	 child plan --> key --> arrays of its shard		until the child ends
+ *	 statement over the arrays --> each shard		all nodes in parallel
+ *	 RETURNING <-- streams							or only the counts
  *
- * The child has ended before anything is written, so it sees nothing of it.
- * All statements of a node run on the transaction's writing connection, one
- * after the other.
+ * The child has ended before anything is written, so it sees nothing of that.  All statements of a
+ * node run on the transaction's writer, one after the other.
  */
 #include "postgres.h"
 
@@ -36,13 +35,13 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* One shard that the statement runs on. */
+/* One shard on which the statement runs. */
 typedef struct SourceShard
 {
 	const Shard *shard;
 	const char *sql;
 	const char **params;
-	int64		nleft;			/* no columns come back: rows still to be handed up */
+	int64		nleft;			/* if no columns are returned: number of rows still to be returned */
 } SourceShard;
 
 typedef struct SourceState
@@ -53,28 +52,28 @@ typedef struct SourceState
 	Oid			userid;
 	Relation	parent;
 	ShardRouting *routing;
-	const ShardMap *map;		/* its map */
-	ShardParams *params;		/* those after the arrays */
+	const ShardMap *map;		/* map of the routing */
+	ShardParams *params;		/* parameters after the arrays */
 	int			nscalars;
 	ShardEncoder *encoder;
-	ShardRowArrays **rows;		/* by shardno; NULL: none */
-	MemoryContext row_cxt;		/* texts of a source row, values of a returned one */
-	ShardDecoder *decoder;		/* NULL: no columns come back */
+	ShardRowArrays **rows;		/* by shardno; NULL: no rows */
+	MemoryContext row_cxt;		/* for texts of a source row, and values of a returned one */
+	ShardDecoder *decoder;		/* NULL: no columns are returned */
 
-	ShardPendingRows *pending;	/* rows that are not written yet, or not handed up */
+	ShardPendingRows *pending;	/* rows that are not written or not returned yet */
 	bool		started;
 	SourceShard *shards;
 	int			nshards;
-	ShardStream **streams;		/* of the shards; NULL: ended */
+	ShardStream **streams;		/* by shard; NULL: ended */
 	ShardWaitSet *wait_set;
-	int			nopen;			/* streams that have not ended */
-	int			current;		/* shard whose turn it is */
-	int64		nsource;		/* rows of the child, for EXPLAIN */
+	int			nopen;			/* number of streams that have not ended */
+	int			current;		/* shard to read next */
+	int64		nsource;		/* number of rows of the child, for EXPLAIN */
 } SourceState;
 
 /* ---- source rows ---- */
 
-/* shardno of a source row, -1 when it is to be left out. */
+/* Returns the shardno of a source row; -1 if the row must be skipped. */
 static int
 route_row(SourceState *state, TupleTableSlot *slot)
 {
@@ -133,7 +132,10 @@ read_source(SourceState *state)
 
 /* ---- statements ---- */
 
-/* Locks the shard while the statement runs.  Raises when it has triggers on the coordinator, which would not fire. */
+/*
+ * Locks the shard while the statement runs.  Raises if it has triggers on the coordinator, since
+ * they would not fire.
+ */
 static void
 lock_shard(SourceState *state, const Shard *shard)
 {
@@ -153,7 +155,7 @@ lock_shard(SourceState *state, const Shard *shard)
 	table_close(rel, NoLock);
 }
 
-/* Text and parameters of the statement for one shard. */
+/* Builds the text and parameters of the statement for one shard. */
 static void
 build_statement(SourceState *state, int shardno, const char *const *scalars)
 {
@@ -197,7 +199,7 @@ open_stream(SourceState *state, int i)
 	state->nopen++;
 }
 
-/* Runs the statements of all shards to their end; only counts come back. */
+/* Runs the statements of all shards to their end.  They return only counts. */
 static void
 run_commands(SourceState *state)
 {
@@ -260,14 +262,14 @@ start(SourceState *state)
 		for (int i = 0; i < state->nshards; i++)
 			open_stream(state, i);
 	}
-	/* a single row is written when it is handed up, as core does it */
+	/* a single row is written when it is returned, as in core */
 	shard_pending_rows_set(state->pending, state->plan->returns_rows && state->nsource > 1);
 	MemoryContextSwitchTo(oldcxt);
 }
 
 /* ---- rows that nodes return ---- */
 
-/* Stores a row of shard i in slot; false when there is none now, or no more (then nopen has been reduced). */
+/* Stores a row of shard i in slot.  False if none has arrived, or there are no more (then nopen has been reduced). */
 static bool
 next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
 {
@@ -276,7 +278,7 @@ next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
 
 	if (state->decoder == NULL)
 	{
-		/* RETURNING needs no column from the node: empty rows are counted out */
+		/* RETURNING needs no column from the node, so empty rows are returned */
 		if (target->nleft == 0)
 			return false;
 		target->nleft--;
@@ -306,11 +308,11 @@ next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
 	return true;
 }
 
-/* All streams move on in turn: each has something to do before its statement is sent. */
+/* Advances all streams in turn, since each must do something before its statement is sent. */
 static bool
 next_returned(SourceState *state, TupleTableSlot *slot)
 {
-	int			nidle = 0;		/* shards in a row that have nothing now */
+	int			nidle = 0;		/* number of consecutive shards without a row */
 
 	ExecClearTuple(slot);
 	while (nidle < state->nshards)
@@ -354,7 +356,7 @@ source_begin(CustomScanState *node, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	/* in WITH: registered as core does with ModifyTable, so that the executor runs it to its end */
+	/* in WITH: registered in the same way as ModifyTable, so that the executor runs it to its end */
 	if (!plan->set_processed)
 		estate->es_auxmodifytables = lcons(node, estate->es_auxmodifytables);
 
@@ -404,7 +406,7 @@ source_end(CustomScanState *node)
 {
 	SourceState *state = (SourceState *) node;
 
-	/* To close a stream while its statement runs would cancel it, and so fail the transaction. */
+	/* closing a running stream would cancel it, and thus abort the transaction */
 	if (state->started && state->decoder != NULL)
 	{
 		while (next_returned(state, node->ss.ss_ScanTupleSlot))

@@ -1,11 +1,11 @@
 /*
  * source_modify_exec.h
- *	  The plan node of INSERT ... ON CONFLICT and MERGE over rows computed here.
+ *	  The plan node of INSERT ...  ON CONFLICT and MERGE with rows computed on the coordinator.
  */
 #ifndef SHARDFDW_EXECUTOR_SOURCE_MODIFY_H
 #define SHARDFDW_EXECUTOR_SOURCE_MODIFY_H
 
-/* Makes the node known to core, under SHARD_SOURCE_NAME. To be called once. */
+/* Registers the node with core, under SHARD_SOURCE_NAME.  Called once. */
 extern void shard_source_register(void);
 
 #endif

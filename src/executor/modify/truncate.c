@@ -17,14 +17,17 @@
 #include "remote/run/command.h"
 #include "utils/rel.h"
 
-/* Shards of which a server has replicas. */
+/* Shards that have replicas on a server. */
 typedef struct TruncatedReplicas
 {
 	Oid			serverid;
 	List	   *relids;
 } TruncatedReplicas;
 
-/* Adds relid to what is truncated on the servers that have replicas of it; *is_noted: its node notes changes.  Returns the list of TruncatedReplicas. */
+/*
+ * Adds relid to the tables to be truncated on the servers with replicas of it. *is_noted: its node
+ * records changes.  Returns the list of TruncatedReplicas.
+ */
 static List *
 add_replicas(List *replicas, Oid relid, bool *is_noted)
 {
@@ -60,13 +63,13 @@ fill_command(ShardCommand *command, Oid serverid, List *relids, bool restart_seq
 
 	command->serverid = serverid;
 	command->userid = GetUserId();
-	/* placements let it pass that way only, see 49_replica.sql */
+	/* placements accept it only in this way, see 49_replica.sql */
 	command->sql = is_noted ? psprintf(SHARD_REPLICA_APPLY_ON "; %s; " SHARD_REPLICA_APPLY_OFF, sql) : sql;
 }
 
 /*
  * Core calls this once per server, with all tables to be truncated there.  The node does not
- * cascade: whom that would concern has been found before (ddl/ddl_cascade.c).
+ * cascade, since ddl/ddl_cascade.c has found the affected tables before.
  */
 void
 shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
