@@ -1,21 +1,19 @@
 /*
  * analyze.c
- *	  ANALYZE of a shard: a sample of its rows, taken by the node.
+ *	  ANALYZE of a shard: the node takes a sample of its rows.
  *
- *	   AnalyzeForeignTable  asks the node for the table's size and estimated rows
- *	   acquire_sample       reads a sample --> decode --> reservoir --> HeapTuples
+ *	   AnalyzeForeignTable	asks the node for the table's size and estimated rows
+ *	   acquire_sample		reads a sample --> decode --> reservoir --> HeapTuples
  *
- * ANALYZE of the sharded parent samples all shards by core's inherited
- * sampling, which calls both for each: one sample, to which each shard gives
- * its part.  Then core analyzes each shard by itself, as it does with all
- * partitions; a shard takes over the statistics that its node has of the table
- * (stat_import.c), and its rows are sampled only when the node has none.
+ * ANALYZE of the sharded parent samples all shards with core's inherited sampling, which calls both
+ * functions for each shard.  Each shard contributes its part to one sample.  Then core analyzes
+ * each shard separately, like all partitions.  A shard takes over the statistics that its node has
+ * of the table (stat_import.c).  Its rows are sampled only if the node has none.
  *
- * The table's option analyze_sampling (off, auto, random, system, bernoulli;
- * the server's as fallback) says how the node chooses rows; with auto, a small
- * sample of a large table is taken from some of its blocks only, as core does.
- * A table of a few times the sample's size is read as a whole, so that its row
- * count is exact.
+ * The table's option analyze_sampling (off, auto, random, system, bernoulli; default: the server's)
+ * says how the node chooses rows.  With auto, a small sample of a large table is taken from only
+ * some of its blocks, as in core.  A table with only a few times the rows of the sample is read
+ * completely, so that its row count is exact.
  */
 #include "postgres.h"
 
@@ -42,13 +40,13 @@
 #include "utils/rel.h"
 #include "utils/sampling.h"
 
-/* Tables of up to this many times the wanted sample are read as a whole. */
+/* Tables with up to this many times the wanted sample are read completely. */
 #define FULL_READ_FACTOR	2.0
 
-/* Rows asked for, as a multiple of the wanted sample: estimates are rough. */
+/* Number of rows to request, as a multiple of the wanted sample, since estimates are rough. */
 #define SAMPLE_MARGIN		1.2
 
-/* Blocks are left out only where at least so many are read, so that their number varies little. */
+/* Blocks are skipped only if at least so many are read, so that their number varies little. */
 #define MIN_BLOCKS			500
 
 typedef enum SamplingMethod
@@ -57,7 +55,7 @@ typedef enum SamplingMethod
 	SAMPLE_RANDOM,
 	SAMPLE_SYSTEM,
 	SAMPLE_BERNOULLI,
-	SAMPLE_BLOCKS				/* rows of some blocks: SYSTEM, then random */
+	SAMPLE_BLOCKS				/* random rows of some blocks, chosen by SYSTEM */
 } SamplingMethod;
 
 /* What the node says about the shard's table. */
@@ -78,7 +76,7 @@ shard_of(Relation relation)
 	return &map->shards[0];
 }
 
-/* Bytes of a stored row, by the types of its columns. */
+/* Estimates the size of a stored row from the types of its columns. */
 static double
 guess_row_bytes(TupleDesc desc)
 {
@@ -122,7 +120,7 @@ ask_table(Relation relation)
 	}
 	shard_command_free(&command, 1);
 
-	/* never analyzed there: a guess keeps a large table from being read whole */
+	/* never analyzed there; with an estimate a large table is not read completely */
 	if (table.rows < 0)
 		table.rows = table.bytes / guess_row_bytes(RelationGetDescr(relation));
 	pfree(sql.data);
@@ -131,9 +129,8 @@ ask_table(Relation relation)
 }
 
 /*
- * Is the relation analyzed by itself, not as a part of its parent?  Core does not
- * tell the wrapper, but reports it for pg_stat_progress_analyze.  Where that is
- * switched off the answer is no.
+ * Is the relation analyzed separately, not as a part of its parent?  Core does not tell the
+ * wrapper, but reports it in pg_stat_progress_analyze.  If that is switched off, the answer is no.
  */
 static bool
 is_own_analyze(Relation relation)
@@ -153,8 +150,8 @@ is_auto(Relation relation)
 }
 
 /*
- * The share of the table's blocks from which a sample may come: as many blocks
- * as rows are wanted, which is what core reads of its own tables.
+ * Fraction of the table's blocks from which a sample may come: as many blocks as rows are wanted,
+ * which is what core reads of local tables.
  */
 static double
 block_fraction(const RemoteTable *table, int targrows)
@@ -188,9 +185,9 @@ choose_method(Relation relation, const RemoteTable *table, int targrows)
 }
 
 /*
- * SELECT of all columns, thinned out to fraction of the rows; blocks: the share
- * of the blocks they come from, with SAMPLE_BLOCKS.  Fills columns (room for
- * natts) with how to decode them; returns their number.
+ * Builds a SELECT of all columns that returns the given fraction of the rows. blocks: with
+ * SAMPLE_BLOCKS, the fraction of the blocks that they come from.  Fills columns (room for natts)
+ * with the kinds of decoding, and returns their number.
  */
 static int
 build_query(Relation relation, SamplingMethod method, double fraction, double blocks,
@@ -240,9 +237,9 @@ build_query(Relation relation, SamplingMethod method, double fraction, double bl
 }
 
 /*
- * Keeps targrows of the stream's rows, each with the same chance (Vitter's
- * algorithm, as core's).  Result: rows kept; *nread: rows seen.
- * Memory: tuples in the current context.
+ * Keeps targrows of the stream's rows, all with the same probability (Vitter's algorithm, as in
+ * core).  Returns the number of rows kept. *nread: number of rows seen.  Memory: tuples in the
+ * current context.
  */
 static int
 read_sample(ShardStream *stream, ShardDecoder *decoder, TupleTableSlot *slot,
@@ -353,7 +350,7 @@ acquire_sample(Relation relation, int elevel, HeapTuple *rows, int targrows,
 		!shard_stat_import(relation, shard->serverid, shard->relation, shard->name, totalrows))
 		return sample_rows(relation, elevel, rows, targrows, totalrows);
 
-	/* without rows core makes no statistics, and records the number of rows */
+	/* without rows core computes no statistics, and only records the number of rows */
 	ereport(elevel,
 			(errmsg("\"%s\": table contains %.0f rows, statistics taken over from the node",
 					RelationGetRelationName(relation), *totalrows)));
@@ -368,8 +365,8 @@ shardAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,
 	double		pages = ceil((double) table.bytes / BLCKSZ);
 
 	/*
-	 * Core's inherited sampling passes over children without pages, which an
-	 * empty table is; views and partitioned tables have none of their own.
+	 * Core's inherited sampling skips children without pages, such as an empty table.  Views and
+	 * partitioned tables have no own pages.
 	 */
 	if (table.relkind != RELKIND_RELATION && table.relkind != RELKIND_MATVIEW)
 		pages = Max(pages, 1);

@@ -1,19 +1,19 @@
 /*
  * explain.c
- *	  What EXPLAIN shows of our plan nodes.  Nothing remote happens here.
+ *	  EXPLAIN output of our plan nodes, without contacting nodes.
  *
- * Property names are an interface; all of them stand below, and in
- * explain_remote.c those of what nodes say.
+ * Property names are an interface.  All of them are listed here, and in explain_remote.c those that
+ * need nodes.
  *
  *	   Relations		tables of a scan without a relation of its own
- *	   Shards			"n of m" to be read; n and "Shards Total" outside of text
- *	   Nodes			names of the nodes read, or their number when many
- *	   Node				name of the one node of a single shard
+ *	   Shards			"n of m" to be read; n and "Shards Total" in other formats than text
+ *	   Nodes			names of the nodes read, or their number if there are many
+ *	   Node				name of the node of a single shard
  *	   Merge Key		order in which sorted streams are merged
  *	   Query Per Node	one query reads all shards of a node
  *	   Not Pushed Down	why the plan node above it is computed here
  *	   Remote SQL		query for the first of these shards
- *	   Remote Lock SQL	of rows that are taken as jobs: what their shards are asked; with VERBOSE
+ *	   Remote Lock SQL	for rows that are taken as jobs: the query that locks them on shards; with VERBOSE
  *	   Rows Received, Bytes Received, Connections		with ANALYZE
  */
 #include "postgres.h"
@@ -49,7 +49,7 @@
 #define PROP_BYTES			"Bytes Received"
 #define PROP_CONNECTIONS	"Connections"
 
-/* Nodes up to this number are listed by name. */
+/* Up to this number, nodes are listed by name. */
 #define MAX_LISTED_NODES	8
 
 static void
@@ -86,7 +86,7 @@ shard_explain_shards(const ShardMap *map, const Bitmapset *live, int nlive, Expl
 	explain_nodes(map, live, es);
 }
 
-/* Appends how one key is sorted, as far as it is not ascending with NULLs last. */
+/* Appends the sort direction of one key, unless it is ascending with NULLs last. */
 static void
 append_direction(StringInfo buf, Oid type, Oid operator, bool nulls_first)
 {
@@ -110,7 +110,7 @@ append_direction(StringInfo buf, Oid type, Oid operator, bool nulls_first)
 		appendStringInfoString(buf, " NULLS LAST");
 }
 
-/* As core shows the keys of a sort. */
+/* Shows the merge key in the form of core's sort keys. */
 static void
 explain_merge_key(ForeignScanState *node, ExplainState *es)
 {
@@ -165,7 +165,7 @@ void
 shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
 	ShardScanState *state = node->fdw_state;
-	/* a key join that reads the shards in parts has read all of them in the end */
+	/* a key join that reads the shards in parts has read all of them at the end */
 	const Bitmapset *shards = state->running && state->part != SHARD_SCAN_ALL ?
 		state->unsplit : state->live;
 	int			first;
@@ -179,7 +179,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	else
 		shard_explain_shards(state->maps[0], shards, bms_num_members(shards), es);
 
-	/* a scan of one relation has no such list, and one shard at most */
+	/* a scan of one relation has no such list, and at most one shard */
 	if (state->plan->sort_columns != NIL && ((ForeignScan *) node->ss.ps.plan)->fdw_scan_tlist != NIL)
 		explain_merge_key(node, es);
 	if (state->plan->shard_template != NIL)
@@ -212,7 +212,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	shard_explain_remote(node, shards, es);
 }
 
-/* Node and Remote SQL of a statement on one shard. */
+/* Shows Node and Remote SQL of a statement on one shard. */
 static void
 explain_statement(Oid relid, const char *sql, ExplainState *es)
 {
@@ -223,7 +223,7 @@ explain_statement(Oid relid, const char *sql, ExplainState *es)
 	ExplainPropertyText(PROP_REMOTE_SQL, sql, es);
 }
 
-/* Would a COPY of these columns be binary?  (Unless the node's types turn out to differ.) */
+/* Would a COPY of these columns be binary? (Unless the node's types turn out to be different.) */
 static bool
 all_binary(Relation rel, List *attnos)
 {

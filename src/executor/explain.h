@@ -1,6 +1,6 @@
 /*
  * explain.h
- *	  What EXPLAIN shows of several kinds of our plan nodes.
+ *	  EXPLAIN output that several of our plan nodes share.
  */
 #ifndef SHARDFDW_EXPLAIN_H
 #define SHARDFDW_EXPLAIN_H
@@ -11,7 +11,7 @@
 #include "compat.h"
 #include "nodes/bitmapset.h"
 
-/* Shards: how many of map, nlive; Nodes: of those in live, which may be unknown (NULL). */
+/* Shards: nlive of map's.  Nodes: those of live, which may be unknown (NULL). */
 extern void shard_explain_shards(const ShardMap *map, const Bitmapset *live, int nlive,
 								 ExplainState *es);
 

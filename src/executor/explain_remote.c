@@ -1,24 +1,24 @@
 /*
  * explain_remote.c
- *	  The nodes' side of EXPLAIN: shardfdw.explain_remote.
+ *	  EXPLAIN output that needs nodes: shardfdw.explain_remote.
  *
- *	   EXPLAIN VERBOSE		the plan that a node makes for the query of the first
- *							shard that is read
- *	   ... and ANALYZE		what that query really did, and how much the queries
- *							of the shards differ
+ *	   EXPLAIN VERBOSE	the node's plan for the query of the first shard
+ *						that is read
+ *	   ... and ANALYZE	what that query really did, and how much the queries
+ *						of the shards differ
  *
- * The figures of all queries are those seen from here while they ran.  A node
- * does not tell what it did for a COPY, so for its real plan the query of that
- * one shard is run once more; row locks are never taken for that.
+ * The figures of all queries were measured on the coordinator while they ran.  A node does not
+ * report what it did for a COPY.  So to get its real plan, the query of that one shard is run once
+ * more, without row locks.
  *
- * A node that does not answer is a WARNING, since the statement may have succeeded
- * already (auto_explain) and must not fail because of it.
+ * If a node does not answer, that is a WARNING: the statement may have succeeded already
+ * (auto_explain), and must not fail because of it.
  *
- * Parameters that have no value yet stay parameters, for which the node makes a
- * generic plan if it is of 16 or later.
+ * Parameters that have no value yet stay parameters, for which a node of version 16 or later makes
+ * a generic plan.
  *
- * Statements that a shard runs as they stand have no queries to compare, so the
- * node's plan is all that is shown of them.
+ * For a statement that a shard runs as a whole there are no queries to compare.  So only the node's
+ * plan is shown.
  */
 #include "postgres.h"
 
@@ -43,22 +43,22 @@
 #define PROP_MEDIAN			"Median"
 #define PROP_MAXIMUM		"Maximum"
 
-/* Longer lines are cut in text: a condition can hold thousands of keys. */
+/* Longer lines are truncated in text format, since a condition can contain thousands of keys. */
 #define MAX_LINE_BYTES		4096
 
-/* Nodes know EXPLAIN (GENERIC_PLAN) from here on. */
+/* First version of nodes with EXPLAIN (GENERIC_PLAN). */
 #define GENERIC_PLAN_VERSION	160000
 
 /* ------------------------------------------------------------------------
  * Asking
  * ------------------------------------------------------------------------ */
 
-/* Who is asked, and as whom. */
+/* A node to query. */
 typedef struct ExplainNode
 {
 	const Shard *shard;			/* on the node */
-	Oid			userid;			/* whose mapping is used */
-	int			workers;		/* as in ShardStreamSpec */
+	Oid			userid;			/* the user whose mapping is used */
+	int			workers;		/* see ShardStreamSpec */
 	int			cpu_factor;
 } ExplainNode;
 
@@ -74,7 +74,7 @@ node_of_scan(const ShardScanState *state, int shardno)
 	};
 }
 
-/* Runs sql on the node; NULL, after a WARNING, when it fails.  Memory: current context. */
+/* Runs sql on the node.  If it fails, raises a WARNING and returns NULL.  Memory: current context. */
 static PGresult *
 ask_node(const ExplainNode *node, const char *sql)
 {
@@ -88,7 +88,7 @@ ask_node(const ExplainNode *node, const char *sql)
 	command.workers = &node->workers;
 	command.cpu_factor = node->cpu_factor;
 
-	/* where the transaction has written, a savepoint keeps a failure from ending it */
+	/* if the transaction has written, a savepoint prevents a failure from aborting it */
 	has_written = shard_pool_get(node->shard->serverid, node->userid)->writer != NULL;
 	shard_command_run(&command, 1, has_written ? SHARD_COMMAND_WRITE : SHARD_COMMAND_READ, true);
 	if (command.error != NULL)
@@ -102,7 +102,7 @@ ask_node(const ExplainNode *node, const char *sql)
 	return command.result;
 }
 
-/* Lines that the node answers with; NIL when it fails.  Encoding is checked. */
+/* Returns the lines of the node's answer; NIL if it fails.  Checks their encoding. */
 static List *
 ask_lines(const ExplainNode *node, const char *sql)
 {
@@ -161,7 +161,7 @@ format_name(ExplainFormat format)
 	}
 }
 
-/* Begins the command that is sent.  run: what is explained may be run for it. */
+/* Begins the command to send. run: the explained query may be run. */
 static void
 append_explain(StringInfo sql, bool run, bool generic, const ExplainState *es)
 {
@@ -175,7 +175,10 @@ append_explain(StringInfo sql, bool run, bool generic, const ExplainState *es)
 	appendStringInfoString(sql, ") ");
 }
 
-/* The command for the query of the first of shards, or of all of its node where a query is the node's. */
+/*
+ * Returns the command for the query of the first of shards, or, with one query per node, of all
+ * shards of its node.
+ */
 static char *
 explain_query(const ShardScanState *state, const Bitmapset *shards, bool run, bool generic,
 			  const ExplainState *es)
@@ -213,8 +216,7 @@ has_prefix(const char *line, const char *prefix)
 }
 
 /*
- * What a node has said in the format of es, without what begins and ends a
- * whole document.
+ * Removes the beginning and the end of the document from a node's answer in the format of es.
  */
 static List *
 strip_document(List *lines, ExplainFormat format)
@@ -244,7 +246,7 @@ strip_document(List *lines, ExplainFormat format)
 					body = lappend(body, has_prefix(line, "    ") ? line + 4 : line);
 				break;
 			case EXPLAIN_FORMAT_YAML:
-				/* the one item of a list */
+				/* a list with one item */
 				body = lappend(body, has_prefix(line, "- ") || has_prefix(line, "  ") ? line + 2 : line);
 				break;
 			default:
@@ -255,7 +257,7 @@ strip_document(List *lines, ExplainFormat format)
 	return body;
 }
 
-/* Raises when a node's JSON would break the document that it becomes a part of. */
+/* Raises if a node's JSON would break the document that includes it. */
 static void
 check_json(List *lines)
 {
@@ -298,7 +300,7 @@ show_plan(List *lines, ExplainState *es)
 	ExplainOpenGroup(PROP_REMOTE_PLAN, PROP_REMOTE_PLAN, true, es);
 	foreach(lc, lines)
 	{
-		/* a line break follows each line of XML, and precedes those of the other formats */
+		/* in XML a line break follows each line, in the other formats it precedes it */
 		if (es->format != EXPLAIN_FORMAT_XML)
 			appendStringInfoChar(es->str, '\n');
 		appendStringInfoSpaces(es->str, es->indent * 2);
@@ -318,7 +320,7 @@ compare_doubles(const void *a, const void *b)
 	return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/* values, of which there is at least one, are sorted. */
+/* Sorts values.  There must be at least one. */
 static void
 show_spread(const char *label, const char *unit, int ndigits, double *values, int nvalues,
 			ExplainState *es)
@@ -343,7 +345,7 @@ show_spread(const char *label, const char *unit, int ndigits, double *values, in
 	ExplainCloseGroup(label, label, true, es);
 }
 
-/* How much the queries differ; per query, averages over its executions. */
+/* Shows how much the queries differ.  Per query, averages over its executions. */
 static void
 show_figures(const ShardScanState *state, ExplainState *es)
 {
@@ -380,7 +382,7 @@ show_figures(const ShardScanState *state, ExplainState *es)
  * The whole
  * ------------------------------------------------------------------------ */
 
-/* Values of the parameters, if they can be known. */
+/* Evaluates the parameters, if their values can be known. */
 static bool
 evaluate_parameters(ForeignScanState *node, bool was_run)
 {
@@ -395,7 +397,7 @@ evaluate_parameters(ForeignScanState *node, bool was_run)
 	return true;
 }
 
-/* Is the nodes' side asked for, and can nodes be asked? */
+/* Was this output requested, and can nodes be queried? */
 static bool
 is_wanted(const ExplainState *es)
 {
@@ -419,7 +421,7 @@ shard_explain_remote(ForeignScanState *node, const Bitmapset *shards, ExplainSta
 		char	   *sql = generic ? NULL : explain_query(state, shards, was_run, false, es);
 		List	   *lines;
 
-		/* no more rows will be asked for, and the connections may be needed below */
+		/* no more rows will be requested, and the connections may be needed below */
 		if (state->running)
 			shard_scan_close_streams(node);
 		if (generic && knows_generic_plans(&asked))

@@ -1,12 +1,15 @@
 /*
  * returned.c
- *	  Decoder of the rows that a node's statement brings: RETURNING, or a whole statement.
+ *	  Decoder for the rows that a node's statement returns: RETURNING, or a whole statement.
  */
 #include "postgres.h"
 
 #include "executor/returned.h"
 
-/* Decoders and plans have enums of their own for the kinds, since tuple/ lies below plan/ and must not include it. */
+/*
+ * Decoders and plans have separate enums for the kinds, since tuple/ is a layer below plan/ and
+ * must not include it.
+ */
 static ShardDecodeKind
 decode_kind(ShardOutputKind kind)
 {

@@ -1,6 +1,6 @@
 /*
  * returned.h
- *	  Decoder of the rows that a node's statement brings: RETURNING, or a whole statement.
+ *	  Decoder for the rows that a node's statement returns: RETURNING, or a whole statement.
  */
 #ifndef SHARDFDW_RETURNED_H
 #define SHARDFDW_RETURNED_H

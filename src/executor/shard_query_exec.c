@@ -1,13 +1,12 @@
 /*
  * shard_query_exec.c
- *	  Recognises queries that are nothing but a shard scan, and returns the query for
- *	  each shard.
+ *	  Recognizes queries that consist of a single shard scan, and returns the query for each shard.
  *
- *	   Foreign Scan		ours, the top of the plan, nothing left to check here
+ *	   Foreign Scan		of this extension, the top of the plan, no conditions left to check here
  *		  |`-> columns of the result = remote columns, in any order, none computed
  *		  '--> no order to merge in, no rows to lock, a query per shard
  *
- *	 SELECT q.c3 AS a, q.c1 AS b FROM (what the scan would send) AS q(c1, c2, c3)
+ *	 SELECT q.c3 AS a, q.c1 AS b FROM (query of the scan) AS q(c1, c2, c3)
  */
 #include "postgres.h"
 
@@ -19,10 +18,10 @@
 
 typedef struct ScanQuery
 {
-	ShardQuery	query;			/* what render() is called with */
+	ShardQuery	query;			/* argument of render() */
 	ForeignScanState *node;
 	TupleDesc	desc;			/* of the result */
-	int		   *columns;		/* of the remote query (1-based), one for each of the result */
+	int		   *columns;		/* of the remote query (1-based), one per column of the result */
 } ScanQuery;
 
 static bool
@@ -39,7 +38,7 @@ is_plain_scan(PlanState *ps)
 		!plan->at_once;
 }
 
-/* The remote column (1-based) that gives attribute attno of the scan; 0: none gives it as it is. */
+/* Returns the remote column (1-based) that is returned unchanged as attribute attno of the scan; 0: none. */
 static int
 remote_column(const ShardScanPlan *plan, AttrNumber attno)
 {
@@ -57,7 +56,7 @@ remote_column(const ShardScanPlan *plan, AttrNumber attno)
 	return 0;
 }
 
-/* False when the result has something that is not a column of the scan. */
+/* False if the result contains something that is not a column of the scan. */
 static bool
 map_columns(const ShardScanPlan *plan, List *targetlist, int *columns)
 {

@@ -1,6 +1,6 @@
 /*
  * shard_query_exec.h
- *	  Recognises queries that are nothing but a shard scan, see deparse/shard_query.h.
+ *	  Recognizes queries that consist of a single shard scan, see deparse/shard_query.h.
  */
 #ifndef SHARDFDW_EXECUTOR_SHARD_QUERY_H
 #define SHARDFDW_EXECUTOR_SHARD_QUERY_H

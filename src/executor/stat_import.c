@@ -2,17 +2,16 @@
  * stat_import.c
  *	  Statistics of a shard's columns, taken over from its node.
  *
- * The node's own ANALYZE has read the rows already: its result is in pg_stats there,
- * and is fetched by one small query instead of thousands of rows.
+ * The node's own ANALYZE has read the rows already.  Its result is in the node's pg_stats, and is
+ * read by one small query instead of thousands of rows.
  *
- *	   ask_node     one query: rows, changes since, one line of pg_stats per column
- *	   is_usable    fresh, complete, of types that are the same here
- *	   write_stats  one row of pg_statistic per column
+ *	   ask_node		one query: rows, changes since, one row of pg_stats per column
+ *	   is_usable	recent, complete, with the same types here
+ *	   write_stats	one row of pg_statistic per column
  *
- * Values travel as texts of arrays.  Only the kinds that core's ANALYZE makes
- * for types without a function of their own are known here: most common
- * values, histogram, correlation; a table with a column of another type (an
- * array, a range, ...) is sampled.
+ * Values are sent as the text of arrays.  Only the kinds of statistics are supported that core's
+ * ANALYZE computes for types without their own typanalyze function: most common values, histogram,
+ * correlation.  A table with a column of another type (an array, a range, ...) is sampled.
  */
 #include "postgres.h"
 
@@ -33,7 +32,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 
-/* Changed rows that make the node's statistics stale: autovacuum's defaults for renewing them. */
+/* Changed rows that make the node's statistics stale: autovacuum's defaults for ANALYZE. */
 #define STALE_ROWS		50
 #define STALE_FRACTION	0.1
 
@@ -55,8 +54,8 @@ enum RemoteStatColumn
 
 typedef struct RemoteStats
 {
-	int			nlines;			/* one per column that has statistics; else one */
-	char	 *(*lines)[STAT_NCOLUMNS];	/* NULL where the node's is */
+	int			nlines;			/* one per column with statistics; if there are none, one */
+	char	 *(*lines)[STAT_NCOLUMNS];	/* NULL if the node's value is NULL */
 } RemoteStats;
 
 static const char query_format[] =
@@ -95,7 +94,7 @@ ask_node(Relation relation, Oid serverid, const char *relation_name, const char 
 	return stats;
 }
 
-/* The line of pg_stats about a column of the relation; NULL when there is none. */
+/* Returns the row of pg_stats for a column of the relation; NULL: none. */
 static char **
 find_line(const RemoteStats *stats, Relation relation, AttrNumber attno)
 {
@@ -146,7 +145,7 @@ is_usable(const RemoteStats *stats, Relation relation, Oid serverid)
 												relation->rd_rel->relowner);
 }
 
-/* What the text of an array of such elements stands for. */
+/* Parses the text of an array with elements of type. */
 static Datum
 read_array(const char *text, Oid type, int32 typmod)
 {
@@ -158,7 +157,7 @@ read_array(const char *text, Oid type, int32 typmod)
 	return result;
 }
 
-/* Fills one slot of a row of pg_statistic; numbers and elements may be 0: none. */
+/* Fills one slot of a row of pg_statistic. numbers and elements may be 0: none. */
 static void
 fill_slot(Datum *values, bool *nulls, int slot, int kind, Oid op, Oid collation,
 		  Datum numbers, Datum elements)
@@ -172,7 +171,7 @@ fill_slot(Datum *values, bool *nulls, int slot, int kind, Oid op, Oid collation,
 	nulls[Anum_pg_statistic_stavalues1 - 1 + slot] = elements == (Datum) 0;
 }
 
-/* Writes the statistics of one column, in place of those that there are. */
+/* Writes the statistics of one column, replacing existing ones. */
 static void
 write_stats(Relation catalog, Relation relation, Form_pg_attribute att, char **fields)
 {

@@ -10,11 +10,11 @@
 #include "utils/rel.h"
 
 /*
- * Gives the columns of relation, a shard, the statistics that the node has of
- * its table.  Returns false, and changes nothing, when the node has none of some
- * column, when too many rows have changed since it made them, or when the coordinator
- * cannot use them.  relation_name: the table on the node, quoted.
- * *nrows: rows that the node believes the table to have.
+ * Copies the statistics that the node has of its table to the columns of relation, a shard.
+ * Returns false, and changes nothing, if the node has none for a column, if too many rows have
+ * changed since, or if the coordinator cannot use them.
+ *
+ * relation_name: the table on the node, quoted.  *nrows: number of rows by the node's estimate.
  */
 extern bool shard_stat_import(Relation relation, Oid serverid, const char *relation_name,
 							  const char *label, double *nrows);

@@ -1,19 +1,19 @@
 /*
  * statement_exec.c
- *	  Runs a whole statement on the one shard that its key says, or on many.
+ *	  Runs a whole statement on the only shard that its key selects, or on many shards.
  *
- *	   Begin    shards and decoder are resolved; nothing remote
- *	   Exec     first call: parameters, once --> the shard of the key --> SQL
- *				 without rows	commands on all shards at the same time; their
- *								counts are the statement's
- *				 with rows		a stream per shard, read as they come
- *	   End      a change whose rows were not all read is read to its end
+ *	   Begin	resolve shards and decoder; nothing remote
+ *	   Exec		first call: evaluate parameters once --> shard of the key --> SQL
+ *				 without rows	commands on all shards in parallel; the sum of their
+ *								counts is the statement's
+ *				 with rows		a stream per shard, read as rows arrive
+ *	   End		if it changes rows, and not all were read: read it to its end
  *
- * Statements that change or lock rows run on the transaction's writing
- * connection; those that only read go where readers go.
+ * Statements that change or lock rows run on the transaction's writer.  Statements that only read
+ * use readers.
  *
- * Left to others: which statements these are (planner/), connections,
- * transactions and the order of streams on a node (remote/).
+ * Other files contain the choice of these statements (planner/), and connections, transactions and
+ * the order of streams on a node (remote/).
  */
 #include "postgres.h"
 
@@ -53,7 +53,7 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* One of the shards, or pairs of colocated ones, that run the statement. */
+/* A shard, or a set of colocated shards, on which the statement runs. */
 typedef struct StatementTarget
 {
 	int			shardno;
@@ -65,20 +65,20 @@ typedef struct StatementTarget
 
 typedef struct ShardStatementState
 {
-	CustomScanState css;		/* first: core's */
+	CustomScanState css;		/* must be first */
 	ShardStatementPlan *plan;
 	ShardParams *params;
 	int			nmaps;
-	const ShardMap **maps;		/* of plan->relids */
-	List	   *rels;			/* these, open; NULL: closed */
-	Oid			userid;			/* whose mappings are used */
-	ShardTxnLevel *level;		/* in which it began */
+	const ShardMap **maps;		/* maps of plan->relids */
+	List	   *rels;			/* these tables, open; NULL: closed */
+	Oid			userid;			/* the user whose mappings are used */
+	ShardTxnLevel *level;		/* when the statement began */
 	const ShardStreamView *view;
 	ShardStreamLimit *limit;
-	ShardDecoder *decoder;		/* NULL: no rows come back */
-	MemoryContext row_cxt;		/* values of the current row */
+	ShardDecoder *decoder;		/* NULL: no rows are returned */
+	MemoryContext row_cxt;		/* for values of the current row */
 
-	/* from the first call on; in run_cxt */
+	/* set from the first call on; in run_cxt */
 	MemoryContext run_cxt;
 	bool		started;
 	Datum	   *datums;			/* values of the parameters, evaluated once */
@@ -88,12 +88,12 @@ typedef struct ShardStatementState
 	StatementTarget *targets;
 	ShardStream **streams;		/* of the targets, for waiting */
 	ShardWaitSet *wait_set;
-	int			current;		/* target that rows are taken from */
-	int			nopen;			/* streams not at their end */
-	List	   *rows;			/* of MinimalTuple: what has come all at once */
-	uint64		nrows;			/* received; EXPLAIN ANALYZE */
+	int			current;		/* target from which rows are read */
+	int			nopen;			/* number of streams that have not ended */
+	List	   *rows;			/* List of MinimalTuple: rows that have arrived all together */
+	uint64		nrows;			/* received; for EXPLAIN ANALYZE */
 	uint64		nbytes;
-	List	   *conns;			/* distinct connections that they came over */
+	List	   *conns;			/* the distinct connections that were used */
 } ShardStatementState;
 
 /* ------------------------------------------------------------------------
@@ -112,7 +112,7 @@ resolve_maps(ShardStatementState *state)
 		state->maps[i] = shard_map_get_levels_now(list_nth_oid(relids, i));
 		if (state->maps[i] == NULL)
 			elog(ERROR, "relation %u is not sharded", list_nth_oid(relids, i));
-		/* plans are made anew after a move; this one has been made just before it */
+		/* plans are made again after a move; this one was made just before it */
 		if (!shard_colocated(list_nth_oid(relids, i), linitial_oid(relids)))
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -153,8 +153,8 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
  * ------------------------------------------------------------------------ */
 
 /*
- * Values of the key's columns, the first of which is column first of all levels' keys.  false: a number that the column's type does not
- * have, so that no row is equal to it.
+ * Fills values of the key's columns. first: number of the first one among the columns of all
+ * levels' keys.  False: the column's type cannot represent a value, so no row is equal to it.
  */
 static bool
 key_values(ShardStatementState *state, PartitionKey key, int first, Datum *values, bool *isnull)
@@ -176,7 +176,7 @@ key_values(ShardStatementState *state, PartitionKey key, int first, Datum *value
 	return true;
 }
 
-/* The shard of the key.  noerror: any shard where there is none. */
+/* Returns the shard of the key. noerror: any shard if there is none. */
 static int
 route_by_key(ShardStatementState *state, bool noerror)
 {
@@ -189,7 +189,7 @@ route_by_key(ShardStatementState *state, bool noerror)
 	int			shardno = -1;
 
 	if (shard_route_pin(parent, &partdesc) != state->maps[0])
-		resolve_maps(state);	/* a detach in the background has ended meanwhile */
+		resolve_maps(state);	/* a concurrent detach has ended in between */
 	known = key_values(state, key, 0, values, isnull);
 	if (known)
 		shardno = shard_route_key(parent, partdesc, values, isnull);
@@ -202,8 +202,8 @@ route_by_key(ShardStatementState *state, bool noerror)
 }
 
 /*
- * Number of the partition of rel, the parent at one of the levels, that takes the key, and its OID; -1: no row has
- * the key.
+ * Returns the number of the partition of rel, the parent at one of the levels, that accepts the
+ * key, and sets *relid. -1: no row has the key.
  */
 static int
 route_level(ShardStatementState *state, Relation rel, int first, bool noerror, Oid *relid)
@@ -221,7 +221,7 @@ route_level(ShardStatementState *state, Relation rel, int first, bool noerror, O
 	return partno;
 }
 
-/* Looks up the maps anew, for a plan that was made for what map says. */
+/* Looks up the maps again, for a plan that was made for map. */
 static void
 renew_maps(ShardStatementState *state, const ShardMap *map)
 {
@@ -243,8 +243,8 @@ locks_shards(const ShardStatementState *state)
 }
 
 /*
- * The same for a table of two levels.  The partition with the key is locked, in all tables, as core would lock it; what was
- * waited for may have changed what the plan was made for.
+ * Like route_by_key(), for a table with two levels.  Locks the partition with the key in all
+ * tables, as core would.  A change that this has waited for may have invalidated the plan.
  */
 static int
 route_by_levels(ShardStatementState *state, bool noerror)
@@ -282,7 +282,7 @@ route_by_levels(ShardStatementState *state, bool noerror)
 	}
 }
 
-/* Numbers of the shards that run the statement; the key's parameters have been evaluated. */
+/* Returns the numbers of the shards that run the statement.  The key's parameters must have been evaluated. */
 static Bitmapset *
 live_shards(ShardStatementState *state, bool noerror)
 {
@@ -297,7 +297,7 @@ live_shards(ShardStatementState *state, bool noerror)
  * Exec
  * ------------------------------------------------------------------------ */
 
-/* What a shard runs; *first: number of the values before those of its parameters. */
+/* Returns the template for a shard. *first: number of values before those of its parameters. */
 static const ShardTemplate *
 template_of(const ShardStatementState *state, int shardno, int *first)
 {
@@ -317,7 +317,10 @@ template_of(const ShardStatementState *state, int shardno, int *first)
 	return state->plan->template;
 }
 
-/* The statement's text for one shard; literals: with the values of parameters in it. Memory: current context. */
+/*
+ * Returns the statement's text for one shard. literals: contains the values of parameters.  Memory:
+ * current context.
+ */
 static char *
 render(const ShardStatementState *state, int shardno, bool literals)
 {
@@ -337,9 +340,9 @@ render(const ShardStatementState *state, int shardno, bool literals)
 }
 
 /*
- * The shards that run the statement.  Where it changes or locks rows they are locked against
- * moves until the transaction ends; a move that has been waited for changes the map, and
- * maybe what is locked already is not all.
+ * Returns the shards that run the statement.  If it changes or locks rows, they are locked against
+ * moves until the transaction ends.  If this has waited for a move, the map has changed, and
+ * further shards may have to be locked.
  */
 static Bitmapset *
 lock_live_shards(ShardStatementState *state)
@@ -400,7 +403,7 @@ fill_command(const ShardStatementState *state, int targetno, ShardCommand *comma
 	command->params = target->params;
 }
 
-/* Runs the statement on all targets; nothing comes back but counts. */
+/* Runs the statement on all targets.  They return only counts. */
 static void
 run_commands(ShardStatementState *state)
 {
@@ -429,9 +432,9 @@ run_commands(ShardStatementState *state)
 }
 
 /*
- * May the node commit the statement by itself although it returns rows?  Then these must be few, and of types whose
- * binary form is taken without looking at what it says, and the client must be able to take them, for nothing may
- * fail once it is committed.
+ * May the node commit the statement by itself although it returns rows?  After the commit nothing
+ * may fail.  So there must be few rows, of types whose binary form is accepted without checks, and
+ * the client must be able to receive them.
  */
 static bool
 may_commit_returning(const ShardStatementState *state)
@@ -449,7 +452,7 @@ may_commit_returning(const ShardStatementState *state)
 		shard_statement_client_takes_rows();
 }
 
-/* What fails here after the node's commit (for lack of memory) must not look as if nothing had been done. */
+/* An error after the node's commit (out of memory) must not look as if nothing had been done. */
 static void
 committed_already(void *arg)
 {
@@ -457,7 +460,7 @@ committed_already(void *arg)
 	errcontext("rows of a statement that a node has committed");
 }
 
-/* Runs an INSERT that is all of the transaction, and takes its rows.  False: it has not run. */
+/* Runs an INSERT that is the whole transaction, and reads its rows.  False: it was not run. */
 static bool
 run_returning(ShardStatementState *state)
 {
@@ -527,7 +530,7 @@ open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 		spec.as_writer = state->plan->on_writer;
 		spec.only_locks = state->plan->only_locks;
 		spec.view = state->plan->on_writer ? NULL : state->view;
-		/* the locks of rows that are fetched within a savepoint are the savepoint's */
+		/* row locks belong to the savepoint in which the rows are fetched */
 		spec.level = state->plan->only_locks ? NULL : state->level;
 		spec.limit = state->limit;
 		spec.workers = -1;
@@ -557,7 +560,7 @@ alloc_values(ShardStatementState *state)
 	state->isnull = palloc0(sizeof(bool) * Max(nparams, 1));
 }
 
-/* Values of all parameters, each evaluated once. */
+/* Evaluates each parameter once. */
 static void
 evaluate_all(ShardStatementState *state)
 {
@@ -575,7 +578,7 @@ evaluate_all(ShardStatementState *state)
 	}
 }
 
-/* Refuses shards that have moved since the transaction's snapshot. */
+/* Raises if a shard was moved after the transaction's snapshot. */
 static void
 check_unmoved(const ShardStatementState *state)
 {
@@ -588,7 +591,7 @@ check_unmoved(const ShardStatementState *state)
 	shard_map_check_unmoved(state->maps[0], live);
 }
 
-/* Replicas of shards whose primary is away are read instead. */
+/* Reads replicas instead of shards whose primary is unavailable. */
 static void
 read_replicas(ShardStatementState *state, ShardSnapshot *snapshot)
 {
@@ -609,7 +612,7 @@ start(ShardStatementState *state)
 
 	state->started = true;
 	evaluate_all(state);
-	/* before the map is looked at: a shard may move in between */
+	/* before the map is read, since a shard may be moved in between */
 	if (state->plan->returns_rows)
 		snapshot = shard_txn_snapshot(state->css.ss.ps.state->es_query_cxt);
 	if (state->plan->returns_rows && !state->plan->on_writer)
@@ -629,7 +632,7 @@ start(ShardStatementState *state)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Stream i has given all of its rows. */
+/* Stream i has returned all of its rows. */
 static void
 end_stream(ShardStatementState *state, int i)
 {
@@ -645,11 +648,11 @@ end_stream(ShardStatementState *state, int i)
 	state->nopen--;
 }
 
-/* The next row in slot; false at the end of all streams. */
+/* Stores the next row in slot.  False at the end of all streams. */
 static bool
 next_row(ShardStatementState *state, TupleTableSlot *slot)
 {
-	int			nidle = 0;		/* streams in a row that have nothing now */
+	int			nidle = 0;		/* number of consecutive streams without a row */
 
 	if (state->rows != NIL)
 	{
@@ -696,7 +699,7 @@ statement_exec(CustomScanState *node)
 	ExecClearTuple(slot);
 	if (!state->started)
 		start(state);
-	/* row by row, as SPI, which may want no more than two, compares the count with what it has got */
+	/* counts row by row: SPI compares the count with the rows it has received, and may stop after two */
 	if (state->plan->returns_rows && next_row(state, slot) && state->plan->set_processed)
 		node->ss.ps.state->es_processed++;
 	return slot;
@@ -725,7 +728,7 @@ statement_end(CustomScanState *node)
 		return;
 	}
 
-	/* closing the stream of a change that still runs would cancel it, and so fail the transaction */
+	/* closing the stream of a running change would cancel it, and thus abort the transaction */
 	if (state->plan->operation != CMD_SELECT || node->ss.ps.state->es_plannedstmt->hasModifyingCTE)
 	{
 		TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
@@ -756,7 +759,7 @@ statement_rescan(CustomScanState *node)
  * EXPLAIN
  * ------------------------------------------------------------------------ */
 
-/* The shards as far as they are known without running anything; NULL: not at all. */
+/* Returns the shards, as far as they are known without running anything; NULL: unknown. */
 static Bitmapset *
 explained_shards(ShardStatementState *state)
 {
@@ -787,7 +790,7 @@ explained_shards(ShardStatementState *state)
 	return live_shards(state, true);
 }
 
-/* Values of all parameters, if they can be known; nothing that might change data is run for that. */
+/* Evaluates all parameters, if their values can be known without running anything that might change data. */
 static bool
 explained_values(ShardStatementState *state, bool analyze)
 {
@@ -803,7 +806,7 @@ explained_values(ShardStatementState *state, bool analyze)
 	return true;
 }
 
-/* The node's side. */
+/* Shows what the node does. */
 static void
 explain_remote(ShardStatementState *state, int shardno, ExplainState *es)
 {
@@ -811,7 +814,7 @@ explain_remote(ShardStatementState *state, int shardno, ExplainState *es)
 	bool		reads = state->plan->operation == CMD_SELECT && state->plan->returns_rows && !state->plan->on_writer;
 	char	   *sql = render(state, shardno, known);
 
-	/* no more rows will be asked for, and the connections may be needed */
+	/* no more rows will be requested, and the connections may be needed */
 	if (state->started && reads)
 		close_streams(state);
 	shard_explain_remote_statement(&state->maps[0]->shards[shardno], state->userid, sql,

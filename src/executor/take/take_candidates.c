@@ -1,6 +1,6 @@
 /*
  * take_candidates.c
- *	  The first rows of nodes, which a statement may take: see take_exec.c.
+ *	  Candidates: the first rows of nodes, which a statement may take.  See take_exec.c.
  */
 #include "postgres.h"
 
@@ -120,7 +120,7 @@ take_candidate(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 	ShardTakeCandidate  *candidate = palloc0(sizeof(ShardTakeCandidate));
 	TupleTableSlot *slot = state->sort_slot;
 
-	/* values lie where the candidates do */
+	/* the values are allocated next to the candidate */
 	shard_decode_row(state->sort_decoder, row, slot, CurrentMemoryContext);
 	candidate->shardno = DatumGetInt32(slot->tts_values[0]);
 	candidate->xmin = DatumGetTransactionId(slot->tts_values[1]);
@@ -133,7 +133,10 @@ take_candidate(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 	node->rows = lappend(node->rows, candidate);
 }
 
-/* A union of the node's shards.  A row of a child table of a shard makes the query fail, as its ctid says nothing about the shard's own rows. */
+/*
+ * Returns a UNION ALL of the node's shards.  If a child table of a shard has a row, the query
+ * fails: the ctid of such a row says nothing about the shard's own rows.
+ */
 static char *
 union_of_shards(const ShardMap *map, int nodeno, const char *columns)
 {
@@ -172,7 +175,7 @@ shard_take_candidates_sql(const ShardTakeState *state, int nodeno, uint64 limit)
 	return sql.data;
 }
 
-/* Asks these nodes for limit candidates each. */
+/* Requests limit candidates from each of these nodes. */
 static void
 read_nodes(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
 {
@@ -205,7 +208,7 @@ read_nodes(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit
 	}
 	shard_take_read_streams(state, streams, nnodes, take_candidate, nodes);
 	pfree(streams);
-	/* ends what reads, before anything is locked */
+	/* ends the readers before anything is locked */
 	MemoryContextDelete(cxt);
 }
 
@@ -243,7 +246,7 @@ shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnod
 	int			nall = 0;
 	int			n = 0;
 
-	/* in a transaction with one snapshot, a row that is gone fails the statement */
+	/* in a transaction with a single snapshot, a row that is gone makes the statement fail */
 	state->since = IsolationUsesXactSnapshot() ? PG_UINT64_MAX : shard_claim_now();
 	read_nodes(state, nodes, nnodes, limit);
 	for (int i = 0; i < nnodes; i++)
@@ -266,7 +269,7 @@ shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnod
 	state->ncandidates = 0;
 	for (int i = 0; i < nall; i++)
 	{
-		/* before those that were tried there may be new ones, and among them those that are this transaction's already */
+		/* new rows may precede those that were tried, and may include rows that this transaction has already taken */
 		if ((state->tried == NULL || compare_candidates(&all[i], &state->tried, state) >= 0) && shard_take_candidates_find(locked, all[i]) == NULL)
 			state->candidates[state->ncandidates++] = *all[i];
 		if (all[i]->is_last)
@@ -275,7 +278,7 @@ shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnod
 	return false;
 }
 
-/* ---------- together with other sessions ---------- */
+/* ---------- shared with other sessions ---------- */
 
 bool
 shard_take_candidates_may_share(const ShardTakeState *state)
@@ -283,7 +286,10 @@ shard_take_candidates_may_share(const ShardTakeState *state)
 	return state->nwanted == 1 && state->plan->skips && state->plan->nsort > 0 && shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER && shard_autocommit_possible();
 }
 
-/* What candidates depend on beside table and user: the query and its values, where shards are, the session's settings. */
+/*
+ * Returns what candidates depend on in addition to table and user: the query and its values, the
+ * placement of shards, the session's settings.
+ */
 static StringInfo
 share_key(const ShardTakeState *state, uint64 limit)
 {
@@ -309,7 +315,7 @@ share_key(const ShardTakeState *state, uint64 limit)
 	}
 	for (int i = 0; i < nparams; i++)
 	{
-		/* null is not an empty value, nor any other */
+		/* distinguishes NULL from an empty value */
 		appendStringInfoChar(key, state->values[i] ? 'v' : 'n');
 		appendStringInfoString(key, state->values[i] ? state->values[i] : "");
 		appendStringInfoChar(key, '\0');

@@ -1,6 +1,6 @@
 /*
  * take_choose.c
- *	  Which candidates are tried, and in which order: see take_exec.c.
+ *	  Chooses which candidates are tried, and in which order.  See take_exec.c.
  */
 #include "postgres.h"
 
@@ -9,16 +9,19 @@
 #include "miscadmin.h"
 
 /*
- * Candidates that each node gives at first beyond those that are wanted, and as many again: others may be taking the same
- * ones, as many at a time as is wanted here.
+ * Number of candidates that each node returns at first in addition to twice the wanted number.
+ * Other sessions may be taking the same rows, and as many of them as this one.
  */
 #define SPARE_CANDIDATES 7
-#define MORE_CANDIDATES 8		/* times as many the next time */
+#define MORE_CANDIDATES 8		/* growth factor for the next read */
 
-/* Up to so many rows are locked in order where others are waited for; more on all shards at once. */
+/*
+ * If the statement waits for locks, up to this many rows are locked in order.  More rows are locked
+ * on all shards in parallel.
+ */
 #define MAX_IN_ORDER 100
 
-/* So often candidates are read anew before a shard has to lock its first ones by itself. */
+/* After so many reads of candidates, a shard must lock its first rows by itself. */
 #define MAX_READ_ANEW 20
 
 bool
@@ -27,7 +30,7 @@ shard_take_has_enough(const ShardTakeState *state)
 	return list_length(state->locked) >= state->nwanted;
 }
 
-/* Tries candidates until there are enough.  False: the table's map is another one now, and nothing has been locked. */
+/* Tries candidates until there are enough.  False: the table's map has changed, and nothing has been locked. */
 static bool
 try_candidates(ShardTakeState *state)
 {
@@ -60,7 +63,7 @@ try_candidates(ShardTakeState *state)
 
 			if (candidate->locked)
 				state->locked = lappend(state->locked, candidate);
-			/* who has several changes them in the end */
+			/* if there are several, they are changed at the end */
 			if (!candidate->locked || candidate->changed)
 				shard_claim_end(&row, candidate->changed);
 		}
@@ -78,16 +81,19 @@ make_nodes(int first, int nnodes)
 	return nodes;
 }
 
-/* ---------- waiting for others ---------- */
+/* ---------- waiting for other sessions ---------- */
 
 typedef enum WaitingResult
 {
-	WAITING_DONE,				/* enough, or all candidates, are locked */
-	WAITING_CHANGED,			/* a candidate was changed: they have to be read anew */
-	WAITING_MOVED				/* the table's map is another one now, and nothing has been locked */
+	WAITING_DONE,				/* enough candidates, or all of them, are locked */
+	WAITING_CHANGED,			/* a candidate was changed, so the candidates must be read again */
+	WAITING_MOVED				/* the table's map has changed, and nothing has been locked */
 } WaitingResult;
 
-/* The next candidates to be locked by one step, from *next on; those that are held, which sorted lists, count as locked before them. */
+/*
+ * Returns the next candidates, from *next on, that one step must lock.  Candidates that are held
+ * (in the list sorted) before them count as locked.
+ */
 static List *
 next_candidates(ShardTakeState *state, const List *sorted, int *next)
 {
@@ -98,7 +104,7 @@ next_candidates(ShardTakeState *state, const List *sorted, int *next)
 		ShardTakeCandidate  *candidate = &state->candidates[*next];
 		ShardTakeCandidate  *own = shard_take_candidates_find(sorted, candidate);
 
-		/* a lock of keys lets others write another version, and later another row there */
+		/* a key lock lets other sessions write a new version, and later another row at this place */
 		if (own != NULL && (own->xmin != candidate->xmin || own->file != candidate->file))
 			own = NULL;
 		if (step != NIL && (own != NULL ||
@@ -113,7 +119,7 @@ next_candidates(ShardTakeState *state, const List *sorted, int *next)
 	return step;
 }
 
-/* How many candidates of its shard there are up to this one. */
+/* Number of candidates of its shard up to this one. */
 static int
 place_in_shard(const ShardTakeState *state, const ShardTakeCandidate *candidate)
 {
@@ -124,7 +130,10 @@ place_in_shard(const ShardTakeState *state, const ShardTakeCandidate *candidate)
 	return place;
 }
 
-/* Locks candidates until there are enough.  held: all that the statement has locked in this way; *changed: one that was changed. */
+/*
+ * Locks candidates until there are enough. held: everything that the statement has locked in this
+ * way. *changed: a candidate that was changed.
+ */
 static WaitingResult
 wait_for_candidates(ShardTakeState *state, List **held, const ShardTakeCandidate **changed)
 {
@@ -154,7 +163,10 @@ wait_for_candidates(ShardTakeState *state, List **held, const ShardTakeCandidate
 	return WAITING_DONE;
 }
 
-/* Takes rows of nodes, those that others have locked, too, when they let go of them.  Returns as shard_take_from(). */
+/*
+ * Takes rows of nodes, including rows that other sessions have locked, when these release them.
+ * Result: see shard_take_from().
+ */
 static bool
 take_waiting(ShardTakeState *state, int first, int nnodes)
 {
@@ -181,9 +193,9 @@ take_waiting(ShardTakeState *state, int first, int nnodes)
 	return result != WAITING_MOVED;
 }
 
-/* ---------- leaving out what others have locked ---------- */
+/* ---------- skipping rows that other sessions have locked ---------- */
 
-/* Takes rows of nodes until there are enough, or no more.  Returns as shard_take_from(). */
+/* Takes rows of nodes until there are enough, or no more.  Result: see shard_take_from(). */
 static bool
 take_skipping(ShardTakeState *state, int first, int nnodes)
 {
@@ -195,7 +207,7 @@ take_skipping(ShardTakeState *state, int first, int nnodes)
 	{
 		for (int i = 0; i < nnodes; i++)
 			nodes[i].rows = NIL;
-		/* who has nothing yet may begin anew */
+		/* if nothing is locked yet, start again */
 		if (state->locked == NIL)
 			state->tried = NULL;
 		more = shard_take_candidates_may_share(state) ? shard_take_candidates_share(state, nodes, nnodes, limit) : shard_take_candidates_read(state, nodes, nnodes, limit);

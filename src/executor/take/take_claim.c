@@ -1,19 +1,22 @@
 /*
  * take_claim.c
- *	  Rows that sessions of this server are about to take from a queue.
+ *	  Claims: rows that sessions of this server are about to take from a queue.
  *
- * Workers that read the first rows of a queue at the same time read the same ones, and by the time one of them asks a
- * node to lock a row, another one may have taken it.  Each such question is a message in vain.  So who is going to
- * ask claims the row first:
+ * Workers that read the first rows of a queue at the same time read the same rows.  When one of
+ * them asks a node to lock a row, another one may have taken it, and the message was useless.  So a
+ * session first claims the row that it is going to lock:
  *
  *	 free --begin--> claimed --end of the transaction--> free
  *					   | changed
  *					   +------------commit-------------> gone
  *
- * A claim is as good as a lock, held a little longer at both ends: other sessions leave the row out.  What is gone is no
- * version of a row any more, so who has read it before leaves it out, too.  Who only wants to share a lock claims
- * nothing, and asks for what others have claimed.  Nothing else rests on this: nodes decide who has a row.  So a
- * claim that finds no place is none, and places of what is gone are used again, the oldest first.
+ * A claim has the same effect as a lock, but is held a little longer at both ends: other sessions
+ * skip the row.  A row that is gone has no such version any more, so sessions that have read it
+ * before skip it, too.  A session that only wants a shared lock claims nothing, and also tries rows
+ * that others have claimed.
+ *
+ * Nothing else relies on claims: nodes decide which session gets a row.  So if there is no room for
+ * a claim, it is omitted.  Entries of rows that are gone are reused, the oldest first.
  */
 #include "postgres.h"
 
@@ -26,28 +29,28 @@
 #include "storage/lwlock.h"
 
 #define NBUCKETS 256
-#define BUCKET_SIZE 8			/* places where a row may be */
-#define MAX_OWN 256				/* claims of a session */
+#define BUCKET_SIZE 8			/* entries where a row may be stored */
+#define MAX_OWN 256				/* claims of one session */
 
 typedef struct Claim
 {
 	ShardClaimRow row;
 	Oid			dboid;
-	int			pid;			/* who has claimed it; 0: nobody */
-	uint64		gone_at;		/* 0: the place is free, if pid is 0 */
+	int			pid;			/* the session that has claimed it; 0: none */
+	uint64		gone_at;		/* 0: the entry is free, if pid is 0 */
 } Claim;
 
 typedef struct ClaimShared
 {
 	LWLock	   *lock;
-	uint64		moment;			/* goes up when something is gone */
+	uint64		moment;			/* incremented when a row is gone */
 	Claim		claims[NBUCKETS][BUCKET_SIZE];
 } ClaimShared;
 
 typedef struct OwnClaim
 {
 	Claim	   *claim;
-	int			level;			/* of nested transactions */
+	int			level;			/* nesting level */
 	bool		changed;
 } OwnClaim;
 
@@ -84,7 +87,7 @@ shard_claim_now(void)
 	return moment;
 }
 
-/* Is the row of claim one to leave out, for who has read it since a moment? */
+/* Must a session that read the row at moment since skip it? */
 static bool
 is_taken(const Claim *claim, uint64 since)
 {
@@ -125,7 +128,7 @@ shard_claim_begin(const ShardClaimRow *row, uint64 since)
 	return !taken;
 }
 
-/* Ends claim number i, without its place among the session's. */
+/* Ends claim number i, but keeps its entry in the session's array. */
 static void
 end_claim(int i, bool gone)
 {

@@ -1,6 +1,6 @@
 /*
  * take_claim.h
- *	  Rows that sessions of this server are about to take from a queue.
+ *	  Claims: rows that sessions of this server are about to take from a queue.
  */
 #ifndef SHARDFDW_EXECUTOR_TAKE_CLAIM_H
 #define SHARDFDW_EXECUTOR_TAKE_CLAIM_H
@@ -17,24 +17,25 @@ typedef struct ShardClaimRow
 	ItemPointerData ctid;
 } ShardClaimRow;
 
-/* A moment, for shard_claim_begin(). */
+/* The present moment, for shard_claim_begin(). */
 extern uint64 shard_claim_now(void);
 
 /*
- * May this session ask for a row that it has read since a moment?  True: others leave the row out until this (sub)transaction
- * ends, or until it is given up.  False: another session has claimed it, or has changed it since.  Cannot know of
- * sessions elsewhere; without preloading, of none.
+ * May this session try to lock a row that it has read after moment since?  True: other sessions
+ * skip the row until this (sub)transaction ends, or the claim is given up.  False: another session
+ * has claimed the row, or has changed it since.  Knows nothing of sessions of other servers, and
+ * nothing at all if the library is not preloaded.
  */
 extern bool shard_claim_begin(const ShardClaimRow *row, uint64 since);
 
-/* The row was not free, or (changed) it has been changed, so that nobody will find this version of it after the commit. */
+/* The row was not free, or it was changed (changed), so that this version will not exist after the commit. */
 extern void shard_claim_end(const ShardClaimRow *row, bool changed);
 
-/* A subtransaction, level, or the transaction ends. */
+/* The subtransaction level, or the transaction, ends. */
 extern void shard_claim_end_level(int level, bool committed);
 extern void shard_claim_end_transaction(bool committed);
 
-/* Asks for shared memory.  To be called once. */
+/* Requests shared memory.  Called once. */
 extern void shard_claim_init(void);
 
 #endif

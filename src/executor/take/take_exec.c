@@ -1,36 +1,40 @@
 /*
  * take_exec.c
- *	  Takes rows of a table as jobs from a queue, over all of its shards: SELECT ... LIMIT n FOR UPDATE [SKIP LOCKED],
- *	  and UPDATE or DELETE of just these rows.
+ *	  Takes rows of a table as jobs from a queue, over all of its shards: SELECT ...  LIMIT n FOR
+ *	  UPDATE [SKIP LOCKED], and UPDATE or DELETE of exactly these rows.
  *
- *	 candidates: the first rows of each node, not locked --> merged in the statement's order
- *	   one row is wanted	locked and changed by one command of its shard; if it is not free any more the next one
- *	   several				as many as are wanted are locked on their shards at the same time; then as many as
- *							were not free; in the end all are changed
+ *	 candidates: the first rows of each node, without locks --> merged in the statement's order
+ *	   one row is wanted	one command of its shard locks and changes it; if it is no longer free, the next one
+ *	   several				as many as are wanted are locked on their shards in parallel; then as many as
+ *							were not free; at the end all are changed
  *	 all candidates tried, but nodes have more --> more candidates
  *
- * Sessions of a server claim rows before they ask for them (take_claim.c), and read candidates for each other
- * (take_read.c).  take_candidates.c reads and sorts them, take_choose.c says which are tried, take_work.c has shards lock
- * and change them.
+ * Sessions of a server claim rows before they try to lock them (take_claim.c), and read candidates
+ * for each other (take_read.c). take_candidates.c reads and sorts candidates. take_choose.c chooses
+ * which are tried. take_work.c makes shards lock and change them.
  *
- * Why the result is that of a plain table.  A candidate is known by ctid and xmin in a file.  No two versions of rows
- * there have both in common: what is inserted after the candidates were read has another xmin, and who moves rows with
- * theirs (VACUUM FULL) makes another file.  So a row that is locked is the version that was read, and the statement's
- * conditions hold for it.  What is not found somebody has locked, or has changed
- * meanwhile; then it is left out, as if he had it locked still.  Candidates are tried in their order, and only as
- * long as all nodes have given theirs up to there; no more are locked than are wanted.
+ * Why the result is that of a plain table.  A candidate is identified by its ctid and xmin in a
+ * file of the shard.  No two row versions in a file have the same ctid and xmin.  A row that is
+ * inserted after the candidates were read has another xmin, and a command that moves rows and keeps
+ * their xmin (VACUUM FULL) creates another file.  So a row that was locked is the version that was
+ * read, and satisfies the statement's conditions.  If a candidate is not found, another session has
+ * locked it or has changed it since.  Then it is skipped, as if that session still had it locked.
+ * Candidates are tried in their order, and only as far as all nodes have returned candidates.  No more
+ * rows are locked than wanted.
  *
- * Rows that come into the table while candidates are read anew are taken only if they are behind those that were
- * tried, so rows are returned in order.
+ * Rows that are inserted while candidates are read again are taken only if they follow those that
+ * were tried.  So rows are returned in order.
  *
- * Without SKIP LOCKED, who has a row is waited for, and rows are locked in the statement's order, one after the other, so
- * that sessions do not wait for each other in a circle where those of one server would not.  What is not found then has been
- * changed, and its new version may be wanted, or not: candidates are read anew.  What is locked stays as it is, so in the end
- * all that are wanted, as they were read last, are locked.  A row that is changed all the time may be another one each time; then
- * the shard locks its first rows up to that one by itself, as it does for its own clients, in whatever order that is.
+ * Without SKIP LOCKED the statement waits for sessions that have locked a row.  Rows are locked in
+ * the statement's order, one after the other, so that sessions do not wait for each other in a
+ * circle if sessions of one server would not.  If a candidate is not found, it was changed, and its
+ * new version may or may not be wanted.  So candidates are read again.  Locked rows stay unchanged,
+ * so at the end all wanted rows, as they were last read, are locked.  If a row is changed all the
+ * time, each read may return another version.  Then the shard itself locks its first rows up to
+ * that one, in any order, as it does for its own clients.
  *
- * In transactions with one snapshot, and with shardfdw.snapshot = 'cluster', candidates are read by the transaction that
- * locks them.
+ * In transactions with a single snapshot, and with shardfdw.snapshot = 'cluster', the transaction
+ * that locks candidates also reads them.
  */
 #include "postgres.h"
 
@@ -73,7 +77,7 @@ take_begin(CustomScanState *node, EState *estate, int eflags)
 	}
 }
 
-/* Values of the parameters, each evaluated once. */
+/* Evaluates each parameter once. */
 static void
 evaluate(ShardTakeState *state)
 {
@@ -98,7 +102,7 @@ evaluate(ShardTakeState *state)
 	}
 }
 
-/* Does all that the statement does. */
+/* Runs the whole statement. */
 static void
 run(ShardTakeState *state)
 {
@@ -119,7 +123,7 @@ run(ShardTakeState *state)
 		(void) shard_take_from(state, 0, state->map->nnodes);
 	else
 	{
-		/* any rows will do: each session begins with another node, and goes on with the next one */
+		/* any rows will do: sessions begin with different nodes, and continue with the next one */
 		turn = (turn < 0 ? MyProcPid : turn + 1) % state->map->nnodes;
 		for (int i = 0; i < state->map->nnodes && !shard_take_has_enough(state); i++)
 		{
@@ -149,7 +153,7 @@ take_exec(CustomScanState *node)
 		run(state);
 	if (state->rows == NULL)
 		return ExecClearTuple(node->ss.ss_ScanTupleSlot);
-	/* row by row, as SPI, which may want no more than two, compares the count with what it has got */
+	/* counts row by row: SPI compares the count with the rows it has received, and may stop after two */
 	if (tuplestore_gettupleslot(state->rows, true, false, state->row_slot) && state->plan->set_processed)
 		node->ss.ps.state->es_processed++;
 	return state->row_slot;

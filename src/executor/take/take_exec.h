@@ -5,7 +5,7 @@
 #ifndef SHARDFDW_EXECUTOR_TAKE_H
 #define SHARDFDW_EXECUTOR_TAKE_H
 
-/* Makes the node known to core, under SHARD_TAKE_NAME. To be called once. */
+/* Registers the node with core, under SHARD_TAKE_NAME.  Called once. */
 extern void shard_take_register(void);
 
 #endif

@@ -2,16 +2,17 @@
  * take_read.c
  *	  Candidates of a queue that sessions of this server read for each other.
  *
- * Workers of a queue all ask the nodes for its first rows.  A statement may use what another session reads, if that
- * has begun to read after the statement has begun: then it is what the statement could have read itself.
+ * All workers of a queue ask the nodes for its first rows.  A statement may use what another
+ * session reads if that read began after the statement did.  Then the statement could have read the
+ * same rows itself.
  *
  *	 join --> fewer than MAX_READERS read: read, end --> the others get the rows
- *		  \-> else wait --> rows of a read that began after join
- *						\-> a reader has ended: read
- *						\-> WAIT_MS are over: read, for oneself
+ *		 \-> else wait --> rows of a read that began after join
+ *					  \-> a reader has ended: read
+ *					  \-> WAIT_MS have passed: read, without sharing
  *
- * Reads are numbered as they begin.  A queue is known by table, user, and a hash of all else that its rows
- * depend on.
+ * Reads are numbered when they begin.  A queue is identified by table, user, and a hash of all else
+ * on which its rows depend.
  */
 #include "postgres.h"
 
@@ -27,7 +28,7 @@
 #include "utils/timestamp.h"
 #include "wait_event.h"
 
-#define NQUEUES 16				/* that are worked on at the same time; others are read by each for itself */
+#define NQUEUES 16				/* queues in use at the same time; the sessions of further queues do not share reads */
 #define MAX_READERS 1			/* of a queue, at the same time */
 #define WAIT_MS 20
 
@@ -35,7 +36,7 @@ typedef struct TakeKey
 {
 	uint64		hash[2];
 	Oid			dboid;
-	Oid			relid;			/* not in the hash: whoever makes texts of equal hashes gets only rows of his own */
+	Oid			relid;			/* not part of the hash, so a user who creates texts with equal hashes gets only rows of the same table */
 	Oid			userid;
 } TakeKey;
 
@@ -45,8 +46,8 @@ typedef struct TakeQueue
 	uint64		last_use;
 	int			nreaders;
 	uint64		nbegun;			/* number of the last read that has begun */
-	uint64		done;			/* number of the read that rows are of */
-	ConditionVariable ended;	/* a read */
+	uint64		done;			/* number of the read that returned rows */
+	ConditionVariable ended;	/* signaled when a read has ended */
 	ShardTakeRows rows;
 } TakeQueue;
 
@@ -58,7 +59,7 @@ typedef struct TakeShared
 } TakeShared;
 
 static TakeShared *shared = NULL;
-static TakeQueue *reading = NULL;	/* what this session reads */
+static TakeQueue *reading = NULL;	/* the queue that this session is reading */
 static uint64 reading_number = 0;
 
 static bool
@@ -68,7 +69,10 @@ is_key(const TakeQueue *queue, const TakeKey *key)
 		queue->key.hash[0] == key->hash[0] && queue->key.hash[1] == key->hash[1];
 }
 
-/* The queue with this key, maybe a new one in the place of one that nobody reads; NULL: all are read.  The lock is held. */
+/*
+ * Returns the queue with this key.  It may be new, in place of a queue that is not being read.
+ * NULL: all are being read.  The caller holds the lock.
+ */
 static TakeQueue *
 get_queue(const TakeKey *key)
 {
@@ -86,12 +90,15 @@ get_queue(const TakeKey *key)
 	if (oldest != NULL)
 	{
 		oldest->key = *key;
-		oldest->done = 0;		/* its rows are of another key, for which somebody may be waiting again */
+		oldest->done = 0;		/* its rows belong to another key, for which a session may be waiting again */
 	}
 	return oldest;
 }
 
-/* Waits until a read that has begun after nbefore others has ended, or this session may read.  The lock is held, but while it sleeps. */
+/*
+ * Waits until a read that began after the first nbefore reads has ended, or until this session may
+ * read.  The caller holds the lock, which is released while this sleeps.
+ */
 static bool
 wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
 {
@@ -113,7 +120,7 @@ wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
 	return is_key(queue, key) && queue->done > nbefore;
 }
 
-/* A session that is terminated reads no more. */
+/* A session that is terminated ends its read. */
 static void
 leave(int code, Datum arg)
 {

@@ -16,30 +16,31 @@ typedef struct ShardTakeRow
 {
 	int			shardno;
 	TransactionId xmin;
-	Oid			file;			/* of the shard, in which it is */
+	Oid			file;			/* file of the shard that contains it */
 	ItemPointerData ctid;
 } ShardTakeRow;
 
 /* Rows in the order of a statement. */
 typedef struct ShardTakeRows
 {
-	uint64		since;			/* the moment before they were read: see take_claim.h */
-	bool		more;			/* there are more behind them */
+	uint64		since;			/* the moment before they were read, see take_claim.h */
+	bool		more;			/* there are more rows after these */
 	int			nrows;
 	ShardTakeRow rows[SHARD_TAKE_MAX_ROWS];
 } ShardTakeRows;
 
 /*
- * Is somebody to read what key says, and what this session would read, too?  key, of keylen bytes, says all that the
- * rows of the table depend on, but for the user.  True: *rows are those that another session has begun to read after this call.
- * False: the caller reads, and tells the others by shard_take_read_end().  Waits for others for a moment at the most.
+ * Should another session's read be used? key, of keylen bytes, contains everything on which the
+ * rows of the table depend, except the user.  True: *rows are rows that another session has begun
+ * to read after this call.  False: the caller must read, and call shard_take_read_end().  Waits for
+ * other sessions for a moment at most.
  */
 extern bool shard_take_read_join(Oid relid, Oid userid, const char *key, int keylen, ShardTakeRows *rows);
 
-/* rows: what was read; NULL: nothing that others could use. */
+/* rows: what was read; NULL: nothing that others can use. */
 extern void shard_take_read_end(const ShardTakeRows *rows);
 
-/* Asks for shared memory.  To be called once. */
+/* Requests shared memory.  Called once. */
 extern void shard_take_read_init(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * take_work.c
- *	  Has shards lock and change candidates: see take_exec.c.
+ *	  Makes shards lock and change candidates.  See take_exec.c.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* The array of the candidates' ctids, as text. */
+/* Returns the array of the candidates' ctids, as text. */
 static char *
 ctids_of(List *candidates)
 {
@@ -31,7 +31,7 @@ ctids_of(List *candidates)
 	return buf.data;
 }
 
-/* The same of their xmins, each once: a node compares every row with all of them. */
+/* Returns the array of their xmins, without duplicates, since a node compares every row with all of them. */
 static char *
 xmins_of(List *candidates)
 {
@@ -95,7 +95,7 @@ shard_take_work_sql(const ShardMap *map, const ShardTemplate *template, int shar
 	return sql.data;
 }
 
-/* Text and parameters of what template says is to be done with the candidates of works. */
+/* Builds text and parameters for the candidates of works, from template. */
 static void
 prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
 {
@@ -115,7 +115,7 @@ prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
 	}
 }
 
-/* Locks shards against moves.  False: the table's map is another one now. */
+/* Locks shards against moves.  False: the table's map has changed. */
 static bool
 lock_shards(ShardTakeState *state, List *works)
 {
@@ -128,7 +128,10 @@ lock_shards(ShardTakeState *state, List *works)
 	return current;
 }
 
-/* Runs works on their shards, at the same time where these are on different nodes; take gets the number of the work with each row. */
+/*
+ * Runs works on their shards, in parallel on different nodes. take is called with each row and the
+ * number of its work.
+ */
 static void
 run_works(ShardTakeState *state, List *works, int ncolumns, ShardTakeRowTaker take)
 {
@@ -163,7 +166,7 @@ run_works(ShardTakeState *state, List *works, int ncolumns, ShardTakeRowTaker ta
 	MemoryContextDelete(cxt);
 }
 
-/* The columns of row from first on, as one of the statement's rows. */
+/* Decodes the columns of row from first on, as one of the statement's rows. */
 static TupleTableSlot *
 decode_output(ShardTakeState *state, const ShardRow *row, int first)
 {
@@ -209,7 +212,7 @@ shard_take_claim_row(const ShardTakeState *state, const ShardTakeCandidate *cand
 
 /* ---------- one row ---------- */
 
-/* A row of the command that locks and changes one row: whether it was free, and what became of it. */
+/* Processes a row of the command that locks and changes one row: whether it was free, and whether it was changed. */
 static void
 take_one_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 {
@@ -231,7 +234,7 @@ take_one_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 	}
 }
 
-/* Locks and changes the row of work, if it is free. */
+/* If the row of work is free, locks and changes it. */
 static void
 take_one(ShardTakeState *state, ShardTakeWork *work)
 {
@@ -261,7 +264,7 @@ take_one(ShardTakeState *state, ShardTakeWork *work)
 
 /* ---------- several rows ---------- */
 
-/* A row that has been locked: its ctid, and what SELECT returns of it. */
+/* Processes a row that was locked: its ctid, and what SELECT returns of it. */
 static void
 take_locked_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 {
@@ -291,7 +294,7 @@ lock_several(ShardTakeState *state, List *works)
 	run_works(state, works, 1 + (state->plan->operation == CMD_SELECT ? state->plan->noutputs : 0), take_locked_row);
 }
 
-/* A row of UPDATE or DELETE ... RETURNING. */
+/* Processes a row of UPDATE or DELETE ...  RETURNING. */
 static void
 take_changed_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 {
