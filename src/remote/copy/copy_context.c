@@ -1,6 +1,6 @@
 /*
  * copy_context.c
- *	  What a load wants of the streams that core's CopyFrom() opens for it.
+ *	  Settings of a load for the streams that core's CopyFrom() opens for it.
  */
 #include "postgres.h"
 

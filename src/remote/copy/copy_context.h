@@ -1,10 +1,10 @@
 /*
  * copy_context.h
- *	  What a load wants of the streams that core's CopyFrom() opens for it.
+ *	  Settings of a load for the streams that core's CopyFrom() opens for it.
  *
- * A load in parsed mode (load/load_parsed.c) calls CopyFrom().  CopyFrom() calls the
- * FDW's insert functions, which open the streams.  This struct carries the load's
- * wishes to them, past core.
+ * A load in parsed mode (load/load_parsed.c) calls CopyFrom().  CopyFrom() calls the FDW's insert
+ * functions, which open the streams.  This struct passes the load's settings to them, since core
+ * does not.
  */
 #ifndef SHARDFDW_COPY_CONTEXT_H
 #define SHARDFDW_COPY_CONTEXT_H
@@ -22,7 +22,7 @@ typedef struct ShardCopyContext
 	ShardCopyRefuseHook refuse;
 	void	   *arg;
 
-	/* the line of the input that the row at hand was made of */
+	/* the input line from which the current row was made */
 	const char *(*source) (void *arg, size_t *nbytes);
 
 	/* for shard_copy_target_set_staging(); NULL: none */
@@ -31,15 +31,15 @@ typedef struct ShardCopyContext
 	/* for shard_copy_target_set_frame(); NULL: none */
 	const ShardCopyFrame *(*frame) (void *arg, Oid shard_relid);
 
-	/* opened: a target was opened; closing: all rows are stored, and the targets are about to be freed */
+	/* opened: a target was opened. closing: all rows are stored, and the targets are about to be freed */
 	void		(*opened) (void *arg, ShardCopyTarget *target);
 	void		(*closing) (void *arg);
 } ShardCopyContext;
 
-/* The context of the load that is running; NULL: none.  Returns the one before. */
+/* Sets the context of the running load; NULL: none.  Returns the previous one. */
 extern const ShardCopyContext *shard_copy_context_set(const ShardCopyContext *context);
 
-/* The context of the CopyFrom() of cstate, NULL when it has none. */
+/* Returns the context of the CopyFrom() of cstate; NULL: none. */
 extern const ShardCopyContext *shard_copy_context_get(const void *cstate);
 
 #endif

@@ -1,16 +1,15 @@
 /*
  * copy_error.c
- *	  Errors of nodes about rows of a COPY stream: which row, whose error counts.
+ *	  Errors of nodes about rows of a COPY stream: finds the row, and chooses the error to raise.
  *
- * Nodes work at the same time, so the first complaint to arrive need not be
- * about the first bad row of the input.  An error about a row is therefore kept
- * (take), rows that other targets have buffered are still sent, and the error
- * of the smallest input line is raised (raise_first).  Errors that say nothing
- * about rows are raised at once.
+ * Nodes work in parallel, so the first error to arrive need not be about the first bad row of the
+ * input.  So an error about a row is stored (take), rows that other targets have buffered are still
+ * sent, and the error with the lowest input line is raised (raise_first).  Errors that are not
+ * about rows are raised immediately.
  *
- * The place in a node's context, "COPY t_07, line 42, column a: "x"", may be in
- * the node's language.  All of core's translations begin with the table's name,
- * or with COPY and the name, then comes the number, then the rest.
+ * The place in a node's context, "COPY t_07, line 42, column a: "x"", may be in the node's
+ * language.  All of core's translations begin with the table's name, or with COPY and the name.
+ * Then the number follows, then the rest.
  */
 #include "postgres.h"
 
@@ -18,7 +17,7 @@
 #include "remote/copy/copy_private.h"
 #include "remote/wire/error.h"
 
-#define MAX_WORD_BYTES 60		/* between the table's name and the number */
+#define MAX_WORD_BYTES 60		/* maximum length of the text between the table's name and the number */
 
 char *
 shard_copy_error_relname(const char *copy_sql)
@@ -53,7 +52,7 @@ shard_copy_error_relname(const char *copy_sql)
 	return name;
 }
 
-/* The number in a context line that is the place of a COPY FROM into relname; NULL when it is none. */
+/* If a context line is the place of a COPY FROM into relname, returns the number in it; otherwise NULL. */
 static const char *
 number_in_line(const char *line, const char *relname)
 {
@@ -72,7 +71,7 @@ number_in_line(const char *line, const char *relname)
 	return line + nbytes;
 }
 
-/* As the node calls the table of the COPY under way. */
+/* The node's name of the table of the running COPY. */
 static const char *
 current_relname(const ShardCopyLane *lane)
 {
@@ -99,17 +98,17 @@ shard_copy_error_find_place(const ShardCopyLane *lane, const PGresult *res, Shar
 			continue;
 		place->text_lineno = strtoull(number, &rest, 10);
 
-		/* where lines end in CR, some errors are reported for the line before theirs */
+		/* if lines end in CR, some errors are reported for the previous line */
 		if (lane->target->header && place->text_lineno > 1)
 			place->text_lineno--;
 
-		/* what belongs to the number in some languages; another one has a comma of its own */
+		/* text that belongs to the number in some languages; another one has its own comma */
 		if (*rest != ',' && *rest != ':' && strncmp(rest, " :", 2) != 0 &&
 			strncmp(rest, "\343\200\201", 3) != 0)
 			rest += strcspn(rest, ",:\n");
 		place->place = pstrdup(rest);
 
-		/* the value at the end may have line breaks: nothing follows it */
+		/* the value at the end may contain line breaks, and nothing follows it */
 		*line = '\0';
 		if (line > context)
 			line[-1] = '\0';
@@ -120,8 +119,8 @@ shard_copy_error_find_place(const ShardCopyLane *lane, const PGresult *res, Shar
 }
 
 /*
- * Classes of SQLSTATEs that are about the server, the transaction, or the
- * statement as such.  What is left is about data, and what triggers raise.
+ * Classes of SQLSTATEs that are about the server, the transaction, or the statement as a whole.
+ * All others are about data, or raised by triggers.
  */
 static const char *const other_classes[] = {
 	"08", "0A", "0L", "0P", "25", "26", "28", "2B", "2D", "34", "3B", "3D", "3F", "40", "53",
@@ -140,20 +139,23 @@ shard_copy_error_is_about_row(const PGresult *res, const ShardCopyErrorPlace *pl
 		if (strncmp(sqlstate, other_classes[i], 2) == 0)
 			return false;
 
-	/* undefined tables and the like are about data only when a value names one, as in a column of type regclass */
+	/*
+	 * undefined tables and similar errors are about data only if a value contains a name, as in a
+	 * column of type regclass
+	 */
 	if (strncmp(sqlstate, "42", 2) == 0 && strcmp(sqlstate, "42804") != 0)
 		return place->place && place->place[0] != '\0' && place->place[0] != ':' &&
 			strcmp(sqlstate, "42501") != 0;
 	return true;
 }
 
-/* Raises error, whose texts live in the set. */
+/* Raises error, whose texts are in the set's memory. */
 static void __attribute__((noreturn))
 raise_error(ShardCopySet *set, const ShardCopyError *error)
 {
 	PGresult   *res;
 
-	/* an inner block may catch this error: the load must not go on without these rows */
+	/* if an inner block catches this error, the load must not continue without these rows */
 	set->lost = true;
 	if (set->first.res != error->res)
 		PQclear(set->first.res);
@@ -166,7 +168,7 @@ raise_error(ShardCopySet *set, const ShardCopyError *error)
 	pg_unreachable();
 }
 
-/* What is known of res, an error of the COPY that lane runs. */
+/* Fills *error with what is known about res, an error of the COPY that lane runs. */
 static void
 describe_error(ShardCopyLane *lane, PGresult *res, const ShardCopyErrorPlace *place, ShardCopyError *error)
 {
@@ -187,7 +189,7 @@ describe_error(ShardCopyLane *lane, PGresult *res, const ShardCopyErrorPlace *pl
 	if (!shard_copy_rows_find(&lane->chunk, &start, place->text_lineno, &rowno, &error->lineno))
 		error->lineno = 0;
 
-	/* a slice of one row */
+	/* a slice with one row */
 	if (error->lineno == 0 && lane->set->guarded && lane->guard.end.rowno == start.rowno + 1)
 		error->lineno = lane->guard.end.lineno;
 }
@@ -225,7 +227,7 @@ shard_copy_error_raise_first(ShardCopySet *set)
 	raise_error(set, &set->first);
 }
 
-/* Rows that come after the line of the first error need not be looked at. */
+/* Drops rows after the line of the first error. */
 static void
 drop_later_rows(ShardCopySet *set)
 {

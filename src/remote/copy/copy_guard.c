@@ -1,30 +1,28 @@
 /*
  * copy_guard.c
- *	  Chunks of a guarded set: rows that a node refuses are taken out, all others
- *	  arrive.
+ *	  Chunks of a guarded set: rows that a node refuses are removed, all others are stored.
  *
- *	 chunk  |......done......|....slice....|......rest......|
- *	                        pos           end
+ *	 chunk	|......done......|....slice....|......rest......|
+ *							pos			  end
  *
- * Each COPY sends a slice of the lane's chunk, behind a savepoint that is
- * renewed in the message which starts the next COPY:
+ * Each COPY sends a slice of the lane's chunk after a savepoint.  The message that starts the next
+ * COPY replaces the savepoint:
  *
  *	 slice confirmed		RELEASE SAVEPOINT; SAVEPOINT; COPY of the next slice
  *	 refused, row known		row --> hook; ROLLBACK TO SAVEPOINT; COPY of the rows
- *							before it; later the rows behind it
+ *							before it; later the rows after it
  *	 refused, row unknown	ROLLBACK TO SAVEPOINT; COPY of the first half (or of the rows
  *							before the one that seems to be bad), until the slice is a
  *							single row (foreign keys, AFTER triggers)
  *
- * A failed COPY has spent the rows before the bad one in vain, and each COPY costs
- * as much as some rows: slices of sqrt(2 * cost * gap) rows are the cheapest when
- * bad rows are gap rows apart.  What a COPY costs depends on the slice's size, since
- * core gives each of the first 1,000 rows a slot, in time that grows with their
- * square (15: CopyMultiInsertInfoNextFreeSlot() and the resource owner's hash of
- * always the same descriptor).  So slices are either short or long.  While there
- * are no bad rows, they are as large as chunks.
+ * A failed COPY has sent the rows before the bad one in vain, and each COPY costs as much as a
+ * number of rows.  If bad rows are gap rows apart, slices of sqrt(2 * cost * gap) rows are the
+ * cheapest.  The cost of a COPY depends on the slice's size: core allocates a slot for each of the
+ * first 1,000 rows, in time that grows with their square (15: CopyMultiInsertInfoNextFreeSlot() and
+ * the resource owner's hash of always the same descriptor).  So slices are either short or long.
+ * While there are no bad rows, they are as large as chunks.
  *
- * Rows that are refused wait in copy_refused.c until the hook can be called.
+ * copy_refused.c stores refused rows until the hook can be called.
  */
 #include "postgres.h"
 
@@ -35,17 +33,17 @@
 #include "remote/wire/error.h"
 #include "utils/memutils.h"
 
-#define SHORT_COST_ROWS 100		/* a COPY of few rows costs as much as that many rows */
-#define SHORT_SLICE_ROWS 280	/* more only when they can be many */
-#define LONG_COST_ROWS 1400		/* the same for a COPY of 1,000 rows and more */
+#define SHORT_COST_ROWS 100		/* a COPY of few rows costs as much as this many rows */
+#define SHORT_SLICE_ROWS 280	/* longer slices only if they can be much longer */
+#define LONG_COST_ROWS 1400		/* the same for a COPY of 1,000 or more rows */
 #define LONG_GAP_ROWS 5000
 #define MIN_SLICE_ROWS 8
 #define REMEMBERED_BAD 64
-#define MAX_GUESSES 2			/* rows with the value in question: more are too many */
+#define MAX_GUESSES 2			/* maximum number of rows with the value in question */
 
 /* ---------- slices ---------- */
 
-/* Rows from pos to to are done: their memory is not counted any more. */
+/* The rows from pos to *to are done, so their memory is no longer counted. */
 static void
 move_pos(ShardCopyLane *lane, const ShardCopyPos *to)
 {
@@ -65,7 +63,7 @@ forget_suspects(ShardCopyGuard *guard)
 	guard->guessed = false;
 }
 
-/* Moves past rows at pos that were refused. */
+/* Moves past refused rows at pos. */
 static void
 skip_refused(ShardCopyLane *lane)
 {
@@ -105,7 +103,7 @@ shard_copy_guard_drop(ShardCopyLane *lane)
 	lane->guard.staged = false;
 }
 
-/* Rows of the chunk up to rowno count for how far bad ones are apart. */
+/* Counts the rows of the chunk up to rowno, for the distance of bad rows. */
 static void
 count_rows(ShardCopyLane *lane, uint64 rowno)
 {
@@ -145,7 +143,7 @@ max_slice_rows(const ShardCopySet *set)
 	return Max(MIN_SLICE_ROWS, Min(SHORT_SLICE_ROWS, (uint64) sqrt(2.0 * SHORT_COST_ROWS * gap)));
 }
 
-/* Number of the row behind the slice that begins at pos, as far as rows alone decide. */
+/* Returns the number of the row after the slice that begins at pos, as far as rows determine it. */
 static uint64
 slice_stop(const ShardCopyLane *lane)
 {
@@ -154,7 +152,7 @@ slice_stop(const ShardCopyLane *lane)
 	uint64		stop = lane->chunk.nrows;
 
 	if (guard->nrefused > 0)
-		stop = guard->refused[guard->nrefused - 1]; /* those before it are good */
+		stop = guard->refused[guard->nrefused - 1]; /* the rows before it are good */
 	else
 		stop = from + Min(max_slice_rows(lane->set), stop - from);
 	if (guard->guess > from + 1)
@@ -194,7 +192,7 @@ shard_copy_guard_append(ShardCopyLane *lane, StringInfo sql, bool rolled_back, b
 		detour->created = changed = true;
 	}
 
-	/* commands whose effect must survive a failure of the slice are sent before its savepoint */
+	/* commands whose effect must survive a failure of the slice precede its savepoint */
 	if (guard->standing && (changed || !rolled_back))
 		appendStringInfoString(sql, "RELEASE SAVEPOINT " SHARD_COPY_SAVEPOINT "; "
 							   "SAVEPOINT " SHARD_COPY_SAVEPOINT "; ");
@@ -218,7 +216,7 @@ shard_copy_guard_confirm(ShardCopyLane *lane)
 	count_rows(lane, guard->end.rowno);
 	if (guard->end.rowno == guard->guess)
 	{
-		/* the row was taken for the bad one, and is not */
+		/* the guess was wrong: this row is not the bad one */
 		guard->guess = 0;
 		guard->guessed = true;
 	}
@@ -248,8 +246,8 @@ push_refused(ShardCopyLane *lane, uint64 rowno)
 }
 
 /*
- * Name of the column in the place of an error: ", column a: \"x\"".  The word for
- * column may be in any language; it stands before the name, except in Korean.
+ * Returns the name of the column in the place of an error: ", column a: \"x\"".  The word for
+ * column may be in any language.  It precedes the name, except in Korean.
  */
 static char *
 column_in_place(const char *place)
@@ -273,7 +271,7 @@ column_in_place(const char *place)
 	return pnstrdup(end + 1, place + nbytes - end - 1);
 }
 
-/* Hands over the row that the lane's error is about. */
+/* Passes the row that the lane's error is about to the hook. */
 static void
 refuse_row(ShardCopyLane *lane, uint64 rowno, const ShardCopyErrorPlace *place)
 {
@@ -293,7 +291,7 @@ refuse_row(ShardCopyLane *lane, uint64 rowno, const ShardCopyErrorPlace *place)
 	skip_refused(lane);
 }
 
-/* Is text somewhere in the row, and not as a part of a longer word or number? */
+/* Does the row contain text, and not as a part of a longer word or number? */
 static bool
 has_value(const ShardCopyRow *row, const char *text, size_t nbytes)
 {
@@ -313,9 +311,9 @@ has_value(const ShardCopyRow *row, const char *text, size_t nbytes)
 }
 
 /*
- * Guesses the row that an error without a line is about.  A foreign key's error
- * names the value, 'Key (a)=(77) is not present in table "b".', in any language.  A
- * right guess saves most of the halving.
+ * Guesses the row that an error without a line is about.  A foreign key's error contains the value,
+ * 'Key (a)=(77) is not present in table "b".', in any language.  A right guess saves most of the
+ * halving.
  */
 static uint64
 guess_row(const ShardCopyLane *lane)
@@ -331,7 +329,7 @@ guess_row(const ShardCopyLane *lane)
 	if (!value || lane->guard.guessed)
 		return 0;
 	value += 3;
-	nbytes = strcspn(value, ",)");	/* of several columns the first one */
+	nbytes = strcspn(value, ",)");	/* with several columns, the first one */
 	if (nbytes == 0)
 		return 0;
 	while (pos.rowno < lane->guard.end.rowno && shard_copy_rows_next(&lane->chunk, &pos, &row))
@@ -340,7 +338,7 @@ guess_row(const ShardCopyLane *lane)
 	return nfound <= MAX_GUESSES ? found : 0;
 }
 
-/* Is error that of a unique index or an exclusion constraint? */
+/* Is it the error of a unique index or an exclusion constraint? */
 static bool
 is_duplicate(const PGresult *error)
 {
@@ -349,7 +347,7 @@ is_duplicate(const PGresult *error)
 	return strcmp(sqlstate, "23505") == 0 || strcmp(sqlstate, "23P01") == 0;
 }
 
-/* COPY has met a duplicate: the same rows are sent once more, by way of the staging table. */
+/* COPY has found a duplicate.  Sends the same rows once more, through the staging table. */
 static void
 take_detour(ShardCopyLane *lane)
 {
@@ -365,7 +363,7 @@ take_detour(ShardCopyLane *lane)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* What to do about the lane's error; false: raise it. */
+/* Handles the lane's error.  False: the caller must raise it. */
 static bool
 handle_error(ShardCopyLane *lane)
 {
@@ -401,7 +399,7 @@ handle_error(ShardCopyLane *lane)
 		guard->guess = guess_row(lane);
 	}
 	else
-		return false;			/* nobody needs the row */
+		return false;			/* a row that need not be found */
 	return true;
 }
 

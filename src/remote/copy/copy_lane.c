@@ -1,7 +1,7 @@
 /*
  * copy_lane.c
- *	  The COPY statements of one connection: the steps from its start to the
- *	  count that the node confirms.
+ *	  Lanes: the COPY statements of one connection, from their start to the count that the node
+ *	  confirms.
  *
  *	   target's rows                connection
  *	 +----------+  chunk   connecting --> idle <----------------------------+
@@ -12,14 +12,14 @@
  *	                                       | other targets are fuller       |
  *	                                    ending --count confirmed------------+
  *
- * When a chunk is out and the same target has the most rows again, the COPY
- * goes on with them, so a lane with one target has one long COPY.
+ * If a chunk was sent and the same target has the most rows again, the COPY continues with them.
+ * So a lane with one target has one long COPY.
  *
- * libpq: in nonblocking mode PQputCopyData takes any amount into its own buffer
- * and returns 0 only when that cannot grow.  So, to bound that buffer, the next piece
- * is put only when PQflush has sent the last one.  While a COPY runs libpq does not
- * look at what the node sends.  So input on the socket makes the lane end this COPY
- * early, and read the error; if it was only a notice, another COPY follows.
+ * libpq: in nonblocking mode PQputCopyData() accepts any amount into its own buffer, and returns 0
+ * only if the buffer cannot grow.  To limit that buffer, the next piece is put only when PQflush()
+ * has sent the previous one.  While a COPY runs, libpq does not process what the node sends.  So
+ * input on the socket makes the lane end this COPY early, and read the error.  If it was only a
+ * notice, another COPY follows.
  */
 #include "postgres.h"
 
@@ -31,13 +31,13 @@
 #include "storage/latch.h"
 
 /*
- * Bytes of one CopyData message; with its header a multiple of libpq's 8 kB, so that
- * no small rest has to be sent by itself.  Small enough to stay in the CPU's cache
- * from filling to sending.
+ * Size of one CopyData message.  With its header it is a multiple of libpq's 8 kB, so that no small
+ * rest must be sent separately.  It is small enough to stay in the CPU's cache between filling and
+ * sending.
  */
 #define PIECE_BYTES (32 * 1024 - 5)
-#define MAX_COPY_BYTES (32 * 1024 * 1024)	/* of one COPY, bounds the memory for lines */
-#define MAX_MIRRORED_BYTES (4 * 1024 * 1024)	/* the same where the rows are kept for mirrors until it is confirmed */
+#define MAX_COPY_BYTES (32 * 1024 * 1024)	/* of one COPY; limits the memory for lines */
+#define MAX_MIRRORED_BYTES (4 * 1024 * 1024)	/* the same if the rows are kept for mirrors until the COPY is confirmed */
 
 static const char binary_header[] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
 static const char binary_trailer[] = "\377\377";
@@ -45,11 +45,11 @@ static const char binary_trailer[] = "\377\377";
 #define BINARY_HEADER_BYTES 19
 #define BINARY_TRAILER_BYTES 2
 
-/* ---------- what there is to send ---------- */
+/* ---------- data to send ---------- */
 
 /*
- * How many bytes make a target worth a COPY: any number when everything has to be
- * sent, or when the buffers are full.
+ * Number of bytes that make a target worth a COPY: any number if everything must be sent, or if the
+ * buffers are full.
  */
 static int
 worth_bytes(const ShardCopyLane *lane)
@@ -57,7 +57,7 @@ worth_bytes(const ShardCopyLane *lane)
 	return lane->flushing || lane->set->full ? 1 : lane->set->chunk_bytes;
 }
 
-/* The target with the most rows waiting, other than except; NULL when none has enough. */
+/* Returns the target, other than except, with the most rows waiting.  NULL if none has enough. */
 static ShardCopyTarget *
 fullest_target(const ShardCopyLane *lane, const ShardCopyTarget *except)
 {
@@ -86,7 +86,7 @@ shard_copy_lane_has_rows(const ShardCopyLane *lane)
 	return false;
 }
 
-/* Makes bytes the next to be sent. */
+/* Sets the bytes that are sent next. */
 static void
 set_span(ShardCopyLane *lane, const char *bytes, int nbytes, bool is_rows)
 {
@@ -105,7 +105,7 @@ swap_buffers(StringInfo a, StringInfo b)
 	*b = buf;
 }
 
-/* Makes the rows of the COPY's target its next chunk. */
+/* Makes the rows of the COPY's target the next chunk. */
 static void
 take_chunk(ShardCopyLane *lane)
 {
@@ -132,7 +132,7 @@ take_chunk(ShardCopyLane *lane)
 	target->stat.nbytes_sent += ncomplete;
 	shard_copy_rows_reset_target(target);
 
-	/* a row may be half appended: the function that computes it has made the lane yield */
+	/* a row may be half appended, if the function that computes it has made the lane yield */
 	appendBinaryStringInfo(&target->rows.data, lane->chunk.data.data + ncomplete,
 						   lane->chunk.data.len - ncomplete);
 	lane->chunk.data.len = ncomplete;
@@ -140,7 +140,7 @@ take_chunk(ShardCopyLane *lane)
 		shard_copy_guard_begin(lane, charged_bytes);
 }
 
-/* Makes the chunk's rows the next to be sent: all, or the slice of a guarded set. */
+/* Sets the rows of the chunk that are sent next: all, or in a guarded set the slice. */
 static void
 send_rows(ShardCopyLane *lane)
 {
@@ -162,8 +162,8 @@ send_rows(ShardCopyLane *lane)
 }
 
 /*
- * The span was sent: chooses more rows for the same COPY, or its end.  False when
- * there is nothing to send, and no reason to end the COPY.
+ * The span was sent.  Chooses more rows for the same COPY, or its end.  False if there is nothing
+ * to send, and no reason to end the COPY.
  */
 static bool
 choose_next_span(ShardCopyLane *lane)
@@ -215,9 +215,9 @@ shard_copy_lane_raise_lost(ShardCopyLane *lane)
 }
 
 /*
- * Appends the command that makes the remote transaction usable again after an error.
- * In a guarded set it goes back to the last confirmed slice.  Otherwise it goes back
- * as far as needed, since the local transaction is going to fail.
+ * Appends the command that makes the remote transaction usable after an error.  A guarded set goes
+ * back to the last confirmed slice.  Other sets go back as far as needed, since the local
+ * transaction is going to fail.
  */
 static void
 append_rollback(ShardCopyLane *lane, StringInfo sql)
@@ -247,7 +247,7 @@ reset_copy(ShardCopyLane *lane)
 	lane->rows = lane->partial = NULL;
 }
 
-/* Sends COPY for the lane's target, with all that has to precede it. */
+/* Sends COPY for the lane's target, and everything that must precede it. */
 static void
 start_copy(ShardCopyLane *lane)
 {
@@ -310,7 +310,7 @@ start_completion(ShardCopyLane *lane)
 	pfree(sql.data);
 }
 
-/* Rolls back a slice whose last row was refused, when no further COPY follows that would do so. */
+/* Rolls back a slice whose last row was refused, if no further COPY follows that would do so. */
 static void
 start_rollback(ShardCopyLane *lane)
 {
@@ -324,7 +324,7 @@ start_rollback(ShardCopyLane *lane)
 	pfree(sql.data);
 }
 
-/* Forgets the chunk: no rows are under way any more. */
+/* Forgets the chunk, since none of its rows is being sent any more. */
 static void
 end_chunk(ShardCopyLane *lane)
 {
@@ -335,7 +335,7 @@ end_chunk(ShardCopyLane *lane)
 	lane->target = NULL;
 }
 
-/* Hands the rows of the COPY, which the node has stored, to the target's mirrors, if the node said so. */
+/* The node has stored the rows of the COPY.  If the node said so, passes them to the target's mirrors. */
 static void
 mirror_rows(ShardCopyLane *lane)
 {
@@ -378,7 +378,7 @@ confirm_rows(ShardCopyLane *lane)
 	end_chunk(lane);
 }
 
-/* The target of the next COPY; false when there is nothing worth one. */
+/* Chooses the target of the next COPY.  False if none is worth one. */
 static bool
 choose_target(ShardCopyLane *lane)
 {
@@ -415,7 +415,7 @@ finish_results(ShardCopyLane *lane)
 	lane->state = COPY_IDLE;
 }
 
-/* One result of the lane's statement (owned by us).  True: COPY has started. */
+/* Processes one result of the lane's statement, and takes ownership of it.  True: COPY has started. */
 static bool
 take_result(ShardCopyLane *lane, PGresult *res)
 {
@@ -423,7 +423,7 @@ take_result(ShardCopyLane *lane, PGresult *res)
 	ExecStatusType status;
 	bool		copy;
 
-	/* in a guarded set settings are sent before the savepoint to which it goes back after an error */
+	/* a guarded set sends settings before the savepoint to which it goes back after an error */
 	if (!lane->set->guarded)
 		shard_connection_note_result(lane->conn, res);
 	else if (PQresultStatus(res) != PGRES_FATAL_ERROR)
@@ -447,7 +447,7 @@ take_result(ShardCopyLane *lane, PGresult *res)
 	if (lane->state == COPY_ENDING && status == PGRES_COMMAND_OK &&
 		strncmp(PQcmdStatus(res), "COPY ", 5) == 0)
 		lane->nconfirmed = strtoull(PQcmdTuples(res), NULL, 10);
-	/* the last one is the answer to what precedes the COPY, see shard_copy_target_mirror() */
+	/* the last one answers the query that precedes the COPY, see shard_copy_target_mirror() */
 	if (lane->state == COPY_STARTING && status == PGRES_TUPLES_OK && lane->target->mirrors != NIL &&
 		PQntuples(res) == 1 && PQnfields(res) == 1)
 		lane->mirroring = strcmp(PQgetvalue(res, 0, 0), "on") == 0;
@@ -464,8 +464,8 @@ take_result(ShardCopyLane *lane, PGresult *res)
 }
 
 /*
- * Reads the node's answers to COPY or to its end.  Returns the events to wait
- * for, 0 when the state has changed.
+ * Reads the node's answers to COPY or to its end.  Returns the events to wait for, or 0 when the
+ * state has changed.
  */
 static int
 read_results(ShardCopyLane *lane)
@@ -491,7 +491,7 @@ read_results(ShardCopyLane *lane)
 	return WL_SOCKET_READABLE | (flushed ? 0 : WL_SOCKET_WRITEABLE);
 }
 
-/* Sends what the socket takes.  Returns the events to wait for, 0 when there is nothing to wait for. */
+/* Sends as much as the socket accepts.  Returns the events to wait for, or 0 if there is nothing to wait for. */
 static int
 send_data(ShardCopyLane *lane)
 {
@@ -503,7 +503,7 @@ send_data(ShardCopyLane *lane)
 		int			nleft = lane->span_bytes - lane->nsent;
 		int			rc;
 
-		/* libpq still has some of the last piece */
+		/* libpq has not sent all of the last piece */
 		if (!shard_connection_flush(lane->conn))
 			return blocked;
 		if (nleft > 0)
@@ -535,7 +535,7 @@ send_data(ShardCopyLane *lane)
 			return 0;
 		if (rc < 0)
 			shard_copy_lane_raise_lost(lane);
-		return blocked;			/* libpq took nothing: tried again when there is room */
+		return blocked;			/* libpq accepted nothing; tried again when there is room */
 	}
 }
 
@@ -587,7 +587,7 @@ is_stalled(const ShardCopyLane *lane, const ShardCopyTarget *target)
 	return (target == lane->target && lane->state == COPY_SENDING) || target->put_pos >= worth_bytes(lane);
 }
 
-/* Adds the time since the last look to the targets that wait. */
+/* Adds the time since the last call to the targets that wait. */
 static void
 count_stalled(ShardCopyLane *lane, TimestampTz now)
 {

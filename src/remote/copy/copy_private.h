@@ -1,6 +1,6 @@
 /*
  * copy_private.h
- *	  What the parts of copy_*.c share: sets, lanes, targets, rows.
+ *	  Internals of copy_*.c: sets, lanes, targets, rows.
  */
 #ifndef SHARDFDW_COPY_PRIVATE_H
 #define SHARDFDW_COPY_PRIVATE_H
@@ -12,18 +12,21 @@
 #include "remote/copy/copy_stream.h"
 #include "remote/wire/wait.h"
 
-#define SHARD_COPY_MAX_CHUNK_BYTES (1024 * 1024)	/* no COPY waits to collect more */
+#define SHARD_COPY_MAX_CHUNK_BYTES (1024 * 1024)	/* a COPY never waits to collect more than this */
 
 #define SHARD_COPY_SAVEPOINT "shardfdw_copy"
 
 /* ---------- rows: copy_rows.c ---------- */
 
 /*
- * Rows, and what has to be known of each of them when a node refuses one.
- * lines: the input line as a varint, the difference to that of the row before;
- * for rows of several lines of text the bytes 0x80 0x00 and the number of lines
- * as a varint come first.  sizes, in guarded sets: bytes of the row, bytes of
- * its source + 1 (0: the row is its own source), as varints.
+ * Rows, and what must be known about each of them if a node refuses one.
+ *
+ * lines: for each row the input line as a varint, as difference to that of the previous row.  For
+ * rows with several lines of text, it is preceded by the bytes 0x80 0x00 and the number of lines as
+ * a varint.
+ *
+ * sizes, in guarded sets: size of the row, then size of its source + 1 (0: the row is its own
+ * source), as varints.
  */
 typedef struct ShardCopyRows
 {
@@ -35,10 +38,10 @@ typedef struct ShardCopyRows
 	uint64		base_line;		/* input line of the row before the first one */
 } ShardCopyRows;
 
-/* A place between two rows. */
+/* A position between two rows. */
 typedef struct ShardCopyPos
 {
-	uint64		rowno;			/* rows before it */
+	uint64		rowno;			/* number of rows before it */
 	uint64		lineno;			/* input line of the row before it */
 	int			data_pos;
 	int			lines_pos;
@@ -48,11 +51,11 @@ typedef struct ShardCopyPos
 
 typedef struct ShardCopyRow
 {
-	uint64		lineno;			/* input line, the last one of the row's */
-	uint64		nlines;			/* lines of text that a node counts for it */
-	const char *data;			/* this and the rest: in guarded sets only */
+	uint64		lineno;			/* input line, the last one if the row has several */
+	uint64		nlines;			/* number of lines of text that a node counts for it */
+	const char *data;			/* this and the following: only in guarded sets */
 	size_t		nbytes;
-	const char *source;			/* NULL: data is */
+	const char *source;			/* NULL: the same as data */
 	size_t		source_bytes;
 } ShardCopyRow;
 
@@ -65,13 +68,16 @@ extern void shard_copy_rows_start(const ShardCopyRows *rows, ShardCopyPos *pos);
 extern bool shard_copy_rows_next(const ShardCopyRows *rows, ShardCopyPos *pos, ShardCopyRow *row);
 
 /*
- * Finds the row behind from that has the node's line text_lineno (1-based, counted
- * from there on).  *rowno: number of rows before it; *lineno: the user's line.
+ * Finds the row after from with the node's line text_lineno (1-based, counted from there). *rowno:
+ * number of rows before it. *lineno: the user's line.
  */
 extern bool shard_copy_rows_find(const ShardCopyRows *rows, const ShardCopyPos *from,
 								 uint64 text_lineno, uint64 *rowno, uint64 *lineno);
 
-/* Empties the target's buffer: its rows have become a chunk, or (drop) are not needed any more. */
+/*
+ * reset: empties the target's buffer, whose rows have become a chunk. drop: the same for rows that
+ * are no longer needed.
+ */
 extern void shard_copy_rows_reset_target(ShardCopyTarget *target);
 extern void shard_copy_rows_drop(ShardCopyTarget *target);
 
@@ -87,74 +93,73 @@ typedef enum ShardCopyState
 } ShardCopyState;
 
 /*
- * A lane of a guarded set: how far its chunk is.  A slice of the chunk is the
- * COPY under way, behind a savepoint.
+ * State of a lane in a guarded set.  A slice of the chunk is the running COPY, after a savepoint.
  */
 typedef struct ShardCopyGuard
 {
-	bool		standing;		/* our savepoint is there */
-	ShardCopyPos pos;			/* first row of the slice; all before it are done */
-	ShardCopyPos end;			/* behind its last row */
-	bool		staged;			/* the slice goes by way of the staging table */
-	uint64		suspect_end;	/* between pos and this row (number) is a bad one; 0 not known */
-	uint64	   *refused;		/* rows (numbers) behind pos that are refused already, last ones first */
+	bool		standing;		/* our savepoint exists */
+	ShardCopyPos pos;			/* first row of the slice; all rows before it are done */
+	ShardCopyPos end;			/* after its last row */
+	bool		staged;			/* the slice is sent through the staging table */
+	uint64		suspect_end;	/* a bad row is between pos and this row number; 0: unknown */
+	uint64	   *refused;		/* row numbers after pos that were refused already, last ones first */
 	int			nrefused;
 	int			maxrefused;
-	int64		charged_bytes;	/* of the rows from pos on, in set->nbytes */
-	uint64		ncounted;		/* rows of the chunk that are in the set's figures */
-	uint64		guess;			/* number + 1 of the row that an error without a row seems to be about; 0 none */
-	bool		guessed;		/* a guess was wrong: no more guesses for these rows */
+	int64		charged_bytes;	/* of the rows from pos on, included in set->nbytes */
+	uint64		ncounted;		/* number of rows of the chunk that are included in the set's figures */
+	uint64		guess;			/* number + 1 of the row that an error without a row seems to be about; 0: none */
+	bool		guessed;		/* a guess was wrong, so no more guesses for these rows */
 } ShardCopyGuard;
 
-/* A connection and the targets that it serves. */
+/* A connection, and the targets that it serves. */
 typedef struct ShardCopyLane
 {
 	ShardCopySet *set;
 	Oid			serverid;
 	Oid			userid;
 	struct ShardCopyLane *main; /* the node's first lane, whose connection is the node's writer */
-	int			laneno;			/* 0: this is it */
-	int			nopened;		/* main: targets of the node */
+	int			laneno;			/* 0: this is main */
+	int			nopened;		/* main: number of targets of the node */
 	List	   *targets;
 	ShardConn  *conn;			/* NULL: not held */
-	ShardConn  *extra;			/* the connection of a lane that is not main, once it has one */
+	ShardConn  *extra;			/* for a lane other than main: its connection, if it has had one */
 	ShardConnHolder holder;
 	ShardCopyState state;
-	int			events;			/* socket events it waits for, 0 none */
-	bool		flushing;		/* everything has to go out now */
+	int			events;			/* socket events it waits for; 0: none */
+	bool		flushing;		/* everything must be sent now */
 	bool		completing;		/* no rows follow: staging tables are dropped, frames are ended */
-	bool		aborted;		/* the remote transaction is, by an error that waits to be raised */
-	TimestampTz stalled_since;	/* 0: it can take rows */
+	bool		aborted;		/* the remote transaction was aborted by an error that is still to be raised */
+	TimestampTz stalled_since;	/* since when it could not take rows; 0: it can */
 
-	/* the COPY under way */
+	/* the running COPY */
 	ShardCopyTarget *target;
-	ShardCopyRows chunk;		/* data: of the chunk; lines, nrows: of the whole COPY */
-	StringInfoData mirrored;	/* data of the whole COPY, of a target with mirrors */
+	ShardCopyRows chunk;		/* data: of the chunk. lines, nrows: of the whole COPY */
+	StringInfoData mirrored;	/* for a target with mirrors: data of the whole COPY */
 	uint64		mirrored_line;	/* input line of its last row */
-	bool		mirroring;		/* the node said that the rows are to go to mirrors */
-	const char *span;			/* bytes that are being sent: rows, header, trailer */
+	bool		mirroring;		/* the node said that the rows must go to mirrors */
+	const char *span;			/* bytes being sent: rows, header, trailer */
 	int			span_bytes;
-	int			nsent;			/* of them, that libpq has */
+	int			nsent;			/* number of these bytes that libpq has */
 	bool		span_is_rows;
 	bool		trailed;		/* span is the last one */
-	bool		end_soon;		/* the node has said something */
+	bool		end_soon;		/* input has arrived from the node */
 	int64		copy_bytes;
 	uint64		nconfirmed;
 	PGresult   *error;
 	PGresult   *rows;			/* of a staging table's result_sql */
-	PGresult   *partial;		/* rows of a result whose end has not come */
+	PGresult   *partial;		/* rows of a result that has not ended yet */
 	ShardCopyGuard guard;
 } ShardCopyLane;
 
-/* A target's way around duplicates: copy_staging.c. */
+/* How a target avoids duplicates: copy_staging.c. */
 typedef struct ShardCopyDetour
 {
 	ShardCopyStaging sql;
 	char	   *relname;		/* of the staging table, in error contexts */
 	bool		created;
-	bool		taken;			/* slices go through the staging table */
-	int			nclean;			/* slices without duplicates in a row */
-	char	   *message;		/* of the last duplicate that COPY met; NULL none */
+	bool		taken;			/* slices are sent through the staging table */
+	int			nclean;			/* number of consecutive slices without duplicates */
+	char	   *message;		/* of the last duplicate that COPY found; NULL: none */
 } ShardCopyDetour;
 
 struct ShardCopyTarget
@@ -162,51 +167,51 @@ struct ShardCopyTarget
 	ShardCopySet *set;
 	ShardCopyLane *lane;
 	const char *copy_sql;
-	const char *table;			/* as copy_sql names it */
-	const char *relname;		/* as the node names it in error contexts */
+	const char *table;			/* as written in copy_sql */
+	const char *relname;		/* the node's name of it in error contexts */
 	const char *label;
 	bool		binary;
-	const char *header;			/* a line in front of each COPY's rows; NULL: none */
+	const char *header;			/* a line before each COPY's rows; NULL: none */
 	ShardCopyRows rows;
-	int			put_pos;		/* bytes of rows that are complete */
-	int64		charged_bytes;	/* of them and their sources, in set->nbytes */
+	int			put_pos;		/* number of bytes of complete rows */
+	int64		charged_bytes;	/* of these and their sources, included in set->nbytes */
 	uint64		last_line;
 	ShardCopyDetour *detour;	/* NULL: none */
 	const ShardCopyFrame *frame;	/* NULL: none */
-	bool		framed;			/* first_sql was sent, and last_sql was not */
-	List	   *mirrors;		/* targets that get the rows which this one has stored */
-	const char *before;			/* commands around each COPY; NULL: none */
+	bool		framed;			/* first_sql was sent, but not last_sql */
+	List	   *mirrors;		/* targets that get the rows that this one has stored */
+	const char *before;			/* commands before and after each COPY; NULL: none */
 	const char *after;
-	ShardCopyTargetStat stat;	/* what is counted here: all but nbytes_buffered */
+	ShardCopyTargetStat stat;	/* without nbytes_buffered, which is computed */
 };
 
-/* Moves lane on as far as that is possible without waiting; sets its events. */
+/* Advances lane as far as possible without waiting, and sets its events. */
 extern void shard_copy_lane_advance(ShardCopyLane *lane);
 
-/* The connection is lost: raises the reason, as far as libpq knows one. */
+/* The connection is lost.  Raises the reason, if libpq knows it. */
 extern void shard_copy_lane_raise_lost(ShardCopyLane *lane) __attribute__((noreturn));
 
 extern bool shard_copy_lane_has_rows(const ShardCopyLane *lane);
 
 /* ---------- errors: copy_error.c ---------- */
 
-/* An error about a row that is not raised before others have been looked for. */
+/* An error about a row.  It is not raised before other errors have been searched. */
 typedef struct ShardCopyError
 {
 	PGresult   *res;			/* NULL: none */
 	ShardCopyLane *lane;
 	ShardConn  *conn;
 	const char *label;
-	uint64		lineno;			/* of the input; 0 not known */
+	uint64		lineno;			/* of the input; 0: unknown */
 	char	   *place;
 	char	   *context;
 } ShardCopyError;
 
-/* What an error says about the row that it is about. */
+/* What an error says about its row. */
 typedef struct ShardCopyErrorPlace
 {
-	uint64		text_lineno;	/* as the node counts, behind the header; 0 not known */
-	char	   *place;			/* what follows the number, NULL when there is none */
+	uint64		text_lineno;	/* counted by the node, after the header; 0: unknown */
+	char	   *place;			/* text after the number; NULL: none */
 	char	   *context;		/* the rest of the context, or NULL */
 } ShardCopyErrorPlace;
 
@@ -217,13 +222,13 @@ extern void shard_copy_error_find_place(const ShardCopyLane *lane, const PGresul
 										ShardCopyErrorPlace *place);
 extern bool shard_copy_error_is_about_row(const PGresult *res, const ShardCopyErrorPlace *place);
 
-/* Takes lane->error, an error of its COPY: raises it, or keeps it when it is about a row. */
+/* Takes lane->error, an error of its COPY.  Raises it, or stores it if it is about a row. */
 extern void shard_copy_error_take(ShardCopyLane *lane);
 
-/* Raises lane->error (NULL: the state of the connection) at once. */
+/* Raises lane->error (NULL: the state of the connection) immediately. */
 extern void shard_copy_error_raise(ShardCopyLane *lane) __attribute__((noreturn));
 
-/* Raises the error that was kept. */
+/* Raises the stored error. */
 extern void shard_copy_error_raise_first(ShardCopySet *set) __attribute__((noreturn));
 
 /* ---------- guarded sets: copy_guard.c, copy_staging.c, copy_refused.c ---------- */
@@ -234,27 +239,27 @@ extern void shard_copy_guard_append(ShardCopyLane *lane, StringInfo sql, bool ro
 /* The lane has a new chunk. */
 extern void shard_copy_guard_begin(ShardCopyLane *lane, int64 charged_bytes);
 
-/* The node has confirmed the slice.  True: that was the last one of the chunk. */
+/* The node has confirmed the slice.  True: it was the last one of the chunk. */
 extern bool shard_copy_guard_confirm(ShardCopyLane *lane);
 
-/* The slice has failed with lane->error.  False: the caller has to raise it. */
+/* The slice has failed with lane->error.  False: the caller must raise it. */
 extern bool shard_copy_guard_fail(ShardCopyLane *lane, bool *chunk_done);
 
-/* The rest of the chunk is not needed any more. */
+/* The rest of the chunk is no longer needed. */
 extern void shard_copy_guard_drop(ShardCopyLane *lane);
 
 extern void shard_copy_staging_append(ShardCopyDetour *detour, StringInfo sql);
 extern void shard_copy_staging_confirm(ShardCopyLane *lane);
 
-/* Staging tables on the lane's node: are there any, and their removal. */
+/* Staging tables on the lane's node: do any exist; and their removal. */
 extern bool shard_copy_staging_is_there(const ShardCopyLane *lane);
 extern void shard_copy_staging_append_drop(ShardCopyLane *lane, StringInfo sql);
 
-/* Keeps a refused row (rowno of the chunk, to be looked for from pos on) for deliver. */
+/* Stores a refused row (rowno of the chunk, searched from pos on) for deliver. */
 extern void shard_copy_refused_add(ShardCopyLane *lane, ShardCopyPos *pos, uint64 rowno, int sqlstate,
 								   const char *message, const char *column, bool duplicate);
 
-/* Hands refused rows to the hook. */
+/* Passes refused rows to the hook. */
 extern void shard_copy_refused_deliver(ShardCopySet *set);
 
 /* ---------- sets: copy_stream.c ---------- */
@@ -273,30 +278,30 @@ struct ShardCopySet
 	void	   *hook_arg;
 	void		(*progress) (void *arg);
 	void	   *progress_arg;
-	TimestampTz ticked_at;		/* progress was called, and quiet sockets were looked at */
+	TimestampTz ticked_at;		/* when progress was last called, and quiet sockets were checked */
 	int			level;			/* nesting level of the rows */
 	CommandId	cid;			/* the command that writes them */
 	int			nlanes;			/* per node */
 	List	   *lanes;
 	int			ntargets;
 	int64		nbytes;			/* of rows that may still be needed here */
-	int64		npumped;		/* bytes put since the sockets were looked at */
+	int64		npumped;		/* number of bytes put since the sockets were checked */
 	int64		limit_bytes;
-	int			chunk_bytes;	/* worth a COPY; empty buffers keep room for two */
+	int			chunk_bytes;	/* size that is worth a COPY; empty buffers keep room for two */
 	bool		full;
 	bool		lost;			/* rows will never arrive: a connection was taken away, or an error is raised */
-	bool		judging;		/* an error is known; those of earlier lines are looked for */
+	bool		judging;		/* an error is known; errors of earlier lines are searched */
 	ShardCopyError first;
 	bool		user_lines;
-	bool		has_mirrors;	/* of some target */
+	bool		has_mirrors;	/* some target has mirrors */
 	bool		guarded;
-	bool		on_error;		/* refused rows are handed over whatever the reason */
+	bool		on_error;		/* rows that are refused for any reason are passed to the hook */
 	ShardCopyRefuseHook refuse;
 	void	   *refuse_arg;
-	uint64		rows_counted;	/* how far bad rows are apart: rows, ... */
-	uint64		bad_counted;	/* ... and bad ones among them, both decaying */
+	uint64		rows_counted;	/* for the distance of bad rows: number of rows, ... */
+	uint64		bad_counted;	/* ... and number of bad rows among them; both decay */
 	uint64		rows_since_bad;
-	slist_head	refused;		/* of ShardCopyRefused, newest first, not handed over yet */
+	slist_head	refused;		/* List of ShardCopyRefused, newest first, not passed to the hook yet */
 	MemoryContext refused_cxt;	/* their memory */
 	bool		delivering;
 	ShardWaitSet *wait_set;

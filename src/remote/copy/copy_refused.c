@@ -1,10 +1,10 @@
 /*
  * copy_refused.c
- *	  Rows that nodes have refused, until they are handed to the hook of their set.
+ *	  Stores rows that nodes have refused until they are passed to the hook of their set.
  *
- * The hook is not called from within the steps of a lane, since what it does
- * may need a connection that one of our lanes holds: refused rows are copied (add)
- * and handed over between two rounds (deliver).
+ * The hook is not called within the steps of a lane, since it may need a connection that one of our
+ * lanes holds.  So refused rows are copied (add), and passed to the hook between two rounds
+ * (deliver).
  */
 #include "postgres.h"
 
@@ -57,7 +57,7 @@ shard_copy_refused_deliver(ShardCopySet *set)
 {
 	bool		lost;
 
-	/* The hook may get here again, by a yield: the outer call also delivers what the inner one has added. */
+	/* the hook may call this again through a yield; then the outer call also delivers what the inner one has added */
 	if (set->delivering)
 		return;
 	lost = set->lost;
@@ -75,7 +75,7 @@ shard_copy_refused_deliver(ShardCopySet *set)
 			ShardCopyRefused *refused = slist_container(ShardCopyRefused, link,
 														slist_pop_head_node(&oldest_first));
 
-			/* if the hook raises and an inner block catches that, the load must not go on without these rows */
+			/* if the hook raises and an inner block catches that, the load must not continue without these rows */
 			set->lost = true;
 			set->refuse(set->refuse_arg, &refused->refusal);
 			set->lost = lost;

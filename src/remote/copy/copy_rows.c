@@ -1,14 +1,13 @@
 /*
  * copy_rows.c
- *	  Rows on their way to a node: their bytes, and which lines of the input they
- *	  came from.
+ *	  Rows to be sent to a node: their bytes, and their lines in the input.
  *
  *	 put --> data     row row row ...            (what the node gets)
  *	         lines    +1  +16 +3 ...             about a byte per row
  *	         sizes    57,0 61,0 ...              guarded sets: where rows end
  *
- * A node names the row it dislikes by its line in the stream ("COPY t_07, line
- * 42"): the rows are walked until their lines add up to that.
+ * A node identifies a refused row by its line in the stream ("COPY t_07, line 42").  To find it,
+ * the lines of the rows are added up.
  */
 #include "postgres.h"
 

@@ -1,12 +1,11 @@
 /*
  * copy_staging.c
- *	  Slices that go by way of a staging table, because COPY has met a duplicate.
+ *	  Slices that are sent through a staging table, because COPY has found a duplicate.
  *
  *	 [create]; SAVEPOINT; COPY staging; merge; result; clear
  *
- * is one message, and costs one round trip more than a plain COPY.  After
- * CLEAN_SLICES slices without a duplicate the target's rows are copied directly
- * again, until the next duplicate.
+ * is one message, and takes one round trip more than a plain COPY.  After CLEAN_SLICES slices
+ * without a duplicate, the target's rows are copied directly again, until the next duplicate.
  */
 #include "postgres.h"
 
@@ -41,7 +40,7 @@ shard_copy_staging_append(ShardCopyDetour *detour, StringInfo sql)
 					 detour->sql.result_sql, detour->sql.clear_sql);
 }
 
-/* The slice's row number ordinal (1-based) was refused. */
+/* Row number ordinal of the slice (1-based) was refused. */
 static void
 refuse_duplicate(ShardCopyLane *lane, ShardCopyPos *pos, uint64 ordinal)
 {

@@ -1,21 +1,19 @@
 /*
  * copy_stat.c
- *	  Figures of loads in progress, for other sessions to read, and of this
- *	  session's last one.
+ *	  Figures of running loads, for other sessions to read, and of this session's last load.
  *
- * Nothing has to be preloaded for it: a session that loads makes a segment of
- * dynamic shared memory, and leaves its handle where others find it, in the
- * last parameters of core's progress reporting, which no command of core uses
- * (commands/progress.h).
+ * The library need not be preloaded for it.  A session that loads creates a segment of dynamic
+ * shared memory, and stores its handle in the last parameters of core's progress reporting, which
+ * no command of core uses (commands/progress.h).
  *
  *	 set's progress hook -> figures of this session -> segment
  *	                                                     ^ handle
  *	 another session: backend status entries ------------'
  *
- * The segment lives as long as the session, which alone writes to it.  Readers take a
- * copy, and take it again when the change count shows that it was written meanwhile
- * (as core does with backend status entries).  A handle may be outdated, and even be
- * that of another segment by now: the magic number and pid in it tell.
+ * The segment exists as long as the session, and only the session writes to it.  Readers take a
+ * copy.  If the change count shows that the segment was written at the same time, they take another
+ * one (as core does with backend status entries).  A handle may be outdated, and may even belong to
+ * another segment by now.  The magic number and the pid in the segment show this.
  */
 #include "postgres.h"
 
@@ -31,7 +29,7 @@
 #include "utils/timestamp.h"
 
 #define SEGMENT_MAGIC 0x73686c64		/* first bytes of a segment */
-#define HANDLE_MAGIC INT64CONST(0x73686172646c6f61) /* announces its handle */
+#define HANDLE_MAGIC INT64CONST(0x73686172646c6f61) /* identifies its handle */
 #define PARAM_MAGIC (PGSTAT_NUM_PROGRESS_PARAM - 2)
 #define PARAM_HANDLE (PGSTAT_NUM_PROGRESS_PARAM - 1)
 #define FIRST_CAPACITY 64
@@ -41,8 +39,8 @@ typedef struct StatSegment
 {
 	uint32		magic;
 	int			pid;
-	int			capacity;		/* targets that there is room for */
-	volatile uint32 change_count;	/* odd: being written */
+	int			capacity;		/* number of targets for which there is room */
+	volatile uint32 change_count;	/* odd: it is being written */
 	ShardCopyStatLoad load;		/* must be last */
 } StatSegment;
 
@@ -50,14 +48,14 @@ struct ShardCopyStat
 {
 	MemoryContextCallback callback;
 	ShardCopySet *set;
-	ShardCopyTarget **targets;	/* as in figures->targets */
+	ShardCopyTarget **targets;	/* same order as figures->targets */
 	bool		published;
 };
 
-/* The load in progress, if any; its figures, or those of the last one (pid = 0: there was none). */
+/* The running load, if any.  Its figures, or those of the last load (pid = 0: there was none). */
 static ShardCopyStat *current = NULL;
 static ShardCopyStatLoad *figures = NULL;
-static int	capacity = 0;		/* targets that figures has room for */
+static int	capacity = 0;		/* number of targets for which figures has room */
 
 static dsm_segment *segment = NULL;
 
@@ -79,7 +77,7 @@ segment_address(void)
 
 /* ---------- writing ---------- */
 
-/* Room for ntargets targets in figures. */
+/* Makes room for ntargets targets in figures. */
 static void
 reserve(int ntargets)
 {
@@ -93,7 +91,7 @@ reserve(int ntargets)
 	capacity = ntargets;
 }
 
-/* Makes a segment with as much room as figures has.  None is made when the server has too many segments. */
+/* Creates a segment with as much room as figures has.  Creates none if the server has too many segments. */
 static void
 make_segment(void)
 {
@@ -140,7 +138,7 @@ announce(bool in_progress)
 	pgstat_progress_update_param(PARAM_MAGIC, in_progress ? HANDLE_MAGIC : 0);
 }
 
-/* ShardCopySet's progress hook; raises nothing. */
+/* Progress hook of the ShardCopySet.  Never raises. */
 static void
 update(void *arg)
 {
@@ -151,11 +149,11 @@ update(void *arg)
 	if (!stat->published)
 		return;
 	write_segment();
-	/* Any command that starts to report its progress erases this. */
+	/* any command that starts to report its progress erases this */
 	announce(true);
 }
 
-/* Nothing is in progress any more; other sessions read figures as it is. */
+/* The load has ended.  Other sessions can still read its figures. */
 static void
 stop(ShardCopyStat *stat)
 {
@@ -262,7 +260,7 @@ shard_copy_stat_add(ShardCopyStat *stat, ShardCopyTarget *target, Oid relid, Oid
 		stat->targets = repalloc_huge(stat->targets, capacity * sizeof(ShardCopyTarget *));
 		if (stat->published)
 		{
-			/* Withdrawn first: if no larger segment can be had, nobody must read the one that is too small. */
+			/* withdrawn first: if no larger segment is available, no session may read the one that is too small */
 			announce(false);
 			stat->published = false;
 			make_segment();
@@ -297,7 +295,7 @@ shard_copy_stat_end(ShardCopyStat *stat)
 
 /* ---------- reading ---------- */
 
-/* A copy of what is in another session's segment; NULL: no load, or none that could be read. */
+/* Returns a copy of another session's segment.  NULL: there is no load, or it could not be read. */
 static ShardCopyStatLoad *
 read_segment(dsm_segment *other, int pid)
 {
@@ -340,7 +338,7 @@ read_segment(dsm_segment *other, int pid)
 	return NULL;
 }
 
-/* The load that another session has announced, if it still is there. */
+/* Returns the load that another session has announced, if it still exists. */
 static ShardCopyStatLoad *
 read_session(const PgBackendStatus *status)
 {

@@ -1,34 +1,30 @@
 /*
  * copy_stream.c
- *	  Rows into nodes by COPY FROM STDIN: all targets of a load, one transaction
- *	  per node, bounded memory.
+ *	  Sends rows to nodes by COPY FROM STDIN: all targets of a load, one transaction per node,
+ *	  bounded memory.
  *
  *	 put --> target's rows --\            advance
  *	 put --> target's rows ---+--> lane (connection) --> node
  *	 put --> target's rows ------> lane (connection) --> node
  *
- * A target is a buffer of rows; a lane is a connection that serves targets in
- * turn (copy_lane.c).  While the nodes are slower than the input, buffers fill
- * and chunks become large by themselves; while they are faster, a chunk is sent
- * as soon as it is worth a round trip.
+ * A target is a buffer of rows.  A lane is a connection that serves several targets in turn
+ * (copy_lane.c).  If the nodes are slower than the input, buffers fill, and chunks become large.
+ * If they are faster, a chunk is sent as soon as it is worth a round trip.
  *
  * Nothing waits until the buffers of all targets together are larger than
- * shardfdw.copy_buffer_size; then all sockets are waited for at once and every
- * node is given what there is for it.
+ * shardfdw.copy_buffer_size.  Then the session waits for all sockets together, and sends each node
+ * what there is for it.
  *
- * A connection is held from the first row on.  Others of this transaction
- * that need it make the holder yield, which sends all rows of that lane, so
- * that they see them.  Savepoints are made up to the level in which the set was
- * created, not the one in which it has to yield.
+ * A connection is held from the first row on.  If another holder of this transaction needs it, the
+ * set yields, which sends all rows of that lane, so that the other holder sees them.  Savepoints
+ * are created up to the level in which the set was created, not the one in which it yields.
  *
- * A table to which an extra connection has written gets rows from that connection
- * only, since two connections could wait for each other for ever.  So a set that
- * follows another one in the same transaction gets, for each table that was claimed,
- * the connection that has claimed it.
+ * If an extra connection has written to a table, all rows of the table use that connection, since
+ * two connections could wait for each other indefinitely.  So if a set follows another one in the
+ * same transaction, it uses for each claimed table the connection that has claimed it.
  *
- * When a node complains about a row, the set judges: all that is buffered is
- * sent, in bounded time, and the error of the first line of the input is raised
- * (copy_error.c).
+ * If a node reports an error about a row, the set "judges": it sends everything that is buffered,
+ * in bounded time, and raises the error with the first line of the input (copy_error.c).
  */
 #include "postgres.h"
 
@@ -40,16 +36,16 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define PUMP_BYTES (64 * 1024)	/* of input between two looks at the sockets */
+#define PUMP_BYTES (64 * 1024)	/* input between two checks of the sockets */
 #define MIN_CHUNK_BYTES (32 * 1024)
-#define MAX_BUFFER_BYTES (256 * 1024 * 1024)	/* a target's buffer must stay below 1 GB */
-#define WAIT_MS 1000			/* longest wait: how often connect timeouts are checked */
+#define MAX_BUFFER_BYTES (256 * 1024 * 1024)	/* a target's buffer must be smaller than 1 GB */
+#define WAIT_MS 1000			/* longest wait; connect timeouts are checked this often */
 #define TICK_MS 100
-#define JUDGE_MS 30000			/* how long nodes may take to find an earlier error */
+#define JUDGE_MS 30000			/* time for nodes to find an earlier error */
 
 /* ---------- all lanes of a set ---------- */
 
-/* Watches the lanes' sockets for timeout_ms; input from a node makes its COPY end soon. */
+/* Watches the lanes' sockets for timeout_ms.  Input from a node makes its COPY end soon. */
 static void
 watch_sockets(ShardCopySet *set, long timeout_ms)
 {
@@ -88,7 +84,7 @@ watch_sockets(ShardCopySet *set, long timeout_ms)
 	}
 }
 
-/* Does what has to be done every 100 ms: calls the progress hook, looks at quiet sockets. */
+/* Every 100 ms: calls the progress hook, and checks quiet sockets. */
 static void
 tick(ShardCopySet *set)
 {
@@ -102,7 +98,7 @@ tick(ShardCopySet *set)
 	watch_sockets(set, 0);
 }
 
-/* Has a lane rows, for mirrors, and has given its connection to others? */
+/* Does a lane have rows, for mirrors, without having a connection? */
 static bool
 needs_connection(const ShardCopyLane *lane)
 {
@@ -116,7 +112,7 @@ has_work(const ShardCopyLane *lane)
 		(lane->state != COPY_IDLE || lane->completing || shard_copy_lane_has_rows(lane));
 }
 
-/* Moves all lanes on; true when one of those that flush has not done so yet. */
+/* Advances all lanes.  True if one of the flushing lanes has not finished yet. */
 static bool
 advance_all(ShardCopySet *set)
 {
@@ -126,7 +122,7 @@ advance_all(ShardCopySet *set)
 	set->npumped = 0;
 	foreach(lc, set->lanes)
 		shard_copy_lane_advance(lfirst(lc));
-	/* each may have given rows to another one, for mirrors */
+	/* each may have passed rows to another one, for mirrors */
 	foreach_ptr(ShardCopyLane, lane, set->lanes)
 	{
 		if (lane->flushing && (has_work(lane) || (needs_connection(lane) && !set->judging)))
@@ -135,7 +131,7 @@ advance_all(ShardCopySet *set)
 	return busy;
 }
 
-/* An error about a row is known: raises the one about the first row. */
+/* An error about a row is known.  Raises the error about the first bad row. */
 static void
 judge(ShardCopySet *set)
 {
@@ -149,7 +145,7 @@ judge(ShardCopySet *set)
 	shard_copy_error_raise_first(set);
 }
 
-/* Moves all lanes on; true when one of those that flush has not done so yet. */
+/* Advances all lanes.  True if one of the flushing lanes has not finished yet. */
 static bool
 pump(ShardCopySet *set)
 {
@@ -215,8 +211,8 @@ hold_main(ShardCopyLane *lane)
 }
 
 /*
- * Gives target's lane a connection, unless it has one.  A lane that gets none leaves its targets to the
- * main lane.
+ * Gives target's lane a connection, unless it has one.  If none is available, the lane leaves its
+ * targets to the main lane.
  */
 static void
 take_connection(ShardCopyTarget *target)
@@ -231,7 +227,7 @@ take_connection(ShardCopyTarget *target)
 
 	if (lane->extra)
 	{
-		/* what it wrote must not be left out */
+		/* what it has written must not be lost */
 		if (lane->extra->state == SHARD_CONN_BROKEN || lane->extra->holder)
 		{
 			target->set->lost = true;
@@ -263,7 +259,7 @@ hold_lane(ShardCopyTarget *target)
 	ListCell   *lc;
 
 	check_not_lost(set);
-	/* stays set if the following fails: the row that is to be sent is in the buffer already */
+	/* stays set if the following fails, since the row to be sent is already in the buffer */
 	set->lost = true;
 	take_connection(target);
 	foreach(lc, target->mirrors)
@@ -271,7 +267,7 @@ hold_lane(ShardCopyTarget *target)
 	set->lost = false;
 }
 
-/* Gives lanes that have rows for mirrors their connections back. */
+/* Gives lanes with rows for mirrors their connections back. */
 static void
 hold_mirrors(ShardCopySet *set)
 {
@@ -284,7 +280,7 @@ hold_mirrors(ShardCopySet *set)
 	}
 }
 
-/* Sends all rows of lane (NULL: of all lanes). */
+/* Sends all rows of the lane only (NULL: of all lanes). */
 static void
 send_all(ShardCopySet *set, ShardCopyLane *only)
 {
@@ -308,7 +304,7 @@ send_all(ShardCopySet *set, ShardCopyLane *only)
 		((ShardCopyLane *) lfirst(lc))->flushing = false;
 }
 
-/* The connection is free for others. */
+/* Releases the connection. */
 static void
 let_go(ShardCopyLane *lane)
 {
@@ -329,9 +325,9 @@ yield_connection(ShardConn *conn, void *arg)
 }
 
 /*
- * The connection was released: by let_go(), which has forgotten it already, or in an
- * abort.  Then the node's COPY is made to fail: it would wait for data for ever, and
- * does not answer a cancel request.
+ * The connection was released: by let_go(), which has already forgotten it, or in an abort.  In an
+ * abort, the node's COPY is made to fail, since it would wait for data indefinitely, and does not
+ * react to a cancel request.
  */
 static void
 lose_connection(ShardConn *conn, void *arg)
@@ -351,7 +347,7 @@ lose_connection(ShardConn *conn, void *arg)
 	lane->state = COPY_IDLE;
 }
 
-/* Reset of the set's memory. */
+/* Called at the reset of the set's memory. */
 static void
 drop_set(void *arg)
 {
@@ -456,7 +452,7 @@ add_lane(ShardCopySet *set, Oid serverid, Oid userid, ShardCopyLane *main, int l
 	return lane;
 }
 
-/* The lane of an extra writer that an earlier set has left. */
+/* The lane of an extra writer that an earlier set has used. */
 static ShardCopyLane *
 lane_of_extra(ShardCopySet *set, ShardConn *extra, ShardCopyLane *main)
 {
@@ -474,7 +470,7 @@ lane_of_extra(ShardCopySet *set, ShardConn *extra, ShardCopyLane *main)
 	return lane;
 }
 
-/* The lane for the node's next target, which is table: lanes take turns. */
+/* The lane for the node's next target, table.  Lanes take turns. */
 static ShardCopyLane *
 next_lane(ShardCopySet *set, Oid serverid, Oid userid, const char *table)
 {
@@ -492,7 +488,7 @@ next_lane(ShardCopySet *set, Oid serverid, Oid userid, const char *table)
 	return lane ? lane : add_lane(set, serverid, userid, main, laneno);
 }
 
-/* What stands for the table in "COPY schema.table (...) ...".  Memory: current context. */
+/* Returns the table's name as written in "COPY schema.table (...) ...".  Memory: current context. */
 static char *
 table_in(const char *copy_sql)
 {
@@ -577,7 +573,7 @@ shard_copy_target_buffer(ShardCopyTarget *target)
 	return &target->rows.data;
 }
 
-/* Counts nbytes more in target; looks at the sockets, or waits, when it is time to. */
+/* Counts nbytes more for target.  If it is time to, checks the sockets, or waits. */
 static inline void
 charge(ShardCopyTarget *target, int nbytes)
 {
@@ -587,7 +583,7 @@ charge(ShardCopyTarget *target, int nbytes)
 	set->nbytes += nbytes;
 	set->npumped += nbytes;
 
-	/* held from the first row on: nobody else may read from the node and miss this row */
+	/* held from the first row on, so that no other holder reads from the node and misses this row */
 	if (unlikely(!target->lane->conn || set->lost))
 		hold_lane(target);
 	if (likely(set->npumped < PUMP_BYTES))
@@ -668,7 +664,7 @@ shard_copy_set_pump(ShardCopySet *set)
 	return false;
 }
 
-/* Lanes with a connection of their own keep it: nobody else may use it. */
+/* Lanes with an extra connection keep it, since no other holder may use it. */
 ShardCopySet *
 shard_copy_target_get_set(const ShardCopyTarget *target)
 {
