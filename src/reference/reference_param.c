@@ -2,9 +2,9 @@
  * reference_param.c
  *	  How commands for replicas of a reference table identify rows and pass values.
  *
- * A replica finds its rows by the identity: an immediate unique key without NULLs, as in
- * logical replication.  Values travel as text, several of them as typed arrays.  A replica
- * whose column's type was changed by hand converts them or raises an error.
+ * A replica finds its rows by the identity, an immediate unique key without NULLs, as in logical
+ * replication.  Values are sent as text, several of them as typed arrays.  If the type of a column
+ * was changed manually in a replica, the replica converts them or raises an error.
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@ is_identity(Relation index, TupleDesc desc)
 {
 	Form_pg_index form = index->rd_index;
 
-	/* a unique index of another kind is one WITHOUT OVERLAPS: no two rows are equal, either */
+	/* another unique index is one WITHOUT OVERLAPS, in which no two rows are equal, either */
 	if ((index->rd_rel->relam != BTREE_AM_OID && !form->indisexclusion) || !form->indisunique || !form->indimmediate ||
 		!form->indisvalid || RelationGetIndexPredicate(index) != NIL)
 		return false;
@@ -60,7 +60,7 @@ is_identity(Relation index, TupleDesc desc)
 	{
 		AttrNumber	attno = form->indkey.values[i];
 
-		/* an expression has no column; virtual ones no value in the rows that triggers get */
+		/* an expression has no column; a virtual column has no value in the rows passed to triggers */
 		if (attno <= 0 || !TupleDescAttr(desc, attno - 1)->attnotnull)
 			return false;
 	}
@@ -68,8 +68,8 @@ is_identity(Relation index, TupleDesc desc)
 }
 
 /*
- * Index that identifies rows: the replica identity, else the primary key, else
- * any other that does.  InvalidOid: none.
+ * Returns the index that identifies rows: the replica identity, else the primary key, else any
+ * other suitable one.  InvalidOid: none.
  */
 static Oid
 find_identity(Relation rel)
@@ -98,7 +98,10 @@ find_identity(Relation rel)
 	return found;
 }
 
-/* "OPERATOR(schema.=)": what the index takes for equal; where it knows overlaps alone, what the column's type does. */
+/*
+ * Returns "OPERATOR(schema.=)", the equality of the index.  If the index only has overlaps, that of
+ * the column's type.
+ */
 static const char *
 equality_operator(Relation index, int keyno, Oid atttype)
 {
@@ -139,7 +142,7 @@ shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIde
 	index_close(index, AccessShareLock);
 }
 
-/* When these columns change, the order of changes matters: a row can only get a key that is free at that moment. */
+/* If these columns change, the order of changes matters: a row can only get a key that is free at that moment. */
 Bitmapset *
 shard_reference_param_unique(Relation rel)
 {
@@ -194,7 +197,7 @@ shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumb
 		Oid			func;
 
 		columns->types[i] = shard_type_io_cast_name(type);
-		/* there are no arrays of arrays, and unnest() makes several columns of rows */
+		/* there are no arrays of arrays, and unnest() expands rows to several columns */
 		columns->as_text[i] = !OidIsValid(array_type) || type_is_rowtype(type);
 		get_type_io_data(columns->as_text[i] ? TEXTOID : type, IOFunc_input, &len, &byval, &align,
 						 &columns->delims[i], &io_param, &func);

@@ -2,13 +2,14 @@
  * reference_pending.c
  *	  Refuses to read a reference table on nodes while they lack rows of it.
  *
- * A statement that writes to a reference table sends its rows when they are complete (reference_trigger.c).  A VOLATILE
- * function or a trigger that the statement calls before that must see the rows so far.  A query of the function that
- * reads the table on the coordinator sees them.  A query that nodes run, or join with their rows, would not.
+ * A statement that writes to a reference table sends its rows when they are complete
+ * (reference_trigger.c).  A VOLATILE function or a trigger that the statement calls before that
+ * must see the rows written so far.  If a query of the function reads the table on the coordinator,
+ * it sees them.  If nodes run the query, or join the table with their rows, it would not.
  *
- * A statement that begins is noted with the kinds of writes that it may do, as core checks its permissions.  COPY has no
- * executor, and is noted as well.  Each row that is written queues an event of our AFTER triggers, so core knows whether
- * there is one.
+ * When core checks the permissions of a statement that begins, the statement is recorded with the
+ * kinds of writes that it may do.  COPY has no executor, and is recorded, too.  Each written row
+ * queues an event of our AFTER triggers, so core knows whether there are rows.
  */
 #include "postgres.h"
 
@@ -30,17 +31,17 @@
 typedef struct PendingTable
 {
 	Oid			relid;
-	int			events;			/* TRIGGER_TYPE_... of writes that are not sent */
-	CommandId	curcid;			/* of the statement's snapshot: queries with a later one see its rows */
+	int			events;			/* TRIGGER_TYPE_... of writes that were not sent yet */
+	CommandId	curcid;			/* of the statement's snapshot; queries with a higher one see its rows */
 	int			level;			/* of the subtransaction */
-	EState	   *estate;			/* NULL: not known */
-	bool		is_sole;		/* the statement has one part that writes; its rows are es_processed */
-	bool		is_cut_off;		/* the statement has not run to its end, so it has no AFTER STATEMENT triggers */
-	uint64		nsent;			/* rows */
-	int			trigger_depth;	/* of an action of a foreign key: of its trigger; otherwise 0 */
+	EState	   *estate;			/* NULL: unknown */
+	bool		is_sole;		/* the statement has a single part that writes, so its number of rows is es_processed */
+	bool		is_cut_off;		/* the statement was not run to its end, so its AFTER STATEMENT triggers do not fire */
+	uint64		nsent;			/* number of rows */
+	int			trigger_depth;	/* for an action of a foreign key: depth of its trigger; otherwise 0 */
 } PendingTable;
 
-/* Of PendingTable: statements in progress, outermost first.  In TopTransactionContext. */
+/* List of PendingTable: running statements, outermost first.  In TopTransactionContext. */
 static List *pending_tables = NIL;
 
 /* ---------- which statements ---------- */
@@ -93,8 +94,8 @@ keep_until_statement_ends(PendingTable *table, EState *estate)
 }
 
 /*
- * The rows that actions of foreign keys have written are sent when the statement ends that their triggers belong to.
- * Rows of the same kind are sent together.  Returns false when there are such rows.
+ * Rows written by actions of foreign keys are sent at the end of the statement to which their
+ * triggers belong.  Rows of the same kind are sent together.  Returns false if there are such rows.
  */
 static bool
 keep_until_sent(PendingTable *table)
@@ -121,10 +122,10 @@ shard_reference_pending_start(QueryDesc *desc, int eflags, int nbefore)
 {
 	const PlannedStmt *stmt = desc->plannedstmt;
 
-	/* what functions have run meanwhile, to choose partitions, has ended */
+	/* functions called to choose partitions have ended */
 	if ((stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE) || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
 	{
-		/* locks of rows need the permissions of UPDATE */
+		/* row locks need the UPDATE permission */
 		pending_tables = list_truncate(pending_tables, Min(nbefore, list_length(pending_tables)));
 		return;
 	}
@@ -168,7 +169,7 @@ shard_reference_pending_sent(Oid relid, int event, int64 nrows)
 		return;
 	table->events &= ~event;
 	table->nsent += nrows;
-	/* an upsert of a single row, and its like, has no rows of the other kinds */
+	/* an upsert of a single row, for example, has no rows of the other kinds */
 	if (table->events == 0 || (table->is_sole && table->nsent == table->estate->es_processed))
 		forget_table(table);
 }
@@ -181,7 +182,10 @@ shard_reference_pending_is_cut_off(Oid relid, int event)
 	return table != NULL && table->is_cut_off;
 }
 
-/* A caller of the SPI may ask for a number of rows of RETURNING.  Then core stops there, and runs the AFTER ROW triggers. */
+/*
+ * A caller of SPI may request a number of rows of RETURNING.  Then core stops there, and runs the
+ * AFTER ROW triggers.
+ */
 void
 shard_reference_pending_finish(const QueryDesc *desc)
 {
@@ -192,7 +196,10 @@ shard_reference_pending_finish(const QueryDesc *desc)
 	}
 }
 
-/* Removes from *context, a set of indexes of range table entries, the one that the plan node scans on the coordinator. */
+/*
+ * If the plan node scans a range table entry on the coordinator, removes it from *context, a set of
+ * range table indexes.
+ */
 static bool
 remove_scanned(Plan *plan, void *context)
 {
@@ -214,7 +221,7 @@ remove_scanned(Plan *plan, void *context)
 	}
 }
 
-/* What of the table is neither scanned nor written on the coordinator is left to nodes. */
+/* Are references to the table left to nodes?  That is the case if the coordinator neither scans nor writes them. */
 static bool
 leaves_to_nodes(const PlannedStmt *stmt, Oid relid)
 {
@@ -246,7 +253,7 @@ shard_reference_pending_check(const QueryDesc *desc)
 {
 	foreach_ptr(const PendingTable, table, pending_tables)
 	{
-		/* by the snapshot of the statement that writes these rows it does not see them */
+		/* with the snapshot of the statement that writes these rows, it does not see them */
 		if (desc->snapshot == NULL || desc->snapshot->curcid <= table->curcid ||
 			!leaves_to_nodes(desc->plannedstmt, table->relid) || !AfterTriggerPendingOnRel(table->relid) ||
 			!shard_plan_walk_statement(desc->plannedstmt, uses_nodes, NULL))

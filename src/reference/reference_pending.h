@@ -11,18 +11,18 @@
 #include "nodes/pg_list.h"
 
 /*
- * The nodes have all rows that the innermost statement in progress has inserted, updated or deleted (event:
- * TRIGGER_TYPE_...) in the reference table.
+ * The nodes have received all rows that the innermost running statement has inserted, updated or
+ * deleted (event: TRIGGER_TYPE_...) in the reference table.
  */
 extern void shard_reference_pending_sent(Oid relid, int event, int64 nrows);
 
-/* Has that statement no AFTER STATEMENT triggers, since it was not run to its end? */
+/* Will that statement fire no AFTER STATEMENT triggers, because it was not run to its end? */
 extern bool shard_reference_pending_is_cut_off(Oid relid, int event);
 
 /*
- * A statement or COPY asks for permissions (of ShardPermissions); it starts, after nbefore statements were noted; it is
- * about to be asked for rows; it finishes.
- * Errors of check: FEATURE_NOT_SUPPORTED.
+ * note: a statement or COPY requires permissions (List of ShardPermissions). start: it starts;
+ * nbefore statements were recorded before. check: it is about to be asked for rows. finish: it
+ * finishes.  Errors of check: FEATURE_NOT_SUPPORTED.
  */
 extern void shard_reference_pending_note(List *permissions);
 extern int	shard_reference_pending_count(void);
@@ -30,7 +30,7 @@ extern void shard_reference_pending_start(QueryDesc *desc, int eflags, int nbefo
 extern void shard_reference_pending_check(const QueryDesc *desc);
 extern void shard_reference_pending_finish(const QueryDesc *desc);
 
-/* A subtransaction, level, or the transaction ends. */
+/* The subtransaction level, or the transaction, ends. */
 extern void shard_reference_pending_end_level(int level);
 extern void shard_reference_pending_end_transaction(void);
 

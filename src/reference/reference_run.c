@@ -2,16 +2,18 @@
  * reference_run.c
  *	  Commands that change rows in all replicas of a reference table.
  *
- *	 run on all nodes --> counts right?  --yes-->  done
+ *	 run on all nodes --> counts right?	 --yes-->  done
  *								| no
- *								+--> settle --> run again --> right?  --no-->  error
+ *								+--> wait for prepared transactions --> run again --> right?  --no-->  error
  *
- * A transaction is committed on the coordinator first, and on the nodes a moment later.
- * A session that changes such rows in between sees them on the coordinator, but does not
- * find them on a node: the node waits for a row that is being changed, but not for one
- * that is being inserted or gets another key.  All such transactions were prepared on the
- * node before the coordinator showed their rows.  So once the transactions that are
- * prepared now are settled, the rows are there, or the replica differs.
+ * A transaction commits on the coordinator first, and on the nodes shortly after.  A session that
+ * changes its rows in between sees them on the coordinator, but does not find them on a node.  The
+ * node waits for a row that is being changed, but not for one that is being inserted or gets another
+ * key.
+ *
+ * All such transactions were prepared on the node before the coordinator showed their rows.  So
+ * when the transactions that are prepared now have ended, either the rows are there, or the replica
+ * differs.
  */
 #include "postgres.h"
 
@@ -31,7 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Commands with the same text for some nodes. */
+/* Creates commands with the same text for some nodes. */
 static ShardCommand *
 make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int nparams, const char **params)
 {
@@ -55,8 +57,8 @@ make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int npar
 }
 
 /*
- * The other coordinators have the table itself.  Their triggers and foreign keys do not fire: what these have done here
- * is sent as well.
+ * The other coordinators have the table, too.  Their triggers and foreign keys do not fire, since
+ * the changes made by triggers and foreign keys here are also sent.
  */
 static List *
 open_peers(ShardReferenceWrite *write)
@@ -139,7 +141,10 @@ rows_changed(const ShardCommand *command)
 	return strtoi64(PQcmdTuples(command->result), NULL, 10);
 }
 
-/* A command has changed nchanged rows instead of nrows: settles, and runs it again if that can help, or raises. */
+/*
+ * A command has changed nchanged rows instead of nrows.  If that can help, waits for prepared
+ * transactions and runs it again; otherwise raises.
+ */
 static void
 run_again(ShardReferenceWrite *write, const ShardCommand *command, int64 nrows, int64 nchanged,
 		  ShardReferenceCount count)
@@ -188,7 +193,7 @@ shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const cha
 	shard_command_free(commands, ncommands);
 }
 
-/* Ends the array literals and appends them to params. */
+/* Completes the array literals, and appends them to params. */
 static int
 end_arrays(ShardReferenceParams *columns, const char **params, int nparams)
 {

@@ -12,34 +12,34 @@
 #include "remote/run/command.h"
 #include "utils/rel.h"
 
-/* A change of one reference table, sent to its replicas. */
+/* A change of one reference table, which is sent to its replicas. */
 typedef struct ShardReferenceWrite
 {
 	Relation	rel;
-	const char *relation;		/* qualified name here and on the nodes */
+	const char *relation;		/* qualified name, the same here and on the nodes */
 	Oid			userid;
-	List	   *nodes;			/* OIDs of servers: those of peers, then nodes */
+	List	   *nodes;			/* OIDs of servers: first peers, then nodes */
 	List	   *peers;			/* the other coordinators */
-	MemoryContext cxt;			/* lives as long as the write */
+	MemoryContext cxt;			/* exists as long as the write */
 	MemoryContext row_cxt;		/* reset for each row */
 } ShardReferenceWrite;
 
-/* Switches to write->cxt; end switches back and frees it. */
+/* begin switches to write->cxt; end switches back and frees it. */
 extern void shard_reference_run_begin(ShardReferenceWrite *write, Relation rel);
 extern void shard_reference_run_end(ShardReferenceWrite *write, MemoryContext caller_cxt);
 
-/* What to do when a node has changed fewer rows than it should. */
+/* What to do if a node has changed fewer rows than it should. */
 typedef enum ShardReferenceCount
 {
-	SHARD_REFERENCE_COUNT_ONCE, /* an error */
-	SHARD_REFERENCE_COUNT_AGAIN,	/* settle and run it once more, which changes all rows again */
-	SHARD_REFERENCE_COUNT_REST	/* settle and run it once more, which changes the others */
+	SHARD_REFERENCE_COUNT_ONCE, /* raise an error */
+	SHARD_REFERENCE_COUNT_AGAIN,	/* wait for prepared transactions and run it once more, which changes all rows again */
+	SHARD_REFERENCE_COUNT_REST	/* wait for prepared transactions and run it once more, which changes the remaining rows */
 } ShardReferenceCount;
 
 /*
- * Waits until the transactions of this coordinator that are prepared on the nodes now are
- * committed there: the coordinator shows their rows already, the nodes do not yet.  Those
- * that are left from a crash are not waited for.
+ * Waits until the transactions of this coordinator that are prepared on the nodes now have been
+ * committed there.  The coordinator shows their rows already, but the nodes do not yet.  Does not
+ * wait for transactions that a crash has left.
  */
 extern void shard_reference_run_settle(ShardReferenceWrite *write);
 
@@ -47,15 +47,15 @@ extern void shard_reference_run_settle(ShardReferenceWrite *write);
 extern void shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 										 int ncommands, int64 nrows, ShardReferenceCount count);
 
-/* Runs a command that locks the replicas on nodes (OIDs of servers) against reading. */
+/* Runs a command that locks the replicas on nodes (OIDs of servers) against reads. */
 extern void shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const char *sql);
 
-/* A chunk: the arrays of keys, then those of values (NULL: none), which are emptied. */
+/* Runs sql for a chunk, with the arrays of keys, then those of values (NULL: none), and empties them. */
 extern void shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql,
 									   ShardReferenceParams *keys, ShardReferenceParams *values,
 									   int64 nrows, ShardReferenceCount count);
 
-/* A single row: the keys' values at hand, then those of values (NULL: none), are parameters. */
+/* Runs sql for a single row.  Its parameters are the current values of keys, then those of values (NULL: none). */
 extern void shard_reference_run_row(ShardReferenceWrite *write, const char *sql,
 									const ShardReferenceParams *keys, const ShardReferenceParams *values,
 									ShardReferenceCount count);

@@ -1,22 +1,21 @@
 /*
  * reference_send.c
- *	  Changes of a reference table, sent to all of its replicas at once.
+ *	  Changes of a reference table, sent to all of its replicas in parallel.
  *
- *	 INSERT    new rows --> COPY, every node the same bytes
- *			   few of them --> INSERT ... SELECT FROM unnest(values), which is a round trip less
- *			   one --> INSERT ... VALUES, which nodes plan in half the time
- *	 DELETE    old keys --> DELETE ... USING unnest(keys), a chunk of rows at a time
- *			   one --> DELETE ... WHERE
- *	 UPDATE    see reference_update.c
+ *	 INSERT	   new rows --> COPY, the same bytes for every node
+ *			   few rows --> INSERT ... SELECT FROM unnest(values), which saves a round trip
+ *			   one row	--> INSERT ... VALUES, which nodes plan in half the time
+ *	 DELETE	   old keys --> DELETE ... USING unnest(keys), a chunk of rows at a time
+ *			   one row	--> DELETE ... WHERE
+ *	 UPDATE	   see reference_update.c
  *	 TRUNCATE  --> TRUNCATE, with shards that refer to the table
  *
- * The coordinator's table has taken the change already: its rows are locked and unique
- * keys have been checked, so sessions do not wait for each other on nodes.  Every count is
- * checked, so that the first statement that should change a row which a replica lacks finds
- * the difference.
+ * The coordinator's table has been changed before: its rows are locked and unique keys were
+ * checked.  So sessions do not wait for each other on nodes.  Every count is checked.  So if a replica
+ * lacks a row, the first statement that should change the row finds the difference.
  *
- * Rows travel as text; a replica whose column's type was changed by hand converts or refuses
- * it.  Only rows for replicas that have just been made are sent in binary.
+ * Rows are sent as text.  If the type of a column was changed manually in a replica, the replica converts
+ * or refuses the values.  Only rows for newly created replicas are sent in binary format.
  */
 #include "postgres.h"
 
@@ -31,10 +30,10 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* So many new rows are sent by INSERT; more by COPY, which costs the node less per row. */
+/* Up to this many new rows are sent by INSERT.  More rows are sent by COPY, which costs the node less per row. */
 #define FEW_ROWS 100
 
-/* Other triggers read the same rows, so this makes a read pointer of its own. */
+/* Creates a separate read pointer, since other triggers read the same rows. */
 void
 shard_reference_send_rewind(Tuplestorestate *rows)
 {
@@ -83,7 +82,7 @@ begin_copy(RowCopy *copy, ShardReferenceWrite *write, bool may_be_binary)
 													   sql.data, binary, write->relation));
 }
 
-/* The row is encoded once for all nodes. */
+/* Encodes the row once for all nodes. */
 static void
 copy_row(RowCopy *copy, TupleTableSlot *slot)
 {
@@ -115,7 +114,7 @@ copy_rows(ShardReferenceWrite *write, Tuplestorestate *new_rows, TupleTableSlot 
 	shard_copy_set_finish(copy.set);
 }
 
-/* "INSERT INTO ...", of rows whose values are arrays, or of one whose values are parameters. */
+/* Returns "INSERT INTO ...", for rows whose values are arrays, or for one row whose values are parameters. */
 static const char *
 insert_sql(ShardReferenceWrite *write, const ShardReferenceParams *values, bool one_row)
 {
@@ -232,9 +231,10 @@ shard_reference_send_table(Relation rel, List *nodes)
 }
 
 /*
- * Tables on the node that refer to this one have to be truncated in the same statement, or be empty.  Those of the
- * statement that were truncated there before, shards, are empty files that this transaction has locked: they are
- * truncated once more.  The size of others, which takes a lock on them, is not asked for: hence the CASE.
+ * Tables on the node that refer to this one must be truncated in the same statement, or be empty.
+ * Shards that the statement has already truncated there are empty files that this transaction has
+ * locked.  They are truncated once more.  The size of other tables is not read, since that would
+ * lock them; hence the CASE.
  */
 void
 shard_reference_send_truncate(Relation rel)
@@ -253,14 +253,14 @@ shard_reference_send_truncate(Relation rel)
 					"EXECUTE 'TRUNCATE ' || relations; END",
 					quote_literal_cstr(write.relation));
 	shard_reference_run_exclusive(&write, list_difference_oid(write.nodes, write.peers), psprintf("DO %s", quote_literal_cstr(body)));
-	/* on coordinators tables that refer to it are truncated by commands of their own, and core would miss them here */
+	/* on coordinators, separate commands truncate the tables that refer to it, and core would miss them here */
 	shard_reference_run_exclusive(&write, write.peers, psprintf("DELETE FROM ONLY %s", write.relation));
 	shard_reference_run_end(&write, caller_cxt);
 }
 
 /* ---------- DELETE ---------- */
 
-/* "DELETE FROM ...", of rows whose keys are arrays, or of one whose keys are parameters. */
+/* Returns "DELETE FROM ...", for rows whose keys are arrays, or for one row whose keys are parameters. */
 static const char *
 delete_sql(ShardReferenceWrite *write, const ShardReferenceParams *keys, const ShardReferenceIdentity *identity,
 		   bool one_row)

@@ -1,6 +1,6 @@
 /*
  * reference_send.h
- *	  Changes of a reference table, sent to all of its replicas at once.
+ *	  Changes of a reference table, sent to all of its replicas in parallel.
  */
 #ifndef SHARDFDW_REFERENCE_SEND_H
 #define SHARDFDW_REFERENCE_SEND_H
@@ -13,22 +13,21 @@
 #include "utils/tuplestore.h"
 
 /*
- * All act on the nodes' replicas of rel as the current user, in this transaction,
- * and return when all nodes have done it.  old_rows and new_rows hold rows of
- * rel, in the order in which they were changed, the n-th of one belonging to
- * the n-th of the other; their present read pointers do not move.
- * Errors: those of nodes; a replica that lacks a row is one (55000).
+ * All functions act on the nodes' replicas of rel as the current user, in this transaction, and
+ * return when all nodes have finished. old_rows and new_rows contain rows of rel in the order in
+ * which they were changed.  The n-th row of one belongs to the n-th row of the other.  Their
+ * present read pointers do not move.  Errors: those of nodes; a replica lacks a row (55000).
  */
 extern void shard_reference_send_insert(Relation rel, Tuplestorestate *new_rows);
 extern void shard_reference_send_update(Relation rel, Tuplestorestate *old_rows, Tuplestorestate *new_rows);
 extern void shard_reference_send_delete(Relation rel, Tuplestorestate *old_rows);
 extern void shard_reference_send_truncate(Relation rel);
 
-/* A chunk of UPDATE or DELETE ends with that many rows, or bytes of values. */
+/* Maximum number of rows, and of bytes of values, in a chunk of UPDATE or DELETE. */
 #define SHARD_REFERENCE_CHUNK_ROWS 10000
 #define SHARD_REFERENCE_CHUNK_BYTES (1024 * 1024)
 
-/* Makes a read pointer at the first row and selects it. */
+/* Creates a read pointer at the first row, and selects it. */
 extern void shard_reference_send_rewind(Tuplestorestate *rows);
 
 /*

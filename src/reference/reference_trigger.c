@@ -1,22 +1,21 @@
 /*
  * reference_trigger.c
- *	  SQL functions of reference tables: the trigger that sends their writes, and
- *	  the helpers of create_reference_table().
+ *	  SQL functions of reference tables: the trigger that sends their writes, and the helpers of
+ *	  create_reference_table().
  *
  * Each kind of write has two triggers with transition tables:
  *
  *	 AFTER ... FOR EACH STATEMENT	sends what the statement has changed
- *	 AFTER ... FOR EACH ROW			does so before it, at its first call, where other
+ *	 AFTER ... FOR EACH ROW			does so earlier, at its first call, if other
  *									row triggers might change the table further, or
- *									where the statement was not run to its end
+ *									if the statement was not run to its end
  *
- * All AFTER triggers of a statement run when its rows are complete, in the order
- * of their names, those of rows before those of the statement.  A row trigger of
- * the user, or a cascading foreign key, can change the rows once more by a statement of its own,
- * whose changes are sent when that one ends: the nodes must have got the first
- * change by then.  The name of ours sorts before others.
- * A row trigger with a transition table also keeps the table from becoming a
- * partition or child, written through its parent without the statement triggers.
+ * All AFTER triggers of a statement run when its rows are complete, in the order of their names,
+ * row triggers before statement triggers.  A row trigger of the user, or a cascading foreign key,
+ * can change the rows once more by a separate statement, whose changes are sent at its end.  The
+ * nodes must have received the first change by then.  So the names of our triggers sort before
+ * others.  A row trigger with a transition table also prevents the table from becoming a partition
+ * or child, which could be written through its parent without the statement triggers.
  */
 #include "postgres.h"
 
@@ -48,11 +47,11 @@ PG_FUNCTION_INFO_V1(shardfdw_send_reference_write);
 PG_FUNCTION_INFO_V1(shardfdw_is_reference);
 PG_FUNCTION_INFO_V1(shardfdw_copy_reference_rows);
 
-/* ---------- what a row trigger has sent already ---------- */
+/* ---------- rows that a row trigger has already sent ---------- */
 
 typedef struct SentRows
 {
-	Tuplestorestate *rows;		/* transition table; ended by the statement trigger */
+	Tuplestorestate *rows;		/* transition table; the statement trigger ends it */
 	int			level;			/* of the subtransaction */
 } SentRows;
 
@@ -88,7 +87,7 @@ note_sent(Tuplestorestate *rows)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Has a row trigger sent these rows?  forget: this is the last time that it is asked. */
+/* Has a row trigger sent these rows? forget: this is the last call for them. */
 static bool
 were_sent(Tuplestorestate *rows, bool forget)
 {
@@ -108,13 +107,13 @@ were_sent(Tuplestorestate *rows, bool forget)
 /* ---------- the trigger ---------- */
 
 /*
- * Must our row trigger send the rows of its event?  Only when another row trigger runs
- * for it; then our statement trigger finds them sent.
+ * Must our row trigger send the rows of its event?  Only if another row trigger fires for it.  Then
+ * our statement trigger finds that they were sent.
  */
 static bool
 must_send_early(Relation rel, int event)
 {
-	/* a copy: looking up functions may make core rebuild rel's cache entry */
+	/* a copy, since looking up functions may make core rebuild rel's cache entry */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	bool		has_others = false;
 	bool		has_statement = false;
@@ -134,11 +133,11 @@ must_send_early(Relation rel, int event)
 	return has_others && has_statement;
 }
 
-/* Of the calls for all rows of a query. */
+/* State of the calls for all rows of a query. */
 typedef struct RowCalls
 {
 	bool		early;			/* must_send_early(), or no statement trigger follows */
-	Tuplestorestate *sent;		/* what was sent for which no statement trigger follows */
+	Tuplestorestate *sent;		/* rows that were sent, if no statement trigger follows */
 } RowCalls;
 
 static RowCalls *
@@ -226,7 +225,7 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be called as AFTER trigger", "send_reference_write")));
-	/* the coordinator that has sent the rows tells the nodes as well */
+	/* the coordinator that has sent the rows also informs the nodes */
 	if (shard_reference_follows())
 		return PointerGetDatum(NULL);
 	rel = data->tg_relation;
@@ -283,8 +282,8 @@ shardfdw_is_reference(PG_FUNCTION_ARGS)
 /*
  * copy_reference_rows(relation regclass, nodes name[]) -> int8
  *
- * Row security policies are not applied: a replica has all rows, and the owner could disable
- * them anyway.
+ * Row security policies are not applied: a replica has all rows, and the owner could disable the
+ * policies anyway.
  */
 Datum
 shardfdw_copy_reference_rows(PG_FUNCTION_ARGS)

@@ -5,7 +5,7 @@
 #ifndef SHARDFDW_REFERENCE_TRIGGER_H
 #define SHARDFDW_REFERENCE_TRIGGER_H
 
-/* A subtransaction, level, or the transaction ends. */
+/* The subtransaction level, or the transaction, ends. */
 extern void shard_reference_trigger_end_level(int level);
 extern void shard_reference_trigger_end_transaction(void);
 

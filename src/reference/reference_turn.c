@@ -1,14 +1,15 @@
 /*
  * reference_turn.c
- *	  Whose turn it is to write to a reference table, where there are several coordinators.
+ *	  Turns: the order of writers to a reference table if there are several coordinators.
  *
- * A row is changed where its client is, and then on the other coordinators.  Two that changed the same row would
- * wait for each other, each on its own server, where nobody sees a deadlock.  So writers, and queries that lock
- * rows, take turns before they touch a row: by a lock on the coordinator that comes first by its name.  Turns of
- * several tables are all locks of that one server, whose own deadlock detection sees them.
+ * A row is changed on its client's coordinator first, and then on the other coordinators.  Two
+ * sessions that changed the same row would wait for each other, each on its own server, where no
+ * detector sees a deadlock.  So writers, and queries that lock rows, take turns before they touch a
+ * row, by a lock on the coordinator whose name comes first.  The turns of several tables are all
+ * locks of that one server, whose own deadlock detector sees them.
  *
- * Each coordinator has such a lock of its own beside it, which is asked for second: for what is still prepared
- * there when the first one has committed.
+ * Each coordinator also has such a lock itself, which is requested second.  It waits for
+ * transactions that are still prepared there after the first coordinator has committed.
  */
 #include "postgres.h"
 
@@ -39,14 +40,14 @@
 PG_FUNCTION_INFO_V1(shardfdw_take_reference_turn);
 PG_FUNCTION_INFO_V1(shardfdw_take_turn);
 
-/* Anybody can say that he follows another coordinator, but not switch triggers off, as that one does. */
+/* Any user can claim to follow another coordinator, but only a coordinator can switch triggers off. */
 bool
 shard_reference_follows(void)
 {
 	return shard_guc_follows_coordinator && SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;
 }
 
-/* Until the transaction ends. */
+/* Takes the turn until the transaction ends. */
 static void
 take_turn_here(Oid relid)
 {
@@ -62,8 +63,9 @@ compare_names(const ListCell *a, const ListCell *b)
 }
 
 /*
- * The tables to which a table's foreign keys refer, by their names.  Turns of these are taken before that of the table:
- * who deletes from one of them, and has rows here deleted, takes them in the same order.
+ * Returns the tables to which a table's foreign keys refer, ordered by name.  Their turns are taken
+ * before that of the table.  A session that deletes from one of them, and thereby deletes rows
+ * here, takes them in the same order.
  */
 static List *
 referenced_tables(Relation rel)
@@ -78,7 +80,7 @@ referenced_tables(Relation rel)
 	return relids;
 }
 
-/* Takes the turn of a table here, and before it, if refers, those of the tables to which its foreign keys refer. */
+/* Takes the turn of a table here. refers: before that, those of the tables to which its foreign keys refer. */
 static void
 take_turns_here(Oid relid, bool refers)
 {
@@ -121,7 +123,7 @@ take_turns(List *relids, bool refers)
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}
-	/* what a transaction has left prepared here, which has ended on the first coordinator, is waited for */
+	/* waits for transactions that are still prepared here after they have ended on the first coordinator */
 	foreach(lc, relids)
 		take_turns_here(lfirst_oid(lc), refers);
 }
@@ -145,14 +147,18 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 	if (!shard_reference_follows())
 		take_turns(list_make1_oid(RelationGetRelid(data->tg_relation)), refers);
 	else
-		/* the coordinator that has sent the rows has the turn; this is until what is prepared here is committed */
+		/*
+		 * the coordinator that has sent the rows has the turn; this waits until what is prepared
+		 * here has been committed
+		 */
 		take_turns_here(RelationGetRelid(data->tg_relation), refers);
 	return PointerGetDatum(NULL);
 }
 
 /*
- * A query that locks rows of reference tables locks them here; their turns keep other coordinators from them.  The checks
- * of foreign keys, which core runs as the tables' owners without row security, have theirs from the triggers.
+ * A query that locks rows of reference tables locks them here.  The turns of these tables keep
+ * other coordinators from these rows.  The checks of foreign keys, which core runs as the tables'
+ * owners without row security, have got their turns from the triggers.
  */
 void
 shard_reference_turn_start(const QueryDesc *desc, int eflags)

@@ -9,10 +9,10 @@
 
 #include "executor/execdesc.h"
 
-/* Does another coordinator write here, which tells nodes and other coordinators itself? */
+/* Does another coordinator write here, which itself informs nodes and other coordinators? */
 extern bool shard_reference_follows(void);
 
-/* A statement starts: if it locks rows of reference tables, it takes its turn. */
+/* A statement starts.  If it locks rows of reference tables, takes their turns. */
 extern void shard_reference_turn_start(const QueryDesc *desc, int eflags);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * reference_update.c
- *	  UPDATE of a reference table, sent to all of its replicas at once.
+ *	  UPDATE of a reference table, sent to all of its replicas in parallel.
  *
  *	 pairs of old and new rows --> which columns have changed?
  *		no unique ones	UPDATE ... FROM unnest(old keys, new values), a chunk at a time
- *		unique ones		UPDATE of a row at a time, in order; so is a single row
+ *		unique ones		UPDATE of one row at a time, in order; also for a single row
  *
- * Where a unique column changes, rows have to be changed in the coordinator's order: a new
- * key may be that of a row that was changed before.
+ * If a unique column changes, rows must be changed in the coordinator's order: a new key may be the
+ * old key of a row that was changed before.
  */
 #include "postgres.h"
 
@@ -29,9 +29,9 @@
 /* What all pairs of rows of one UPDATE have changed. */
 typedef struct UpdateSummary
 {
-	bool		any;			/* some value has changed */
-	bool		ordered;		/* a unique column has, or it is a single row: row by row */
-	int			npairs;			/* that differ at all; 2: or more */
+	bool		any;			/* any value has changed */
+	bool		ordered;		/* a unique column has changed, or there is a single row: row by row */
+	int			npairs;			/* number of pairs that differ; 2: or more */
 	Bitmapset  *changed;		/* attribute numbers */
 } UpdateSummary;
 
@@ -40,17 +40,17 @@ typedef struct UpdateState
 	ShardReferenceWrite *write;
 	Tuplestorestate *rows[2];	/* old, new */
 	TupleTableSlot *slots[2];
-	AttrNumber *attnos;			/* columns that are sent at all */
+	AttrNumber *attnos;			/* columns that are sent */
 	int			nattnos;
 	ShardReferenceIdentity identity;
 	UpdateSummary summary;
-	ShardReferenceParams keys;	/* of old rows */
-	ShardReferenceParams values;	/* of new ones: the changed columns */
+	ShardReferenceParams keys;	/* of the old rows */
+	ShardReferenceParams values;	/* of the new rows: the changed columns */
 } UpdateState;
 
 /*
- * Next pair of rows; false when there is none.  Each store has its own read
- * pointer, which stays selected: nothing else reads the stores meanwhile.
+ * Reads the next pair of rows.  False if there is none.  Each store has its own read pointer, which
+ * stays selected, since nothing else reads the stores at the same time.
  */
 static bool
 next_pair(UpdateState *state)
@@ -73,8 +73,8 @@ rewind_pairs(UpdateState *state)
 }
 
 /*
- * Has the column the same bytes in both rows?  Equal values with different bytes count as
- * changed, which does no harm.
+ * Has the column the same bytes in both rows?  Equal values with different bytes count as changed,
+ * which does no harm.
  */
 static bool
 same_value(UpdateState *state, AttrNumber attno)
@@ -126,7 +126,7 @@ summarize(UpdateState *state)
 	rewind_pairs(state);
 	summary->ordered |= summary->npairs == 1;
 
-	/* a generated column in a unique index counts, too, though it is not sent */
+	/* a generated column in a unique index counts, too, although it is not sent */
 	for (int i = 0; summary->any && i < RelationGetDescr(state->write->rel)->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(state->write->rel), i);
@@ -137,7 +137,7 @@ summarize(UpdateState *state)
 	}
 }
 
-/* "SET a = ..., b = ..."; one value after the other by append. */
+/* Appends "SET a = ..., b = ...", with one value after the other. */
 static void
 append_set(StringInfo sql, UpdateState *state)
 {
@@ -198,9 +198,9 @@ hash_keys(const ShardReferenceParams *keys)
 }
 
 /*
- * Sends rows in chunks, each by one command, which changes its rows in any order.  A row
- * that comes again (a cascading foreign key may change it twice) begins a new chunk; so
- * does, rarely, a row whose hash equals that of another.
+ * Sends rows in chunks, with one command each, which changes its rows in any order.  If a row
+ * occurs again (a cascading foreign key may change it twice), a new chunk begins.  This also
+ * happens, rarely, if the hashes of two rows are equal.
  */
 static void
 update_chunks(UpdateState *state, const char *sql)
@@ -240,7 +240,7 @@ update_chunks(UpdateState *state, const char *sql)
 	hash_destroy(seen);
 }
 
-/* Changes rows one after the other, in the coordinator's order; several commands are on their way at a time. */
+/* Changes rows one after the other, in the coordinator's order.  Sends several commands at a time. */
 static void
 update_in_order(UpdateState *state, const char *sql)
 {
@@ -251,17 +251,17 @@ update_in_order(UpdateState *state, const char *sql)
 	ShardCommand *commands = palloc(sizeof(ShardCommand) * nrows * Max(nnodes, 1));
 	bool		more = true;
 
-	/* of a single row that is not found nothing has been changed */
+	/* if a single row is not found, nothing has been changed */
 	ShardReferenceCount count = state->summary.npairs == 1 ? SHARD_REFERENCE_COUNT_REST : SHARD_REFERENCE_COUNT_ONCE;
 
-	/* settled before: a group that was changed in part cannot be run again when a row is not found */
+	/* waits before: a group that was changed in part cannot be run again if a row is not found */
 	if (count == SHARD_REFERENCE_COUNT_ONCE && !IsolationUsesXactSnapshot())
 		shard_reference_run_settle(write);
 	while (more)
 	{
 		int			ncommands = 0;
 
-		/* the values of all rows of a group live in row_cxt */
+		/* the values of all rows of a group are in row_cxt */
 		for (int row = 0; row < ORDERED_ROWS && (more = next_pair(state));)
 		{
 			const char **params;

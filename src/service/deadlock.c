@@ -2,36 +2,36 @@
  * deadlock.c
  *	  Finds deadlocks over several nodes.
  *
- * Each server sees its own locks only.  A session that has waited for nodes for
- * deadlock_timeout asks all nodes which session waits for which, adds the locks of the
- * coordinator, and searches this graph for a cycle through itself:
+ * Each server sees only its own locks.  If a session has waited for nodes for deadlock_timeout, it
+ * asks all nodes which session waits for which, adds the locks of the coordinator, and searches
+ * this graph for a cycle through itself:
  *
- *	 does a node say that we wait for a lock? --no--> go on waiting
+ *	 does a node say that this session waits for a lock? --no--> continue to wait
  *	   |yes
- *	 edges of all nodes and of this server --> way back to us? --no--> go on waiting
+ *	 edges of all nodes and of this server --> path back to this session? --no--> continue to wait
  *	   |yes
  *	 after a short time once more: still there? --> 40P01
  *
- * When nearly all connections to a node are taken, the sessions of a deadlock may have
- * only one left between them for asking.  So each closes it at once, and asks again later.
+ * If nearly all connections to a node are taken, the sessions of a deadlock may share a single one
+ * for these queries.  So each session closes its connection immediately, and asks again later.
  *
- * As in core, the session that finds the deadlock gives up.  The second look has two
- * uses.  Answers of different nodes are of different moments, so a cycle may never have
- * existed as a whole.  And when several sessions find the same deadlock, the first one to
- * give up has ended it when the others look again.  Which one is first is decided by
- * their names: the others wait as long as it needs for a look, which they estimate by
- * their own.  (That session may not look at all, since it waits for something else or has
- * another deadlock_timeout.)  A random part of the wait separates two sessions that want
- * the same last connection.
+ * As in core, the session that finds the deadlock gives up.  The second search has two purposes.
+ * Answers of different nodes belong to different moments, so a cycle may never have existed as a
+ * whole.  And if several sessions find the same deadlock, the first one that gives up has ended it
+ * when the others search again.  Their names determine which one is the first.  The others wait as
+ * long as a search of that session takes, which they estimate by their own. (That session may not
+ * search at all, since it waits for something else or has another deadlock_timeout.)  A random part
+ * of the wait separates two sessions that want the same last connection.
  *
- * Sessions are the vertices, whatever server they wait on: nodes know the connections of
- * a session by their application_name (conninfo.h), even those of another coordinator's
- * sessions.  A session with another application_name, like any other client of a node,
- * is a vertex of that node.  Other coordinators are asked, too: clients of theirs are vertices under
- * the name by which nodes know these.
+ * Sessions are the vertices, on whichever server they wait.  Nodes recognize the connections of a
+ * session by their application_name (conninfo.h), even those of another coordinator's sessions.  A
+ * session with another application_name, like any other client of a node, is a vertex of that node.
+ * Other coordinators are asked, too.  Their clients are vertices under the name by which nodes know
+ * them.
  *
- * A client who waits for a lock of his own server does not look.  On coordinators, where others hold locks, each of a
- * cycle may wait so: the recovery worker looks for them, and cancels one (shard_deadlock_end_local()).
+ * A client that waits for a lock of its server does not search.  On coordinators, where
+ * sessions of other coordinators hold locks, all sessions of a cycle may wait in this way.  The
+ * recovery worker searches for such cycles, and cancels one session (shard_deadlock_end_local()).
  */
 #include "postgres.h"
 
@@ -55,16 +55,17 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define NEXT_LOOK_MIN_MS 50		/* after a deadlock was seen, or not all could be asked */
+#define NEXT_LOOK_MIN_MS 50		/* after a deadlock was seen, or if not all nodes could be asked */
 #define NEXT_LOOK_MAX_MS 400
-#define OTHERS_LOOK_MS 500		/* wait this much longer if another session gives up first, */
-#define OTHERS_LOOK_FACTOR 2	/* plus this many times the duration of the own look */
+#define OTHERS_LOOK_MS 500		/* additional wait if another session must give up first, ... */
+#define OTHERS_LOOK_FACTOR 2	/* ... plus this many times the duration of the own search */
 #define MAX_LOOKS 4
 
 /*
- * Who waits for a lock.  Those by which a table becomes longer, and GIN's of a page, are held for a moment and
- * never while their holder waits for another lock: core's detector leaves them out, too.  In many loads at once
- * each is likely to wait for one on some node whenever it is looked at.
+ * Sessions that wait for a lock.  Locks for extending a table, and GIN's page locks, are held only
+ * for a moment, and never while their holder waits for another lock.  Core's detector omits them,
+ * too.  With many concurrent loads, each load is likely to wait for such a lock on some node at any
+ * moment.
  */
 #define WAITERS \
 	"(SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL AND locktype NOT IN ('extend', 'page'))"
@@ -76,7 +77,7 @@ static const char edges_query[] =
 " CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
 " JOIN pg_stat_activity ba ON ba.pid = b.pid";
 
-/* The same of a coordinator, whose own sessions have the names by which nodes know them. */
+/* The same for another coordinator.  Its own sessions are called by the names that nodes use for them. */
 static const char peer_edges_query[] =
 "SELECT e.waiter, CASE WHEN starts_with(e.waiter_name, 'shardfdw:') THEN e.waiter_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.waiter) END,"
 " e.blocker, CASE WHEN starts_with(e.blocker_name, 'shardfdw:') THEN e.blocker_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.blocker) END"
@@ -91,14 +92,14 @@ typedef struct WaitEdge
 {
 	const char *waiter;
 	const char *blocker;
-	const char *node;			/* where; NULL: on this server */
-	const char *waiter_pid;		/* there */
+	const char *node;			/* node where it waits; NULL: this server */
+	const char *waiter_pid;		/* on that server */
 	const char *blocker_pid;
-	struct WaitEdge *before;	/* on the way from us to this one */
+	struct WaitEdge *before;	/* previous edge on the path from this session */
 	bool		visited;
 } WaitEdge;
 
-/* Name of a session: its application_name if a coordinator has set it, else node and pid. */
+/* Returns the name of a session: its application_name if a coordinator has set it, else node and pid. */
 static const char *
 session_name(const char *application_name, const char *node, const char *pid)
 {
@@ -107,7 +108,7 @@ session_name(const char *application_name, const char *node, const char *pid)
 	return psprintf("%s %s", node, pid);
 }
 
-/* The edges that node has told. */
+/* Adds the edges that node has returned. */
 static List *
 take_edges(List *edges, const char *node, PGresult *res)
 {
@@ -126,9 +127,9 @@ take_edges(List *edges, const char *node, PGresult *res)
 }
 
 /*
- * Asks nodes (List of ShardNodeName) as userid.  A node that cannot be asked adds no
- * edges.  Never waits for a free connection, since the sessions that have them may wait
- * for this one; *complete is false when one was missing.
+ * Asks nodes (List of ShardNodeName) as userid.  A node that cannot be asked adds no edges.  Never
+ * waits for a free connection, since the sessions that hold the connections may wait for this one.
+ * *complete is false if a connection was not available.
  */
 static List *
 ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
@@ -162,7 +163,10 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 	return told;
 }
 
-/* Name of a session of this server: that of its client where that is another coordinator's session. */
+/*
+ * Returns the name of a session of this server.  If its client is another coordinator's session,
+ * that session's name.
+ */
 static const char *
 session_here(int pid)
 {
@@ -216,7 +220,7 @@ ask_here(List *edges)
 	return edges;
 }
 
-/* The last edge of a shortest cycle from me back to me, or NULL. */
+/* Returns the last edge of a shortest cycle from me back to me, or NULL. */
 static WaitEdge *
 find_way_back(List *edges, const char *me)
 {
@@ -276,8 +280,8 @@ note_busy(ShardConn *conn, void *arg)
 }
 
 /*
- * The last edge of the cycle by which this session waits for itself, or NULL.  *complete:
- * no node was left out for lack of a connection.  Memory: current context.
+ * Returns the last edge of a cycle through this session, or NULL. *complete: no node was omitted
+ * for lack of a connection.  Memory: current context.
  */
 static WaitEdge *
 look_for_deadlock(bool *complete)
@@ -319,7 +323,7 @@ look_for_deadlock(bool *complete)
 	return find_way_back(ask_here(edges), me);
 }
 
-/* A process of a node, and the process here whose session it serves. */
+/* Describes a process of a node, and the process here for whose session it works. */
 static char *
 describe_process(const char *pid, const char *session)
 {
@@ -330,7 +334,7 @@ describe_process(const char *pid, const char *session)
 	return psprintf(_("process %s"), pid);
 }
 
-/* The cycle that ends with last, as text. */
+/* Describes the cycle that ends with last. */
 static char *
 describe_cycle(WaitEdge *last)
 {
@@ -364,7 +368,7 @@ raise_deadlock(WaitEdge *last)
 			 errhint("See the servers' logs for what these processes did.")));
 }
 
-/* True when session me is the first to give up among those of the cycle that ends with last. */
+/* Is session me the first one to give up in the cycle that ends with last? */
 static bool
 gives_up_first(WaitEdge *last, const char *me)
 {
@@ -376,7 +380,7 @@ gives_up_first(WaitEdge *last, const char *me)
 	return true;
 }
 
-/* Waits before the next look; last: the result of the previous look, which took look_ms. */
+/* Waits before the next search. last: the result of the previous search, which took look_ms. */
 static void
 wait_for_next_look(WaitEdge *last, long look_ms)
 {
@@ -394,7 +398,7 @@ check_for_deadlock(void)
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	WaitEdge   *last = NULL;
-	int			nfound = 0;		/* one after another */
+	int			nfound = 0;		/* in consecutive searches */
 	long		look_ms = 0;
 
 	if (!IsTransactionState())
@@ -422,7 +426,7 @@ check_for_deadlock(void)
 	MemoryContextDelete(cxt);
 }
 
-/* Does a client of this server wait for what another coordinator's session does here? */
+/* Does a client of this server wait for a lock that another coordinator's session holds here? */
 static bool
 waits_for_peer(const WaitEdge *edge)
 {
@@ -430,7 +434,10 @@ waits_for_peer(const WaitEdge *edge)
 		strcmp(edge->blocker, shard_conninfo_session_name(atoi(edge->blocker_pid))) != 0;
 }
 
-/* Looks once for deadlocks of such clients.  Returns the pids of those who are the first to give up in their cycles. */
+/*
+ * Searches once for deadlocks of such clients.  Returns the pids of those that are the first to
+ * give up in their cycles.
+ */
 static List *
 find_local_victims(void)
 {
@@ -464,7 +471,7 @@ shard_deadlock_end_local(void)
 
 	if (before == NIL)
 		return;
-	/* answers of different servers are of different moments */
+	/* answers of different servers belong to different moments */
 	shard_wait_pause(OTHERS_LOOK_MS, false);
 	foreach(lc, list_intersection_int(before, find_local_victims()))
 	{

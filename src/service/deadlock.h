@@ -8,8 +8,9 @@
 extern void shard_deadlock_init(void);
 
 /*
- * Ends deadlocks over several coordinators in which clients of this one wait for locks of this server: cancels those who give up first.
- * To be called in a transaction of a superuser.  Takes half a second where there may be one.
+ * Ends deadlocks over several coordinators in which clients of this coordinator wait for locks of
+ * this server, by cancelling those that must give up first.  Called in a transaction of a
+ * superuser.  Takes half a second if there may be such a deadlock.
  */
 extern void shard_deadlock_end_local(void);
 

@@ -1,16 +1,16 @@
 /*
  * error_detail.c
- *	  Whether the user may read the values of a row that a node's error shows.
+ *	  Decides whether the user may read the values of a row in a node's error.
  *
- * PostgreSQL shows values of a row in DETAIL as far as the user may read them
+ * PostgreSQL shows values of a row in DETAIL only if the user may read them
  * (ExecBuildSlotValueDescription and BuildIndexValueDescription):
  *
  *	 row security is active for the user	no values
  *	 SELECT on the table					all values
  *	 SELECT on columns						the values of these columns, or a key of these columns
  *
- * A node writes all values, and its text cannot be taken apart, since values are not
- * quoted.  So a DETAIL is shown as a whole or not at all.
+ * A node writes all values, and its text cannot be parsed, since values are not quoted.  So a
+ * DETAIL is shown completely or not at all.
  */
 #include "postgres.h"
 
@@ -25,8 +25,8 @@
 #include "utils/rls.h"
 
 /*
- * Does the foreign table have all columns of the table on the node?  That is known where
- * definitions of both are changed together, so not where a user has declared the table.
+ * Does the foreign table have all columns of the table on the node?  That is known only if
+ * definitions of both are changed together, so not if a user has declared the table.
  */
 static bool
 has_all_columns(Oid relid, Oid serverid, const char *schema, const char *name)
@@ -45,7 +45,7 @@ has_all_columns(Oid relid, Oid serverid, const char *schema, const char *name)
 	return true;
 }
 
-/* The name here of the column that a DETAIL calls word, which may be quoted; NULL: there is none. */
+/* Returns the local name of the column that a DETAIL calls word, which may be quoted; NULL: none. */
 static char *
 find_column(Oid relid, const char *word)
 {
@@ -62,7 +62,10 @@ find_column(Oid relid, const char *word)
 	return NULL;
 }
 
-/* Names (char *) of the columns in "Key (a, b)=(1, 2) already exists."; NIL: not all of them are columns. */
+/*
+ * Returns the names (char *) of the columns in "Key (a, b)=(1, 2) already exists."; NIL: not all of
+ * them are columns.
+ */
 static List *
 key_columns(Oid relid, const char *detail)
 {
@@ -110,7 +113,7 @@ shard_error_detail_is_readable(Oid relid, Oid serverid, const char *schema, cons
 	List	   *key = is_key && detail != NULL ? key_columns(relid, detail) : NIL;
 	List	   *tables = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
 
-	/* users name the sharded table, or a partition above its shards; each one has rights of its own */
+	/* users name the sharded table, or a partition above its shards, and each of them has separate privileges */
 	if (tables == NIL)
 		tables = list_make1_oid(relid);
 	foreach_oid(table, tables)

@@ -1,20 +1,20 @@
 /*
  * error_name.c
- *	  Replaces names in errors of nodes: shards' names by those of the sharded table.
+ *	  Replaces names in errors of nodes: names of shards by names of the sharded table.
  *
- * A program that inserts into "orders" looks for its table and its constraint
- * in an error's fields, and knows nothing of "orders_02" and "orders_pkey_02":
+ * A program that inserts into "orders" searches for its table and its constraint in an error's
+ * fields.  It does not know "orders_02" and "orders_pkey_02":
  *
  *	 table (schema, name) on the node -> foreign table -> parent at the top
- *	 index on the node -> the parent's of which it has its name (ddl_name.c), or
+ *	 index on the node -> the parent's index from which its name is made (ddl_name.c), or
  *						  the only unique one over the columns that DETAIL names
- *	 column -> the one whose option column_name says so
+ *	 column -> the one with this option column_name
  *
- * CHECK constraints and foreign keys have the same names on both sides.  In the message a
- * name is replaced where it stands in quotes, and only in errors of class 23 that say
- * which table they are about: in those, text in quotes is a name, not a value.
+ * CHECK constraints and foreign keys have the same names on both sides.  In the message, a name is
+ * replaced only in quotes, and only in errors of class 23 that say which table they are about.  In
+ * those errors, text in quotes is a name, not a value.
  *
- * The table that is found also says whether the user may read the values in DETAIL.
+ * The table that is found also determines whether the user may read the values in DETAIL.
  */
 #include "postgres.h"
 
@@ -43,7 +43,7 @@ typedef struct NamePair
 	const char *to;
 } NamePair;
 
-/* How messages quote names, by the languages that core speaks. */
+/* How messages quote names in the languages of core. */
 typedef struct QuotePair
 {
 	const char *open;
@@ -52,7 +52,7 @@ typedef struct QuotePair
 
 static const QuotePair quotes[] = {
 	{"\"", "\""},
-	{"\302\253\302\240", "\302\240\302\273"},	/* guillemets with spaces that do not break */
+	{"\302\253\302\240", "\302\240\302\273"},	/* guillemets with no-break spaces */
 	{"\302\253 ", " \302\273"},
 	{"\302\253", "\302\273"},
 	{"\302\273", "\302\253"},
@@ -94,7 +94,7 @@ is_remote_table(HeapTuple tuple, TupleDesc desc, Oid serverid, const char *schem
 	return remote_schema != NULL && strcmp(remote_schema, schema) == 0;
 }
 
-/* The foreign table here that is table schema.name on the server; InvalidOid when there is none. */
+/* Returns the foreign table for table schema.name on the server; InvalidOid: none. */
 static Oid
 find_table(Oid serverid, const char *schema, const char *name)
 {
@@ -104,7 +104,7 @@ find_table(Oid serverid, const char *schema, const char *name)
 	HeapTuple	tuple;
 
 	shard_catalog_scan_begin(&scan, ForeignTableRelationId);
-	/* as a rule it has the same name */
+	/* it usually has the same name */
 	if (OidIsValid(result))
 	{
 		tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(result));
@@ -126,7 +126,7 @@ find_table(Oid serverid, const char *schema, const char *name)
 	return result;
 }
 
-/* The same for a shard: a partition. */
+/* The same for a shard, which is a partition. */
 static Oid
 find_shard(Oid serverid, const char *schema, const char *name)
 {
@@ -135,7 +135,7 @@ find_shard(Oid serverid, const char *schema, const char *name)
 	return OidIsValid(result) && get_rel_relispartition(result) ? result : InvalidOid;
 }
 
-/* Name of the table that a shard's errors are about. */
+/* Returns the name of the table for a shard's errors. */
 static char *
 parent_name(Oid shard)
 {
@@ -144,7 +144,7 @@ parent_name(Oid shard)
 
 /* ---------- constraints and columns ---------- */
 
-/* Does the node call the index so on the shard? */
+/* Is name the node's name of the index on the shard? */
 static bool
 has_shard_name(const char *index, const char *shard, const char *name)
 {
@@ -152,7 +152,7 @@ has_shard_name(const char *index, const char *shard, const char *name)
 		strcmp(shard_ddl_name(index, shard, true), name) == 0;
 }
 
-/* The parent's index that stands for index name of its shard, NULL when that is not sure. */
+/* Returns the parent's index for index name of its shard; NULL if that is uncertain. */
 static char *
 find_index(Oid parent, const char *shard, const char *name, const char *detail)
 {
@@ -182,7 +182,7 @@ find_index(Oid parent, const char *shard, const char *name, const char *detail)
 	return result ? result : nby_columns == 1 ? by_columns : NULL;
 }
 
-/* The column here that is called name on the node. */
+/* Returns the local column for the node's column name. */
 static char *
 find_column(Oid shard, const char *name)
 {
@@ -198,7 +198,7 @@ find_column(Oid shard, const char *name)
 
 /* ---------- the message ---------- */
 
-/* The user's name for the word of nbytes bytes in quotes; NULL: as it is. */
+/* Returns the user's name for the quoted word with nbytes bytes; NULL: unchanged. */
 static const char *
 new_name(const NamePair *pairs, int npairs, const char *word, size_t nbytes,
 		 Oid serverid, const char *schema)
@@ -216,7 +216,7 @@ new_name(const NamePair *pairs, int npairs, const char *word, size_t nbytes,
 	return OidIsValid(shard) ? parent_name(shard) : NULL;
 }
 
-/* The quotes that begin at p; NULL when none do. */
+/* Returns the quotes that begin at p; NULL: none. */
 static const QuotePair *
 quote_at(const char *p)
 {
@@ -229,7 +229,7 @@ quote_at(const char *p)
 	return NULL;
 }
 
-/* The next word of message in quotes, *nbytes long; NULL: there is none.  A name in pairs may have a quote inside. */
+/* Returns the next quoted word of message, with length *nbytes; NULL: none.  A name in pairs may contain a quote. */
 static const char *
 next_word(const char *message, const NamePair *pairs, int npairs, size_t *nbytes)
 {
@@ -258,7 +258,7 @@ next_word(const char *message, const NamePair *pairs, int npairs, size_t *nbytes
 	return NULL;
 }
 
-/* What follows the closing quote behind a word. */
+/* Returns the position after the closing quote of a word. */
 static const char *
 skip_quote(const char *end)
 {
@@ -271,8 +271,8 @@ skip_quote(const char *end)
 }
 
 /*
- * message with names exchanged where they are in quotes.  schema: other words
- * may be tables of it, too; NULL: they are not.
+ * Returns message with quoted names replaced. schema: other words may be tables of this schema,
+ * too; NULL: they are not.
  */
 static char *
 rename_in_message(const char *message, const NamePair *pairs, int npairs,
@@ -303,9 +303,9 @@ rename_in_message(const char *message, const NamePair *pairs, int npairs,
 /* ---------- values in DETAIL ---------- */
 
 /*
- * The table whose key a foreign key's error shows; InvalidOid when that is not sure.  The error is about the table
- * that refers (table shard), and its message names that one and the constraint.  If a third name is there, the
- * row is one of the table referred to, and so is the key.
+ * Returns the table whose key a foreign key's error shows; InvalidOid if that is uncertain.  The
+ * error is about the referring table (table shard), and its message contains the names of that
+ * table and of the constraint.  If it contains a third name, the row and the key belong to the referenced table.
  */
 static Oid
 table_with_key(Oid shard, Oid serverid, const ShardErrorNames *names, const char **key_table)
@@ -348,7 +348,7 @@ table_with_key(Oid shard, Oid serverid, const ShardErrorNames *names, const char
 	return OidIsValid(result) && shard_reference_is(result) ? result : InvalidOid;
 }
 
-/* May the current user read the values in detail?  table: the table here that the error is about. */
+/* May the current user read the values in detail? table: the local table that the error is about. */
 static bool
 may_read_detail(Oid table, Oid serverid, int sqlstate, const char *detail, const ShardErrorNames *names)
 {
@@ -394,7 +394,7 @@ rename_objects(Oid shard, Oid serverid, int sqlstate, const char *detail, ShardE
 	names->table = unconstify(char *, pairs[0].to);
 	names->schema = get_namespace_name(get_rel_namespace(parent));
 
-	/* foreign keys name a second table; if both have the same name, it is not known which is meant */
+	/* foreign keys name a second table; if both have the same name, it is unknown which one is meant */
 	for (int i = 1; i < npairs; i++)
 	{
 		if (strcmp(pairs[i].from, pairs[0].from) == 0)

@@ -1,6 +1,7 @@
 /*
  * fence_service.c
- *	  What other coordinators ask before they take a snapshot over all nodes, or set a restore point.
+ *	  Functions that other coordinators call before they take a cluster snapshot or set a restore
+ *	  point.
  */
 #include "postgres.h"
 

@@ -1,20 +1,21 @@
 /*
  * recovery_worker.c
- *	  Recovery of interrupted commits by background workers.
+ *	  Background workers that recover interrupted commits.
  *
  *	 launcher	knows the databases; every shardfdw.recovery_interval it starts,
- *				one after the other, for each that has the extension and no worker yet, a
- *	 worker		which does recover_prepared_transactions() once for each user who has a mapping to a
+ *				one after the other, for each that has the extension and no running worker, a
+ *	 worker		which runs recover_prepared_transactions() once for each user who has a mapping to a
  *				node, as that user, and ends
  *
- * A worker connects to nodes with the same mappings that sessions use, so it can settle
- * what they prepared, and nobody gets more rights.  A server that does not answer delays a worker by up to
- * SHARD_COMMAND_SETTLE_MS for each question, and any role may own such a server.  So users of the cluster's nodes
- * come before owners of private servers, and the launcher goes on with other databases.
+ * A worker connects to nodes with the same mappings as sessions.  So it can resolve what they have
+ * prepared, and no user gets more privileges.  A server that does not answer delays a worker by up
+ * to SHARD_COMMAND_SETTLE_MS for each query, and any role may own such a server.  So users of the
+ * cluster's nodes come before owners of private servers, and the launcher continues with other
+ * databases.
  *
- * Only for libraries in shared_preload_libraries.  Only a worker in a database can find
- * out whether it has the extension; databases without it are asked again every
- * RETRY_ROUNDS intervals.
+ * Only if the library is in shared_preload_libraries.  Only a worker in a database can find out
+ * whether it has the extension.  Databases without it are checked again every RETRY_ROUNDS
+ * intervals.
  */
 #include "postgres.h"
 
@@ -49,24 +50,24 @@
 #include "version.h"
 #include "wait_event.h"
 
-#define RETRY_ROUNDS 10			/* databases without the extension are asked so seldom */
+#define RETRY_ROUNDS 10			/* how rarely databases without the extension are checked */
 #define LAUNCHER_RESTART_S 10
-#define PATIENCE_MS 2000		/* the launcher does not wait for a worker for longer, while other databases are due */
+#define PATIENCE_MS 2000		/* longest wait of the launcher for a worker while other databases are due */
 
-/* What the worker that was started last has found out. */
+/* The result of the worker that was started last. */
 typedef struct RecoveryShared
 {
-	Oid			database;		/* which one that is: an earlier one may still run */
+	Oid			database;		/* its database, since an earlier worker may still run */
 	bool		has_extension;
 } RecoveryShared;
 
-/* What the launcher knows of a database. */
+/* The launcher's information about a database. */
 typedef struct WatchedDatabase
 {
 	Oid			oid;
-	int			rounds_to_wait; /* until it is asked again */
-	BackgroundWorkerHandle *worker; /* that runs there; NULL: none */
-	bool		seen;			/* still there */
+	int			rounds_to_wait; /* until the next check */
+	BackgroundWorkerHandle *worker; /* the worker that runs there; NULL: none */
+	bool		seen;			/* the database still exists */
 } WatchedDatabase;
 
 static RecoveryShared *shared = NULL;
@@ -76,7 +77,10 @@ extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
 
 /* ---------- worker ---------- */
 
-/* The users who have a mapping to a node of this database, those of the cluster's nodes first.  OidList; memory: cxt. */
+/*
+ * Returns the users who have a mapping to a node of this database, users of the cluster's nodes
+ * first.  OidList; memory: cxt.
+ */
 static List *
 find_users(MemoryContext cxt)
 {
@@ -94,7 +98,7 @@ find_users(MemoryContext cxt)
 		if (!shard_option_is_our_server(form->umserver))
 			continue;
 		oldcxt = MemoryContextSwitchTo(cxt);
-		/* the mapping of PUBLIC serves anybody, and on a private server its owner */
+		/* the mapping of PUBLIC can be used by any role, but on a private server by its owner */
 		if (shard_node_in_cluster(form->umserver))
 			users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser : BOOTSTRAP_SUPERUSERID);
 		else
@@ -108,7 +112,7 @@ find_users(MemoryContext cxt)
 	return users;
 }
 
-/* Copies outcome to the end of outcomes. */
+/* Appends a copy of outcome to outcomes. */
 static List *
 keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
 {
@@ -121,7 +125,7 @@ keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
 	return lappend(outcomes, kept);
 }
 
-/* Runs recover_prepared_transactions() as userid, in a transaction of its own.  A failure is only logged. */
+/* Runs recover_prepared_transactions() as userid, in a separate transaction.  A failure is only logged. */
 static List *
 recover_as(Oid userid, List *outcomes, MemoryContext cxt)
 {
@@ -168,7 +172,7 @@ recover_as(Oid userid, List *outcomes, MemoryContext cxt)
 	return all;
 }
 
-/* arg: the database. */
+/* arg: OID of the database. */
 void
 shard_recovery_worker_main(Datum arg)
 {
@@ -200,7 +204,7 @@ shard_recovery_worker_main(Datum arg)
 
 /* ---------- launcher ---------- */
 
-/* Brings the list of databases up to date.  Memory: cxt. */
+/* Updates the list of databases.  Memory: cxt. */
 static List *
 refresh_databases(List *watched, MemoryContext cxt)
 {
@@ -259,7 +263,7 @@ refresh_databases(List *watched, MemoryContext cxt)
 	return watched;
 }
 
-/* Has the worker in the database ended, or does it within ms? */
+/* Has the worker in the database ended, or does it end within ms? */
 static bool
 has_ended(WatchedDatabase *database, int ms)
 {
@@ -306,7 +310,7 @@ run_worker(WatchedDatabase *database, MemoryContext cxt)
 	strlcpy(worker.bgw_name, "shardfdw recovery worker", sizeof(worker.bgw_name));
 	strlcpy(worker.bgw_type, "shardfdw recovery worker", sizeof(worker.bgw_type));
 
-	/* a worker that cannot connect (the database is being dropped) leaves this as it is */
+	/* a worker that cannot connect (the database is being dropped) leaves this unchanged */
 	shared->database = database->oid;
 	shared->has_extension = false;
 	oldcxt = MemoryContextSwitchTo(cxt);
@@ -361,7 +365,7 @@ shard_recovery_launcher_main(Datum arg)
 
 		if (interval_s > 0)
 		{
-			/* it is woken by workers' ends, too */
+			/* the end of a worker wakes the launcher, too */
 			if (now >= next_round)
 			{
 				watched = run_round(watched, cxt);

@@ -2,29 +2,33 @@
  * restore_point.c
  *	  A restore point that is the same moment on the coordinator and on all nodes.
  *
- *	 connect to all nodes, begin a transaction on each
- *	 close the fence (fence.c), and those of other coordinators: no two-phase commit is decided, no other one begins
- *	   the coordinator's restore point, then those of the others, then those of the nodes at once
- *	 open the fence
- *	 commit on the nodes: the restore points are on their disks
+ *	   connect to all nodes, begin a transaction on each
+ *	   close the snapshot barrier (fence.c), and those of other coordinators: no two-phase commit is decided,
+ *			and no other commit begins
+ *			set the coordinator's restore point, then those of other coordinators, then those of the nodes in parallel
+ *	   open the barrier
+ *	   commit on the nodes: their restore points are on disk
  *
- * Servers that are all restored to it agree about every transaction:
+ * If all servers are restored to this point, they agree about every transaction:
  *
- * - A commit that a node has before its point was decided before the fence was closed, so
- *	 the coordinator has it before its own point.
- * - A commit that the coordinator has before its point was prepared on all nodes before the fence was
- *	 closed; what a node has not committed by its point is prepared there, and its row in the log
- *	 of commits says that recovery commits it.  Nobody deletes that row before the nodes
- *	 have confirmed, and the coordinator's point comes before theirs.
- * - What is prepared and not decided is in no log, and recovery rolls it back.
- * - Commits on one node or on the coordinator alone: each of which a client had been told before is
- *	 there, and none without those that it followed, as with a cut (fence.c).
+ *	- A commit that a node has before its point was decided before the barrier was closed.  So the
+ *	  coordinator has it before its own point.
+ *	- A commit that the coordinator has before its point was prepared on all nodes before the
+ *	  barrier was closed.  If a node has not committed it by its point, it is prepared there, and
+ *	  its row in the commit log tells recovery to commit it.  That row is not deleted before the
+ *	  nodes have confirmed, and the coordinator's point precedes those of the nodes.
+ *	- A transaction that is prepared but not decided has no row in any log, and recovery rolls it
+ *	  back.
+ *	- Commits on one node, or only on the coordinator: every commit that a client had been told
+ *	  about before is there, and none without the commits that it followed, as in a cluster snapshot
+ *	  (fence.c).
  *
- * A server is restored to the first point of a name in its WAL, and its WAL is that of all of its databases.
- * So the name there, the target, is the one that was asked for and a random number: servers
- * of the same target were in one call, whatever was asked for in other databases, by
- * other coordinators of the same nodes, or by a predecessor whose last commits were lost.
- * The target of a call that has failed is told to nobody, since it may not be of one moment.
+ * A server is restored to the first point with a given name in its WAL, and all databases of the
+ * server share its WAL.  So the name there, the target, consists of the requested name and a random
+ * number.  Servers with the same target belong to the same call, whatever was requested in other
+ * databases, by other coordinators of the same nodes, or by a predecessor whose last commits were
+ * lost.  The target of a failed call is not returned, since its points may not belong to one
+ * moment.
  */
 #include "postgres.h"
 
@@ -54,17 +58,17 @@
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 
-#define TIMEOUT_MS 5000			/* for all attempts to close the fence together, and then for the nodes */
-#define PAUSE_MS 100			/* the fence stays open so long between two attempts */
+#define TIMEOUT_MS 5000			/* for all attempts to close the barrier together, and then for the nodes */
+#define PAUSE_MS 100			/* how long the barrier stays open between two attempts */
 
-#define TARGET_BYTES 63			/* the longest that pg_create_restore_point() takes */
-#define NUMBER_BYTES 16			/* of the random number in a target, as hexadecimal digits */
+#define TARGET_BYTES 63			/* maximum length for pg_create_restore_point() */
+#define NUMBER_BYTES 16			/* length of the random number in a target, in hexadecimal digits */
 
 PG_FUNCTION_INFO_V1(shardfdw_set_restore_point);
 
 /* ---------- rights and names ---------- */
 
-/* A node that the caller may use. */
+/* Raises unless the server is a node that the caller may use. */
 static void
 check_node(Oid serverid)
 {
@@ -75,7 +79,7 @@ check_node(Oid serverid)
 	shard_node_check_usage(serverid);
 }
 
-/* The target of a point of this name, which no other point has. */
+/* Returns a unique target for a restore point with this name. */
 static char *
 make_target(const char *name)
 {
@@ -83,7 +87,7 @@ make_target(const char *name)
 	size_t		len = strlen(name);
 	uint64		number;
 
-	/* it stands in a line of a file of the server that is restored */
+	/* it will be in a line of a configuration file of the restored server */
 	for (const char *c = name; *c != '\0'; c++)
 		if (iscntrl((unsigned char) *c))
 			len = 0;
@@ -100,7 +104,7 @@ make_target(const char *name)
 
 /* ---------- nodes ---------- */
 
-/* Connections to servers, connected, each held by nobody else. */
+/* Opens connections to servers, for this function alone. */
 static ShardBroadcast *
 connect_all(const List *servers, int *nitems)
 {
@@ -114,7 +118,7 @@ connect_all(const List *servers, int *nitems)
 	return items;
 }
 
-/* Raises what went wrong with item, or nothing. */
+/* If item has failed, raises the error. */
 static void
 check_item(ShardBroadcast *item)
 {
@@ -125,7 +129,7 @@ check_item(ShardBroadcast *item)
 	item->result = NULL;
 	if (!item->done)
 	{
-		PQclear(res);			/* of a part of the command, maybe */
+		PQclear(res);			/* perhaps the result of a part of the command */
 		res = NULL;
 	}
 	if (res || PQstatus(item->conn->pg) == CONNECTION_BAD)
@@ -159,7 +163,7 @@ ask_all(ShardBroadcast *items, int nitems, const char *sql, bool has_rows)
 	check_all(items, nitems);
 }
 
-/* Closes the fences of all coordinators, once.  When it returns false, or raises, they are open. */
+/* Tries once to close the barriers of all coordinators.  If it returns false or raises, they are open. */
 static bool
 try_to_close(ShardPeerFence *fence)
 {
@@ -181,8 +185,9 @@ try_to_close(ShardPeerFence *fence)
 }
 
 /*
- * Closes the fences of all coordinators; tries again as long as commits are under way, since these go on in between.  Returns when the
- * last attempt has begun to keep commits waiting.  After an error they are open.
+ * Closes the barriers of all coordinators.  Tries again as long as commits are running, which
+ * continue in between.  Returns since when commits may have to wait.  After an error the barriers
+ * are open.
  */
 static TimestampTz
 close_fences(ShardPeerFence *fence)
@@ -207,7 +212,7 @@ close_fences(ShardPeerFence *fence)
 
 /* ---------- at one moment ---------- */
 
-/* Where a restore point is on all servers, as lists of SQL literals. */
+/* Positions of a restore point on all servers, as lists of SQL literals. */
 typedef struct Places
 {
 	StringInfoData nodes;		/* NULL: the coordinator */
@@ -215,7 +220,7 @@ typedef struct Places
 	StringInfoData lsns;
 } Places;
 
-/* Adds a server.  file: of the WAL, whose name begins with the timeline. */
+/* Adds a server. file: name of the WAL file, which begins with the timeline. */
 static void
 add_place(Places *places, const char *node, const char *file, const char *lsn)
 {
@@ -237,9 +242,12 @@ add_node_place(Places *places, const ShardBroadcast *item)
 }
 
 /*
- * Sets restore point target everywhere behind the fences, on other coordinators before nodes.  Result: this coordinator's, as
- * text; places gets those of the others.  *in_time is false when a server has not answered before the fences were opened again,
- * so that commits may have come between.  *pause_us: how long commits had to wait.
+ * Sets the restore point target on all servers while the barriers are closed, on other coordinators
+ * before nodes.  Returns this coordinator's position as text.
+ *
+ * places gets the positions of the
+ * others. *in_time is false if a server has not answered before the barriers were opened again, so
+ * that commits may have occurred in between. *pause_us: how long commits had to wait.
  */
 static Datum
 set_all(const char *target, ShardBroadcast *items, int nitems, Places *places, bool *in_time, int64 *pause_us)
@@ -274,7 +282,7 @@ set_all(const char *target, ShardBroadcast *items, int nitems, Places *places, b
 	}
 	PG_FINALLY();
 	{
-		/* an error, too, opens them before the client is told */
+		/* also after an error, open the barriers before the client is told */
 		shard_peer_fence_open(&fence);
 	}
 	PG_END_TRY();
@@ -285,7 +293,7 @@ set_all(const char *target, ShardBroadcast *items, int nitems, Places *places, b
 	return here;
 }
 
-/* Sets the restore point, and notes where it is. */
+/* Sets the restore point, and records its positions. */
 static void
 set_restore_point(const char *name, const char *target, ShardBroadcast *items, int nitems)
 {
@@ -294,13 +302,13 @@ set_restore_point(const char *name, const char *target, ShardBroadcast *items, i
 	bool		in_time;
 	int64		pause_us;
 
-	/* with a number, the commit, which comes when the fence is open again, flushes the restore point */
+	/* with an xid, the commit, which comes after the barrier was opened, flushes the restore point */
 	ask_all(items, nitems, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = local; SELECT pg_catalog.pg_current_xact_id()", true);
 	initStringInfo(&places.nodes);
 	initStringInfo(&places.timelines);
 	initStringInfo(&places.lsns);
 	here = set_all(target, items, nitems, &places, &in_time, &pause_us);
-	/* not when another coordinator was too slow: nodes have not been asked then */
+	/* not if another coordinator was too slow, since nodes have not been asked then */
 	if (in_time || (nitems > 0 && items[0].sent))
 	{
 		shard_broadcast_finish(items, nitems, TIMEOUT_MS, SHARD_BROADCAST_HURRY);
@@ -357,7 +365,7 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	}
 	PG_FINALLY();
 	{
-		/* libpq's memory outlives an error */
+		/* an error does not free libpq's memory */
 		shard_broadcast_clear(items, nitems);
 	}
 	PG_END_TRY();

@@ -16,8 +16,8 @@ shard_worker_settings_apply(void)
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_deferrable", "off", PGC_SUSET, PGC_S_OVERRIDE);
-	/* other servers are told of what workers have committed: positions of changes, marks, switches of tables */
+	/* other servers are told what workers have committed: positions of changes, marks, switches of tables */
 	shard_flush_commit_always();
-	/* long queries on small catalogs would take seconds to compile */
+	/* JIT compilation of long queries on small catalogs would take seconds */
 	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 }

@@ -6,9 +6,10 @@
 #define SHARDFDW_WORKER_SETTINGS_H
 
 /*
- * Sets what a database's or role's defaults must not decide in a background worker of ours: what SQL text means,
- * search_path included, and how transactions begin.  Functions of users that run there see this search_path as well.
- * To be called when the database is open, before the first transaction.
+ * In a background worker of the extension, sets everything that the defaults of a database or role
+ * must not determine: the meaning of SQL text, including search_path, and how transactions begin.
+ * Functions of users that run there get this search_path, too.  Called when the database is open,
+ * before the first transaction.
  */
 extern void shard_worker_settings_apply(void);
 

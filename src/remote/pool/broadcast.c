@@ -1,14 +1,14 @@
 /*
  * broadcast.c
- *	  One short command on each of many connections, at the same time.
+ *	  One short command on each of many connections, in parallel.
  *
  *	 start:  send --> send --> ...          finish:  wait for any --> read its results --+
  *	                                                     ^                               |
  *	                                                     +---- some have not answered <--+
  *
- * It serves the ends of transactions, where most of the callers must not raise
- * errors, so results are handed out, not judged.  HURRY and IGNORE allocate
- * nothing: room for one command per connection is made when connections are opened.
+ * It is used at the ends of transactions, where most callers must not raise errors.  So results are
+ * returned without raising.  HURRY and IGNORE allocate nothing: room for one command per connection
+ * is allocated when connections are opened.
  */
 #include "postgres.h"
 
@@ -21,14 +21,14 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-/* Time left to the nodes after the user asked to cancel, in ms. */
+/* Time that nodes still have after the user has cancelled, in ms. */
 #define HURRY_MS 600
 
 #define FEW_ITEMS 16
 
 static ShardWaitSet *wait_set = NULL;	/* for waits that may raise */
 
-/* Room for those that may not. */
+/* For waits that must not raise. */
 static ShardBroadcast few_items[FEW_ITEMS];
 static ShardWaitItem few_waits[FEW_ITEMS];
 static ShardBroadcast *room_items = few_items;
@@ -75,7 +75,7 @@ send_command(ShardConn *conn, const char *sql, bool has_rows)
 		conn->state = SHARD_CONN_BROKEN;
 		return false;
 	}
-	/* a node that sends rows without end must not fill memory */
+	/* a node that sends endless rows must not fill memory */
 	if (!has_rows)
 		(void) PQsetSingleRowMode(conn->pg);
 	(void) shard_connection_flush(conn);
@@ -103,8 +103,8 @@ shard_broadcast_start(ShardBroadcast *items, int nitems)
 }
 
 /*
- * Reads what has come for item without blocking.  Returns the socket events to
- * wait for, 0 when it has ended.
+ * Reads what has arrived for item, without blocking.  Returns the socket events to wait for, or 0
+ * when it has ended.
  */
 static int
 advance_item(ShardBroadcast *item)
@@ -120,7 +120,7 @@ advance_item(ShardBroadcast *item)
 
 		if (!res)
 		{
-			/* a lost connection leaves an error result of libpq's own: no answer of the node */
+			/* after a lost connection libpq returns its own error result, which is not an answer of the node */
 			if (PQstatus(conn->pg) == CONNECTION_BAD)
 				conn->state = SHARD_CONN_BROKEN;
 			item->done = conn->state == SHARD_CONN_READY;
@@ -142,7 +142,7 @@ advance_item(ShardBroadcast *item)
 		}
 		if (nonsense)
 		{
-			/* no caller sends a COPY: leave this loop, which would get the same result for ever */
+			/* no caller sends a COPY; PQgetResult() would return the same result indefinitely */
 			conn->state = SHARD_CONN_BROKEN;
 			return 0;
 		}
@@ -155,7 +155,7 @@ advance_item(ShardBroadcast *item)
 	return WL_SOCKET_READABLE | (flushed ? 0 : WL_SOCKET_WRITEABLE);
 }
 
-/* Waits for one of items; when that raises, their results are freed, since nobody else knows them. */
+/* Waits for one of items.  If the wait raises, frees their results, since no other function can. */
 static void
 wait_for_any(ShardBroadcast *items, ShardWaitItem *waits, int nitems, long timeout_ms, bool noerror)
 {
@@ -189,7 +189,7 @@ shard_broadcast_wait(ShardBroadcast *items, int nitems, long timeout_ms,
 	Assert(may_raise || nitems <= nroom);
 	if (may_raise)
 	{
-		/* the wait may search for deadlocks, which calls this function once more */
+		/* the wait may search for deadlocks, which calls this function again */
 		waits = palloc0(nitems * sizeof(ShardWaitItem));
 		if (!wait_set)
 			wait_set = shard_wait_set_create(TopMemoryContext);
@@ -246,7 +246,7 @@ shard_broadcast_finish(ShardBroadcast *items, int nitems, long timeout_ms,
 {
 	(void) shard_broadcast_wait(items, nitems, timeout_ms, interrupt);
 
-	/* what has not answered cannot be used for anything else */
+	/* a connection without an answer cannot be used for anything else */
 	for (int i = 0; i < nitems; i++)
 		if (items[i].sent && !items[i].done)
 			items[i].conn->state = SHARD_CONN_BROKEN;

@@ -2,20 +2,21 @@
  * pool.c
  *	  The connections of this backend, per node and user.
  *
- * A pool lives as long as the backend.  Its key holds the user, so that SET
- * ROLE and views of other owners never get a connection of somebody else's
- * mapping.  Connections leave it
- *	- when they are found dead or broken: at once outside a remote transaction,
- *	  else at the end of the transaction, which must see the loss;
- *	- when options of their server or mapping changed: as soon as they are idle;
- *	- when their server does not want them kept, at the end of the transaction;
- *	- when other backends wait for one, see quota.c.
+ * A pool exists as long as the backend.  Its key contains the user, so that SET ROLE and views of
+ * other owners never get a connection made with another user's mapping.  A connection leaves the
+ * pool
  *
- * A connection that was idle is looked at before it is handed out (a node may
- * have been restarted), which costs one poll().
+ *	- if it is dead or broken: immediately outside a remote transaction, otherwise at the end of the
+ *	  transaction, which must detect the loss;
+ *	- if options of its server or mapping have changed: as soon as it is idle;
+ *	- if its server does not want connections to be kept: at the end of the transaction;
+ *	- if other backends wait for one, see quota.c.
  *
- * A new connection that a statement needs is waited for.  One that would only make
- * it faster is not even asked for where connections are scarce.
+ * An idle connection is checked before it is handed out (the node may have been restarted), which
+ * costs one poll().
+ *
+ * A statement that needs a new connection waits for it.  If a new connection would only make it
+ * faster, and connections are scarce, it does not even request one.
  */
 #include "postgres.h"
 
@@ -34,19 +35,19 @@
 #include "utils/syscache.h"
 #include "version.h"
 
-#define FULL_MS 10000			/* how long a node that refused a connection is taken to be full */
+#define FULL_MS 10000			/* how long a node that refused a connection is treated as full */
 
 static HTAB *pools = NULL;
-static dlist_head all_pools = DLIST_STATIC_INIT(all_pools);	/* the same, to go through */
-static int	nconnections = 0;	/* in all of them */
+static dlist_head all_pools = DLIST_STATIC_INIT(all_pools);	/* the same pools, as a list */
+static int	nconnections = 0;	/* in all pools */
 
 /* Holder of connections from shard_pool_acquire_free. */
 static const ShardConnHolder free_holder = {NULL, NULL, NULL};
 
 /*
- * A worker of a parallel query must not read from nodes: it does not see what its
- * leader has written there, nor use the leader's snapshots.  The planner never lets
- * it, but a function may be declared parallel safe by mistake.
+ * A worker of a parallel query must not read from nodes: it does not see what its leader has
+ * written there, and cannot use the leader's snapshots.  The planner never creates such a plan, but
+ * a function may be declared parallel safe by mistake.
  */
 static void
 refuse_worker(void)
@@ -70,7 +71,7 @@ shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 		pools = shard_hash_table_create("shardfdw pools", 16, sizeof(key), sizeof(ShardPool), TopMemoryContext);
 	StaticAssertStmt(offsetof(ShardPool, key_standby) == 2 * sizeof(Oid), "key is two OIDs and the standby's number");
 	shard_quota_begin_use();
-	/* finding an entry needs no memory: the end of a transaction must not ask for any */
+	/* finding an entry needs no memory, which the end of a transaction must not allocate */
 	pool = hash_search(pools, key, HASH_FIND, &found);
 	if (!found)
 		pool = hash_search(pools, key, HASH_ENTER, NULL);
@@ -83,7 +84,7 @@ shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 		pool->full_until = 0;
 		pool->writer = NULL;
 		pool->asked_at = pool->retry_at = 0;
-		pool->first_standby = MyProcPid;	/* sessions spread over the standbys */
+		pool->first_standby = MyProcPid;	/* distributes sessions over the standbys */
 		pool->placed = 0;
 		pool->proved_at = 0;
 		pool->look_again = false;
@@ -104,9 +105,9 @@ shard_pool_of(const ShardConn *conn)
 }
 
 /*
- * An address may lead to several servers, and one that crashes begins again further back.
- * The start of the postmaster tells servers apart; and when one has crashed without that,
- * connections from before are dead, and later ones show where it began.
+ * An address may point to several servers, and a server that has crashed restarts at an earlier
+ * position.  The start time of the postmaster distinguishes servers.  After a crash without a new
+ * postmaster, earlier connections are dead, and later ones show the position at which it restarted.
  */
 bool
 shard_pool_is_proved(const ShardPool *pool, const ShardConn *conn)
@@ -116,7 +117,7 @@ shard_pool_is_proved(const ShardPool *pool, const ShardConn *conn)
 		(conn->replayed_at <= pool->proved_at || conn->replayed >= pool->replayed);
 }
 
-/* Closes conn whatever its state. */
+/* Closes conn in any state. */
 static void
 destroy(ShardConn *conn)
 {
@@ -140,14 +141,14 @@ shard_pool_discard(ShardConn *conn)
 		destroy(conn);
 }
 
-/* Is conn one of those that this transaction writes with? */
+/* Does this transaction write with conn? */
 static bool
 is_writer(const ShardConn *conn, const ShardPool *pool)
 {
 	return conn == pool->writer || conn->is_extra;
 }
 
-/* True when nobody, and no remote transaction, uses conn. */
+/* Is conn unused, by holders and by remote transactions? */
 static bool
 is_idle(const ShardConn *conn, const ShardPool *pool)
 {
@@ -169,8 +170,8 @@ shard_pool_drop_idle(ShardPool *pool)
 }
 
 /*
- * Closes idle connections of pool that nobody can use any more.  One that is still
- * being opened for a statement that has ended is kept for its next user.
+ * Closes idle connections of pool that can no longer be used.  If a connection is still being
+ * opened for a statement that has ended, it is kept for its next user.
  */
 static void
 sweep(ShardPool *pool)
@@ -182,9 +183,9 @@ sweep(ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		/*
-		 * A writer that has not written yet is kept: a command, which is not a
-		 * holder, may be opening it.  So is an extra writer: when it is missing, the
-		 * transaction counts it as lost.
+		 * A writer that has not written yet is kept, since a command, which is not a holder, may be
+		 * opening it.  An extra writer is kept, too: if it were missing, the transaction would
+		 * count it as lost.
 		 */
 		if (!is_idle(conn, pool))
 			continue;
@@ -195,7 +196,7 @@ sweep(ShardPool *pool)
 	}
 }
 
-/* Closes idle connections that other backends wait for. */
+/* Closes idle connections for which other backends wait. */
 static void
 give_idle(void)
 {
@@ -219,7 +220,7 @@ give_idle(void)
 	}
 }
 
-/* Makes sure that there is a file handle for one more connection, as far as closing an idle one can. */
+/* Ensures that a file handle is available for one more connection, if closing an idle one can achieve that. */
 static void
 make_file_handle(void)
 {
@@ -250,10 +251,10 @@ note_connection(ShardConn *conn, void *arg)
 }
 
 /*
- * How urgently this backend needs a connection without which it cannot go on.  It
- * counts as a holder even if its connections are idle: whoever has some to one node
- * gets those to other nodes first.  Otherwise each of two nodes could serve backends
- * that wait for the other node.
+ * How urgently this backend needs a connection without which it cannot continue.  It counts as a
+ * holder even if its connections are idle: a backend that has connections to one node gets those to
+ * other nodes first.  Otherwise each of two nodes could serve backends that wait for the other
+ * node.
  */
 static ShardQuotaNeed
 how_needed(void)
@@ -264,7 +265,7 @@ how_needed(void)
 	return holds ? SHARD_QUOTA_HOLDER : SHARD_QUOTA_FRESH;
 }
 
-/* Begins to open a connection that has been taken from the quota of node. */
+/* Begins to open a connection that was taken from node's quota. */
 static ShardConn *
 start_counted(const ShardPool *pool, int node)
 {
@@ -284,8 +285,8 @@ start_counted(const ShardPool *pool, int node)
 }
 
 /*
- * Begins to open a connection.  EXTRA, SPARE: NULL when there should be none;
- * otherwise it may have to be waited for.
+ * Begins to open a connection.  EXTRA, SPARE: NULL if none is available.  Otherwise may wait for
+ * one.
  */
 static ShardConn *
 open_needed(ShardPool *pool, ShardQuotaNeed need)
@@ -311,7 +312,7 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 	return conn;
 }
 
-/* extra: the statement would only be faster with it; then NULL when there should be none. */
+/* extra: the statement would only be faster with it; then NULL if none is available. */
 static ShardConn *
 open_connection(ShardPool *pool, bool extra)
 {
@@ -319,10 +320,9 @@ open_connection(ShardPool *pool, bool extra)
 }
 
 /*
- * How well a free connection serves a reader of snapshot: 0 not at all, 1 when
- * nothing else can be had, 2 will soon be ready, 3 ready, 4 in the read
- * transaction of snapshot already.  One that has exported the snapshot of
- * another statement is not taken: that statement still needs it.
+ * How suitable a free connection is for a reader of snapshot: 0 not at all, 1 if there is no other,
+ * 2 will soon be ready, 3 ready, 4 already in the read transaction of snapshot.  A connection that
+ * has exported the snapshot of another statement is not taken, since that statement still needs it.
  */
 static int
 reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
@@ -345,7 +345,7 @@ reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnap
 	return 3;
 }
 
-/* The best free connection for a reader with a rank of at least min, checked to be alive. */
+/* Returns the best free connection for a reader, with a rank of at least min, after checking that it is alive. */
 static ShardConn *
 find_free(ShardPool *pool, const struct ShardSnapshot *snapshot, int min)
 {
@@ -370,7 +370,10 @@ find_free(ShardPool *pool, const struct ShardSnapshot *snapshot, int min)
 	}
 }
 
-/* Connections of pool that count for the cap: not those that only wait for the end of the transaction. */
+/*
+ * Number of connections of pool that count for the limit.  Those that only wait for the end of the
+ * transaction do not.
+ */
 static int
 count_live(const ShardPool *pool)
 {
@@ -385,9 +388,9 @@ count_live(const ShardPool *pool)
 }
 
 /*
- * How many connections pool may have.  A pooler on the way to the node has a
- * bounded number of sessions, and each of several transactions of ours would
- * wait for one while it keeps another from being free.
+ * Maximum number of connections of pool.  A pooler has a limited number of sessions on the node.
+ * If this backend had several transactions there, each would wait for a session while it kept
+ * another one.
  */
 static int
 cap_of(const ShardPool *pool)
@@ -398,7 +401,7 @@ cap_of(const ShardPool *pool)
 	return shard_guc_max_connections_per_node;
 }
 
-/* Is there a connection that nobody holds, kept for the snapshot that it has exported? */
+/* Is there a connection without a holder that is kept for the snapshot that it has exported? */
 static bool
 has_idle_exporter(const ShardPool *pool)
 {
@@ -411,7 +414,7 @@ has_idle_exporter(const ShardPool *pool)
 	return false;
 }
 
-/* Is there a connection that its holder will give up, by and by or when it is asked to? */
+/* Is there a connection that its holder will release, sooner or later or by a yield? */
 static bool
 will_be_free(const ShardPool *pool)
 {
@@ -433,7 +436,7 @@ shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot)
 	{
 		if (other == conn || other->state != SHARD_CONN_READY || is_writer(other, pool))
 			continue;
-		/* somebody will give it up, or has already */
+		/* its holder will release it, or has already */
 		if (other->holder ? other->holder != &free_holder : reader_rank(pool, other, snapshot) > 1)
 		{
 			pool->full_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FULL_MS);
@@ -456,18 +459,18 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 	if (!conn)
 		conn = find_free(pool, snapshot, 1);
 	if (!conn && has_idle_exporter(pool))
-		conn = open_connection(pool, false);	/* above the cap */
+		conn = open_connection(pool, false);	/* above the limit */
 	return conn;
 }
 
-/* usable() takes note of the end of a COMMIT whose answer is here. */
+/* shard_connection_usable() processes the end of a COMMIT that has been answered. */
 static bool
 is_ready(ShardConn *conn)
 {
 	return shard_connection_usable(conn) && !conn->end_pending;
 }
 
-/* It will be ready when the COMMIT under way has ended. */
+/* It will be ready when the running COMMIT has ended. */
 static bool
 is_ending(ShardConn *conn)
 {
@@ -480,7 +483,7 @@ is_opening(ShardConn *conn)
 	return conn->state == SHARD_CONN_CONNECTING;
 }
 
-/* An idle connection of pool that fits; NULL: none. */
+/* Returns an idle connection of pool that fits; NULL: none. */
 static ShardConn *
 find_idle(ShardPool *pool, bool (*fits) (ShardConn *conn))
 {
@@ -531,7 +534,7 @@ shard_pool_acquire_free(ShardPool *pool)
 {
 	ShardConn  *conn = shard_pool_start_free(pool);
 
-	/* after an error it is still held: the end of the transaction finds it and releases it */
+	/* after an error it still has its holder; the end of the transaction finds and releases it */
 	shard_connection_finish(conn);
 	return conn;
 }
@@ -575,7 +578,7 @@ shard_pool_warm(ShardPool *pool)
 		(void) open_connection(pool, true);
 }
 
-/* Calls fn, which may close its connection, for each. */
+/* Calls fn for each connection. fn may close its connection. */
 void
 shard_pool_each(ShardConnVisitor fn, void *arg)
 {
@@ -600,7 +603,7 @@ shard_pool_invalidate(int cacheid, uint32 hashvalue)
 	{
 		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
 
-		/* the list of standbys may be another one, and the primary somewhere else */
+		/* the list of standbys may have changed, and the address of the primary */
 		pool->look_again = true;
 		pool->retry_at = 0;
 		shard_pool_foreach(conn, pool)
@@ -613,7 +616,7 @@ shard_pool_invalidate(int cacheid, uint32 hashvalue)
 	}
 }
 
-/* What the end of a transaction leaves of a connection. */
+/* Decides at the end of a transaction whether to keep a connection. */
 static void
 tidy(ShardConn *conn, void *arg)
 {

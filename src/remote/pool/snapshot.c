@@ -1,14 +1,14 @@
 /*
  * snapshot.c
- *	  What a statement's snapshot is on each node: how many streams share it, and
- *	  which connection has exported it.
+ *	  The state of a statement's snapshot on each node: how many streams share it, and which
+ *	  connection has exported it.
  *
  *	 NONE --preamble of the first stream--> EXPORTING --identifier--> EXPORTED
- *	   ^									   |					    |
- *	   +---- given up, or its connection is lost (txn.c) ---------------+
+ *	   ^									   |							 |
+ *	   +---- given up, or its connection is lost (txn.c) ------------------+
  *
- * Only the facts: txn.c makes and ends snapshots, and says what has to be sent for
- * them; the pool asks which connections others still need.
+ * This file only stores the state. txn.c creates and ends snapshots, and decides what to send for
+ * them.  The pool asks which connections others still need.
  */
 #include "postgres.h"
 
@@ -72,7 +72,7 @@ shard_snapshot_exported(ShardConn *conn, const char *snapshot_id)
 	ShardNodeSnapshot *node;
 
 	if (!conn->xact.snapshot)
-		return;					/* its statement has ended meanwhile */
+		return;					/* its statement has ended */
 	node = shard_snapshot_node(conn->xact.snapshot, conn->serverid, conn->userid);
 	node->id = MemoryContextStrdup(conn->xact.snapshot->cxt, snapshot_id);
 	node->state = SHARD_SNAPSHOT_EXPORTED;
@@ -82,8 +82,8 @@ shard_snapshot_exported(ShardConn *conn, const char *snapshot_id)
 }
 
 /*
- * The caller has thrown away what was read from conn.  The next exporter will see
- * another state of the node, so conn's transaction leaves the snapshot.
+ * The caller has discarded what was read from conn.  The next exporter will see another state of
+ * the node, so conn's transaction leaves the snapshot.
  */
 void
 shard_snapshot_give_up(ShardConn *conn)

@@ -1,6 +1,6 @@
 /*
  * snapshot.h
- *	  What a statement's snapshot is on each node.
+ *	  The state of a statement's snapshot on each node.
  */
 #ifndef SHARDFDW_SNAPSHOT_H
 #define SHARDFDW_SNAPSHOT_H
@@ -13,67 +13,67 @@
 #include "utils/snapshot.h"
 
 /*
- * One statement's view of the nodes.  Streams of one statement on one node
- * share an exported snapshot; see remote/run/stream.h.  Its fields, and those of its
- * nodes, are for txn.c and snapshot.c only; shared_as is set by who shares it.
+ * A statement's snapshot of the nodes.  Streams of one statement on one node share an exported
+ * snapshot; see remote/run/stream.h.  Only txn.c and snapshot.c use its fields and those of its
+ * nodes, except shared_as, which is set by the code that shares it.
  */
 typedef struct ShardSnapshot ShardSnapshot;
 
 typedef enum ShardSnapshotState
 {
 	SHARD_SNAPSHOT_NONE,
-	SHARD_SNAPSHOT_EXPORTING,			/* asked for, the identifier has not come */
+	SHARD_SNAPSHOT_EXPORTING,			/* requested, but the identifier has not arrived */
 	SHARD_SNAPSHOT_EXPORTED
 } ShardSnapshotState;
 
-/* What a snapshot is on one node. */
+/* The state of a snapshot on one node. */
 typedef struct ShardNodeSnapshot
 {
 	Oid			serverid;
 	Oid			userid;
-	int			nexpected;		/* streams announced */
+	int			nexpected;		/* number of announced streams */
 	ShardSnapshotState state;
-	ShardConn  *exporter;		/* compare only: it may be gone */
+	ShardConn  *exporter;		/* only compared, since it may be closed */
 	Oid			exporter_userid;
-	char	   *id;				/* as pg_export_snapshot() gave it */
-	ShardConnServer exported_on;	/* another server may have another snapshot of that name */
-	bool		role_chosen;	/* it is decided whether the primary or a standby is read */
-	uint32		standby;		/* its number, 1-based; 0: the primary is read */
-	bool		shown;			/* rows of it were returned: another snapshot would be another moment */
+	char	   *id;				/* as returned by pg_export_snapshot() */
+	ShardConnServer exported_on;	/* another server may have another snapshot with the same name */
+	bool		role_chosen;	/* the choice between primary and standby was made */
+	uint32		standby;		/* number of the standby, 1-based; 0: the primary */
+	bool		shown;			/* rows of it were returned, so it must not be replaced by another snapshot */
 } ShardNodeSnapshot;
 
 struct ShardSnapshot
 {
-	MemoryContext cxt;			/* that holds the snapshot and all fields below */
-	int			nuses;			/* statements that read by it */
-	Snapshot	shared_as;		/* statements with this snapshot of the coordinator read by it, too; NULL: no others do */
+	MemoryContext cxt;			/* contains the snapshot and all fields below */
+	int			nuses;			/* number of statements that use it */
+	Snapshot	shared_as;		/* statements with this snapshot of the coordinator use it, too; NULL: none */
 	List	   *nodes;			/* of ShardNodeSnapshot */
-	bool		cut;			/* taken on all nodes at one moment (remote/run/cut.c) */
-	char	   *local;			/* of a cut: the coordinator's snapshot of that moment, as SerializeSnapshot() writes it */
+	bool		cut;			/* a cluster snapshot: taken on all nodes at one moment (remote/run/cut.c) */
+	char	   *local;			/* of a cluster snapshot: the coordinator's snapshot of that moment, from SerializeSnapshot() */
 	TransactionId local_xmin;	/* its xmin */
 };
 
-/* What snapshot is on a node.  The first call for a node makes an empty entry. */
+/* The state of snapshot on a node.  The first call for a node creates an empty entry. */
 extern ShardNodeSnapshot *shard_snapshot_node(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
 /*
- * Announces, before the first stream starts, that nstreams streams will be
- * opened on a node.  A node for which the whole statement expects one stream
- * alone needs no transaction around it (READ COMMITTED).
+ * expect: announces, before the first stream starts, that nstreams streams will be opened on a
+ * node. is_single: does the whole statement expect only one stream on the node?  Then it needs no
+ * transaction there (READ COMMITTED).
  */
 extern void shard_snapshot_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams);
 extern bool shard_snapshot_is_single(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
-/* Is more than one stream expected on the node, so that others import what one exports? */
+/* Is more than one stream expected on the node, so that others import the snapshot that one exports? */
 extern bool shard_snapshot_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
-/* Does a snapshot of the node last only as long as conn's transaction? */
+/* Does a snapshot of the node exist only as long as conn's transaction? */
 extern bool shard_snapshot_is_exporter(const ShardConn *conn);
 
-/* The identifier that conn's preamble (shard_txn_reader_preamble) has asked for is here. */
+/* The identifier that conn's preamble (shard_txn_reader_preamble) has requested has arrived. */
 extern void shard_snapshot_exported(ShardConn *conn, const char *snapshot_id);
 
-/* To be called when nobody will read the identifier that conn's preamble has asked for: another connection exports. */
+/* The identifier that conn's preamble has requested will not be read, so another connection must export. */
 extern void shard_snapshot_give_up(ShardConn *conn);
 
 #endif
