@@ -1,19 +1,20 @@
 /*
  * collation.c
- *	  Whether nodes compare and sort text in the default collation as the coordinator does.
+ *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?
  *
- * A default collation is described by one string: provider, collation and character
- * type, locale, rules, the version of the library that compares, and the encoding.
- * add_node() and check_cluster() ask a node for it and note it as the server's option
- * default_collation; shardfdw_internal.default_collation() returns the coordinator's.
+ * One string describes a default collation: provider, collation and character type, locale, rules,
+ * the version of the library that compares, and the encoding.
  *
- *	 sort		only if the descriptions are equal, and name a version in which the
+ * add_node() and check_cluster() ask a node for it, and store it as the server's option
+ * default_collation.  shardfdw_internal.default_collation() returns the coordinator's.
+ *
+ *	 sort		only if the descriptions are equal, and contain a version in which the
  *				database's text was indexed
- *	 compare	unless a node is noted to have another description.  A server that was
- *				made by hand has none: as for postgres_fdw, it is taken to be equal
+ *	 compare	unless a node is known to have another description.  A server that was
+ *				created manually has none: as in postgres_fdw, it is assumed to be equal
  *
- * The version is empty for a locale that has none (C.UTF-8 of libc).  If the database's
- * text was indexed in another version, that version follows, with an exclamation mark.
+ * The version is empty for a locale without a version (C.UTF-8 of libc).  If the database's text
+ * was indexed in another version, that version follows after an exclamation mark.
  */
 #include "postgres.h"
 
@@ -32,7 +33,10 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_default_collation);
 
-/* A text column of our row of pg_database; NULL when it is null, or not there in this major. */
+/*
+ * Returns a text column of this database's row of pg_database; NULL if it is null, or does not
+ * exist in this major.
+ */
 static char *
 database_text(HeapTuple tuple, AttrNumber attno)
 {
@@ -44,7 +48,7 @@ database_text(HeapTuple tuple, AttrNumber attno)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
-/* The version of the library that compares text on the coordinator; NULL when it has none. */
+/* Returns the version of the library that compares text on the coordinator; NULL: none. */
 static char *
 actual_version(void)
 {
@@ -66,14 +70,14 @@ or_empty(const char *string)
 	return string ? string : "";
 }
 
-/* The built-in provider has version 1 in all majors, whose Unicode data differ.  Its locale C uses none. */
+/* The built-in provider has version 1 in all majors, although their Unicode data differ.  Its locale C uses none. */
 static const char *
 unicode_data(char provider, const char *locale)
 {
 	return provider == 'b' && strcmp(locale, "C") != 0 ? "/" SHARD_MAJOR_VERSION : "";
 }
 
-/* The description of this database's default collation, as node_query() makes it of a node's. */
+/* Returns the description of this database's default collation. node_query() makes the same of a node's. */
 static char *
 describe(bool *has_version)
 {
@@ -93,7 +97,7 @@ describe(bool *has_version)
 	noted = or_empty(database_text(tuple, Anum_pg_database_datcollversion));
 	version = or_empty(actual_version());
 
-	/* bytes have no version, and need none */
+	/* comparing bytes has no version, and needs none */
 	if (*version == '\0' && provider == COLLPROVIDER_LIBC &&
 		(strcmp(collate, "C") == 0 || strcmp(collate, "POSIX") == 0))
 		version = noted = collate = "C";
@@ -106,7 +110,7 @@ describe(bool *has_version)
 	return result;
 }
 
-/* The coordinator's description.  Neither library nor locale change while a session lasts. */
+/* Returns the coordinator's description.  Neither library nor locale changes within a session. */
 static const char *
 own_description(bool *has_version)
 {
@@ -147,7 +151,7 @@ shard_collation_invalidate(void)
 	server_changes++;
 }
 
-/* Is a node noted to have another default collation? */
+/* Is a node known to have another default collation? */
 static bool
 find_different(void)
 {

@@ -1,16 +1,14 @@
 /*
  * colocate.c
- *	  Whether two sharded tables are colocated, remembered pair by pair.
+ *	  Are two sharded tables colocated?  Cached per pair.
  *
- * Two tables with the same partition key types, operator families, collations
- * and bounds put equal keys into partitions of the same number, as the order of
- * a PartitionDesc follows from the bounds.  What is left is to compare the
- * servers of the shards, one by one.  Tables of a schema that is at home on one node
- * (home.h) are colocated with each other, and with no others.
+ * Two tables with the same partition key types, operator families, collations and bounds have equal
+ * keys in partitions with the same number, since the bounds determine the order of a PartitionDesc.
+ * Then only the servers of the shards must be compared, one by one.  Tables of a schema that is on
+ * one node as a whole (home.h) are colocated with each other, and with no other tables.
  *
- * A verdict holds as long as the two tables' maps, which are built anew when
- * bounds, partitions or options change: it is kept together with their serial
- * numbers.
+ * A result is valid as long as the two tables' maps, which are built again when bounds, partitions
+ * or options change.  So it is stored together with their serial numbers.
  */
 #include "postgres.h"
 
@@ -34,7 +32,7 @@ typedef struct PairKey
 typedef struct PairEntry
 {
 	PairKey		key;			/* hash key */
-	uint64		low_serial;		/* of the maps that the verdict was found with */
+	uint64		low_serial;		/* of the maps from which the result was computed */
 	uint64		high_serial;
 	bool		colocated;
 } PairEntry;
@@ -57,7 +55,7 @@ same_keys(PartitionKey a, PartitionKey b)
 	return true;
 }
 
-/* Do partitions of the same number of both tables take the same keys? */
+/* Do partitions with the same number of both tables accept the same keys? */
 static bool
 same_bounds(Oid relid1, Oid relid2)
 {
@@ -91,7 +89,7 @@ same_nodes(const ShardMap *map1, const ShardMap *map2)
 		const Shard *shard1 = &map1->shards[i];
 		const Shard *shard2 = &map2->shards[i];
 
-		/* replicas, too: what is asked of both may have to be asked of a replica's node */
+		/* replicas, too, since a query of both may have to run on the node of a replica */
 		if (shard1->serverid != shard2->serverid || shard1->nreplicas != shard2->nreplicas ||
 			(shard1->nreplicas > 0 && memcmp(shard1->replicas, shard2->replicas, sizeof(Oid) * shard1->nreplicas) != 0))
 			return false;
@@ -99,7 +97,7 @@ same_nodes(const ShardMap *map1, const ShardMap *map2)
 	return true;
 }
 
-/* Have both tables one level, or two with the same partitions, each sharded in the same way? */
+/* Do both tables have one level, or two levels with the same partitions, each sharded in the same way? */
 static bool
 same_parts(const ShardMap *map1, const ShardMap *map2)
 {
@@ -163,7 +161,7 @@ shard_colocated(Oid relid1, Oid relid2)
 	if (entry != NULL && entry->low_serial == low->serial && entry->high_serial == high->serial)
 		return entry->colocated;
 
-	/* an error in here leaves no verdict behind */
+	/* if an error is raised here, no result is stored */
 	colocated = same_nodes(low, high) && same_parts(low, high) && same_bounds(key.low, key.high);
 	entry = hash_search(pair_hash, &key, HASH_ENTER, &found);
 	entry->low_serial = low->serial;

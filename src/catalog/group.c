@@ -1,6 +1,6 @@
 /*
  * group.c
- *	  The shards that have to stay on one node: those of colocated tables with the same keys.
+ *	  The shards that must stay on one node: those of colocated tables with the same keys.
  */
 #include "postgres.h"
 
@@ -24,7 +24,7 @@
 PG_FUNCTION_INFO_V1(shardfdw_shard_group);
 PG_FUNCTION_INFO_V1(shardfdw_shard_groups);
 
-/* Locks a table for a look at its shards; false when it has been dropped. */
+/* Locks a table to read its shards.  False if it was dropped. */
 static bool
 lock_table(Oid relid)
 {
@@ -36,8 +36,8 @@ lock_table(Oid relid)
 }
 
 /*
- * Does a partitioned table have a foreign table of ours for a partition?  Looked at without a lock:
- * who has locked a table that is none of ours is not waited for.
+ * Does a partitioned table have a foreign table of this extension as a partition?  Reads this
+ * without a lock, so that it does not wait for sessions that have locked other tables.
  */
 static bool
 may_be_sharded(Oid relid)
@@ -46,7 +46,7 @@ may_be_sharded(Oid relid)
 	HeapTuple	tuple;
 	bool		result;
 
-	/* all of them are, or it is not sharded: so the first one tells */
+	/* all partitions are, or the table is not sharded, so the first one decides */
 	shard_catalog_scan_begin_oid(&scan, InheritsRelationId, InheritsParentIndexId, Anum_pg_inherits_inhparent, relid);
 	tuple = shard_catalog_scan_next(&scan);
 	result = HeapTupleIsValid(tuple) && shard_option_is_ours(((Form_pg_inherits) GETSTRUCT(tuple))->inhrelid);
@@ -54,7 +54,7 @@ may_be_sharded(Oid relid)
 	return result;
 }
 
-/* The partitioned tables that may be sharded, as OIDs. */
+/* Returns the OIDs of partitioned tables that may be sharded. */
 static List *
 partitioned_tables(void)
 {
@@ -74,7 +74,7 @@ partitioned_tables(void)
 	return oids;
 }
 
-/* Shard shardno of a table that is colocated with parent; InvalidOid when it is not. */
+/* Returns shard shardno of relid, if that table is colocated with parent; otherwise InvalidOid. */
 static Oid
 colocated_shard(Oid parent, Oid relid, int shardno)
 {
@@ -140,7 +140,7 @@ shardfdw_shard_group(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Writes the shards of relid, which is colocated with leader. */
+/* Returns the shards of relid, which is colocated with leader. */
 static void
 put_shards(ReturnSetInfo *rsinfo, Oid leader, Oid relid)
 {
@@ -155,7 +155,10 @@ put_shards(ReturnSetInfo *rsinfo, Oid leader, Oid relid)
 	}
 }
 
-/* The leader of a table at home: the one that says where the schema is, unless the table is elsewhere. */
+/*
+ * Returns the leader of a table in a schema that is on one node: the schema's home table, unless
+ * the table is elsewhere.
+ */
 static Oid
 home_leader(const ShardMap *map)
 {
@@ -172,7 +175,7 @@ home_leader(const ShardMap *map)
 /*
  * shard_groups() -> table (leader regclass, shardno integer, shard regclass)
  *
- * Tables are compared with the first one of each kind only, since being colocated is transitive.
+ * Tables are compared only with the first one of each group, since colocation is transitive.
  */
 Datum
 shardfdw_shard_groups(PG_FUNCTION_ARGS)
@@ -195,7 +198,7 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 		map = shard_map_get(relid);
 		if (map != NULL)
 		{
-			/* there may be thousands of schemas at home */
+			/* there may be thousands of such schemas */
 			if (OidIsValid(map->home))
 				leader = home_leader(map);
 			else
@@ -213,7 +216,7 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 			}
 			put_shards(rsinfo, leader, relid);
 		}
-		/* the leaders stay locked until the transaction ends, since they are looked at again */
+		/* leaders stay locked until the end of the transaction, since they are read again */
 		if (leader != relid)
 			UnlockRelationOid(relid, AccessShareLock);
 	}

@@ -1,6 +1,6 @@
 /*
  * group.h
- *	  The shards that have to stay on one node: those of colocated tables with the same keys.
+ *	  The shards that must stay on one node: those of colocated tables with the same keys.
  */
 #ifndef SHARDFDW_GROUP_H
 #define SHARDFDW_GROUP_H
@@ -9,7 +9,10 @@
 
 #include "nodes/pg_list.h"
 
-/* The group of a shard, itself among them, as OIDs in order; NIL for what is no shard of a sharded table. */
+/*
+ * Returns the group of a shard, including itself, as a sorted list of OIDs; NIL if it is not a
+ * shard of a sharded table.
+ */
 extern List *shard_group_find(Oid shard);
 
 #endif

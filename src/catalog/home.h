@@ -1,13 +1,13 @@
 /*
  * home.h
- *	  Schemas all of whose tables are on one node.
+ *	  Schemas whose tables are all on one node, their home.
  *
- * Such a schema has a table SHARD_HOME_TABLE, made by shardfdw.shard_schema(), which is
- * sharded like the others: one shard that takes every key.  It says where the schema is while
- * there are no other tables, and moves with them.  So it is the catalogs that say where the
- * schema is, in dumps and after renames, too.
+ * Such a schema has a table SHARD_HOME_TABLE, created by shardfdw.shard_schema().  It is sharded
+ * like the others, with one shard that accepts every key.  It determines the node of the schema
+ * while there are no other tables, and moves together with them.  So the catalogs contain the node
+ * of the schema, also in dumps and after renames.
  *
- * The tables of a schema at home are colocated, whatever their keys are.
+ * The tables of such a schema are colocated, whatever their keys are.
  */
 #ifndef SHARDFDW_HOME_H
 #define SHARDFDW_HOME_H
@@ -19,7 +19,7 @@
 
 #define SHARD_HOME_TABLE "shardfdw_home"
 
-/* The table SHARD_HOME_TABLE of a schema, or InvalidOid. */
+/* Returns the table SHARD_HOME_TABLE of a schema, or InvalidOid. */
 static inline Oid
 shard_home_table(Oid namespace)
 {
@@ -28,7 +28,7 @@ shard_home_table(Oid namespace)
 	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? relid : InvalidOid;
 }
 
-/* The schema of a table, if it has a home; else InvalidOid.  Cost: two syscache look-ups. */
+/* Returns the schema of a table, if the schema has a home; else InvalidOid.  Cost: two syscache look-ups. */
 static inline Oid
 shard_home_of(Oid relid)
 {

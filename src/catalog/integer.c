@@ -1,7 +1,7 @@
 /*
  * integer.c
- *	  The three integer types, and values of one as those of another: a key of one
- *	  width is looked for in a column of another.
+ *	  The three integer types, and conversion of values between them.  A key of one width may be
+ *	  searched in a column of another width.
  */
 #include "postgres.h"
 

@@ -1,16 +1,16 @@
 /*
  * integer.h
- *	  The three integer types, and values of one as those of another.
+ *	  The three integer types, and conversion of values between them.
  */
 #ifndef SHARDFDW_INTEGER_H
 #define SHARDFDW_INTEGER_H
 
 #include "postgres.h"
 
-/* smallint, integer or bigint?  Domains over them are none. */
+/* smallint, integer or bigint?  False for domains over these. */
 extern bool shard_integer_is_type(Oid type);
 
-/* Makes a value of one integer type one of another; false when that has no such number. */
+/* Converts a value from one integer type to another.  False if the other type cannot represent it. */
 extern bool shard_integer_convert(Datum *value, Oid from, Oid to);
 
 #endif

@@ -1,17 +1,17 @@
 /*
  * level_map.c
- *	  Builds the map of a table of two levels out of the maps of its partitions.
+ *	  Builds the map of a table with two levels from the maps of its partitions.
  *
- *	  readings             by range of time         the map's relid, and its parts
- *	    readings_2026_01   by hash of a key         a sharded table, with a map of its own
- *	      readings_..._00  a foreign table          a shard of both maps
+ *	   readings             by range of time         the map's relid, and its parts
+ *	     readings_2026_01   by hash of a key         a sharded table with its own map
+ *	       readings_..._00  a foreign table          a shard of both maps
  *
- * Such a table is planned as one sharded table, whose shards are those of all partitions.  Where a
- * shard of a row is follows from both keys together.  It has to be simple: below a level by range only
- * tables that are sharded by hash, all by the same columns.  Partitions may differ in their number of
- * shards, and in the numbers of their columns (dropped ones are no part of later partitions); the key's
- * are those of the table here.  Anything else (a local partition, one without shards, a third
- * level) is left to core's partition planning.
+ * Such a table is planned as one sharded table, whose shards are those of all partitions.  Both
+ * keys together determine the shard of a row.  The table must be simple: below a level by range
+ * there are only tables that are sharded by hash, all by the same columns.  Partitions may have
+ * different numbers of shards, and different attribute numbers (later partitions lack dropped
+ * columns).  The attribute numbers of the key are those of the parent.  Everything else (a local
+ * partition, one without shards, a third level) is left to core's partition planning.
  */
 #include "postgres.h"
 
@@ -27,14 +27,17 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* attno of parent's column that has the name of column attno of rel. */
+/* Returns the attno of parent's column with the name of column attno of rel. */
 static AttrNumber
 parent_attno(Relation rel, AttrNumber attno, Relation parent)
 {
 	return get_attnum(RelationGetRelid(parent), NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname));
 }
 
-/* The key of a partition of parent; NULL when two levels with it are not planned as one.  Memory: current context. */
+/*
+ * Returns the key of a partition of parent; NULL if two levels with this key are not planned as
+ * one.  Memory: current context.
+ */
 static const ShardLevelKey *
 level_key(Relation rel, Relation parent)
 {
@@ -74,7 +77,10 @@ same_level_key(const ShardLevelKey *a, const ShardLevelKey *b)
 		memcmp(a->collations, b->collations, oids_size) == 0;
 }
 
-/* Modulus and remainder of each partition of a table that is partitioned by hash.  Memory: current context. */
+/*
+ * Returns modulus and remainder of each partition of a table that is partitioned by hash.  Memory:
+ * current context.
+ */
 static const int *
 hash_bounds(PartitionDesc partdesc)
 {
@@ -91,8 +97,8 @@ hash_bounds(PartitionDesc partdesc)
 }
 
 /*
- * The map of partition partno, whose shards become those of cached; NULL when the table is not
- * one of two levels.  The partition is locked.
+ * Returns the map of partition partno, after adding its shards to cached.  NULL if the table is not
+ * one with two levels.  The partition is locked.
  */
 static const ShardMap *
 add_part(ShardCachedMap *cached, int partno, Relation parent, const ShardLevelMapCache *cache,
@@ -140,7 +146,10 @@ add_part(ShardCachedMap *cached, int partno, Relation parent, const ShardLevelMa
 	return map;
 }
 
-/* Finds the partitions' own maps.  False: the table is not one of two levels; *keep is false when that may change soon. */
+/*
+ * Looks up the partitions' own maps.  False: the table is not one with two levels. *keep is false
+ * if that may change soon.
+ */
 static bool
 add_parts(ShardCachedMap *cached, Relation parent, bool wait, const ShardLevelMapCache *cache,
 		  const ShardMap **part_maps, bool *keep)
@@ -170,7 +179,7 @@ add_parts(ShardCachedMap *cached, Relation parent, bool wait, const ShardLevelMa
 	return found;
 }
 
-/* Puts the shards of the partitions together.  What they point to belongs to the partitions' maps. */
+/* Collects the shards of the partitions.  What they point to belongs to the partitions' maps. */
 static void
 collect_shards(ShardCachedMap *cached, const ShardMap *const *part_maps)
 {
@@ -218,7 +227,7 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 {
 	Relation	rel = table_open(relid, NoLock);
 	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
-	/* while a partition is being detached, snapshots disagree about it: core plans such a table */
+	/* while a partition is being detached, snapshots disagree about it, so core plans such a table */
 	bool		candidate = RelationGetPartitionKey(rel)->strategy == PARTITION_STRATEGY_RANGE && partdesc->nparts > 0 &&
 		!partdesc->detached_exist;
 	MemoryContext cxt;
@@ -250,7 +259,7 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 	cached->sharded = add_parts(cached, rel, wait, cache, part_maps, keep);
 	for (int i = 0; *keep && cached->sharded && i < cached->map.nparts; i++)
 		*keep = cache->is_kept(cached->map.parts[i].relid);
-	/* whoever locks partitions looks the map up again until it is the same */
+	/* callers that lock partitions look the map up again until it is the same */
 	cached->sharded = cached->sharded && *keep;
 	if (!cached->sharded)
 		cached->map.nshards = 0;

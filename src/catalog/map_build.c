@@ -46,7 +46,7 @@ shard_map_build_sort(ShardCachedMap *cached)
 	qsort(cached->sources, cached->nsources, sizeof(ShardMapSource), compare_sources);
 }
 
-/* Has a partitioned table one partition, which takes every row? */
+/* Does a partitioned table have one partition, which accepts every row? */
 static bool
 takes_all(Relation rel)
 {
@@ -58,7 +58,7 @@ takes_all(Relation rel)
 		 (bounds->strategy == PARTITION_STRATEGY_HASH && get_hash_partition_greatest_modulus(bounds) == 1));
 }
 
-/* Where a server's options say that it is; the local socket's directory need not be named. */
+/* Returns the address in a server's options.  Empty for the local socket, whose directory need not be named. */
 static const char *
 host_of(Oid serverid)
 {
@@ -113,7 +113,7 @@ shard_map_build_node(ShardMap *map, Oid serverid)
 			return i;
 	}
 
-	/* the look-ups of options leave much behind */
+	/* the look-ups of options leave much memory behind */
 	scratch = AllocSetContextCreate(cxt, "shardfdw node", ALLOCSET_SMALL_SIZES);
 	MemoryContextSwitchTo(scratch);
 	memset(&found, 0, sizeof(found));
@@ -140,11 +140,9 @@ shard_map_build_node(ShardMap *map, Oid serverid)
 }
 
 /*
- * "(SELECT remote AS local, ... FROM relation)" when a column of the shard has
- * another name on its node, else relation itself.
- *
- * One index scan over all columns, as asking the syscache for each would cost
- * ten times as much when it is cold.  Memory: current context.
+ * Returns "(SELECT remote AS local, ...  FROM relation)" if a column of the shard has another name
+ * on its node, otherwise relation.  Uses one index scan over all columns, since syscache look-ups
+ * for each would cost ten times as much when the cache is cold.  Memory: current context.
  */
 static const char *
 build_from_item(Oid relid, const char *relation)
@@ -194,7 +192,7 @@ build_from_item(Oid relid, const char *relation)
 	return relation;
 }
 
-/* relhastriggers stays true when the last trigger is dropped, of a foreign table for ever. */
+/* relhastriggers stays true after the last trigger was dropped, for a foreign table indefinitely. */
 static bool
 has_triggers(Oid relid)
 {
@@ -212,7 +210,7 @@ has_triggers(Oid relid)
 	return result;
 }
 
-/* Who has written a foreign table's row. */
+/* Returns the xid that has written a foreign table's row. */
 static TransactionId
 placed_by(Oid relid)
 {
@@ -237,7 +235,10 @@ fill_replicas(Shard *shard, const char *value)
 	shard->replicas = replicas;
 }
 
-/* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's; what is needed on the way, scratch. */
+/*
+ * Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's; temporary
+ * data in scratch.
+ */
 static void
 fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch)
 {
@@ -318,7 +319,7 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 			ours = partdesc->is_leaf[i];
 	}
 
-	/* Shards of one table share few servers, so asking each again is cheap. */
+	/* the shards of a table share few servers, so checking each is cheap */
 	for (int i = 0; ours && i < nshards; i++)
 		ours = shard_option_is_ours(oids[i]);
 	if (!ours)
@@ -328,7 +329,7 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 		return NULL;
 	}
 
-	/* A child of the current context until it is complete, so that an error leaves nothing behind. */
+	/* a child of the current context until it is complete, so that an error leaves nothing behind */
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw shard map",
 								ALLOCSET_SMALL_SIZES);
 	oldcxt = MemoryContextSwitchTo(cxt);

@@ -1,9 +1,9 @@
 /*
  * moving.c
- *	  Which jobs are at work, and on which shards.
+ *	  Which jobs are running, and on which shards.
  *
- * A job's row in shardfdw_internal.job says what it works on, a lock that its process holds
- * says that it is at work.
+ * A job's row in shardfdw_internal.job says what the job works on.  A lock held by its process says
+ * that it is running.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_hold_shards);
 
-/* The lock of a kind of job id. */
+/* Returns the lock of this kind for job id. */
 static LOCKTAG
 job_lock(ShardLockKind kind, int64 id)
 {
@@ -34,8 +34,8 @@ job_lock(ShardLockKind kind, int64 id)
 }
 
 /*
- * A job's process has its lock in a mode that conflicts with all of these; who removes what a job has left has it in one
- * that lets others see that the job is not running.
+ * Lock modes.  The mode of a job's process conflicts with all of these.  The mode of a session that
+ * removes a job's remainders still shows that the job is not running.
  */
 #define RUN_MODE ExclusiveLock
 #define CLEAR_MODE ShareUpdateExclusiveLock
@@ -110,8 +110,8 @@ shard_moving_give_turn(Oid classid, Oid objid)
 /*
  * hold_shards(relation regclass) -> void
  *
- * Locks the shards of a table as who locks rows of them does, so that they do not change
- * their places until the transaction ends.
+ * Locks the shards of a table in the same way as a session that locks rows of them.  So they are
+ * not moved until the transaction ends.
  */
 Datum
 shardfdw_hold_shards(PG_FUNCTION_ARGS)
@@ -178,7 +178,7 @@ shard_moving_cut_over_asked(int64 id)
 	return is_asked(id, SHARD_LOCK_CUT_OVER_FREE) ? SHARD_CUT_OVER_FREE : SHARD_CUT_OVER_NONE;
 }
 
-/* Is one of relids among the tables of a row of the journal? */
+/* Is one of relids among the tables of a journal row? */
 static bool
 concerns(const ShardOwnTable *job, const Oid *relids, int nrelids)
 {
@@ -199,20 +199,20 @@ concerns(const ShardOwnTable *job, const Oid *relids, int nrelids)
 	return false;
 }
 
-/* Does a column of a row of the journal have this name? */
+/* Does a column of a journal row contain this name? */
 static bool
 is_named(const ShardOwnTable *job, AttrNumber column, const char *name)
 {
 	return !job->nulls[column] && strcmp(NameStr(*DatumGetName(job->values[column])), name) == 0;
 }
 
-/* Which job is looked for: one that fits one of these. */
+/* Search condition: a job that satisfies one of these. */
 typedef struct JobSearch
 {
 	const Oid  *relids;			/* works on one of these tables */
 	int			nrelids;
-	const char *server;			/* works on the server of this name; NULL: whichever */
-	int			pid;			/* is that of this process; 0: whichever */
+	const char *server;			/* works on the server with this name; NULL: any */
+	int			pid;			/* runs in this process; 0: any */
 } JobSearch;
 
 static bool
@@ -225,7 +225,7 @@ fits(const ShardOwnTable *job, const JobSearch *search)
 	return search->pid != 0 && DatumGetInt32(job->values[SHARD_JOB_PID]) == search->pid;
 }
 
-/* The number of such a job of another process that is at work; 0: there is none. */
+/* Returns the number of such a job that is running in another process; 0: none. */
 static int64
 find_running(const JobSearch *search)
 {
@@ -248,7 +248,7 @@ find_running(const JobSearch *search)
 	return found;
 }
 
-/* The process that has a lock in a mode; 0: there is none. */
+/* Returns the process that holds a lock in a mode; 0: none. */
 static int
 find_holder(const LOCKTAG *tag, LOCKMODE mode)
 {
@@ -308,7 +308,7 @@ shard_moving_check_server(Oid serverid)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("server \"%s\" cannot be dropped while job " INT64_FORMAT " works on it", name, id),
 				 errhint("Wait for it (SELECT shardfdw.wait_job(" INT64_FORMAT ")) or cancel it (SELECT shardfdw.cancel_job(" INT64_FORMAT ")).", id, id)));
-	/* jobs of several nodes do not name them; none begins on this one before the transaction ends */
+	/* jobs with several nodes do not list them; no such job can begin on this server before the transaction ends */
 	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

@@ -1,6 +1,6 @@
 /*
  * moving.h
- *	  Which jobs are at work, and on which shards.
+ *	  Which jobs are running, and on which shards.
  */
 #ifndef SHARDFDW_MOVING_H
 #define SHARDFDW_MOVING_H
@@ -10,39 +10,41 @@
 #include "storage/lock.h"
 
 /*
- * Notes that this process does job id: whoever asks learns that it is running, until the
- * process ends.  False: another process does it.
+ * This process begins to run job id.  Other sessions see that it is running until the process ends.
+ * False: another process runs it.
  */
 extern bool shard_moving_claim(int64 id);
 
 /*
- * Notes that this transaction removes what job id has left, which then is not said to be running.  False: the job is
- * running, or another session removes it.  is_in_journal: has the job a row in the journal, which says whose it is?  If
- * not, sessions of other roles are not kept off.
+ * This transaction begins to remove the remainders of job id, which does not count as running then.
+ * False: the job is running, or another session removes them.
+ * is_in_journal: the job has a row in the journal, which names its owner.  Otherwise sessions of other roles are not blocked.
  */
 extern bool shard_moving_claim_leftovers(int64 id, bool is_in_journal);
 
-/* Has this process done either for job id? */
+/* Has this process called either function for job id? */
 extern bool shard_moving_is_claimed_here(int64 id);
 
-/* The process that does job id, as its lock says; 0: there is none. */
+/* Returns the process that runs job id, according to its lock; 0: none. */
 extern int	shard_moving_process(int64 id);
 
-/* Does another process do job id? */
+/* Does another process run job id? */
 extern bool shard_moving_is_running(int64 id);
 
 /*
- * Waits until no other job works on a node (classid: ForeignServerRelationId), or numbers new shards of a
- * table (RelationRelationId); this one does from now on, until it gives that back, or the process ends.
+ * Waits until no other job works on a node (classid: ForeignServerRelationId), or assigns numbers
+ * to new shards of a table (RelationRelationId).  This job then has the turn until it gives it
+ * back, or until the process ends.
  */
 extern void shard_moving_take_turn(Oid classid, Oid objid);
-extern bool shard_moving_try_turn(Oid classid, Oid objid);	/* false: another job does; does not wait */
-extern int64 shard_moving_turn_holder(Oid classid, Oid objid);	/* number of that job; 0: not known */
+extern bool shard_moving_try_turn(Oid classid, Oid objid);	/* false: another job has the turn; does not wait */
+extern int64 shard_moving_turn_holder(Oid classid, Oid objid);	/* number of the job that has the turn; 0: unknown */
 extern void shard_moving_give_turn(Oid classid, Oid objid);
 
 /*
- * Who waits for a job, until the call of end_wait, or the end of the transaction.  waiting: their
- * transactions, *n: how many.  No job waits for these, since jobs wait for each other's turns.
+ * begin_wait, end_wait: this session waits for a job, until end_wait or the end of the transaction.
+ * waiting: returns the transactions that wait, *n of them.  Jobs do not wait for these, since jobs
+ * wait for each other's turns.
  */
 extern void shard_moving_begin_wait(void);
 extern void shard_moving_end_wait(void);
@@ -51,11 +53,11 @@ extern VirtualTransactionId *shard_moving_waiting(int *n);
 typedef enum ShardCutOver
 {
 	SHARD_CUT_OVER_NONE,
-	SHARD_CUT_OVER_LOCK,		/* the source's table is to be locked, and closed */
-	SHARD_CUT_OVER_FREE			/* nobody writes there any more */
+	SHARD_CUT_OVER_LOCK,		/* the source's table must be locked and closed */
+	SHARD_CUT_OVER_FREE			/* no session writes there any more */
 } ShardCutOver;
 
-/* Asks a job that imports to cut over, until the transaction ends; and whether somebody does. */
+/* ask: asks an importing job to cut over, until the transaction ends. asked: has a session asked? */
 extern void shard_moving_ask_cut_over(int64 id, bool lock);
 extern ShardCutOver shard_moving_cut_over_asked(int64 id);
 
@@ -83,12 +85,12 @@ enum
 };
 
 /*
- * Raises ERRCODE_OBJECT_IN_USE when a job of another process moves one of nrelids foreign
- * tables, whose definition is about to change.
+ * Raises ERRCODE_OBJECT_IN_USE if a job of another process moves one of nrelids foreign tables,
+ * whose definition is about to change.
  */
 extern void shard_moving_check(const Oid *relids, int nrelids);
 
-/* The same when a job of another process works on a server, which is about to be dropped. */
+/* The same if a job of another process works on a server, which is about to be dropped. */
 extern void shard_moving_check_server(Oid serverid);
 
 #endif

@@ -31,7 +31,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 
-/* Servers of roles that may execute this function are nodes of the cluster. */
+/* If a role may execute this function, its servers are nodes of the cluster. */
 #define ADD_NODE_FUNCTION "add_node"
 
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
@@ -40,7 +40,7 @@ PG_FUNCTION_INFO_V1(shardfdw_lock_servers);
 PG_FUNCTION_INFO_V1(shardfdw_is_trusted_node);
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_coordinator);
 
-/* Owner of a server of ours that stands for a node (or a coordinator), or InvalidOid. */
+/* Returns the owner of a server of this extension that is a node (or a coordinator), or InvalidOid. */
 static Oid
 node_owner(Oid serverid, bool of_coordinator)
 {
@@ -128,7 +128,7 @@ compare_names(const ListCell *a, const ListCell *b)
 	return strcmp(((ShardNodeName *) lfirst(a))->name, ((ShardNodeName *) lfirst(b))->name);
 }
 
-/* All servers of ours, by name. */
+/* Returns all servers of this extension, ordered by name. */
 static List *
 list_servers(void)
 {
@@ -155,7 +155,10 @@ list_servers(void)
 	return found;
 }
 
-/* The other coordinators, by name, and how many come before this one; *self: the server of this one, NULL: it is none of them. */
+/*
+ * Returns the other coordinators, ordered by name. *nbefore: how many precede this one. *self: this
+ * coordinator's server; NULL: it is not among them.
+ */
 static List *
 list_coordinators(int *nbefore, const ShardNodeName **self)
 {
@@ -261,7 +264,7 @@ shard_node_hold_members(void)
 }
 
 /*
- * lock_members() -> void: for who adds or removes one
+ * lock_members() -> void: called before a coordinator is added or removed
  */
 Datum
 shardfdw_lock_members(PG_FUNCTION_ARGS)

@@ -10,25 +10,27 @@
 #include "nodes/pg_list.h"
 
 /*
- * Whose servers are trusted.  A server's owner can point it to another host at any time,
- * and map users to any role there.  So nothing may be sent to a server which a trusted
- * role has not declared to be a node:
+ * Which servers are trusted.  A server's owner can point it to another host at any time, and map
+ * users to any role there.  So nothing may be sent to a server unless a trusted role has declared
+ * it as a node:
  *
  *	 cluster's	its owner may execute add_node(): superusers, and roles to which
- *				they grant that.  Everybody's statements may use it
- *	 own		made by the current user: that user's statements may use it
- *	 private	anybody else's: only where a foreign table or a list of nodes
+ *				they grant that.  Statements of all users may use it
+ *	 own		created by the current user: only that user's statements may use it
+ *	 private	created by any other user: used only if a foreign table or a list of nodes
  *				names it
  *
- * That the user is a member of the owner's role does not count: up to 15, roles
- * can make others their members.
+ * Membership in the owner's role does not count: up to 15, roles can make others their members.
  */
 extern bool shard_node_in_cluster(Oid serverid);
 
 /* Errors: insufficient_privilege for a server that the current user may not use. */
 extern void shard_node_check_usage(Oid serverid);
 
-/* A node by its name, or a coordinator of the same nodes, too.  Errors: undefined_object; those of check_usage. */
+/*
+ * Returns a node by its name; or_coordinator: or a coordinator of the same nodes.  Errors:
+ * undefined_object; those of check_usage.
+ */
 extern Oid	shard_node_by_name(const NameData *name, bool or_coordinator);
 
 typedef struct ShardNodeName
@@ -38,16 +40,16 @@ typedef struct ShardNodeName
 } ShardNodeName;
 
 /*
- * Coordinators of the same nodes have servers, too, one for each of them, with the same names on all:
- * those with option coordinator whose owner may call add_node().  They hold no shards,
- * and are no nodes.
+ * Is the server another coordinator?  Coordinators of the same nodes have servers, too, one for
+ * each of them, with the same names on all.  These servers have option coordinator, and their owner
+ * may call add_node().  They hold no shards, and are not nodes.
  */
 extern bool shard_node_is_coordinator(Oid serverid);
 
 /*
- * The other coordinators: List of ShardNodeName, by name.  *nbefore: how many of them come before this one
- * in that order.  NIL where there are none, and where this database is not among them itself: it may be a dump of
- * one that has been restored.  Cost: a scan of the servers.  Memory: current context.
+ * Returns the other coordinators: List of ShardNodeName, ordered by name. *nbefore: how many of
+ * them precede this one.  NIL if there are none, or if this database is not among them itself,
+ * because it may be a restored dump of one.  Cost: a scan of the servers.  Memory: current context.
  */
 extern List *shard_node_peers(int *nbefore);
 
@@ -55,28 +57,28 @@ extern List *shard_node_peers(int *nbefore);
 extern bool shard_node_is_member(void);
 
 /*
- * What messages that other coordinators hand on call this one: its server, or the database where it is not among the
- * declared ones.  Memory: current context.
+ * Returns the name of this coordinator in messages that other coordinators pass on: its server, or
+ * the database if it is not among the declared ones.  Memory: current context.
  */
 extern const char *shard_node_own_name(void);
 
 /*
- * Keeps coordinators from being added or removed until the transaction ends, whatever it has them do then: to be
- * called by a member before it asks for peers.
+ * Prevents coordinators from being added or removed until the transaction ends.  A member must call
+ * it before it asks for peers, and before it sends commands to them.
  */
 extern void shard_node_hold_members(void);
 
 /*
- * Nodes that the current user trusts and has a mapping for (of its own or
- * PUBLIC's), by name: List of ShardNodeName. *complete: there are no other
- * nodes. Memory: current context.
+ * Returns the nodes that the current user trusts and has a mapping for (the user's or PUBLIC's),
+ * ordered by name: List of ShardNodeName. *complete: there are no other nodes.  Memory: current
+ * context.
  */
 extern List *shard_node_list(bool *complete);
 
 /* The same as an OidList of servers. */
 extern List *shard_node_list_oids(void);
 
-/* Those of shard_node_list(), and the other coordinators for which the user has a mapping. */
+/* Returns the nodes of shard_node_list(), and the other coordinators for which the user has a mapping. */
 extern List *shard_node_list_all(bool *complete);
 
 #endif

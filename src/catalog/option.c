@@ -1,14 +1,14 @@
 /*
  * option.c
- *	  The options of wrapper, servers, user mappings, foreign tables and
- *	  columns: the validator, and looking them up.
+ *	  The options of wrapper, servers, user mappings, foreign tables and columns: the validator, and
+ *	  look-ups.
  *
- * Every option of postgres_fdw (15 to 19) is accepted with its name, place and
- * meaning, whatever the major, so that definitions can be moved between the two
- * wrappers and between majors.  conninfo.c knows the options of libpq.
+ * Every option of postgres_fdw (15 to 19) is accepted with its name, place and meaning in each
+ * major.  So definitions can be moved between the two wrappers and between majors. conninfo.c
+ * contains the options of libpq.
  *
- * The look-ups go through the system caches and keep nothing; what the planner
- * needs often is kept by shard_map.c.
+ * The look-ups use the system caches and store nothing. shard_map.c stores what the planner needs
+ * often.
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@
 #define ADOPTED_WRAPPER "postgres_fdw"
 #define HANDLER_SYMBOL "shardfdw_handler"
 
-/* Longest distance at which a wrong name is taken for a misspelt one; core uses 4. */
+/* Maximum distance at which a wrong name counts as misspelled; core uses 4. */
 #define MAX_NAME_DISTANCE 4
 
 typedef enum OptionType
@@ -58,11 +58,11 @@ typedef enum OptionType
 	OPTION_LIST,				/* text[] in its text form, without NULLs */
 	OPTION_STANDBYS,			/* comma-separated list of host[:port] */
 	OPTION_SAMPLING,			/* how ANALYZE samples */
-	OPTION_SUPERUSER_FALSE,		/* boolean that only a superuser may switch off */
-	OPTION_SUPERUSER			/* any value, from a superuser only */
+	OPTION_SUPERUSER_FALSE,		/* boolean that only a superuser may set to false */
+	OPTION_SUPERUSER			/* any value, but only from a superuser */
 } OptionType;
 
-/* Where an option may stand. */
+/* Where an option is allowed. */
 #define ON_SERVER	0x01
 #define ON_USER		0x02
 #define ON_TABLE	0x04
@@ -112,7 +112,7 @@ static const OptionDef option_defs[] = {
 	{"use_scram_passthrough", ON_SERVER | ON_USER, OPTION_BOOL},
 	{"password_required", ON_USER, OPTION_SUPERUSER_FALSE},
 	{"on_all_nodes", ON_USER, OPTION_BOOL},
-	/* libpq's, but on a mapping they read files of the server's account */
+	/* options of libpq, but on a mapping they read files of the server's account */
 	{"sslcert", ON_USER, OPTION_SUPERUSER},
 	{"sslkey", ON_USER, OPTION_SUPERUSER},
 };
@@ -130,8 +130,8 @@ static const char *find_option(List *options, const char *name);
 /*
  * Validator of the wrapper: (options text[], catalog oid) -> void.
  *
- * Errors: FDW_INVALID_OPTION_NAME for an option that does not exist there,
- * INVALID_PARAMETER_VALUE for its value, INSUFFICIENT_PRIVILEGE.
+ * Errors: FDW_INVALID_OPTION_NAME for an option that does not exist there, INVALID_PARAMETER_VALUE
+ * for its value, INSUFFICIENT_PRIVILEGE.
  */
 Datum
 shardfdw_validator(PG_FUNCTION_ARGS)
@@ -159,7 +159,7 @@ shardfdw_validator(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* ON_... of a system catalog's OID; 0 where no option may stand (the wrapper itself). */
+/* Returns ON_... for a system catalog's OID; 0 if no option is allowed there (the wrapper itself). */
 static int
 place_of_catalog(Oid catalog)
 {
@@ -178,7 +178,7 @@ place_of_catalog(Oid catalog)
 	}
 }
 
-/* *def is set for an option of the table above, NULL for one that is only libpq's. */
+/* *def is set for an option in option_defs, NULL for one that only libpq has. */
 static bool
 is_valid_option(const char *name, int place, const OptionDef **def)
 {
@@ -200,7 +200,7 @@ is_valid_option(const char *name, int place, const OptionDef **def)
 	return false;
 }
 
-/* Keeps candidate in *best when it is closer to name than *distance. */
+/* If candidate is closer to name than *distance, stores it in *best. */
 static void
 consider_name(const char *name, const char *candidate, const char **best, int *distance)
 {
@@ -218,7 +218,7 @@ consider_name(const char *name, const char *candidate, const char **best, int *d
 	}
 }
 
-/* Raises the error for a name that is not an option at this place, with the most similar one as hint. */
+/* Raises the error for a name that is not an option at this place, with the most similar name as a hint. */
 static void
 report_unknown_option(const char *name, int place)
 {
@@ -356,13 +356,13 @@ check_value(DefElem *elem, const OptionDef *def)
 	}
 }
 
-/* A WARNING for names in the list that are not installed extensions: those may be installed later. */
+/* Raises a WARNING for names in the list that are not installed extensions, since they may be installed later. */
 static void
 check_extension_list(DefElem *elem)
 {
 	List	   *names;
 
-	/* the parser writes into its input */
+	/* the parser modifies its input */
 	if (!SplitIdentifierString(pstrdup(defGetString(elem)), ',', &names))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -377,7 +377,7 @@ check_extension_list(DefElem *elem)
 	}
 }
 
-/* Value of an option in a List of DefElem; NULL when it is not there. */
+/* Returns the value of an option in a List of DefElem; NULL: not there. */
 static const char *
 find_option(List *options, const char *name)
 {
@@ -404,7 +404,7 @@ shard_option_server(Oid serverid, const char *name)
 	return find_option(GetForeignServer(serverid)->options, name);
 }
 
-/* The validator has seen every value, so that a wrong one here cannot happen. */
+/* The validator has checked every value, so a wrong one cannot occur here. */
 static int
 option_to_int(const char *name, const char *value, int dflt)
 {
@@ -429,7 +429,7 @@ option_to_bool(const char *name, const char *value, bool dflt)
 	return result;
 }
 
-/* Elements of a text[] in its text form.  Raises for other text, and for NULL elements. */
+/* Returns the elements of a text[] in its text form.  Raises for other text, and for NULL elements. */
 static List *
 parse_list(const char *value)
 {
@@ -484,7 +484,7 @@ shard_option_server_extensions(Oid serverid)
 	const char *value = shard_option_server(serverid, "extensions");
 	List	   *names = NIL;
 
-	/* the parser writes into its input, which the names then lie in; the validator has seen it */
+	/* the parser modifies its input, and the names point to it; the validator has checked it */
 	if (value != NULL && !SplitIdentifierString(pstrdup(value), ',', &names))
 		elog(ERROR, "invalid list of extensions: %s", value);
 	return names;
@@ -496,7 +496,7 @@ shard_option_server_int(Oid serverid, const char *name, int dflt)
 	return option_to_int(name, shard_option_server(serverid, name), dflt);
 }
 
-/* Our handler; fdw.c, which knows all callbacks, has it. */
+/* The handler of this wrapper, set by fdw.c, which contains all callbacks. */
 static PGFunction our_handler = NULL;
 
 void
@@ -505,7 +505,7 @@ shard_option_init(PGFunction handler)
 	our_handler = handler;
 }
 
-/* Is it our handler, under whatever name and in whatever schema? */
+/* Is it the handler of this wrapper, under any name and in any schema? */
 static bool
 is_our_handler(Oid handler)
 {
@@ -516,7 +516,7 @@ is_our_handler(Oid handler)
 	if (!OidIsValid(handler))
 		return false;
 
-	/* The cheap test first, so that no other wrapper's library is loaded for the second. */
+	/* the cheap test first, so that the second one does not load another wrapper's library */
 	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
 	if (!HeapTupleIsValid(tuple))
 		return false;
@@ -556,7 +556,7 @@ shard_option_is_our_server(Oid serverid)
 	return is_our_handler(handler);
 }
 
-/* Is it one of the wrapper postgres_fdw, which shardfdw has adopted? */
+/* Does the server belong to the wrapper postgres_fdw, which shardfdw has adopted? */
 static bool
 is_adopted_server(Oid serverid)
 {
@@ -594,7 +594,7 @@ shard_option_column_name(Oid relid, AttrNumber attno)
 	return name ? name : get_attname(relid, attno, false);
 }
 
-/* Each statement asks for it. */
+/* Cached, since each statement needs it. */
 static Oid	cluster_server;
 static bool cluster_server_known = false;
 static uint64 cluster_server_changes = 0;

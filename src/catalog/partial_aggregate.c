@@ -2,22 +2,21 @@
  * partial_aggregate.c
  *	  Finds the partial aggregate of an aggregate.
  *
- * It takes the same arguments, and has the same transition function, state and
- * initial value as its aggregate.  Its final function is the serialization
- * function when the state is internal, else it has none: so its result is what
- * Partial Aggregate would hand to Finalize Aggregate.  SQL functions make it
- * here and on nodes (80_partial_aggregate.sql).
+ * A partial aggregate has the same arguments as its aggregate, and the same transition function,
+ * state and initial value.  If the state is internal, its final function is the serialization
+ * function; otherwise it has none.  So its result is what Partial Aggregate would pass to Finalize
+ * Aggregate.  SQL functions create it here and on nodes (80_partial_aggregate.sql).
  *
  *	 built-in aggregates	shardfdw_internal.partial_<transition function>: aggregates
  *							with the same state have the same one
  *	 others					shardfdw_partial_<aggregate> in the aggregate's own
- *							schema, where its owner may create; nodes that have
+ *							schema, if its owner may create there; nodes that have
  *							it have a copy of the aggregate, too
  *	 partial aggregates		themselves: a node that is a coordinator of other nodes
  *	 of built-in ones		combines what these return
  *
- * The name alone is not trusted: each look-up compares the definitions, which are in the
- * system caches.  Options of the servers say which nodes have it, see ShardNode.
+ * The name alone is not trusted: each look-up compares the definitions, which are in the system
+ * caches.  Options of the servers say which nodes have it, see ShardNode.
  */
 #include "postgres.h"
 
@@ -41,13 +40,13 @@
 
 #define PARTIAL_PREFIX "partial_"
 
-/* of aggregates that are not built in */
+/* for aggregates that are not built in */
 #define OTHER_PREFIX "shardfdw_partial_"
 
-/* In missing_partial_aggregates: every partial aggregate of an internal state. */
+/* In missing_partial_aggregates: all partial aggregates with an internal state. */
 #define MISSING_INTERNAL "internal"
 
-/* Has partial the same state as agg, and is that its result? */
+/* Has partial the same state as agg, and returns it? */
 static bool
 is_partial(HeapTuple agg_tuple, HeapTuple partial_tuple)
 {
@@ -77,7 +76,7 @@ is_partial_oid(HeapTuple agg_tuple, Oid partial)
 	bool		result;
 
 	if (!HeapTupleIsValid(tuple))
-		return false;			/* a function of that name */
+		return false;			/* a function with that name */
 	result = is_partial(agg_tuple, tuple);
 	ReleaseSysCache(tuple);
 	return result;
@@ -105,12 +104,12 @@ shard_partial_aggregate_name(const char *aggregate)
 	if (len <= room)
 		return psprintf(OTHER_PREFIX "%s", aggregate);
 
-	/* names with the same beginning differ in the hash */
+	/* the hash distinguishes names with the same beginning */
 	return psprintf(OTHER_PREFIX "%.*s_%08x", pg_mbcliplen(aggregate, len, room - 9), aggregate,
 					hash_bytes((const unsigned char *) aggregate, len));
 }
 
-/* Schema and name of an aggregate's partial aggregate; false when it can have none. */
+/* Sets schema and name of an aggregate's partial aggregate.  False if it cannot have one. */
 static bool
 partial_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name)
 {
@@ -119,7 +118,10 @@ partial_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name
 	*nspoid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
 	if (proc->oid >= FirstGenbkiObjectId)
 	{
-		/* a coordinator above this one asks for a partial aggregate of a built-in one, which is its own partial one */
+		/*
+		 * a coordinator above this one uses a partial aggregate of a built-in one, whose partial
+		 * aggregate is itself
+		 */
 		if (proc->pronamespace == *nspoid &&
 			strncmp(NameStr(proc->proname), PARTIAL_PREFIX, strlen(PARTIAL_PREFIX)) == 0)
 		{
@@ -137,7 +139,7 @@ partial_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name
 	return strlen(*name) < NAMEDATALEN;
 }
 
-/* The coordinator's partial aggregate of an aggregate. */
+/* Returns the coordinator's partial aggregate of an aggregate. */
 static Oid
 find_partial(HeapTuple agg_tuple)
 {
@@ -157,9 +159,9 @@ find_partial(HeapTuple agg_tuple)
 }
 
 /*
- * Does the list name it, by its qualified name (for any arguments) or by the kind of its
- * state?  A partial aggregate with an internal state of core's own functions also counts as
- * missing if that of the built-in aggregates with the same state is missing.
+ * Does the list contain it, by its qualified name (for any arguments) or by the kind of its state?
+ * A partial aggregate with an internal state of core's own functions also counts as missing if that
+ * of the built-in aggregates with the same state is missing.
  */
 static bool
 is_missing(List *missing, Oid partial, Oid transfn, bool internal)
@@ -184,8 +186,8 @@ is_missing(List *missing, Oid partial, Oid transfn, bool internal)
 }
 
 /*
- * The coordinator's partial aggregate of an aggregate, with its transition function and
- * whether its state is internal.  InvalidOid when there is none.
+ * Returns the coordinator's partial aggregate of an aggregate, its transition function, and whether
+ * its state is internal.  InvalidOid: none.
  */
 static Oid
 get_local_partial(Oid aggfnoid, Oid *transfn, bool *internal)
@@ -239,8 +241,8 @@ shard_partial_aggregate_get(const ShardMap *map, Oid aggfnoid)
  * ------------------------------------------------------------------------ */
 
 static bool all_nodes_valid = false;
-static bool all_nodes_have_partials;	/* there are nodes, and each has partial aggregates */
-static List *all_nodes_missing; /* of char *, in CacheMemoryContext: what any of them lacks */
+static bool all_nodes_have_partials;	/* there are nodes, and all of them have partial aggregates */
+static List *all_nodes_missing; /* of char *, in CacheMemoryContext: those that any node lacks */
 
 void
 shard_partial_aggregate_invalidate(void)
@@ -248,7 +250,7 @@ shard_partial_aggregate_invalidate(void)
 	all_nodes_valid = false;
 }
 
-/* Reads the options of all servers of ours. */
+/* Reads the options of all servers of this extension. */
 static void
 read_all_nodes(void)
 {
@@ -262,7 +264,7 @@ read_all_nodes(void)
 	ListCell   *lc;
 
 	shard_catalog_scan_begin(&scan, ForeignServerRelationId);
-	/* look-ups below can invalidate it again */
+	/* the look-ups below can invalidate it again */
 	all_nodes_valid = true;
 	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
@@ -285,7 +287,7 @@ read_all_nodes(void)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* May everybody execute it? */
+/* May all roles execute it? */
 static bool
 is_public(Oid funcid)
 {

@@ -1,6 +1,6 @@
 /*
  * qualified.c
- *	  Names of objects as SQL text, with their schemas.
+ *	  Schema-qualified names of objects as SQL text.
  */
 #include "postgres.h"
 

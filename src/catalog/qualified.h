@@ -1,13 +1,14 @@
 /*
  * qualified.h
- *	  Names of objects as SQL text, with their schemas, so that no search_path changes what they mean.
+ *	  Schema-qualified names of objects as SQL text, so that they have the same meaning with every
+ *	  search_path.
  */
 #ifndef SHARDFDW_QUALIFIED_H
 #define SHARDFDW_QUALIFIED_H
 
 #include "postgres.h"
 
-/* Of a relation of any kind.  Memory: current context. */
+/* The name of a relation of any kind.  Memory: current context. */
 extern char *shard_qualified_relation(Oid relid);
 
 /* "OPERATOR(schema.name)" */

@@ -1,11 +1,11 @@
 /*
  * reference.c
- *	  Which tables are reference tables, as the catalogs say.
+ *	  Which tables are reference tables, according to the catalogs.
  *
- * A reference table is a plain table with the triggers that create_reference_table()
- * makes (sql/install/43_reference.sql): statement triggers for INSERT, UPDATE,
- * DELETE and TRUNCATE that run our C function.  If one of them is missing or
- * disabled, writes may pass the nodes by, and the table is an ordinary one.
+ * A reference table is an ordinary table with the triggers that create_reference_table() creates
+ * (sql/install/43_reference.sql): statement triggers for INSERT, UPDATE, DELETE and TRUNCATE that
+ * call our C function.  If one of them is missing or disabled, writes may not reach the nodes, so
+ * the table does not count as a reference table.
  */
 #include "postgres.h"
 
@@ -22,7 +22,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* Events of which a reference table sends each one. */
+/* A reference table sends the writes of all these events. */
 #define ALL_EVENTS (TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_TRUNCATE)
 
 typedef struct ReferenceEntry
@@ -53,7 +53,7 @@ shard_reference_invalidate(Oid relid)
 		hash_search(entries, &entry->relid, HASH_REMOVE, NULL);
 }
 
-/* By its C symbol: only superusers can make C functions, so no other function has it. */
+/* Recognized by its C symbol: only superusers can create C functions, so no other function has it. */
 bool
 shard_reference_is_trigger(Oid funcid)
 {
@@ -73,11 +73,14 @@ shard_reference_is_trigger(Oid funcid)
 	return result;
 }
 
-/* Events of which triggers of rel send the writes.  complete: of triggers that fire, and for all rows of a statement. */
+/*
+ * Returns the events for which triggers of rel send the writes. complete: only triggers that fire,
+ * and for all rows of a statement.
+ */
 static int
 sent_events(Relation rel, bool complete)
 {
-	/* a copy: looking up functions may make core rebuild rel's cache entry, and free its triggers */
+	/* a copy, since looking up functions may make core rebuild rel's cache entry, and free its triggers */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	int			sent = 0;
 

@@ -14,14 +14,13 @@
 #define SHARD_REFERENCE_TRIGGER "shardfdw_send_reference_write"
 
 /*
- * Is relid a reference table?  A table is one by the trigger that sends its
- * writes to the nodes; nothing else says so.  Such a trigger can be made only by the
- * owner of the table with USAGE on all nodes (ddl/alter/ddl_redirect.c).  Cost: relcache
- * look-up; false for every relation that has no triggers.
+ * Is relid a reference table?  Only the trigger that sends its writes to the nodes makes a table
+ * one.  Only the owner of the table with USAGE on all nodes can create such a trigger
+ * (ddl/alter/ddl_redirect.c).  Cost: relcache look-up; false for every relation without triggers.
  */
 extern bool shard_reference_is(Oid relid);
 
-/* Has relid, the OID of any relation, a trigger that sends writes, enabled or not?  Cost: relcache look-up. */
+/* Does relid, the OID of any relation, have a trigger that sends writes, enabled or not?  Cost: relcache look-up. */
 extern bool shard_reference_has_trigger(Oid relid);
 
 /* Is it the function of the triggers that send writes? */

@@ -2,18 +2,17 @@
  * route.c
  *	  Finds shards by conditions on the key, or by key values.
  *
- * This file does not know how a key is hashed or compared: the parent's PartitionKey has
- * core's support functions and its PartitionDesc the bounds, and core's pruning and bound
- * searches are called with them.  So pruning, INSERT and COPY always agree on the shard
- * of a key.
+ * This file does not contain how a key is hashed or compared.  The parent's PartitionKey has core's
+ * support functions, and its PartitionDesc the bounds.  Core's pruning and bound searches are
+ * called with them.  So pruning, INSERT and COPY always agree on the shard of a key.
  *
- *	  conditions -> scratch RelOptInfo -> prune_append_rel_partitions -> shardnos
- *	  key values -> hash / bound search -> boundinfo->indexes         -> shardno
+ *	   conditions -> scratch RelOptInfo -> prune_append_rel_partitions -> shardnos
+ *	   key values -> hash / bound search -> boundinfo->indexes         -> shardno
  *
- * Core's pruning reads only the partitioning fields of a RelOptInfo and no
- * PlannerInfo.  They are filled here from the relation, instead of by
- * get_relation_info(), which would also look for statistics, constraints and
- * hooks; so pruning works the same while planning and when execution starts.
+ * Core's pruning reads only the partitioning fields of a RelOptInfo, and no PlannerInfo.  Here they
+ * are filled from the relation, instead of by get_relation_info(), which would also read statistics
+ * and constraints and call hooks.  So pruning works in the same way at plan time and at execution
+ * start.
  *
  * Callers hold a lock on the parent.
  */
@@ -41,8 +40,8 @@
 #define PIN_TRIES 10
 
 /*
- * Key expression keyno (0-based), with varno 1: a Var for a plain column.
- * Memory: current context.
+ * Returns key expression keyno (0-based), with varno 1: a Var for a plain column.  Memory: current
+ * context.
  */
 static Node *
 key_expression(PartitionKey key, int keyno)
@@ -54,7 +53,7 @@ key_expression(PartitionKey key, int keyno)
 								key->parttypid[keyno], key->parttypmod[keyno],
 								key->parttypcoll[keyno], 0);
 
-	/* expressions stand in a list of their own, without the plain columns */
+	/* expressions are in a separate list, without the plain columns */
 	for (int i = 0; i < keyno; i++)
 	{
 		if (key->partattrs[i] == 0)
@@ -64,10 +63,10 @@ key_expression(PartitionKey key, int keyno)
 }
 
 /*
- * A copy of quals in which "column IS NOT NULL" has become true, within AND
- * and OR too.  In a RANGE parent it must not prune anything, as the DEFAULT partition also
- * has keys that are not NULL.  But together with "key IN (...)" older majors of core leave
- * the DEFAULT partition out because of it, which is wrong.
+ * Returns a copy of quals in which "column IS NOT NULL" is replaced by true, also within AND and
+ * OR.  In a RANGE parent it must not prune anything, since the DEFAULT partition also has keys that
+ * are not NULL.  But together with "key IN (...)" older majors of core prune the DEFAULT partition
+ * because of it, which is wrong.
  */
 static Node *
 ignore_not_null(Node *quals, void *context)
@@ -82,8 +81,8 @@ ignore_not_null(Node *quals, void *context)
 }
 
 /*
- * Core's pruning for an open partitioned table with at least one partition.  attnos: the numbers that the
- * columns of its key have in quals; NULL: their own.
+ * Core's pruning for an open partitioned table with at least one partition. attnos: attribute
+ * numbers of the key's columns in quals; NULL: the same as in parent.
  */
 static Bitmapset *
 prune_relation(Relation parent, PartitionDesc partdesc, List *quals, const AttrNumber *attnos)
@@ -119,14 +118,14 @@ prune_relation(Relation parent, PartitionDesc partdesc, List *quals, const AttrN
 	scratch->baserestrictinfo = key->strategy == PARTITION_STRATEGY_RANGE ?
 		(List *) ignore_not_null((Node *) quals, NULL) : quals;
 
-	/* A sharded table can be a partition itself: its own bounds prune its DEFAULT, and nothing else. */
+	/* a sharded table can be a partition itself: its own bounds only prune its DEFAULT */
 	if (parent->rd_rel->relispartition && partition_bound_has_default(partdesc->boundinfo))
 		scratch->partition_qual = RelationGetPartitionQual(parent);
 
 	return prune_append_rel_partitions(scratch);
 }
 
-/* Partitions of relid that can hold rows which satisfy quals; attnos as for prune_relation(). */
+/* Returns the partitions of relid that can hold rows which satisfy quals. attnos: see prune_relation(). */
 static Bitmapset *
 prune_table(Oid relid, List *quals, const AttrNumber *attnos)
 {
@@ -185,7 +184,7 @@ shard_route_prune_parts(const ShardMap *map, List *quals)
 	return shard_route_prune(map->relid, quals);
 }
 
-/* Adds the shards of partition partno that local, a set of their numbers within it, has. */
+/* Adds the shards of partition partno that are in local, a set of numbers within the partition. */
 static Bitmapset *
 add_part_shards(Bitmapset *shards, const ShardPart *part, const Bitmapset *local)
 {
@@ -199,7 +198,7 @@ add_part_shards(Bitmapset *shards, const ShardPart *part, const Bitmapset *local
 Bitmapset *
 shard_route_prune_map(const ShardMap *map, List *quals, const Bitmapset *parts)
 {
-	Bitmapset **pruned;			/* by ShardPart.like: what is left of partitions with the same bounds */
+	Bitmapset **pruned;			/* by ShardPart.like: the result for partitions with the same bounds */
 	bool	   *known;
 	Bitmapset  *result = NULL;
 	int			partno = -1;
@@ -244,7 +243,7 @@ shard_route_prune_shards(const ShardMap *map, List *quals, const Bitmapset *shar
 	return bms_int_members(shard_route_prune_map(map, quals, parts), shards);
 }
 
-/* Offset in a RANGE parent's indexes[], or -1 when a NULL takes part (DEFAULT's rows). */
+/* Returns the offset in a RANGE parent's indexes[]; -1 if a value is NULL (a row of DEFAULT). */
 static int
 range_index(PartitionKey key, PartitionBoundInfo bounds,
 			const Datum *values, const bool *isnull)
@@ -257,7 +256,7 @@ range_index(PartitionKey key, PartitionBoundInfo bounds,
 			return -1;
 	}
 
-	/* the bound found is the lower one; indexes[] names partitions by their upper bound */
+	/* the search finds the lower bound, but indexes[] lists partitions by their upper bound */
 	return partition_range_datum_bsearch(key->partsupfunc, key->partcollation, bounds,
 										 key->partnatts, unconstify(Datum *, values),
 										 &equal) + 1;
@@ -277,7 +276,7 @@ map_fits(const ShardMap *map, PartitionDesc partdesc)
 const ShardMap *
 shard_route_pin(Relation parent, PartitionDesc *partdesc)
 {
-	/* a change between the two look-ups is noticed, and both are made again */
+	/* if something changes between the two look-ups, both are repeated */
 	for (int i = 0; i < PIN_TRIES; i++)
 	{
 		const ShardMap *map = shard_map_get(RelationGetRelid(parent));
@@ -292,7 +291,7 @@ shard_route_pin(Relation parent, PartitionDesc *partdesc)
 					RelationGetRelationName(parent))));
 }
 
-/* hash % n; mostly n is a power of two, and a division costs as much as the hash. */
+/* hash % n.  Usually n is a power of two, and a division costs as much as the hash. */
 static inline uint64
 remainder_of(uint64 hash, uint64 n)
 {
@@ -388,7 +387,7 @@ shard_route_open(Relation parent)
 	return routing;
 }
 
-/* Opens a partition, which must be as the map says. */
+/* Opens a partition, and checks that it still matches the map. */
 static void
 open_part(ShardRouting *routing, int partno)
 {
@@ -445,9 +444,8 @@ shard_route_close(ShardRouting *routing)
 }
 
 /*
- * True when expr_varno1 is key column keyno (0-based) of relid, and eqop under collation is
- * the key's own equality.  Rows that are equal by such a condition or grouping are on one
- * shard.
+ * True if expr_varno1 is key column keyno (0-based) of relid, and eqop with collation is the key's
+ * own equality.  Rows that are equal by such a condition or grouping are in one shard.
  */
 bool
 shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1, Oid eqop, Oid collation)
@@ -463,7 +461,7 @@ shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1, Oid eqop, Oid c
 		Node	   *keyexpr = shard_route_strip_relabel(key_expression(key, keyno));
 		Node	   *expr = shard_route_strip_relabel(expr_varno1);
 
-		/* varnullingrels and syntactic numbers of a Var do not count here */
+		/* varnullingrels and syntactic numbers of a Var do not matter here */
 		if (expr && keyexpr && IsA(expr, Var) && IsA(keyexpr, Var))
 			result = ((Var *) expr)->varattno == ((Var *) keyexpr)->varattno &&
 				((Var *) expr)->varlevelsup == 0;
@@ -485,7 +483,7 @@ shard_route_nkeys(Oid relid)
 	return nkeys;
 }
 
-/* May the user see the key of a row of rel that is not stored?  As in core. */
+/* May the user see the key of a row of rel that cannot be stored?  As in core. */
 static bool
 may_see_key(Relation rel)
 {
@@ -505,7 +503,7 @@ may_see_key(Relation rel)
 	return true;
 }
 
-/* "(a, b) = (1, x)" of the key values, as core shows them. */
+/* Returns "(a, b) = (1, x)" for the key values, as core shows them. */
 static char *
 describe_key(Relation rel, const Datum *values, const bool *isnull)
 {

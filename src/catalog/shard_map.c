@@ -1,25 +1,24 @@
 /*
  * shard_map.c
- *	  A cache of which shards a sharded table has.
+ *	  A cache of the shards of sharded tables.
  *
- * The catalogs are the truth: partition bounds, the foreign tables' servers and
- * options.  A map is what planner and executor need of them, built at first use
- * and kept until something it was built from changes:
+ * The catalogs are authoritative: partition bounds, the foreign tables' servers and options.  A map
+ * contains what planner and executor need of them.  It is built at first use, and kept until
+ * something it was built from changes:
  *
- *	  parent's or shard's relcache entry   bounds, attach, detach, options, rename
- *	  pg_namespace, pg_foreign_server,
- *	  pg_foreign_data_wrapper              names, cores, handler
+ *	   parent's or shard's relcache entry   bounds, attach, detach, options, rename
+ *	   pg_namespace, pg_foreign_server,
+ *	   pg_foreign_data_wrapper              names, cores, handler
  *
- * An invalidation only marks; the next look-up builds anew.  A replaced map may
- * still be in use by a plan or a running scan, so it is kept to the end of the
- * transaction, and beyond until the next look-up, because streams that are
- * closed while an aborted transaction is cleaned up still name their shards:
+ * An invalidation only marks a map.  The next look-up builds it again.  A replaced map may still be
+ * in use by a plan or a running scan.  So it is kept until the end of the transaction, and after
+ * that until the next look-up, because streams that are closed during the clean-up of an aborted
+ * transaction still use the names of their shards:
  *
- *	  valid --invalidated--> invalid --looked up--> retired
- *	  invalid, retired --look-up in another transaction--> freed
+ *	   valid --invalidated--> invalid --looked up--> retired
+ *	   invalid, retired --look-up in another transaction--> freed
  *
- * "Not a sharded table" is remembered in the same way.  Callers hold a lock on
- * the partitioned table.
+ * "Not a sharded table" is cached in the same way.  Callers hold a lock on the partitioned table.
  */
 #include "postgres.h"
 
@@ -47,15 +46,15 @@
 typedef struct MapKey
 {
 	Oid			relid;
-	int			levels;			/* 2: of two levels; 1: one level, or a foreign table */
+	int			levels;			/* 2: table with two levels; 1: one level, or a foreign table */
 } MapKey;
 
 typedef struct MapEntry
 {
 	MapKey		key;			/* hash key */
 	bool		valid;
-	bool		in_progress;	/* being built: an invalidation meanwhile counts */
-	ShardCachedMap *cached;		/* NULL: no sharded table */
+	bool		in_progress;	/* being built, so an invalidation at this time counts */
+	ShardCachedMap *cached;		/* NULL: not a sharded table */
 } MapEntry;
 
 static HTAB *map_hash = NULL;
@@ -63,7 +62,7 @@ static ShardCachedMap *retired_maps = NULL;
 static bool xact_ended = false; /* since the last look-up */
 static uint64 last_serial = 0;
 static bool seen_replicas = false;	/* since the transaction began */
-static List *redirected = NIL;	/* servers whose shards the transaction has read elsewhere; in TopTransactionContext */
+static List *redirected = NIL;	/* servers whose shards the transaction has read on other servers; in TopTransactionContext */
 
 static void free_stale_maps(void);
 
@@ -77,7 +76,7 @@ retire_map(ShardCachedMap *cached)
 	}
 }
 
-/* Returns the map after shard_version_check(): whoever asks for a map is going to use the table. */
+/* Returns the map after shard_version_check(), since the caller is going to use the table. */
 static const ShardMap *
 usable_map(const ShardCachedMap *cached)
 {
@@ -86,7 +85,7 @@ usable_map(const ShardCachedMap *cached)
 	return &cached->map;
 }
 
-/* Is the map of a table of one level in the cache, and valid? */
+/* Is the map of a table with one level in the cache, and valid? */
 static bool
 is_kept(Oid relid)
 {
@@ -123,9 +122,8 @@ look_up(Oid relid, int levels, bool wait)
 		return NULL;
 
 	/*
-	 * Catalog look-ups below can process invalidations, and enlarge the hash
-	 * by looking up other maps; so the entry's state is set before and read
-	 * again after.
+	 * The catalog look-ups below can process invalidations, and enlarge the hash table by looking
+	 * up other maps.  So the entry's state is set before and read again after them.
 	 */
 	entry = hash_search(map_hash, &key, HASH_ENTER, &found);
 	if (found)
@@ -233,7 +231,7 @@ shard_map_part_of(const ShardMap *map, int shardno)
 	return low;
 }
 
-/* ---------- shards that move ---------- */
+/* ---------- moves of shards ---------- */
 
 const ShardMap *
 shard_map_get_now(Oid relid)
@@ -255,7 +253,7 @@ shard_map_is_redirected(Oid serverid)
 	return list_member_oid(redirected, serverid);
 }
 
-/* Raises where the transaction has read shards of a server elsewhere. */
+/* Raises if the transaction has read shards of a server on other servers. */
 static Oid
 check_not_redirected(Oid serverid)
 {
@@ -272,12 +270,12 @@ bool
 shard_map_lock(const ShardMap *map, int shardno, int lockmode)
 {
 	(void) check_not_redirected(map->shards[shardno].serverid);
-	/* looks at what others have committed if it is a new lock; if not, nobody can have moved the shard */
+	/* a new lock processes what others have committed; if it was held already, no session can have moved the shard */
 	LockRelationOid(map->shards[shardno].relid, lockmode);
 	return shard_map_get_levels(map->relid, true) == map;
 }
 
-/* Server of a foreign table as a snapshot sees it; InvalidOid when it does not see the table. */
+/* Returns the server of a foreign table as seen by a snapshot; InvalidOid if the snapshot does not see the table. */
 static Oid
 server_as_of(Oid relid, Snapshot snapshot)
 {
@@ -296,8 +294,8 @@ server_as_of(Oid relid, Snapshot snapshot)
 }
 
 /*
- * The table of which relid is a partition now; InvalidOid when it is none.  core's
- * get_partition_parent() raises an internal error when relid is detached meanwhile.
+ * Returns the table of which relid is a partition now; InvalidOid: none. core's
+ * get_partition_parent() raises an internal error if relid is being detached concurrently.
  */
 static Oid
 parent_of(Oid relid)
@@ -315,7 +313,7 @@ parent_of(Oid relid)
 	return parent;
 }
 
-/* Can a row that xid has written be newer than a snapshot whose xmin is given? */
+/* Can a row written by xid be newer than a snapshot with this xmin? */
 static bool
 may_be_newer(TransactionId xid, TransactionId xmin)
 {
@@ -323,8 +321,8 @@ may_be_newer(TransactionId xid, TransactionId xmin)
 }
 
 /*
- * Raises when a snapshot sees a partition of parent that is none any more: it was split,
- * say, and its rows are in tables whose rows are too new for the snapshot.
+ * Raises if a snapshot sees a partition of parent that is no partition any more.  For example it
+ * was split, and its rows are in tables whose rows are too new for the snapshot.
  */
 static void
 check_no_former_shard(Oid parent, Snapshot snapshot)
@@ -339,7 +337,7 @@ check_no_former_shard(Oid parent, Snapshot snapshot)
 	{
 		Form_pg_inherits inherits = (Form_pg_inherits) GETSTRUCT(tuple);
 
-		/* the snapshot does not count one that is being detached, either */
+		/* the snapshot does not include one that is being detached, either */
 		if (!inherits->inhdetachpending && parent_of(inherits->inhrelid) != parent)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -351,9 +349,9 @@ check_no_former_shard(Oid parent, Snapshot snapshot)
 }
 
 /*
- * The same for the tables of map.  A shard by itself has to be looked at when it is newer than the
- * snapshot: where core reads or changes partitions one by one, none of them stands for the
- * one that is gone.
+ * The same for the tables of map.  A shard that is not part of a table's map must be checked if it
+ * is newer than the snapshot: if core reads or changes partitions one by one, none of them
+ * represents the one that is gone.
  */
 static void
 check_no_former_shards(const ShardMap *map, Snapshot snapshot)
@@ -371,7 +369,7 @@ check_no_former_shards(const ShardMap *map, Snapshot snapshot)
 		check_no_former_shard(map->parts[i].relid, snapshot);
 }
 
-/* A copy of map with the same shards, whose places can be changed, and room for one more node per shard. */
+/* Returns a copy of map with the same shards, whose places can be changed, and room for one more node per shard. */
 static ShardCachedMap *
 copy_map(const ShardMap *map)
 {
@@ -387,7 +385,7 @@ copy_map(const ShardMap *map)
 	return copy;
 }
 
-/* Has a map, made by copy_map(), say that a shard is on a server. */
+/* Places a shard on a server in a map made by copy_map(). */
 static void
 put_shard(ShardMap *map, int shardno, Oid serverid)
 {
@@ -436,7 +434,7 @@ shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 		if (!may_be_newer(map->shards[i].placed_by, xmin))
 			continue;
 		serverid = server_as_of(map->shards[i].relid, then);
-		/* a table that was made since has no rows that the snapshot would see */
+		/* a table that was created since has no rows that the snapshot would see */
 		if (!OidIsValid(serverid) || serverid == map->shards[i].serverid)
 			continue;
 		if (copy == NULL)
@@ -508,7 +506,7 @@ shard_map_lock_shard(const Shard *shard, int lockmode)
 	return shard_map_server(shard->relid);
 }
 
-/* Marks every map that relid (0: any relation) is the table or a shard of. */
+/* Marks all maps that contain relid (0: any relation) as the table or as a shard. */
 void
 shard_map_invalidate(Oid relid)
 {
@@ -530,7 +528,7 @@ shard_map_invalidate(Oid relid)
 	}
 }
 
-/* Frees maps that are retired or invalid: nothing uses a map across transactions. */
+/* Frees maps that are retired or invalid, since no map is used across transactions. */
 static void
 free_stale_maps(void)
 {
@@ -561,6 +559,6 @@ void
 shard_map_end_transaction(void)
 {
 	xact_ended = true;
-	redirected = NIL;			/* the memory is the transaction's */
+	redirected = NIL;			/* the memory belongs to the transaction */
 	seen_replicas = false;
 }

@@ -1,7 +1,6 @@
 /*
  * shard_map.h
- *	  Which shards a sharded table has: a cache over partition bounds and
- *	  foreign-table options.
+ *	  The shards of a sharded table: a cache over partition bounds and options of foreign tables.
  */
 #ifndef SHARDFDW_SHARD_MAP_H
 #define SHARDFDW_SHARD_MAP_H
@@ -13,19 +12,19 @@
 #include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
 
-/* A node that holds shards of one table. */
+/* A node with shards of one table. */
 typedef struct ShardNode
 {
 	Oid			serverid;
 	const char *name;			/* server's name */
-	int			cores;			/* server option `cores`; 0 = not known */
+	int			cores;			/* server option `cores`; 0: unknown */
 	const char *host;
-	int			hostno;			/* the first node with the same host, itself maybe */
-	int			nhosted;		/* nodes of this table with the same host, which share the cores */
-	int			nshards;		/* shards of this table there */
-	bool		has_partial_aggregates; /* server option `partial_aggregates`: add_node made partial aggregates there */
+	int			hostno;			/* the first node with the same host, perhaps itself */
+	int			nhosted;		/* number of nodes of this table with the same host, which share the cores */
+	int			nshards;		/* number of shards of this table there */
+	bool		has_partial_aggregates; /* server option `partial_aggregates`: add_node created partial aggregates there */
 	List	   *extensions;		/* of char *: server option `extensions`, whose objects are the same there */
-	const char *default_collation;	/* server option of this name, see collation.c; NULL = not known */
+	const char *default_collation;	/* server option of this name, see collation.c; NULL: unknown */
 	List	   *missing_partial_aggregates;	/* of char *: qualified names, server option `missing_partial_aggregates` */
 } ShardNode;
 
@@ -33,16 +32,16 @@ typedef struct ShardNode
 typedef struct Shard
 {
 	Oid			relid;			/* the foreign table on the coordinator */
-	int			nodeno;			/* 0-based, into ShardMap.nodes */
+	int			nodeno;			/* 0-based index in ShardMap.nodes */
 	Oid			serverid;
-	TransactionId placed_by;	/* has written its row of pg_foreign_table */
+	TransactionId placed_by;	/* the xid that has written its row of pg_foreign_table */
 	const char *name;			/* schema-qualified, quoted name on the coordinator, for messages */
 	const char *relation;		/* qualified, quoted name on the node */
 
 	/*
-	 * The FROM item of a remote query that replaces the parent: the same as relation,
-	 * or, where columns have other names on the node,
-	 * "(SELECT remote AS local, ... FROM relation)".  An alias always follows.
+	 * The FROM item that replaces the parent in a remote query.  It is the same as relation or, if
+	 * columns have other names on the node, "(SELECT remote AS local, ...  FROM relation)".  An
+	 * alias always follows.
 	 */
 	const char *from_item;
 
@@ -54,11 +53,11 @@ typedef struct Shard
 	const Oid  *replicas;
 } Shard;
 
-/* The partition key by which the partitions of a table of two levels are sharded: by hash, over plain columns. */
+/* The partition key by which the partitions of a table with two levels are sharded: by hash, over plain columns. */
 typedef struct ShardLevelKey
 {
 	int			natts;
-	AttrNumber *attnos;			/* of the table; partitions may have other ones */
+	AttrNumber *attnos;			/* of the table; partitions may have others */
 	Oid		   *types;
 	int32	   *typmods;
 	Oid		   *typcollations;	/* of the columns */
@@ -67,40 +66,40 @@ typedef struct ShardLevelKey
 	Oid		   *collations;
 } ShardLevelKey;
 
-/* A partition of a table of two levels, itself a sharded table: a month, say. */
+/* A partition of a table with two levels, itself a sharded table (a month, for example). */
 typedef struct ShardPart
 {
 	Oid			relid;
 	int			first;			/* shardno of its first shard */
 	int			nshards;
 	const int  *bounds;			/* modulus and remainder of each shard */
-	int			like;			/* partno of the first partition with the same bounds, its own maybe */
+	int			like;			/* partno of the first partition with the same bounds, perhaps itself */
 } ShardPart;
 
 /*
- * A sharded table.  shards[] is in the order of the parent's PartitionDesc, so
- * that the index core's pruning returns is the index here (shardno).  For a
- * foreign table by itself: one shard, that table.
+ * A sharded table. shards[] is in the order of the parent's PartitionDesc, so that an index
+ * returned by core's pruning is an index here (shardno).  For a foreign table that is not a shard:
+ * one shard, the table itself.
  *
- * Of a table of two levels, shards[] has the shards of all of its partitions, one
- * partition after the other, both levels in the order of their PartitionDesc.
+ * With two levels, shards[] has the shards of all partitions, one partition after the other, both
+ * levels in the order of their PartitionDesc.
  */
 typedef struct ShardMap
 {
 	Oid			relid;
 	int			nparts;			/* 0: one level */
-	ShardPart  *parts;			/* in the order of the table's PartitionDesc: partno is 0-based */
+	ShardPart  *parts;			/* in the order of the table's PartitionDesc; partno is 0-based */
 	const ShardLevelKey *part_key;	/* NULL: one level */
-	bool		parts_ordered;	/* by one column, which is never NULL in them: they are in its order, and none has what is in another */
-	uint64		serial;			/* changes with each new map of this session */
-	bool		renames;		/* columns of some shard have other names on its node */
-	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
-	bool		has_triggers;	/* some shard has triggers here */
-	bool		foreign_definition; /* some shard's table is defined on its node alone, maybe in another way */
+	bool		parts_ordered;	/* one column, which is never NULL, is the key: the partitions are in its order, and do not overlap */
+	uint64		serial;			/* differs for each new map of this session */
+	bool		renames;		/* columns of a shard have other names on its node */
+	bool		read_only;		/* option `updatable` of a shard, or of its server, is false */
+	bool		has_triggers;	/* a shard has triggers here */
+	bool		foreign_definition; /* the table of a shard is defined only on its node, perhaps differently */
 	bool		has_replicas;		/* some shard is_noted */
-	bool		takes_all;		/* one shard, a partition that takes every key */
+	bool		takes_all;		/* one shard, a partition that accepts every key */
 	Oid			home;			/* takes_all: the schema, if all of its tables are on one node (home.h); else InvalidOid */
-	TransactionId newest_place; /* the youngest placed_by of all shards; invalid: all are frozen */
+	TransactionId newest_place; /* the newest placed_by of all shards; invalid: all are frozen */
 	int			nshards;
 	Shard	   *shards;
 	int			nnodes;
@@ -108,95 +107,95 @@ typedef struct ShardMap
 } ShardMap;
 
 /*
- * The map of a partitioned table all of whose partitions are foreign tables of
- * ours (at least one), or of one such foreign table; NULL for anything else.
- * Memory: cached; stays valid until the end of the transaction even when
- * invalidated meanwhile.  Cost: one hash look-up when cached.
- * Errors: the library does not fit the extension (version.h).
+ * Returns the map of a partitioned table all of whose partitions are foreign tables of this
+ * extension (at least one), or of one such foreign table.  NULL for anything else.  Memory: cached;
+ * stays valid until the end of the transaction even if it is invalidated.  Cost: one hash look-up
+ * if cached.  Errors: the library does not match the extension (version.h).
  */
 extern const ShardMap *shard_map_get(Oid relid);
 
 /*
- * The same, and the map of a table of two levels: partitioned by range, all of its
- * partitions by hash with the same key, and all of theirs are shards.
+ * The same, and also returns the map of a table with two levels: partitioned by range, all of its
+ * partitions by hash with the same key, and all partitions of these are shards.
  *
- * Callers hold a lock on the table, not on its partitions; those are locked for a moment
- * while the map is built.  wait: for as long as it takes; otherwise NULL when a partition's lock
- * is not free, since who does not read that partition must not wait for it.  Who uses a
- * partition's shards locks it, and asks again.
+ * Callers hold a lock on the table, not on its partitions.  The partitions are locked for a moment
+ * while the map is built. wait: waits for these locks; otherwise returns NULL if one is not
+ * available, since a session that does not read that partition must not wait for it.  To use a
+ * partition's shards, the caller must lock the partition, and call this again.
  */
 extern const ShardMap *shard_map_get_levels(Oid relid, bool wait);
 
 /*
- * Shards can move while statements run.  A move waits for locks of those who write, and
- * leaves the old table, which takes no changes any more, to those who read, as long as a
- * snapshot from before the move is in use.  So
+ * Shards can move while statements run.  A move waits for locks of sessions that write.  It leaves
+ * the old table, which accepts no changes any more, to sessions that read, as long as a snapshot
+ * from before the move is in use.  So
  *
- *	 reads	use the map of the moment when they begin (shard_map_get_now).  A statement that sees all nodes
- *			as of an earlier moment uses the map as of that one (shard_map_as_of)
- *	 writes	lock their shards until the transaction ends, and look at the map again (shard_map_lock)
+ *	 reads	use the map of the moment when they begin (shard_map_get_now).  A statement that sees all
+ *			nodes as of an earlier moment uses the map of that moment (shard_map_as_of)
+ *	 writes	lock their shards until the transaction ends, and then get the map again (shard_map_lock)
  *
- * At REPEATABLE READ and above both are refused (40001) where a shard has moved since the
- * transaction's snapshot (shard_map_check_unmoved): the transaction may have read the old table,
- * or have a snapshot of the new node from before the rows were there.
+ * At REPEATABLE READ and above both are refused (40001) if a shard was moved after the
+ * transaction's snapshot (shard_map_check_unmoved).  The transaction may have read the old table, or
+ * may have a snapshot of the new node from before the rows were there.
  */
 
-/* shard_map_get() with what other sessions have committed by now. */
+/* shard_map_get() including what other sessions have committed by now. */
 extern const ShardMap *shard_map_get_now(Oid relid);
 extern const ShardMap *shard_map_get_levels_now(Oid relid);
 
 /*
- * Locks shard shardno against moves, for changing rows (RowExclusiveLock) or locking them
- * (RowShareLock), until the transaction ends.  False: the table's map is another one now.
+ * Locks shard shardno against moves until the transaction ends, for changing rows
+ * (RowExclusiveLock) or locking them (RowShareLock).  False: the table's map has changed.
  */
 extern bool shard_map_lock(const ShardMap *map, int shardno, int lockmode);
 
 /*
- * The same for who has a map that must stay; returns the server where the shard is now.
- * Errors: as shard_map_check_unmoved().
+ * The same for callers whose map must not change.  Returns the server where the shard is now.
+ * Errors: see shard_map_check_unmoved().
  */
 extern Oid	shard_map_lock_shard(const Shard *shard, int lockmode);
 
-/* The same for a foreign table that core has locked already, as those that ModifyTable changes. */
+/* The same for a foreign table that core has already locked, such as those that ModifyTable changes. */
 extern Oid	shard_map_server(Oid relid);
 
 /*
- * map as of a moment: where it has other servers, a copy in the current context.
- * snapshot: as SerializeSnapshot() has written it; xmin: its xmin.
+ * Returns map as of a moment: if it has other servers, a copy in the current context. snapshot:
+ * from SerializeSnapshot(); xmin: its xmin.
  */
 extern const ShardMap *shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin);
 
 /*
- * A copy of map, in the current context, that has its shards on servers (one for each shard; InvalidOid: where it is),
- * for reading replicas of them.  Until the transaction ends it must not write to what it reads elsewhere, since it would
- * not see that: shard_map_lock() and its kind raise ERRCODE_SYSTEM_ERROR then.
+ * Returns a copy of map, in the current context, that places its shards on servers (one for each
+ * shard; InvalidOid: not changed), for reading replicas of them.  Until the transaction ends it must
+ * not write to shards that it reads there, since it would not see these writes.  So
+ * shard_map_lock() and similar functions raise ERRCODE_SYSTEM_ERROR then.
  */
 extern const ShardMap *shard_map_redirect(const ShardMap *map, const Oid *servers);
 
-/* Has this transaction read shards of a server elsewhere? */
+/* Has this transaction read shards of a server on other servers? */
 extern bool shard_map_is_redirected(Oid serverid);
 
 /*
- * At REPEATABLE READ and above, raises ERRCODE_T_R_SERIALIZATION_FAILURE when a shard of map among
- * shards (shardnos; NULL: all) has moved since the transaction's snapshot.
+ * At REPEATABLE READ and above, raises ERRCODE_T_R_SERIALIZATION_FAILURE if a shard of map among
+ * shards (shardnos; NULL: all) was moved after the transaction's snapshot.
  */
 extern void shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards);
 
-/* Are all of its nodes nodes of the cluster, which have replicas of the reference tables?  Asked anew each time. */
+/* Are all of its nodes nodes of the cluster, which have replicas of the reference tables?  Not cached. */
 extern bool shard_map_in_cluster(const ShardMap *map);
 
 /* partno of a shard. */
 extern int	shard_map_part_of(const ShardMap *map, int shardno);
 
-/* shardno of a shard in its map, -1 when it is not there. */
+/* Returns the shardno of a shard in its map; -1: not there. */
 extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
 
-/* Numbers of the shards relids, or of all.  Errors: one of relids is not a shard of map's table. */
+/* Returns the numbers of the shards relids, or of all.  Errors: one of relids is not a shard of map's table. */
 extern Bitmapset *shard_map_numbers(const ShardMap *map, bool all, const List *relids);
 
 /*
- * The table at the top of relid's partition tree: relid itself when it is not a partition,
- * or is being detached concurrently, where core names no ancestors any more.
+ * Returns the table at the top of relid's partition tree.  It is relid itself if relid is not a
+ * partition, or is being detached concurrently, since core then returns no ancestors.
  */
 extern Oid	shard_map_top(Oid relid);
 

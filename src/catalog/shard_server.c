@@ -1,9 +1,9 @@
 /*
  * shard_server.c
- *	  Changes where the catalog says that a shard is; notes who has chosen that.
+ *	  Changes the server of a shard in the catalog, and records who has chosen it.
  *
- * A foreign table for which a user who is no superuser has chosen the table on the node depends in pg_depend on the
- * extension.  Users cannot remove that.
+ * If a user who is not a superuser has chosen the table on the node, the foreign table depends on
+ * the extension in pg_depend.  Users cannot remove that.
  */
 #include "postgres.h"
 

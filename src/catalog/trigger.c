@@ -1,10 +1,10 @@
 /*
  * trigger.c
- *	  Whether triggers of a coordinator's table have to be fired.
+ *	  Must triggers of a coordinator's table be fired?
  *
- * Deferrable unique constraints of a sharded table have a trigger of core that checks
- * them at the end of the transaction.  The shards have constraints of their own with
- * triggers of this kind, so the coordinator's trigger is ignored.
+ * Core checks deferrable unique constraints of a sharded table with a trigger at the end of the
+ * transaction.  The shards have their own constraints with such triggers, so the coordinator's
+ * trigger is ignored.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * trigger.h
- *	  Whether triggers of a coordinator's table have to be fired.
+ *	  Must triggers of a coordinator's table be fired?
  */
 #ifndef SHARDFDW_TRIGGER_H
 #define SHARDFDW_TRIGGER_H
@@ -10,12 +10,15 @@
 #include "utils/reltrigger.h"
 
 /*
- * Does a trigger fire for one of events (TRIGGER_TYPE_INSERT | ...)?  rows_only:
- * one that fires for each row.  triggers may be NULL.
+ * Does a trigger fire for one of events (TRIGGER_TYPE_INSERT | ...)? rows_only: only triggers that
+ * fire for each row. triggers may be NULL.
  */
 extern bool shard_trigger_fires(const TriggerDesc *triggers, int events, bool rows_only);
 
-/* The same in the session as it is: one that plays a replica fires fewer.  Not for plans, which may outlast that. */
+/*
+ * The same for the session's present session_replication_role: as a replica it fires fewer
+ * triggers.  Not for plans, which may be used after it has changed.
+ */
 extern bool shard_trigger_fires_now(const TriggerDesc *triggers, int events);
 
 #endif

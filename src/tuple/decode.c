@@ -2,21 +2,20 @@
  * decode.c
  *	  Decodes a row of bytes into a tuple slot.
  *
- * What has to be done for a column is decided once, when the decoder is made
- * (one DecodeOp per column), so that the loop over rows is one switch per
- * field: no look-up, no function manager for the common types.
+ * The operation for each column is chosen when the decoder is created (one DecodeOp per column).
+ * So the loop over rows is one switch per field: no look-up, no function manager for the common
+ * types.
  *
  *	   ShardRow --> [op, target] per column --> slot->tts_values --> virtual tuple
  *
- * Assumptions: type_io.c allowed every SHARD_DECODE_BINARY type.  The node
- * applied type modifiers and domain constraints when it stored the values, so
- * fast paths and domains do not check them again.
+ * Assumptions: type_io.c has allowed every SHARD_DECODE_BINARY type.  The node has applied type
+ * modifiers and domain constraints when it stored the values, so fast paths and domains do not
+ * check them again.
  *
- * A node may be hostile.  Lengths are checked against the type, text against
- * the database's encoding, dates and times against their ranges, before a value is
- * stored; receive and input functions check the rest.  Receive
- * functions get a private, NUL-terminated copy: array_recv of 15 and 16 writes
- * to its input.
+ * A node may be hostile.  Before a value is stored, lengths are checked against the type, text
+ * against the database's encoding, dates and times against their ranges.  Receive and input
+ * functions check the rest.  Receive functions get a private, NUL-terminated copy, since
+ * array_recv() of 15 and 16 writes to its input.
  */
 #include "postgres.h"
 
@@ -56,13 +55,13 @@ typedef enum DecodeOp
 	OP_TIMESTAMP,				/* with and without time zone */
 	OP_UUID,
 	OP_BYTES,					/* bytea: any bytes */
-	OP_TEXT,					/* text, varchar, bpchar: bytes in our encoding */
+	OP_TEXT,					/* text, varchar, bpchar: bytes in the database's encoding */
 	OP_NAME,
 	OP_JSONB,					/* version byte, then text */
-	OP_RECEIVE,					/* receive function */
-	OP_INPUT,					/* input function */
+	OP_RECEIVE,					/* calls the receive function */
+	OP_INPUT,					/* calls the input function */
 	OP_SYSTEM,					/* a system column */
-	OP_STATE,					/* bytea: a serialized state, to be checked */
+	OP_STATE,					/* bytea: a serialized state, which must be checked */
 
 	/* several remote columns, see remote_columns() */
 	OP_INT8_SUM,
@@ -80,8 +79,8 @@ typedef struct DecodeColumn
 	FmgrInfo	func;			/* OP_RECEIVE, OP_INPUT, OP_JSONB */
 	Oid			ioparam;
 	int32		typmod;
-	int			text_settings;	/* OP_INPUT: what the text depends on */
-	ShardStateFormat format;	/* OP_STATE, with ioparam the type of what is aggregated */
+	int			text_settings;	/* OP_INPUT: settings on which the text depends */
+	ShardStateFormat format;	/* OP_STATE, with the aggregated type in ioparam */
 } DecodeColumn;
 
 struct ShardDecoder
@@ -90,24 +89,24 @@ struct ShardDecoder
 	DecodeColumn *columns;
 	int			ncolumns;
 	int			nremote;
-	bool		has_styled_text;	/* some text depends on how dates, intervals or floats are written */
+	bool		has_styled_text;	/* some text depends on the styles of dates, intervals or floats */
 	int		   *absent;			/* attributes without a column */
 	int			nabsent;
 	StringInfoData scratch;		/* copy of one field */
 
-	/* system columns of the last row that have no place in a slot */
-	bool		has_header;		/* some are sent */
+	/* system columns of the last row that a slot cannot hold */
+	bool		has_header;		/* there are some */
 	TransactionId xmin;
 	TransactionId xmax;
-	CommandId	cid;			/* both of cmin and cmax, as in a heap tuple */
+	CommandId	cid;			/* cmin and cmax, as in a heap tuple */
 
 	/* for the error context */
 	DecodeColumn *current;
-	const char *node;			/* source of the rows; NULL: not told */
+	const char *node;			/* source of the rows; NULL: unknown */
 	const char *label;
 };
 
-/* Op of a type's binary form; the base type's for domains. */
+/* Returns the operation for a type's binary form; for domains, that of the base type. */
 static DecodeOp
 binary_op(Oid type)
 {
@@ -330,9 +329,8 @@ check_length(int len, int expected)
 }
 
 /*
- * Raises when the bytes are not text in the database's encoding.  ASCII
- * without NUL is valid in every server encoding and is tested eight bytes at a
- * time; the rest is core's work.
+ * Raises if the bytes are not text in the database's encoding.  ASCII without NUL is valid in every
+ * server encoding, and is checked eight bytes at a time.  Core checks the rest.
  */
 static inline void
 verify_text(const char *value, int len)
@@ -457,7 +455,7 @@ decode_float8(const char *value, int len)
 	return Float8GetDatum(swap.number);
 }
 
-/* The field's bytes in scratch, NUL-terminated. */
+/* Copies the field's bytes to scratch, NUL-terminated. */
 static StringInfo
 copy_field(ShardDecoder *decoder, const char *value, int len)
 {
@@ -527,7 +525,7 @@ decode_system(ShardDecoder *decoder, AttrNumber attno, const char *value, int le
 	}
 }
 
-/* Count and sums to a serialized state. */
+/* Converts count and sums to a serialized state. */
 static Datum
 decode_state(DecodeColumn *column, const ShardRow *row)
 {
@@ -558,7 +556,7 @@ decode_state(DecodeColumn *column, const ShardRow *row)
 	}
 }
 
-/* One field that is not NULL. */
+/* Decodes one field that is not NULL. */
 static inline Datum
 decode_field(ShardDecoder *decoder, DecodeColumn *column, const ShardRow *row,
 			 const char *value, int len)
@@ -686,7 +684,10 @@ shard_decode_has_header(const ShardDecoder *decoder)
 	return decoder->has_header;
 }
 
-/* The ctid is also set in the tuple's header, where it is kept when the row becomes a composite value (EvalPlanQual). */
+/*
+ * The ctid is also set in the tuple's header, where it is kept if the row becomes a composite value
+ * (EvalPlanQual).
+ */
 void
 shard_decode_add_header(const ShardDecoder *decoder, TupleTableSlot *slot, MemoryContext cxt)
 {

@@ -14,20 +14,20 @@
 typedef struct ShardDecoder ShardDecoder;
 
 /*
- * One entry per output; meanings as ShardOutput of plan/plan_private.h, repeated here
- * because tuple/ lies below planner/.
+ * One entry per output.  The meanings are those of ShardOutput in plan/plan_private.h, repeated
+ * here because tuple/ is a layer below planner/.
  */
 typedef enum ShardDecodeKind
 {
-	SHARD_DECODE_BINARY,		/* one column by the type's binary form */
-	SHARD_DECODE_TEXT,			/* one column by the type's input function */
+	SHARD_DECODE_BINARY,		/* one column in the type's binary form */
+	SHARD_DECODE_TEXT,			/* one column through the type's input function */
 	SHARD_DECODE_SYSTEM,		/* one column, in binary: system column number target */
 	SHARD_DECODE_INT8_SUM,		/* count, sum -> bytea */
 	SHARD_DECODE_NUMERIC_SUM,
 	SHARD_DECODE_INTERVAL_SUM,
 	SHARD_DECODE_POLY_VARIANCE, /* count, sum, sum of squares -> bytea */
 	SHARD_DECODE_NUMERIC_VARIANCE,
-	SHARD_DECODE_STATE			/* bytea that is a state of format typmod, over type */
+	SHARD_DECODE_STATE			/* bytea with a state of format typmod, over type */
 } ShardDecodeKind;
 
 typedef struct ShardDecodeColumn
@@ -41,35 +41,37 @@ typedef struct ShardDecodeColumn
 /* Memory: decoder in the current context. */
 extern ShardDecoder *shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolumns);
 
-/* Columns that the remote query must return. */
+/* Number of columns that the remote query must return. */
 extern int	shard_decode_nremote(const ShardDecoder *decoder);
 
 /*
- * Does a column come as text that depends on how dates, intervals or floating-point
- * numbers are written?  The node has to write these exactly, whatever the user's
- * settings (ShardStreamSpec).
+ * Is a column sent as text that depends on the styles of dates, intervals or floating-point
+ * numbers?  Then the node must write these exactly, whatever the user's settings are
+ * (ShardStreamSpec).
  */
 extern bool shard_decode_has_styled_text(const ShardDecoder *decoder);
 
-/* Sets the source of the next rows, for errors: the node's and the shard's name, which stay valid meanwhile. */
+/* Sets the source of the next rows, for errors: names of the node and the shard, which must stay valid. */
 extern void shard_decode_set_source(ShardDecoder *decoder, const char *node, const char *label);
 
 /*
- * Stores row as a virtual tuple in slot (cleared first), its ctid in slot->tts_tid; attributes
- * without a column are NULL.  Memory: by-reference values in cxt, a per-tuple context
- * that the caller resets before the next row.
- * Errors: ERRCODE_PROTOCOL_VIOLATION for a malformed row; those of input and
- * receive functions, with CONTEXT naming the attribute and the source.
+ * Stores row as a virtual tuple in slot (cleared first), with its ctid in slot->tts_tid.
+ * Attributes without a column are NULL.  Memory: by-reference values in cxt, a per-tuple context
+ * that the caller resets before the next row.  Errors: ERRCODE_PROTOCOL_VIOLATION for a malformed
+ * row; those of input and receive functions, with the attribute and the source in CONTEXT.
  */
 extern void shard_decode_row(ShardDecoder *decoder, const ShardRow *row,
 							 TupleTableSlot *slot, MemoryContext cxt);
 
-/* Are there system columns other than ctid?  Only a slot of heap tuples can have them, after shard_decode_add_header(). */
+/*
+ * Are there system columns other than ctid?  Only a slot of heap tuples can hold them, after
+ * shard_decode_add_header().
+ */
 extern bool shard_decode_has_header(const ShardDecoder *decoder);
 
 /*
- * Turns the virtual tuple of the last row, in slot, into one that has system columns: those that the node has sent, the
- * others are zero.  Memory: cxt.
+ * Turns the virtual tuple of the last row, in slot, into a tuple with system columns: those that
+ * the node has sent; the others are zero.  Memory: cxt.
  */
 extern void shard_decode_add_header(const ShardDecoder *decoder, TupleTableSlot *slot, MemoryContext cxt);
 

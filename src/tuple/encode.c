@@ -2,21 +2,21 @@
  * encode.c
  *	  Encodes a tuple slot as a COPY row, or as text parameters.
  *
- * A row is binary when every column has a binary form that a node of any major
- * reads the same; otherwise the whole row is a line of COPY text.  Each column
- * gets an operation when the encoder is made; a row is one pass of a switch
- * over them, writing straight into the buffer:
+ * A row is binary if every column has a binary form that nodes of all majors read in the same way.
+ * Otherwise the whole row is a line of COPY text.  Each column gets an operation when the encoder
+ * is created.  A row is encoded in one pass over them with a switch, which writes directly into the
+ * buffer:
  *
  *	 slot --> [opcode, attribute] per column --> network order bytes | text line
  *
- * Core's send functions for text-like types convert to the client's encoding.  But a
- * node's session has this database's encoding as client_encoding.  So this file writes
- * these types, and arrays of them, by its own code, without conversion.
+ * Core's send functions for text-like types convert to the client's encoding.  But a node's session
+ * has this database's encoding as client_encoding.  So this file writes these types, and arrays of
+ * them, with its own code, without conversion.
  *
- * Text forms are those that a session with any settings reads the same (text_form.c).
+ * Text forms are those that sessions with any settings read in the same way (text_form.c).
  *
- * Memory: values are detoasted and converted in the current context, which has
- * to be one that the caller resets for each row.
+ * Memory: values are detoasted and converted in the current context, which the caller must reset
+ * for each row.
  */
 #include "postgres.h"
 
@@ -43,25 +43,25 @@ typedef enum EncodeOp
 	ENCODE_INT2,
 	ENCODE_INT4,				/* also float4, date, oid */
 	ENCODE_INT8,				/* also float8, timestamps, time, money */
-	ENCODE_FIXED,				/* by reference, len bytes as they are */
-	ENCODE_VARLENA,				/* the payload as it is: text, bytea, json */
+	ENCODE_FIXED,				/* by reference, len bytes unchanged */
+	ENCODE_VARLENA,				/* the payload unchanged: text, bytea, json */
 	ENCODE_NAME,
 	ENCODE_JSONB,
 	ENCODE_TIMETZ,
 	ENCODE_INTERVAL,
 	ENCODE_ENUM,				/* the label */
 	ENCODE_ARRAY,				/* of elements with one of the operations above */
-	ENCODE_SEND					/* the type's send function */
+	ENCODE_SEND					/* calls the type's send function */
 } EncodeOp;
 
 typedef struct EncodeColumn
 {
 	EncodeOp	op;
-	bool		has_op;			/* false: COPY text only */
+	bool		has_op;			/* false: only COPY text */
 	bool		raw_text;		/* the payload is the text form */
 	int			attidx;			/* 0-based position in the slot */
 	int			len;			/* ENCODE_FIXED: bytes */
-	Oid			type;			/* base type of a domain */
+	Oid			type;			/* for a domain, its base type */
 
 	/* ENCODE_ARRAY */
 	struct EncodeColumn *element;
@@ -77,15 +77,15 @@ struct ShardEncoder
 {
 	bool		binary;
 	bool		output_ready;
-	int			text_settings;	/* what the text forms depend on */
-	MemoryContext cxt;			/* the encoder's own */
+	int			text_settings;	/* settings on which the text forms depend */
+	MemoryContext cxt;			/* the encoder's context */
 	int			natts;
 	int			last_attno;		/* highest attribute number in use */
-	Size		fixed_bytes;	/* room that the fixed parts of a row need */
+	Size		fixed_bytes;	/* room for the fixed parts of a row */
 	EncodeColumn *columns;
 };
 
-/* Chooses the operation for values of a type that are encoded here; false for others. */
+/* Chooses the operation for values of a type that this file encodes.  False for other types. */
 static bool
 choose_known_op(EncodeColumn *col, Oid type)
 {
@@ -152,8 +152,8 @@ choose_known_op(EncodeColumn *col, Oid type)
 }
 
 /*
- * Chooses the operation for values of a type; false when the type has no
- * binary form to send.
+ * Chooses the operation for values of a type.  False if the type has no binary form that can be
+ * sent.
  */
 static bool
 choose_op(EncodeColumn *col, Oid type, bool is_element)
@@ -164,7 +164,7 @@ choose_op(EncodeColumn *col, Oid type, bool is_element)
 	if (choose_known_op(col, type))
 		return true;
 
-	/* array_recv() checks the element's OID, which is the same on all servers only for built-in types. */
+	/* array_recv() checks the element's OID, which is the same on all servers only for built-in types */
 	element = is_element ? InvalidOid : shard_type_io_element(type);
 	if (OidIsValid(element))
 	{
@@ -200,11 +200,11 @@ choose_op(EncodeColumn *col, Oid type, bool is_element)
 	return false;
 }
 
-/* Room for the length word and the value, as far as known without the value. */
+/* Returns the room for the length word and the value, as far as known without the value. */
 static Size
 fixed_size(const EncodeColumn *col)
 {
-	/* 16 covers every fixed-width operation. */
+	/* 16 is enough for every fixed-width operation */
 	return sizeof(int32) + (col->op == ENCODE_FIXED ? col->len : 16);
 }
 
@@ -250,7 +250,7 @@ shard_encode_use_text(ShardEncoder *encoder)
 
 /* ---- the buffer ---- */
 
-/* Makes room for n bytes after p, and returns p's place in the (maybe moved) buffer. */
+/* Makes room for n bytes after p, and returns p's position in the buffer, which may have moved. */
 static inline char *
 reserve(StringInfo buf, char *p, Size n)
 {
@@ -292,7 +292,7 @@ put_int64(char *p, int64 value)
 	return p + sizeof(n);
 }
 
-/* Length word and len bytes; keeps the room for rest bytes behind them. */
+/* Writes a length word and len bytes, and keeps room for rest bytes after them. */
 static inline char *
 put_bytes(StringInfo buf, char *p, const char *data, Size len, Size rest)
 {
@@ -307,8 +307,8 @@ put_bytes(StringInfo buf, char *p, const char *data, Size len, Size rest)
 static char *encode_array(const EncodeColumn *col, Datum value, StringInfo buf, char *p, Size rest);
 
 /*
- * Writes one value that is not NULL, length word first.  On entry there is
- * room for fixed_size(col) + rest bytes, on return for rest bytes.
+ * Writes one value that is not NULL, after its length word.  On entry there is room for
+ * fixed_size(col) + rest bytes, on return for rest bytes.
  */
 static inline char *
 encode_value(EncodeColumn *col, Datum value, StringInfo buf, char *p, Size rest)
@@ -404,7 +404,7 @@ encode_value(EncodeColumn *col, Datum value, StringInfo buf, char *p, Size rest)
 	pg_unreachable();
 }
 
-/* As array_send(), with the elements written by encode_value(). */
+/* Like array_send(), but encode_value() writes the elements. */
 static char *
 encode_array(const EncodeColumn *col, Datum value, StringInfo buf, char *p, Size rest)
 {
@@ -484,13 +484,13 @@ prepare_output(ShardEncoder *encoder)
 	encoder->output_ready = true;
 }
 
-/* Appends len bytes of a value, escaped as COPY FROM with default options reads them. */
+/* Appends len bytes of a value, escaped for COPY FROM with default options. */
 static void
 append_escaped(StringInfo buf, const char *data, Size len)
 {
 	char	   *p;
 
-	/* Server encodings never have an ASCII byte inside a longer character. */
+	/* server encodings have no ASCII byte inside a longer character */
 	p = reserve(buf, buf->data + buf->len, 2 * len + 1);
 	for (const char *end = data + len; data < end; data++)
 	{

@@ -12,21 +12,21 @@
 
 typedef struct ShardEncoder ShardEncoder;
 
-/* Encoder for columns attnos (1-based attribute numbers of desc, natts of them). Memory: current context. */
+/* Creates an encoder for columns attnos (natts 1-based attribute numbers of desc).  Memory: current context. */
 extern ShardEncoder *shard_encode_create(TupleDesc desc, const AttrNumber *attnos, int natts);
 
-/* True when rows are COPY BINARY (every column has a portable binary form), false for COPY text. */
+/* Are rows COPY BINARY (every column has a portable binary form)?  Otherwise COPY text. */
 extern bool shard_encode_is_binary(const ShardEncoder *encoder);
 
-/* Makes rows COPY text, for a table whose columns have other types on its node.  Before the first row. */
+/* Makes rows COPY text, for a table whose columns have other types on its node.  Called before the first row. */
 extern void shard_encode_use_text(ShardEncoder *encoder);
 
-/* Appends one row: binary without file header/trailer, or a text line ended by '\n'. */
+/* Appends one row: binary without the file's header and trailer, or a text line that ends with '\n'. */
 extern void shard_encode_row(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf);
 
 /*
- * Both read the slot's columns and convert values in the current context,
- * which the caller resets for each row.
+ * Both functions read the slot's columns, and convert values in the current context, which the
+ * caller resets for each row.
  */
 
 /* Text forms of the columns as query parameters (NULL for NULL); memory in the current context. */

@@ -1,23 +1,22 @@
 /*
  * text_form.c
- *	  Text forms in which values travel between the servers.
+ *	  Text forms in which values are sent between servers.
  *
- * The other server reads exactly the value that one has written, whatever the user's
- * settings:
+ * The other server reads exactly the value that one has written, whatever the user's settings are:
  *
- *	dates, intervals, floats	written in ISO, postgres style and with all digits;
- *								that is read the same under all settings.  Other
- *								styles name time zones by abbreviations that can
+ *	 dates, intervals, floats	written in ISO, postgres style and with all digits,
+ *								which all settings read in the same way.  Other
+ *								styles use abbreviations of time zones, which can
  *								mean another zone, or none, when they are read
- *	names of objects			written and read under search_path = pg_catalog, so
- *								that all others have their schema
- *	money						written and read under lc_monetary = C
- *	xml							as it is stored: xml_out() drops the declaration's
- *								encoding.  Read under xmloption = content, which
- *								takes documents as well
- *	arrays						read under array_nulls = on
+ *	 names of objects			written and read with search_path = pg_catalog, so
+ *								that all other objects have their schema
+ *	 money						written and read with lc_monetary = C
+ *	 xml						as it is stored: xml_out() drops the declaration's
+ *								encoding.  Read with xmloption = content, which
+ *								accepts documents as well
+ *	 arrays						read with array_nulls = on
  *
- * Sessions on nodes write and read alike: see session_settings of
+ * Sessions on nodes write and read in the same way: see session_settings in
  * remote/wire/connection.c, and there SHARD_SETTINGS_PORTABLE.
  */
 #include "postgres.h"

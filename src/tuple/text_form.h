@@ -1,6 +1,6 @@
 /*
  * text_form.h
- *	  Text forms in which values travel between the servers.
+ *	  Text forms in which values are sent between servers.
  */
 #ifndef SHARDFDW_TEXT_FORM_H
 #define SHARDFDW_TEXT_FORM_H
@@ -9,17 +9,17 @@
 
 #include "fmgr.h"
 
-/* Looks up how values of type are written. Memory: what the function keeps is in cxt. */
+/* Looks up the output function for type.  Memory: the function's own data is in cxt. */
 extern void shard_text_form_init(FmgrInfo *output, Oid type, MemoryContext cxt);
 
-/* Text form of value; between begin_write and end.  Memory: current context. */
+/* Returns the text form of value.  Called between begin_write and end.  Memory: current context. */
 extern char *shard_text_form_write(FmgrInfo *output, Oid type, Datum value);
 
 /*
- * begin_write sets the settings under which text is written that every session reads the
- * same; begin_read those under which such text is read.  settings: of the types
- * (shard_type_io_text_settings()).  They do nothing where the settings are right already,
- * which is mostly so.  Return what shard_text_form_end() takes; an error undoes the
+ * begin_write sets the settings for writing text that every session reads in the same way.
+ * begin_read sets those for reading such text. settings: those of the types
+ * (shard_type_io_text_settings()).  If the settings are already right, which is the usual case,
+ * nothing is done.  Both return the argument of shard_text_form_end().  An error resets the
  * settings, too.
  */
 extern int	shard_text_form_begin_write(int settings);

@@ -1,25 +1,25 @@
 /*
  * type_io.c
- *	  Which types travel in binary, which as text.
+ *	  Which types are sent in binary format, and which as text.
  *
- * Assumptions: the binary forms named here are the same on 15 to 19, and none
- * depends on a setting.  Binary forms of the built-in arrays, ranges and
- * multiranges hold OIDs of built-in types only, which are the same everywhere.
+ * Assumptions: the binary forms listed here are the same in 15 to 19, and none depends on a
+ * setting.  Binary forms of the built-in arrays, ranges and multiranges contain only OIDs of
+ * built-in types, which are the same everywhere.
  *
- *				from a node					to a node
- *	fixed, bytea	binary						binary
- *	text-like		binary, decoded by decode.c	binary (the node's receive
- *					itself: core's receive		function converts from the
- *					functions convert from the	client's encoding, which is
- *					CLIENT's encoding			this database's)
- *	their arrays	text						binary
- *	enums			binary, which is the label	binary, likewise
- *	their arrays	text (holds the type's OID)	text
- *	domains			as their base type			as their base type
- *	all others		text						text
+ *					from a node						to a node
+ *	 fixed, bytea	binary							binary
+ *	 text-like		binary, decoded by decode.c		binary (the node's receive
+ *					itself: core's receive			function converts from the
+ *					functions convert from the		client's encoding, which is
+ *					CLIENT's encoding				this database's)
+ *	 their arrays	text							binary
+ *	 enums			binary, which is the label		binary, which is the label
+ *	 their arrays	text (contains the type's OID)	text
+ *	 domains		like their base type			like their base type
+ *	 all others		text							text
  *
- * The values of reg types (regtype, regclass...) are OIDs, which differ from server to
- * server.  They stand for a name, so they travel as that name.
+ * The values of reg types (regtype, regclass...) are OIDs, which differ between servers.  They
+ * represent a name, so they are sent as that name.
  */
 #include "postgres.h"
 
@@ -32,7 +32,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-/* Has the type the same binary form everywhere, which depends on no setting and has no text in it? */
+/* Does the type have the same binary form everywhere, which depends on no setting and contains no text? */
 static bool
 is_plain_binary(Oid type)
 {
@@ -165,7 +165,7 @@ shard_type_io_names_object(Oid type)
 	}
 }
 
-/* Settings that the text forms of a composite type's columns depend on. */
+/* Returns the settings on which the text forms of a composite type's columns depend. */
 static int
 columns_text_settings(Oid composite)
 {
@@ -213,7 +213,7 @@ shard_type_io_text_settings(Oid type)
 {
 	Oid			element;
 
-	/* the most frequent types, without a look-up in the catalogs */
+	/* the most frequent types, without a catalog look-up */
 	switch (type)
 	{
 		case BOOLOID:
