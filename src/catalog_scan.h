@@ -1,6 +1,6 @@
 /*
  * catalog_scan.h
- *	  Reads the rows of one of PostgreSQL's catalogs.
+ *	  Reads rows of a system catalog.
  *
  *	 begin, begin_oid or begin_keys; next ...; end
  */
@@ -22,7 +22,7 @@ typedef struct ShardCatalogScan
 	SysScanDesc scan;
 } ShardCatalogScan;
 
-/* Rows that keys select; index InvalidOid: none helps; snapshot NULL: what has committed by now. */
+/* Scans the rows that match keys. index InvalidOid: sequential scan. snapshot NULL: what has committed by now. */
 static inline void
 shard_catalog_scan_begin_keys(ShardCatalogScan *scan, Oid catalog, Oid index, Snapshot snapshot, int nkeys, ScanKeyData *keys)
 {
@@ -30,7 +30,7 @@ shard_catalog_scan_begin_keys(ShardCatalogScan *scan, Oid catalog, Oid index, Sn
 	scan->scan = systable_beginscan(scan->rel, index, OidIsValid(index), snapshot, nkeys, keys);
 }
 
-/* Rows of which a column is an OID. */
+/* Scans the rows in which a column has this OID. */
 static inline void
 shard_catalog_scan_begin_oid(ShardCatalogScan *scan, Oid catalog, Oid index, AttrNumber column, Oid value)
 {
@@ -40,14 +40,14 @@ shard_catalog_scan_begin_oid(ShardCatalogScan *scan, Oid catalog, Oid index, Att
 	shard_catalog_scan_begin_keys(scan, catalog, index, NULL, 1, &key);
 }
 
-/* All rows. */
+/* Scans all rows. */
 static inline void
 shard_catalog_scan_begin(ShardCatalogScan *scan, Oid catalog)
 {
 	shard_catalog_scan_begin_keys(scan, catalog, InvalidOid, NULL, 0, NULL);
 }
 
-/* The next row, valid until the following call; NULL: there is none. */
+/* Returns the next row, valid until the following call; NULL: no more rows. */
 static inline HeapTuple
 shard_catalog_scan_next(ShardCatalogScan *scan)
 {
@@ -61,7 +61,10 @@ shard_catalog_scan_end(ShardCatalogScan *scan)
 	table_close(scan->rel, AccessShareLock);
 }
 
-/* The row of an object in a system cache (PROCOID, ...), to be released.  Raises if there is none, which is an internal error. */
+/*
+ * Returns the row of an object from a system cache (PROCOID, ...), to be released.  Raises an
+ * internal error if it does not exist.
+ */
 #define shard_catalog_row(cache, oid) shard_catalog_row_of(cache, oid, #cache)
 
 static inline HeapTuple

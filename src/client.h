@@ -1,10 +1,10 @@
 /*
  * client.h
- *	  The connection to this backend's client: core's libpq/libpq.h.
+ *	  The connection to the client of this backend: core's libpq/libpq.h.
  *
- * That header includes those of GSSAPI and OpenSSL, for members of a struct that this
- * extension does not use.  Core keeps the struct's layout the same without them (see
- * libpq-be.h), so their development packages are not needed.
+ * That header includes those of GSSAPI and OpenSSL, for members of a struct that this extension
+ * does not use.  Without them core keeps the same layout of the struct (see libpq-be.h), so their
+ * development packages are not needed.
  */
 #ifndef SHARDFDW_CLIENT_H
 #define SHARDFDW_CLIENT_H

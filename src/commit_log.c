@@ -1,27 +1,26 @@
 /*
  * commit_log.c
- *	  Access to the table shardfdw_internal.commit_log, below the level of SQL: rights,
- *	  row security, read-only transactions and the snapshot of the transaction
- *	  do not apply to it.
+ *	  Access to the table shardfdw_internal.commit_log without SQL.  Rights, row security, read-only
+ *	  transactions and the snapshot of the transaction do not apply.
  *
- * Rows are read with SnapshotSelf: it sees what has committed by now, and takes no
- * predicate locks, which would make serializable transactions fail because of each
- * other's log rows.  It can miss all versions of a row that is updated during the scan.
- * Where that would matter, any version counts (shard_commit_log_contains()).  Elsewhere
- * the next round sees the row: only shard_commit_log_set_timelines() updates a row that
- * stays unsettled, and it never runs together with shard_commit_log_purge().
+ * Rows are read with SnapshotSelf.  It sees what has committed by now, and it takes no predicate
+ * locks, so serializable transactions do not fail because of each other's log rows.  But it can
+ * miss all versions of a row that is updated during the scan. shard_commit_log_contains() must not
+ * miss a row, so it accepts any version.  The other functions see the row at the next call: only
+ * shard_commit_log_set_timelines() updates a row that remains unresolved, and it never runs
+ * together with shard_commit_log_purge().
  *
- * A transaction that is not in the log has not committed, or its row was deleted.  A row's
- * logged_at is the same time as in the identifiers of its prepared transactions, and
- * forgotten_until (shardfdw_internal.coordinator) is the latest logged_at of all deleted
- * rows, written by the transaction that deletes.  So
+ * If a transaction is not in the log, it has not committed, or its row was deleted.  Column logged_at of a
+ * row is the time in the identifiers of its prepared transactions. forgotten_until (in
+ * shardfdw_internal.coordinator) is the latest logged_at of all deleted rows; the transaction that
+ * deletes rows writes it.  So
  *
  *	 identifier's time > forgotten_until, read after the row was not found
- *		=> no row of it has been deleted => it has not committed
+ *	 => no row with this time was deleted => the transaction has not committed
  *
- * whatever clocks do.  A clock that is set back makes identifiers look older than they
- * are; then recovery reports instead of deciding.  Rows with a logged_at in the future are
- * not deleted before that time, since forgotten_until would be in the future, too.
+ * This does not depend on clocks.  If a clock is set back, identifiers look older than they are;
+ * then recovery reports the transaction and does not decide.  A row with a logged_at in the future
+ * is not deleted before that time, since forgotten_until would be in the future, too.
  */
 #include "postgres.h"
 
@@ -55,9 +54,9 @@ enum
 	LOG_NOTE
 };
 
-#define SETTLED_STEP 1000		/* settled_below is written when it moves by this many transactions, to save writes */
+#define SETTLED_STEP 1000		/* settled_below is written only after it has moved by this many transactions, to save writes */
 
-/* Begins a scan of the versions of the row of key that snapshot shows. */
+/* Begins a scan of the versions of key's row that are visible to snapshot. */
 static void
 begin_lookup(ShardOwnTable *log, ShardLogKey key, Snapshot snapshot)
 {
@@ -115,7 +114,7 @@ shard_commit_log_contains(ShardLogKey key)
 	return found;
 }
 
-/* Finds and locks the row of key.  False when there is none, or another transaction has locked it or the log. */
+/* Finds and locks the row of key.  False if it does not exist, or another transaction has locked it or the log. */
 static bool
 begin_update(ShardOwnTable *log, ShardLogKey key)
 {
@@ -170,7 +169,7 @@ shard_commit_log_set_timelines(ShardLogKey key, List *nodes)
 
 /* ---------- reading ---------- */
 
-/* Elements of an array column, n of them; missing ones are null. */
+/* Returns the n elements of an array column; missing elements are null. */
 static void
 take_array(const ShardOwnTable *log, AttrNumber column, Oid type, int n, Datum **elems, bool **nulls)
 {
@@ -244,8 +243,8 @@ is_same(ShardLogKey a, ShardLogKey b)
 }
 
 /*
- * Reads the rows that are not settled.  A row that confirms an earlier one removes that
- * from the list, so the list stays short: the last transactions of sessions.
+ * Reads the rows of unresolved transactions.  If a row confirms an earlier one, that one is removed
+ * from the list.  So the list stays short: it contains the last transaction of each session.
  */
 static List *
 read_unsettled(ShardOwnTable *log, FullTransactionId from)
@@ -303,7 +302,7 @@ shard_commit_log_read_unsettled(void)
 		if (shard_own_table_next(&log))
 			entry->nodes = take_nodes(&log);
 		else
-			entries = foreach_delete_current(entries, lc);	/* purged a moment ago */
+			entries = foreach_delete_current(entries, lc);	/* purged in the meantime */
 		shard_own_table_end(&log);
 	}
 	shard_own_table_close(&log);
@@ -316,7 +315,7 @@ shard_commit_log_read_unsettled(void)
 static FullTransactionId
 oldest_running(void)
 {
-	/* in this order: next is not before xmin then */
+	/* in this order: so next is not before xmin */
 	TransactionId xmin = GetLatestSnapshot()->xmin;
 	FullTransactionId next = ReadNextFullTransactionId();
 
@@ -336,9 +335,9 @@ count_rows(ShardOwnTable *log)
 }
 
 /*
- * Deletes rows of transactions before xid, from the oldest on, until it meets one that may
- * stay; rows in unsettled, which is in the same order, are kept.  So a row that confirms
- * another one is deleted after that one.
+ * Deletes rows of transactions before xid, from the oldest on, until it reaches a row that may
+ * stay.  Rows in unsettled, which has the same order, are kept.  So a row that confirms another one
+ * is deleted after that one.
  */
 static void
 delete_rows(ShardOwnTable *log, FullTransactionId before, List *unsettled, ShardLogReach *reach)
@@ -362,7 +361,7 @@ delete_rows(ShardOwnTable *log, FullTransactionId before, List *unsettled, Shard
 			stays = lnext(unsettled, stays);
 			continue;
 		}
-		/* somebody changes it by hand */
+		/* another session is changing the row */
 		if (shard_table_tuple_delete(log->rel, &log->tuple->t_self, GetCurrentCommandId(true), SnapshotSelf, InvalidSnapshot,
 									 false, &failure) != TM_Ok)
 			break;
@@ -399,7 +398,7 @@ shard_commit_log_purge(void)
 		before = ((ShardLogEntry *) linitial(unsettled))->key.xid;
 	if (FullTransactionIdPrecedes(reach.settled_below, before))
 		reach.settled_below = before;
-	/* looking at a few more rows next time is cheaper than a write in each round */
+	/* reading a few more rows the next time is cheaper than a write in each round */
 	if (reach.forgotten_until != old.forgotten_until ||
 		U64FromFullTransactionId(reach.settled_below) - U64FromFullTransactionId(old.settled_below) >= SETTLED_STEP)
 		shard_identity_write_reach(&reach);

@@ -2,8 +2,8 @@
  * compat.h
  *	  The differences between PostgreSQL 15 and 19, in one place.
  *
- * The rest of the code is written against the newest signatures; older majors
- * get them here.  No other file tests PG_VERSION_NUM.
+ * All other code uses the newest signatures; for older majors this file defines them.  No other
+ * file tests PG_VERSION_NUM.
  */
 #ifndef SHARDFDW_COMPAT_H
 #define SHARDFDW_COMPAT_H
@@ -46,7 +46,7 @@
 #include "tcop/dest.h"
 #include "commands/explain.h"
 
-/* 18 lets a library tell its name and version.  Needs fmgr.h. */
+/* 18 lets a library state its name and version.  Requires fmgr.h. */
 #if PG_VERSION_NUM >= 180000
 #define SHARD_MODULE_MAGIC(libname, libversion) PG_MODULE_MAGIC_EXT(.name = libname, .version = libversion)
 #else
@@ -56,7 +56,10 @@
 /* The major version of PostgreSQL as a string, such as "18" */
 #define SHARD_MAJOR_VERSION PG_MAJORVERSION
 
-/* The columns that an UPDATE assigns, a list for each result relation of state.  18 leaves out relations, and so lists. */
+/*
+ * The columns that an UPDATE assigns, a list for each result relation of state. 18 omits pruned
+ * relations and their lists.
+ */
 #if PG_VERSION_NUM >= 180000
 #define shard_update_colnos(state) ((state)->mt_updateColnosLists)
 #else
@@ -70,7 +73,7 @@
 #define shard_create_material_path(rel, subpath) create_material_path(rel, subpath)
 #endif
 
-/* 17 added orstronger.  Needs storage/lock.h. */
+/* 17 added orstronger.  Requires storage/lock.h. */
 #if PG_VERSION_NUM >= 170000
 #define shard_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode, false)
 #else
@@ -78,9 +81,8 @@
 #endif
 
 /*
- * 18 keeps the keys of a client that has logged in with SCRAM.  shard_scram_key():
- * the client's or the server's key as libpq takes it, in the current context; NULL:
- * there is none.  Needs client.h.
+ * 18 keeps the keys of a client that has logged in with SCRAM. shard_scram_key(): the client's or
+ * the server's key in libpq's format, in the current context; NULL: none.  Requires client.h.
  */
 #if PG_VERSION_NUM >= 180000
 static inline char *
@@ -94,7 +96,7 @@ shard_base64(const uint8 *bytes, int len)
 	return text;
 }
 
-/* Is it the role that the client has logged in as?  Needs miscadmin.h. */
+/* Is it the role with which the client has logged in?  Requires miscadmin.h. */
 #define shard_is_login_role(userid)	((userid) == GetAuthenticatedUserId())
 
 #define shard_scram_key(of_server) \
@@ -129,14 +131,13 @@ shard_base64(const uint8 *bytes, int len)
 	create_foreign_join_path(root, rel, target, rows, startup, total, pathkeys, outer, NULL, fdw_private)
 #endif
 
-/* 18 left out the symbol of pg_catalog."POSIX" */
+/* 18 removed the symbol of pg_catalog."POSIX" */
 #if PG_VERSION_NUM >= 180000
 #define POSIX_COLLATION_OID 951
 #endif
 
 /*
- * The outer side of JOIN_UNIQUE_OUTER made unique: 19 hands over a relation that
- * is so already.
+ * Makes the outer side of JOIN_UNIQUE_OUTER unique; 19 passes a relation that already is.
  */
 #if PG_VERSION_NUM >= 190000
 #define shard_create_unique_path(root, rel, path, sjinfo) (path)
@@ -145,7 +146,7 @@ shard_base64(const uint8 *bytes, int len)
 	((Path *) create_unique_path(root, rel, path, sjinfo))
 #endif
 
-/* 18 counts the nodes of a path that are switched off */
+/* 18 counts the disabled nodes of a path */
 #if PG_VERSION_NUM >= 180000
 #define shard_path_disabled_nodes(path, outer, inner) \
 	((path)->disabled_nodes = (outer)->disabled_nodes + (inner)->disabled_nodes)
@@ -153,7 +154,7 @@ shard_base64(const uint8 *bytes, int len)
 #define shard_path_disabled_nodes(path, outer, inner) ((void) 0)
 #endif
 
-/* 16 gives the grouping clause as planned */
+/* 16 provides the grouping clause as planned */
 #if PG_VERSION_NUM >= 160000
 #define shard_group_clause(root) ((root)->processed_groupClause)
 #else
@@ -167,7 +168,7 @@ shard_base64(const uint8 *bytes, int len)
 #define shard_distinct_clause(root) ((root)->parse->distinctClause)
 #endif
 
-/* 19 gave the name to the path that drops duplicates from sorted rows */
+/* 19 gave this name to another function */
 #if PG_VERSION_NUM >= 190000
 #define shard_create_upper_unique_path(root, rel, path, ncols, ngroups) \
 	create_unique_path(root, rel, path, ncols, ngroups)
@@ -177,9 +178,8 @@ shard_base64(const uint8 *bytes, int len)
 #endif
 
 /*
- * Conditions that windows check while they run, and that are not checked above
- * them any more: 17 moved them from the windows to the functions.  Result:
- * expressions over WindowFuncs.
+ * Run conditions of windows, which are not checked again above them: 17 moved them from the windows
+ * to the functions.  Result: expressions over WindowFuncs.
  */
 #if PG_VERSION_NUM >= 170000
 #include "catalog/pg_type.h"
@@ -215,8 +215,8 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #endif
 
 /*
- * Result type of sum/avg(interval)'s transition: internal from 17 on, so that
- * its partial state has to be built.
+ * 17 changed the transition type of sum/avg(interval) to internal, so the extension has to build
+ * the partial state.
  */
 #if PG_VERSION_NUM >= 170000
 #define SHARD_INTERVAL_STATE_INTERNAL 1
@@ -225,8 +225,8 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #endif
 
 /*
- * 19 writes the sum in the serialized state of sum/avg(bigint) as an integer of
- * 128 bits instead of a numeric.
+ * In the serialized state of sum/avg(bigint), 19 writes the sum as an integer of 128 bits, before:
+ * as a numeric.
  */
 #if PG_VERSION_NUM >= 190000
 #define SHARD_INT8_STATE_INT128 1
@@ -234,7 +234,7 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #define SHARD_INT8_STATE_INT128 0
 #endif
 
-/* Executor flags under which parameters have no values: EXPLAIN (GENERIC_PLAN), 16 and later. */
+/* Executor flags with which parameters have no values: EXPLAIN (GENERIC_PLAN), since 16. */
 #include "executor/executor.h"
 #ifdef EXEC_FLAG_EXPLAIN_GENERIC
 #define SHARD_EXEC_FLAG_NO_PARAMS EXEC_FLAG_EXPLAIN_GENERIC
@@ -242,7 +242,7 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #define SHARD_EXEC_FLAG_NO_PARAMS 0
 #endif
 
-/* 17 gave wait event sets a resource owner in place of a memory context; ours are freed by hand */
+/* 17 passes a resource owner instead of a memory context; this extension frees its wait event sets explicitly */
 #include "storage/latch.h"
 #if PG_VERSION_NUM >= 170000
 #define shard_create_wait_event_set(nevents) CreateWaitEventSet(NULL, nevents)
@@ -251,7 +251,7 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #define shard_create_wait_event_set(nevents) CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
-/* 17 gave the methods of memory contexts flags, and has them report failures */
+/* 17 added flags to the methods of memory contexts, and lets them report failures */
 #if PG_VERSION_NUM >= 170000
 #include "utils/memutils_internal.h"
 #define SHARD_METHOD_ALLOC_FAILS(name) \
@@ -290,7 +290,7 @@ name(MemoryContext context, void *pointer, Size size) \
 #endif
 #endif
 
-/* 17 has transaction_timeout, which ends the session */
+/* 17 added transaction_timeout, which ends the session */
 #if PG_VERSION_NUM >= 170000
 #include "storage/proc.h"
 #define shard_transaction_timed_out() (TransactionTimeoutPending && TransactionTimeout > 0)
@@ -298,7 +298,7 @@ name(MemoryContext context, void *pointer, Size size) \
 #define shard_transaction_timed_out() (false)
 #endif
 
-/* Makes the backend with pid, when it waits for its client, go through an empty transaction. */
+/* Makes an idle backend run an empty transaction. */
 #include "storage/procsignal.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/procnumber.h"
@@ -310,20 +310,20 @@ name(MemoryContext context, void *pointer, Size size) \
 	((void) SendProcSignal(pid, PROCSIG_CATCHUP_INTERRUPT, InvalidBackendId))
 #endif
 
-/* 16 renamed it: status of a backend, by its place in the list of this transaction */
+/* 16 renamed it: status of a backend, by its index in this transaction's list */
 #if PG_VERSION_NUM >= 160000
 #define shard_local_beentry(n) pgstat_get_local_beentry_by_index(n)
 #else
 #define shard_local_beentry(n) pgstat_fetch_stat_local_beentry(n)
 #endif
 
-/* 19 gave signal handlers a second argument, and these casts */
+/* 19 added a second argument to signal handlers, and these casts */
 #if PG_VERSION_NUM < 190000
 #define PG_SIG_DFL SIG_DFL
 #define PG_SIG_IGN SIG_IGN
 #endif
 
-/* 19 gave the identifiers of system caches a type */
+/* 19 added a type for the identifiers of system caches */
 #if PG_VERSION_NUM < 190000
 typedef int SysCacheIdentifier;
 #else
@@ -331,8 +331,8 @@ typedef int SysCacheIdentifier;
 #endif
 
 /*
- * User whose rights a result relation's changes have; partitions that rows are
- * routed to follow the table named in the statement.  16 moved it likewise.
+ * User whose rights apply to changes of a result relation; for partitions that rows are routed to:
+ * those of the table in the statement. 16 moved it out of the range table.
  */
 #if PG_VERSION_NUM >= 160000
 #define shard_result_userid(rinfo, estate) ExecGetResultRelCheckAsUser(rinfo, estate)
@@ -349,7 +349,7 @@ shard_result_userid(ResultRelInfo *rinfo, EState *estate)
 }
 #endif
 
-/* User whose rights a SELECT has that locks rows of a table; partitions follow the table named in the statement. */
+/* User whose rights apply to row locks of a SELECT; for partitions: those of the table in the statement. */
 static inline Oid
 shard_row_mark_userid(const ExecRowMark *mark, EState *estate)
 {
@@ -363,12 +363,12 @@ shard_row_mark_userid(const ExecRowMark *mark, EState *estate)
 }
 
 /*
- * Hooks whose parameters differ between majors.  Ours have those of the newest one:
- * ..._ENTRY(entry, function) defines entry, which core calls, by way of function,
- * and shard_call_...() calls the hook before ours or core's own function.
+ * Hooks whose parameters depend on the major version.  The extension's functions have the
+ * parameters of the newest one. ..._ENTRY(entry, function) defines entry, which core calls and
+ * which calls function. shard_call_...() calls the previous hook or core's own function.
  *
- * Planner: 19 hands over the ExplainState, and has build_simple_rel_hook in place
- * of get_relation_info_hook.
+ * Planner: 19 passes the ExplainState, and replaced get_relation_info_hook by
+ * build_simple_rel_hook.
  */
 #include "commands/explain.h"
 #include "optimizer/plancat.h"
@@ -423,19 +423,22 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 	table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, false)
 #endif
 
-/* 19 aggregates below joins: such relations have the callbacks and fdw_private of those they are copies of */
+/*
+ * 19 aggregates below joins: such relations have the callbacks and fdw_private of the relations
+ * they were made from
+ */
 #if PG_VERSION_NUM >= 190000
 #define shard_rel_is_grouped(rel) IS_GROUPED_REL(rel)
 #else
 #define shard_rel_is_grouped(rel) false
 #endif
 
-/* 19 has one more type whose values are numbers of objects */
+/* 19 added a type whose values are OIDs of objects */
 #ifndef REGDATABASEOID
 #define REGDATABASEOID InvalidOid
 #endif
 
-/* 16 notes on each Var which outer joins can make it NULL */
+/* 16 records in each Var which outer joins can make it NULL */
 #if PG_VERSION_NUM >= 160000
 #define shard_var_clear_nulling(var) ((var)->varnullingrels = NULL)
 #define shard_var_add_nulling(var, rtindex) \
@@ -452,7 +455,7 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define shard_is_result_relation(stmt, rti) list_member_int((stmt)->resultRelations, rti)
 #endif
 
-/* 17 says how much of what the client sent waits in the buffer, older ones only whether */
+/* 17 returns how much data of the client is buffered; before: only whether there is any */
 #include "client.h"
 #if PG_VERSION_NUM >= 170000
 #define shard_client_data_buffered() (pq_buffer_remaining_data() > 0)
@@ -468,7 +471,7 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define SHARD_XACT_IS_PIPELINED() true
 #endif
 
-/* 18 has a reverse() of bytea, too, so that the name of text's became longer */
+/* 18 added reverse() for bytea and so renamed that of text */
 #include "utils/fmgroids.h"
 #ifndef F_REVERSE_TEXT
 #define F_REVERSE_TEXT F_REVERSE
@@ -485,7 +488,7 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define shard_stmt_set_permissions(stmt, pstate) ((void) 0)
 #endif
 
-/* What COPY of a file or program says to those without the role; 16 moved the role to the detail. */
+/* Error message when COPY of a file or program is denied; 16 moved the role to the detail. */
 #if PG_VERSION_NUM >= 160000
 #define SHARD_COPY_DENIED(role, what) \
 	errmsg("permission denied to " what), \
@@ -495,14 +498,14 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 	errmsg("must be superuser or have privileges of the " role " role to " what)
 #endif
 
-/* 19 refuses system columns in COPY ... WHERE, where they have no value */
+/* 19 does not allow system columns in COPY ...  WHERE, where they have no value */
 #if PG_VERSION_NUM >= 190000
 #define SHARD_COPY_WHERE_SYSTEM_COLUMNS false
 #else
 #define SHARD_COPY_WHERE_SYSTEM_COLUMNS true
 #endif
 
-/* Lines of a header: 19 made the choice between none, one and "match" a number. */
+/* Number of header lines: 19 replaced the choice between none, one and "match" by a number. */
 #include "commands/copy.h"
 static inline int
 shard_copy_header_lines(const CopyFormatOptions *opts)
@@ -514,14 +517,14 @@ shard_copy_header_lines(const CopyFormatOptions *opts)
 #endif
 }
 
-/* Options of COPY FROM that core knows: ON_ERROR and LOG_VERBOSITY from 17 on, ON_ERROR set_null from 19 on. */
+/* Options of COPY FROM that core knows: ON_ERROR and LOG_VERBOSITY since 17, ON_ERROR set_null since 19. */
 #if PG_VERSION_NUM >= 190000
 #define SHARD_CORE_COPY_SET_NULL true
 #else
 #define SHARD_CORE_COPY_SET_NULL false
 #endif
 
-/* 19 named the format of COPY by an enum. */
+/* 19 has an enum for the format of COPY. */
 #if PG_VERSION_NUM >= 190000
 #define shard_copy_is_csv(opts) ((opts)->format == COPY_FORMAT_CSV)
 #define shard_copy_is_binary(opts) ((opts)->format == COPY_FORMAT_BINARY)
@@ -532,7 +535,7 @@ shard_copy_header_lines(const CopyFormatOptions *opts)
 #define shard_copy_is_json(opts) false
 #endif
 
-/* 19 computes a descriptor's offsets when it is complete */
+/* 19 computes the offsets of a complete descriptor */
 #include "access/tupdesc.h"
 #if PG_VERSION_NUM >= 190000
 #define shard_finalize_tuple_desc(desc) TupleDescFinalize(desc)
@@ -540,7 +543,7 @@ shard_copy_header_lines(const CopyFormatOptions *opts)
 #define shard_finalize_tuple_desc(desc) ((void) (desc))
 #endif
 
-/* 16 gave input functions a way to report bad values without raising. */
+/* 16 added a way for input functions to report bad values without an error. */
 #include "fmgr.h"
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -562,7 +565,7 @@ shard_input_call_safe(FmgrInfo *flinfo, char *text, Oid typioparam, int32 typmod
 }
 #endif
 
-/* All functions of a name; 19 also tells why there are none */
+/* All functions with a name; 19 also tells why there are none */
 #include "catalog/namespace.h"
 #if PG_VERSION_NUM >= 190000
 static inline FuncCandidateList
@@ -585,7 +588,7 @@ shard_operator_candidates(List *names)
 #define shard_operator_candidates(names) OpernameGetCandidates(names, '\0', true)
 #endif
 
-/* 16 may leave out columns that are missing */
+/* 16 can leave out columns that are missing */
 #if PG_VERSION_NUM >= 160000
 #define shard_attrmap_by_name(indesc, outdesc) build_attrmap_by_name(indesc, outdesc, false)
 #else
@@ -603,7 +606,7 @@ shard_operator_candidates(List *names)
 #define shard_function_aclcheck(funcid, roleid) object_aclcheck(ProcedureRelationId, funcid, roleid, ACL_EXECUTE)
 #define shard_function_ownercheck(funcid, roleid) object_ownercheck(ProcedureRelationId, funcid, roleid)
 
-/* object_ownercheck() has an internal error for objects that are not there */
+/* object_ownercheck() raises an internal error if the object does not exist */
 static inline bool
 shard_class_ownercheck(Oid relid, Oid roleid)
 {
@@ -636,7 +639,7 @@ shard_namespace_ownercheck(Oid nspoid, Oid roleid)
 #define shard_database_aclcheck(dboid, roleid, mode) pg_database_aclcheck(dboid, roleid, mode)
 #endif
 
-/* Options of COPY FROM: 16 brought DEFAULT, 19 ON_ERROR set_null. */
+/* Options of COPY FROM: 16 added DEFAULT, 19 ON_ERROR set_null. */
 #if PG_VERSION_NUM >= 160000
 #define shard_copy_default_print(opts) ((opts)->default_print)
 #else
@@ -656,7 +659,7 @@ shard_namespace_ownercheck(Oid nspoid, Oid roleid)
 #define shard_domain_has_constraints(type) DomainHasConstraints(type)
 #endif
 
-/* Is the operator "<" or ">" of an ordering?  18 tells which by a type of its own. */
+/* Is the operator "<" or ">" of an ordering? 18 has its own type for the result. */
 #include "utils/lsyscache.h"
 static inline bool
 shard_is_ordering_operator(Oid opno)
@@ -672,7 +675,7 @@ shard_is_ordering_operator(Oid opno)
 	return get_ordering_op_properties(opno, &opfamily, &opcintype, &direction);
 }
 
-/* 19 lets slots have flags of their own */
+/* 19 added flags of slots */
 #include "executor/tuptable.h"
 #if PG_VERSION_NUM >= 190000
 #define shard_make_tuple_slot(desc, ops) MakeTupleTableSlot(desc, ops, 0)
@@ -680,14 +683,14 @@ shard_is_ordering_operator(Oid opno)
 #define shard_make_tuple_slot(desc, ops) MakeTupleTableSlot(desc, ops)
 #endif
 
-/* 16 keeps the permissions of a query level apart from its range table */
+/* 16 moved the permissions of a query out of its range table */
 #if PG_VERSION_NUM >= 160000
 #define shard_query_forget_relations(query) ((query)->rteperminfos = NIL)
 #else
 #define shard_query_forget_relations(query) ((void) 0)
 #endif
 
-/* 18 has what is grouped by in a range table entry, to which the level's expressions refer */
+/* 18 added a range table entry for GROUP BY, to which the query's expressions refer */
 #include "optimizer/optimizer.h"
 #if PG_VERSION_NUM >= 180000
 #define shard_flatten_group_exprs(query, node) \
@@ -698,7 +701,10 @@ shard_is_ordering_operator(Oid opno)
 #define shard_query_forget_groups(query) ((void) 0)
 #endif
 
-/* Range table entries of a planned statement: 16 keeps permissions apart, 18 has entries for GROUP BY and a set of those never pruned */
+/*
+ * Range table entries of a planned statement: 16 moved permissions out, 18 has entries for GROUP BY
+ * and a set of those never pruned
+ */
 #if PG_VERSION_NUM >= 160000
 static inline void
 shard_stmt_add_permissions(PlannedStmt *stmt, Query *query, RangeTblEntry *rte)
@@ -733,8 +739,8 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #endif
 
 /*
- * Conditions of MERGE beside its join tree, from 17 on: the condition of a view that is the target is in the join tree
- * then.  Expressions of GROUP BY in a range table entry of 18.
+ * 17 moved the join condition of MERGE out of the join tree, which then contains the condition of a
+ * view that is the target. 18 has the expressions of GROUP BY in a range table entry.
  */
 #if PG_VERSION_NUM >= 170000
 #define shard_query_merge_condition(query) (&(query)->mergeJoinCondition)
@@ -755,14 +761,17 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define SHARD_QTW_IGNORE_GROUPEXPRS 0
 #endif
 
-/* 17 lets MERGE act on rows that the source does not have */
+/* 17 added WHEN NOT MATCHED BY SOURCE to MERGE */
 #if PG_VERSION_NUM >= 170000
 #define shard_merge_not_by_source(action) ((action)->matchKind == MERGE_WHEN_NOT_MATCHED_BY_SOURCE)
 #else
 #define shard_merge_not_by_source(action) ((void) (action), false)
 #endif
 
-/* Sub-commands of ALTER TABLE and kinds of constraints that came later; no statement has these numbers before. */
+/*
+ * Subcommands of ALTER TABLE and kinds of constraints that were added later; no statement contains
+ * these numbers before.
+ */
 #include "catalog/pg_constraint.h"
 #include "nodes/parsenodes.h"
 #if PG_VERSION_NUM >= 170000
@@ -793,12 +802,12 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define shard_constraint_with_period(constraint) false
 #endif
 
-/* Since 19 strings always conform, and there is no variable that says so. */
+/* Since 19 strings always conform to the standard, and the variable was removed. */
 #if PG_VERSION_NUM >= 190000
 #define standard_conforming_strings true
 #endif
 
-/* 17 lets maintenance be granted */
+/* 17 added the privilege MAINTAIN */
 #if PG_VERSION_NUM >= 170000
 #define shard_may_maintain(relid, roleid) (pg_class_aclcheck(relid, roleid, ACL_MAINTAIN) == ACLCHECK_OK)
 #define SHARD_OR_MAINTAIN(option) ", MAINTAIN" option
@@ -807,7 +816,7 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define SHARD_OR_MAINTAIN(option) ""
 #endif
 
-/* 17 has a target of statistics that may be missing: the default */
+/* 17 allows a missing statistics target: the default */
 #if PG_VERSION_NUM >= 170000
 #define shard_stats_target(stmt) ((stmt)->stxstattarget ? intVal((stmt)->stxstattarget) : -1)
 #else
@@ -830,7 +839,7 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define shard_cluster_is_cluster(stmt) ((void) (stmt), true)
 #endif
 
-/* Columns of pg_database: 16 brought rules of ICU, 17 named the locale for all providers */
+/* Columns of pg_database: 16 added ICU rules, 17 renamed the locale, which now is for all providers */
 #include "catalog/pg_database.h"
 #if PG_VERSION_NUM >= 170000
 #define SHARD_ANUM_DATABASE_LOCALE Anum_pg_database_datlocale
@@ -843,7 +852,7 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define SHARD_ANUM_DATABASE_RULES InvalidAttrNumber
 #endif
 
-/* 18 has a path key's direction as what it compares for; for btree that is the strategy */
+/* 18 stores a path key's direction as a comparison type; for btree it equals the strategy */
 #include "nodes/pathnodes.h"
 #if PG_VERSION_NUM >= 180000
 #define shard_pathkey_strategy(pathkey) ((pathkey)->pk_cmptype == COMPARE_LT ? BTLessStrategyNumber : BTGreaterStrategyNumber)
@@ -853,8 +862,8 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #include "access/stratnum.h"
 
 /*
- * Members of an equivalence class that may be of interest for relids, those of
- * child tables included: 18 keeps these elsewhere.
+ * Iterates over the members of an equivalence class for relids, including those of child tables,
+ * which 18 keeps elsewhere.
  */
 #if PG_VERSION_NUM < 180000
 typedef struct EquivalenceMemberIterator
@@ -879,7 +888,7 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 }
 #endif
 
-/* Expressions of SQL/JSON: 16 and 17 brought them.  Cases of a switch over node tags. */
+/* SQL/JSON expressions, added by 16 and 17.  Cases of a switch over node tags. */
 #if PG_VERSION_NUM >= 170000
 #define SHARD_JSON_VALUES \
 	case T_JsonValueExpr: \
@@ -910,7 +919,7 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 #define shard_merge_set_condition(query, condition) ((query)->jointree->quals = (condition))
 #endif
 
-/* 17 brought WHEN NOT MATCHED BY SOURCE, and RETURNING with merge_action() */
+/* 17 added WHEN NOT MATCHED BY SOURCE, and RETURNING with merge_action() */
 #if PG_VERSION_NUM >= 170000
 #define shard_merge_is_by_source(action) ((action)->matchKind == MERGE_WHEN_NOT_MATCHED_BY_SOURCE)
 #define shard_is_merge_action(node) IsA(node, MergeSupportFunc)
@@ -919,7 +928,7 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 #define shard_is_merge_action(node) false
 #endif
 
-/* 18 brought the old and the new row in RETURNING */
+/* 18 added the old and the new row to RETURNING */
 #if PG_VERSION_NUM >= 180000
 #define shard_is_returning_expr(node) IsA(node, ReturningExpr)
 #define shard_var_is_plain(var) ((var)->varreturningtype == VAR_RETURNING_DEFAULT)
@@ -934,21 +943,21 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 #define shard_query_copy_returning_names(to, from) ((void) 0)
 #endif
 
-/* planner(); 19 has an ExplainState, too.  text: what the query's stmt_location and stmt_len are places in */
+/* planner(); 19 added the ExplainState. text: the string to which stmt_location and stmt_len of the query refer */
 #if PG_VERSION_NUM >= 190000
 #define shard_plan_query(query, text, cursor_options, params) planner(query, text, cursor_options, params, NULL)
 #else
 #define shard_plan_query(query, text, cursor_options, params) planner(query, text, cursor_options, params)
 #endif
 
-/* 16 brought the one that raises for NULL */
+/* 16 added this function, which raises an error for NULL */
 #if PG_VERSION_NUM < 160000
 #include "utils/syscache.h"
 #define SysCacheGetAttrNotNull(cache, tuple, attno) \
 	SysCacheGetAttr(cache, tuple, attno, &(bool) {false})
 #endif
 
-/* 19 named it anew, as DO SELECT has come */
+/* 19 renamed it, since it added DO SELECT */
 #if PG_VERSION_NUM >= 190000
 typedef OnConflictActionState ShardConflictState;
 #else
@@ -971,7 +980,7 @@ shard_br_update_triggers(EState *estate, EPQState *epqstate, ResultRelInfo *rinf
 #endif
 }
 
-/* Names of waits: 17 has them */
+/* Names of wait events, since 17 */
 #if PG_VERSION_NUM >= 170000
 #define shard_wait_event_new(name) WaitEventExtensionNew(name)
 #else
@@ -999,7 +1008,7 @@ shard_br_update_triggers(EState *estate, EPQState *epqstate, ResultRelInfo *rinf
 	((hook) (desc, direction, count, once))
 #endif
 
-/* What a statement asks permission for, and ExecutorCheckPerms_hook: 16 moved it out of the range table */
+/* The permissions that a statement requires, and ExecutorCheckPerms_hook: 16 moved them out of the range table */
 #if PG_VERSION_NUM >= 160000
 typedef RTEPermissionInfo ShardPermissions;
 #define SHARD_CHECK_PERMS_ENTRY(entry, function) \
@@ -1027,7 +1036,7 @@ typedef RangeTblEntry ShardPermissions;
 #define shard_rte_required_perms(stmt, rte) ((rte)->requiredPerms)
 #endif
 
-/* What a commit says about its origin: 19 keeps it in one struct, with a function that clears it */
+/* Replication origin of a commit: 19 has it in one struct, with a function that clears it */
 #if PG_VERSION_NUM < 190000
 static inline void
 replorigin_xact_clear(bool clear_origin)
@@ -1039,12 +1048,15 @@ replorigin_xact_clear(bool clear_origin)
 }
 #endif
 
-/* SET ROLE is a right of its own from 16 on */
+/* 16 added a separate right for SET ROLE */
 #if PG_VERSION_NUM < 160000
 #define member_can_set_role(member, role) is_member_of_role(member, role)
 #endif
 
-/* Where the publisher is, and whether dead rows are kept: 19 lets a subscription name a server, and keep them */
+/*
+ * Connection of a subscription, and whether it retains dead rows: 19 added subscriptions to a
+ * server, and the second
+ */
 #include "catalog/pg_subscription.h"
 #if PG_VERSION_NUM >= 190000
 #define shard_subscription_conninfo(subid) SubscriptionConninfo(GetSubscription(subid, false))
@@ -1055,18 +1067,19 @@ replorigin_xact_clear(bool clear_origin)
 #endif
 
 /*
- * The minors of November 2026 check that a row in conflict is visible through the view (WCO_VIEW_CONFLICT_CHECK, the last
- * member of WCOKind).  The enum of others ends before, and the preprocessor sees no members: so it is named by its number.
- * Core makes no such check in those, so there is none of that kind to be run.
+ * The minors of November 2026 check that a row in conflict is visible through the view
+ * (WCO_VIEW_CONFLICT_CHECK, the last member of WCOKind).  Older minors do not have this member, and
+ * the preprocessor cannot test for it, so its number is used.  In older minors core creates no
+ * check of this kind.
  */
 #define SHARD_WCO_VIEW_CONFLICT_CHECK ((WCOKind) (WCO_RLS_MERGE_DELETE_CHECK + 1))
 
-/* The query that takes the place of a function in FROM: 19 has another name for it */
+/* The query that replaces a function in FROM: 19 renamed it */
 #if PG_VERSION_NUM < 190000
 #define inline_function_in_from(root, rte) inline_set_returning_function(root, rte)
 #endif
 
-/* Loops that declare their variable: 17 has them */
+/* Loops that declare their variable, since 17 */
 #if PG_VERSION_NUM < 170000
 #define SHARD_FOREACH(type, var, lst, get) \
 	for (ForEachState var##_at = {(lst), 0}; var##_at.i >= 0; var##_at.i = -1) \

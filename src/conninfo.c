@@ -1,12 +1,11 @@
 /*
  * conninfo.c
- *	  Makes connection parameters of the options of server and user mapping; knows
- *	  which options are libpq's, and by which names nodes know this coordinator.
+ *	  Builds connection parameters from the options of server and user mapping.  Knows which options
+ *	  are libpq's, and by which names nodes know this coordinator.
  *
- * The list of options is libpq's own (PQconndefaults), so options of a newer libpq are
- * accepted, too.  The validator decides who may set which option.  Dangerous options are
- * checked again here when they are used, because they can have been set before the
- * validator had its rules.
+ * The list of options is libpq's own (PQconndefaults), so options of a newer libpq are accepted,
+ * too.  The validator decides who may set which option.  Dangerous options are checked again here
+ * when they are used, since they may have been set before the validator had this rule.
  */
 #include "postgres.h"
 
@@ -24,10 +23,10 @@
 #include "utils/syscache.h"
 
 /*
- * Defaults, where neither server nor user mapping has the option.  They notice a node
- * that the network has cut off after about half a minute: TCP sends a keepalive after 15
- * seconds of silence and gives up 15 seconds later; data that is not acknowledged is
- * given up after 30 seconds.
+ * Defaults for options that neither server nor user mapping has.  If the network connection to a
+ * node is interrupted, they notice it after about half a minute.  TCP sends a keepalive after 15
+ * seconds of silence and gives up 15 seconds later.  It gives up after 30 seconds if sent data is
+ * not acknowledged.
  */
 static const char *const defaults[][2] = {
 	{"connect_timeout", "10"},
@@ -44,12 +43,12 @@ typedef struct LibpqOption
 	bool		on_user;
 } LibpqOption;
 
-static LibpqOption *libpq_options = NULL;	/* ends with keyword NULL */
+static LibpqOption *libpq_options = NULL;	/* the last element has keyword NULL */
 
 static bool
 is_mapping_keyword(const PQconninfoOption *option)
 {
-	/* secrets have a dispchar with an asterisk; certificates are as personal */
+	/* secrets have a dispchar with an asterisk; certificates also belong to a user */
 	return strcmp(option->keyword, "user") == 0 ||
 		strchr(option->dispchar, '*') != NULL ||
 		strcmp(option->keyword, "sslcert") == 0 ||
@@ -143,8 +142,8 @@ shard_conninfo_is_superuser_option(const char *keyword)
 }
 
 /*
- * Appends those of options that pass is_valid; returns the new count.  The
- * arrays are large enough for all of them.
+ * Appends the options that is_valid accepts; returns the new count.  The arrays are large enough
+ * for all of them.
  */
 static int
 append_options(List *options, bool (*is_valid) (const char *),
@@ -167,14 +166,14 @@ find_value(const char *const *keywords, const char *const *values, const char *k
 {
 	const char *found = NULL;
 
-	/* libpq takes the last one of several */
+	/* if an option occurs several times, libpq uses the last one */
 	for (int i = 0; keywords[i]; i++)
 		if (strcmp(keywords[i], keyword) == 0)
 			found = values[i];
 	return found;
 }
 
-/* Boolean option of a mapping, or, if it has none, of its server. */
+/* Returns a boolean option of the mapping, or, if it has none, of its server. */
 static bool
 find_flag(ForeignServer *server, UserMapping *user, const char *name)
 {
@@ -192,9 +191,8 @@ find_flag(ForeignServer *server, UserMapping *user, const char *name)
 }
 
 /*
- * True when the session logs in to nodes with the SCRAM keys of its client's own login.
- * Functions and views of another role must not use these keys, by a mapping of that role
- * which names the client.
+ * Does the session log in to nodes with the SCRAM keys of its client's login?  Functions and views
+ * of another role must not use these keys, even if a mapping of that role names the client.
  */
 static bool
 passes_scram_keys(ForeignServer *server, UserMapping *user)
@@ -203,7 +201,7 @@ passes_scram_keys(ForeignServer *server, UserMapping *user)
 		shard_scram_key(false) != NULL;
 }
 
-/* What an escape of an application name stands for, %a by 'a'; nothing for an unknown one. */
+/* Returns the value of an escape in an application name, such as 'a' for %a; empty for an unknown one. */
 static const char *
 expand_escape(char escape)
 {
@@ -249,9 +247,9 @@ expand_escapes(const char *name)
 }
 
 /*
- * The application_name for the node: that of the setting, else that of the server's
- * option, with escapes expanded; NULL when there is none.  The setting may exist even if
- * postgres_fdw's library, which defines it, is not loaded.
+ * Returns the application_name for the node: that of the setting, else that of the server's option,
+ * with escapes expanded; NULL if there is none.  The setting may exist although the library of
+ * postgres_fdw, which defines it, is not loaded.
  */
 static const char *
 choose_application_name(const char *const *keywords, const char *const *values)
@@ -273,7 +271,10 @@ choose_application_name(const char *const *keywords, const char *const *values)
 	return NULL;
 }
 
-/* One item of option standbys; NULL when it is none.  The colon of a port stands behind the last bracket of an IPv6 address. */
+/*
+ * Parses one item of option standbys; NULL: invalid.  With an IPv6 address in brackets, the colon
+ * before the port is after the last bracket.
+ */
 static ShardStandby *
 parse_standby(char *item)
 {
@@ -296,7 +297,7 @@ parse_standby(char *item)
 		item++;
 	}
 	standby->host = item;
-	/* an address of IPv6 without brackets is as good as one with a port */
+	/* without brackets, an IPv6 address cannot be distinguished from one with a port */
 	return item[0] == '\0' || (!bracket && strchr(item, ':')) ? NULL : standby;
 }
 
@@ -330,7 +331,7 @@ is_place(const char *keyword)
 		strcmp(keyword, "target_session_attrs") == 0 || strcmp(keyword, "load_balance_hosts") == 0;
 }
 
-/* Has n parameters lead to standby instead of the node; returns the new n, at most 3 more. */
+/* Changes n parameters so that they connect to standby instead of the node; returns the new n, at most 3 more. */
 static int
 lead_to_standby(const ShardStandby *standby, const char **keywords, const char **values, int n)
 {
@@ -339,7 +340,7 @@ lead_to_standby(const ShardStandby *standby, const char **keywords, const char *
 
 	for (int i = 0; i < n; i++)
 	{
-		/* a list of ports is that of other hosts */
+		/* a list of ports belongs to other hosts */
 		if (!port && strcmp(keywords[i], "port") == 0 && strchr(values[i], ',') == NULL)
 			port = values[i];
 		if (is_place(keywords[i]))
@@ -358,7 +359,7 @@ lead_to_standby(const ShardStandby *standby, const char **keywords, const char *
 	return nkept;
 }
 
-/* Adds what neither server nor user mapping has said; returns the new n. */
+/* Adds defaults for what neither server nor user mapping sets; returns the new n. */
 static int
 add_defaults(const char **keywords, const char **values, int n)
 {
@@ -374,14 +375,14 @@ add_defaults(const char **keywords, const char **values, int n)
 	application = choose_application_name(keywords, values);
 	if (application != NULL)
 	{
-		/* of several, libpq takes the last one */
+		/* of several values, libpq uses the last one */
 		keywords[n] = "application_name";
 		values[n++] = application;
 	}
 	return n;
 }
 
-/* Adds what nobody else may say; returns the new n. */
+/* Adds parameters that users cannot set; returns the new n. */
 static int
 add_own(const char **keywords, const char **values, int n)
 {
@@ -413,7 +414,10 @@ shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandb
 		values[n++] = shard_scram_key(false);
 		keywords[n] = "scram_server_key";
 		values[n++] = shard_scram_key(true);
-		/* refuses a node that asks for the password itself, or for nothing: with SCRAM keys it must prove who it is */
+		/*
+		 * refuse a node that asks for the password itself, or for nothing: with SCRAM keys it must
+		 * prove its identity
+		 */
 		keywords[n] = "require_auth";
 		values[n++] = "scram-sha-256";
 	}
@@ -457,7 +461,7 @@ shard_conninfo_parse(const char *conninfo, Oid userid, const char ***keywords_ou
 	{
 		if (o->val == NULL || o->val[0] == '\0' || find_option(o->keyword) == NULL || strcmp(o->keyword, "replication") == 0)
 			continue;
-		/* certificates in the server's files are not the user's, as in user mappings */
+		/* certificate files of the server do not belong to the user, as in user mappings */
 		if (shard_conninfo_is_superuser_option(o->keyword) || strcmp(o->keyword, "sslcert") == 0 || strcmp(o->keyword, "sslkey") == 0)
 			denied = pstrdup(o->keyword);
 		keywords[n] = pstrdup(o->keyword);
@@ -540,10 +544,7 @@ shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
 {
 	const char *password;
 
-	/*
-	 * Files of the server's operating system user may be used only if a superuser
-	 * has set the option.
-	 */
+	/* Files that the server's operating system user can read may be used only if a superuser has set the option. */
 	for (int i = 0; keywords[i]; i++)
 	{
 		if (shard_conninfo_is_superuser_option(keywords[i]) && !superuser_arg(server->owner))

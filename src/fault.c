@@ -2,9 +2,8 @@
  * fault.c
  *	  Makes the server fail at named points, for tests; see fault.h.
  *
- * Points are in commits, too, where catalogs cannot be read and no error may be raised.
- * So nothing here allocates memory or looks anything up, except to raise the error that
- * was asked for.
+ * Some points are within commits, where catalogs cannot be read and no error may be raised.  So the
+ * code here allocates no memory and looks nothing up, except to raise the error of a rule.
  */
 #include "postgres.h"
 
@@ -36,14 +35,14 @@ typedef struct FaultRule
 
 static char *fault_points = NULL;
 
-/* Length of the part of text that ends before one of the characters in stop. */
+/* Returns the length of the part of text before the first of the characters in stop. */
 static int
 part_length(const char *text, const char *stop)
 {
 	return (int) strcspn(text, stop);
 }
 
-/* The rule for name, if there is one. */
+/* Finds the rule for name. */
 static bool
 find_rule(const char *name, FaultRule *rule)
 {
@@ -90,17 +89,17 @@ is_action(const FaultRule *rule, const char *name)
 /* ---------- shortages ---------- */
 
 static MemoryContextMethods methods_without_memory;
-static const MemoryContextMethods *real_methods = NULL; /* while there is a shortage */
+static const MemoryContextMethods *real_methods = NULL; /* set during a shortage */
 
 #define MAX_TAKEN 256
 static int	taken[MAX_TAKEN];	/* all file handles that were left */
 static int	ntaken = 0;
-static rlim_t real_files = 0;	/* limit of them, while there is a shortage */
+static rlim_t real_files = 0;	/* the process's limit, set during a shortage */
 
 SHARD_METHOD_ALLOC_FAILS(alloc_nothing)
 SHARD_METHOD_REALLOC_FAILS(realloc_nothing)
 
-/* Gives other methods to cxt and to all contexts of the same kind below it. */
+/* Replaces the methods of cxt and of all contexts of the same kind below it. */
 static void
 replace_methods(MemoryContext cxt, const MemoryContextMethods *from, const MemoryContextMethods *to)
 {

@@ -2,18 +2,18 @@
  * fault.h
  *	  Named points at which tests make the server fail.
  *
- * They exist only in libraries that are built with FAULT_POINTS=1. The setting
- * shardfdw.fault_points (superuser) says what happens where:
+ * They exist only in libraries that are built with FAULT_POINTS=1.  The setting
+ * shardfdw.fault_points (superuser) defines the action at each point:
  *
  *	 name=action[:ms][@probability], ...
  *
- *	 error	raises an error
- *	 abort	kills the process as kill -9 does
- *	 sleep	waits ms milliseconds, 100 by default
- *	 wait	waits as long as the file shardfdw_fault_<name> is in the data directory
- *	 nomemory	from here to the end of the (sub)transaction no memory context has any memory left,
- *			except the one of error reports, in which core keeps a reserve
- *	 nofiles	in the same way, the process gets no file handle any more
+ *	- error: raises an error
+ *	- abort: kills the process as kill -9 does
+ *	- sleep: waits ms milliseconds, 100 by default
+ *	- wait: waits as long as the file shardfdw_fault_<name> is in the data directory
+ *	- nomemory: until the end of the (sub)transaction no memory context can allocate memory, except
+ *	  the one of error reports, in which core keeps a reserve
+ *	- nofiles: until the end of the (sub)transaction the process cannot open files
  */
 #ifndef SHARDFDW_FAULT_H
 #define SHARDFDW_FAULT_H

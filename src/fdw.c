@@ -1,6 +1,6 @@
 /*
  * fdw.c
- *	  The wrapper's handler: gives core the functions for its callbacks.
+ *	  The handler of the foreign data wrapper: returns its callback functions.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * flush_commit.c
- *	  Commits that must be on disk before anything that depends on them is told to others.
+ *	  Commits that must be on disk before other servers learn of their effects.
  */
 #include "postgres.h"
 
@@ -12,7 +12,10 @@
 #include "replication/syncrep.h"
 #include "utils/guc.h"
 
-/* Standbys are waited for, too: a promoted standby must have what others were told. */
+/*
+ * Synchronous standbys must have the commit, too: if one is promoted, it must contain what other
+ * servers were told.
+ */
 static void
 raise_setting(GucSource source, GucAction action)
 {
@@ -34,8 +37,8 @@ shard_flush_commit_always(void)
 }
 
 /*
- * The end of what has been written to the WAL.  Where that is the end of a page, GetXLogInsertRecPtr() gives the position
- * behind the header of the next one, which XLogFlush() refuses.
+ * Returns the end of the WAL written so far.  At the end of a page GetXLogInsertRecPtr() returns
+ * the position after the header of the next page, which XLogFlush() does not accept.
  */
 static XLogRecPtr
 end_of_wal(void)
@@ -57,7 +60,7 @@ shard_flush_commit_all(void)
 		return;
 	end = end_of_wal();
 	XLogFlush(end);
-	/* as at a commit: an interrupt is reported when the session has left the queue of those that wait */
+	/* as in a commit: an interrupt is reported after the session has left the queue of waiting sessions */
 	HOLD_INTERRUPTS();
 	SyncRepWaitForLSN(end, true);
 	RESUME_INTERRUPTS();

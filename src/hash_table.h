@@ -1,6 +1,6 @@
 /*
  * hash_table.h
- *	  Hash tables of this process.
+ *	  Hash tables in the memory of this process.
  */
 #ifndef SHARDFDW_HASH_TABLE_H
 #define SHARDFDW_HASH_TABLE_H
@@ -9,7 +9,7 @@
 
 #include "utils/hsearch.h"
 
-/* Creates a hash table in cxt whose keys are the first keysize bytes of its entries. */
+/* Creates a hash table in cxt.  The key is the first keysize bytes of an entry. */
 static inline HTAB *
 shard_hash_table_create(const char *name, long nelements, Size keysize, Size entrysize, MemoryContext cxt)
 {

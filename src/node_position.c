@@ -1,7 +1,7 @@
 /*
  * node_position.c
- *	  The table shardfdw_internal.node_position: how far in the WAL of nodes lies what has been committed there of shards with replicas,
- *	  and of reference tables.
+ *	  The table shardfdw_internal.node_position: WAL positions of nodes that contain all commits to
+ *	  shards with replicas, and to reference tables.
  */
 #include "postgres.h"
 
@@ -31,7 +31,7 @@ enum
 	POSITION_LSN
 };
 
-/* When the transaction began that was the last one to change reference tables. */
+/* When the last transaction that has changed reference tables began. */
 static TimestampTz references_by = 0;
 
 /* The same of one that has dropped a reference table, or was about to. */
@@ -77,7 +77,7 @@ set_server(ShardOwnTable *table, Name server)
 	shard_own_table_key(table, POSITION_SERVER, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(server));
 }
 
-/* Begins a scan of the rows of a server. */
+/* Begins a scan of a server's rows. */
 static void
 begin_server(ShardOwnTable *table, Name server, Snapshot snapshot)
 {
@@ -85,7 +85,10 @@ begin_server(ShardOwnTable *table, Name server, Snapshot snapshot)
 	shard_own_table_begin(table, snapshot);
 }
 
-/* The current transaction, or its subtransaction, that has deleted a row of a server; InvalidTransactionId: none has. */
+/*
+ * Returns the current transaction or subtransaction that has deleted a row of a server;
+ * InvalidTransactionId: none has.
+ */
 static TransactionId
 deleted_by(ShardOwnTable *table, Name server)
 {
@@ -138,7 +141,7 @@ shard_node_position_read(const char *server, ShardNodePosition positions[SHARD_P
 	return deleter;
 }
 
-/* False when another transaction is deleting the row. */
+/* False if another transaction is deleting the row. */
 static bool
 write_row(ShardOwnTable *table, Name server, int process, ShardPositionKind kind, const ShardNodePosition *position)
 {
@@ -174,15 +177,15 @@ shard_node_position_write(const char *server, ShardPositionKind kind, const Shar
 	NameData	name;
 
 	namestrcpy(&name, server);
-	/* nothing is read with it, but core wants an active snapshot when a row is written */
+	/* nothing is read with it, but core requires an active snapshot when a row is written */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	shard_own_table_open(&table, POSITION_TABLE, RowExclusiveLock);
-	/* who deletes the row may wait for this transaction, so another number serves as well */
+	/* the transaction that deletes the row may wait for this one, so another process number is used */
 	while (!write_row(&table, &name, process, kind, position))
 		process += ProcGlobal->allProcCount;
 	shard_own_table_close(&table);
 	PopActiveSnapshot();
-	/* a transaction may have written to a node over several connections */
+	/* a transaction may have written to a node on several connections */
 	CommandCounterIncrement();
 }
 
@@ -253,7 +256,7 @@ shard_node_position_drop_refusals(void)
 	refusals = NIL;
 }
 
-/* Raises the position to one that no server reaches, unless it is another one meanwhile, or is about to be. */
+/* Raises the position to one that no server reaches, unless it has changed in the meantime, or is about to. */
 static void
 keep_refusal(Refusal *refusal)
 {

@@ -1,6 +1,6 @@
 /*
  * open_table.h
- *	  Opens tables that a caller of an SQL function has named by their OIDs.
+ *	  Opens tables whose OIDs are arguments of an SQL function.
  */
 #ifndef SHARDFDW_OPEN_TABLE_H
 #define SHARDFDW_OPEN_TABLE_H
@@ -9,7 +9,10 @@
 
 #include "access/table.h"
 
-/* As table_open().  Errors: undefined_table for an OID that no table has; core takes that for an error of its own. */
+/*
+ * As table_open().  Errors: undefined_table if there is no table with this OID; core would raise an
+ * internal error.
+ */
 static inline Relation
 shard_open_table(Oid relid, LOCKMODE lockmode)
 {

@@ -1,9 +1,10 @@
 /*
  * own_lock.h
- *	  The register of the extension's advisory locks.
+ *	  The list of the extension's advisory locks.
  *
- * The kind is the last field of the lock's tag, objsubid in pg_locks.  PostgreSQL's own advisory locks have kinds 1 and
- * 2, so no SQL function can take a lock of another kind.  Each job of the extension has a kind of its own here.
+ * The kind is the last field of the lock's tag, objsubid in pg_locks.  PostgreSQL's own advisory
+ * locks have kinds 1 and 2, so no SQL function can take a lock of another kind.  Each purpose has
+ * its own kind here.
  */
 #ifndef SHARDFDW_OWN_LOCK_H
 #define SHARDFDW_OWN_LOCK_H
@@ -16,15 +17,15 @@
 typedef enum ShardLockKind
 {
 	/* remote/xact/fence.c; the key is 0 */
-	SHARD_LOCK_FENCE_GATE = 3,	/* share: passes; exclusive: has closed the fence */
-	SHARD_LOCK_FENCE_HOLD = 4,	/* share: holds the fence; exclusive: no other session holds it */
-	SHARD_LOCK_FENCE_TURN = 5,	/* exclusive: takes a cut */
+	SHARD_LOCK_FENCE_GATE = 3,	/* share: passes the snapshot barrier; exclusive: has closed it */
+	SHARD_LOCK_FENCE_HOLD = 4,	/* share: holds the barrier; exclusive: no other session holds it */
+	SHARD_LOCK_FENCE_TURN = 5,	/* exclusive: takes a cluster snapshot */
 	/* reference/reference_turn.c; the key is the table */
 	SHARD_LOCK_REFERENCE_TURN = 6,	/* exclusive: changes the table on all nodes */
 	/* catalog/node_list.c; the key is 0 */
 	SHARD_LOCK_MEMBERS = 7,		/* share: uses the list of coordinators; exclusive: changes it */
 	/* ddl/schema_lock.c; the key is 0 */
-	SHARD_LOCK_NEW_OBJECTS = 8, /* exclusive: makes objects on nodes */
+	SHARD_LOCK_NEW_OBJECTS = 8, /* exclusive: creates objects on nodes */
 	/* identity.c; the key is 0 */
 	SHARD_LOCK_IDENTITY = 9,	/* exclusive: changes the identity, or purges the log of commits */
 	/* remote/xact/twophase.c; the key is a transaction */
@@ -35,12 +36,12 @@ typedef enum ShardLockKind
 	SHARD_LOCK_JOB = 16,		/* exclusive: runs the job */
 	SHARD_LOCK_JOB_TURN = 17,	/* exclusive: works on a node, or numbers shards of a table; the key is a catalog and its object */
 	SHARD_LOCK_JOB_WAIT = 18,	/* share: waits for a job; the key is 0 */
-	SHARD_LOCK_CUT_OVER = 19,	/* share: wants the job to cut over, with the source's table locked */
-	SHARD_LOCK_CUT_OVER_FREE = 20,	/* share: the same without that */
-	SHARD_LOCK_JOB_LEFT = 21	/* exclusive: removes what a job has left that the journal does not have; the key is a role and the job */
+	SHARD_LOCK_CUT_OVER = 19,	/* share: waits for the job to cut over, and has locked the source's table */
+	SHARD_LOCK_CUT_OVER_FREE = 20,	/* share: the same without a lock of the table */
+	SHARD_LOCK_JOB_LEFT = 21	/* exclusive: removes remainders of a job that is not in the journal; the key is a role and the job */
 } ShardLockKind;
 
-/* The tag of a lock of this database. */
+/* Returns the tag of a lock in this database. */
 static inline LOCKTAG
 shard_own_lock(ShardLockKind kind, uint32 key1, uint32 key2)
 {

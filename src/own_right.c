@@ -1,6 +1,6 @@
 /*
  * own_right.c
- *	  Who may call a function of the extension's public schema.
+ *	  Rights on functions of the extension's public schema.
  */
 #include "postgres.h"
 

@@ -1,9 +1,9 @@
 /*
  * own_right.h
- *	  Who may call a function of the extension's public schema.
+ *	  Rights on functions of the extension's public schema.
  *
- * C functions of schema shardfdw_internal can be called by themselves.  One that does the work of a public
- * function, which may be revoked, asks here.
+ * Users can call C functions of schema shardfdw_internal directly.  If such a function does the
+ * work of a public function, whose right may be revoked, it checks the right here.
  */
 #ifndef SHARDFDW_OWN_RIGHT_H
 #define SHARDFDW_OWN_RIGHT_H
@@ -11,12 +11,12 @@
 #include "postgres.h"
 
 /*
- * May role call a function of this name?  Does not depend on the rights of the current user, who may not see the
- * schema.  Functions that another user has made there do not count.
+ * May role call the function of this name?  Does not depend on the rights of the current user, who
+ * may not be able to see the schema.  Functions that other users have created there do not count.
  */
 extern bool shard_own_right_has(Oid role, const char *function);
 
-/* Errors: insufficient_privilege when the current user may not call it. */
+/* Errors: insufficient_privilege if the current user may not call it. */
 extern void shard_own_right_check(const char *function);
 
 #endif

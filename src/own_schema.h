@@ -1,8 +1,8 @@
 /*
  * own_schema.h
- *	  The extension's schemas: one with what users call and read, one for the extension
- *	  itself.  A node has the second, too, with partial aggregates and the notes by which
- *	  it knows its coordinators.
+ *	  The schemas of the extension: one for users, and one for the extension itself.  The second one
+ *	  also exists on nodes, with partial aggregates and the notes by which a node knows its
+ *	  coordinators.
  */
 #ifndef SHARDFDW_OWN_SCHEMA_H
 #define SHARDFDW_OWN_SCHEMA_H

@@ -2,9 +2,9 @@
  * own_sql.c
  *	  Runs SQL of the extension through SPI.
  *
- * The role and the settings of a session belong to its user, and to whom may run ALTER DATABASE or ALTER ROLE.  Under
- * a search_path of theirs, an operator or function in our text could be theirs, and would run with the rights that our
- * text has.
+ * The role and the settings of a session are controlled by its user, and by those who may run ALTER
+ * DATABASE or ALTER ROLE.  With their search_path, an operator or function in the extension's text
+ * could be one that they created, and it would run with the rights of that text.
  */
 #include "postgres.h"
 
@@ -15,10 +15,10 @@
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 
-/* What a setting is fixed for. */
-#define FOR_SQL 0x01			/* what an SQL text means, and which rows it sees */
+/* For which use a setting is fixed. */
+#define FOR_SQL 0x01			/* meaning of an SQL text, and which rows it sees */
 #define FOR_VALUES 0x02			/* values as text that another server writes or reads */
-#define FOR_USER_TABLE 0x04		/* guards that are meant for what users ask */
+#define FOR_USER_TABLE 0x04		/* limits on users' statements */
 
 static const struct
 {
@@ -31,7 +31,7 @@ static const struct
 	{"transform_null_equals", "off", FOR_SQL},
 	{"array_nulls", "on", FOR_SQL | FOR_VALUES},
 	{"quote_all_identifiers", "off", FOR_SQL | FOR_VALUES},
-	/* a policy that would hide rows from our text is an error */
+	/* if a policy would hide rows from the text, an error is raised */
 	{"row_security", "off", FOR_SQL | FOR_VALUES},
 	{"shardfdw.multi_shard_statements", "allow", FOR_SQL | FOR_USER_TABLE},
 	{"shardfdw.max_rows_gathered", "0", FOR_SQL | FOR_USER_TABLE},
@@ -47,7 +47,7 @@ static const struct
 void
 shard_own_sql_begin(ShardOwnSql *own, ShardOwnSqlRights rights, Snapshot snapshot)
 {
-	/* with the settings of the session, what a user's trigger sets stays set */
+	/* the session's settings are kept: so what a user's trigger sets remains set */
 	int			use = rights == SHARD_OWN_SQL_USER_TABLE ? FOR_USER_TABLE : FOR_SQL;
 
 	GetUserIdAndSecContext(&own->userid, &own->sec_context);

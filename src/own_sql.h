@@ -12,13 +12,12 @@
 #include "utils/pg_lsn.h"
 #include "utils/snapshot.h"
 
-/* With whose rights, and with which settings. */
+/* The rights and settings with which SQL runs. */
 typedef enum ShardOwnSqlRights
 {
-	SHARD_OWN_SQL_SUPERUSER,	/* the bootstrap superuser, in a security-restricted operation: for the extension's own tables */
+	SHARD_OWN_SQL_SUPERUSER,	/* bootstrap superuser in a security-restricted operation: for the extension's own tables */
 	SHARD_OWN_SQL_CALLER,		/* the current user: for catalogs and functions of the extension */
-	SHARD_OWN_SQL_USER_TABLE	/* the current user, and the settings of the session: for a user's table, whose triggers
-								 * and defaults run, without the guards of guc.h.  All names and operators in the text have to be qualified. */
+	SHARD_OWN_SQL_USER_TABLE	/* the current user and the session's settings: for a user's table, whose triggers run */
 } ShardOwnSqlRights;
 
 /* A value of a statement: $1 is the first. */
@@ -29,7 +28,7 @@ typedef struct ShardSqlParam
 	bool		isnull;
 } ShardSqlParam;
 
-/* What shard_own_sql_end() restores. */
+/* State that shard_own_sql_end() restores. */
 typedef struct ShardOwnSql
 {
 	Oid			userid;
@@ -39,37 +38,42 @@ typedef struct ShardOwnSql
 } ShardOwnSql;
 
 /*
- * Connects to SPI.  snapshot, if it is not InvalidSnapshot, is the active one until the end.  For CALLER and SUPERUSER, the
- * settings that decide what an SQL text means are fixed, search_path among them.  When an error is raised, the end of
- * the transaction or subtransaction restores everything.
+ * Connects to SPI.  If snapshot is not InvalidSnapshot, it is the active one until the end.  After
+ * an error, the end of the transaction or subtransaction restores everything.
+ *
+ * With CALLER and SUPERUSER, the settings that determine the meaning of an SQL text are fixed,
+ * search_path among them.  With USER_TABLE, only the limits of guc.h are removed, so all names and
+ * operators in the text must be qualified.
  */
 extern void shard_own_sql_begin(ShardOwnSql *own, ShardOwnSqlRights rights, Snapshot snapshot);
 extern void shard_own_sql_end(ShardOwnSql *own);
 
 /*
- * Runs statements between begin and end; rows are in SPI_tuptable.  Returns SPI_processed.
- * Raises if the last statement is not what expected says (SPI_OK_SELECT, ...).
+ * Runs statements between begin and end; rows are in SPI_tuptable.  Returns SPI_processed.  Raises
+ * an error if the result of the last statement is not expected (SPI_OK_SELECT, ...).
  */
 extern uint64 shard_own_sql_execute(const char *sql, int expected, int nparams, const ShardSqlParam *params);
 
-/* The same for one query that sees the active snapshot, and not a new one. */
+/* The same for one query that uses the active snapshot instead of a new one. */
 extern uint64 shard_own_sql_select(const char *sql, int nparams, const ShardSqlParam *params);
 
 /*
- * Runs one or several commands on the extension's own tables as SUPERUSER, with a snapshot of its own.
- * To be called in a transaction.  Returns the number of rows that the last one changed or returned.
+ * Runs one or more commands on the extension's own tables as SUPERUSER, with a new snapshot.  To be
+ * called in a transaction.  Returns the number of rows that the last command has changed or
+ * returned.
  */
 extern uint64 shard_own_sql_run(const char *sql, int nparams, const ShardSqlParam *params);
 
 /*
- * Sets for the whole session what begin() sets, whatever a database's or role's defaults are.
- * For background workers, before their first query.
+ * Sets for the whole session what begin() sets, whatever the defaults of the database or role.  For
+ * background workers, before their first query.
  */
 extern void shard_own_sql_fix_session(void);
 
 /*
- * Settings under which values as text mean the same on all servers, whatever their defaults are: fix_values sets them in
- * this session, of a background worker; value_commands are the commands that set them in a session on another server.
+ * Settings with which values as text mean the same on all servers, whatever their defaults.
+ * fix_values sets them in this session, a background worker. value_commands returns the commands
+ * that set them in a session on another server.
  */
 extern void shard_own_sql_fix_values(void);
 extern char *shard_own_sql_value_commands(void);

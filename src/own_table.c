@@ -1,6 +1,6 @@
 /*
  * own_table.c
- *	  Reads and writes the extension's own tables, below the level of SQL.
+ *	  Reads and writes the extension's own tables without SQL.
  */
 #include "postgres.h"
 

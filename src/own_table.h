@@ -1,7 +1,7 @@
 /*
  * own_table.h
- *	  Reads and writes the extension's own tables, below the level of SQL: rights, row security, read-only transactions and
- *	  the snapshot of the transaction do not apply.
+ *	  Reads and writes the extension's own tables without SQL.  Rights, row security, read-only
+ *	  transactions and the snapshot of the transaction do not apply.
  *
  *	 open [ key ... begin, next ... (set, update | delete), end ] [ clear, set ..., insert ] close
  *
@@ -33,19 +33,22 @@ typedef struct ShardOwnTable
 	ScanKeyData keys[SHARD_OWN_MAX_KEYS];
 	Snapshot	snapshot;		/* of the scan */
 	SysScanDesc scan;
-	Relation	index;			/* of a scan in order; otherwise NULL */
-	HeapTuple	tuple;			/* the row of next(), valid until the following one; NULL: there is none */
-	Datum		values[SHARD_OWN_MAX_COLUMNS + 1];	/* of that row, and what set() has put there */
+	Relation	index;			/* index of an ordered scan, or NULL */
+	HeapTuple	tuple;			/* the row of next(), valid until the following call; NULL: none */
+	Datum		values[SHARD_OWN_MAX_COLUMNS + 1];	/* columns of that row, and what set() has changed */
 	bool		nulls[SHARD_OWN_MAX_COLUMNS + 1];
 	bool		is_set[SHARD_OWN_MAX_COLUMNS + 1];
 } ShardOwnTable;
 
-/* OID of a table, index or sequence of schema shardfdw_internal.  InvalidOid, or an error, if there is none. */
+/*
+ * Returns the OID of a table, index or sequence of schema shardfdw_internal.  If it does not exist:
+ * InvalidOid, or an error.
+ */
 extern Oid	shard_own_relation(const char *name, bool missing_ok);
 
 /*
- * Opens a table.  try_open returns false instead of waiting for a lock or raising.  A table that is opened for writing stays
- * locked until the transaction ends, as PostgreSQL's commands do it.
+ * Opens a table. try_open returns false instead of waiting for a lock or raising an error.  A table
+ * that is opened for writing stays locked until the transaction ends, as in PostgreSQL's commands.
  */
 extern void shard_own_table_open(ShardOwnTable *table, const char *name, LOCKMODE lockmode);
 extern bool shard_own_table_try_open(ShardOwnTable *table, const char *name, LOCKMODE lockmode);
@@ -55,22 +58,24 @@ extern void shard_own_table_close(ShardOwnTable *table);
 extern void shard_own_table_key(ShardOwnTable *table, AttrNumber column, StrategyNumber strategy, RegProcedure compare, Datum value);
 
 /*
- * Begins a scan by the primary key if it has conditions, otherwise of all rows.  begin_ordered: in the primary key's order.
- * snapshot NULL: what has committed by now.  SnapshotSelf: the same, checked at each row, so that a row that is updated during
- * the scan can be missed.  SnapshotAny: each version that has ever committed.
+ * Begins a scan by the primary key if conditions were added, otherwise of all rows. begin_ordered:
+ * in the order of the primary key. snapshot NULL: what has committed by now.  SnapshotSelf: the
+ * same, but checked for each row, so a row that is updated during the scan can be missed.
+ * SnapshotAny: every version that has committed.
  */
 extern void shard_own_table_begin(ShardOwnTable *table, Snapshot snapshot);
 extern void shard_own_table_begin_ordered(ShardOwnTable *table, Snapshot snapshot);
 extern bool shard_own_table_next(ShardOwnTable *table);
 extern void shard_own_table_end(ShardOwnTable *table);
 
-/* A column of the row as a string in the current context; NULL for null. */
+/* Returns a column of the row as a string in the current context; NULL if it is null. */
 extern char *shard_own_table_text(const ShardOwnTable *table, AttrNumber column);
 extern char *shard_own_table_name(const ShardOwnTable *table, AttrNumber column);
 
 /*
- * clear: all columns are null.  insert: as a new row.  update: what is set in the row of next().  lock: keeps other transactions from
- * changing that row; false: another one has locked or changed it.
+ * clear: sets all columns to null. insert: adds a new row. update: writes the columns that were set
+ * into the row of next(). lock: prevents other transactions from changing that row; false: another
+ * one has locked or changed it.
  */
 extern void shard_own_table_clear(ShardOwnTable *table);
 extern void shard_own_table_insert(ShardOwnTable *table);

@@ -1,9 +1,8 @@
 /*
  * row.h
- *	  One row as it came from a node: fields of bytes, not yet values.
+ *	  One row as received from a node: fields of bytes, not yet values.
  *
- * Streams (remote/) fill it, decoders (tuple/) read it; it is the only thing
- * that these two layers share.
+ * Streams (remote/) fill it, decoders (tuple/) read it; nothing else is shared by these two layers.
  */
 #ifndef SHARDFDW_ROW_H
 #define SHARDFDW_ROW_H
@@ -11,9 +10,8 @@
 #include "postgres.h"
 
 /*
- * ncols fields; values[i] points to lens[i] bytes (network byte order when
- * binary, NUL-terminated only when the fetcher happens to do so); lens[i] is
- * -1 for NULL.  Memory: owned by the stream, valid until its next row.
+ * ncols fields; values[i] points to lens[i] bytes (network byte order in binary format; not always
+ * NUL-terminated); lens[i] is -1 for NULL.  Memory: owned by the stream, valid until its next row.
  */
 typedef struct ShardRow
 {

@@ -48,7 +48,10 @@ static const ShardTxnUpcalls txn_upcalls = {
 	.may_have_replicas = shard_map_seen_replicas,
 };
 
-/* Fences are closed by the mappings of the servers' owners, whoever takes a snapshot: nobody else may do so. */
+/*
+ * Snapshot barriers on other coordinators are closed with the user mappings of the servers' owners, since
+ * other users have no right to close them.
+ */
 static List *
 fence_peers(bool *first_is_peer)
 {

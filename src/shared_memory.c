@@ -1,6 +1,6 @@
 /*
  * shared_memory.c
- *	  What the library keeps in shared memory.
+ *	  Shared memory of the library.
  */
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
-static List *areas = NIL;		/* of const ShardSharedArea * */
+static List *areas = NIL;		/* List of const ShardSharedArea * */
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 

@@ -1,6 +1,6 @@
 /*
  * shared_memory.h
- *	  What the library keeps in shared memory.
+ *	  Shared memory of the library.
  */
 #ifndef SHARDFDW_SHARED_MEMORY_H
 #define SHARDFDW_SHARED_MEMORY_H
@@ -15,12 +15,12 @@ typedef struct ShardSharedArea
 	Size		size;			/* in bytes */
 	Size		size_of_backend;	/* in bytes, for each of MaxBackends */
 	void	  **address;		/* set in each process */
-	void		(*init) (LWLock *lock); /* called once, with *address set and all zeroed; NULL: the area needs no lock */
+	void		(*init) (LWLock *lock); /* called once, with *address set and the area zeroed; NULL: the area needs no lock */
 } ShardSharedArea;
 
 /*
- * Asks for an area and its lock.  *address stays NULL where the library is not preloaded.  To be called while the library
- * is loaded; area is kept.
+ * Requests an area and its lock. *address stays NULL if the library is not preloaded.  To be called
+ * while the library is loaded; area is kept.
  */
 extern void shard_shared_memory_request(const ShardSharedArea *area);
 

@@ -1,23 +1,22 @@
 /*
  * version.c
- *	  The version of this library, and whether it fits the SQL objects of the database.
+ *	  The version of this library, and whether it matches the SQL objects of the database.
  *
- * Both come in one package, but do not change at the same moment:
+ * Both come in one package, but do not change at the same time:
  *
- *	 package installed		sessions that begin later load the new library; where the
- *							server preloads it, only those after a restart
+ *	 package installed		sessions that begin later load the new library; if the
+ *							server preloads it, only after a restart
  *	 ALTER EXTENSION		the database has the new SQL objects
  *
- * In between, one of them may call or read something that the other does not have.  So
- * code that uses a sharded table or a node calls shard_version_check() first.  All else
- * works: other tables, pg_dump, ALTER and DROP EXTENSION.
+ * In between, one of them may call or read something that does not exist in the other.  So code
+ * that uses a sharded table or a node calls shard_version_check() first.  Everything else works:
+ * other tables, pg_dump, ALTER and DROP EXTENSION.
  *
- * A successful check is remembered, since it takes a tenth of the time of a short
- * statement.  Core does not tell other sessions of changes of pg_extension, but of the
- * objects that an upgrade script changes: so the check is repeated after any change of
- * functions or wrappers.
+ * A successful check is cached, since it takes a tenth of the time of a short statement.  Core
+ * sends no invalidation for changes of pg_extension.  It sends some for the objects that an upgrade
+ * script changes.  So the check is repeated after any change of functions or wrappers.
  *
- * The version is that of shardfdw.control; the Makefile hands it to this file alone.
+ * The version comes from shardfdw.control; the Makefile passes it to this file only.
  */
 #include "postgres.h"
 
@@ -38,7 +37,7 @@
 
 #define EXTENSION "shardfdw"
 
-/* The version that CREATE EXTENSION and ALTER EXTENSION ... UPDATE install where they name none. */
+/* The default version of CREATE EXTENSION and ALTER EXTENSION ...  UPDATE. */
 #define DEFAULT_VERSION_SQL \
 	"SELECT default_version FROM pg_catalog.pg_available_extensions " \
 	"WHERE name OPERATOR(pg_catalog.=) '" EXTENSION "'"
@@ -48,14 +47,14 @@ SHARD_MODULE_MAGIC(EXTENSION, SHARDFDW_VERSION);
 PG_FUNCTION_INFO_V1(shardfdw_library_version);
 
 /*
- * Versions of the SQL objects that this library works with beside its own.  One
- * may stand here if nothing that C code calls, reads or is called by has changed since.
+ * Versions of the SQL objects, besides its own, with which this library works.  A version may be
+ * added if nothing has changed since that C code calls or reads, or that calls C code.
  */
 static const char *const compatible_versions[] = {
 	NULL
 };
 
-/* Library and SQL objects fit, and there was no invalidation since that could change that. */
+/* Library and SQL objects match, and no invalidation since then could have changed that. */
 static bool checked = false;
 
 /*
@@ -67,7 +66,7 @@ shardfdw_library_version(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(SHARDFDW_VERSION));
 }
 
-/* Version of the SQL objects in this database; NULL: there are none.  Memory: current context. */
+/* Returns the version of the SQL objects in this database; NULL: none.  Memory: current context. */
 static char *
 installed_version(void)
 {
@@ -103,7 +102,7 @@ is_compatible(const char *version)
 	return false;
 }
 
-/* By the numbers between the dots: 1.10 is newer than 1.9. */
+/* Compares the numbers between the dots: 1.10 is newer than 1.9. */
 static bool
 is_newer(const char *version, const char *than)
 {
@@ -137,20 +136,20 @@ report_mismatch(int elevel, const char *installed)
 			 errhint("Run: ALTER EXTENSION %s UPDATE", EXTENSION)));
 }
 
-/* Checks the versions.  Reports at elevel when they do not fit, and returns false if that returns. */
+/* Checks the versions.  If they do not match, reports it at elevel, and returns false if that returns. */
 static bool
 check(int elevel)
 {
 	char	   *installed;
 
 	/*
-	 * Scripts of extensions are run while pg_extension has the version from before;
-	 * pg_upgrade may bring older objects to a newer library.
+	 * Scripts of extensions run while pg_extension still has the old version; pg_upgrade may bring
+	 * older objects to a newer library.
 	 */
 	if (checked || creating_extension || IsBinaryUpgrade)
 		return true;
 	installed = installed_version();
-	/* NULL: somebody has made a wrapper from this library by hand, without the extension */
+	/* NULL: the wrapper was created manually from this library, without the extension */
 	if (installed == NULL || is_compatible(installed))
 		checked = true;
 	else
@@ -172,7 +171,7 @@ shard_version_check_noerror(void)
 	return check(LOG);
 }
 
-/* The version that options of CREATE or ALTER EXTENSION name, or else the control file.  NULL: neither. */
+/* Returns the version in the options of CREATE or ALTER EXTENSION, or else in the control file.  NULL: neither. */
 static char *
 version_to_install(List *options)
 {

@@ -1,8 +1,8 @@
 /*
  * wait_event.c
- *	  Names what sessions wait for.
+ *	  Names of wait events.
  *
- * Majors before 17 have no names of extensions: all waits are "Extension" there.
+ * Majors before 17 have no names for extensions: there, all waits are "Extension".
  */
 #include "postgres.h"
 
@@ -29,7 +29,7 @@ static bool asked = false;
 uint32
 shard_wait_event(ShardWaitEvent event)
 {
-	/* once: a server whose names are used up fails one statement, and then shows no names */
+	/* only once: if the server has no names left, one statement fails, and after that no names are shown */
 	if (!asked)
 	{
 		asked = true;

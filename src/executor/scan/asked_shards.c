@@ -1,11 +1,12 @@
 /*
  * asked_shards.c
- *	  Holds statements to shardfdw.multi_shard_statements and shardfdw.max_rows_gathered.
+ *	  Enforces shardfdw.multi_shard_statements and shardfdw.max_rows_gathered.
  *
- * Each plan node says which shards it is about to ask, when it knows the values of parameters.  Shards of the same number of
- * colocated tables are one shard: they are on one node, and nodes join them.  A statement is reported once.
+ * When a plan node knows the values of parameters, it reports which shards it will access.  Shards
+ * of colocated tables with the same number count as one shard: they are on one node, which can join
+ * them.  A statement is reported once.
  *
- * The streams of a plan node share a limit of rows, which they count (remote/run/stream.c).
+ * The streams of a plan node share a row limit (remote/run/stream.c counts the rows).
  */
 #include "postgres.h"
 
@@ -17,14 +18,14 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* What a statement has asked so far. */
+/* What a statement has accessed so far. */
 typedef struct AskedShards
 {
 	slist_node	link;			/* in statements */
 	EState	   *estate;
-	Oid			relid;			/* the table that it has asked first */
-	Bitmapset  *shards;			/* of this table, and of those that are colocated with it */
-	List	   *tables;			/* of Oid: all that it has asked */
+	Oid			relid;			/* the first table accessed */
+	Bitmapset  *shards;			/* of this table, and of tables colocated with it */
+	List	   *tables;			/* List of Oid: all tables accessed */
 	bool		reported;
 	MemoryContextCallback callback;
 } AskedShards;
@@ -38,7 +39,7 @@ forget_statement(void *arg)
 	slist_delete(&statements, &((AskedShards *) arg)->link);
 }
 
-/* What estate's statement has asked.  Memory: current context, the query's. */
+/* Finds or creates the entry of estate's statement.  Memory: current context, the query's. */
 static AskedShards *
 asked_by(EState *estate, Oid relid)
 {
@@ -61,7 +62,7 @@ asked_by(EState *estate, Oid relid)
 	return asked;
 }
 
-/* "a", "b" */
+/* Returns quoted names: "a", "b" */
 static char *
 table_names(const List *relids)
 {
@@ -95,7 +96,7 @@ shard_asked_add(EState *estate, const List *relids, const ShardMap *map, const B
 	if (shard_guc_multi_shard_statements == SHARD_MULTI_SHARD_ALLOW || bms_is_empty(shards))
 		return;
 	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
-	/* a shard that is scanned by itself is one of its parent's */
+	/* a shard that is scanned directly counts as a shard of its parent */
 	if (map->nshards == 1 && map->shards[0].relid == relid)
 	{
 		const ShardMap *parent = shard_map_get_levels_now(shard_map_top(relid));
