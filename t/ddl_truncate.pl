@@ -134,7 +134,7 @@ my (undef, undef, $said) = $c->psql('SET search_path = s; TRUNCATE r CASCADE');
 like($said, qr/truncate cascades to table "y1"$/m, 'the partition with the key is truncated');
 unlike($said, qr/truncate cascades to table "y"$/m, 'and not the whole table');
 is($c->safe_psql('SELECT min(at), count(*) FROM s.y'), '10|20', 'local partitions beside it keep their rows');
-$c->psql_fails_like('ALTER TABLE s.y ADD FOREIGN KEY (v) REFERENCES s.r', qr/0A000: a foreign key beside partition "y2", which is no shard, is not supported for sharded table "y"/, 'a foreign key for shards alone is refused');
+$c->psql_fails_like('ALTER TABLE s.y ADD FOREIGN KEY (v) REFERENCES s.r', qr/0A000: a foreign key while partition "y2" is not a shard is not supported for sharded table "y"/, 'a foreign key for shards alone is refused');
 $c->safe_psql('DROP TABLE s.y');
 
 # Who writes to a table that refers to the one that is truncated is waited for before anything is locked on nodes.

@@ -311,7 +311,7 @@ for my $way ('', 'by way of another session')
 	wait_for_no_job();
 	$c->ask("SELECT shardfdw.move_shard('named_00', '$place')");
 }
-like(($c->psql("BEGIN; LOCK TABLE named; SELECT shardfdw.move_shard('named_00', 'node2', wait => false)"))[2], qr/the process of the job could not begin/, 'so does the beginning of a job');
+like(($c->psql("BEGIN; LOCK TABLE named; SELECT shardfdw.move_shard('named_00', 'node2', wait => false)"))[2], qr/the process of the job could not start/, 'so does the beginning of a job');
 is($c->safe_psql("SELECT count(*) FROM named"), $c->safe_psql("SELECT count(*) FROM named WHERE id > 0"), 'the table is as it was');
 # a snapshot from before the job
 my $old_snapshot = $c->coordinator->background_psql('postgres', on_error_stop => 0);

@@ -1,17 +1,16 @@
 /*
  * apply.c
- *	  Makes the source's changes on the target.
+ *	  Applies changes of the source on the target.
  *
  *	 slot --> change --> prepared statement of its table --> pipeline to the target
  *
- * Changes are made row by row in the source's order, since each fits in, with unique keys,
- * where others have made room.  They travel without waiting for each other's answers
- * (libpq's pipeline); many transactions of the source become one of the target.
- * Constraints that are deferrable are checked at its end.  Every UPDATE and DELETE has to
- * find exactly one row.
+ * Changes are applied row by row, in the order of the source, so that they do not violate unique keys.  Statements
+ * are sent through libpq's pipeline without waiting for each result.  Many transactions of the source become one
+ * transaction on the target.  Deferrable constraints are checked at its end.  Every UPDATE and DELETE must find
+ * exactly one row.
  *
- * How far the source has to be followed is said by a logical message that the move writes
- * into its WAL: when it comes, all that committed before it has come.
+ * To mark a position, the move writes a logical message into the source's WAL.  When the message arrives, all
+ * transactions committed before it have arrived.
  */
 #include "postgres.h"
 
@@ -28,13 +27,13 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define BATCH_CHANGES 5000		/* in one transaction of the target, at least */
-#define MAX_UNANSWERED 2000		/* statements that the target has not answered */
+#define BATCH_CHANGES 5000		/* minimum in one transaction on the target */
+#define MAX_UNANSWERED 2000		/* statements without a result from the target */
 #define PROGRESS_MS 1000
 #define MESSAGE_PREFIX "shardfdw"
 #define BARRIER_BYTES 16
 
-/* What is expected of an answer. */
+/* The expected result of a statement. */
 typedef enum Expected
 {
 	EXPECT_ANYTHING,
@@ -42,25 +41,25 @@ typedef enum Expected
 	EXPECT_SYNC
 } Expected;
 
-/* A column of a table that is followed. */
+/* A column of a table whose changes are applied. */
 typedef struct ApplyColumn
 {
 	char	   *name;			/* quoted */
-	char	   *type;			/* as SQL writes it */
-	char	   *equals;			/* operator of the identity's index; NULL: not of the identity */
+	char	   *type;			/* in SQL */
+	char	   *equals;			/* operator of the index of the replica identity; NULL: not in the replica identity */
 } ApplyColumn;
 
-/* A relation of the source, as its last RELATION message says. */
+/* A relation of the source, as described by its last RELATION message. */
 typedef struct ApplyTable
 {
 	uint32		relid;			/* hash key */
-	const ShardMoveTable *table;	/* NULL: none of ours */
+	const ShardMoveTable *table;	/* NULL: not a table of the move */
 	int			ncolumns;
 	ApplyColumn *columns;
-	int			number;			/* in the names of its statements */
+	int			number;			/* used in the names of its statements */
 } ApplyTable;
 
-/* Statements that have been prepared. */
+/* Prepared statements. */
 typedef struct ApplyStatement
 {
 	char		name[NAMEDATALEN];	/* hash key */
@@ -74,15 +73,15 @@ struct ShardApply
 	ShardConn  *target;
 	HTAB	   *tables;
 	HTAB	   *statements;
-	int			ntables;		/* that have had a number */
-	MemoryContext change_cxt;	/* of one change */
-	Expected   *expected;		/* ring of MAX_UNANSWERED + 2: answers that are to come */
+	int			ntables;		/* number of the last table that has one */
+	MemoryContext change_cxt;	/* for one change */
+	Expected   *expected;		/* ring of MAX_UNANSWERED + 2: the expected results */
 	int			first;
 	int			nexpected;
 	bool		in_transaction; /* on the target */
-	int			nbatch;			/* changes in it */
-	XLogRecPtr	committed;		/* last commit of the source that has been read */
-	char		barrier[BARRIER_BYTES * 2 + 1]; /* content of the last one that was written */
+	int			nbatch;			/* number of its changes */
+	XLogRecPtr	committed;		/* last commit of the source that was read */
+	char		barrier[BARRIER_BYTES * 2 + 1]; /* content of the last barrier that was written */
 	bool		barrier_seen;
 };
 
@@ -98,7 +97,7 @@ expect(ShardApply *apply, Expected what)
 	apply->nexpected++;
 }
 
-/* Judges the answer to the oldest statement that has none. */
+/* Checks the result of the oldest statement that has none. */
 static void
 take_answer(ShardApply *apply, PGresult *res)
 {
@@ -121,7 +120,7 @@ take_answer(ShardApply *apply, PGresult *res)
 	apply->nexpected--;
 }
 
-/* Takes the answers that are here. */
+/* Processes the results that have arrived. */
 static void
 take_answers(ShardApply *apply)
 {
@@ -136,7 +135,7 @@ take_answers(ShardApply *apply)
 	}
 }
 
-/* Waits until at most max statements have no answer. */
+/* Waits until at most max statements have no result. */
 static void
 wait_answers(ShardApply *apply, int max)
 {
@@ -149,7 +148,7 @@ wait_answers(ShardApply *apply, int max)
 	}
 }
 
-/* After something was sent. */
+/* Call it after sending a statement. */
 static void
 sent(ShardApply *apply, int ok, Expected what)
 {
@@ -177,7 +176,7 @@ begin_batch(ShardApply *apply)
 	send_plain(apply, "SET CONSTRAINTS ALL DEFERRED");
 }
 
-/* Commits what was sent, and waits until the target has. */
+/* Commits the changes that were sent, and waits for the target. */
 static void
 end_batch(ShardApply *apply)
 {
@@ -198,7 +197,7 @@ end_batch(ShardApply *apply)
 
 /* ---------- statements ---------- */
 
-/* Sends execution of statement name, which is prepared from sql at its first use. */
+/* Sends the execution of statement name, and its preparation from sql at the first use. */
 static void
 execute(ShardApply *apply, const char *name, const char *sql, int nparams, const char *const *params, Expected what)
 {
@@ -212,7 +211,7 @@ execute(ShardApply *apply, const char *name, const char *sql, int nparams, const
 	apply->move->progress.nchanges++;
 }
 
-/* A value as a parameter; NULL for null. */
+/* A value as a parameter, or NULL. */
 static const char *
 param(const ShardChangeValue *value)
 {
@@ -242,9 +241,9 @@ apply_insert(ShardApply *apply, const ApplyTable *table, const ShardChangeRow *r
 }
 
 /*
- * Appends the condition by which row, an old one or one whose identity has not changed, is
- * found, and its values to params.  Without an index for the identity it is one of the rows
- * that are equal in all columns, byte by byte.
+ * Appends the condition that finds row, and its values to params. row: an old row, or one whose identity has not
+ * changed.  Without an index of the identity, the condition finds one of the rows that are equal in all columns, byte
+ * by byte.
  */
 static void
 append_identity(const ApplyTable *table, const ShardChangeRow *row, bool whole, StringInfo sql, const char **params, int *nparams)
@@ -297,7 +296,7 @@ apply_update(ShardApply *apply, const ApplyTable *table, const ShardChange *chan
 	appendStringInfo(&sql, "UPDATE %s SET ", table->table->staging);
 	for (int i = 0; i < row->nvalues; i++)
 	{
-		/* not in the message, since it was not changed and is stored apart */
+		/* an unchanged TOASTed value is not in the message */
 		if (row->values[i].kind == 'u')
 		{
 			appendStringInfo(&name, "_%d", i);
@@ -311,7 +310,7 @@ apply_update(ShardApply *apply, const ApplyTable *table, const ShardChange *chan
 		return;
 	appendStringInfoString(&sql, " WHERE ");
 	append_identity(table, old, whole, &sql, params, &nparams);
-	/* a name that is cut off would stand for two statements */
+	/* a truncated name could mean two statements */
 	if (name.len >= NAMEDATALEN)
 	{
 		sent(apply, PQsendQueryParams(apply->target->pg, sql.data, nparams, NULL, params, NULL, NULL, 0), EXPECT_ONE_ROW);
@@ -343,7 +342,7 @@ find_table(ShardApply *apply, uint32 relid)
 	return hash_search(apply->tables, &relid, HASH_FIND, NULL);
 }
 
-/* Is the table with these rows among those that a TRUNCATE is about? */
+/* Does a TRUNCATE truncate the table with these rows? */
 static bool
 is_truncated(ShardApply *apply, const ShardMoveTable *table, const ShardChange *change)
 {
@@ -370,13 +369,13 @@ apply_truncate(ShardApply *apply, const ShardChange *change)
 
 		if (!is_truncated(apply, table, change))
 			continue;
-		/* in a merge, whose staging table has rows of others, too */
+		/* in a merge, the staging table also has rows of other shards */
 		for (int j = 0; j < move->ntables; j++)
 		{
 			if (strcmp(move->tables[j].staging, table->staging) == 0 && !is_truncated(apply, &move->tables[j], change))
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("shard %s was truncated by itself while it was merged", table->name),
+						 errmsg("shard %s was truncated while it was merged", table->name),
 						 errhint("Start it again.")));
 		}
 		appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "TRUNCATE ", table->staging);
@@ -388,18 +387,24 @@ apply_truncate(ShardApply *apply, const ShardChange *change)
 
 /* ---------- tables ---------- */
 
-/* Asks the target for the columns of a table: names, types, and the operators by which the identity's index compares. */
+/*
+ * Query on the target for the columns of a table: names, types, and the equality operators of the index of the
+ * identity.
+ */
 static char *
 columns_query(const ShardMoveTable *table)
 {
 	return psprintf("SELECT quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), x.operator, a.attname"
 					" FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
-					/* of pieces, which have the same indexes, one */
+					/* one of the pieces, since all have the same indexes */
 					" JOIN pg_class r ON r.oid = coalesce((SELECT min(h.inhrelid::bigint)::oid FROM pg_inherits h WHERE h.inhparent = c.oid), c.oid)"
 					" LEFT JOIN LATERAL (SELECT format('OPERATOR(%%I.%%s)', n.nspname, o.oprname) AS operator"
 					"  FROM pg_index i, unnest(i.indkey::smallint[], i.indclass::oid[]) WITH ORDINALITY k(attnum, opclass, ord)"
 					"  JOIN pg_opclass g ON g.oid = k.opclass"
-					/* of a key WITHOUT OVERLAPS, whose GiST operator class has && in the place of =, what the type takes for equal */
+					/*
+					 * the operator class of a key WITHOUT OVERLAPS is GiST, with && in place of =; use the default
+					 * B-tree operator class of the type
+					 */
 					"  JOIN pg_opclass s ON s.opcmethod = (SELECT m.oid FROM pg_am m WHERE m.amname = 'btree')"
 					"   AND CASE WHEN g.opcmethod = s.opcmethod THEN s.oid = g.oid ELSE s.opcdefault AND s.opcintype = g.opcintype END"
 					"  JOIN pg_amop p ON p.amopfamily = s.opcfamily AND p.amoplefttype = s.opcintype AND p.amoprighttype = s.opcintype AND p.amopstrategy = 3"
@@ -417,7 +422,7 @@ read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
 	MemoryContext oldcxt;
 	bool		same;
 
-	/* out of the pipeline, which has only one kind of answer */
+	/* leave pipeline mode, since its results are of one kind only */
 	end_batch(apply);
 	if (PQexitPipelineMode(apply->target->pg) != 1)
 		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
@@ -445,7 +450,10 @@ read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
 				 errhint("Start it again.")));
 }
 
-/* A RELATION message: sent before the first change of a table, and again after changes of its definition. */
+/*
+ * Handles a RELATION message, which is sent before the first change of a table, and again after changes of its
+ * definition.
+ */
 static void
 take_relation(ShardApply *apply, const ShardChange *change)
 {
@@ -466,7 +474,10 @@ take_relation(ShardApply *apply, const ShardChange *change)
 		read_columns(apply, entry, change);
 }
 
-/* The table that a change of a row is about; NULL: none of ours.  Raises when the row does not fit it. */
+/*
+ * The table that a row change is for; NULL: not a table of the move.  Raises an error if the row does not fit the
+ * table.
+ */
 static const ApplyTable *
 table_of(ShardApply *apply, const ShardChange *change)
 {
@@ -538,9 +549,8 @@ note_progress(ShardApply *apply)
 }
 
 /*
- * Reads one message, if one is here, and makes its change.  Returns false when none is here.
- * hold: transactions that commit from here on are held back; *reached: the first of them
- * has come.
+ * Reads one message, if one has arrived, and applies its change.  Returns false if none has arrived.  Transactions
+ * that commit at position hold or later are not applied yet.  *reached: the first of them has arrived.
  */
 static bool
 take_message(ShardApply *apply, XLogRecPtr hold, bool *reached)
@@ -554,7 +564,7 @@ take_message(ShardApply *apply, XLogRecPtr hold, bool *reached)
 		return false;
 	oldcxt = MemoryContextSwitchTo(apply->change_cxt);
 	if (!shard_change_read(data, len, &change))
-		shard_error_protocol(apply->slot->link, NULL, "a change that is none");
+		shard_error_protocol(apply->slot->link, NULL, "an invalid change message");
 	if (change.kind == SHARD_CHANGE_BEGIN && change.lsn >= hold)
 		*reached = true;
 	take_change(apply, &change);
@@ -564,13 +574,13 @@ take_message(ShardApply *apply, XLogRecPtr hold, bool *reached)
 	return true;
 }
 
-/* Waits for the source or the target; what they have sent is looked at next. */
+/* Waits for the source or the target.  The caller processes what they have sent. */
 static void
 wait_for_both(ShardApply *apply)
 {
 	ShardConn  *links[2] = {apply->slot->link, apply->target};
 
-	/* nothing is under way: what the source has looked at needs not be sent again */
+	/* nothing is pending: the source need not send again what it has processed */
 	if (!apply->in_transaction && apply->nexpected == 0)
 		apply->slot->done = Max(apply->slot->done, apply->slot->received);
 	note_progress(apply);
@@ -613,8 +623,8 @@ shard_apply_begin(ShardMove *move, ShardSlot *slot, ShardConn *source, ShardConn
 }
 
 /*
- * Writes a message into the source's WAL, behind all that has committed there.  Everybody may
- * write such messages; nobody knows what this one says before it is there.
+ * Writes a message into the source's WAL, after all commits there.  Every user can write such messages.  The content
+ * is random, so that other sessions cannot write the same message earlier.
  */
 static void
 write_barrier(ShardApply *apply)
@@ -654,7 +664,7 @@ shard_apply_to(ShardApply *apply, XLogRecPtr lsn)
 {
 	bool		reached = false;
 
-	/* so that there is a transaction behind lsn */
+	/* ensures a transaction after lsn */
 	write_barrier(apply);
 	while (!reached)
 	{

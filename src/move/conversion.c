@@ -1,21 +1,20 @@
 /*
  * conversion.c
- *	  Shards a plain table that others read and write meanwhile, or makes a sharded one plain.
+ *	  Converts a plain table to a sharded one, or back, while other sessions read and write it.
  *
- *	 successor, empty --> triggers that note changed keys --> copy --> noted keys again -->
- *	   lock --> the last of them --> switch --> unlock
+ *	 successor, empty --> triggers that record changed keys --> copy --> recorded keys again -->
+ *	   lock --> the last keys --> switch --> unlock
  *
- * The triggers are there before the copy's snapshot is taken.  From then on, a row of the successor is what it is
- * in the table, or its key is noted.  To follow is to take noted keys, and to give the successor
- * what the table has of these, all in one transaction with one snapshot of each server; what a key went
- * through meanwhile does not matter, nor in which order.  When the table is locked and no
- * key is noted, both have the same rows.
+ * The triggers exist before the snapshot of the copy is taken.  From then on, each row of the successor equals the
+ * row of the table, or its key is recorded.  To follow the table, a transaction takes recorded keys and copies the
+ * rows with these keys to the successor.  The transaction uses one snapshot per server.  Earlier changes of a key and
+ * their order do not matter.  When the table is locked and no key is recorded, both have the same rows.
  *
- * The lock lasts over the transaction of the last keys, and that of the switch: whoever comes after it finds
- * on the nodes what had been committed before it, and not a commit in two phases that is half done.
+ * The lock is held during the transaction of the last keys and the transaction of the switch.  So a session that gets
+ * the table afterwards sees all earlier commits on the nodes, and no half-finished two-phase commit.
  *
- * The steps are SQL functions of the extension (49_shard_online.sql, 49_unshard_online.sql); this is their
- * order, their transactions, and what is tried again.
+ * The steps are SQL functions of the extension (49_shard_online.sql, 49_unshard_online.sql).  This file contains
+ * their order, their transactions and the retries.
  */
 #include "postgres.h"
 
@@ -47,11 +46,11 @@
 #include "utils/timestamp.h"
 #include "version.h"
 
-#define BEGIN_LOCK_MS 5000		/* who waits for the job's row may have locked the table */
+#define BEGIN_LOCK_MS 5000		/* a session that waits for the job's row may have locked the table */
 #define GIVE_WAY_MS 20
 #define FOLLOW_TRIES 50
 #define FOLLOW_PAUSE_MS 20
-#define NEAR_KEYS 200			/* the successor is near when so few notes were left; fewer than are taken at once */
+#define NEAR_KEYS 200			/* the successor is near if at most this many keys were left; less than one batch */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_conversion);
 
@@ -62,11 +61,11 @@ struct ShardConversion
 	Oid			userid;
 	Oid			relid;
 	bool		back;				/* a sharded table becomes plain */
-	const char *plan;			/* for the SQL functions: jsonb */
-	const char *validation;		/* commands for after the switch; NULL: none */
-	List	   *locks;			/* OIDs of what the switch locks: tables that the table refers to, then it itself */
-	bool		begun;			/* something of it may be there */
-	bool		switched;		/* the successor is in the table's place */
+	const char *plan;			/* jsonb for the SQL functions */
+	const char *validation;		/* commands to run after the switch, or NULL */
+	List	   *locks;			/* OIDs of the tables that the switch locks: referenced tables, then the table itself */
+	bool		begun;			/* objects of the job may exist */
+	bool		switched;		/* the successor has replaced the table */
 	ShardJobProgress progress;
 };
 
@@ -90,7 +89,7 @@ enter_stage(const ShardConversion *conversion, const char *stage)
 	shard_job_set_stage(conversion->id, stage);
 }
 
-/* Until the current transaction ends. */
+/* Sets it until the current transaction ends. */
 static void
 set_timeout(const char *name, int ms)
 {
@@ -103,7 +102,7 @@ kind_of(const ShardConversion *conversion)
 	return conversion->back ? "unsharding" : "conversion";
 }
 
-/* Does a step in the current transaction.  Returns what its function returns, or NULL.  Memory: current context. */
+/* Runs a step in the current transaction.  Returns the result of its function, or NULL.  Memory: current context. */
 static char *
 call_for_text(const ShardConversion *conversion, const char *step)
 {
@@ -111,7 +110,7 @@ call_for_text(const ShardConversion *conversion, const char *step)
 											  quote_literal_cstr(conversion->plan)));
 }
 
-/* The same, for one that returns a number. */
+/* The same for a step that returns a number. */
 static int64
 call(const ShardConversion *conversion, const char *step)
 {
@@ -124,7 +123,7 @@ typedef struct LockAttempt
 {
 	const ShardConversion *conversion;
 	const char *step;
-	List	   *locks;			/* OIDs of tables that are locked before */
+	List	   *locks;			/* OIDs of tables that are locked first */
 	ShardAttempts attempts;
 } LockAttempt;
 
@@ -141,7 +140,7 @@ call_with_timeout(void *arg)
 	ListCell   *lc;
 
 	shard_attempts_start(&attempt->attempts);
-	/* autovacuum gives way to who has waited so long */
+	/* a running autovacuum is cancelled after this time */
 	set_timeout("deadlock_timeout", GIVE_WAY_MS);
 	foreach(lc, attempt->locks)
 	{
@@ -153,8 +152,8 @@ call_with_timeout(void *arg)
 }
 
 /*
- * Commits a step that has written to nodes.  A node that has not confirmed the commit gets it from recovery, at some
- * time; whoever comes after the switch would not find those rows until then.
+ * Commits a step that has written to nodes.  If a node has not confirmed the commit, recovery commits it some time
+ * later.  Sessions that start after the switch would not see those rows until then.  So this raises an error.
  */
 static void
 commit_on_nodes(const ShardConversion *conversion)
@@ -163,13 +162,13 @@ commit_on_nodes(const ShardConversion *conversion)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, conversion->id),
-				 errdetail("The table stays as it was."),
+				 errdetail("The table is unchanged."),
 				 errhint("Start again when the node answers.")));
 }
 
 /*
- * Runs a step in a transaction, which stays open, until its locks are given, those of locks (OIDs of tables) first.
- * before: called before each attempt, if given.
+ * Runs a step in a transaction, which stays open.  Repeats it until its locks are granted. locks: list of tables to
+ * lock first. before: called before each attempt, may be NULL.
  */
 static void
 insist(ShardConversion *conversion, const char *step, List *locks, const char *waits_for, void (*before) (ShardConversion *))
@@ -189,8 +188,8 @@ insist(ShardConversion *conversion, const char *step, List *locks, const char *w
 }
 
 /*
- * Waits for the turns of the table and of all nodes, in the order that all jobs keep, so that they
- * do not wait for each other in a circle.
+ * Waits for the turns of the table and of all nodes.  All jobs take turns in the same order, which prevents
+ * deadlocks.
  */
 static void
 take_turns(const ShardConversion *conversion)
@@ -235,7 +234,7 @@ begin_job(ShardConversion *conversion, const ShardJobArgs *args)
 	take_turns(conversion);
 }
 
-/* Makes the successor, and has changes of the table noted. */
+/* Makes the successor, and starts recording changes of the table. */
 static void
 prepare(ShardConversion *conversion)
 {
@@ -262,8 +261,8 @@ copy(ShardConversion *conversion)
 	SHARD_FAULT_POINT("convert_copied");
 	if (conversion->back)
 		return;
-	/* apart from the copy, which would be lost with an attempt to lock */
-	insist(conversion, "refer", NIL, "transactions that write to tables which it refers to", NULL);
+	/* separate from the copy, which a failed attempt to lock would roll back */
+	insist(conversion, "refer", NIL, "transactions that write to referenced tables", NULL);
 	commit_on_nodes(conversion);
 }
 
@@ -272,14 +271,14 @@ follow_once(void *arg)
 {
 	FollowAttempt *attempt = arg;
 
-	/* before anything takes a snapshot: noted keys and rows have to be of one */
+	/* before the first snapshot: recorded keys and rows must be read with the same one */
 	XactIsoLevel = XACT_REPEATABLE_READ;
 	attempt->nkeys = call(attempt->conversion, "follow");
 }
 
 /*
- * Errors that pass: a row refers to a row of a reference table whose commit has not reached every server yet, or the
- * deletion of that one cascades to rows that are changed here.
+ * Temporary errors.  A row references a row of a reference table whose commit has not reached every server.  Or the
+ * deletion of that row cascades to rows that are changed here.
  */
 static bool
 is_transient(int code)
@@ -288,8 +287,8 @@ is_transient(int code)
 }
 
 /*
- * Takes some noted keys; *nkeys: how many.  False: it has failed for a reason that passes, with raise only because
- * of a lock or a deadlock.
+ * Processes some recorded keys; *nkeys: how many.  Returns false after a temporary error.  With raise, only a lock
+ * timeout or deadlock counts as temporary.
  */
 static bool
 try_follow(ShardConversion *conversion, bool raise, int64 *nkeys)
@@ -319,7 +318,10 @@ catch_up(ShardConversion *conversion)
 	} while (nkeys > NEAR_KEYS);
 }
 
-/* Keeps all others from the tables, which the current transaction has locked, until unlock(), or until a transaction is aborted. */
+/*
+ * Locks out other sessions from the tables, which the current transaction has locked, until unlock() or until a
+ * transaction is aborted.
+ */
 static void
 lock_for_session(ShardConversion *conversion)
 {
@@ -334,8 +336,8 @@ lock_for_session(ShardConversion *conversion)
 }
 
 /*
- * The same for the current transaction alone.  It unlocks the tables when it commits, before the files of the old
- * table are removed, which takes as long as that is large.
+ * The same, for the current transaction only.  Its commit releases the locks before it removes the files of the old
+ * table.  Removing large files takes long.
  */
 static void
 lock_for_transaction(ShardConversion *conversion)
@@ -351,14 +353,14 @@ lock_for_transaction(ShardConversion *conversion)
 	}
 }
 
-/* Outside of transactions: the process holds no other locks on tables then.  Turns of jobs are advisory locks. */
+/* Call it outside transactions, when the process holds no other locks on tables.  Turns of jobs are advisory locks. */
 static void
 unlock(void)
 {
 	LockReleaseAll(DEFAULT_LOCKMETHOD, true);
 }
 
-/* When the last transaction has released its locks: before it removed files. */
+/* When the last transaction released its locks, before it removed files. */
 static TimestampTz released_at;
 
 static void
@@ -369,8 +371,8 @@ note_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void
 }
 
 /*
- * Puts the successor in the table's place.  False when a lock was not given in time, on what stands beside the table:
- * then the table is unlocked, too.
+ * Replaces the table by the successor.  Returns false if a lock on another object was not granted in time.  Then the
+ * table is unlocked too.
  */
 static bool
 try_switch(ShardConversion *conversion)
@@ -388,8 +390,9 @@ try_switch(ShardConversion *conversion)
 }
 
 /*
- * Finds what the switch needs besides.  Its locks: clients write to a table that is referred to before they write to the one
- * that refers to it, so it is locked before, too.  And what validates foreign keys after it, when nobody waits.
+ * Finds what else the switch needs.  Its locks: clients write to a referenced table before the referencing table, so
+ * it is locked in that order.  And the commands that validate foreign keys afterwards, without blocking other
+ * sessions.
  */
 static void
 prepare_switch(ShardConversion *conversion)
@@ -430,20 +433,20 @@ lock_and_switch(ShardConversion *conversion)
 	prepare_switch(conversion);
 	for (;;)
 	{
-		const char *waits_for = "transactions that change rows to which it refers";
+		const char *waits_for = "transactions that change referenced rows";
 		int64		nkeys;
 
-		insist(conversion, "lock", conversion->locks, "transactions that use the table, or tables to which it refers", catch_up);
+		insist(conversion, "lock", conversion->locks, "transactions that use the table, or referenced tables", catch_up);
 		locked_at = GetCurrentTimestamp();
 		lock_for_session(conversion);
 		shard_move_commit();
 		SHARD_FAULT_POINT("convert_locked");
 		if (try_follow(conversion, false, &nkeys))
 		{
-			/* as much as others can wait for */
+			/* as much as other sessions can wait for */
 			if (nkeys <= NEAR_KEYS && try_switch(conversion))
 				break;
-			waits_for = "transactions that use what stands beside the table";
+			waits_for = "transactions that use the job's tables";
 		}
 		else
 			nkeys = 0;
@@ -473,7 +476,7 @@ shard_conversion_run(ShardConversion *conversion, const ShardJobArgs *args)
 	shard_job_end(conversion->id, NULL);
 }
 
-/* Calls a function that removes something of the job, in a transaction.  What that does not remove, recovery will. */
+/* Calls a function that removes objects of the job, in a transaction.  Recovery removes the rest. */
 static void
 remove_by(const ShardConversion *conversion, const char *function)
 {
@@ -506,14 +509,14 @@ shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 		shard_job_name_dropped(conversion->id, error);
 	if (conversion->begun && !conversion->switched)
 	{
-		/* no node keeps the table from being as it was */
+		/* first remove what blocks the table; this needs no node */
 		remove_by(conversion, "unnote_conversions");
 		remove_by(conversion, "undo_conversions");
 	}
 	shard_job_end(conversion->id, error);
 }
 
-/* Background workers are few: they are for roles that may use a node. */
+/* Background workers are scarce, so only roles that may use a node can start one. */
 static void
 check_uses_node(void)
 {

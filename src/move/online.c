@@ -1,13 +1,13 @@
 /*
  * online.c
- *	  A move during which others write.
+ *	  A move while other sessions write.
  *
  *	 publication --> slot, snapshot --> copy of the snapshot --> indexes --> changes since
  *	   --> rows compared at one moment --> definitions compared --> lock --> the last changes
- *	   --> a look whether definitions are the same --> switch --> commit
+ *	   --> definitions compared again --> switch --> commit
  *
- * Writers wait only between lock and commit.  The lock is tried for when there is next to
- * nothing left to follow, and given back when the last changes take too long.
+ * Writers wait only between lock and commit.  The move tries to lock when hardly any changes are left to apply.  It
+ * releases the lock if the last changes take too long.
  */
 #include "postgres.h"
 
@@ -28,23 +28,23 @@
 #include "remote/wire/wait.h"
 #include "utils/timestamp.h"
 
-#define LAST_CHANGES_MS 1000	/* how long they wait for the last changes */
-#define NEAR_MS 200				/* the target is near when it follows to the present in this time */
-#define AGAIN_MS 500			/* before what a lock has kept from being done is tried again */
+#define LAST_CHANGES_MS 1000	/* how long writers wait for the last changes */
+#define NEAR_MS 200				/* the target is near if it catches up within this time */
+#define AGAIN_MS 500			/* pause before another attempt to lock */
 
 typedef struct OnlineMove
 {
 	ShardMove  *move;
 	ShardSlot  *slot;
-	ShardConn  *from;			/* reads on the source */
-	ShardConn  *into;			/* writes on the target */
+	ShardConn  *from;			/* reads from the source */
+	ShardConn  *into;			/* writes to the target */
 	ShardApply *apply;
 	ShardDefinition *definition;
 } OnlineMove;
 
 /*
- * Publishes the tables.  Those without a replica identity get one first, since changes of a
- * published table without one are errors.
+ * Publishes the tables.  Tables without a replica identity get one first, since changes of a published table without
+ * one fail.
  */
 static void
 publish(const ShardMove *move)
@@ -81,7 +81,7 @@ publish(const ShardMove *move)
 	SHARD_FAULT_POINT("move_published");
 }
 
-/* Copies the rows that the slot's snapshot sees. */
+/* Copies the rows of the slot's snapshot. */
 static void
 copy(OnlineMove *online)
 {
@@ -108,7 +108,7 @@ catch_up(OnlineMove *online)
 	} while (TimestampDifferenceExceeds(began, GetCurrentTimestamp(), NEAR_MS));
 }
 
-/* Before each attempt to lock: what can be done while writers go on. */
+/* Before each attempt to lock: the work that can be done while writers continue. */
 static void
 get_ready(void *arg)
 {
@@ -119,8 +119,8 @@ get_ready(void *arg)
 }
 
 /*
- * Compares the rows of both nodes as of one moment: that of the snapshot of a second slot,
- * to which the target is brought, and held there.
+ * Compares the rows of both nodes as of one moment, the snapshot of a second slot.  The target is brought to that
+ * position and held there.
  */
 static void
 compare(OnlineMove *online)
@@ -147,8 +147,8 @@ compare(OnlineMove *online)
 }
 
 /*
- * Switches when all changes are made on the target: returns when that was locked.  The
- * transaction stays open.
+ * Switches when all changes have been applied on the target.  Returns the time of the lock.  The transaction stays
+ * open.
  */
 static TimestampTz
 lock_and_switch(OnlineMove *online)
@@ -166,7 +166,7 @@ lock_and_switch(OnlineMove *online)
 			if (shard_place_switch(move))
 				return locked_at;
 		}
-		/* writers go on meanwhile */
+		/* let writers continue */
 		AbortCurrentTransaction();
 		shard_wait_pause(AGAIN_MS, false);
 	}
@@ -180,7 +180,7 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 
 	enter_stage(move, "waiting for transactions of the source");
 	publish(move);
-	shard_job_set_waiting(move->id, psprintf("transactions on node \"%s\" that write, prepared ones, too", move->source_name));
+	shard_job_set_waiting(move->id, psprintf("transactions on node \"%s\" that write, including prepared ones", move->source_name));
 	shard_move_begin(move->userid);
 	online.slot = shard_slot_create(move->cxt, shard_link_open(move->source, move->userid, true), move->schema);
 	online.from = shard_link_open(move->source, move->userid, false);

@@ -1,21 +1,19 @@
 /*
  * place.c
- *	  What a move makes on its nodes, and how the shards change their place.
+ *	  The objects of a move on its nodes, and the switch of the shards to the target.
  *
  *	 target: schema.t --rows, indexes--> schema.t --(1) committed--> t
  *	 source: t ------------------------------------(2) prepared----> t, which raises "moved" --> dropped
  *	 here:	 t is on the source -------------------(3) commit------> t is on the target (also on other coordinators, placement.c)
  *
- * A split has two or more tables for t, a merge has one for several; source and target are
- * one.  They get names of their own in (1), and in (3) foreign tables that take the place of
- * those that were there.
+ * A split has two or more tables for t, a merge has one for several tables.  Source and target are the same node.
+ * The new tables get their names in (1).  In (3) new foreign tables replace the old ones.
  *
- * (1) comes first: nobody looks for t on the target before (3), and everybody finds it
- * there afterwards.  (2) and (3) commit together (remote/xact/twophase.c), so there is no
- * moment at which both places take writes.
+ * (1) comes first: no session looks for t on the target before (3), and every session finds it there afterwards.  (2)
+ * and (3) commit together (remote/xact/twophase.c), so the two tables never accept writes at the same time.
  *
- * The tables of the move can be told from others by the comment that they have until (3)
- * is done, and by their trigger after (2): by these alone recovery drops tables.
+ * The tables of the move have a comment until (3) is done, and a trigger after (2).  Recovery identifies the tables
+ * that it drops only by these marks.
  */
 #include "postgres.h"
 
@@ -50,12 +48,12 @@
 #define POLL_MS 100				/* for older transactions, and for locks of the old tables */
 #define DROP_LOCK_MS 200
 #define TARGET_LOCK_MS 500
-#define RELEASE_LOCK_MS 100		/* how long readers wait behind an attempt to take foreign keys away */
+#define RELEASE_LOCK_MS 100		/* how long readers wait behind an attempt to drop foreign keys */
 #define MAX_RELEASE_MS 5000		/* between such attempts */
 
 /* ---------- before ---------- */
 
-/* What a part says, if it says something, and a semicolon. */
+/* Appends the commands of a part, if any, and a semicolon. */
 static void
 append_commands(StringInfo buf, const ShardMoveTable *table, const char *part)
 {
@@ -65,7 +63,10 @@ append_commands(StringInfo buf, const ShardMoveTable *table, const char *part)
 		appendStringInfo(buf, "%s; ", commands);
 }
 
-/* What a table on the target gets when the shard is there, besides valid foreign keys; last its owner, which may not be one of ours. */
+/*
+ * Appends the final commands for a table on the target, except foreign keys.  The owner is last, since it may be
+ * another role.
+ */
 static void
 append_finish(StringInfo buf, const ShardMoveTable *table)
 {
@@ -73,7 +74,7 @@ append_finish(StringInfo buf, const ShardMoveTable *table)
 	append_commands(buf, table, "owner");
 }
 
-/* The old tables, for recovery: an array's elements. */
+/* Appends the old tables, for recovery, as elements of an array. */
 static void
 append_sources(const ShardMove *move, StringInfo buf)
 {
@@ -93,7 +94,7 @@ append_sources(const ShardMove *move, StringInfo buf)
 	}
 }
 
-/* The new ones.  The first piece of a table has what all of them get. */
+/* Appends the new tables.  The first piece of a table has the commands for all pieces. */
 static void
 append_targets(const ShardMove *move, StringInfo buf)
 {
@@ -143,10 +144,9 @@ append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo 
 }
 
 /*
- * The function by which the old tables refuse changes.  Those that a foreign key's action makes,
- * since a reference table's row has changed, are let through: nobody sees them, and
- * the key of the new table makes them there.  They come from within a trigger, and no
- * function has asked for them.
+ * The trigger function of the old tables, which refuses changes.  It allows changes by a foreign key's action after a
+ * row of a reference table has changed.  These are no longer visible, and the foreign key of the new table makes the
+ * same change there.  Such changes come from within a trigger, and not from a function.
  */
 static void
 append_function(const ShardMove *move, StringInfo buf)
@@ -160,7 +160,10 @@ append_function(const ShardMove *move, StringInfo buf)
 					 move->schema);
 }
 
-/* The keys, indexes and statistics objects of the staging tables; of several that are merged, one has the commands. */
+/*
+ * Makes the keys, indexes and statistics objects of the staging tables.  Of several merged tables, one has the
+ * commands.
+ */
 static void
 make_indexes(const ShardMove *move)
 {
@@ -174,8 +177,8 @@ make_indexes(const ShardMove *move)
 }
 
 /*
- * Names in a definition may mean something else on the target than on the source.  So this checks which code the rows of
- * another role's table would run there.  Only the job changes the staging table.
+ * Names in a definition may mean other objects on the target than on the source.  So this checks which code a table
+ * of another role would run there.  Only the job changes the staging table.
  */
 static void
 check_target(ShardMove *move)
@@ -216,7 +219,7 @@ next_transaction(const ShardMove *move)
 	shard_move_begin(move->userid);
 }
 
-/* The schemas of the tables on the target, where they are missing; others must belong to a role that may exchange the tables. */
+/* Makes missing schemas of the tables on the target.  Existing ones must belong to roles that may replace the tables. */
 static void
 make_schemas(const ShardMove *move)
 {
@@ -231,17 +234,17 @@ shard_place_prepare(ShardMove *move)
 	StringInfoData source;
 	StringInfoData target;
 
-	/* what the tables need; a schema gets its owner while nothing is in it */
+	/* a schema gets its owner while it is empty */
 	make_schemas(move);
 	next_transaction(move);
 	initStringInfo(&target);
 	for (int i = 0; i < move->ntables; i++)
 		append_commands(&target, &move->tables[i], "schema");
-	/* two sessions that grant rights on a schema at the same time fail */
+	/* two concurrent GRANTs on a schema fail */
 	if (target.len > 0)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".lock_new_objects(ARRAY[%s]::pg_catalog.name[])", quote_literal_cstr(move->target_name)));
 	shard_move_run(move, move->target, target.data);
-	/* the owner, too, is what the source has answered */
+	/* again, since the source has returned the owner of the schema */
 	make_schemas(move);
 	for (int i = 0; i < move->ntables; i++)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".prepare_nodes(%u, 'move', ARRAY[%s]::pg_catalog.name[])",
@@ -262,7 +265,7 @@ shard_place_prepare(ShardMove *move)
 	move->on_nodes = true;
 	shard_move_run(move, move->source, source.data);
 	shard_move_run(move, move->target, target.data);
-	/* others take the place of shards on the node whose names have been checked */
+	/* with replacement, the node stays the same and its names have been checked */
 	if (!SHARD_MOVE_REPLACES(move))
 		check_target(move);
 	SHARD_FAULT_POINT("move_prepared");
@@ -270,7 +273,7 @@ shard_place_prepare(ShardMove *move)
 
 /* ---------- the switch ---------- */
 
-/* Raises when other shards have to stay on one node now than those that are moved. */
+/* Raises an error if the group of shards that must stay on one node has changed. */
 static void
 check_group(const ShardMove *move)
 {
@@ -285,11 +288,11 @@ check_group(const ShardMove *move)
 	if (!same)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("shard %s has been colocated with other shards while it was %s, or with less", move->tables[0].name, SHARD_MOVE_DONE(move)),
+				 errmsg("the shards colocated with shard %s have changed while it was %s", move->tables[0].name, SHARD_MOVE_DONE(move)),
 				 errhint("Start it again.")));
 }
 
-/* Locks the tables against everybody, since their partitions are about to be exchanged. */
+/* Locks out all other sessions from the tables, since their partitions are about to be exchanged. */
 static void
 lock_parents(const ShardMove *move, const ShardAttempts *attempts)
 {
@@ -304,7 +307,7 @@ lock_parents(const ShardMove *move, const ShardAttempts *attempts)
 
 		shard_attempts_limit(attempts);
 		LockRelationOid(move->tables[i].parent, AccessExclusiveLock);
-		/* its bounds follow from those of the others */
+		/* its bounds depend on those of the other partitions */
 		if (OidIsValid(default_partition))
 			LockRelationOid(default_partition, AccessExclusiveLock);
 	}
@@ -335,7 +338,9 @@ shard_place_lock(const ShardMove *move, const ShardAttempts *attempts)
 		appendStringInfo(&names, "%sONLY %s", i > 0 ? ", " : "", table->remote_name);
 	}
 	shard_placement_lock_peers(move, shard_attempts_left_ms(attempts), false);
-	/* under the locks: who places a shard beside these holds them (hold_shards()) until it can be seen */
+	/*
+	 * under the locks: a session that adds a shard to the group holds them (hold_shards()) until the shard is visible
+	 */
 	check_group(move);
 	command.serverid = move->source;
 	command.userid = move->userid;
@@ -348,8 +353,8 @@ shard_place_lock(const ShardMove *move, const ShardAttempts *attempts)
 }
 
 /*
- * (1): the tables get their names on the target, and what is made under these.  False:
- * somebody has locked a table that a foreign key refers to.
+ * (1): the tables and their objects get their names on the target.  Returns false if another session has locked a
+ * table that a foreign key references.
  */
 static bool
 finish_on_target(const ShardMove *move)
@@ -388,7 +393,7 @@ close_on_source(const ShardMove *move)
 	SHARD_FAULT_POINT("move_closed");
 }
 
-/* (3), of splits and merges: partitions for what there is now take the place of those that were there.  Nobody else uses the table. */
+/* (3) for splits and merges: new partitions replace the old ones.  No other session uses the table. */
 static void
 set_partitions(const ShardMoveTable *table)
 {
@@ -398,7 +403,7 @@ set_partitions(const ShardMoveTable *table)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(commands)));
 }
 
-/* The journal names the new shards, so that their definitions stay as they are until the job has ended. */
+/* Records the new shards in the journal, so that their definitions are not changed until the job has ended. */
 static void
 note_placed(const ShardMove *move)
 {
@@ -436,13 +441,16 @@ shard_place_switch(ShardMove *move)
 
 /* ---------- after ---------- */
 
-/* Query for those of the old tables, whatever they are called, that have the trigger of the move whose schema is a format's argument. */
+/*
+ * Query for the old tables, under any name, that have the trigger of the move.  The format argument is the move's
+ * schema.
+ */
 #define OLD_TABLES \
 	"SELECT g.tgrelid FROM pg_trigger g WHERE g.tgname = 'shardfdw_moved' AND g.tgfoid = to_regprocedure('%s.moved()')"
 
 /*
- * The switch is committed here; the source may not have heard of that yet, if it did not answer
- * just then.  Its old tables are locked until then, and have no trigger.
+ * The switch is committed here.  The source may not have got the second phase, if it did not answer then.  Until it
+ * does, its old tables are locked and have no trigger.
  */
 static void
 settle_source(const ShardMove *move)
@@ -453,9 +461,9 @@ settle_source(const ShardMove *move)
 }
 
 /*
- * Tries to take the old tables' foreign keys away: as long as they are there, rows that nobody
- * sees any more keep those of reference tables that they refer to.  Who reads these tables
- * on the source is in the way, and waits behind the attempt.
+ * Tries to drop the foreign keys of the old tables.  Otherwise the invisible rows of these tables block changes of
+ * the reference tables' rows that they reference.  Sessions that read these tables on the source block the attempt,
+ * and wait behind it.
  */
 static void
 try_release(ShardMove *move)
@@ -489,7 +497,7 @@ shard_place_finish(ShardMove *move)
 	SHARD_FAULT_POINT("move_finished");
 }
 
-/* Transactions with snapshots from before limit has ended.  Result: n of them. */
+/* Finds the transactions with snapshots older than the end of limit.  *n: their number. */
 static VirtualTransactionId *
 find_older(TransactionId limit, int *n)
 {
@@ -507,7 +515,7 @@ is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int noth
 	return false;
 }
 
-/* Keeps of vxids those that still have snapshots from before limit, and do not wait for a move.  Returns how many. */
+/* Keeps in vxids the transactions that still have such snapshots and do not wait for a move.  Returns their number. */
 static int
 keep_older(TransactionId limit, VirtualTransactionId *vxids, int n)
 {
@@ -528,9 +536,8 @@ keep_older(TransactionId limit, VirtualTransactionId *vxids, int n)
 }
 
 /*
- * Waits until no statement can have looked at the map before the switch.  Each of these has a
- * snapshot now that is not younger than a transaction that begins now; those that begin later
- * may have such a snapshot, too, but not such a map.
+ * Waits until no statement can still use the map from before the switch.  Each such statement has a snapshot older
+ * than a transaction that starts now.  A statement that starts later may have such a snapshot, but not the old map.
  */
 static void
 wait_for_older(ShardMove *move)
@@ -560,7 +567,7 @@ wait_for_older(ShardMove *move)
 		shard_job_set_waiting(move->id, NULL);
 }
 
-/* The same again and again, while what is locked there is waited for. */
+/* Repeats settle_source() from time to time during a wait for locks on the source. */
 static void
 settle_now_and_then(const ShardMove *move, TimestampTz *settled_at)
 {
@@ -573,8 +580,8 @@ settle_now_and_then(const ShardMove *move, TimestampTz *settled_at)
 }
 
 /*
- * Drops the old tables.  False: somebody, another coordinator's session maybe, is reading them, or
- * the source does not know yet that the switch is committed.  Errors: one of them takes changes.
+ * Drops the old tables.  Returns false if a session, maybe of another coordinator, is reading them, or the source has
+ * not committed the switch.  Errors: one of them accepts changes.
  */
 static bool
 try_drop(const ShardMove *move)
@@ -597,7 +604,7 @@ try_drop(const ShardMove *move)
 	return shard_move_try(move, move->source, sql.data);
 }
 
-/* Pieces of shards that had statistics here get such, too. */
+/* Runs ANALYZE on the coordinator for pieces of shards that had statistics there. */
 static void
 analyze_here(const ShardMove *move)
 {
@@ -620,7 +627,7 @@ shard_place_drop(ShardMove *move)
 	bool		dropped;
 	TimestampTz settled_at = GetCurrentTimestamp();
 
-	/* where shards were replaced, the map of before is known to nobody, since everybody who had it had locked the table */
+	/* with replacement, no session has the old map, since all such sessions had locked the table */
 	if (!SHARD_MOVE_REPLACES(move))
 	{
 		wait_for_older(move);

@@ -2,16 +2,17 @@
  * subscription.c
  *	  The process that applies a subscription which has sharded tables.
  *
- *	 tables that are new --> temporary slot, snapshot --> other tables follow up to that moment --> COPY, one transaction each
+ *	 new tables --> temporary slot, snapshot --> other tables follow up to that moment --> COPY, one transaction each
  *	 slot of the subscription --> change --> batch of its table, by key --> a transaction over all nodes
  *
- * A transaction here has all changes of one of the publisher, or of several that follow each other: each batch becomes one
- * DELETE and one COPY (import/import_batch.c).  The position up to which changes are here is that of the subscription's
- * replication origin, in the record of the local commit, which decides about the nodes' transactions, too: so after a crash
- * of anything, changes go on where they were, none lost and none twice.  A transaction of the publisher that does not fit
- * into memory is written in parts, and committed as one.
+ * A local transaction has all changes of one transaction of the publisher, or of several consecutive ones.  Each
+ * batch becomes one DELETE and one COPY (import/import_batch.c).  The subscription's replication origin has the
+ * position up to which changes are applied.  The position is in the record of the local commit, which also decides
+ * the nodes' transactions.  So after a crash of any server, changes continue where they stopped, without loss or
+ * repetition.  A transaction of the publisher that does not fit into memory is written in parts, and committed as
+ * one.
  *
- * An error is written down, and the process begins again after a while, as PostgreSQL's own apply worker does.
+ * An error is recorded, and the process restarts after a pause, like PostgreSQL's apply worker.
  */
 #include "postgres.h"
 
@@ -62,20 +63,20 @@
 #include "utils/timestamp.h"
 #include "version.h"
 
-#define BATCH_CHANGES 5000		/* after which a transaction here ends with the publisher's */
-#define BATCH_BYTES (64 * 1024 * 1024)	/* of changes that are kept in memory */
-#define CHECK_MS 1000			/* how often a process that has nothing to do looks whether the subscription has changed */
-#define FILTER_VERSION 150000	/* since when publications have row filters */
-#define TWO_PHASE_VERSION 140000	/* since when slots may send prepared transactions */
-#define ORIGIN_VERSION 160000	/* since when pgoutput knows where changes come from */
+#define BATCH_CHANGES 5000		/* the local transaction then ends with the publisher's */
+#define BATCH_BYTES (64 * 1024 * 1024)	/* maximum of changes in memory */
+#define CHECK_MS 1000			/* interval in which an idle process checks whether the subscription has changed */
+#define FILTER_VERSION 150000	/* first version with row filters of publications */
+#define TWO_PHASE_VERSION 140000	/* first version with slots that may send prepared transactions */
+#define ORIGIN_VERSION 160000	/* first version in which pgoutput knows the origin of changes */
 
-/* A table that the publisher has sent changes of. */
+/* A table whose changes the publisher has sent. */
 typedef struct Table
 {
 	uint32		source_oid;
-	Oid			relid;			/* InvalidOid: the subscription does not have it */
-	XLogRecPtr	from;			/* its rows have what committed on the publisher before */
-	int			rank;			/* refers to tables of a lower one only */
+	Oid			relid;			/* InvalidOid: not in the subscription */
+	XLogRecPtr	from;			/* the table has the rows that committed on the publisher before this position */
+	int			rank;			/* references only tables of a lower rank */
 	MemoryContext cxt;
 	ShardImportTable columns;
 	ShardImportTarget target;
@@ -84,29 +85,29 @@ typedef struct Table
 typedef struct Applied
 {
 	MemoryContext cxt;
-	MemoryContext change_cxt;	/* of one change */
+	MemoryContext change_cxt;	/* for one change */
 	Oid			oid;
 	TransactionId version;		/* xmin of its catalog row */
 	Oid			owner;
 	const char *name;
 	const char *conninfo;
-	const char *place;			/* where the publisher is, for messages */
+	const char *place;			/* address of the publisher, for messages */
 	const char *slot_name;
-	const char *origin;			/* of changes that are wanted: any, none */
+	const char *origin;			/* requested origin of changes: any, none */
 	bool		disable_on_error;
-	bool		run_as_owner;	/* of the subscription, not of the table */
+	bool		run_as_owner;	/* run as owner of the subscription, not of the table */
 	List	   *publications;	/* String */
-	ShardConn  *source;			/* for questions, and copies */
+	ShardConn  *source;			/* for queries and copies */
 	ShardSlot  *slot;
 	List	   *tables;			/* Table, by rank */
-	XLogRecPtr	ready;			/* position from which on the copies of all tables are no special case any more; invalid: they are none */
+	XLogRecPtr	ready;			/* position from which all changes apply to all tables; invalid: all changes do already */
 	bool		in_transaction; /* of the publisher */
-	XLogRecPtr	final;			/* where that commits */
-	XLogRecPtr	end;			/* behind the last commit of the publisher that has been read */
+	XLogRecPtr	final;			/* position of its commit */
+	XLogRecPtr	end;			/* after the last commit of the publisher that was read */
 	TimestampTz time;			/* of that commit */
-	int64		ntransactions;	/* of the publisher, that are to be committed here */
-	int64		nchanges;		/* likewise, those that have been written */
-	XLogRecPtr	told;			/* what the publisher has been told to be here */
+	int64		ntransactions;	/* of the publisher, to be committed locally */
+	int64		nchanges;		/* number of their changes that were written */
+	XLogRecPtr	told;			/* last position confirmed to the publisher */
 	TimestampTz checked_at;
 } Applied;
 
@@ -130,7 +131,7 @@ take_definition(HeapTuple tuple, TupleDesc desc, void *arg)
 }
 
 /*
- * Waits for sessions that change the subscription.  False: there is nothing to apply any more, another process applies
+ * Waits for sessions that change the subscription.  Returns false if there is nothing to apply, another process applies
  * it, or this server is an unconfirmed copy of the coordinator, whose original applies it.
  */
 static bool
@@ -157,7 +158,10 @@ begin(Applied *sub)
 	return found;
 }
 
-/* Ends this process when somebody changes the subscription, or has done so.  In a transaction, until whose end nobody can. */
+/*
+ * Ends this process if a session changes, or has changed, the subscription.  Call it in a transaction.  Other
+ * sessions cannot change the subscription until the transaction ends.
+ */
 static void
 hold_subscription(Applied *sub)
 {
@@ -175,7 +179,7 @@ hold_subscription(Applied *sub)
 	sub->checked_at = GetCurrentTimestamp();
 }
 
-/* Begins a transaction here, unless one is open. */
+/* Begins a local transaction, unless one is open. */
 static void
 ensure_transaction(Applied *sub)
 {
@@ -213,7 +217,7 @@ count_changes(const Applied *sub)
 	return n;
 }
 
-/* Makes the changes of all batches, in the transaction that is open, or in a new one, which stays open. */
+/* Writes the changes of all batches in the open transaction.  Begins one if needed, which stays open. */
 static void
 write_batches(Applied *sub)
 {
@@ -246,7 +250,10 @@ commit(Applied *sub)
 				 errmsg("a node did not confirm a commit of subscription \"%s\"", sub->name)));
 }
 
-/* The position is in the record of the local commit, which there is, since the transaction has written a row of the extension or a catalog. */
+/*
+ * Sets the position for the record of the local commit.  The record exists, since the transaction has written a row
+ * of the extension or a catalog.
+ */
 static void
 set_position(Applied *sub, XLogRecPtr position)
 {
@@ -256,8 +263,8 @@ set_position(Applied *sub, XLogRecPtr position)
 }
 
 /*
- * before_shmem_exit callback.  Transactions of this process do not carry the position any more.  It is called before a
- * transaction is aborted: from PostgreSQL 16 on, the abort of a transaction moves the position of the origin, too.
+ * before_shmem_exit callback.  Clears the position of this process's transactions.  It runs before a transaction is
+ * aborted, since the abort of a transaction also advances the origin's position from PostgreSQL 16 on.
  */
 static void
 forget_position(int code, Datum arg)
@@ -265,7 +272,7 @@ forget_position(int code, Datum arg)
 	replorigin_xact_clear(true);
 }
 
-/* Commits what has been read, between two transactions of the publisher. */
+/* Commits all changes that were read, between two transactions of the publisher. */
 static void
 write_all(Applied *sub)
 {
@@ -293,7 +300,7 @@ write_all(Applied *sub)
 
 /* ---------- tables ---------- */
 
-/* The quoted names of the columns by which rows of a table here are known. */
+/* The quoted names of the columns that identify rows of a table. */
 static void
 take_name(HeapTuple tuple, TupleDesc desc, void *arg)
 {
@@ -317,7 +324,7 @@ is_listed(const List *names, const char *name)
 	return false;
 }
 
-/* Does the publisher say that this column is of the table's replica identity? */
+/* Is this column in the replica identity that the publisher sends? */
 static bool
 is_sent_as_key(const ShardChange *change, const char *name)
 {
@@ -329,7 +336,10 @@ is_sent_as_key(const ShardChange *change, const char *name)
 	return false;
 }
 
-/* Fills in what is known of a table here; change: NULL for a copy, which needs no key.  Memory: current context.  In a transaction. */
+/*
+ * Fills in the description of a table. change: NULL for a copy, which needs no key.  Call it in a transaction.
+ * Memory: current context.
+ */
 static void
 describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 {
@@ -353,14 +363,14 @@ describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("subscription \"%s\" cannot write to table %s because it has no primary key", sub->name, table->relation),
-					 errdetail("The publisher has REPLICA IDENTITY FULL; rows that change are known by a key that this table has.")));
+					 errdetail("The publisher has REPLICA IDENTITY FULL. Changed rows are identified by a key of this table.")));
 	}
 	referring = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_referring(%u)", table->relid));
 	if (referring)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscription \"%s\" cannot write to table %s because table %s refers to it", sub->name, table->relation, referring),
-				 errdetail("A row that changes is deleted and inserted again, and the nodes would delete what refers to it, or refuse that."),
+				 errdetail("A changed row is deleted and inserted again. The nodes would delete the rows that refer to it, or refuse that."),
 				 errhint("Drop the foreign key here.")));
 	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
 	{
@@ -388,7 +398,7 @@ take_relid(HeapTuple tuple, TupleDesc desc, void *arg)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* What COPY reads on the publisher: the rows that the publications send. */
+/* The text that COPY reads on the publisher: the rows that the publications send. */
 static char *
 copy_query(Applied *sub, const ShardImportTable *table)
 {
@@ -409,7 +419,7 @@ copy_query(Applied *sub, const ShardImportTable *table)
 	return psprintf("(SELECT %s FROM %s%s%s)", table->column_list, is_plain[0] == 't' ? "ONLY " : "", table->source, filter);
 }
 
-/* Notes that a table has the publisher's rows as of a position. */
+/* Records that a table has the publisher's rows as of a position. */
 static void
 note_copy(const Applied *sub, Oid relid, XLogRecPtr from)
 {
@@ -418,7 +428,7 @@ note_copy(const Applied *sub, Oid relid, XLogRecPtr from)
 	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_copy($1, $2, $3)", lengthof(params), params);
 }
 
-/* Sets a sequence to the publisher's value of this moment.  In a transaction. */
+/* Sets a sequence to the publisher's current value.  Call it in a transaction. */
 static void
 copy_sequence(Applied *sub, Oid relid)
 {
@@ -434,7 +444,7 @@ copy_sequence(Applied *sub, Oid relid)
 	(void) shard_move_value(psprintf("SELECT pg_catalog.setval(%u::pg_catalog.oid::pg_catalog.regclass, " INT64_FORMAT ", %s)", relid, last_value, is_called == 't' ? "true" : "false"));
 }
 
-/* Copies a table, as of a moment of the publisher after which the subscription's changes of it are taken; or sets a sequence. */
+/* Copies a table as of a position, after which the subscription's changes of it are applied; or sets a sequence. */
 static void
 copy_table(Applied *sub, Oid relid, XLogRecPtr from)
 {
@@ -476,7 +486,10 @@ find_table(const Applied *sub, uint32 source_oid)
 	return NULL;
 }
 
-/* The table whose batch gets a change of the publisher's table; NULL: its rows have it already, or it is not subscribed to. */
+/*
+ * The table whose batch gets a change of the publisher's table.  NULL if it has the change already, or is not
+ * subscribed.
+ */
 static Table *
 table_of_change(const Applied *sub, uint32 source_oid)
 {
@@ -485,7 +498,7 @@ table_of_change(const Applied *sub, uint32 source_oid)
 	return table && OidIsValid(table->relid) && table->from <= sub->final ? table : NULL;
 }
 
-/* Does a table here have all columns that are sent? */
+/* Does a table have all columns that are sent? */
 static bool
 has_columns(Oid relid, const ShardChange *change)
 {
@@ -503,7 +516,7 @@ compare_ranks(const ListCell *left, const ListCell *right)
 	return ((const Table *) lfirst(left))->rank - ((const Table *) lfirst(right))->rank;
 }
 
-/* A RELATION message: what is known of the table is looked up anew. */
+/* Handles a RELATION message: reads the description of the table again. */
 static void
 take_relation(Applied *sub, const ShardChange *change)
 {
@@ -511,7 +524,10 @@ take_relation(Applied *sub, const ShardChange *change)
 	Oid			schema;
 	char	   *from = NULL;
 
-	/* changes under the old definition; others wait, since a part of a transaction may miss what it refers to */
+	/*
+	 * write changes under the old definition, together with all others: a part of a transaction may lack rows that it
+	 * references
+	 */
 	if (table && OidIsValid(table->relid) && shard_import_batch_count(table->target.batch) > 0)
 		write_batches(sub);
 	ensure_transaction(sub);
@@ -548,7 +564,7 @@ take_relation(Applied *sub, const ShardChange *change)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the columns of table %s are not those that the publisher sends", table->columns.relation),
-				 errhint("Both tables have to have the same columns, and the publication all of them.")));
+				 errhint("Both tables must have the same columns, and the publication must send all of them.")));
 	MemoryContextSwitchTo(sub->change_cxt);
 }
 
@@ -609,7 +625,7 @@ take_change(Applied *sub, ShardChange *change)
 	}
 }
 
-/* Reads one message, if one is here.  Returns false when none is. */
+/* Reads one message, if one has arrived.  Returns false if none has. */
 static bool
 take_message(Applied *sub)
 {
@@ -621,7 +637,7 @@ take_message(Applied *sub)
 		return false;
 	MemoryContextSwitchTo(sub->change_cxt);
 	if (!shard_change_read(data, len, &change))
-		shard_error_protocol(sub->slot->link, NULL, "a change that is none");
+		shard_error_protocol(sub->slot->link, NULL, "an invalid change message");
 	take_change(sub, &change);
 	MemoryContextSwitchTo(sub->cxt);
 	MemoryContextReset(sub->change_cxt);
@@ -639,8 +655,8 @@ keep_alive(void *arg)
 }
 
 /*
- * Notes that no change comes any more which a copy has already.  With the position, so that none is sent again by a
- * publisher that has forgotten what it was told.
+ * Records that all further changes are newer than the copies.  Sets the position too, so that a publisher that has
+ * lost the last confirmation does not send changes again.
  */
 static void
 note_ready(Applied *sub)
@@ -654,7 +670,7 @@ note_ready(Applied *sub)
 	MemoryContextSwitchTo(sub->cxt);
 }
 
-/* The position up to which changes are here. */
+/* Returns the position up to which changes are applied. */
 static XLogRecPtr
 begin_origin(Applied *sub)
 {
@@ -679,7 +695,10 @@ open_stream(Applied *sub)
 	shard_link_set_idle(keep_alive, sub);
 }
 
-/* Has all been read that committed on the publisher before a position?  Of a transaction that did so later, no change has been. */
+/*
+ * Have all transactions been read that committed on the publisher before a position?  No change of a later one has
+ * been read.
+ */
 static bool
 is_read_up_to(const Applied *sub, XLogRecPtr position)
 {
@@ -687,8 +706,8 @@ is_read_up_to(const Applied *sub, XLogRecPtr position)
 }
 
 /*
- * Applies what committed on the publisher before a position, and no more: what is copied then as of that position finds
- * what it refers to.
+ * Applies the transactions that committed on the publisher before a position, and no others.  Then a copy as of that
+ * position finds the rows that it references.
  */
 static void
 follow_up_to(Applied *sub, XLogRecPtr position)
@@ -707,7 +726,7 @@ follow_up_to(Applied *sub, XLogRecPtr position)
 	sub->slot = NULL;
 }
 
-/* Tables whose rows are still to be copied, by rank. */
+/* List of the tables that must still be copied, by rank. */
 static List *
 tables_to_copy(Applied *sub)
 {
@@ -721,7 +740,7 @@ tables_to_copy(Applied *sub)
 	return relids;
 }
 
-/* The position of the latest copy that is a special case; invalid: there is none. */
+/* The latest position of a copy that changes must be compared with; invalid if there is none. */
 static XLogRecPtr
 latest_copy(Applied *sub, bool *has_replicas)
 {
@@ -735,7 +754,7 @@ latest_copy(Applied *sub, bool *has_replicas)
 	return lsn ? DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn))) : InvalidXLogRecPtr;
 }
 
-/* Copies all tables that are new, as of one moment. */
+/* Copies all new tables, as of one position. */
 static void
 copy_tables(Applied *sub)
 {
@@ -756,12 +775,12 @@ copy_tables(Applied *sub)
 		copy_table(sub, lfirst_oid(lc), slot->start);
 	shard_link_exec(sub->source, "COMMIT");
 	shard_slot_close(slot);
-	/* the stream of changes is begun by a new process, for which no table is unknown */
+	/* a new process starts the stream of changes, with all tables known */
 	if (has_others)
 		proc_exit(1);
 }
 
-/* Raises an error when the slot sends transactions as soon as they are prepared. */
+/* Raises an error if the slot sends transactions when they are prepared. */
 static void
 check_slot(Applied *sub)
 {
@@ -781,7 +800,7 @@ apply(Applied *sub)
 {
 	bool		has_replicas;
 
-	/* what an earlier process has left prepared on nodes may be what the next change is about */
+	/* the next change may need rows that an earlier process has left prepared on nodes */
 	ensure_transaction(sub);
 	shard_move_call("SELECT shardfdw.recover_prepared_transactions()");
 	shard_move_commit();
@@ -801,9 +820,9 @@ apply(Applied *sub)
 			write_all(sub);
 			if (sub->ready != InvalidXLogRecPtr && sub->ready <= sub->slot->received)
 				note_ready(sub);
-			/* nothing is under way: what the publisher has looked at needs not be sent again */
+			/* nothing is pending: the publisher need not send again what it has processed */
 			sub->slot->done = Max(sub->slot->done, sub->slot->received);
-			/* at once: commits there may wait for it, with synchronous replication */
+			/* immediately: with synchronous replication, commits may wait for it */
 			shard_slot_tell(sub->slot, sub->slot->done != sub->told);
 			sub->told = sub->slot->done;
 			if (TimestampDifferenceExceeds(sub->checked_at, GetCurrentTimestamp(), CHECK_MS))
@@ -843,7 +862,7 @@ shard_subscription_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 	shard_worker_settings_apply();
-	/* runs before the callback of PostgreSQL that aborts a transaction */
+	/* runs before PostgreSQL's callback that aborts a transaction */
 	before_shmem_exit(forget_position, (Datum) 0);
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw subscription", ALLOCSET_DEFAULT_SIZES));
 	sub = palloc0(sizeof(Applied));

@@ -1,13 +1,15 @@
 /*
  * subscription_statement.c
- *	  CREATE, ALTER and DROP SUBSCRIPTION: who applies it, PostgreSQL or this library.
+ *	  CREATE, ALTER and DROP SUBSCRIPTION: decides whether PostgreSQL or this library applies the subscription.
  *
- * PostgreSQL's apply worker writes to tables, not to foreign tables.  A subscription that has sharded tables is PostgreSQL's
- * in all else (slot, origin, tables, connection string, rights), but its catalog says that it is disabled, so that no such
- * worker is started; and a row of shardfdw_internal.subscription says that it is enabled, and applied by subscription.c.
+ * PostgreSQL's apply worker cannot write to foreign tables.  A subscription that has sharded tables remains
+ * PostgreSQL's otherwise (slot, origin, tables, connection string, rights).  But the catalog has it disabled, so that
+ * no apply worker starts.  A row of shardfdw_internal.subscription shows that it is enabled, and subscription.c
+ * applies it.
  *
- * Who changes one waits until no transaction is being applied: the process holds a lock of it as long as that takes, ends
- * when it finds that taken, or the subscription changed, and is ended when somebody else wants the lock.
+ * A session that changes a subscription waits until no transaction is being applied.  The process holds a lock on the
+ * subscription while it applies one.  It ends if the lock is taken or the subscription has changed.  A session that
+ * needs the lock terminates the process.
  */
 #include "postgres.h"
 
@@ -36,7 +38,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#define RESTART_S 2				/* after an error, or a change of the subscription */
+#define RESTART_S 2				/* after an error, or after a change of the subscription */
 
 bool
 shard_subscription_concerns(const Node *stmt)
@@ -45,7 +47,7 @@ shard_subscription_concerns(const Node *stmt)
 		!RecoveryInProgress() && OidIsValid(shard_option_cluster_server());
 }
 
-/* Registers the process; false: none is free. */
+/* Registers the process.  Returns false if no worker is free. */
 static bool
 start(Oid subid)
 {
@@ -72,7 +74,7 @@ warn_not_started(const char *name)
 			 errhint("Increase max_worker_processes.")));
 }
 
-/* Does a function of the extension say yes? */
+/* Does a function of the extension return true? */
 static bool
 says(const char *function, Oid subid)
 {
@@ -83,7 +85,10 @@ says(const char *function, Oid subid)
 	return result;
 }
 
-/* Locks a subscription as PostgreSQL does, until the end of the transaction.  A process that applies is ended for that: a copy may take hours. */
+/*
+ * Locks a subscription as PostgreSQL does, until the end of the transaction.  Terminates the process that applies it,
+ * since a copy may take hours.
+ */
 static void
 lock_subscription(Oid subid)
 {
@@ -108,7 +113,7 @@ shard_subscription_before(const Node *stmt)
 	if (IsA(stmt, CreateSubscriptionStmt))
 		return;
 	subid = get_subscription_oid(alter ? alter->subname : ((const DropSubscriptionStmt *) stmt)->subname, true);
-	/* PostgreSQL says what is wrong */
+	/* PostgreSQL raises the error */
 	if (!OidIsValid(subid) || !shard_subscription_ownercheck(subid, GetUserId()))
 		return;
 	lock_subscription(subid);
@@ -117,7 +122,7 @@ shard_subscription_before(const Node *stmt)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("transactions of subscription \"%s\" cannot be skipped", alter->subname),
 				 errdetail("It writes to sharded tables, and several transactions are applied as one."),
-				 errhint("Remove what is in the way of the change.")));
+				 errhint("Remove the cause of the error.")));
 }
 
 /* Has CREATE SUBSCRIPTION made the slot? */
@@ -133,8 +138,9 @@ has_made_slot(const CreateSubscriptionStmt *stmt)
 }
 
 /*
- * Refuses a subscription whose slot sends what is only prepared, and one that keeps dead rows: PostgreSQL would keep those of all
- * databases, since it shows the subscription as disabled.  A slot that CREATE has made is no part of this transaction, and is dropped.
+ * Refuses a subscription whose slot sends transactions when they are prepared, and one that retains dead rows.
+ * PostgreSQL would retain dead rows of all databases, since it sees the subscription as disabled.  A slot that CREATE
+ * has made is not part of this transaction, and is dropped.
  */
 static void
 refuse_options(const char *name, Oid subid, const CreateSubscriptionStmt *created)
@@ -177,7 +183,7 @@ shard_subscription_after(const Node *stmt)
 	subid = get_subscription_oid(name, true);
 	if (!OidIsValid(subid))
 		return;
-	/* the process begins when this transaction has ended */
+	/* the process starts when this transaction has ended */
 	LockSharedObject(SubscriptionRelationId, subid, 0, AccessExclusiveLock);
 	if (!says("take_subscription", subid))
 		return;

@@ -1,9 +1,9 @@
 /*
  * definition.c
- *	  Looks at commands that contain what a node has said of a constraint or an index.
+ *	  Checks commands that contain a node's definition of a constraint or an index.
  *
- * What a node answers is data.  Where the definition of a constraint is made again from its
- * text, here or on another node, that text must not be able to do anything else.
+ * Answers of nodes are untrusted data.  If the definition of a constraint is executed on the coordinator or on
+ * another node, its text must not be able to do anything else.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_checked_definition);
 
-/* The constraint that the statement adds, if it does that alone; NULL otherwise. */
+/* The constraint that the statement adds, if it does nothing else; otherwise NULL. */
 static Constraint *
 added_constraint(Node *stmt)
 {
@@ -40,7 +40,10 @@ added_constraint(Node *stmt)
 	return cmd->subtype == AT_AddConstraint ? castNode(Constraint, cmd->def) : NULL;
 }
 
-/* Is it a key, a foreign key, an exclusion constraint or an index?  A CHECK constraint could call any function as the user. */
+/*
+ * Is it a key, a foreign key, an exclusion constraint or an index?  A CHECK constraint could call any function as the
+ * user.
+ */
 static bool
 is_definition(Node *stmt)
 {
@@ -60,14 +63,17 @@ is_definition(Node *stmt)
 	}
 }
 
-/* Whose code an index may run: that of superusers, and of the owner of its table, with whose rights it runs. */
+/*
+ * May the index run code of this owner?  Yes for superusers, and for the owner of its table, with whose rights the
+ * code runs.
+ */
 static bool
 may_run(Oid owner, Oid table_owner)
 {
 	return owner == table_owner || superuser_arg(owner);
 }
 
-/* Has somebody else made one of these functions or operators?  owner_attnum: the column of their catalog that says who. */
+/* Is one of these functions or operators owned by another user? owner_attnum: owner column of their catalog. */
 static bool
 is_any_of_others(FuncCandidateList candidates, int cacheid, AttrNumber owner_attnum, Oid table_owner)
 {
@@ -87,7 +93,7 @@ is_any_of_others(FuncCandidateList candidates, int cacheid, AttrNumber owner_att
 	return false;
 }
 
-/* Those of a name, whatever their arguments. */
+/* Checks all functions with that name, for any argument types. */
 static bool
 is_function_of_others(List *name, Oid table_owner)
 {
@@ -100,7 +106,7 @@ is_operator_of_others(List *name, Oid table_owner)
 	return is_any_of_others(shard_operator_candidates(name), OPEROID, Anum_pg_operator_oprowner, table_owner);
 }
 
-/* A type's functions, and the checks of a domain. */
+/* Checks the functions of a type, and the constraints of a domain. */
 static bool
 is_type_of_others(TypeName *name, Oid table_owner)
 {
@@ -148,7 +154,7 @@ find_code_of_others(Node *node, void *arg)
 	return raw_expression_tree_walker(node, find_code_of_others, arg);
 }
 
-/* Would the index, or the exclusion constraint, run functions of somebody with the rights of the table's owner? */
+/* Would the index or exclusion constraint run another user's functions with the rights of the table's owner? */
 static bool
 runs_code_of_others(Node *stmt)
 {
@@ -181,7 +187,7 @@ runs_code_of_others(Node *stmt)
 	return find_code_of_others(constraint->where_clause, &search);
 }
 
-/* Raises for a foreign key to another table than the one that the caller knows of. */
+/* Raises an error for a foreign key that references another table than refers_to. */
 static void
 check_referenced(const Constraint *constraint, Oid refers_to)
 {
@@ -190,17 +196,17 @@ check_referenced(const Constraint *constraint, Oid refers_to)
 	if (constraint->pktable->schemaname == NULL || RangeVarGetRelid(constraint->pktable, NoLock, true) != refers_to)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("foreign key \"%s\" of a node refers to a table that is not known to be one of its own",
+				 errmsg("foreign key \"%s\" of a node references a table that the coordinator does not expect",
 						constraint->conname ? constraint->conname : ""),
 				 errdetail("It refers to %s.", constraint->pktable->schemaname ?
 						   quote_qualified_identifier(constraint->pktable->schemaname, constraint->pktable->relname) :
 						   quote_identifier(constraint->pktable->relname)),
-				 errhint("Drop it there if it is not to be.")));
+				 errhint("Drop the foreign key on the node if it is not intended.")));
 }
 
 /*
- * checked_definition(command text, refers_to regclass) -> text: the command, if it adds one key, foreign key to that table or
- * exclusion constraint, or makes one index
+ * checked_definition(command text, refers_to regclass) -> text: returns the command.  It must add one key, foreign
+ * key to that table or exclusion constraint, or create one index.
  */
 Datum
 shardfdw_checked_definition(PG_FUNCTION_ARGS)

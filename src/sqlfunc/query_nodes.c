@@ -2,20 +2,20 @@
  * query_nodes.c
  *	  SQL functions query_nodes() and run_commands(): run commands on nodes and return their rows.
  *
- * All SQL functions of the extension talk to nodes by run_commands():
+ * All SQL functions of the extension use run_commands() to query nodes:
  *
  *	  add_node, shard_table, views ... (PL/pgSQL)
- *	    -> run_commands -> remote/command: all nodes at once, those of one in order
+ *	    -> run_commands -> remote/command: all nodes in parallel, the commands of one in order
  *
- * query_nodes() is the same for commands of users (run_on_nodes() and run_on_shards() call it, too): they may change the
- * session on the node, so that its connection is closed afterwards.
+ * query_nodes() is the same for commands of users (run_on_nodes() and run_on_shards() call it, too).  They may change
+ * the session on the node, so its connection is closed afterwards.
  *
- * Everybody may call both, as they require USAGE on each server and use the caller's own
- * user mapping.
+ * All users may call both, because both require USAGE on each server and use the caller's user mapping.
  *
  * read_as_owner() and read_here() read tables.  The planner folds constants in expressions of a table's indexes and
- * statistics, so reading a table may run functions of its owner.  A superuser must not lend them his rights: he reads
- * the tables of others with the rights of their owners, on nodes with the user mappings of the owners.
+ * statistics.  So reading a table may run functions of its owner.  These must not run with a superuser's rights.  So
+ * a superuser reads the tables of other users with the rights of their owners, and on nodes with the owners' user
+ * mappings.
  */
 #include "postgres.h"
 
@@ -46,7 +46,7 @@ typedef enum ResultColumn
 	RESULT_COMMAND,				/* int: 1-based number of the command */
 	RESULT_NODE,				/* name */
 	RESULT_OK,					/* bool */
-	RESULT_FIELDS,				/* text[]: one row of the command's result, NULL when it has none */
+	RESULT_FIELDS,				/* text[]: one row of the command's result; NULL if there is none */
 	RESULT_TAG,					/* text: its command tag */
 	RESULT_SQLSTATE,			/* text: of its error */
 	RESULT_MESSAGE,				/* text: of its error */
@@ -78,7 +78,7 @@ parse_mode(const char *mode)
 			 errhint("Valid modes are \"write\", \"read\", \"autocommit\", \"settle\" and \"watch\".")));
 }
 
-/* Elements of an array of type elemtype; -1 elements for NULL. */
+/* Elements of an array of type elemtype.  Returns their number, or -1 for NULL. */
 static int
 get_elements(FunctionCallInfo fcinfo, int argno, Oid elemtype, int elemlen, char align,
 			 Datum **elems, bool **nulls)
@@ -92,7 +92,7 @@ get_elements(FunctionCallInfo fcinfo, int argno, Oid elemtype, int elemlen, char
 	return nelems;
 }
 
-/* Makes a text of what a node sent.  Raises when it is not valid in the database's encoding. */
+/* Makes a text of data from a node.  Raises an error if it is not valid in the database encoding. */
 static Datum
 text_of_node(const char *value)
 {
@@ -102,7 +102,7 @@ text_of_node(const char *value)
 	return PointerGetDatum(cstring_to_text_with_len(value, len));
 }
 
-/* Appends what became of one command to the function's result. */
+/* Appends the result of one command to the function's result. */
 static void
 store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardCommand *command)
 {
@@ -162,7 +162,7 @@ store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardComman
 	}
 }
 
-/* With whose rights the current user reads a table. */
+/* The user with whose rights the current user reads a table. */
 static Oid
 reading_user(Oid relid)
 {
@@ -177,21 +177,20 @@ reading_user(Oid relid)
 	ReleaseSysCache(tuple);
 	if (!superuser() || superuser_arg(owner))
 		return GetUserId();
-	/* the connections of the owner do not see what this transaction has written */
+	/* the owner's connections do not see what this transaction has written */
 	if (shard_command_has_written())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("cannot read table \"%s\" of role \"%s\" in a transaction that has written to nodes", get_rel_name(relid), GetUserNameFromId(owner, false)),
-				 errhint("Compare tables of other roles in a transaction of its own.")));
+				 errhint("Compare tables of other roles in a separate transaction.")));
 	return owner;
 }
 
 /*
- * (nodes name[], commands text[], mode text, stop_on_error bool, labels text[])
- * -> setof record (see ResultColumn)
+ * (nodes name[], commands text[], mode text, stop_on_error bool, labels text[]) -> setof record (see ResultColumn)
  *
- * commands[i] runs on nodes[i].  One row per row of a result, or one for a
- * command that failed or returned no row.  With is_read, commands[i] reads the table relations[i].
+ * commands[i] runs on nodes[i].  Returns one row per result row, or one row for a command that failed or returned no
+ * row. is_read: commands[i] reads the table relations[i].
  */
 static Datum
 run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
@@ -255,14 +254,14 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 	return (Datum) 0;
 }
 
-/* Commands of whoever calls it. */
+/* For commands of users. */
 Datum
 shardfdw_query_nodes(PG_FUNCTION_ARGS)
 {
 	return run_commands(fcinfo, true, false);
 }
 
-/* Commands of the extension's own functions. */
+/* For commands of the extension's functions. */
 Datum
 shardfdw_run_commands(PG_FUNCTION_ARGS)
 {
@@ -276,7 +275,7 @@ shardfdw_read_as_owner(PG_FUNCTION_ARGS)
 	return run_commands(fcinfo, false, true);
 }
 
-/* read_here(relation regclass, query text) -> text[]: the row that the query on the table returns. */
+/* read_here(relation regclass, query text) -> text[]: runs the query on the table, and returns its row. */
 Datum
 shardfdw_read_here(PG_FUNCTION_ARGS)
 {

@@ -2,15 +2,13 @@
  * ddl_alter_key.c
  *	  Keys and other constraints of ALTER TABLE.
  *
- *	  CHECK					the same on all sides, under one name
- *	  PRIMARY KEY, UNIQUE	on the coordinator only a marker on the parent; each shard
- *							enforces it, by an index with a name of its own.  Without
- *							the shard key on the shard only, where there is but one (ddl_alter_home.c)
- *	  FOREIGN KEY			on the shards only, as core allows none on a parent of
- *							foreign tables: to a reference table's replica, or to
- *							the shard of the same number of a colocated table
- *	  of reference tables	the coordinator checks foreign keys, deferrable and
- *							exclusion constraints; replicas have plain indexes
+ * - CHECK: the same on the coordinator and on all shards, with one name.
+ * - PRIMARY KEY, UNIQUE: on the coordinator only a marker on the parent.  Each shard enforces the key by an index
+ *   with a separate name.  Without the shard key, it is only on the shard, if there is only one (ddl_alter_home.c).
+ * - FOREIGN KEY: on the shards only, because core allows none on a parent of foreign tables.  It references the replica
+ *   of a reference table, or the shard with the same number of a colocated table.
+ * - Constraints of reference tables: the coordinator checks foreign keys, deferrable and exclusion constraints.
+ *   Replicas have plain indexes.
  */
 #include "postgres.h"
 
@@ -91,7 +89,7 @@ forget_name(ShardAlterState *state, const char *name)
 			state->constraints = foreach_delete_current(state->constraints, lc);
 }
 
-/* Quoted names that an object has on each shard. */
+/* Quoted names of an object on each shard. */
 static char **
 quoted_names(const ShardDdlTable *table, const char *object)
 {
@@ -137,7 +135,7 @@ shard_alter_primary_key(Oid relid)
 	return columns;
 }
 
-/* Do the columns of the foreign key pair the two tables' shard keys with each other? */
+/* Do the columns of the foreign key pair the shard keys of both tables? */
 static bool
 pairs_shard_keys(Oid relid, List *columns, Oid referenced, List *referenced_columns)
 {
@@ -195,7 +193,7 @@ shard_alter_key_column(Oid relid, int i)
 	return name;
 }
 
-/* What makes a foreign key to that table possible. */
+/* Hint: how to make a foreign key to that table possible. */
 static int
 hint_for_reference(const ShardAlterState *state, Oid referenced, List *own_columns, List *columns)
 {
@@ -214,7 +212,7 @@ hint_for_reference(const ShardAlterState *state, Oid referenced, List *own_colum
 		}
 		if (other == NULL)
 			return errhint("Make it a reference table: SELECT shardfdw.create_reference_table(%s).", name);
-		return errhint("Make it a reference table, SELECT shardfdw.create_reference_table(%s), or shard it beside this one, SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
+		return errhint("Make it a reference table, SELECT shardfdw.create_reference_table(%s), or colocate it with this table, SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
 					   name, name, quote_literal_cstr(other), quote_literal_cstr(shard_qualified_relation(state->table->relid)));
 	}
 	if (!shard_colocated(state->table->relid, referenced))
@@ -226,7 +224,7 @@ hint_for_reference(const ShardAlterState *state, Oid referenced, List *own_colum
 				   quote_identifier(get_rel_name(referenced)), quote_identifier(other));
 }
 
-/* Quoted names of the shards that those of state's table refer to. */
+/* Quoted names of the shards that the shards of state's table reference. */
 static char **
 referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint, List *columns)
 {
@@ -301,8 +299,9 @@ has_key_column(Oid relid, List *columns)
 }
 
 /*
- * Refuses actions that would change the shard key of rows, on the node, where they then did not belong.  A key
- * to a shard may change it along with what it refers to: that is on this shard as well.
+ * Refuses actions that would change the shard key of rows on a node, so that the rows would no longer belong to their
+ * shard.  A key that references a shard may change the shard key together with the referenced key, which is on the
+ * same shard.
  */
 static void
 check_actions(const ShardAlterState *state, const Constraint *constraint, bool to_reference)
@@ -327,12 +326,15 @@ shard_alter_check_all_shards(const ShardAlterState *state, const char *what, con
 	{
 		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION && !state->table->is_reference)
 			shard_ddl_table_refuse(state->table,
-								   psprintf("%s beside partition \"%s\", which is no shard,", what, get_rel_name(lfirst_oid(lc))),
+								   psprintf("%s while partition \"%s\" is not a shard", what, get_rel_name(lfirst_oid(lc))),
 								   hint);
 	}
 }
 
-/* Raises if the shards have such a foreign key, which is not shown on the coordinator, and the statement does not drop it. */
+/*
+ * Raises an error if the shards already have such a foreign key, which the coordinator does not show, and the
+ * statement does not drop it.
+ */
 static void
 check_no_foreign_key(const ShardAlterState *state, const Constraint *constraint, const char *referenced, char **names, List *columns)
 {
@@ -367,7 +369,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	shard_alter_check_all_shards(state, "a foreign key", "Add it to the partitions one by one.");
 	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
 	{
-		/* a partition may have other defaults here than its table, and its shards only one */
+		/* a partition may have other defaults on the coordinator than its table, but its shards have only one */
 		if (get_rel_relispartition(state->table->relid))
 			shard_ddl_table_refuse(state->table, "a foreign key with SET DEFAULT of a partition alone", "Add it to the table that it is a partition of.");
 		state->sets_defaults = true;
@@ -409,7 +411,10 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
  * ADD CONSTRAINT
  */
 
-/* Sets a primary key's columns NOT NULL in all partitions, before the key is made on the parent only, or on the shard. */
+/*
+ * Sets a primary key's columns NOT NULL in all partitions, before the key is added to the parent only, or to the
+ * shard.
+ */
 void
 shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 {
@@ -418,7 +423,7 @@ shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 	foreach(lc, constraint->keys)
 	{
 		HeapTuple	tuple = SearchSysCacheAttName(state->table->relid, strVal(lfirst(lc)));
-		/* a column that this statement adds, too; core raises for one that is not there */
+		/* also for a column that this statement adds; core raises an error for a missing column */
 		bool		is_null = !HeapTupleIsValid(tuple) || !((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
 		AlterTableCmd *cmd;
 
@@ -433,7 +438,7 @@ shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 	}
 }
 
-/* Notes a key of a reference table that takes an index over: on its replicas, too. */
+/* Notes a key of a reference table that takes over an index, so that its replicas do the same. */
 static void
 note_index_key(ShardAlterState *state, Constraint *constraint)
 {
@@ -442,7 +447,7 @@ note_index_key(ShardAlterState *state, Constraint *constraint)
 		state->drop_indexes = lappend(state->drop_indexes, constraint->indexname);
 }
 
-/* The index, as it was named, that a new constraint has taken over; NULL for one that has made its own. */
+/* The original name of the index that a new constraint has taken over; NULL if the constraint has made a new index. */
 static const char *
 index_taken_over(const ShardAlterState *state, const char *name)
 {
@@ -490,7 +495,7 @@ shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 			shard_alter_foreign_key(state, constraint);
 			return;
 		case CONSTR_NOTNULL:
-			/* from 18 on; nodes may be older, and their constraints have names of their own */
+			/* from 18 on; nodes may be older, and their constraints have other names */
 			if (constraint->skip_validation)
 				shard_ddl_table_refuse(state->table, "NOT NULL NOT VALID", NULL);
 			shard_alter_piece(state, psprintf("ALTER COLUMN %s SET NOT NULL",
@@ -508,7 +513,7 @@ typedef struct NewConstraints
 	ShardDdlBatch *batch;
 } NewConstraints;
 
-/* Names for the index of a new key; NULL for shards that have it, with their own parent. */
+/* Names for the index of a new key.  NULL for shards that already have the index through their own parent. */
 static char **
 new_key_names(ShardAlterState *state, Form_pg_constraint constraint)
 {
@@ -522,7 +527,7 @@ new_key_names(ShardAlterState *state, Form_pg_constraint constraint)
 	return names;
 }
 
-/* Sends a plain index, which replicas of a reference table have in place of the constraint. */
+/* Sends a plain index, which replicas of a reference table have instead of the constraint. */
 static void
 send_plain_index(NewConstraints *new, Form_pg_constraint constraint)
 {
@@ -531,7 +536,10 @@ send_plain_index(NewConstraints *new, Form_pg_constraint constraint)
 							psprintf(" USING %s", shard_ddl_text_index(constraint->conindid)));
 }
 
-/* Shards keep an equal constraint: a dump adds those apart that are not valid or not enforced. */
+/*
+ * Adds a CHECK constraint.  Shards keep an equal constraint: a dump adds constraints that are not valid or not
+ * enforced separately.
+ */
 static void
 send_check(ShardAlterState *state, const char *name, const char *definition)
 {
@@ -583,9 +591,7 @@ shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch)
 	each_constraint(state->table->relid, send_new, &arg);
 }
 
-/*
- * Markers, when a column's type changes
- */
+/* Markers during a change of a column's type */
 
 /* Does the marker depend on a column whose type changes? */
 static bool
@@ -595,7 +601,7 @@ is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
 		return false;
 	foreach_ptr(ShardAlterColumn, column, state->columns)
 	{
-		/* partitions may have their columns in another order */
+		/* the order of columns may differ in partitions */
 		AttrNumber	attno = get_attnum(index->indrelid, column->name);
 
 		if (column->subtype != AT_AlterColumnType)
@@ -607,7 +613,7 @@ is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
 	return false;
 }
 
-/* The commands that drop a marker, appended to *drop, and those that make it again, to *restore. */
+/* Appends the commands that drop a marker to *drop, and those that create it again to *restore. */
 static void
 put_aside(Relation rel, Oid index, List **drop, List **restore)
 {
@@ -638,9 +644,8 @@ put_aside(Relation rel, Oid index, List **drop, List **restore)
 }
 
 /*
- * Drops the markers before the change, since core would rebuild them for all partitions
- * and fail.  Dropping one also drops the markers of lower levels that are parts of it.
- * Returns the commands that make them again.
+ * Drops the markers before the change, because core would rebuild them for all partitions and fail.  Dropping a
+ * marker also drops its parts on lower levels.  Returns the commands that create them again.
  */
 List *
 shard_alter_put_keys_aside(ShardAlterState *state)
@@ -676,7 +681,7 @@ shard_alter_put_keys_aside(ShardAlterState *state)
 typedef struct FindConstraint
 {
 	const char *name;
-	Oid			oid;			/* InvalidOid: there is none of that name */
+	Oid			oid;			/* InvalidOid: there is no constraint with that name */
 	char		contype;
 	bool		deferrable;
 	Oid			index;
@@ -731,7 +736,7 @@ shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 	if (!OidIsValid(find.oid) && !table->is_reference && cmd->missing_ok && IsolationUsesXactSnapshot())
 		shard_alter_piece(state, psprintf("DROP CONSTRAINT IF EXISTS %s%s", quote_identifier(cmd->name), cascade), NULL, NULL);
 	if (!OidIsValid(find.oid))
-		return;					/* core raises, or says that it skips it */
+		return;					/* core raises an error, or reports that it skips the constraint */
 
 	forget_name(state, cmd->name);
 	if (find.contype == CONSTRAINT_CHECK)
@@ -772,7 +777,7 @@ shard_alter_cluster_on(ShardAlterState *state, AlterTableCmd *cmd)
 
 	if (state->table->is_reference || !OidIsValid(index))
 	{
-		/* core raises when there is none */
+		/* core raises an error if there is none */
 		state->local = lappend(state->local, cmd);
 		if (OidIsValid(index))
 			shard_alter_piece(state, psprintf("CLUSTER ON %s", quote_identifier(cmd->name)), NULL, NULL);

@@ -1,9 +1,9 @@
 /*
  * ddl_refer.c
- *	  Foreign keys from tables of the coordinator to sharded tables, which nobody could check.
+ *	  Refuses foreign keys from tables of the coordinator to sharded tables, which could not be checked.
  *
- * Core finds no valid index of the sharded table and says that there is no such key, which clients see
- * there all the same; so it is said here what is not possible, and what is.
+ * Core finds no valid index of the sharded table, and its error says that there is no such key.  But clients see the
+ * key on the coordinator.  So this file raises an error that explains what is not possible, and what is.
  */
 #include "postgres.h"
 
@@ -23,7 +23,7 @@ is_sharded(Oid relid)
 	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && shard_map_get(relid) != NULL;
 }
 
-/* The column of the constraint that refers to the first column of the sharded table's key; NULL: none. */
+/* The column of the constraint that references the first column of the sharded table's key; NULL: none. */
 static const char *
 column_of_key(const Constraint *constraint, Oid referenced)
 {
@@ -40,7 +40,7 @@ column_of_key(const Constraint *constraint, Oid referenced)
 	return column;
 }
 
-/* Raises where the constraint refers to a sharded table; column: that it belongs to, or NULL. */
+/* Raises an error if the constraint references a sharded table. column: the column that has the constraint, or NULL. */
 static void
 check_constraint(const RangeVar *relation, const Constraint *constraint, const char *column)
 {
@@ -58,7 +58,7 @@ check_constraint(const RangeVar *relation, const Constraint *constraint, const c
 			 errmsg("cannot add a foreign key from table \"%s\" to sharded table \"%s\"", relation->relname, get_rel_name(referenced)),
 			 errdetail("Its rows are on nodes, where those of table \"%s\" are not.", relation->relname),
 			 column == NULL ?
-			 errhint("Make it refer to the shard key as well, and shard this table beside that one.") :
+			 errhint("Add the shard key to the foreign key, and colocate this table with that one.") :
 			 errhint("Shard it as well, by the column that refers to the shard key, and add the foreign key then: SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
 					 quote_literal_cstr(quote_qualified_identifier(relation->schemaname, relation->relname)), quote_literal_cstr(column),
 					 quote_literal_cstr(shard_qualified_relation(referenced)))));

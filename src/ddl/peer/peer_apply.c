@@ -2,8 +2,9 @@
  * peer_apply.c
  *	  Runs a statement that another coordinator has sent.
  *
- * It is run with that one's settings, by the rights of the session's own role, which has to be of the same name.
- * Nodes, and other coordinators, are not told: that one does so.
+ * The statement runs with the settings of the sender, and with the rights of the session's role.  The roles must have
+ * the same name on both coordinators.  This coordinator sends nothing to nodes or other coordinators; the sender does
+ * that.
  */
 #include "postgres.h"
 
@@ -38,7 +39,7 @@ set_all(ArrayType *pairs)
 		set(TextDatumGetCString(elems[i]), TextDatumGetCString(elems[i + 1]));
 }
 
-/* Raises for a coordinator that is none of ours, or no longer. */
+/* Raises an error if the sender is not, or no longer, a coordinator of this cluster. */
 static void
 check_sender(const char *identity)
 {
@@ -55,7 +56,7 @@ check_sender(const char *identity)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("coordinator %s is not among those that coordinator \"%s\" knows", identity, shard_node_own_name()),
-			 errhint("View shardfdw.coordinators lists them. One that has been removed must be made anew from a dump.")));
+			 errhint("View shardfdw.coordinators lists them. A coordinator that was removed must be created again from a dump.")));
 }
 
 /*
@@ -90,7 +91,7 @@ shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
 	nestlevel = NewGUCNestLevel();
 	set_all(PG_GETARG_ARRAYTYPE_P(3));
 	set("shardfdw.follows_coordinator", "on");
-	/* the client has the messages of the coordinator that it is connected to */
+	/* the client gets the messages of the coordinator that it is connected to */
 	set("client_min_messages", "warning");
 	/* the settings are those of the session on the other coordinator */
 	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, InvalidSnapshot);

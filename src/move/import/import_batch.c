@@ -1,28 +1,27 @@
 /*
  * import_batch.c
- *	  Changes of the source of an import: what comes of many of them, by key, and its way to the shards.
+ *	  Collects changes of the source of an import by key, and writes their result to the shards.
  *
- *	 change --> entry of its key: was there before the batch?  what is there after it?
+ *	 change --> entry of its key: was there a row before the batch?  is there a row after it?
  *
  *	 write: values that the source did not send <-- SELECT
- *			[TRUNCATE] --> DELETE of all keys that were there --> COPY of all rows that are there
- *			reference tables: DELETE of keys that are gone --> UPDATE of those that were and are there --> COPY of new ones
+ *			[TRUNCATE] --> DELETE of all keys that existed --> COPY of all rows that exist
+ *			reference tables: DELETE of removed keys --> UPDATE of keys that remain --> COPY of new ones
  *
- * So many changes become two statements, which go to all nodes at once, and the shards see no state in between: rows may
- * exchange their keys or other unique values, or change their shard, in any order.  A move applies changes one by one
- * (apply.c): it has a single target, needs no shard key, and its switch waits for the last of them.
+ * So many changes become two statements, which run on all nodes in parallel.  The shards see no intermediate state:
+ * rows may exchange keys or other unique values, or change their shard, in any order.  A move applies changes one by
+ * one (apply.c), since it has a single target, needs no shard key, and its switch waits for the last change.
  *
- * Nodes check foreign keys, which are from any table to reference tables.  So a row of these that stays is never deleted:
- * that would be refused, or delete what refers to it.  Of several tables, those that refer to others lose their rows first,
- * and get them last.
+ * Nodes check foreign keys from any table to reference tables.  So a remaining row of a reference table is never
+ * deleted: that would fail, or delete referencing rows.  Of several tables, referencing tables are deleted from first
+ * and filled last.
  *
- * That a row was there is known from its first change in the batch, so DELETE has to find each of those exactly once.
+ * The first change of a row in the batch shows that the row existed.  So DELETE must find each such row exactly once.
  *
- * A source with REPLICA IDENTITY FULL may have rows with equal keys for a while: its own key is deferrable, or it has none.
- * It sends all values of the row that a change is about, which tell those apart.
+ * A source with REPLICA IDENTITY FULL may temporarily have rows with equal keys, if its key is deferrable or missing.
+ * It sends all values of a changed row, which distinguish such rows.
  *
- * The source does not send what is stored apart (TOAST) and did not change.  Such values are read from the table before
- * the row is deleted.
+ * The source does not send unchanged TOASTed values.  They are read from the table before the row is deleted.
  */
 #include "postgres.h"
 
@@ -42,10 +41,10 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#define KEYS_BY_GROUPS 1000		/* keys in a statement that names each, or groups of them */
-#define KEYS_BY_ARRAY 20000		/* keys in one that has them all in one array */
+#define KEYS_BY_GROUPS 1000		/* maximum number of keys in a statement that lists keys or groups of keys */
+#define KEYS_BY_ARRAY 20000		/* the same for a statement that has all keys in one array */
 
-/* The text of a key's values, each behind its length. */
+/* The text of the values of a key, each after its length. */
 typedef struct BatchKey
 {
 	const char *data;
@@ -55,22 +54,23 @@ typedef struct BatchKey
 typedef struct BatchEntry
 {
 	BatchKey	key;			/* hash key */
-	const char **key_values;	/* of the key's columns */
+	const char **key_values;	/* of the key columns */
 	bool		existed;		/* before the batch */
 	bool		present;		/* after it */
-	ShardChangeValue *values;	/* of all columns, when present */
-	struct BatchEntry *origin;	/* has the key under which values that were not sent are in the table */
-	List	   *others;			/* values of other rows that have the key, too, within a transaction of the source */
+	ShardChangeValue *values;	/* of all columns, if present */
+	struct BatchEntry *origin;	/* the entry whose key the table still has for this row; unsent values are read
+								 * from that row */
+	List	   *others;			/* values of other rows with the same key, within a transaction of the source */
 } BatchEntry;
 
 struct ShardImportBatch
 {
 	const ShardImportTable *table;
-	const char *relation;		/* qualified, quoted name here, while the batch is written */
-	MemoryContext cxt;			/* of one batch */
+	const char *relation;		/* qualified, quoted name on the coordinator, while the batch is written */
+	MemoryContext cxt;			/* for one batch */
 	HTAB	   *entries;
-	bool		truncated;		/* first of all */
-	bool		updates;		/* while it is written: rows that stay are updated */
+	bool		truncated;		/* before all other changes */
+	bool		updates;		/* while the batch is written: remaining rows are updated */
 	int64		nchanges;
 };
 
@@ -131,7 +131,7 @@ shard_import_batch_reset(ShardImportBatch *batch)
 	batch->nchanges = 0;
 }
 
-/* ---------- taking changes ---------- */
+/* ---------- collecting changes ---------- */
 
 static void raise_lost(const ShardImportTable *table) __attribute__((noreturn));
 
@@ -144,7 +144,7 @@ raise_lost(const ShardImportTable *table)
 			 errhint("Start the import again; for a subscription, put the row back.")));
 }
 
-/* Appends a value of a key to its text. */
+/* Appends a value of a key to the text of the key. */
 static void
 append_key(StringInfo buf, const char *data, int len)
 {
@@ -152,7 +152,7 @@ append_key(StringInfo buf, const char *data, int len)
 	appendBinaryStringInfo(buf, data, len);
 }
 
-/* The entry of the key of values, which is made when it is not there.  Memory: the batch's. */
+/* The entry for the key of values; creates it if needed.  Memory: the batch's. */
 static BatchEntry *
 get_entry(ShardImportBatch *batch, const ShardChangeValue *values, bool *found)
 {
@@ -163,7 +163,7 @@ get_entry(ShardImportBatch *batch, const ShardChangeValue *values, bool *found)
 	int64		number = batch->nchanges;
 
 	initStringInfo(&buf);
-	/* without a key rows are inserted, and never changed */
+	/* without a key, rows are only inserted */
 	if (table->nkeys == 0)
 		append_key(&buf, (const char *) &number, sizeof(number));
 	for (int i = 0; i < table->nkeys; i++)
@@ -173,7 +173,7 @@ get_entry(ShardImportBatch *batch, const ShardChangeValue *values, bool *found)
 		if (value->kind != 't')
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("a change made on the source has no value of column \"%s\", which tells which row it is about", table->columns[table->keys[i]].name)));
+					 errmsg("a change made on the source has no value of column \"%s\", which identifies the row", table->columns[table->keys[i]].name)));
 		append_key(&buf, value->data, value->len);
 	}
 	key.data = buf.data;
@@ -194,7 +194,7 @@ get_entry(ShardImportBatch *batch, const ShardChangeValue *values, bool *found)
 	return entry;
 }
 
-/* May both be the same row?  What is not known of them does not count. */
+/* May both be the same row?  Ignores unknown values. */
 static bool
 is_same_row(const ShardImportTable *table, const ShardChangeValue *left, const ShardChangeValue *right)
 {
@@ -210,7 +210,7 @@ is_same_row(const ShardImportTable *table, const ShardChangeValue *left, const S
 	return true;
 }
 
-/* Finds one of the other rows of a key, and takes it from them; NULL: it is not among them. */
+/* Removes a row from the other rows of a key, and returns it.  NULL if it is not among them. */
 static ShardChangeValue *
 take_other(const ShardImportTable *table, BatchEntry *entry, const ShardChangeValue *values)
 {
@@ -230,8 +230,8 @@ take_other(const ShardImportTable *table, BatchEntry *entry, const ShardChangeVa
 }
 
 /*
- * Takes away the row that a change is about.  old_values: all that it had, if whole, else its key.  Returns what is known
- * of it, or NULL; *origin: where the rest is.
+ * Removes the row that a change is for. old_values: all values if whole, else the key.  Returns the known values of
+ * the row, or NULL.  *origin: the entry whose row has the rest.
  */
 static ShardChangeValue *
 take_row(ShardImportBatch *batch, const ShardChangeValue *old_values, bool whole, BatchEntry **origin)
@@ -257,7 +257,7 @@ take_row(ShardImportBatch *batch, const ShardChangeValue *old_values, bool whole
 		return values;
 	if (entry->existed || batch->truncated || (found && !whole))
 		raise_lost(batch->table);
-	/* it was there before the batch */
+	/* the row existed before the batch */
 	entry->existed = true;
 	*origin = entry;
 	return NULL;
@@ -304,7 +304,7 @@ shard_import_batch_insert(ShardImportBatch *batch, const ShardChangeRow *row)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Fills in what the source did not send of a row, as far as it is known: from the old row, where that has all columns, or from changes before. */
+/* Fills in unsent values of a row as far as possible, from an old row with all columns or from earlier changes. */
 static void
 fill_unsent(ShardChangeValue *values, int ncolumns, const ShardChangeValue *known)
 {
@@ -381,7 +381,10 @@ append_array_element(StringInfo buf, const char *value)
 	appendStringInfoChar(buf, '"');
 }
 
-/* Keys that have one condition differ in the last column alone; if that is an array, not even in it, as an array of arrays is one of their elements. */
+/*
+ * Number of leading key columns that keys in one condition share.  Such keys differ in the last column only.  If that
+ * column is an array, they share it too, since the elements of an array of arrays are not arrays.
+ */
 static int
 shared_columns(const ShardImportTable *table)
 {
@@ -407,7 +410,7 @@ compare_entries(const void *left, const void *right, void *arg)
 	return 0;
 }
 
-/* The condition that is true for the rows of n entries, which are sorted. */
+/* The condition that is true for the rows of n sorted entries. */
 static char *
 find_rows(const ShardImportTable *table, BatchEntry *const *entries, int n)
 {
@@ -446,7 +449,7 @@ find_rows(const ShardImportTable *table, BatchEntry *const *entries, int n)
 	return sql.data;
 }
 
-/* Entries that choose says, sorted so that those with one condition stand together.  Memory: current context. */
+/* The entries that choose accepts, sorted by the columns that conditions share.  Memory: current context. */
 static BatchEntry **
 choose_entries(const ShardImportBatch *batch, bool (*choose) (const ShardImportBatch *batch, const BatchEntry *entry), int *n)
 {
@@ -465,7 +468,7 @@ choose_entries(const ShardImportBatch *batch, bool (*choose) (const ShardImportB
 	return entries;
 }
 
-/* How many keys a statement may have. */
+/* The maximum number of keys in a statement. */
 static int
 keys_at_once(const ShardImportTable *table)
 {
@@ -474,14 +477,14 @@ keys_at_once(const ShardImportTable *table)
 
 /* ---------- writing ---------- */
 
-/* Runs a statement; within SPI. */
+/* Runs a statement within SPI. */
 static void
 run(const char *sql, int expected)
 {
 	(void) shard_own_sql_execute(sql, expected, 0, NULL);
 }
 
-/* Is its row updated, in place of deleted and inserted again? */
+/* Is its row updated, instead of deleted and inserted? */
 static bool
 is_updated(const ShardImportBatch *batch, const BatchEntry *entry)
 {
@@ -517,10 +520,10 @@ delete_rows(const ShardImportBatch *batch)
 	}
 }
 
-/* A row of the table whose values are wanted. */
+/* A row of the table from which unsent values are needed. */
 typedef struct UnsentRow
 {
-	BatchKey	key;			/* hash key: as this server writes it */
+	BatchKey	key;			/* hash key: as printed by this server */
 	BatchEntry *entry;
 	bool		found;
 } UnsentRow;
@@ -536,7 +539,7 @@ has_unsent(const ShardImportTable *table, const BatchEntry *entry)
 	return false;
 }
 
-/* Appends a value of a key as this server writes it: the source may be of another major. */
+/* Appends a value of a key as printed by this server, since the source may be of another major version. */
 static void
 append_own_text(StringInfo buf, const ShardImportColumn *column, const char *value)
 {
@@ -552,7 +555,7 @@ append_own_text(StringInfo buf, const ShardImportColumn *column, const char *val
 	append_key(buf, text, strlen(text));
 }
 
-/* Takes the values that are wanted of a row of the table. */
+/* Stores the needed values of a row of the table. */
 static void
 take_unsent(const ShardImportBatch *batch, HTAB *wanted, HeapTuple tuple, TupleDesc desc)
 {
@@ -609,7 +612,7 @@ fetch_unsent(const ShardImportBatch *batch)
 
 		if (!has_unsent(table, entry))
 			continue;
-		/* what was inserted was sent with all values */
+		/* inserted rows were sent with all values */
 		if (entry->origin == NULL)
 			raise_lost(table);
 		initStringInfo(&buf);
@@ -636,7 +639,7 @@ fetch_unsent(const ShardImportBatch *batch)
 	}
 }
 
-/* Raises an error when a key has several rows. */
+/* Raises an error if a key has several rows. */
 static void
 check_single(const ShardImportBatch *batch, BatchEntry *const *entries, int n)
 {
@@ -646,7 +649,7 @@ check_single(const ShardImportBatch *batch, BatchEntry *const *entries, int n)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNIQUE_VIOLATION),
 					 errmsg("the source has several rows with a key that is unique in table %s", batch->table->relation),
-					 errhint("Start the import again when the source has each key once.")));
+					 errhint("Start the import again when the keys on the source are unique.")));
 	}
 }
 
@@ -661,7 +664,7 @@ update_statement(const ShardImportBatch *batch, BatchEntry *const *entries, int 
 	appendStringInfo(&sql, "UPDATE %s AS t SET ", batch->relation);
 	for (int i = 0; i < table->ncolumns; i++)
 	{
-		/* those of the key are what they were */
+		/* key columns do not change */
 		if (table->columns[i].equals != NULL)
 			continue;
 		appendStringInfo(&sql, "%s%s = v.%s", separator, table->columns[i].quoted, table->columns[i].quoted);
@@ -717,7 +720,7 @@ typedef struct RowFeed
 	BatchEntry **entries;
 	int			nentries;
 	int			next;
-	StringInfoData line;		/* cursor: how much of it COPY has */
+	StringInfoData line;		/* cursor: the part that COPY has read */
 } RowFeed;
 
 static RowFeed *feed = NULL;
@@ -799,7 +802,10 @@ copy_rows(const ShardImportBatch *batch)
 	feed = NULL;
 }
 
-/* The name that the table has now, and keeps until the end of the transaction: another one may have the name by which the import began. */
+/*
+ * The current name of the table, which the table keeps until the end of the transaction.  Another table may have the
+ * name that the import started with.
+ */
 static char *
 name_here(const ShardImportTable *table)
 {
@@ -828,7 +834,7 @@ run_step(void (*step) (const ShardImportBatch *batch), const ShardImportBatch *b
 	shard_import_become(userid);
 }
 
-/* Those to which a user writes, in one statement, since some may refer to others. */
+/* Truncates the tables of one writing user with one statement, since they may reference each other. */
 static void
 truncate_tables(const List *batches, const ShardImportTable *writer)
 {
@@ -853,7 +859,7 @@ void
 shard_import_batches_write(const List *batches)
 {
 	const ListCell *lc;
-	List	   *truncated = NIL;	/* by whom there is something to be truncated */
+	List	   *truncated = NIL;	/* users for whom tables were truncated */
 
 	foreach_ptr(ShardImportBatch, batch, batches)
 	{

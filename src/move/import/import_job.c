@@ -1,20 +1,22 @@
 /*
  * import_job.c
- *	  Fills a sharded table with the rows of a table of another server, while that one is written to.
+ *	  Fills a sharded table with the rows of a table on another server, while that table is written to.
  *
  *	 checking --> mark here --> publication, slot, snapshot --> copy of the snapshot --> changes since
- *	   --> rows compared at one moment --> following, until somebody tells it to cut over
+ *	   --> rows compared at one moment --> following, until a user requests the cut-over
  *	   --> lock there --> the last changes --> sequences --> closed there --> open here
  *
- * In mode copy it ends with the comparison.  The coordinator is the source's client, by a connection string; nodes need no
- * way to the source.
+ * In mode copy the job ends with the comparison.  The coordinator is the source's client, by a connection string.
+ * Nodes need no connection to the source.
  *
- * The mark is a trigger that refuses writes of others, so that what is in the table is the job's, and can be removed when it
- * fails.  The job's process plays a replica, for which no trigger fires that is not made for that.
+ * The mark is a trigger that refuses writes of other sessions.  So all rows in the table belong to the job, and can
+ * be removed if it fails.  The job's process runs with session_replication_role = replica, so ordinary triggers do
+ * not fire.
  *
- * No moment has two tables that take writes: the source's is closed first, by a trigger, in the transaction that has it
- * locked.  Before that commits, the mark says so here.  When the answer to its COMMIT is lost, the source is asked again;
- * when it does not answer, or this process dies then, the table stays as it is, with all rows, and people have to look.
+ * The two tables never accept writes at the same time.  The source's table is closed first, by a trigger, in the
+ * transaction that locks it.  Before that transaction commits, the mark on the coordinator records it.  If the result
+ * of the COMMIT is lost, the source is queried again.  If it does not answer, or this process dies, the table stays
+ * unchanged, with all rows, and a user must check it.
  */
 #include "postgres.h"
 
@@ -59,26 +61,26 @@
 #include "utils/timestamp.h"
 #include "version.h"
 
-#define BEGIN_LOCK_MS 5000		/* who waits for the job's row may have locked the table */
+#define BEGIN_LOCK_MS 5000		/* a session that waits for the job's row may have locked the table */
 #define LOCK_MS 100				/* how long others wait behind an attempt to lock a table */
-#define LAST_CHANGES_MS 1000	/* how long the source's writers wait for the last changes */
-#define NEAR_MS 200				/* the table is near the source when it follows to the present in this time */
-#define AGAIN_MS 500			/* before what a lock has kept from being done is tried again */
-#define ASK_TRIES 20			/* whether the source has been closed, when its answer was lost */
-#define CHUNK_BYTES (64 * 1024 * 1024)	/* of rows, in one transaction here */
-#define HASH_VERSION 110000		/* since when servers have hashtextextended() */
+#define LAST_CHANGES_MS 1000	/* how long writers on the source wait for the last changes */
+#define NEAR_MS 200				/* the table is near the source if it catches up within this time */
+#define AGAIN_MS 500			/* pause before another attempt to lock */
+#define ASK_TRIES 20			/* attempts to find out whether the source has been closed, if the result was lost */
+#define CHUNK_BYTES (64 * 1024 * 1024)	/* maximum size of rows in one transaction */
+#define HASH_VERSION 110000		/* first version with hashtextextended() */
 #define SERVER_SQL "SELECT concat_ws(' ', c.system_identifier, extract(epoch FROM pg_postmaster_start_time())) FROM pg_control_system() c"
-#define FLOAT_VERSION 120000	/* since when they write floats in the shortest form that is exact */
+#define FLOAT_VERSION 120000	/* first version that prints floats in the shortest exact form */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_import);
 
-/* What an error leaves to do. */
+/* Determines the cleanup after an error. */
 typedef enum ImportPhase
 {
 	IMPORT_STARTING,			/* nothing has been changed */
-	IMPORT_BEGUN,				/* here, or on the source */
+	IMPORT_BEGUN,				/* on the coordinator or on the source */
 	IMPORT_DOUBTFUL,			/* the source may have been closed */
-	IMPORT_SWITCHED				/* this table is the one to write to */
+	IMPORT_SWITCHED				/* users write to this table now */
 } ImportPhase;
 
 struct ShardTableImport
@@ -87,21 +89,22 @@ struct ShardTableImport
 	int64		id;
 	Oid			userid;
 	const char *conninfo;
-	const char *place;			/* where the source is, for messages */
-	const char *plan;			/* for the SQL functions: jsonb */
+	const char *place;			/* address of the source, for messages */
+	const char *plan;			/* jsonb for the SQL functions */
 	bool		online;
 	bool		verify;
 	ShardImportTable table;
-	const char *copy_query;		/* what COPY reads there */
-	const char *definition;		/* what the source has said about the table */
-	const char *server;			/* which one it is, as SERVER_SQL has it */
-	const char *schema;			/* of what the job makes on the source; its publication and slots have the same name */
+	const char *copy_query;		/* what COPY reads on the source */
+	const char *definition;		/* description of the table by the source */
+	const char *server;			/* identifies the server, see SERVER_SQL */
+	const char *schema;			/* schema of the job's objects on the source; its publication and slots have the
+								 * same name */
 	const char *publication;
-	bool		publishes;		/* it is the job's own */
-	const char *published;		/* what tells whether it was changed */
+	bool		publishes;		/* the job has created the publication */
+	const char *published;		/* state of the publication, to detect changes */
 	ImportPhase phase;
-	ShardConn  *source;			/* for questions, and the copy */
-	ShardConn  *locker;			/* has the source's table locked */
+	ShardConn  *source;			/* for queries and the copy */
+	ShardConn  *locker;			/* holds the lock on the source's table */
 	ShardSlot  *slot;
 	ShardImportFollower follower;
 	ShardImportStream *stream;
@@ -138,7 +141,7 @@ note_progress(void *arg)
 	shard_job_set_progress(import->id, &import->progress);
 }
 
-/* A value of SQL of the extension here, in a transaction of its own.  Memory: the import's. */
+/* The value of an SQL expression on the coordinator, in a separate transaction.  Memory: the import's. */
 static char *
 ask_here(ShardTableImport *import, const char *sql)
 {
@@ -152,7 +155,10 @@ ask_here(ShardTableImport *import, const char *sql)
 	return value;
 }
 
-/* Raises when link leads to another server than the links before it: the connection string may have several hosts, a host several addresses. */
+/*
+ * Raises an error if link is connected to another server than earlier links.  The connection string may have several
+ * hosts, and a host several addresses.
+ */
 static void
 check_server(ShardTableImport *import, ShardConn *link)
 {
@@ -164,8 +170,8 @@ check_server(ShardTableImport *import, ShardConn *link)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the connection string does not always lead to the same server"),
-				 errdetail("System identifier and start of the one: %s; of the other: %s.", import->server, server),
-				 errhint("Start the import again, with a connection string that leads to one server, and while that is not restarted.")));
+				 errdetail("System identifiers and start times: %s and %s.", import->server, server),
+				 errhint("Start the import again, with a connection string of one server, and do not restart that server.")));
 }
 
 static ShardConn *
@@ -179,7 +185,7 @@ open_link(ShardTableImport *import, bool replicates)
 	return link;
 }
 
-/* *link is set before anything can fail, for who closes links. */
+/* Sets *link before an error can occur, so that the caller can close it. */
 static void
 open_source(ShardTableImport *import, ShardConn **link)
 {
@@ -189,7 +195,7 @@ open_source(ShardTableImport *import, ShardConn **link)
 
 /* ---------- beginning ---------- */
 
-/* Takes apart what shardfdw_start_import() has put together. */
+/* Splits the plan of shardfdw_start_import(). */
 static void
 read_plan(ShardTableImport *import, char *plan)
 {
@@ -245,7 +251,7 @@ take_column(HeapTuple tuple, TupleDesc desc, void *arg)
 	shard_import_table_add(arg, SPI_getvalue(tuple, desc, 1), strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0);
 }
 
-/* take_column() with memory that lasts. */
+/* take_column() in a long-lived memory context. */
 typedef struct ColumnsArg
 {
 	MemoryContext cxt;
@@ -262,7 +268,7 @@ take_column_in(HeapTuple tuple, TupleDesc desc, void *arg)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Notes what the tables have in common.  In a transaction. */
+/* Stores the columns that both tables have.  Call it in a transaction. */
 static void
 read_columns(ShardTableImport *import)
 {
@@ -293,7 +299,7 @@ read_columns(ShardTableImport *import)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* All that can be known to be in the way is found here, before anything is changed. */
+/* Checks all conditions that can be known, before anything is changed. */
 static void
 check(ShardTableImport *import)
 {
@@ -315,7 +321,7 @@ check(ShardTableImport *import)
 	shard_move_commit();
 }
 
-/* The step that keeps others from writing to the table. */
+/* The step that refuses writes of other sessions to the table. */
 static void
 begin_here(void *arg)
 {
@@ -334,7 +340,7 @@ drop_mark(void *arg)
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".drop_import_mark(%u)", import->table.relid));
 }
 
-/* Does a step here, again and again until its locks are given. */
+/* Repeats a step on the coordinator until its locks are granted. */
 static void
 insist(ShardTableImport *import, void (*step) (void *arg))
 {
@@ -348,7 +354,7 @@ insist(ShardTableImport *import, void (*step) (void *arg))
 
 /* ---------- the source ---------- */
 
-/* What earlier jobs have left there, whose processes have died: their publications. */
+/* Removes publications of earlier jobs whose processes have died. */
 static void
 remove_publications(ShardTableImport *import)
 {
@@ -373,7 +379,7 @@ remove_publications(ShardTableImport *import)
 		shard_link_exec(import->source, sql.data);
 }
 
-/* What tells whether the publication still sends all changes of the table.  Memory: the import's. */
+/* State that shows whether the publication still sends all changes of the table.  Memory: the import's. */
 static char *
 read_publication(ShardTableImport *import)
 {
@@ -415,7 +421,10 @@ create_slot(ShardTableImport *import, const char *name)
 
 /* ---------- the copy ---------- */
 
-/* Loads what the source's COPY sends, in chunks, each of which is a transaction: nobody reads the table for its rows yet. */
+/*
+ * Loads the rows of the source's COPY in chunks, each in one transaction.  No session needs the rows of the table
+ * yet.
+ */
 static void
 copy_rows(ShardTableImport *import)
 {
@@ -442,7 +451,7 @@ copy_rows(ShardTableImport *import)
 
 /* ---------- comparing ---------- */
 
-/* The sums of a part of the rows. */
+/* The sums of some of the rows. */
 typedef struct Sums
 {
 	int64		nrows;
@@ -466,7 +475,7 @@ add_sums(Sums *sums, ShardConn *link)
 	sums->low += low;
 }
 
-/* The shards' side: a link to each node that has some. */
+/* The shards: a link to each node that has any. */
 typedef struct SumsArg
 {
 	const ShardTableImport *import;
@@ -487,7 +496,7 @@ take_sums_query(HeapTuple tuple, TupleDesc desc, void *arg)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Is text on the source the same bytes as on the nodes?  Theirs is the encoding of this database. */
+/* Is text on the source encoded as on the nodes?  Nodes use the encoding of this database. */
 static bool
 is_encoded_alike(const ShardConn *source)
 {
@@ -496,7 +505,7 @@ is_encoded_alike(const ShardConn *source)
 	return encoding && pg_char_to_encoding(encoding) == GetDatabaseEncoding();
 }
 
-/* Compares the rows of the shards with those that source sees, whose transaction has a snapshot. */
+/* Compares the rows of the shards with the rows of the source.  The transaction of source uses a snapshot. */
 static void
 compare_rows(ShardTableImport *import, ShardConn *source)
 {
@@ -530,7 +539,10 @@ compare_rows(ShardTableImport *import, ShardConn *source)
 						   here.nrows, here.high, here.low, there.nrows, there.high, there.low)));
 }
 
-/* Compares them as of one moment: that of the snapshot of a second slot, to which the table is brought, and held there. */
+/*
+ * Compares the rows as of one moment, the snapshot of a second slot.  The table is brought to that position and held
+ * there.
+ */
 static void
 compare(ShardTableImport *import)
 {
@@ -555,7 +567,7 @@ copy(ShardTableImport *import)
 	{
 		enter_stage(import, "waiting for transactions of the source");
 		publish(import);
-		shard_job_set_waiting(import->id, "transactions of the source that write, prepared ones, too");
+		shard_job_set_waiting(import->id, "transactions of the source that write, including prepared ones");
 		import->slot = create_slot(import, import->schema);
 	}
 	enter_stage(import, "copying");
@@ -606,7 +618,7 @@ follow(ShardTableImport *import)
 
 /* ---------- cutting over ---------- */
 
-/* Tries to keep writers of the source waiting; false: a lock was not given in time. */
+/* Tries to lock the source's table against writers.  Returns false if a lock was not granted in time. */
 static bool
 lock_source(ShardTableImport *import)
 {
@@ -635,8 +647,8 @@ lock_source(ShardTableImport *import)
 }
 
 /*
- * Raises when the source's table is not what it was, or its publication: rows that were rewritten with its definition are
- * no changes that are sent.
+ * Raises an error if the source's table or its publication has changed.  A change of the definition may rewrite rows,
+ * and such changes are not sent.
  */
 static void
 check_unchanged(ShardTableImport *import)
@@ -658,7 +670,7 @@ check_unchanged(ShardTableImport *import)
 				 errhint("Start the import again.")));
 }
 
-/* Has sequences go on here where those of the source are, and writes down how far the cut-over has come. */
+/* Sets sequences to the values of the source, and records the stage of the cut-over. */
 static void
 set_sequences(ShardTableImport *import, const char *stage)
 {
@@ -672,7 +684,7 @@ set_sequences(ShardTableImport *import, const char *stage)
 	shard_move_commit();
 }
 
-/* Has the source committed that its table is closed?  Raises when it does not say. */
+/* Has the source committed the closing of its table?  Raises an error if the source does not answer. */
 static bool
 ask_closed(ShardTableImport *import)
 {
@@ -690,10 +702,10 @@ ask_closed(ShardTableImport *import)
 			char	   *value;
 
 			link = open_link(import, false);
-			/* it may have been restarted since */
+			/* the server may have been restarted */
 			if (strncmp(shard_link_value(link, SERVER_SQL), import->server, strcspn(import->server, " ") + 1) != 0)
 				elog(ERROR, "another server has answered");
-			/* the session that was lost may still be about to commit: then this waits for it */
+			/* the lost session may still commit; this waits for it */
 			shard_link_exec(link, psprintf("BEGIN; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", import->table.source));
 			value = shard_link_value(link, psprintf("SELECT count(*) FROM pg_namespace WHERE nspname = %s", quote_literal_cstr(import->schema)));
 			closed = strcmp(value, "0") != 0;
@@ -756,13 +768,13 @@ close_source(ShardTableImport *import)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("the source was lost while it was to be closed"),
-				 errdetail("Its table takes writes as before."),
+				 errdetail("Its table still accepts writes."),
 				 errhint("Start the import again.")));
 	}
 	SHARD_FAULT_POINT("import_closed");
 }
 
-/* All that the source's writers wait for while its table is locked, but its end; false: it would take too long. */
+/* The work while writers on the source wait, except the end.  Returns false if it would take too long. */
 static bool
 follow_locked(ShardTableImport *import)
 {
@@ -774,8 +786,8 @@ follow_locked(ShardTableImport *import)
 }
 
 /*
- * The table of the source is locked, this one has followed it to its last change, and says that it is about to take its place; false:
- * it would take too long, or somebody here has a lock on this table.
+ * Locks the table of the source, applies the last changes, and records that this table is about to replace it.
+ * Returns false if that would take too long, or if another session has locked this table.
  */
 static bool
 lock_and_follow(ShardTableImport *import)
@@ -814,7 +826,7 @@ lock_and_follow(ShardTableImport *import)
 	return false;
 }
 
-/* Opens the table here: it is the one to write to. */
+/* Opens the table for writes. */
 static void
 open_here(ShardTableImport *import)
 {
@@ -823,7 +835,7 @@ open_here(ShardTableImport *import)
 	shard_move_commit();
 }
 
-/* Tries to cut over as was asked; false: it is to be tried again, if that is still asked for. */
+/* Tries to cut over as requested.  Returns false if the caller must try again, if still requested. */
 static bool
 try_cut_over(ShardTableImport *import, bool lock)
 {
@@ -846,7 +858,7 @@ try_cut_over(ShardTableImport *import, bool lock)
 	return true;
 }
 
-/* Follows until it is told to cut over, and does that. */
+/* Follows the source until a cut-over is requested, then cuts over. */
 static void
 cut_over(ShardTableImport *import)
 {
@@ -909,7 +921,7 @@ shard_import_run(ShardTableImport *import, const ShardJobArgs *args)
 	shard_job_end(import->id, NULL);
 }
 
-/* Does something that an error must not keep from being followed by the rest; says what it was. */
+/* Runs a cleanup step.  An error is logged and does not prevent the next steps. */
 static bool
 attempt(ShardTableImport *import, void (*step) (ShardTableImport *import))
 {
@@ -949,7 +961,7 @@ undo_there(ShardTableImport *import)
 
 	if (!import->publishes || !import->online)
 		return;
-	/* the server may have been restarted, which is why this is undone */
+	/* uses a new link, since the server may have been restarted */
 	link = open_link(import, false);
 	unpublish(import, link);
 	shard_link_close(&link);
@@ -969,7 +981,7 @@ shard_import_end_failed(ShardTableImport *import, ErrorData *error)
 		(void) attempt(import, undo_there);
 	}
 	else if (import->phase == IMPORT_DOUBTFUL)
-		error->hint = psprintf("The source may refuse writes to its table already, as moved; then all rows are here: DROP TRIGGER shardfdw_import ON %s. Else do that, TRUNCATE the table, and start again.",
+		error->hint = psprintf("If the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %s. Otherwise do that, TRUNCATE the table, and start again.",
 							   import->table.relation);
 	else if (import->phase == IMPORT_SWITCHED && error->hint == NULL)
 		error->hint = "The table has all rows, and can be written to.";
@@ -986,7 +998,7 @@ shardfdw_start_import(PG_FUNCTION_ARGS)
 	const char **keywords;
 	const char **values;
 
-	/* import_table() is granted to those who may connect the server to others */
+	/* import_table() is granted to roles that may connect the server to other servers */
 	shard_own_right_check("import_table");
 	if (get_rel_relkind(args.converted) != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
@@ -994,7 +1006,7 @@ shardfdw_start_import(PG_FUNCTION_ARGS)
 				 errmsg("relation %u is not a table", args.converted)));
 	if (!shard_class_ownercheck(args.converted, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.converted));
-	/* what is wrong with it is said at once; jsonb as text is one line */
+	/* check the connection string first; jsonb as text is one line */
 	shard_conninfo_parse(conninfo, GetUserId(), &keywords, &values);
 	PG_RETURN_INT64(shard_job_start(&args, psprintf("%s\n%s", plan, conninfo)));
 }

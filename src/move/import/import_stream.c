@@ -4,12 +4,12 @@
  *
  *	 slot --> change --> batch of changes by key --> a transaction over all nodes
  *
- * A batch ends between two transactions of the source, unless one is so large that its changes should not be kept in
- * memory.  So the table shows states that the source had.
+ * A batch ends between two transactions of the source, so the table shows states that the source had.  A transaction
+ * that is too large for memory is an exception.
  *
- * How far to follow is said by a position of the source's WAL: when what has been sent, or looked at, reaches it, all that
- * committed before it has come, since transactions are sent in the order of their commits.  (Messages in the WAL, which
- * moves follow to, are sent by 14 and later.)
+ * The stream is followed up to a position of the source's WAL.  Transactions are sent in commit order.  So when the
+ * stream reaches the position, all transactions committed before it have arrived.  (Moves use messages in the WAL
+ * instead, which only version 14 and later send.)
  */
 #include "postgres.h"
 
@@ -26,8 +26,8 @@
 #include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 
-#define BATCH_CHANGES 5000		/* after which a batch ends with the source's transaction */
-#define BATCH_BYTES (64 * 1024 * 1024)	/* after which it ends at once */
+#define BATCH_CHANGES 5000		/* the batch then ends with the source's transaction */
+#define BATCH_BYTES (64 * 1024 * 1024)	/* the batch then ends immediately */
 #define PROGRESS_MS 1000
 
 struct ShardImportStream
@@ -37,9 +37,9 @@ struct ShardImportStream
 	ShardConn  *source;
 	ShardImportTarget target;
 	MemoryContext cxt;
-	MemoryContext change_cxt;	/* of one change */
+	MemoryContext change_cxt;	/* for one change */
 	bool		in_transaction; /* of the source */
-	XLogRecPtr	committed;		/* last commit of the source that has been read */
+	XLogRecPtr	committed;		/* last commit of the source that was read */
 };
 
 static void
@@ -63,7 +63,7 @@ shard_import_stream_begin(MemoryContext cxt, const ShardImportFollower *follower
 	return stream;
 }
 
-/* Makes the changes of the batch in the table. */
+/* Writes the changes of the batch to the table. */
 static void
 write_batch(ShardImportStream *stream)
 {
@@ -149,8 +149,8 @@ take_change(ShardImportStream *stream, ShardChange *change)
 }
 
 /*
- * Reads one message, if one is here.  Returns false when none is.  hold: transactions that commit from here on are held
- * back; *reached: the first of them has come, and what came before it is in the table.
+ * Reads one message, if one has arrived.  Returns false if none has.  Transactions that commit at position hold or
+ * later are not applied yet.  *reached: the first of them has arrived, and all earlier changes are in the table.
  */
 static bool
 take_message(ShardImportStream *stream, XLogRecPtr hold, bool *reached)
@@ -164,10 +164,10 @@ take_message(ShardImportStream *stream, XLogRecPtr hold, bool *reached)
 		return false;
 	oldcxt = MemoryContextSwitchTo(stream->change_cxt);
 	if (!shard_change_read(data, len, &change))
-		shard_error_protocol(stream->slot->link, NULL, "a change that is none");
+		shard_error_protocol(stream->slot->link, NULL, "an invalid change message");
 	if (change.kind == SHARD_CHANGE_BEGIN && change.lsn >= hold)
 	{
-		/* before any of its changes joins the others */
+		/* before its changes are added to the batch */
 		write_batch(stream);
 		*reached = true;
 	}
@@ -192,7 +192,7 @@ note_progress(ShardImportStream *stream)
 static void
 wait_for_source(ShardImportStream *stream)
 {
-	/* nothing is under way: what the source has looked at needs not be sent again */
+	/* nothing is pending: the source need not send again what it has processed */
 	if (!stream->in_transaction && shard_import_batch_count(stream->target.batch) == 0)
 		stream->slot->done = Max(stream->slot->done, stream->slot->received);
 	note_progress(stream);
@@ -200,11 +200,11 @@ wait_for_source(ShardImportStream *stream)
 	shard_link_wait(&stream->slot->link, 1);
 }
 
-/* A position behind all that has committed on the source. */
+/* A position after all commits of the source. */
 static XLogRecPtr
 position_now(ShardImportStream *stream)
 {
-	/* in a transaction that commits, so that the WAL is written out to here and beyond */
+	/* in a transaction that commits, so that the WAL is written beyond the position */
 	char	   *lsn = shard_link_value(stream->source, "SELECT pg_catalog.pg_logical_emit_message(true, 'shardfdw', '')");
 
 	return DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
@@ -234,7 +234,7 @@ shard_import_stream_to(ShardImportStream *stream, XLogRecPtr lsn)
 {
 	bool		reached = false;
 
-	/* either a transaction behind lsn comes, or it is known that none is on its way before it */
+	/* then a transaction after lsn arrives, or it is known that no earlier one is pending */
 	(void) position_now(stream);
 	while (!reached && (stream->in_transaction || stream->slot->received < lsn))
 	{

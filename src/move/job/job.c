@@ -2,15 +2,14 @@
  * job.c
  *	  The journal of jobs, and the SQL functions that start, cancel and await them.
  *
- *	 start_job()	registers a background worker, and waits until that has its row
- *	 worker			numbers the job, claims it (catalog/moving.h), writes its row
- *	 wait_job()		reads the row until it says how the job has ended
+ * - start_job() registers a background worker, and waits until the worker has written its row.
+ * - The worker numbers the job, claims it (catalog/moving.h), and writes its row.
+ * - wait_job() reads the row until the job has ended.
  *
- * Nothing here gives the caller's transaction an xid: where a node is a database of this server,
- * a job waits for all that have one, and the caller may wait for the job.
+ * None of these functions assigns an xid to the caller's transaction.  If a node is a database of this server, a job
+ * waits for all transactions with an xid, and the caller may wait for the job.
  *
- * A row that says "running" while nobody holds the job's lock is of a process that has
- * died.
+ * If a row has state "running" but no process holds the job's lock, the job's process has died.
  */
 #include "postgres.h"
 
@@ -46,9 +45,9 @@
 #include "utils/wait_event.h"
 #include "wait_event.h"
 
-#define POLL_MS 50				/* how often a row that somebody waits for is read */
+#define POLL_MS 50				/* interval for reading a row that a session waits for */
 #define DROP_PATIENCE_MS 2000	/* how long a caller waits for the old table to be dropped */
-#define KEPT_JOBS 1000			/* a role's job that has ended goes when so many others have begun after it, and then one of that role */
+#define KEPT_JOBS 1000			/* an ended job is deleted when a job of the same role has a number this much higher */
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
 PG_FUNCTION_INFO_V1(shardfdw_start_job);
@@ -57,7 +56,7 @@ PG_FUNCTION_INFO_V1(shardfdw_wait_job);
 PG_FUNCTION_INFO_V1(shardfdw_cancel_job);
 PG_FUNCTION_INFO_V1(shardfdw_cut_over);
 
-/* What a row says. */
+/* The fields of a row. */
 typedef struct JobRow
 {
 	char	   *kind;
@@ -66,7 +65,7 @@ typedef struct JobRow
 	char	   *mode;
 	char	   *role;
 	int			pid;
-	char	   *source;			/* this and the following may be NULL */
+	char	   *source;			/* these fields may be NULL from here on */
 	char	   *waits_for;
 	char	   *sqlstate;
 	char	   *message;
@@ -83,7 +82,7 @@ shardfdw_job_is_running(PG_FUNCTION_ARGS)
 
 /* ---------- writing ---------- */
 
-/* Writes the journal, in a transaction of its own, or as a part of the one that is open. */
+/* Writes the journal in a separate transaction, or in the current one if there is one. */
 static void
 run_by_itself(const char *sql, int nparams, const ShardSqlParam *params)
 {
@@ -96,7 +95,7 @@ run_by_itself(const char *sql, int nparams, const ShardSqlParam *params)
 		CommitTransactionCommand();
 }
 
-/* params are $2 and the following of assignments. */
+/* params are $2 and following in assignments. */
 static void
 update_row(int64 id, const char *assignments, int nparams, const ShardSqlParam *params)
 {
@@ -138,10 +137,10 @@ shard_job_link(const ShardJobArgs *args, char **plan)
 	if (segment == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg("nobody waits for the number of the job any more")));
+				 errmsg("the session that started the job has ended")));
 	link = dsm_segment_address(segment);
 	*plan = pstrdup(link->plan);
-	/* a session that looks whether a job of the number is running holds the lock for a moment */
+	/* a session that checks whether this job is running holds the lock for a moment */
 	do
 		id = nextval_internal(shard_own_relation("job_id", false), false);
 	while (!shard_moving_claim(id));
@@ -204,7 +203,7 @@ shard_job_set_tables_here(int64 id, const List *names)
 void
 shard_job_set_progress(int64 id, ShardJobProgress *progress)
 {
-	/* it is called again and again */
+	/* called many times */
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw journal", ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardSqlParam params[] = {
@@ -275,7 +274,7 @@ shard_job_name_dropped(int64 id, ErrorData *error)
 
 /* ---------- reading ---------- */
 
-/* The row of job id as it is now, whatever the transaction's snapshot; false when there is none. */
+/* Reads the row of job id as it is now, whatever the transaction's snapshot.  Returns false if there is none. */
 static bool
 read_row(int64 id, JobRow *row)
 {
@@ -306,7 +305,7 @@ read_row(int64 id, JobRow *row)
 	return found;
 }
 
-/* The row of a job that the current user may know about. */
+/* Reads the row of a job.  Raises an error if there is none. */
 static void
 get_row(int64 id, JobRow *row)
 {
@@ -316,7 +315,7 @@ get_row(int64 id, JobRow *row)
 				 errmsg("job " INT64_FORMAT " does not exist", id)));
 }
 
-/* Is the current user allowed to see the job's errors, and to cancel it? */
+/* May the current user see the job's errors, and cancel it? */
 static bool
 may_use(const JobRow *row)
 {
@@ -363,7 +362,7 @@ raise_error(int64 id, const JobRow *row)
 			 errcontext("job " INT64_FORMAT, id)));
 }
 
-/* Does process pid wait for a lock of this transaction, perhaps by way of others? */
+/* Does process pid wait for a lock of this transaction, directly or indirectly? */
 static bool
 is_blocked_here(int pid)
 {
@@ -386,8 +385,9 @@ is_blocked_here(int pid)
 }
 
 /*
- * Processes that wait for a lock of this transaction, perhaps by way of others.  Not those that wait for its end whatever
- * it has locked, as CREATE INDEX CONCURRENTLY does: they have no xid then, so no job waits for them.
+ * List of the processes that wait for a lock of this transaction, directly or indirectly.  Leaves out processes that
+ * wait for the end of the transaction, as CREATE INDEX CONCURRENTLY does.  They have no xid then, so no job waits for
+ * them.
  */
 static List *
 find_blocked_here(void)
@@ -406,7 +406,7 @@ find_blocked_here(void)
 	return pids;
 }
 
-/* What was seen last of processes that wait for this transaction. */
+/* The processes that waited for this transaction at the last check. */
 typedef struct BlockedLook
 {
 	TimestampTz at;
@@ -414,10 +414,10 @@ typedef struct BlockedLook
 } BlockedLook;
 
 /*
- * Raises when the job, or a transaction for which it may wait, waits for a lock of this transaction, perhaps by
- * way of others: who waits for the job would wait for ever.  Core finds no deadlock, since this process waits for no
- * lock, nor does a job that waits for transactions to end.  Which ones these are is known on the node, so a process
- * that has waited for two looks counts.  Memory: cxt, of what is kept in look.
+ * Raises an error if the job, or a transaction that it may wait for, waits for a lock of this transaction, directly
+ * or indirectly.  Otherwise a session that waits for the job would wait forever.  Core finds no deadlock: this
+ * process waits for no lock, and neither does a job that waits for transactions to end.  Only the node knows these
+ * transactions.  So a process that has waited in two checks counts.  Memory: cxt, for the contents of look.
  */
 static void
 check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext cxt)
@@ -428,14 +428,14 @@ check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext 
 	List	   *pids;
 	MemoryContext oldcxt;
 
-	/* to look at all locks keeps others from taking some: only when the process waits for one, and now and then */
+	/* reading all locks blocks other sessions; so only if the process waits for a lock, and not often */
 	if (proc && (proc->wait_event_info & 0xFF000000) == PG_WAIT_LOCK && is_blocked_here(row->pid))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("job " INT64_FORMAT " waits for a lock of this transaction", id),
-				 errdetail("The transaction would wait for the job's end, and the job for that of the transaction."),
-				 errhint("Wait for jobs in a transaction of its own.")));
-	/* before its turn it waits for another job, not for transactions */
+				 errdetail("The transaction would wait for the job, and the job for the transaction."),
+				 errhint("Wait for the job in a separate transaction.")));
+	/* before its turn the job waits for another job, not for transactions */
 	waits = row->waits_for && strcmp(row->stage, "waiting for its turn") != 0;
 	if (waits && !TimestampDifferenceExceeds(look->at, GetCurrentTimestamp(), DeadlockTimeout))
 		return;
@@ -446,7 +446,7 @@ check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext 
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("job " INT64_FORMAT " waits for other transactions, and process %d for a lock of this one", id, linitial_int(again)),
 				 errdetail("The transaction would wait for the job's end, and the job perhaps for that process."),
-				 errhint("Wait for jobs in a transaction of its own.")));
+				 errhint("Wait for the job in a separate transaction.")));
 	list_free(look->pids);
 	oldcxt = MemoryContextSwitchTo(cxt);
 	look->pids = list_copy(pids);
@@ -454,12 +454,12 @@ check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext 
 	look->at = GetCurrentTimestamp();
 }
 
-/* For what of a job somebody waits. */
+/* The event of a job that a session waits for. */
 typedef enum Awaited
 {
 	AWAIT_END,
-	AWAIT_PLACE,				/* not for what is left to do then: an import has come to follow its source, or shards have moved */
-	AWAIT_CUT_OVER				/* an import's table can be written to */
+	AWAIT_PLACE,				/* not for later cleanup: an import follows its source, or shards have moved */
+	AWAIT_CUT_OVER				/* users can write to the imported table */
 } Awaited;
 
 /* Waits for a job. */
@@ -479,7 +479,7 @@ await(int64 id, Awaited awaited)
 
 		MemoryContextReset(poll_cxt);
 
-		/* in this order: the row is written before the process ends */
+		/* in this order, since the row is written before the process ends */
 		get_row(id, &row);
 		if (strcmp(row.state, "running") != 0)
 			break;
@@ -487,7 +487,7 @@ await(int64 id, Awaited awaited)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("job " INT64_FORMAT " was interrupted", id),
-					 errdetail("Its process has ended before it could say how; the view shardfdw.shards tells where the shards are."),
+					 errdetail("Its process has ended without a result; the view shardfdw.shards shows where the shards are."),
 					 errhint("The server's log may have more. What the job has left on nodes is removed by SELECT shardfdw.recover_prepared_transactions().")));
 		if ((awaited == AWAIT_PLACE && strcmp(row.stage, SHARD_JOB_FOLLOWING) == 0) ||
 			(awaited == AWAIT_CUT_OVER && strcmp(row.stage, "dropping") == 0))
@@ -514,7 +514,7 @@ await(int64 id, Awaited awaited)
 	return row.state;
 }
 
-/* wait_job(id bigint) -> text: its state */
+/* wait_job(id bigint) -> text: state of the job */
 Datum
 shardfdw_wait_job(PG_FUNCTION_ARGS)
 {
@@ -549,7 +549,7 @@ shardfdw_cancel_job(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be a member of role \"%s\" to cancel job " INT64_FORMAT, row.role, id)));
-	/* the process that has the lock, whatever the row says */
+	/* the process that holds the lock, whatever the row says */
 	pid = strcmp(row.state, "running") == 0 ? shard_moving_process(id) : 0;
 	PG_RETURN_BOOL(pid != 0 && pid != MyProcPid && kill(pid, SIGINT) == 0);
 }
@@ -585,7 +585,7 @@ shardfdw_cut_over(PG_FUNCTION_ARGS)
 
 /* ---------- starting ---------- */
 
-/* Waits until the worker has told the number of its job and written its row, or has ended without that. */
+/* Waits until the worker has reported its number and written its row, or has ended without that. */
 static int64
 await_row(BackgroundWorkerHandle *handle, ShardJobLink *link)
 {
@@ -602,13 +602,13 @@ await_row(BackgroundWorkerHandle *handle, ShardJobLink *link)
 		if (status == BGWH_STOPPED || status == BGWH_POSTMASTER_DIED)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-					 errmsg("the process of the job could not begin"),
-					 errhint("The server's log says why.")));
+					 errmsg("the process of the job could not start"),
+					 errhint("See the server's log.")));
 		pause_for_poll();
 	}
 }
 
-/* Notes what the job is to work on. */
+/* Stores the shards of the job. */
 static void
 take_shards(ArrayType *array, ShardJobArgs *args)
 {
@@ -632,7 +632,7 @@ take_shards(ArrayType *array, ShardJobArgs *args)
 	}
 }
 
-/* The process of a job does not see what this transaction makes, and would wait for what it has locked for a change. */
+/* The process of a job does not see what this transaction creates, and would wait for tables that it has changed. */
 static void
 check_unchanged(Oid relid)
 {
@@ -642,7 +642,7 @@ check_unchanged(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("table \"%s\" has been made or changed in this transaction", NameStr(((Form_pg_class) GETSTRUCT(tuple))->relname)),
-				 errdetail("A process of its own does the work, which does not see what is not committed."),
+				 errdetail("A separate process does the work. It does not see uncommitted changes."),
 				 errhint("Commit first.")));
 	ReleaseSysCache(tuple);
 }
@@ -689,7 +689,7 @@ shard_job_start(ShardJobArgs *args, const char *plan)
 	}
 	PG_CATCH();
 	{
-		/* nobody would know its number */
+		/* no session would learn its number */
 		TerminateBackgroundWorker(handle);
 		PG_RE_THROW();
 	}

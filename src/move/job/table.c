@@ -1,6 +1,6 @@
 /*
  * table.c
- *	  The tables of a move: what they are on the source, and the commands that make them again.
+ *	  The tables of a move: their description by the source, and the commands that recreate them.
  */
 #include "postgres.h"
 
@@ -31,7 +31,7 @@ shard_move_begin(Oid userid)
 		ProcessConfigFile(PGC_SIGHUP);
 	}
 	StartTransactionCommand();
-	/* no code of others, which catalogs may lead to, gets the rights of a superuser, or makes itself at home here */
+	/* code of other users must not get superuser rights, or leave objects in this session */
 	SetUserIdAndSecContext(userid, SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
 }
 
@@ -44,7 +44,7 @@ shard_move_limit_locks(int timeout_ms)
 void
 shard_move_commit(void)
 {
-	/* outside of transactions there is no such restriction */
+	/* outside transactions there is no such restriction */
 	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, 0);
 	CommitTransactionCommand();
 }
@@ -155,7 +155,7 @@ shard_move_oids(const char *text)
 	return oids;
 }
 
-/* Commands that take as long as the tables are large: a time-out of the node's role is not meant for them. */
+/* Commands that take long for large tables.  A timeout of the role on the node must not apply to them. */
 #define NO_TIMEOUT_SQL "SET LOCAL statement_timeout = 0; "
 
 void
@@ -297,7 +297,7 @@ shard_move_fact(const ShardMoveTable *table, const char *name)
 		if (strncmp(part->part, "fact_", 5) == 0 && strcmp(part->part + 5, name) == 0)
 			return part->text;
 	}
-	elog(ERROR, "the source has not said \"%s\" of %s", name, table->remote_name);
+	elog(ERROR, "the source did not return \"%s\" of %s", name, table->remote_name);
 }
 
 char *
@@ -344,7 +344,10 @@ shard_move_read_parts(ShardMove *move)
 	}
 }
 
-/* What a table is made of, without facts that may change and what the move itself may have set. */
+/*
+ * The parts of a table's description, without facts that may change and settings that the move itself may have
+ * changed.
+ */
 static List *
 lasting_parts(const List *parts)
 {
