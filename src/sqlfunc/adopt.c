@@ -1,16 +1,15 @@
 /*
  * adopt.c
- *	  C half of adopt_postgres_fdw() and release_postgres_fdw(): makes sure that no
- *	  transaction is using a wrapper when its handler changes.
+ *	  C part of adopt_postgres_fdw() and release_postgres_fdw(): ensures that no transaction uses a wrapper when
+ *	  its handler changes.
  *
- * A transaction that has used a foreign table has connections of the old wrapper.  With
- * another handler it would read over a second connection, and miss what it has written.
- * A transaction that uses a foreign table, or a partitioned table above it, holds a lock
- * on that until it ends; so this file locks all of them exclusively.
+ * A transaction that has used a foreign table has connections of the old wrapper.  With another handler it would read
+ * over a second connection, and miss what it has written.  A transaction that uses a foreign table, or a partitioned
+ * table above it, holds a lock on the table until it ends.  So this file locks all of these tables exclusively.
  *
- * Core drops cached plans: its plan cache listens to changes of pg_foreign_data_wrapper.
- * But the callbacks that the relation cache keeps for each open table are not looked up
- * again unless the table changes, so the tables' entries are invalidated.
+ * Core invalidates cached plans when pg_foreign_data_wrapper changes.  But the relation cache keeps the wrapper's
+ * callbacks for each open table, and does not look them up again unless the table changes.  So the relation cache
+ * entries of the tables are invalidated.
  */
 #include "postgres.h"
 
@@ -29,7 +28,7 @@
 PG_FUNCTION_INFO_V1(shardfdw_lock_wrapper);
 PG_FUNCTION_INFO_V1(shardfdw_in_remote_transaction);
 
-/* The wrapper of a server; InvalidOid when it is gone. */
+/* The wrapper of a server; InvalidOid if the server has been dropped. */
 static Oid
 wrapper_of(Oid serverid)
 {
@@ -43,7 +42,7 @@ wrapper_of(Oid serverid)
 	return result;
 }
 
-/* Adds the foreign tables of a wrapper to *tables, what they are partitions of to *parents. */
+/* Adds the foreign tables of a wrapper to *tables, and the tables of which they are partitions to *parents. */
 static void
 collect_tables(Oid wrapper, List **tables, List **parents)
 {
@@ -90,8 +89,8 @@ lock_tables(List *relids)
 }
 
 /*
- * SQL function lock_wrapper(wrapper oid) -> void: locks its foreign tables, and
- * the partitioned tables above them first, until the end of the transaction.
+ * SQL function lock_wrapper(wrapper oid) -> void: locks the wrapper's foreign tables, after the partitioned tables
+ * above them, until the end of the transaction.
  */
 Datum
 shardfdw_lock_wrapper(PG_FUNCTION_ARGS)
@@ -99,7 +98,9 @@ shardfdw_lock_wrapper(PG_FUNCTION_ARGS)
 	Oid			wrapper = PG_GETARG_OID(0);
 	List	   *locked = NIL;
 
-	/* others may make foreign tables during the wait for a lock, so this is repeated until no new ones are found */
+	/*
+	 * other sessions may create foreign tables while this one waits for a lock, so repeat until there are no new ones
+	 */
 	for (;;)
 	{
 		List	   *tables = NIL;
@@ -126,7 +127,7 @@ note_transaction(ShardConn *conn, void *arg)
 		*(bool *) arg = true;
 }
 
-/* SQL function in_remote_transaction() -> boolean: is this transaction one on some node, too? */
+/* SQL function in_remote_transaction() -> boolean: has this transaction an open transaction on some node? */
 Datum
 shardfdw_in_remote_transaction(PG_FUNCTION_ARGS)
 {

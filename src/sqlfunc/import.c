@@ -1,19 +1,17 @@
 /*
  * import.c
- *	  IMPORT FOREIGN SCHEMA: writes CREATE FOREIGN TABLE for tables of a node.
+ *	  IMPORT FOREIGN SCHEMA: makes CREATE FOREIGN TABLE commands for tables of a node.
  *
  *	  the node's catalogs -> one row per column, in order -> commands
  *
- * Options are those of postgres_fdw: import_collate, import_generated and
- * import_not_null (on by default), import_default (off).  Partitions are
- * imported only when LIMIT TO names them, since their parents show their rows.
- * Core applies LIMIT TO and EXCEPT by itself; the query for the node has them, too, so that
- * fewer tables are fetched.
+ * The options are those of postgres_fdw: import_collate, import_generated and import_not_null (on by default),
+ * import_default (off).  Partitions are imported only if LIMIT TO names them, because their rows are part of their
+ * parents.  Core applies LIMIT TO and EXCEPT itself.  The query for the node has them, too, so that it returns fewer
+ * tables.
  *
- * Types and expressions come as text, qualified by the node, whose search_path is
- * pg_catalog; names are quoted on the coordinator, as majors differ in their keywords.
- * Each table and column gets its name on the node as an option, so that it may be renamed
- * on the coordinator.
+ * The node returns types and expressions as qualified text, because its search_path is pg_catalog.  Names are quoted
+ * on the coordinator, because keywords differ between major versions.  Each table and column gets its name on the
+ * node as an option, so that it can be renamed on the coordinator.
  */
 #include "postgres.h"
 
@@ -73,7 +71,7 @@ parse_options(List *options)
 	return result;
 }
 
-/* Asks the node.  Memory: current context.  Errors: as the node raises them. */
+/* Queries the node.  Memory: current context.  Errors: those of the node. */
 static PGresult *
 ask_node(Oid serverid, const char *sql)
 {
@@ -101,7 +99,7 @@ check_schema(Oid serverid, const char *schema)
 						schema, GetForeignServer(serverid)->servername)));
 }
 
-/* The question for the columns of all wanted tables; answers are as ImportColumn says. */
+/* The query for the columns of all selected tables, with the columns of ImportColumn. */
 static char *
 build_question(const ImportForeignSchemaStmt *stmt)
 {
@@ -136,14 +134,14 @@ build_question(const ImportForeignSchemaStmt *stmt)
 	return sql.data;
 }
 
-/* Value of a row, NULL for SQL's NULL. */
+/* Value of a row; NULL for an SQL NULL. */
 static const char *
 get_value(const PGresult *result, int row, int column)
 {
 	return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
 }
 
-/* The same for values that are never null in a node's catalogs: raises for NULL. */
+/* The same for values that are never null in a node's catalogs: raises an error for NULL. */
 static const char *
 need_value(const PGresult *result, int row, int column)
 {
@@ -171,14 +169,14 @@ append_column(StringInfo buf, const PGresult *result, int row, const ImportOptio
 	if (expression != NULL && generated[0] == '\0' && options->defaults)
 		appendStringInfo(buf, " DEFAULT %s", expression);
 
-	/* a virtual column (18) is computed by the node whenever it is read: here it is one like others */
+	/* the node computes a virtual column (18) whenever it is read, so on the coordinator it is an ordinary column */
 	if (expression != NULL && generated[0] == ATTRIBUTE_GENERATED_STORED && options->generated)
 		appendStringInfo(buf, " GENERATED ALWAYS AS (%s) STORED", expression);
 	if (options->not_null && strcmp(need_value(result, row, IMPORT_NOT_NULL), "t") == 0)
 		appendStringInfoString(buf, " NOT NULL");
 }
 
-/* The command for the table whose first column is in *row; moves *row behind its last one. */
+/* The command for the table whose first column is in *row.  Moves *row past the table's last column. */
 static char *
 make_command(const ImportForeignSchemaStmt *stmt, const PGresult *result, int *row,
 			 const ImportOptions *options)

@@ -9,7 +9,7 @@
 
 #include "nodes/parsenodes.h"
 
-/* FDW callback: texts (char *) of the CREATE FOREIGN TABLE commands that core is to run. */
+/* FDW callback: returns the CREATE FOREIGN TABLE commands (char *) for core to run. */
 extern List *shardImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid);
 
 #endif

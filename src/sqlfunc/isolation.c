@@ -1,11 +1,10 @@
 /*
  * isolation.c
- *	  Refuses functions that make, copy or drop tables in transactions that see one moment only.
+ *	  Refuses functions that create, copy or drop tables in transactions with a fixed snapshot.
  *
- * At REPEATABLE READ and SERIALIZABLE every query of such a function, for rows or in the
- * catalogs, sees what was committed when the transaction began, though the function may have
- * waited for the table's lock since.  It would make the table as it was then, and lose what
- * others have committed meanwhile without an error.
+ * At REPEATABLE READ and SERIALIZABLE, queries of such a function, including queries of the catalogs, see the data
+ * that was committed when the transaction began.  But the function may have waited for the table's lock since then.
+ * It would copy the old state of the table, and silently lose later commits of other sessions.
  */
 #include "postgres.h"
 
@@ -19,7 +18,7 @@ PG_FUNCTION_INFO_V1(shardfdw_check_isolation);
 Datum
 shardfdw_check_isolation(PG_FUNCTION_ARGS)
 {
-	/* the SQLSTATE that core has for a transaction of another level than a command needs */
+	/* core uses this SQLSTATE if a command needs another isolation level */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

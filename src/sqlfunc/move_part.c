@@ -1,10 +1,10 @@
 /*
  * move_part.c
- *	  Looks at the commands by which the source of a move says how a table is to be made on the target.
+ *	  Checks the commands by which the source node of a move describes the table for the target node.
  *
- * What a node answers is data.  These commands are run on another node, so each has to be one of those
- * that make a table, and to speak of that table alone: each field of a statement that could name another table is looked at.
- * Expressions in them (of CHECK, generated columns, indexes, policies) are not looked at.
+ * Answers of nodes are untrusted data.  These commands run on another node.  So each must be a command that creates a
+ * table, and must refer to that table only.  Each field of a statement that could name another table is checked.
+ * Expressions (of CHECK, generated columns, indexes, policies) are not checked.
  */
 #include "postgres.h"
 
@@ -23,12 +23,12 @@
 PG_FUNCTION_INFO_V1(shardfdw_checked_part);
 PG_FUNCTION_INFO_V1(shardfdw_checked_columns);
 
-/* The names that the table has: until it is there, and afterwards; and those of the tables that its foreign keys may refer to. */
+/* The names of the table during the move and afterwards, and of the tables that its foreign keys may reference. */
 typedef struct PartNames
 {
 	RangeVar   *staging;
 	RangeVar   *final;
-	List	   *references;		/* of RangeVar */
+	List	   *references;		/* list of RangeVar */
 } PartNames;
 
 static bool
@@ -57,7 +57,7 @@ is_reference(const RangeVar *relation, const PartNames *names)
 	return false;
 }
 
-/* An index in the schema where nothing but the move's tables is. */
+/* Is it an index in the schema that has only tables of the move? */
 static bool
 is_index_of_move(const RangeVar *relation, const PartNames *names)
 {
@@ -65,7 +65,10 @@ is_index_of_move(const RangeVar *relation, const PartNames *names)
 		strcmp(relation->schemaname, names->staging->schemaname) == 0;
 }
 
-/* The same of a list of names; of something that belongs to the table: the name of the table, and one more. */
+/*
+ * The same for a list of names. nmore: number of further names after the table's name, for objects that belong to the
+ * table.
+ */
 static bool
 is_name_of_table(List *name, int nmore, const PartNames *names)
 {
@@ -106,7 +109,7 @@ are_constraints_of_part(List *constraints, const PartNames *names)
 	return true;
 }
 
-/* CREATE TABLE: columns and constraints, and nothing that comes from another table, or leads to one. */
+/* CREATE TABLE: columns and constraints, without references to other tables. */
 static bool
 is_create_of_part(const CreateStmt *stmt, const PartNames *names)
 {
@@ -225,7 +228,10 @@ parse_names(ArrayType *array)
 	return names;
 }
 
-/* The one statement that a text is; NULL: it is another number of them, or ends in a comment, in which what is joined to it would be lost. */
+/*
+ * The single statement in text.  NULL if there is another number of statements, or if the text ends in a comment,
+ * which would hide text appended to it.
+ */
 static Node *
 single_statement(const char *text)
 {
@@ -234,9 +240,7 @@ single_statement(const char *text)
 	return list_length(stmts) == 2 && IsA(lsecond_node(RawStmt, stmts)->stmt, TransactionStmt) ? linitial_node(RawStmt, stmts)->stmt : NULL;
 }
 
-/*
- * checked_part(command text, staging text, final text, referred text[]) -> text: the command
- */
+/* checked_part(command text, staging text, final text, referred text[]) -> text: returns the command */
 Datum
 shardfdw_checked_part(PG_FUNCTION_ARGS)
 {
@@ -256,9 +260,7 @@ shardfdw_checked_part(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }
 
-/*
- * checked_columns(columns text) -> text: the names as they are read, quoted once more
- */
+/* checked_columns(columns text) -> text: parses the names and returns them quoted again */
 Datum
 shardfdw_checked_columns(PG_FUNCTION_ARGS)
 {

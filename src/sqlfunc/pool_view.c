@@ -48,7 +48,7 @@ put_connection(ShardConn *conn, void *arg)
 	bool		connected = conn->state == SHARD_CONN_READY;
 	ForeignServer *server = GetForeignServerExtended(conn->serverid, FSV_MISSING_OK);
 
-	/* the transaction may have dropped it */
+	/* the transaction may have dropped the server */
 	nulls[0] = server == NULL;
 	if (server)
 		values[0] = DirectFunctionCall1(namein, CStringGetDatum(server->servername));

@@ -1,6 +1,6 @@
 /*
  * scram_secret.c
- *	  What a server stores for a password.
+ *	  The SCRAM verifier that a server stores for a password.
  */
 #include "postgres.h"
 
@@ -10,7 +10,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_scram_secret);
 
-/* what a server takes of a login */
+/* maximum length of a password at login */
 #define MAX_PASSWORD_LENGTH 65535
 
 /* (password text) -> text: the SCRAM verifier, with a new salt. */
@@ -19,7 +19,7 @@ shardfdw_scram_secret(PG_FUNCTION_ARGS)
 {
 	char	   *password = text_to_cstring(PG_GETARG_TEXT_PP(0));
 
-	/* each of thousands of iterations, which nothing interrupts, hashes all of it */
+	/* each of thousands of iterations hashes the whole password, and they cannot be interrupted */
 	if (strlen(password) > MAX_PASSWORD_LENGTH)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -1,6 +1,6 @@
 /*
  * shard_for.c
- *	  SQL function shard_for(): which shard takes a row with this key.
+ *	  SQL function shard_for(): returns the shard for a key.
  */
 #include "postgres.h"
 
@@ -24,7 +24,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_shard_for);
 
-/* One value in the type of key keyno, by the cast that INSERT would use. */
+/* Converts a value to the type of key column keyno, by the cast that INSERT would use. */
 static Datum
 coerce_to_key(Relation parent, int keyno, Oid type, int32 typmod, Datum value, bool *isnull)
 {
@@ -62,9 +62,7 @@ coerce_to_key(Relation parent, int keyno, Oid type, int32 typmod, Datum value, b
 	return result;
 }
 
-/*
- * Splits a row into as many values as the key has columns.
- */
+/* Splits a row into the values of the key columns. */
 static void
 deform_key(Relation parent, Datum row, Datum *values, bool *isnull)
 {
@@ -91,8 +89,7 @@ deform_key(Relation parent, Datum row, Datum *values, bool *isnull)
 /*
  * shard_for(relation regclass, key anyelement) -> regclass
  *
- * A key of several columns is given as a row: ROW(1, 'a').  NULL when no
- * partition takes the key.
+ * A key with several columns is given as a row: ROW(1, 'a').  NULL if no partition accepts the key.
  */
 Datum
 shardfdw_shard_for(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
  * stat_load.c
- *	  SQL function load_stats(): figures of loads, per shard.
+ *	  SQL function load_stats(): statistics of loads, per shard.
  */
 #include "postgres.h"
 
@@ -20,12 +20,12 @@ typedef enum ResultColumn
 	RESULT_PID,					/* int */
 	RESULT_RELATION,			/* oid */
 	RESULT_MODE,				/* text */
-	RESULT_REASON,				/* text: why it is parsed */
+	RESULT_REASON,				/* text: reason for parsed mode */
 	RESULT_STARTED,				/* timestamptz */
-	RESULT_FINISHED,			/* timestamptz: NULL: in progress */
-	RESULT_SHARD,				/* oid: NULL: what is of no shard */
+	RESULT_FINISHED,			/* timestamptz; NULL: in progress */
+	RESULT_SHARD,				/* oid; NULL: not for a shard */
 	RESULT_SERVER,				/* oid */
-	RESULT_ROWS_SENT,			/* bigint, as all that follow but one */
+	RESULT_ROWS_SENT,			/* bigint, like all following columns except RESULT_STALLED */
 	RESULT_BYTES_SENT,
 	RESULT_BYTES_BUFFERED,
 	RESULT_STALLED,				/* interval */
@@ -37,7 +37,7 @@ typedef enum ResultColumn
 
 PG_FUNCTION_INFO_V1(shardfdw_load_stats);
 
-/* As pg_stat_progress_copy does. */
+/* The rule of pg_stat_progress_copy. */
 static bool
 may_see(const ShardCopyStatLoad *load)
 {
@@ -73,7 +73,7 @@ put_load(const ReturnSetInfo *rsinfo, const ShardCopyStatLoad *load)
 	if (load->finished != 0)
 		set_value(values, nulls, RESULT_FINISHED, TimestampTzGetDatum(load->finished));
 
-	/* What is of no shard, and loads that have no shard yet */
+	/* rows that belong to no shard, and loads without a shard so far */
 	if (load->nrejected > 0 || load->ntargets == 0)
 	{
 		set_value(values, nulls, RESULT_REJECTED, Int64GetDatum((int64) load->nrejected));

@@ -1,10 +1,10 @@
 /*
  * user_aggregate.c
- *	  C functions for the SQL functions that distribute aggregates of users: names of
- *	  partial aggregates, and their dependencies.
+ *	  C functions for the SQL functions that distribute user-defined aggregates: names of partial aggregates, and
+ *	  their dependencies.
  *
- * A partial aggregate depends on its aggregate (DEPENDENCY_AUTO).  So it is dropped with
- * the aggregate, and can be found whatever its name is.
+ * A partial aggregate depends on its aggregate (DEPENDENCY_AUTO).  So it is dropped with the aggregate, and can be
+ * found under any name.
  */
 #include "postgres.h"
 
@@ -40,8 +40,8 @@ shardfdw_partial_aggregate_name(PG_FUNCTION_ARGS)
 /*
  * attach_partial_aggregate(aggregate regprocedure, partial_aggregate regprocedure) -> void
  *
- * Makes the partial aggregate be dropped with its aggregate; replaces the dependency that
- * earlier calls have recorded.
+ * Makes the partial aggregate depend on its aggregate, so that both are dropped together.  Replaces the dependency
+ * that earlier calls have recorded.
  */
 Datum
 shardfdw_attach_partial_aggregate(PG_FUNCTION_ARGS)
@@ -62,7 +62,7 @@ shardfdw_attach_partial_aggregate(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* May the user change what the function does, or where it is? */
+/* May the user redefine the function, or move it to another schema? */
 static bool
 owns_function(Oid funcid)
 {
@@ -71,7 +71,7 @@ owns_function(Oid funcid)
 		 shard_namespace_ownercheck(get_func_namespace(funcid), GetUserId()));
 }
 
-/* ... the aggregate, or one of its functions? */
+/* The same for the aggregate, or one of its functions. */
 static bool
 owns_aggregate(Oid aggfnoid)
 {
@@ -92,8 +92,8 @@ owns_aggregate(Oid aggfnoid)
 /*
  * undistribute_aggregate(aggregate regprocedure) -> integer
  *
- * Drops the partial aggregates of an aggregate, whoever owns them: they belong to a
- * definition that the user has changed.
+ * Drops the partial aggregates of an aggregate, independent of their owners: they belong to a definition that the
+ * user has changed.
  */
 Datum
 shardfdw_undistribute_aggregate(PG_FUNCTION_ARGS)
