@@ -1,10 +1,10 @@
 /*
  * ddl_call.c
- *	  Has core run a utility statement, as it is or changed.
+ *	  Lets core run a utility statement, unchanged or changed.
  *
- * If a library loaded before this one has a hook of its own, that hook is called instead of core, and
- * calls core in turn.  During the call the markers of a table that gets a partition are hidden (marker.c).
- * After CREATE FOREIGN TABLE the catalog notes who has chosen the table on the node (catalog/shard_server.h).
+ * If a library loaded before this one has a hook, that hook is called instead of core, and calls core in turn.
+ * During the call, the markers of a table that gets a partition are hidden (marker.c).  After CREATE FOREIGN TABLE,
+ * the catalog records who has chosen the table on the node (catalog/shard_server.h).
  */
 #include "postgres.h"
 
@@ -21,7 +21,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/* The hook that was there before ours, or core's function. */
+/* The hook that was installed before ours, or core's function. */
 static ProcessUtility_hook_type next_process_utility = NULL;
 
 void
@@ -30,7 +30,10 @@ shard_ddl_call_init(ProcessUtility_hook_type next)
 	next_process_utility = next != NULL ? next : standard_ProcessUtility;
 }
 
-/* Notes the foreign table that CREATE FOREIGN TABLE has made: the one of its name, if this transaction has written the row. */
+/*
+ * Records the foreign table that CREATE FOREIGN TABLE has made: the table with its name, if this transaction has
+ * written the row.
+ */
 static void
 note_new_table(const RangeVar *name)
 {
@@ -59,7 +62,7 @@ run_next(ShardDdlCall *call)
 		note_new_table(castNode(CreateForeignTableStmt, stmt)->base.relation);
 }
 
-/* Runs the call by run, and then rest, as shard_ddl_run_core_then() says. */
+/* Runs the call by run, and then rest; see shard_ddl_run_core_then(). */
 static void
 run_then(ShardDdlCall *call, void (*run) (ShardDdlCall *call), ShardDdlRest rest, void *arg)
 {

@@ -1,6 +1,6 @@
 /*
  * ddl_call.h
- *	  A utility statement that is being run, and how core is asked to run it.
+ *	  A utility statement in progress, and functions that let core run it.
  */
 #ifndef SHARDFDW_DDL_CALL_H
 #define SHARDFDW_DDL_CALL_H
@@ -23,22 +23,21 @@ typedef struct ShardDdlCall
 	QueryCompletion *qc;
 } ShardDdlCall;
 
-/* next: the hook of another library, to be called instead of core; NULL: there is none. */
+/* next: the hook of another library, which is called instead of core; NULL: there is none. */
 extern void shard_ddl_call_init(ProcessUtility_hook_type next);
 
-/* Has core (and other hooks) run the statement as it is. */
+/* Lets core (and other hooks) run the statement unchanged. */
 extern void shard_ddl_run_core(ShardDdlCall *call);
 
 /*
- * The same with another statement instead, a copy that core may change.  extra: it is a
- * further part of the statement, for which event triggers do not fire again.
+ * The same with another statement instead, a copy that core may modify. extra: it is a further part of the statement,
+ * for which event triggers do not fire again.
  */
 extern void shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra);
 
 /*
- * Has core run the statement, or stmt instead if it is not NULL, and then calls rest,
- * which does the nodes' part before event triggers of users run.  arg lives in the
- * current context, in which rest is called.
+ * Makes core run the statement, or stmt if it is not NULL.  Then calls rest, which changes the nodes before event
+ * triggers of users run. arg is in the current context, in which rest is called.
  */
 extern void shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest rest, void *arg);
 

@@ -1,11 +1,10 @@
 /*
  * ddl_cascade.c
- *	  What TRUNCATE ... CASCADE truncates besides the tables that it names.
+ *	  Finds the additional tables that TRUNCATE ... CASCADE truncates.
  *
- * Foreign keys between shards, and of shards to reference tables, are on the nodes alone, so core
- * does not know whom they concern.  The tables that it would add are added here: they go
- * through its checks of rights, its triggers and locks.  Nodes are never asked to cascade
- * (executor/modify/truncate.c).
+ * Foreign keys between shards, and from shards to reference tables, are only on the nodes, so core does not know the
+ * referencing tables.  This file adds the tables that core would add.  So they are subject to core's permission
+ * checks, triggers and locks.  Nodes never run TRUNCATE with CASCADE (executor/modify/truncate.c).
  */
 #include "postgres.h"
 
@@ -32,7 +31,7 @@ check_rights(Oid relid)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 }
 
-/* Before a table that the statement names is locked; core checks the rest. */
+/* Called before a table of the statement is locked; core checks everything else. */
 static void
 check_named(const RangeVar *relation, Oid relid, Oid old_relid, void *arg)
 {
@@ -40,7 +39,7 @@ check_named(const RangeVar *relation, Oid relid, Oid old_relid, void *arg)
 		check_rights(relid);
 }
 
-/* Is relid, or a partitioned table that has it, among relids? */
+/* Is relid, or a partitioned table that contains it, in relids? */
 static bool
 is_part(Oid relid, const List *relids)
 {
@@ -53,7 +52,7 @@ is_part(Oid relid, const List *relids)
 	return true;
 }
 
-/* Are all partitions of relid, on all levels, among relids, those too that are no shards? */
+/* Are all partitions of relid, on all levels, in relids, including partitions that are not shards? */
 static bool
 has_all_partitions(Oid relid, const List *relids)
 {
@@ -67,7 +66,7 @@ has_all_partitions(Oid relid, const List *relids)
 	return true;
 }
 
-/* Of shards, those that are all of a table, or of a partitioned table below it, are that table. */
+/* If relids has all shards of a table, or of a partitioned table below it, replaces them by that table. */
 static List *
 join_shards(List *relids)
 {
@@ -87,7 +86,7 @@ join_shards(List *relids)
 	return result;
 }
 
-/* Appends to relids those of added that are not yet in them, locked; tells of them if told so. */
+/* Appends the members of added that relids does not have yet, locked. tell: report each of them. */
 static List *
 append_new(List *relids, List *added, bool tell)
 {
@@ -106,21 +105,22 @@ append_new(List *relids, List *added, bool tell)
 }
 
 /*
- * Returns relids and those that refer to them, directly or by way of others, all locked here.  With
- * on_nodes also on the nodes, and only then this is sure: who makes or drops a foreign key locks the table
- * that it refers to there.
+ * Returns relids and the tables that reference them, directly or indirectly, all locked on the coordinator. on_nodes:
+ * lock them on the nodes, too.  Only then the result is final, because a session that creates or drops a foreign key
+ * locks the referenced table there.
  */
 static List *
 find_cascade(const List *named, const List *alone, bool on_nodes)
 {
 	List	   *relids = list_copy(named);
 
-	/* the list grows */
+	/* the list grows during the loop */
 	for (int i = 0; i < list_length(relids); i++)
 	{
 		Oid			relid = list_nth_oid(relids, i);
 		List	   *emptied = list_member_oid(alone, relid) ? list_make1_oid(relid) : find_all_inheritors(relid, AccessExclusiveLock, NULL);
-		ShardDdlTable *table = shard_ddl_table(relid);	/* after the locks: a shard may have moved while they were waited for */
+		ShardDdlTable *table = shard_ddl_table(relid);	/* after the locks: a shard may have moved while the
+														 * session waited for them */
 
 		relids = append_new(relids, heap_truncate_find_FKs(emptied), on_nodes);
 		if (table == NULL)
@@ -159,8 +159,9 @@ shard_ddl_cascade(List *relations)
 		return NIL;
 
 	/*
-	 * Here first: whoever writes to a table that refers to these has locked it here before he needs anything on a
-	 * node.  Locks of its keys, on one shard after the other, would meet ours there half-way.
+	 * Lock on the coordinator first.  A session that writes to a referencing table locks it on the coordinator before
+	 * it needs locks on a node.  Otherwise its key locks, on one shard after the other, and our locks could deadlock
+	 * on the nodes.
 	 */
 	(void) find_cascade(named, alone, false);
 	relids = find_cascade(named, alone, true);

@@ -1,6 +1,6 @@
 /*
  * ddl_cascade.h
- *	  What TRUNCATE ... CASCADE truncates besides the tables that it names.
+ *	  Finds the additional tables that TRUNCATE ... CASCADE truncates.
  */
 #ifndef SHARDFDW_DDL_CASCADE_H
 #define SHARDFDW_DDL_CASCADE_H
@@ -10,9 +10,9 @@
 #include "nodes/pg_list.h"
 
 /*
- * The tables that refer to relations (of RangeVar), here or on nodes, or to each other: a List of RangeVar,
- * NIL for none.  All are locked, after a look at the user's rights, and a NOTICE tells of each that is added.
- * Errors: insufficient_privilege, and those of shard_ddl_find_referrers().
+ * The tables that reference relations (list of RangeVar), on the coordinator or on nodes, or that reference each
+ * other: a list of RangeVar, NIL for none.  All are locked, after a check of the user's permissions, and a NOTICE
+ * reports each additional table.  Errors: insufficient_privilege, and those of shard_ddl_find_referrers().
  */
 extern List *shard_ddl_cascade(List *relations);
 

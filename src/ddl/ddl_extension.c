@@ -1,6 +1,6 @@
 /*
  * ddl_extension.c
- *	  Undoes, when the extension is dropped, what CREATE EXTENSION has done apart from objects.
+ *	  When the extension is dropped, undoes the changes of CREATE EXTENSION other than objects.
  */
 #include "postgres.h"
 
@@ -11,7 +11,7 @@
 #include "own_sql.h"
 #include "utils/snapmgr.h"
 
-/* Gives the statement that removes the library from session_preload_libraries; no row if it is not there. */
+/* Returns the statement that removes the library from session_preload_libraries; no row if it is not there. */
 #define FORGET_SQL \
 	"SELECT format('ALTER DATABASE %I ', current_database()) || " \
 	"	coalesce('SET session_preload_libraries = ' || string_agg(quote_literal(name), ', ' ORDER BY n) FILTER (WHERE NOT ours), " \
@@ -37,7 +37,7 @@ shard_ddl_extension_forget_library(void)
 	ShardOwnSql own;
 	char	   *command;
 
-	/* as it is now, whatever the transaction's snapshot: others may have added libraries */
+	/* the current value, independent of the transaction's snapshot: another session may have added libraries */
 	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetLatestSnapshot());
 	if (shard_own_sql_select(FORGET_SQL, 0, NULL) > 0)
 	{

@@ -1,6 +1,6 @@
 /*
  * ddl_extension.h
- *	  Undoes, when the extension is dropped, what CREATE EXTENSION has done apart from objects.
+ *	  When the extension is dropped, undoes the changes of CREATE EXTENSION other than objects.
  */
 #ifndef SHARDFDW_DDL_EXTENSION_H
 #define SHARDFDW_DDL_EXTENSION_H
@@ -11,8 +11,8 @@
 extern bool shard_ddl_extension_is_ours(Oid extension);
 
 /*
- * Removes the library from the database's session_preload_libraries, or warns that the
- * user may not: if the library's file is removed later, nobody can connect any more.
+ * Removes the library from the database's session_preload_libraries, or warns that the user lacks the permission: if
+ * the library's file is removed later, users can no longer connect.
  */
 extern void shard_ddl_extension_forget_library(void);
 

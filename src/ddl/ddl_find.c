@@ -1,9 +1,9 @@
 /*
  * ddl_find.c
- *	  What indexes and constraints of a table are called on its shards.
+ *	  Finds the names of a table's indexes and constraints on its shards.
  *
- * ddl_name.c names new ones.  Shards or indexes that were made by hand may have other
- * names, so an index is also found by its definition.  One query per node.
+ * ddl_name.c chooses the names of new ones.  Shards or indexes created by users may have other names, so an index is
+ * also found by its definition.  Sends one query per node.
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@
 typedef struct IndexQuestion
 {
 	const ShardDdlIndex *index;
-	char	  **found;			/* of each shard */
+	char	  **found;			/* name on each shard */
 } IndexQuestion;
 
 /* "(0, 'a."b"'::regclass::oid, 'name'), ..." for the shards of a node. */
@@ -53,8 +53,9 @@ list_shards(const ShardDdlTable *table, List *shardnos, const char *object)
 }
 
 /*
- * Expression for the name of the index in s, if it is an index of its shard.  A node's transaction
- * may have a snapshot that is older than the index or its name; these functions see what is committed now.
+ * Expression for the name of the index in s, if it is an index of its shard.  A node's transaction may have a
+ * snapshot that is older than the index or its name.  The functions in this expression see the latest committed
+ * state.
  */
 static char *
 name_now(const ShardDdlTable *table, List *shardnos, const char *object)
@@ -78,7 +79,7 @@ name_now(const ShardDdlTable *table, List *shardnos, const char *object)
 	return text.data;
 }
 
-/* Condition: the index in c is not, by its name, that of another index of the coordinator's table. */
+/* Condition: the name of the index in c is not that of another index of the coordinator's table. */
 static char *
 not_of_others(const ShardDdlTable *table, List *shardnos, const List *others)
 {
@@ -163,7 +164,7 @@ add_index_names(List *names, Relation catalog, Oid relid, const List *except)
 	return names;
 }
 
-/* Indexes of the table, or of others in its partition tree, of which index is not a part. */
+/* Indexes of the table, or of other tables in its partition tree, that do not contain index. */
 static List *
 list_other_indexes(Oid index)
 {
@@ -203,7 +204,7 @@ shard_ddl_find_index_described(const ShardDdlTable *table, const ShardDdlIndex *
 	shard_ddl_ask(table, ask_index, take_index, &question);
 	for (int i = 0; i < table->nshards && !missing_ok; i++)
 	{
-		/* whose commands are not sent */
+		/* the session sends no commands */
 		if (shard_guc_follows_coordinator)
 			question.found[i] = pstrdup(index->name);
 		if (question.found[i] == NULL)
@@ -218,13 +219,13 @@ shard_ddl_find_index(const ShardDdlTable *table, Oid index)
 	return shard_ddl_find_index_described(table, shard_ddl_index_describe(index), false);
 }
 
-/* Asks which shards have an index that is equal to one of the parent. */
+/* Query for the shards that have an index equal to one of the parent. */
 typedef struct EqualQuestion
 {
 	const ShardDdlIndex *index;
 	bool		is_primary;
 	bool		is_constraint;
-	bool	   *found;			/* of each shard */
+	bool	   *found;			/* for each shard */
 } EqualQuestion;
 
 static char *
@@ -266,7 +267,7 @@ typedef struct NameQuestion
 {
 	const char *name;
 	char	  **found;
-	const char *kinds;			/* of constraints, as SQL literals */
+	const char *kinds;			/* constraint types, as SQL literals */
 	const char *definition;		/* NULL: any */
 } NameQuestion;
 
@@ -291,13 +292,13 @@ take_named(const ShardDdlTable *table, int shardno, int nfields, const char *con
 bool
 shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name)
 {
-	/* of other tables keys are the parent's, and have other names on shards */
+	/* for other tables, keys are those of the parent, and have other names on shards */
 	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards),
 	OidIsValid(shard_home_of(table->relid)) ? "'f', 'p', 'u', 'x'" : "'f'"};
 	int			nfound = 0;
 	int			missing = -1;
 
-	/* the coordinator that has sent the statement knows */
+	/* the coordinator that has sent the statement checks it */
 	if (shard_guc_follows_coordinator)
 		return true;
 	shard_ddl_ask(table, ask_constraint, take_named, &question);
@@ -324,7 +325,7 @@ shard_ddl_find_check(const ShardDdlTable *table, const char *name, const char *d
 
 typedef struct KeyQuestion
 {
-	const char *referenced;		/* qualified name of the table; NULL: others has that of each shard */
+	const char *referenced;		/* qualified name of the table; NULL: others has the name for each shard */
 	char	  **others;
 	const char *columns;		/* arrays of names, as SQL expressions */
 	const char *referenced_columns;
@@ -400,8 +401,8 @@ shard_ddl_find_statistics(const ShardDdlTable *table, const char *name)
 }
 
 /*
- * At REPEATABLE READ the node's snapshot may have a key that has been dropped since; pg_describe_object()
- * goes by the catalog's present state, and returns NULL for it.
+ * At REPEATABLE READ, the node's snapshot may have a key that has been dropped since. pg_describe_object() uses the
+ * current catalog state, and returns NULL for it.
  */
 static char *
 ask_referrers(const ShardDdlTable *table, List *shardnos, void *arg)

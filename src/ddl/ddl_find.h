@@ -1,6 +1,6 @@
 /*
  * ddl_find.h
- *	  What indexes and constraints of a table are called on its shards.
+ *	  Finds the names of a table's indexes and constraints on its shards.
  */
 #ifndef SHARDFDW_DDL_FIND_H
 #define SHARDFDW_DDL_FIND_H
@@ -9,55 +9,58 @@
 
 #include "ddl/ddl_table.h"
 
-/* The description of an index, which is still needed when the index has been dropped. */
+/* The description of an index, which is needed after the index has been dropped. */
 typedef struct ShardDdlIndex
 {
 	char	   *name;
-	char	   *definition;		/* what follows USING */
+	char	   *definition;		/* the text after USING */
 	bool		is_unique;
-	List	   *others;			/* char *: other indexes of the table; those on shards with their names are theirs */
+	List	   *others;			/* list of char *: other indexes of the table, which own the indexes with their
+								 * names on the shards */
 } ShardDdlIndex;
 
 extern ShardDdlIndex *shard_ddl_index_describe(Oid index);
 
 /*
- * Names, unquoted, that an index of a table has on each of its shards: the one that
- * naming gives it, or that of an index with the same definition that is not, by its
- * name, another index's.  Asks the nodes, in this transaction.  Memory: current context.
- * Errors: undefined_object naming shard and node when there is none.
+ * Names (unquoted) of an index of a table on each of its shards: the name by the naming rule, or the name of an index
+ * with the same definition that is not, by its name, another index's.  Queries the nodes in this transaction.
+ * Memory: current context.  Errors: undefined_object, with shard and node, if there is none.
  */
 extern char **shard_ddl_find_index(const ShardDdlTable *table, Oid index);
 
-/* The same for an index that may have been dropped on the coordinator.  missing_ok: NULL where a shard has none. */
+/*
+ * The same for an index that may have been dropped on the coordinator. missing_ok: NULL for a shard without the
+ * index.
+ */
 extern char **shard_ddl_find_index_described(const ShardDdlTable *table, const ShardDdlIndex *index, bool missing_ok);
 
-/* Which shards have a valid index, or a key if it is one, that is equal to index: by its definition, not its name. */
+/* Which shards have a valid index, or key if index is a key, that is equal to index by its definition, not its name? */
 extern bool *shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index);
 
 /*
- * The same for a constraint that the table itself does not have (a foreign key; a key or
- * exclusion constraint of a table at home): it has one name everywhere.  Returns false when no shard has
- * it.  Errors: undefined_object when only some have it.
+ * The same for a constraint that the table itself does not have (a foreign key; a key or exclusion constraint of a
+ * table at home).  It has the same name on all shards.  Returns false if no shard has it.  Errors: undefined_object
+ * if only some shards have it.
  */
 extern bool shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name);
 
-/* CHECK constraint: name on each shard, NULL where there is none; definition: it must have this one, or NULL. */
+/* CHECK constraint: name on each shard, NULL if there is none. definition: the required definition, or NULL for any. */
 extern char **shard_ddl_find_check(const ShardDdlTable *table, const char *name, const char *definition);
 
 /*
- * Name of a foreign key of shards over these columns (String) to the table of a qualified name, or to each shard's
- * own in others; NULL when there is none.
+ * Name of a foreign key of the shards over these columns (list of String).  It references the table with a qualified
+ * name, or for each shard the table in others.  NULL if there is none.
  */
 extern char *shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *referenced, char **others,
 										List *columns, List *referenced_columns);
 
-/* Extended statistics: names on each shard, NULL where there are none. */
+/* Extended statistics: names on each shard, NULL if there are none. */
 extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *name);
 
 /*
- * The tables here whose tables on nodes refer by a foreign key to table's there: shards and
- * reference tables (OIDs, without table itself).  Errors: dependent_objects_still_exist for a table that is
- * of the node alone; unless known_only, which leaves such tables out.
+ * The tables of the coordinator whose tables on nodes reference table's tables there by a foreign key: shards and
+ * reference tables (OIDs, without table itself).  Errors: dependent_objects_still_exist for a table that only the
+ * node has. known_only: such tables are left out instead.
  */
 extern List *shard_ddl_find_referrers(const ShardDdlTable *table, bool known_only);
 

@@ -1,6 +1,6 @@
 /*
  * ddl_here.c
- *	  Runs commands of our own that change only the coordinator's side.
+ *	  Runs commands of the extension that change only the coordinator.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * ddl_here.h
- *	  Runs commands of our own that change only the coordinator's side.
+ *	  Runs commands of the extension that change only the coordinator.
  */
 #ifndef SHARDFDW_DDL_HERE_H
 #define SHARDFDW_DDL_HERE_H
@@ -9,7 +9,7 @@
 
 #include "nodes/pg_list.h"
 
-/* Runs commands (of char *), whose tables on nodes do not follow. */
+/* Runs commands (list of char *) without propagating them to nodes. */
 extern void shard_ddl_run_here(List *commands);
 
 #endif

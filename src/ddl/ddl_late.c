@@ -2,21 +2,21 @@
  * ddl_late.c
  *	  Statements that began before this session had loaded the library.
  *
- * A session loads the library at its start, or when it first calls a function of ours: sessions
- * that were there before CREATE EXTENSION, and those of roles with session_preload_libraries of
- * their own.  A statement that is under way at that moment has not come to the hook:
+ * A session loads the library at its start, or when it first calls a function of the extension.  The latter happens
+ * in sessions that are older than CREATE EXTENSION, and in sessions of roles with a different
+ * session_preload_libraries.  The hook has not seen a statement that is in progress at that moment:
  *
- *	  statement --> core, since there is no hook yet
+ *	  statement --> core, because there is no hook yet
  *					  --> an event trigger of ours, which loads the library: the statement is late
- *							--> statements that this one runs come to the hook
+ *							--> the hook sees statements that this one runs
  *
- * So a statement is late when none that is under way has come to the hook.
+ * So a statement is late if the hook has seen none of the statements in progress.
  */
 #include "postgres.h"
 
 #include "ddl/ddl_late.h"
 
-/* Statements under way that have come to the hook. */
+/* Number of statements in progress that the hook has seen. */
 static int	nseen = 0;
 
 void

@@ -7,14 +7,17 @@
 
 #include "postgres.h"
 
-/* Around a statement that has come to the hook, other than a part of one; end also when it raises. */
+/*
+ * Called around a statement that the hook sees, other than a part of a statement; end also if the statement raises an
+ * error.
+ */
 extern void shard_ddl_late_begin_seen(void);
 extern void shard_ddl_late_end_seen(void);
 
-/* Asked by event triggers: has the statement that fires them passed the hook by? */
+/* For event triggers: has the hook missed the statement that fires them? */
 extern bool shard_ddl_late_is(void);
 
-/* Raises object_not_in_prerequisite_state for a late statement.  detail: a sentence on what it would have done. */
+/* Raises object_not_in_prerequisite_state for a late statement. detail: a sentence about what it would have done. */
 extern void shard_ddl_late_refuse(const char *detail)
 			__attribute__((noreturn));
 

@@ -2,11 +2,10 @@
  * ddl_name.c
  *	  Names of objects that must differ from shard to shard.
  *
- * Shards of a table are in one schema of a node, where their indexes need different
- * names.  "orders_pkey" is "orders_pkey_03" on shard "orders_03".  If a shard was named
- * by hand, and does not end in a number or ends in the same number as another one, its
- * whole name is added.  The name is made of these two names only, so that it can be
- * found again after the parent was renamed.
+ * The shards of a table are in one schema of a node, where their indexes need different names.  "orders_pkey" is
+ * "orders_pkey_03" on shard "orders_03".  A shard named by a user may have no number at its end, or the same number
+ * as another shard.  Then the whole name of the shard is appended.  The name depends only on these two names, so it
+ * can be found again after the parent was renamed.
  */
 #include "postgres.h"
 
@@ -21,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_shard_object_name);
 
-#define HASH_HEX 8				/* digits of the hash in a name that was cut */
+#define HASH_HEX 8				/* hash digits in a truncated name */
 
 const char *
 shard_ddl_name_suffix(const char *shard)
@@ -36,7 +35,7 @@ shard_ddl_name_suffix(const char *shard)
 	return digits - 1;
 }
 
-/* The first digits of the hash of text, hexadecimal. */
+/* The first hexadecimal digits of the hash of text. */
 static void
 hash_text(const char *text, char *hex)
 {
@@ -64,7 +63,7 @@ shard_ddl_name(const char *object, const char *shard, bool whole)
 	if (strlen(name) < NAMEDATALEN)
 		return name;
 
-	/* two names may differ only in what is cut off, so a hash is added; a number at the end stays visible */
+	/* two names may differ only in the part that is cut off, so a hash is added; a number at the end is kept */
 	hash_text(name, hex);
 	if (suffix == NULL || strlen(suffix) > NAMEDATALEN / 2)
 		suffix = "";

@@ -8,13 +8,12 @@
 #include "postgres.h"
 
 /*
- * Name on a shard of an object (index, unique constraint, extended statistics)
- * of its parent: the object's and the shard's suffix, cut to fit.  whole: the
- * whole name of the shard is the suffix.  Memory: current context.
+ * Name on a shard of an object (index, unique constraint, extended statistics) of its parent: the object's name and
+ * the shard's suffix, truncated to fit. whole: the suffix is the whole name of the shard.  Memory: current context.
  */
 extern char *shard_ddl_name(const char *object, const char *shard, bool whole);
 
-/* Suffix of a shard's name: "_" and the digits at its end, or NULL when it has none. */
+/* Suffix of a shard's name: "_" and the digits at its end, or NULL if there is none. */
 extern const char *shard_ddl_name_suffix(const char *shard);
 
 #endif

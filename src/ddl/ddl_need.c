@@ -1,10 +1,10 @@
 /*
  * ddl_need.c
- *	  What a table needs on its nodes: types, functions and other objects.
+ *	  Finds the objects that a table needs on its nodes: types, functions and others.
  *
- * They are found in pg_depend, from the parts of a table that a node has, too: no defaults or triggers, which stay
- * here, and no partition key.  Every statement that makes something on nodes asks, mostly for a table that needs nothing:
- * hence no SQL, whose planning would take far longer than the look.
+ * They are found in pg_depend, from the parts of a table that the node has, too: without defaults and triggers, which
+ * stay on the coordinator, and without the partition key.  Each statement that creates something on nodes calls this,
+ * mostly for a table that needs nothing.  So it does not use SQL, whose planning would take much longer.
  */
 #include "postgres.h"
 
@@ -37,14 +37,14 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_needed);
 
-/* Functions may refer to each other in a circle. */
+/* Functions may refer to each other in a cycle. */
 #define MAX_LEVEL 30
 
 typedef struct ShardNeeded
 {
 	Oid			classid;
 	Oid			objid;
-	int			level;			/* what has a higher one is needed by what has a lower one; from 1 */
+	int			level;			/* objects with a higher level are needed by objects with a lower level; from 1 */
 } ShardNeeded;
 
 static void
@@ -65,7 +65,7 @@ add_object(List **objects, Oid classid, Oid objid)
 	*objects = lappend(*objects, object);
 }
 
-/* Adds the rows of a catalog whose column attno is key. */
+/* Adds the rows of a catalog whose column attno equals key. */
 static void
 add_rows(List **objects, Oid catalog, Oid index, AttrNumber attno, Oid key, bool (*is_part) (HeapTuple tuple, Oid *objid))
 {
@@ -90,7 +90,7 @@ is_index(HeapTuple tuple, Oid *objid)
 	return true;
 }
 
-/* Foreign keys refer to tables, which nodes get by themselves. */
+/* Foreign keys reference tables, which nodes get separately. */
 static bool
 is_kept_constraint(HeapTuple tuple, Oid *objid)
 {
@@ -124,7 +124,7 @@ is_generated(HeapTuple tuple, Oid *objid)
 	return get_attgenerated(def->adrelid, def->adnum) != '\0';
 }
 
-/* The parts of a table whose dependencies are those of a table on a node. */
+/* Adds the parts of a table whose dependencies the table on a node has, too. */
 static void
 add_parts(List **objects, Oid relid)
 {
@@ -135,13 +135,16 @@ add_parts(List **objects, Oid relid)
 	add_rows(objects, AttrDefaultRelationId, AttrDefaultIndexId, Anum_pg_attrdef_adrelid, relid, is_generated);
 }
 
-/* What has to be made so that an object is there; false for what every server has, and what is no type, function or the like. */
+/*
+ * Finds the object that has to be created.  False for objects that every server has, and for objects that are not
+ * types, functions or similar.
+ */
 static bool
 find_made(Oid *classid, Oid *objid)
 {
 	Oid			extension;
 
-	/* of a composite type's table the type, of an array its elements, of a multirange its range */
+	/* for a composite type's table the type, for an array its element type, for a multirange its range type */
 	if (*classid == RelationRelationId)
 	{
 		*classid = TypeRelationId;
@@ -175,7 +178,10 @@ find_made(Oid *classid, Oid *objid)
 	return true;
 }
 
-/* Adds what of depends on; tables: of this part of them, where only what its definition says counts, or NIL. */
+/*
+ * Adds the objects that `of` depends on. tables: if not NIL, `of` is a part of these tables, for which only
+ * dependencies of the definition count.
+ */
 static void
 add_needed_by(List **objects, const ShardNeeded *of, Oid classid, Oid objid, List *tables)
 {
@@ -203,7 +209,7 @@ add_needed_by(List **objects, const ShardNeeded *of, Oid classid, Oid objid, Lis
 	shard_catalog_scan_end(&scan);
 }
 
-/* Adds what an object that was found depends on. */
+/* Adds the objects that a found object depends on. */
 static void
 add_needed(List **objects, const ShardNeeded *of)
 {
@@ -223,9 +229,9 @@ add_needed(List **objects, const ShardNeeded *of)
 }
 
 /*
- * Finds what the shards of tables (a list of OIDs) need, by the present catalogs: schemas, types, functions and the like of
- * columns, constraints, generated columns and indexes, and what these need in turn; of members of extensions the
- * extension.  Returns a list of ShardNeeded *, each object once.
+ * Finds the objects that the shards of tables (a list of OIDs) need, from the current catalogs: schemas, types,
+ * functions and others for columns, constraints, generated columns and indexes, and indirectly needed objects.  For a
+ * member of an extension, it is the extension.  Returns a list of ShardNeeded *, without duplicates.
  */
 static List *
 needed_objects(List *relids)
@@ -241,7 +247,7 @@ needed_objects(List *relids)
 	foreach_ptr(ShardNeeded, part, parts)
 		add_needed_by(&last, part, part->classid, part->objid, relids);
 
-	/* the level of an object is the length of the longest way to it */
+	/* the level of an object is the length of the longest path to it */
 	for (int level = 1; last != NIL && level <= MAX_LEVEL; level++)
 	{
 		List	   *next = NIL;
@@ -268,7 +274,7 @@ needed_objects(List *relids)
 	return found;
 }
 
-/* InvalidOid where an object is in no schema, or gone. */
+/* InvalidOid if an object is in no schema, or has been dropped. */
 static Oid
 schema_of(const ShardNeeded *object)
 {
@@ -282,7 +288,7 @@ schema_of(const ShardNeeded *object)
 		return object->objid;
 	if (!is_objectclass_supported(object->classid))
 		return InvalidOid;
-	/* core has an extension's schema for no schema, as its members need not be there */
+	/* for core, an extension has no schema, because its members may be in others */
 	attno = object->classid == ExtensionRelationId ? Anum_pg_extension_extnamespace : get_object_attnum_namespace(object->classid);
 	if (attno == InvalidAttrNumber)
 		return InvalidOid;
@@ -359,7 +365,7 @@ shard_ddl_may_need_objects(const AlterTableStmt *stmt)
 	return false;
 }
 
-/* The nodes of the table's shards, as SQL. */
+/* The nodes of the table's shards as an SQL array. */
 static char *
 node_array(const ShardDdlTable *table)
 {
@@ -381,7 +387,7 @@ shard_ddl_make_objects(const ShardDdlTable *table, bool autocommit)
 
 	if (shard_guc_follows_coordinator)
 		return;
-	/* its schema is there */
+	/* its schema exists */
 	foreach(lc, needed_objects(list_make1_oid(table->relid)))
 		if (((ShardNeeded *) lfirst(lc))->classid != NamespaceRelationId)
 			break;

@@ -2,9 +2,9 @@
  * ddl_rest.c
  *	  Does the nodes' part of a utility statement after core has run it.
  *
- * Core fires event triggers before it returns to the hook that has called it.  Those of
- * users shall find the change complete, on the nodes too.  So an event trigger of ours,
- * the first one by its name, does the rest:
+ * Core fires event triggers before it returns to the hook that has called it.  When event triggers of users run, the
+ * change must be complete, also on the nodes.  So an event trigger of the extension, which is the first by its name,
+ * does the rest:
  *
  *	  hook: begin --> core: change --> event trigger of ours: the rest
  *									   event triggers of users
@@ -24,7 +24,7 @@ PG_FUNCTION_INFO_V1(shardfdw_change_nodes);
 /* The entries of the innermost statement, the last one first. */
 static ShardDdlRestEntry *entries = NULL;
 
-/* What comes before its rest; NULL: nothing. */
+/* Called before its rest; NULL: nothing. */
 static ShardDdlRest run_first = NULL;
 static void *first_arg = NULL;
 

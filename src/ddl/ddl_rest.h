@@ -11,26 +11,25 @@ typedef void (*ShardDdlRest) (void *arg);
 
 typedef struct ShardDdlRestEntry
 {
-	ShardDdlRest run;			/* NULL: it is done */
+	ShardDdlRest run;			/* NULL: done */
 	void	   *arg;
 	MemoryContext cxt;			/* in which run is called */
-	bool		is_late;		/* cxt goes with the statement's last event */
+	bool		is_late;		/* cxt is deleted at the statement's last event */
 	struct ShardDdlRestEntry *outer;
 } ShardDdlRestEntry;
 
 /*
- * Core runs the statement between begin and end.  run is called before event triggers
- * of users; if our event trigger does not fire, finish calls it after end.  The entry
- * that begins last is run first.  end has to be called also when core raises, then
- * without finish.
+ * Core runs the statement between begin and end. run is called before event triggers of users.  If our event trigger
+ * does not fire, finish calls run after end.  The entry that begins last is run first.  After an error of core, end
+ * has to be called, too, but not finish.
  */
 extern void shard_ddl_rest_begin(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg);
 extern void shard_ddl_rest_end(ShardDdlRestEntry *entry);
 extern void shard_ddl_rest_finish(ShardDdlRestEntry *entry);
 
 /*
- * The same for a statement that has not come to the hook: entry lies in cxt, which is
- * deleted when the statement ends.  A callback of cxt has to call end.
+ * The same for a statement that the hook has not seen: entry is in cxt, which is deleted when the statement ends.  A
+ * callback of cxt has to call end.
  */
 extern void shard_ddl_rest_begin_late(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg, MemoryContext cxt);
 
@@ -42,14 +41,19 @@ typedef struct ShardDdlRestOuter
 } ShardDdlRestOuter;
 
 /*
- * For a statement that an event trigger runs within another one: event triggers that
- * the inner statement fires must not run the outer one's rest.  suspend returns what
- * resume takes; first is called with arg before each rest of the inner one.
+ * For a statement that an event trigger runs within another one.  Event triggers of the inner statement must not run
+ * the rest of the outer statement.
+ *
+ * - shard_ddl_rest_suspend() returns the argument for shard_ddl_rest_resume().
+ * - first is called with arg before each rest of the inner statement.
  */
 extern ShardDdlRestOuter shard_ddl_rest_suspend(ShardDdlRest first, void *arg);
 extern void shard_ddl_rest_resume(ShardDdlRestOuter outer);
 
-/* The call of first, for a statement whose nodes' part comes before core's: when all is locked here. */
+/*
+ * Calls first, for a statement whose nodes' part comes before core's part: when everything is locked on the
+ * coordinator.
+ */
 extern void shard_ddl_rest_first(void);
 
 #endif

@@ -1,19 +1,20 @@
 /*
  * ddl_send.c
- *	  Sends commands for tables to all nodes at the same time.
+ *	  Sends commands for tables to all nodes in parallel.
  *
- * In a transaction they go over the connection that writes there, so that they
- * commit, or vanish with a savepoint, together with what was changed here.
+ * In a transaction they use the writing connection of the node.  So they commit, or are rolled back to a savepoint,
+ * together with the changes on the coordinator.
  *
- * Commands may contain expressions and names of the user's choice.  They run as a role of the node that other
- * users may share, so the user needs USAGE on the server, as to make foreign tables.  A user whose own mapping names
- * a role of the same name, as add_user() makes it, needs no USAGE if no other mapping names that role.  Nor do commands
- * that only name shards, and what belongs to these already: DROP, LOCK TABLE, GRANT on tables, VACUUM.
+ * Commands may contain expressions and names of the user's choice.  They run as a role of the node that other users
+ * may share.  So the user needs USAGE on the server, as for creating foreign tables.  There are two exceptions.
+ * USAGE is not needed if the user's own mapping names a role with the same name, as add_user() creates it, and no
+ * other mapping names that role.  Commands that only name shards and existing objects of shards do not need it
+ * either: DROP, LOCK TABLE, GRANT on tables, VACUUM.
  *
- * What the user acts on for another owner must be that owner's on the node, if a user who is no superuser could choose
- * for which table the foreign table stands (catalog/shard_server.h).
+ * If the user acts for another owner, the table on the node must belong to that owner.  This holds if a user who is
+ * not a superuser could choose the table that the foreign table stands for (catalog/shard_server.h).
  *
- * A session that follows another coordinator (ddl/peer/) sends and asks nothing: that one does.
+ * A session that follows another coordinator (ddl/peer/) sends no commands and queries: the other coordinator does.
  */
 #include "postgres.h"
 
@@ -73,7 +74,7 @@ shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, const char *af
 		shard_ddl_batch_add(batch, i, "%s%s%s", before, batch->table->shards[i].relation, after);
 }
 
-/* The batch's commands as remote/command wants them; *shardnos: the shard of each. */
+/* Converts the batch's commands for remote/command; *shardnos: the shard of each. */
 static ShardCommand *
 make_commands(ShardDdlBatch *batch, int *ncommands, int **shardnos)
 {
@@ -98,7 +99,7 @@ make_commands(ShardDdlBatch *batch, int *ncommands, int **shardnos)
 	return commands;
 }
 
-/* Does a user mapping name a role of the nodes? */
+/* Does a user mapping name this role of the nodes? */
 static bool
 mapping_names(Relation mappings, HeapTuple mapping, const char *role)
 {
@@ -113,7 +114,7 @@ mapping_names(Relation mappings, HeapTuple mapping, const char *role)
 	return false;
 }
 
-/* Does the current user's own mapping name a role of the same name, and no other mapping of the server that role? */
+/* Does the current user's own mapping name a role with the same name, and no other mapping of the server that role? */
 static bool
 has_own_role(Oid serverid)
 {
@@ -145,7 +146,10 @@ shard_ddl_check_usage(const ShardCommand *commands, int ncommands)
 			shard_node_check_usage(commands[i].serverid);
 }
 
-/* The question to the node of shard i, for all shards there with the same owner; NULL: a shard before has asked it. */
+/*
+ * The query for the node of shard i, for all shards there with the same owner; NULL: part of an earlier shard's
+ * query.
+ */
 static char *
 question_of(const ShardDdlTable *table, int i)
 {
@@ -176,7 +180,10 @@ shard_ddl_check_owners(const ShardDdlTable *table)
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * table->nshards);
 	int			ncommands = 0;
 
-	/* a session that follows another coordinator says itself that it does; what a reference table stands for is asked all the same */
+	/*
+	 * a session that follows another coordinator claims that itself, so tables of reference tables are checked in any
+	 * case
+	 */
 	for (int i = 0; i < table->nshards && (table->is_reference || !shard_guc_follows_coordinator); i++)
 	{
 		ShardCommand *command = &commands[ncommands];
@@ -189,7 +196,10 @@ shard_ddl_check_owners(const ShardDdlTable *table)
 		command->nfields = 3;
 		ncommands++;
 	}
-	/* the owner's connection does not see what this transaction has changed on the node, which the current user was allowed to change */
+	/*
+	 * the owner's connection does not see what this transaction has changed on the node; the current user was allowed
+	 * to change it
+	 */
 	shard_command_run(commands, ncommands, SHARD_COMMAND_AUTOCOMMIT, false);
 	for (int i = 0; i < ncommands; i++)
 		if (PQntuples(commands[i].result) > 0)
@@ -210,7 +220,7 @@ shard_ddl_check_owners(const ShardDdlTable *table)
 	pfree(commands);
 }
 
-/* Checks what the user may do on the nodes of a batch, and whether the tables there are those of the shards' owners. */
+/* Checks the user's permissions on the nodes of a batch, and that the tables there belong to the shards' owners. */
 static void
 check_rights(const ShardDdlBatch *batch, const ShardCommand *commands, int ncommands)
 {
@@ -220,7 +230,7 @@ check_rights(const ShardDdlBatch *batch, const ShardCommand *commands, int ncomm
 		shard_ddl_check_owners(batch->table);
 }
 
-/* Raises when a job moves one of the shards that get commands. */
+/* Raises an error if a job moves one of the shards that get commands. */
 static void
 check_no_job(const ShardDdlTable *table, const int *shardnos, int ncommands)
 {

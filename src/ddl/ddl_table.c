@@ -1,12 +1,11 @@
 /*
  * ddl_table.c
- *	  Which tables on the nodes a change of a table's definition concerns.
+ *	  Finds the tables on nodes that follow a change of a table's definition.
  *
- * For a sharded table these are its shards, at any level of partitioning; for a
- * reference table its replicas.  A shard takes part if table and columns have the same
- * names on its node, and its server's option propagate_ddl is not off: then foreign
- * table and node's table are changed together.  Any other foreign table of the wrapper
- * stands for something that is defined elsewhere, as with postgres_fdw, and its
+ * For a sharded table these are its shards, at any level of partitioning.  For a reference table these are its
+ * replicas.  A shard takes part under two conditions: its table and columns have the same names on its node, and option
+ * propagate_ddl of its server is not off.  Then the foreign table and the table on the node are changed together.
+ * Any other foreign table of this wrapper refers to a table that is defined elsewhere, as with postgres_fdw.  Its
  * definition changes on the coordinator only.
  */
 #include "postgres.h"
@@ -45,7 +44,7 @@
 
 typedef enum ShardSide
 {
-	SIDE_OTHER,					/* not a foreign table of ours */
+	SIDE_OTHER,					/* not a foreign table of this wrapper */
 	SIDE_HERE,					/* its definition is changed on the coordinator only */
 	SIDE_BOTH
 } ShardSide;
@@ -62,7 +61,10 @@ shard_ddl_table_refuse_replicas(const char *what)
 	return before;
 }
 
-/* Notes the replicas of a shard.  Errors: what is being done is not done to shards that have some. */
+/*
+ * Fills the fields about replicas of a shard.  Raises an error if the current statement is refused for shards that have
+ * replicas.
+ */
 static void
 fill_replicas(ShardDdlShard *shard, const ForeignTable *table)
 {
@@ -105,7 +107,7 @@ fill_shard(ShardDdlShard *shard, Oid relid, Oid serverid)
 	shard->owner = shard_server_owner_to_check(relid);
 }
 
-/* Has a foreign table, which is locked, the names that its table has on the node? */
+/* Do the table and its columns have the same names on the node?  The foreign table is locked. */
 static bool
 has_own_names(Relation rel, const ForeignTable *table)
 {
@@ -131,7 +133,7 @@ has_own_names(Relation rel, const ForeignTable *table)
 	return true;
 }
 
-/* Fills *shard when the definition has two sides. */
+/* Fills *shard if the definition is changed on both sides. */
 static ShardSide
 side_of(Oid relid, ShardDdlShard *shard)
 {
@@ -141,7 +143,7 @@ side_of(Oid relid, ShardDdlShard *shard)
 
 	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid))
 		return SIDE_OTHER;
-	/* it may not be locked, and may have been dropped since it was found */
+	/* the table may be unlocked, and dropped since it was found */
 	rel = try_table_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return SIDE_OTHER;
@@ -185,7 +187,7 @@ compare_suffixes(const void *a, const void *b)
 				  shard_ddl_name_suffix((*(ShardDdlShard *const *) b)->name));
 }
 
-/* Notes which shards end in the same number as another one. */
+/* Marks the shards whose names end in the same number as the name of another shard. */
 static void
 note_whole_names(ShardDdlTable *table)
 {
@@ -219,7 +221,7 @@ shard_ddl_table_check_replicas(Oid relid)
 	}
 }
 
-/* Adds the replicas of shards behind these. */
+/* Appends the replicas of the shards to the array. */
 static void
 add_replicas(ShardDdlTable *table)
 {
@@ -234,7 +236,7 @@ add_replicas(ShardDdlTable *table)
 	}
 	if (!is_noted)
 		return;
-	/* what was changed before is changed in replicas that have the same definition */
+	/* apply earlier changes first, while the replicas still have the same definition */
 	(void) shard_replica_apply();
 	shard_replica_note_sent();
 	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (nshards + nreplicas));
@@ -367,14 +369,14 @@ shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
 {
 	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
 
-	/* a table that cannot be ours is left to core, which locks it by its own rules */
+	/* core locks other tables by its own rules */
 	if (!shard_ddl_table_maybe(relid))
 		return NULL;
 	if (get_rel_relkind(relid) == RELKIND_RELATION && !shard_reference_is(relid) &&
 		!shard_class_ownercheck(relid, GetUserId()))
 		return NULL;
 
-	/* plain tables, too: one may have become a reference table when the lock is granted */
+	/* plain tables too: one may become a reference table during the wait for the lock */
 	relid = RangeVarGetRelidExtended(relation, lockmode, RVR_MISSING_OK, RangeVarCallbackOwnsRelation, NULL);
 	return shard_ddl_table(relid);
 }
@@ -452,14 +454,14 @@ shard_ddl_table_check_parent_unused(Oid relid, const char *command)
 {
 	if (!shard_ddl_table_maybe(relid) || get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
 		return;
-	/* whichever level the query names */
+	/* the query may name any level */
 	for (Oid parent = relid; get_rel_relispartition(parent);)
 	{
 		Relation	rel;
 
 		parent = get_partition_parent(parent, true);
 		rel = relation_open(parent, AccessShareLock);
-		/* once here */
+		/* this function holds one reference */
 		if (rel->rd_refcnt > 1)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),

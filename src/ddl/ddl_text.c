@@ -1,11 +1,10 @@
 /*
  * ddl_text.c
- *	  Makes texts of columns, constraints and options that mean the same on nodes.
+ *	  Prints columns, constraints and options so that they mean the same on nodes.
  *
- * They are made from the catalogs, after the coordinator has made the change, or from
- * parsed expressions: names were looked up once, on the coordinator, and are printed
- * qualified.  So nothing depends on the search_path of a node's session, and no text
- * that the user has typed is sent.
+ * The texts are made from the catalogs, after the coordinator has made the change, or from parsed expressions.  Names
+ * were looked up on the coordinator and are printed with their schemas.  So nothing depends on the search_path on a
+ * node, and text that the user has typed is not sent.
  */
 #include "postgres.h"
 
@@ -74,7 +73,7 @@ shard_ddl_text_refuse_rows(Oid relid)
 			 errhint("Name the columns.")));
 }
 
-/* Refuses expressions (one, or a list of them) of a sharded table that mean something else on a shard. */
+/* Refuses expressions of a sharded table that have another meaning on a shard. */
 static void
 check_columns(Oid relid, Datum tree)
 {
@@ -82,7 +81,7 @@ check_columns(Oid relid, Datum tree)
 	int			member;
 
 	if (get_rel_relkind(relid) == RELKIND_RELATION)
-		return;					/* a reference table, which is the same on nodes */
+		return;					/* a reference table is the same on nodes */
 	pull_varattnos(stringToNode(TextDatumGetCString(tree)), 1, &attnos);
 	member = bms_next_member(attnos, -1);
 	if (member >= 0 && member + FirstLowInvalidHeapAttributeNumber <= 0)
@@ -90,7 +89,7 @@ check_columns(Oid relid, Datum tree)
 	bms_free(attnos);
 }
 
-/* What the catalog says of a column's default or generation. */
+/* The stored expression of a column's default or generation. */
 static Node *
 stored_expr(Relation rel, AttrNumber attno)
 {
@@ -148,9 +147,9 @@ shard_ddl_text_column(Relation rel, AttrNumber attno, const char *value, bool no
 }
 
 /*
- * Core's ruleutils look a constraint up by the transaction's snapshot.  At REPEATABLE
- * READ, another transaction may have made or changed the constraint since that was taken:
- * then this raises.
+ * Raises an error if the transaction snapshot does not see the current version of a constraint.  Ruleutils of core
+ * looks up constraints by that snapshot.  At REPEATABLE READ, another transaction may have made or changed the
+ * constraint since.
  */
 static void
 check_constraint_seen(HeapTuple current)
@@ -196,7 +195,7 @@ shard_ddl_text_constraint(Oid constraint)
 	definition = pg_get_constraintdef_command(constraint);
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 
-	/* the text before the definition is known exactly, so it can be cut off */
+	/* cut off the known text before the definition */
 	prefix = psprintf("ALTER TABLE %s ADD CONSTRAINT %s ",
 					  shard_qualified_relation(form->conrelid),
 					  quote_identifier(NameStr(form->conname)));
@@ -227,7 +226,7 @@ shard_ddl_text_index(Oid index)
 	}
 	ReleaseSysCache(tuple);
 
-	/* the text before USING is known exactly, unless another session changes names at the moment, so it can be cut off */
+	/* cut off the known text before USING; it differs only if another session changes names at this moment */
 	prefix = psprintf("CREATE %sINDEX %s ON %s%s USING ", is_unique ? "UNIQUE " : "",
 					  quote_identifier(get_rel_name(index)),
 					  get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? "ONLY " : "",
@@ -320,13 +319,13 @@ fold_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, fold_mutator, context);
 }
 
-/* What is taken out of an expression: calls that give each row a value of its own. */
+/* Function calls that give each row a different value, taken out of an expression. */
 typedef struct RowCalls
 {
-	List	   *calls;			/* of Node; the one that Var n stands for is the n-th */
+	List	   *calls;			/* of Node; Var n stands for the n-th */
 	List	   *functions;
 	List	   *sequences;
-	bool		only_these;		/* there is no other volatile function */
+	bool		only_these;		/* there are no other volatile functions */
 } RowCalls;
 
 /* Does a built-in volatile function give the same kind of value on every server? */
@@ -404,7 +403,7 @@ shard_ddl_text_row_default(Relation rel, AttrNumber attno, List **functions, Lis
 	int			nestlevel;
 	char	   *text;
 
-	/* to the rules they are columns, and what is left is judged, and folded, as ever */
+	/* the shipping rules see columns in place of the calls, and judge the rest as usual */
 	expr = take_row_calls_mutator(expr, &taken);
 	if (!taken.only_these || contain_volatile_functions(expr) || !shard_shippable_expr(NULL, bms_make_singleton(1), (Expr *) expr))
 		return NULL;
@@ -436,7 +435,7 @@ parse_using(Relation rel, const char *query_string, Node *raw_expr, Oid type)
 	nsitem = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, nsitem, false, true, true);
 	expr = transformExpr(pstate, copyObject(raw_expr), EXPR_KIND_ALTER_COL_TRANSFORM);
-	/* a literal; other types are converted by the node */
+	/* a literal; the node converts other types */
 	if (exprType(expr) == UNKNOWNOID)
 		expr = coerce_type(pstate, expr, UNKNOWNOID, getBaseType(type), -1, COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
 	assign_expr_collations(pstate, expr);

@@ -1,6 +1,6 @@
 /*
  * ddl_text.h
- *	  Makes texts of columns, constraints and options that mean the same on nodes.
+ *	  Prints columns, constraints and options so that they mean the same on nodes.
  */
 #ifndef SHARDFDW_DDL_TEXT_H
 #define SHARDFDW_DDL_TEXT_H
@@ -11,69 +11,68 @@
 #include "utils/relcache.h"
 
 /*
- * To be called under shard_print_settings_begin() (deparse/print_settings.h).
- * Memory: current context.
+ * Call these functions between shard_print_settings_begin() and shard_print_settings_end()
+ * (deparse/print_settings.h).  Memory: current context.
  */
 
 extern char *shard_ddl_text_type(Oid type, int32 typmod);
 
-/* " COLLATE x", or "" for the type's own. */
+/* " COLLATE x", or "" if it is the collation of the type. */
 extern char *shard_ddl_text_collation(Oid type, Oid collation);
 
 /*
- * Texts of expressions of a sharded table.  Errors: feature_not_supported for whole rows and
- * system columns, which are others on a shard.  refuse_rows raises that.
+ * Texts of expressions of a sharded table.  Errors: feature_not_supported for whole rows and system columns, which
+ * differ on a shard. shard_ddl_text_refuse_rows() raises that error.
  */
 extern void shard_ddl_text_refuse_rows(Oid relid) __attribute__((noreturn));
 
 /* The generation expression of a column. */
 extern char *shard_ddl_text_generation(Relation rel, AttrNumber attno);
 
-/* Name of a column's storage. */
+/* Name of a column's storage mode. */
 extern const char *shard_ddl_text_storage(char storage);
 
 /*
- * What follows ADD COLUMN on nodes: name, type, compression, collation, generation
- * expression; DEFAULT value (when not NULL), NOT NULL if asked for.
+ * The text after ADD COLUMN on nodes: name, type, compression, collation, generation expression, DEFAULT value (if
+ * not NULL), NOT NULL (if not_null).
  */
 extern char *shard_ddl_text_column(Relation rel, AttrNumber attno, const char *value, bool not_null);
 
-/* Definition of a constraint, storage parameters of its index included. */
+/* Definition of a constraint, with the storage parameters of its index. */
 extern char *shard_ddl_text_constraint(Oid constraint);
 
-/*
- * What follows "USING" in the definition of an index.
- */
+/* The text after "USING" in the definition of an index. */
 extern char *shard_ddl_text_index(Oid index);
 
-/* A list of DefElem as what stands in "SET (...)"; names alone for RESET. */
+/* A list of DefElem as in "SET (...)".  Without values: only names, for RESET. */
 extern char *shard_ddl_text_options(List *options, bool values);
 
 /*
- * The default of a new column for the rows that the table has already: a value computed
- * now, as text; NULL when there is none.  *per_row: the value may differ from row to row,
- * so there is no such text.  To be called outside of begin and end.
+ * The value of a new column's default for existing rows, computed now, as text.  NULL if there is no default.
+ * *per_row: the value may differ from row to row, so there is no such text.  Call it outside
+ * shard_print_settings_begin().
  */
 extern char *shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row);
 
 /*
- * The same as an expression that nodes compute for each row by themselves; NULL where a node might not do what the
- * coordinator would.  It may call *functions (OIDs), which nodes of another version may lack, and take
- * values of *sequences (OIDs, each once), under their names here.  To be called outside of begin and end.
+ * The same as an expression that nodes compute for each row.  NULL if a node might get another result than the
+ * coordinator.  Call it outside shard_print_settings_begin().
+ *
+ * - *functions: list of functions that the expression calls.  Nodes of another version may lack them.
+ * - *sequences: list of sequences whose values it takes, each once, under their names on the coordinator.
  */
 extern char *shard_ddl_text_row_default(Relation rel, AttrNumber attno, List **functions, List **sequences);
 
 /*
- * Would each coordinator compute a value of its own for the rows that the table has already: of a new column
- * (attno, which is there), or by a USING expression?  Functions that are not immutable read the clock, or settings.
+ * Would each coordinator compute different values for existing rows, from the default of new column attno or from a
+ * USING expression?  Functions that are not immutable read the clock or settings.
  */
 extern bool shard_ddl_text_default_varies(Relation rel, AttrNumber attno);
 extern bool shard_ddl_text_using_varies(Relation rel, const char *query_string, Node *raw_expr, Oid type);
 
 /*
- * USING expression of ALTER COLUMN TYPE for nodes, with values in place of parts that
- * only the coordinator can evaluate.  NULL when a node might get another result.  To be
- * called outside of begin and end.
+ * USING expression of ALTER COLUMN TYPE for nodes, with values in place of the parts that only the coordinator can
+ * evaluate.  NULL if a node might get another result.  Call it outside shard_print_settings_begin().
  */
 extern char *shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr, Oid type);
 

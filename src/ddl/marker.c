@@ -1,21 +1,19 @@
 /*
  * marker.c
- *	  Lets foreign partitions join a table that has unique keys.
+ *	  Adds foreign partitions to a table that has unique keys.
  *
- * Core has no unique index over foreign partitions.  A parent may still have one of its
- * own (ON ONLY).  It is marked as not valid, so core does not use it; but clients see
- * the keys, ON CONFLICT ON CONSTRAINT finds its columns, and GROUP BY the primary key
- * works.  The shards' indexes enforce uniqueness.
+ * Core has no unique index over foreign partitions.  A parent can still have a separate unique index (ON ONLY),
+ * called a marker here.  The marker is not valid, so core does not use it.  But clients see the keys, ON CONFLICT ON
+ * CONSTRAINT finds its columns, and GROUP BY on the primary key works.  The indexes of the shards enforce uniqueness.
  *
  *	  CREATE FOREIGN TABLE ... PARTITION OF parent
  *	  ALTER TABLE parent ATTACH PARTITION foreign table, or one that has such partitions
  *		-> markers hidden (indislive = false) -> core -> markers shown
  *		-> the keys of all levels below (marker_level.c)
  *
- * Core refuses both commands for a parent with any unique index.  Dropping the markers
- * and making them again would also drop comments, and views that group by the key.  So
- * the markers are hidden from core by clearing indislive.  Other sessions never see
- * that: the flag is cleared and set again within one transaction.
+ * Core refuses both commands for a parent that has a unique index.  Dropping and recreating the markers would also
+ * drop comments, and views that group by the key.  So indislive of the markers is cleared, which hides them from
+ * core.  Other sessions never see that, since the flag is set again in the same transaction.
  */
 #include "postgres.h"
 
@@ -39,7 +37,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 
-/* Changes one row of pg_index; nothing when an event trigger has dropped the index meanwhile. */
+/* Changes indislive in one row of pg_index.  Does nothing if an event trigger has dropped the index. */
 static void
 set_marker(Relation catalog, Oid indexid, bool live)
 {
@@ -55,10 +53,7 @@ set_marker(Relation catalog, Oid indexid, bool live)
 	heap_freetuple(tuple);
 }
 
-/*
- * Marks the indexes of the upper levels that an index is a part of as not valid, since
- * one below them is not valid.
- */
+/* Marks the parent indexes of an index, at all levels, as not valid, since an index below them is not valid. */
 static void
 set_upper_markers(Relation catalog, Oid indexid)
 {
@@ -93,7 +88,7 @@ set_markers(Oid parent, List *markers, bool live)
 	CommandCounterIncrement();
 }
 
-/* Does a foreign key refer to the table?  That needs a real index. */
+/* Does a foreign key reference the table?  A foreign key needs a real index. */
 static bool
 is_referenced(Oid parent)
 {
@@ -101,7 +96,7 @@ is_referenced(Oid parent)
 	HeapTuple	tuple;
 	bool		found = false;
 
-	/* a scan, since there is no index on confrelid; new shards of tables with unique keys are rare */
+	/* a sequential scan, since confrelid has no index; new shards of tables with unique keys are rare */
 	shard_catalog_scan_begin_oid(&scan, ConstraintRelationId, InvalidOid, Anum_pg_constraint_confrelid, parent);
 	while (!found && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 		found = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == CONSTRAINT_FOREIGN;
@@ -109,7 +104,7 @@ is_referenced(Oid parent)
 	return found;
 }
 
-/* The same, of a table or one of the upper levels that it is a partition of. */
+/* The same for a table or one of its partition ancestors. */
 static bool
 is_referenced_above(Oid parent)
 {
@@ -123,10 +118,9 @@ is_referenced_above(Oid parent)
 }
 
 /*
- * Hides the markers of a partitioned table from core; the caller's lock on the table
- * keeps others from seeing the table without them.  A real index becomes a marker: its
- * local partitions keep theirs.  Returns the indexes (OIDs), NIL when there are none, or
- * when a foreign key needs one of them.
+ * Hides the markers of a partitioned table from core.  The caller's lock on the table keeps other sessions from
+ * seeing the table without markers.  A real index becomes a marker, and its local partitions keep their indexes.
+ * Returns the list of indexes, or NIL if there are none or a foreign key needs one of them.
  */
 static List *
 hide_markers(Oid parent)
@@ -154,13 +148,13 @@ hide_markers(Oid parent)
 	return markers;
 }
 
-/* Looks the parent up and locks it in one step: another table may get the name during the wait for the lock. */
+/* Looks up the parent and locks it in one step, since another table may get the name during the wait for the lock. */
 static Oid
 lock_parent(RangeVar *parent, LOCKMODE lockmode)
 {
 	Oid			relid = RangeVarGetRelid(parent, NoLock, true);
 
-	/* core raises the error for something that is not a partitioned table */
+	/* core raises the error if it is not a partitioned table */
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return InvalidOid;
 	relid = RangeVarGetRelidExtended(parent, lockmode, RVR_MISSING_OK, RangeVarCallbackOwnsRelation, NULL);

@@ -2,16 +2,15 @@
  * marker_level.c
  *	  Unique keys of a parent at all levels of its partitions.
  *
- * Core gives each partition the indexes of its parent, but no unique index to a table
- * with foreign partitions.  This file does so:
+ * Core gives each partition the indexes of its parent, but refuses unique indexes for a table with foreign
+ * partitions.  This file makes them:
  *
  *	  parent			marker	h_pkey
- *		partitioned		marker	h1_pkey, a part of h_pkey: made, or an equal one is taken over
+ *		partitioned		marker	h1_pkey, a part of h_pkey: made, or an equal one is attached
  *		  shard			(the node's index)
  *		local table		index	h2_pkey, a part of h_pkey
  *
- * So a shard always has the keys of its own parent, and partitions keep their keys when
- * they are detached.
+ * So a shard always has the keys of its direct parent, and partitions keep their keys when they are detached.
  */
 #include "postgres.h"
 
@@ -47,7 +46,7 @@ shard_marker_level_of(Oid relid)
 	return indexes;
 }
 
-/* Type of the constraint that an index belongs to, '\0' for none. */
+/* Type of the constraint that an index belongs to, or '\0'. */
 static char
 constraint_type(Oid constraint)
 {
@@ -71,7 +70,7 @@ is_equal(Relation index, Relation candidate, AttrMap *map)
 	return candidate->rd_index->indisunique && candidate->rd_index->indislive &&
 		candidate->rd_index->indimmediate == index->rd_index->indimmediate &&
 		!candidate->rd_rel->relispartition &&
-		/* that of a partitioned table is a marker */
+		/* the index of a partitioned table is a marker */
 		(candidate->rd_index->indisvalid || candidate->rd_rel->relkind == RELKIND_PARTITIONED_INDEX) &&
 		(type == '\0' || type == constraint_type(get_index_constraint(RelationGetRelid(candidate)))) &&
 		CompareIndexInfo(BuildIndexInfo(candidate), BuildIndexInfo(index),
@@ -79,7 +78,7 @@ is_equal(Relation index, Relation candidate, AttrMap *map)
 						 candidate->rd_opfamily, index->rd_opfamily, map);
 }
 
-/* An index of the partition that is equal to its parent's; InvalidOid for none. */
+/* An index of the partition that is equal to an index of its parent, or InvalidOid. */
 static Oid
 find_equal(Relation parent, Relation partition, Relation index)
 {
@@ -99,7 +98,7 @@ find_equal(Relation parent, Relation partition, Relation index)
 	return result;
 }
 
-/* Raises when the partition has another primary key than its parent. */
+/* Raises an error if the partition has another primary key than its parent. */
 static void
 check_primary_key(Relation parent, Relation partition, Relation index)
 {
@@ -144,7 +143,7 @@ make_text(Relation parent, Relation partition, Relation index)
 	return text;
 }
 
-/* Runs it as the owner of the partition; returns the new index. */
+/* Runs the command as the owner of the partition.  Returns the new index. */
 static Oid
 make_index(Oid partition, const char *command, Oid owner)
 {
@@ -177,7 +176,7 @@ set_parent(Oid partition, Oid parent_index, Oid index)
 	CommandCounterIncrement();
 }
 
-/* Makes an index of the partition a part of its parent's, if there is none yet. */
+/* Attaches an index of the partition to an index of its parent, unless one is attached.  Makes the index if needed. */
 static void
 give_index(Oid parentid, Oid partitionid, Oid indexid)
 {
@@ -194,7 +193,7 @@ give_index(Oid parentid, Oid partitionid, Oid indexid)
 		check_primary_key(parent, partition, index);
 		command = make_text(parent, partition, index);
 	}
-	/* closed before, since core does not alter a table that is in use */
+	/* close first, since core does not alter a table that is in use */
 	index_close(index, NoLock);
 	table_close(partition, NoLock);
 	table_close(parent, NoLock);

@@ -1,13 +1,13 @@
 /*
  * now.c
- *	  Runs our own queries with the latest snapshot, whatever the transaction's snapshot is.
+ *	  Runs queries of the extension with the latest snapshot instead of the transaction's snapshot.
  *
- * Core changes definitions by the present state of the catalogs, at every isolation level.
- * At REPEATABLE READ an SQL query sees them as they were when the transaction began, and so
- * would miss a constraint, a name or a node that others have made since.
+ * Core changes definitions by the current state of the catalogs, at every isolation level.  At REPEATABLE READ, an
+ * SQL query sees the catalogs as of the start of the transaction.  It would miss constraints, names and nodes that
+ * others have made since.
  *
- * A STABLE function takes over the snapshot of the query that calls it; a VOLATILE one takes the
- * transaction's again.
+ * A STABLE function uses the snapshot of the query that calls it.  A VOLATILE function uses the transaction's
+ * snapshot.
  */
 #include "postgres.h"
 
@@ -77,7 +77,10 @@ shard_now_value(const char *sql)
 	return value;
 }
 
-/* check_owner_code(relation regclass, action text) -> void: checks the present constraints, which are those that run. */
+/*
+ * check_owner_code(relation regclass, action text) -> void: checks the current constraints, since these are the ones
+ * that run.
+ */
 Datum
 shardfdw_check_owner_code(PG_FUNCTION_ARGS)
 {

@@ -1,19 +1,19 @@
 /*
  * schema_lock.c
- *	  Keeps schemas from being renamed while something is made on nodes under their names.
+ *	  Keeps schemas from being renamed while objects are made on nodes under their names.
  *
- * ALTER SCHEMA ... RENAME looks for tables of the schema on nodes, and renames the schema there.
- * It cannot see what another transaction is making at that moment, and that transaction has read
- * the old name.  So:
+ * ALTER SCHEMA ... RENAME finds the tables of the schema on nodes, and renames the schema there.  It cannot see
+ * objects that another transaction is making with the old name.  So these statements lock schemas:
  *
- *	  a statement that makes something		locks the schemas (shared), reads their names, goes to the nodes
- *	  a statement that renames a schema		locks it (exclusively), looks for tables, locks these, goes to the nodes
- *	  a statement that makes a table		locks its schema (shared), looks whether that is on a node (catalog/home.h)
- *	  shard_schema() and back			lock it (exclusively), look for tables
+ * - A statement that makes objects locks the schemas (shared), reads their names, then goes to the nodes.
+ * - A statement that renames a schema locks it (exclusively), finds its tables, locks these, then goes to the nodes.
+ * - A statement that makes a table locks its schema (shared), then checks whether the schema is on a node
+ *   (catalog/home.h).
+ * - shard_schema() and unshard_schema() lock the schema (exclusively), then find its tables.
  *
- * It is core's lock of a schema.  A transaction that has made a table in a schema holds it (shared)
- * until its end; newer minor releases take it for a rename, too, at the end of that.  Both kinds of
- * statements lock schemas before tables, so that two single statements do not wait for each other.
+ * This is core's lock of a schema.  A transaction that has made a table in a schema holds it (shared) until its end.
+ * Newer minor releases also take it at the end of a rename.  All these statements lock schemas before tables, so two
+ * single statements do not deadlock.
  */
 #include "postgres.h"
 
@@ -60,7 +60,10 @@ shard_schema_unlock(Oid namespace, LOCKMODE lockmode)
 	UnlockDatabaseObject(NamespaceRelationId, namespace, 0, lockmode);
 }
 
-/* Locks, shared, the schemas that a table's shards or replicas need: its own, and those of types, functions and the like. */
+/*
+ * Locks, shared, the schemas that the shards or replicas of a table need: its own, and those of types, functions and so
+ * on.
+ */
 static void
 lock_needed(Oid relid)
 {
@@ -68,7 +71,7 @@ lock_needed(Oid relid)
 	List	   *schemas;
 	ListCell   *lc;
 
-	/* during the wait for a lock, the table may have come to need another schema */
+	/* the table may need another schema after the wait for a lock */
 	while ((schemas = list_difference_oid(shard_ddl_needed_schemas(relid), locked)) != NIL)
 	{
 		list_sort(schemas, list_oid_cmp);
@@ -78,7 +81,7 @@ lock_needed(Oid relid)
 	}
 }
 
-/* lock_schemas(relation regclass) -> void: for those who may lock the table. */
+/* lock_schemas(relation regclass) -> void: for users who may lock the table. */
 Datum
 shardfdw_lock_schemas(PG_FUNCTION_ARGS)
 {
@@ -99,7 +102,7 @@ shard_schema_lock_new_objects(void)
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/* lock_new_objects(nodes name[]) -> void: for those who may use the nodes. */
+/* lock_new_objects(nodes name[]) -> void: for users who may use the nodes. */
 Datum
 shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
 {
@@ -117,7 +120,7 @@ shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
 /*
  * make_objects_on_nodes(relation regclass, nodes name[]) -> void
  *
- * Reads the catalogs only when it has the locks.
+ * Takes the locks before it reads the catalogs.
  */
 Datum
 shardfdw_make_objects_on_nodes(PG_FUNCTION_ARGS)
@@ -132,7 +135,7 @@ shardfdw_make_objects_on_nodes(PG_FUNCTION_ARGS)
  * Statements
  */
 
-/* Does a table of the user, found without a lock on it, lie on nodes? */
+/* Is a table of the user, found without a lock, on nodes? */
 static bool
 lies_on_nodes(Oid relid)
 {
@@ -148,7 +151,7 @@ lies_on_nodes(Oid relid)
 	return false;
 }
 
-/* Locks, shared, the schema that find returns, and calls find again under the lock, since names may have changed. */
+/* Locks, shared, the schema that find returns.  Calls find again under the lock, since names may have changed. */
 static void
 lock_found(Oid (*find) (void *arg), void *arg)
 {
@@ -173,7 +176,7 @@ first_of_search_path(void)
 	return path != NIL ? linitial_oid(path) : InvalidOid;
 }
 
-/* The schema of a table that is going to be made. */
+/* The schema of a new table. */
 static Oid
 schema_of_new(void *name)
 {
@@ -181,7 +184,7 @@ schema_of_new(void *name)
 	Oid			schema = relation->schemaname ? get_namespace_oid(relation->schemaname, true) :
 		relation->relpersistence == RELPERSISTENCE_TEMP ? InvalidOid : first_of_search_path();
 
-	/* core raises the error for users who may not create there */
+	/* core raises the error for users without CREATE on the schema */
 	return OidIsValid(schema) && shard_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK ? schema : InvalidOid;
 }
 
@@ -193,7 +196,7 @@ schema_of_name(void *name)
 	return OidIsValid(schema) && shard_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK ? schema : InvalidOid;
 }
 
-/* The schema of a foreign table of ours. */
+/* The schema of a foreign table of this wrapper. */
 static Oid
 schema_of_shard(void *name)
 {
@@ -225,7 +228,7 @@ shard_schema_new_table(Node *stmt)
 		castNode(CreateTableAsStmt, stmt)->into->rel : NULL;
 }
 
-/* lock_schema(schema regnamespace) -> void: exclusively, for its owner. */
+/* lock_schema(schema regnamespace) -> void: exclusively, for the owner of the schema. */
 Datum
 shardfdw_lock_schema(PG_FUNCTION_ARGS)
 {
@@ -265,7 +268,7 @@ shard_schema_lock_statement(Node *stmt)
 		AlterObjectSchemaStmt *move = castNode(AlterObjectSchemaStmt, stmt);
 		Oid			relid = move->relation != NULL ? RangeVarGetRelid(move->relation, NoLock, true) : InvalidOid;
 
-		/* a plain table must not enter a schema whose tables are being moved to a node, either */
+		/* also keep plain tables out of a schema whose tables are being moved to a node */
 		if (OidIsValid(relid))
 			lock_found(schema_of_name, move->newschema);
 	}

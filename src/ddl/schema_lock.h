@@ -1,6 +1,6 @@
 /*
  * schema_lock.h
- *	  Keeps schemas from being renamed while something is made on nodes under their names.
+ *	  Keeps schemas from being renamed while objects are made on nodes under their names.
  */
 #ifndef SHARDFDW_SCHEMA_LOCK_H
 #define SHARDFDW_SCHEMA_LOCK_H
@@ -10,19 +10,22 @@
 #include "nodes/parsenodes.h"
 #include "storage/lockdefs.h"
 
-/* Until the end of the transaction: AccessShareLock to use the name on nodes, AccessExclusiveLock to change it. */
+/*
+ * Locks a schema until the end of the transaction: AccessShareLock to use its name on nodes, AccessExclusiveLock to
+ * change it.
+ */
 extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
 
-/* Keeps other sessions from making schemas, types and the like on nodes until the end of the transaction. */
+/* Keeps other sessions from making schemas, types and so on on nodes, until the end of the transaction. */
 extern void shard_schema_lock_new_objects(void);
 
-/* The table that a statement will make, EXPLAIN of it included; NULL: none, or a foreign one. */
+/* The table that a statement, or EXPLAIN of it, will make.  NULL if none, or if it is a foreign table. */
 extern RangeVar *shard_schema_new_table(Node *stmt);
 
 /*
- * Locks, shared, the schemas that a statement is going to use on nodes, before any table that it
- * changes is locked: those of the table, of types, of functions and the like.
+ * Locks, shared, the schemas that a statement will use on nodes, before any table is locked.  These are the schemas
+ * of the table, of types, functions and so on.
  */
 extern void shard_schema_lock_statement(Node *stmt);
 

@@ -1,11 +1,11 @@
 /*
  * ddl_alter_cmd.c
- *	  Decides for each sub-command of ALTER TABLE what is done on which side.
+ *	  Decides for each sub-command of ALTER TABLE what runs on the coordinator and what on the nodes.
  *
- *	  local			run by core, for the parent and its partitions (or the reference table)
- *	  markers		run by core, for the parent only: keys that shards enforce
- *	  pieces		text of the nodes' ALTER TABLE that is known before
- *	  columns		the same, taken from the catalog afterwards
+ * - local: run by core, for the parent and its partitions (or the reference table).
+ * - markers: run by core, for the parent only.  These are keys that shards enforce.
+ * - pieces: text of the nodes' ALTER TABLE, known before core runs.
+ * - columns: the same, read from the catalog after core has run.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ shard_alter_has_peers(void)
 	return !shard_guc_follows_coordinator && shard_guc_enable_coordinator_propagation && shard_node_peers(&nbefore) != NIL;
 }
 
-/* A piece that is the same for all shards. */
+/* Adds a piece that is the same for all shards. */
 static void
 add_piece(ShardAlterState *state, char *text)
 {
@@ -74,7 +74,7 @@ classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 
 	state->local = lappend(state->local, cmd);
 	if (column_exists(state, def->colname))
-		return;					/* core raises, or skips it */
+		return;					/* core raises an error, or skips it */
 	while (next != NULL)
 	{
 		Constraint *constraint = lfirst_node(Constraint, next);
@@ -111,8 +111,8 @@ classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 }
 
 /*
- * Does a conversion depend on OIDs of objects, or on texts that sessions on nodes write
- * under other settings than the user's?
+ * Does a conversion depend on OIDs of objects, or on texts that sessions on nodes write under other settings than the
+ * user's session?
  */
 static bool
 converts_own_meaning(Oid from, Oid to)
@@ -123,9 +123,9 @@ converts_own_meaning(Oid from, Oid to)
 }
 
 /*
- * Core refuses to change the type of a foreign partition's column with USING, though it
- * has no rows to convert.  So USING is left out for core, if the types allow the change
- * without it, and if there are no local partitions, whose rows core converts.
+ * Core refuses to change the type of a foreign partition's column with USING, although there are no rows to convert.
+ * So core gets the command without USING if the types allow the change without it.  The command is refused if there
+ * are local partitions, whose rows core would convert.
  */
 static void
 classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
@@ -182,7 +182,7 @@ classify_options(ShardAlterState *state, AlterTableCmd *cmd, const char *verb)
 	bool		is_set = strcmp(verb, "SET") == 0;
 
 	add_piece(state, psprintf("%s (%s)", verb, shard_ddl_text_options((List *) cmd->def, is_set)));
-	/* core keeps no storage parameters for a partitioned table */
+	/* core stores no storage parameters for a partitioned table */
 	if (state->table->is_reference)
 		state->local = lappend(state->local, cmd);
 }
@@ -212,7 +212,7 @@ classify_replica_identity(ShardAlterState *state, AlterTableCmd *cmd)
 	}
 }
 
-/* Changes of one column that have a text of their own; false when cmd is none. */
+/* Changes of one column with a separate text.  False if cmd is something else. */
 static bool
 classify_column(ShardAlterState *state, AlterTableCmd *cmd)
 {
@@ -256,7 +256,10 @@ classify_column(ShardAlterState *state, AlterTableCmd *cmd)
 	return true;
 }
 
-/* SET LOGGED, SET UNLOGGED of a sharded table: its shards', on the nodes and by their option here. */
+/*
+ * SET LOGGED, SET UNLOGGED of a sharded table: applies to its shards, on the nodes and in their option on the
+ * coordinator.
+ */
 static void
 classify_persistence(ShardAlterState *state, bool unlogged)
 {
@@ -277,8 +280,8 @@ classify_persistence(ShardAlterState *state, bool unlogged)
 }
 
 /*
- * Refuses sub-commands about how and where a table is stored, but for SET LOGGED and
- * SET UNLOGGED; for a reference table core runs them on the coordinator.
+ * Refuses sub-commands about table storage, except SET LOGGED and SET UNLOGGED.  For a reference table, core runs
+ * them on the coordinator.
  */
 static void
 classify_storage(ShardAlterState *state, AlterTableCmd *cmd)
@@ -294,7 +297,7 @@ classify_storage(ShardAlterState *state, AlterTableCmd *cmd)
 							   "Run it on the shards alone with shardfdw.run_on_shards().");
 }
 
-/* The coordinator computes defaults, fires triggers and checks policies. */
+/* Is it only for the coordinator, which computes defaults, fires triggers and checks policies? */
 static bool
 is_coordinators_own(AlterTableType subtype)
 {

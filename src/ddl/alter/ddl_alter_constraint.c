@@ -1,6 +1,6 @@
 /*
  * ddl_alter_constraint.c
- *	  What core's parse analysis does with constraints, for those that it does not get to see.
+ *	  Does what core's parse analysis does with constraints, for constraints that core does not get.
  */
 #include "postgres.h"
 
@@ -41,7 +41,7 @@ shard_alter_take_attributes(Constraint *constraint, List *constraints, ListCell 
 			default:
 				return next;
 		}
-		/* the same in core's transformConstraintAttrs() */
+		/* the same errors as in core's transformConstraintAttrs() */
 		if (not_deferrable && constraint->deferrable)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
@@ -51,7 +51,7 @@ shard_alter_take_attributes(Constraint *constraint, List *constraints, ListCell 
 	return next;
 }
 
-/* Names that constraints get by the statement. */
+/* Names that the statement gives to constraints. */
 static List *
 names_in_statement(const ShardAlterState *state)
 {
@@ -95,7 +95,7 @@ shard_alter_quoted_columns(List *columns)
 	return text.data;
 }
 
-/* Has the table a column, or does the statement add it? */
+/* Has the table the column, or does the statement add it? */
 static bool
 has_column(const ShardAlterState *state, const char *name)
 {
@@ -107,7 +107,7 @@ has_column(const ShardAlterState *state, const char *name)
 	return get_attnum(state->table->relid, name) != InvalidAttrNumber;
 }
 
-/* Takes the table's name from columns that are qualified by it, and refuses whole rows.  context: ShardAlterState. */
+/* Removes the table's name from columns that it qualifies, and refuses whole rows. context: ShardAlterState. */
 static bool
 unqualify_walker(Node *node, void *context)
 {
@@ -136,8 +136,8 @@ unqualify_walker(Node *node, void *context)
 }
 
 /*
- * Core parses CHECK constraints and generation expressions once more for each partition, where
- * the table's name means nothing.
+ * Core parses CHECK constraints and generation expressions again for each partition, where the table's name is
+ * unknown.
  */
 void
 shard_alter_unqualify(ShardAlterState *state)

@@ -1,10 +1,10 @@
 /*
  * ddl_alter_home.c
- *	  Keys of tables at home (catalog/home.h) that do not include the shard key.
+ *	  Keys of tables at home (catalog/home.h) without the shard key.
  *
- * Core allows none on a parent.  As the table has but one shard, the shard alone can have and
- * enforce them: constraints under the same name, indexes with a plain one beside them here,
- * by which they can be named.
+ * Core does not allow them on a parent.  Because the table has only one shard, the shard alone can have and enforce
+ * them.  Constraints have the same name on the shard.  For an index, the coordinator has a plain index with that
+ * name, so that commands can refer to it.
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* Is there a column of the shard key that is not among names (of String)? */
+/* Is some column of the shard key not in names (list of String)? */
 static bool
 lacks_shard_key(Oid relid, List *names)
 {

@@ -1,13 +1,13 @@
 /*
  * ddl_alter_piece.c
- *	  Puts the shards' ALTER TABLE together from pieces.
+ *	  Builds the shards' ALTER TABLE from pieces.
  */
 #include "postgres.h"
 
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 
-/* One sub-command, as it was given to shard_alter_piece(). */
+/* One sub-command: the arguments of shard_alter_piece(). */
 typedef struct AlterPiece
 {
 	char	   *before;

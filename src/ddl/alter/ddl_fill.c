@@ -1,13 +1,13 @@
 /*
  * ddl_fill.c
- *	  Values that nodes give to a new column of rows that are there, each row its own.
+ *	  Lets nodes compute the values of a new column for existing rows, if each row gets a separate value.
  *
  *	 function of nodes	ADD COLUMN c uuid DEFAULT gen_random_uuid()
- *	 sequence			count the shard's rows --> take as many values here --> on its node:
+ *	 sequence			count the shard's rows --> take as many values on the coordinator --> on its node:
  *						CREATE SEQUENCE over them; ADD COLUMN c DEFAULT nextval(...); DROP SEQUENCE
  *
- * The node's ALTER TABLE writes the rows anew, as core's would here.  Whatever else a default
- * calls is computed here, row by row (ddl_alter.c).
+ * The node's ALTER TABLE rewrites the rows, as core would do on the coordinator.  If a default calls anything else,
+ * the coordinator computes it row by row (ddl_alter.c).
  */
 #include "postgres.h"
 
@@ -27,16 +27,16 @@
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
 
-/* Values of a sequence that were taken for the rows of all shards. */
+/* Values of a sequence, taken for the rows of all shards. */
 typedef struct FillSequence
 {
 	const char *name;			/* qualified and quoted */
 	int64		increment;
-	int64	   *first;			/* of each shard's share */
-	int64	   *count;			/* its rows; 0: first is a value that is not used, and was not taken */
+	int64	   *first;			/* first value of each shard's share */
+	int64	   *count;			/* rows of each shard; 0: first is unused, and was not taken from the sequence */
 } FillSequence;
 
-/* What the nodes are asked before. */
+/* What is asked on the nodes before. */
 typedef struct FillQuestion
 {
 	List	   *functions;		/* OIDs */
@@ -45,7 +45,7 @@ typedef struct FillQuestion
 	bool		possible;		/* on all nodes */
 } FillQuestion;
 
-/* Has the node the functions, and room for sequences of these names? */
+/* Query: has the node the functions, and are the names of the sequences free? */
 static char *
 question_of(const ShardDdlTable *table, List *shardnos, void *arg)
 {
@@ -82,7 +82,7 @@ take_answer(const ShardDdlTable *table, int shardno, int nfields, const char *co
 	question->possible = question->possible && strcmp(fields[1], "t") == 0;
 }
 
-/* Takes values for all rows.  False: others have taken some in between, so shards cannot have ranges. */
+/* Takes values for all rows.  False: another session has taken some in between, so shards cannot have ranges. */
 static bool
 take_values(const ShardDdlTable *table, Oid sequence, FillSequence *fill)
 {
@@ -124,7 +124,10 @@ shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
 	char	   *text;
 	ListCell   *lc;
 
-	/* who follows another coordinator sends nothing; replicas of reference tables have to get the values of here */
+	/*
+	 * a session that follows another coordinator sends nothing; replicas of reference tables must get the coordinator's
+	 * values
+	 */
 	if (shard_guc_follows_coordinator || state->table->is_reference)
 		return NULL;
 	text = shard_ddl_text_row_default(rel, attno, &question.functions, &question.sequences);
@@ -169,10 +172,10 @@ shard_fill_before(const ShardAlterState *state, ShardDdlBatch *batch)
 			int64		last = first + (Max(fill->count[i], 1) - 1) * fill->increment;
 			int64		bound = first;
 
-			/* a sequence has two values at least; the one before the first is never given */
+			/* a sequence needs at least two values; the value before the first is never used */
 			if (first == last && pg_sub_s64_overflow(first, fill->increment, &bound))
 				bound = first + fill->increment;
-			/* more rows than were counted would be an error */
+			/* with more rows than were counted, nextval() raises an error */
 			shard_ddl_batch_add(batch, i, "CREATE SEQUENCE %s INCREMENT BY " INT64_FORMAT " MINVALUE " INT64_FORMAT " MAXVALUE " INT64_FORMAT " START " INT64_FORMAT " NO CYCLE",
 								fill->name, fill->increment, Min(bound, last), Max(bound, last), first);
 		}

@@ -1,13 +1,14 @@
 /*
  * ddl_key_default.c
- *	  Defaults that shards have, since actions of their foreign keys set them.
+ *	  Column defaults on shards, for foreign keys whose actions set defaults.
  *
- * Nodes follow ON DELETE and ON UPDATE SET DEFAULT of the shards' foreign keys by themselves, so columns that these set
- * have on the shards the default that they have on the coordinator.  It is sent as a value: what the coordinator
- * computes of an immutable expression is what a node would.  No other column of a shard has a default.
+ * Nodes execute ON DELETE SET DEFAULT and ON UPDATE SET DEFAULT of the shards' foreign keys themselves.  So the
+ * columns that these set need the coordinator's default on the shards.  It is sent as a value: for an immutable
+ * expression, the coordinator computes the same value as a node.  Other columns of a shard have no default.
  *
- * Which columns these are, only the nodes know, as they have the keys: they are asked, in the transaction that
- * changes a default, adds a key, or makes a shard.  A default that has outlived its key is kept in step, or dropped.
+ * Only the nodes know which columns these are, because they have the foreign keys.  They are queried in the
+ * transaction that changes a default, adds a key, or creates a shard.  If a default remains after its key has been
+ * dropped, later changes update or drop it.
  */
 #include "postgres.h"
 
@@ -34,18 +35,18 @@
 PG_FUNCTION_INFO_V1(shardfdw_set_key_defaults);
 PG_FUNCTION_INFO_V1(shardfdw_key_default_reason);
 
-/* A column of a shard that a key sets, or that has a default. */
+/* A column of a shard that a foreign key sets, or that has a default. */
 typedef struct KeyDefault
 {
 	int			shardno;
-	AttrNumber	attno;			/* on the coordinator */
-	bool		is_set;			/* by a key */
+	AttrNumber	attno;			/* attribute number on the coordinator */
+	bool		is_set;			/* a foreign key sets it */
 } KeyDefault;
 
 typedef struct KeyDefaultQuestion
 {
 	const List *attnos;			/* NIL: all */
-	List	   *found;			/* of KeyDefault */
+	List	   *found;			/* list of KeyDefault */
 } KeyDefaultQuestion;
 
 static bool
@@ -64,7 +65,7 @@ calls_users_function_walker(Node *node, void *context)
 	return expression_tree_walker(node, calls_users_function_walker, context);
 }
 
-/* Why nodes cannot have the default of a column, as a sentence; NULL if they can. */
+/* Returns why nodes cannot have the default of a column, as a sentence; NULL if they can. */
 static const char *
 reason_of(Relation rel, AttrNumber attno)
 {
@@ -77,7 +78,7 @@ reason_of(Relation rel, AttrNumber attno)
 	expr = build_column_default(rel, attno);
 	if (expr != NULL && contain_mutable_functions(expr))
 		return "Nodes would have to compute it, and its default is not immutable.";
-	/* somebody may replace it */
+	/* a user may replace the function */
 	if (expr != NULL && calls_users_function_walker(expr, NULL))
 		return "Nodes would have to compute it, and its default calls a function that is not built in.";
 	return NULL;
@@ -122,7 +123,7 @@ take_column(const ShardDdlTable *table, int shardno, int nfields, const char *co
 	question->found = lappend(question->found, column);
 }
 
-/* The default of a column, as nodes get it; NULL: none. */
+/* The default of a column as text for the nodes; NULL: none. */
 static char *
 default_text(const ShardDdlTable *table, Relation rel, AttrNumber attno)
 {
@@ -147,7 +148,10 @@ shard_key_default_set(const ShardDdlTable *table, const List *attnos)
 	ShardDdlBatch *batch;
 
 	shard_ddl_ask(table, ask_columns, take_column, &question);
-	/* the transaction's snapshot may not show a key that has been committed since; no other one shows its own keys */
+	/*
+	 * the transaction's snapshot may not show a key that was committed later; only the transaction's connection shows
+	 * its own keys
+	 */
 	if (IsolationUsesXactSnapshot() && !shard_guc_follows_coordinator)
 		shard_ddl_ask_free(table, ask_columns, take_column, &question);
 	if (question.found == NIL)

@@ -1,23 +1,23 @@
 /*
  * ddl_redirect.c
- *	  Who may have a table of the coordinator stand for a table of nodes.
+ *	  Checks who may choose the table of a node that a table of the coordinator stands for.
  *
- * A user mapping may be shared by many roles, and the role on the node may read tables of
- * all of them.  CREATE FOREIGN TABLE needs USAGE on the server.  So does every change after
- * which an existing foreign table stands for another table of its node, or of another node:
+ * Many roles may share a user mapping, and the role on the node may be able to read tables of all of them.  CREATE
+ * FOREIGN TABLE needs USAGE on the server.  USAGE is also needed for every change after which an existing foreign
+ * table stands for another table of its node, or of another node:
  *
- *	 ALTER ... OPTIONS (schema_name, table_name, replicas, stale_replica_nodes)
+ *	 ALTER ... OPTIONS (schema_name, table_name, replica_nodes, stale_replica_nodes)
  *	 RENAME and SET SCHEMA of the foreign table, RENAME of its schema
  *
- * The catalog notes who has chosen the table (catalog/shard_server.h).
+ * The catalog records who has chosen the table (catalog/shard_server.h).
  *
- * A reference table stands for the tables of its name on all nodes.  Its triggers make it one.  So CREATE TRIGGER with
- * their function needs USAGE on all nodes, and new names need it, too.  Tables of others on the nodes must not have the
- * name.  A trigger with any function of the extension can be made by the owner of the table alone: such a trigger is a
- * reason to change the table, or to empty it.
+ * A reference table stands for the tables with its name on all nodes.  Its triggers make it a reference table.  So
+ * CREATE TRIGGER with their function needs USAGE on all nodes, and a new name needs it, too.  On the nodes, no other
+ * user's table may have the name.  Only the owner of the table can create a trigger with a function of the extension.
+ * Such a trigger causes the extension to change or empty the table.
  *
- * Core calls object_access_hook while the object is locked, before the change can be seen:
- * the system caches have the old row, and SnapshotSelf shows the new one.
+ * Core calls object_access_hook while the object is locked, before the change is visible: the system caches have the
+ * old row, and SnapshotSelf shows the new one.
  */
 #include "postgres.h"
 
@@ -55,17 +55,17 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_check_shard_owners);
 
-/* For which table, of which servers, a table stands. */
+/* The table, and the servers, that a table stands for. */
 typedef struct Place
 {
 	char	   *schema;
 	char	   *name;
-	List	   *replicas;			/* char *: servers of a foreign table */
+	List	   *replicas;			/* list of char *: servers of a foreign table */
 } Place;
 
 static object_access_hook_type prev_object_access = NULL;
 
-/* The row of oid in a catalog after the change; NULL: it has none.  Memory: current context. */
+/* The row of oid in a catalog after the change; NULL: there is none.  Memory: current context. */
 static HeapTuple
 new_row(Relation catalog, Oid index, AttrNumber key_attno, Oid oid)
 {
@@ -82,7 +82,7 @@ new_row(Relation catalog, Oid index, AttrNumber key_attno, Oid oid)
 	return tuple;
 }
 
-/* Takes what options say. */
+/* Reads the place from options. */
 static void
 read_options(Place *place, List *options)
 {
@@ -97,7 +97,7 @@ read_options(Place *place, List *options)
 	}
 }
 
-/* The place of a table before the change.  options: of a foreign table. */
+/* The place of a table before the change. options: of a foreign table. */
 static Place
 old_place(Oid relid, List *options)
 {
@@ -141,7 +141,7 @@ has_moved(const Place *before, const Place *after)
 	return after->schema == NULL || strcmp(before->schema, after->schema) != 0 || strcmp(before->name, after->name) != 0;
 }
 
-/* Checks the rights for a change of a foreign table. */
+/* Checks the privileges for a change of a foreign table. */
 static void
 check_foreign_table(Oid relid)
 {
@@ -173,8 +173,9 @@ check_foreign_table(Oid relid)
 }
 
 /*
- * Checks the rights for a place of reference table relid: USAGE on all nodes, and no table of that name there that belongs
- * to others.  Tables that this transaction has made there are not seen, and are the current user's.
+ * Checks the privileges for a place of reference table relid: USAGE on all nodes, and no table with that name there
+ * that belongs to another user.  Tables that this transaction has created there are not visible, but belong to the
+ * current user.
  */
 static void
 check_all_nodes(Oid relid, const char *schema, const char *name)
@@ -197,7 +198,7 @@ check_all_nodes(Oid relid, const char *schema, const char *name)
 	pfree(table.shards);
 }
 
-/* Checks the rights for a change of a table that is a reference table, or can be one again. */
+/* Checks the privileges for a change of a table that is a reference table, or can become one again. */
 static void
 check_reference_table(Oid relid)
 {
@@ -208,7 +209,10 @@ check_reference_table(Oid relid)
 		check_all_nodes(relid, after.schema, after.name);
 }
 
-/* Checks the rights for a new name of a schema, which is the name of the schema on the node for tables without an option. */
+/*
+ * Checks the privileges for a new name of a schema.  For tables without the option, it is the schema's name on the
+ * node.
+ */
 static void
 check_schema(Oid namespace)
 {
@@ -240,7 +244,7 @@ check_schema(Oid namespace)
 	}
 }
 
-/* Checks the rights for a new trigger. */
+/* Checks the privileges for a new trigger. */
 static void
 check_trigger(Oid trigger)
 {
@@ -284,12 +288,10 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 		prev_object_access(access, class, object, subid, arg);
 }
 
-/*
- * What others do with such tables
- */
+/* Commands of other users on such tables */
 
 /*
- * Adds what foreign table relid stands for, on the node only; NULL: on all nodes that have it, without those of stale
+ * Adds the tables that foreign table relid stands for, on the node only; NULL: on all its nodes except those of stale
  * replicas, which may be down.
  */
 static void

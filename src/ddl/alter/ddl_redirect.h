@@ -1,6 +1,6 @@
 /*
  * ddl_redirect.h
- *	  Who may have a table of the coordinator stand for a table of nodes.
+ *	  Checks who may choose the table of a node that a table of the coordinator stands for.
  */
 #ifndef SHARDFDW_DDL_REDIRECT_H
 #define SHARDFDW_DDL_REDIRECT_H
@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 /*
- * Checks, as shard_ddl_check_owners(), the shards that a role owns: for DROP OWNED, which may drop the role's user mappings
- * first.  False, and nothing is checked: the current user has not the role's rights.
+ * Like shard_ddl_check_owners(), for the shards that a role owns: for DROP OWNED, which may drop the role's user
+ * mappings first.  Returns false, without checking, if the current user does not have the privileges of the role.
  */
 extern bool shard_ddl_redirect_check_owned(Oid roleid);
 

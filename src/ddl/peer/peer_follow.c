@@ -1,6 +1,6 @@
 /*
  * peer_follow.c
- *	  Which statements change definitions that all coordinators have.
+ *	  Finds the statements that change definitions on all coordinators.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* Is the schema of a name, as it was written, the one for temporary objects? */
+/* Does a schema name, as written in the statement, mean the schema for temporary objects? */
 static bool
 is_temporary_schema(const char *schema)
 {
@@ -49,7 +49,7 @@ is_temporary_schema(const char *schema)
 	return OidIsValid(namespace) && isAnyTempNamespace(namespace);
 }
 
-/* Is it a relation of this session, or will it be one? */
+/* Is it, or will it be, a temporary relation of this session? */
 static bool
 is_temporary(const RangeVar *relation)
 {
@@ -65,7 +65,7 @@ is_temporary(const RangeVar *relation)
 	return OidIsValid(relid) && isAnyTempNamespace(get_rel_namespace(relid));
 }
 
-/* The same for a new one, whose name may be taken by a temporary one. */
+/* The same for a new relation, whose name a temporary relation may have. */
 static bool
 is_new_temporary(const RangeVar *relation)
 {
@@ -73,7 +73,7 @@ is_new_temporary(const RangeVar *relation)
 		isAnyTempNamespace(RangeVarGetCreationNamespace(relation));
 }
 
-/* The same for a new object that is no relation. */
+/* The same for a new object that is not a relation. */
 static bool
 are_temporary_names(List *names)
 {
@@ -82,7 +82,7 @@ are_temporary_names(List *names)
 	return isAnyTempNamespace(QualifiedNameGetCreationNamespace(names, &name));
 }
 
-/* Is it a type of this session?  Names of types come as lists and as TypeName. */
+/* Is it a temporary type of this session?  Names of types are lists or TypeName nodes. */
 static bool
 is_temporary_type(Node *object)
 {
@@ -111,7 +111,7 @@ is_temporary_statistics(List *names)
 	return result;
 }
 
-/* The same for an object by its kind and name, as the parser gives it. */
+/* The same for an object as the parser returns it: object type and name. */
 static bool
 is_temporary_object(ObjectType kind, Node *object)
 {
@@ -159,7 +159,7 @@ is_temporary_object(ObjectType kind, Node *object)
 	return OidIsValid(namespace) && isAnyTempNamespace(namespace);
 }
 
-/* Are there others that would have to follow? */
+/* Are there other coordinators? */
 static bool
 has_peers(void)
 {
@@ -168,7 +168,7 @@ has_peers(void)
 	return shard_node_peers(&nbefore) != NIL;
 }
 
-/* Objects of one statement go to all coordinators, or are this session's. */
+/* All objects of a statement must be temporary, or none. */
 static bool
 are_temporary(ObjectType kind, List *objects)
 {
@@ -200,7 +200,7 @@ grants_on_temporary(const GrantStmt *stmt)
 	return true;
 }
 
-/* Is it about objects that belong to the whole server? */
+/* Is the kind of object shared by the whole server? */
 static bool
 is_of_server(ObjectType kind)
 {
@@ -209,7 +209,7 @@ is_of_server(ObjectType kind)
 		kind == OBJECT_PUBLICATION_NAMESPACE || kind == OBJECT_LARGEOBJECT;
 }
 
-/* This extension is installed and updated on each coordinator by itself. */
+/* The extension is installed and updated on each coordinator separately. */
 static bool
 is_own_extension(const char *name)
 {
@@ -229,7 +229,7 @@ drops_own_extension(const DropStmt *stmt)
 	return false;
 }
 
-/* EXPLAIN ANALYZE makes the table, of a statement that the others would have to explain. */
+/* EXPLAIN ANALYZE creates the table.  The other coordinators would have to explain the statement too. */
 static void
 check_explain(ExplainStmt *stmt)
 {
@@ -247,7 +247,10 @@ check_explain(ExplainStmt *stmt)
 	}
 }
 
-/* Core leaves a constraint on what is detached in its course, which it does not when it is done at once. */
+/*
+ * With CONCURRENTLY core adds a constraint to the detached partition.  A plain DETACH on the other coordinators would
+ * not.
+ */
 static void
 check_detach(AlterTableStmt *stmt)
 {
@@ -263,7 +266,7 @@ check_detach(AlterTableStmt *stmt)
 				 errhint("Leave CONCURRENTLY out.")));
 }
 
-/* A coordinator that is dropped could not be told. */
+/* A coordinator that is dropped could not get the statement. */
 static void
 check_dropped_servers(const DropStmt *drop)
 {
@@ -465,7 +468,7 @@ is_new(Oid relid)
 	return result;
 }
 
-/* CREATE TABLE for one that a query has made: it has columns, storage parameters and nothing else. */
+/* CREATE TABLE for a table that a query has made: columns, storage parameters and nothing else. */
 static const char *
 table_text(Oid relid, bool if_not_exists)
 {
@@ -508,7 +511,7 @@ shard_peer_late_text(Node *stmt, const char *sql)
 		return sql;
 	if (!OidIsValid(relid) || isAnyTempNamespace(get_rel_namespace(relid)))
 		return NULL;
-	/* IF NOT EXISTS of one that was there; or it has been made a shard's table already, step by step */
+	/* IF NOT EXISTS and the table existed; or bring_home() has already sent each step */
 	if (is_table_of_query(stmt) && (get_rel_relkind(relid) != RELKIND_RELATION || !is_new(relid)))
 		return NULL;
 	return is_table_of_query(stmt) ? table_text(relid, castNode(CreateTableAsStmt, stmt)->if_not_exists) : sql;

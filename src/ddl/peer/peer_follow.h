@@ -1,6 +1,6 @@
 /*
  * peer_follow.h
- *	  Which statements change definitions that all coordinators have.
+ *	  Finds the statements that change definitions on all coordinators.
  */
 #ifndef SHARDFDW_PEER_FOLLOW_H
 #define SHARDFDW_PEER_FOLLOW_H
@@ -10,28 +10,34 @@
 #include "nodes/parsenodes.h"
 
 /*
- * Does the statement change what each coordinator's database has?  Not so: what belongs to a whole server (roles,
- * databases, settings), to replication, or to this session (temporary objects), and what is work on
- * rows (REFRESH, CLUSTER).  Errors: feature_not_supported for what cannot be done on the others.
+ * Does the statement change definitions that each coordinator has?  Not so for objects of the whole server (roles,
+ * databases, settings), replication, temporary objects, and statements that only process rows (REFRESH, CLUSTER).
+ * Errors: feature_not_supported for statements that cannot be run on the other coordinators.
  */
 extern bool shard_peer_follows(Node *stmt);
 
 /*
- * The LOCK TABLE that comes before a statement which the others do not run: TRUNCATE of sharded tables, whose rows are
- * on nodes.  NULL: none does.
+ * Returns a LOCK TABLE for the other coordinators to run before a statement that they do not run.  This is for
+ * TRUNCATE of sharded tables, whose rows are on nodes.  NULL for other statements.
  */
 extern LockStmt *shard_peer_locks_before(Node *stmt);
 
-/* Do the others follow when the statement is done here: since it commits in its course, or shows only then what it makes? */
+/*
+ * Do the other coordinators run the statement only after this coordinator?  So for statements that commit while they
+ * run, and statements whose result is known only afterwards.
+ */
 extern bool shard_peer_follows_late(Node *stmt);
 
 /*
- * When it has been run here, what the others run: its text (sql), or that of a statement with the same result; NULL: nothing.
- * A table of a query is made as it is here, without rows.  A view of temporary tables is temporary.
+ * Returns the text that the other coordinators run after this one: sql, or a statement with the same result, or NULL.
+ * A table made by a query is made without rows.  A view of temporary tables is temporary.
  */
 extern const char *shard_peer_late_text(Node *stmt, const char *sql);
 
-/* A copy of the statement as a coordinator runs it that follows another one: at once, and without rows. */
+/*
+ * A copy of the statement for a coordinator that follows another one.  The copy runs without CONCURRENTLY and makes
+ * no rows.
+ */
 extern Node *shard_peer_follower_statement(Node *stmt);
 
 #endif

@@ -1,18 +1,17 @@
 /*
  * peer_send.c
- *	  Changes of definitions on their way to the other coordinators of the same nodes.
+ *	  Sends changes of definitions to the other coordinators of the same nodes.
  *
  *	  statement --> coordinators whose names come first --> this one --> the other coordinators --> the nodes
  *
- * All of them run one statement after the other in the order of the coordinators' names, so that two which change the
- * same table wait for each other on the first one, and not crosswise.  The nodes come last: who reads through any
- * coordinator has locked the table there before he reads from a node.  It is one transaction: prepared
- * everywhere, decided here.  The nodes commit before the coordinators (remote/xact/twophase.c): nobody
- * looks for what is not there yet.
+ * The coordinators run a statement one after the other, in the order of their names.  So two statements that change
+ * the same table wait for each other on the first coordinator, and cannot deadlock.  The nodes come last, since a
+ * reader locks the table on its coordinator before it reads from a node.  All changes are one transaction, which is
+ * prepared everywhere and decided on this coordinator.  The nodes commit before the coordinators
+ * (remote/xact/twophase.c), so no session looks for a table that a node does not have yet.
  *
- * A coordinator is sent the statement's text, and what it depends on: role, search_path and other
- * settings.  There peer_apply.c runs it as it is run here, but for the nodes, which are asked
- * and told by this coordinator alone.
+ * A coordinator gets the text of the statement, the role, search_path and other settings. peer_apply.c runs the
+ * statement there as on this coordinator, but without the nodes.  Only this coordinator sends to the nodes.
  */
 #include "postgres.h"
 
@@ -33,7 +32,7 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
-/* What the meaning of a statement depends on. */
+/* Settings on which the meaning of a statement depends. */
 static const char *const settings[] = {
 	"search_path", "shardfdw.enable_ddl_propagation", "check_function_bodies", "standard_conforming_strings", "backslash_quote",
 	"transform_null_equals", "array_nulls", "datestyle", "intervalstyle", "timezone", "timezone_abbreviations", "xmloption",
@@ -41,7 +40,7 @@ static const char *const settings[] = {
 	"row_security", "lock_timeout"
 };
 
-/* The statement that is under way and that the others run, too; NULL: there is none. */
+/* The current statement, if the other coordinators run it too; else NULL. */
 static ShardPeerStatement *current = NULL;
 
 /* The statement's own text. */
@@ -75,7 +74,7 @@ apply_text(const char *statement)
 	return sql.data;
 }
 
-/* One after the other: each may have to wait for locks. */
+/* Runs it on one coordinator after the other, since each may have to wait for locks. */
 static void
 run_on(ShardPeerStatement *statement, const char *text, int n)
 {
@@ -94,7 +93,10 @@ run_on(ShardPeerStatement *statement, const char *text, int n)
 	}
 }
 
-/* The coordinators that have to run a statement, too.  Core's kinds keep all but definitions and TRUNCATE from a scan of the servers. */
+/*
+ * The coordinators that must run a statement too.  Core's log level filters out other statements before the servers
+ * are scanned.
+ */
 static List *
 peers_of(Node *stmt, int *nbefore)
 {
@@ -152,7 +154,7 @@ shard_peer_begin(ShardPeerStatement *statement, ShardDdlCall *call)
 	statement->stmt = stmt;
 	if (!shard_peer_follows_late(stmt))
 		run_on(statement, statement->text, nbefore);
-	/* the others run no query */
+	/* the others do not run the query, so statements that it runs are sent */
 	statement->shows_nested = IsA(stmt, CreateTableAsStmt);
 	current = statement;
 }
@@ -179,7 +181,10 @@ shard_peer_finish(ShardPeerStatement *statement)
 	{
 		int			nbefore;
 
-		/* one that commits in its course has let go of the list, and another one may have been added since */
+		/*
+		 * a statement that commits while it runs has lost its lock on the list of coordinators; one may have been
+		 * added
+		 */
 		shard_node_hold_members();
 		statement->peers = shard_node_peers(&nbefore);
 		CommandCounterIncrement();

@@ -1,6 +1,7 @@
 /*
  * peer_sequence.c
- *	  Values of sequences that are each coordinator's own, and foreign keys that one alone could check.
+ *	  Gives each coordinator its own values of sequences, and refuses foreign keys that only one coordinator could
+ *	  check.
  */
 #include "postgres.h"
 
@@ -21,7 +22,7 @@ shard_peer_share_sequences(Node *stmt)
 {
 	static bool is_sharing = false;
 
-	/* not for the ALTER SEQUENCE that this leads to */
+	/* not for the ALTER SEQUENCE that this function runs */
 	if (is_sharing || !may_make_sequences(stmt))
 		return;
 	CommandCounterIncrement();

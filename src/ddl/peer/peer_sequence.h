@@ -1,6 +1,6 @@
 /*
  * peer_sequence.h
- *	  Values of sequences that are each coordinator's own.
+ *	  Gives each coordinator its own values of sequences.
  */
 #ifndef SHARDFDW_PEER_SEQUENCE_H
 #define SHARDFDW_PEER_SEQUENCE_H
@@ -10,8 +10,9 @@
 #include "nodes/nodes.h"
 
 /*
- * After a statement that may have made sequences: gives them this coordinator's share of the values.  Errors:
- * feature_not_supported for a foreign key of a plain table to a reference table, whose rows are changed on all.
+ * Call it after a statement that may have made sequences.  Restricts them to this coordinator's share of the values.
+ * Errors: feature_not_supported for a foreign key of a plain table to a reference table, whose rows change on all
+ * coordinators.
  */
 extern void shard_peer_share_sequences(Node *stmt);
 

@@ -5,8 +5,8 @@
  *	  sub-commands --classify--> core: parent and partitions, then the parent's keys
  *								 nodes: one ALTER TABLE per shard, then what follows it
  *
- * ALTER TABLE ONLY of a sharded table is left to core: it changes only the parent, as
- * pg_dump writes it.  But for defaults, where foreign keys of the shards set them.
+ * ALTER TABLE ONLY of a sharded table is left to core and changes only the parent; pg_dump writes such statements.
+ * Defaults that foreign keys of the shards use (SET DEFAULT) are an exception.
  */
 #include "postgres.h"
 
@@ -60,7 +60,7 @@ shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt)
 	return false;
 }
 
-/* Triggers of shards with replicas refer to the columns of the primary key. */
+/* Triggers of shards with replicas use the columns of the primary key. */
 static void
 check_key_stays(ShardAlterState *state)
 {
@@ -88,7 +88,7 @@ classify_all(ShardAlterState *state)
 	state->rel = NULL;
 }
 
-/* Does a column that was there change its type? */
+/* Does an existing column change its type? */
 static bool
 changes_types(ShardAlterState *state)
 {
@@ -103,13 +103,13 @@ changes_types(ShardAlterState *state)
 		changes = changes || subtype == AT_AlterColumnType;
 		drops = drops || subtype == AT_DropColumn || subtype == AT_DropConstraint;
 	}
-	/* keys are dropped and made again as they were, so the statement must not drop columns or keys as well */
+	/* keys are dropped and recreated unchanged, so the statement must not drop columns or keys */
 	if (changes && drops)
 		shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE together with DROP", "Use two statements.");
 	return changes;
 }
 
-/* The statement with these sub-commands, for the table alone if told so. */
+/* The statement with these sub-commands. only: for the table without its partitions. */
 static Node *
 statement_of(ShardAlterState *state, List *cmds, bool only)
 {
@@ -121,7 +121,7 @@ statement_of(ShardAlterState *state, List *cmds, bool only)
 	return (Node *) stmt;
 }
 
-/* The coordinator's side after core's statement: makes dropped markers again, and new ones, at all levels. */
+/* Changes the coordinator after core's statement: recreates dropped markers and makes new ones, at all levels. */
 static void
 run_markers(ShardAlterState *state)
 {
@@ -134,8 +134,8 @@ run_markers(ShardAlterState *state)
 }
 
 /*
- * What rows that are there get in new columns.  Before settings are those for printing: defaults are
- * evaluated in the user's.
+ * Computes the values of new columns for existing rows.  Call it before shard_print_settings_begin(), since defaults
+ * are evaluated with the user's settings.
  */
 static void
 compute_defaults(ShardAlterState *state, Relation rel)
@@ -159,8 +159,8 @@ compute_defaults(ShardAlterState *state, Relation rel)
 }
 
 /*
- * Sends a column that was added, with the value that existing rows get, or what computes it on the node.  Columns whose
- * values must be computed here, row by row, are added to *per_row.
+ * Sends ADD COLUMN with the value for existing rows, or with an expression that the node computes.  Columns whose
+ * values the coordinator must compute row by row are added to *per_row.
  */
 static void
 send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, const ShardAlterColumn *column, List **per_row)
@@ -178,7 +178,7 @@ send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, const Sh
 		*per_row = lappend_int(*per_row, attno);
 }
 
-/* Columns as the catalog has them now. */
+/* Sends the columns as they are in the catalog now. */
 static void
 send_columns(ShardAlterState *state, Relation rel, List **per_row)
 {
@@ -188,7 +188,7 @@ send_columns(ShardAlterState *state, Relation rel, List **per_row)
 		Form_pg_attribute att;
 
 		if (attno <= 0)
-			continue;			/* renamed or dropped by an event trigger */
+			continue;			/* an event trigger has renamed or dropped it */
 		att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
 		if (column->subtype == AT_AddColumn)
 			send_new_column(state, rel, attno, column, per_row);
@@ -204,11 +204,11 @@ send_columns(ShardAlterState *state, Relation rel, List **per_row)
 	}
 }
 
-/* Are there triggers of users that UPDATE would fire? */
+/* Are there user triggers that UPDATE would fire? */
 static bool
 has_update_triggers(Relation rel)
 {
-	/* a copy: looking up functions may make core rebuild rel's cache entry */
+	/* use a copy, since looking up functions may make core rebuild rel's cache entry */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
@@ -223,10 +223,10 @@ has_update_triggers(Relation rel)
 }
 
 /*
- * Gives existing rows the values of new columns by an UPDATE, row by row, as core would
- * compute them.  Raises for a reference table: core has computed its values already, and
- * the replicas cannot get the same ones.  Raises at REPEATABLE READ: the UPDATE would miss
- * rows that were added since the snapshot, which core's own rewriting finds.
+ * Fills new columns of existing rows by an UPDATE, with values computed row by row, as core would do.  Raises an
+ * error for a reference table: core has already computed its values, and the replicas cannot get the same ones.  Raises
+ * an error at REPEATABLE READ: the UPDATE would miss rows added since the snapshot, which core's rewriting of a table
+ * finds.
  */
 static void
 fill_columns(ShardAlterState *state, Relation rel, List *per_row)
@@ -264,7 +264,7 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 	shard_own_sql_end(&own);
 }
 
-/* Changes the owner of partitions on the coordinator, and of tables on nodes where the role exists. */
+/* Changes the owner of partitions on the coordinator, and of tables on nodes that have the role. */
 static void
 send_owner(ShardAlterState *state, ShardDdlBatch *batch)
 {
@@ -282,8 +282,8 @@ send_owner(ShardAlterState *state, ShardDdlBatch *batch)
 }
 
 /*
- * Has shards follow changed defaults, where their foreign keys set them.  Those of a partition alone are not what these
- * set.
+ * Sends changed defaults to shards whose foreign keys use them.  Foreign keys use the defaults of the parent, so
+ * defaults of a partition are not sent.
  */
 static void
 send_key_defaults(ShardAlterState *state)
@@ -304,7 +304,7 @@ send_key_defaults(ShardAlterState *state)
 		shard_key_default_set(state->table, state->sets_defaults ? NIL : attnos);
 }
 
-/* The nodes' side. */
+/* Changes the nodes. */
 static void
 run_on_nodes(ShardAlterState *state)
 {
@@ -347,8 +347,8 @@ run_on_nodes(ShardAlterState *state)
 }
 
 /*
- * Has a reference table's triggers that send its writes fire always, whatever DISABLE TRIGGER ALL and ENABLE TRIGGER ALL
- * (pg_restore --disable-triggers) have made of them: its replicas would not get the rows.
+ * Makes the triggers that send a reference table's writes fire always, whatever DISABLE TRIGGER ALL or ENABLE TRIGGER
+ * ALL (pg_restore --disable-triggers) did.  Otherwise the replicas would miss rows.
  */
 static void
 keep_own_triggers(ShardAlterState *state)
@@ -369,7 +369,7 @@ keep_own_triggers(ShardAlterState *state)
 		shard_ddl_run_here(list_make1(psprintf("ALTER TABLE %s%s", relation, text.data)));
 }
 
-/* What comes after core's statement. */
+/* The work after core's statement. */
 static void
 alter_rest(void *arg)
 {
@@ -385,8 +385,9 @@ alter_rest(void *arg)
 }
 
 /*
- * What comes after core's ALTER TABLE ONLY: the default that keys of the shards set is the parent's.  pg_dump writes
- * those of serial columns so, which nodes cannot have: restoring a dump does not need them.
+ * The work after core's ALTER TABLE ONLY: foreign keys of the shards use the defaults of the parent. pg_dump writes
+ * defaults of serial columns like this.  Nodes cannot have these defaults, and restoring a dump does not need them
+ * there.
  */
 static void
 alter_only_rest(void *arg)
@@ -408,7 +409,7 @@ alter_only_rest(void *arg)
 	send_key_defaults(state);
 }
 
-/* ALTER TABLE ONLY of a sharded table: false when it is core's alone. */
+/* Handles ALTER TABLE ONLY of a sharded table.  Returns false if only core must run it. */
 static bool
 alter_only(ShardDdlCall *call, ShardAlterState *state, AlterTableStmt *stmt)
 {
@@ -423,7 +424,7 @@ alter_only(ShardDdlCall *call, ShardAlterState *state, AlterTableStmt *stmt)
 	return true;
 }
 
-/* Where replicas are is said by functions that make them; a foreign table that a dump makes has had them. */
+/* Only functions of the extension change where replicas are.  A dump sets the options when it makes the foreign table. */
 static void
 check_options(const AlterTableStmt *stmt)
 {
@@ -446,7 +447,7 @@ check_options(const AlterTableStmt *stmt)
 	}
 }
 
-/* A shard stays a partition while a job moves it.  A job that begins at the same time finds out. */
+/* A shard stays a partition while a job moves it.  A job that starts at the same time checks this itself. */
 static void
 check_detached(const AlterTableCmd *cmd)
 {
@@ -476,7 +477,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
 	if (state.table == NULL || state.table->is_reference)
 		shard_ddl_check_new_keys(stmt);
-	/* pg_dump writes ONLY for plain tables; of a table at home it means the shard, too */
+	/* pg_dump writes ONLY for plain tables; for a table at home ONLY includes the shard */
 	state.only_at_home = only && state.table != NULL && shard_alter_is_at_home(state.table->relid);
 	if (state.table == NULL)
 		return false;

@@ -2,19 +2,19 @@
  * ddl_attach.c
  *	  ALTER TABLE ... ATTACH PARTITION and DETACH PARTITION of shards and sharded tables.
  *
- * A foreign table that is not a partition is changed on the coordinator only.  So when it
- * becomes a shard, its table on the node is compared with its definition.  The partition
- * gets the parent's indexes and keys, as in core; on the nodes, too.
+ * A single foreign table is changed on the coordinator only.  So when it becomes a shard, its table on the node is
+ * compared with its definition.  The partition gets the indexes and keys of the parent, as in core, and on the nodes
+ * too.
  *
  *	  shard: definitions compared --> core --> indexes that the shard lacks
- *	  sharded table:				  core --> rows compared with the bounds --> indexes that it has got, to its shards
- *	  any, beside a DEFAULT partition that has shards:	core --> rows of that one compared with its new bounds
+ *	  sharded table:				  core --> rows compared with the bounds --> new indexes, to its shards
+ *	  any, if a DEFAULT partition has shards:	core --> rows of the DEFAULT partition compared with its new bounds
  *
- * Core compares rows of local tables with bounds.  Those of a foreign table that becomes a shard nobody compares, as in
- * PostgreSQL.
+ * Core compares rows of local tables with bounds.  Rows of a foreign table that becomes a shard are not compared, as
+ * in PostgreSQL.
  *
- * DETACH PARTITION is core's alone, but for CONCURRENTLY and FINALIZE: core has then given
- * the partition a CHECK constraint of its former bounds, which its shards need as well.
+ * DETACH PARTITION is left to core, except with CONCURRENTLY and FINALIZE.  With these core adds a CHECK constraint
+ * of the former bounds to the partition, and the shards need it too.
  */
 #include "postgres.h"
 
@@ -45,13 +45,13 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* What a node says about a shard. */
+/* The description of a shard by its node. */
 typedef struct Definition
 {
 	char	   *question;
 	bool		asked;
 	char	   *major;
-	char	   *text;			/* jsonb; NULL: there is no such table */
+	char	   *text;			/* jsonb; NULL: the table does not exist */
 } Definition;
 
 static char *
@@ -72,7 +72,7 @@ take_definition(const ShardDdlTable *table, int shardno, int nfields, const char
 	definition->text = fields[1] ? pstrdup(fields[1]) : NULL;
 }
 
-/* Raises when the node would describe the table as of this transaction's snapshot there, which is older. */
+/* Raises an error if the node would describe the table by an older snapshot, that of this transaction on the node. */
 static void
 check_not_fixed(const ShardDdlTable *table)
 {
@@ -84,7 +84,10 @@ check_not_fixed(const ShardDdlTable *table)
 				 errhint("Begin the transaction with BEGIN ISOLATION LEVEL READ COMMITTED, or attach before the node is used.")));
 }
 
-/* Raises when the table on the node is not what the foreign table says; false when there is none yet. */
+/*
+ * Raises an error if the table on the node differs from the foreign table.  Returns false if the table does not exist
+ * yet.
+ */
 static bool
 check_definition(const ShardDdlTable *table)
 {
@@ -92,7 +95,7 @@ check_definition(const ShardDdlTable *table)
 	Definition	definition = {0};
 	char	   *differences;
 
-	/* the coordinator that has sent the statement has looked */
+	/* the coordinator that sent the statement has checked it */
 	if (shard_guc_follows_coordinator)
 		return true;
 	check_not_fixed(table);
@@ -102,7 +105,10 @@ check_definition(const ShardDdlTable *table)
 		elog(ERROR, "node \"%s\" does not describe table %s", shard->node, shard->relation);
 	if (definition.text == NULL)
 	{
-		/* users who make both sides by hand may begin with either, as with CREATE FOREIGN TABLE ... PARTITION OF */
+		/*
+		 * users who make both sides manually may begin with either side, as with CREATE FOREIGN TABLE ... PARTITION
+		 * OF
+		 */
 		ereport(WARNING,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table %s does not exist on node \"%s\"", shard->relation, shard->node),
@@ -120,7 +126,7 @@ check_definition(const ShardDdlTable *table)
 	return true;
 }
 
-/* Has a table that is a partition rows that its bounds do not allow? */
+/* Has a partition rows that its bounds do not allow? */
 static bool
 has_misplaced_rows(Oid relid)
 {
@@ -131,7 +137,7 @@ has_misplaced_rows(Oid relid)
 	{
 		int			nestlevel = shard_print_settings_begin();
 
-		/* the planner takes for granted what is asked here; policies are to hide no rows */
+		/* the planner must not assume the condition that the query checks; policies must not hide rows */
 		(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 		(void) set_config_option("row_security", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 		found = shard_now_value(psprintf("SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))",
@@ -153,7 +159,7 @@ find_default(Oid parent)
 	return OidIsValid(relid) && shard_marker_has_shards(relid) ? relid : InvalidOid;
 }
 
-/* Core has added a partition, and has locked the DEFAULT partition, which is relid. */
+/* Checks the DEFAULT partition, relid, after core has added a partition.  Core has locked the DEFAULT partition. */
 static void
 check_default(void *arg)
 {
@@ -173,10 +179,11 @@ typedef struct Attach
 	Oid			partition;
 	ShardDdlTable *shard;		/* NULL: a sharded table is attached */
 	List	   *before;			/* its indexes, of all levels */
-	Oid			default_partition;	/* of the parent, where rows may be that belong to the new partition; or InvalidOid */
+	Oid			default_partition;	/* of the parent, if it may have rows that belong to the new partition; else
+									 * InvalidOid */
 } Attach;
 
-/* The parent's indexes, on the nodes. */
+/* Makes the indexes of the parent on the nodes. */
 static void
 attach_rest(void *arg)
 {
@@ -187,7 +194,7 @@ attach_rest(void *arg)
 	CommandCounterIncrement();
 	if (OidIsValid(attach->default_partition))
 		check_default(&attach->default_partition);
-	/* the coordinator that has sent the statement has looked */
+	/* the coordinator that sent the statement has checked it */
 	if (attach->shard == NULL && !shard_guc_follows_coordinator && has_misplaced_rows(attach->partition))
 		ereport(ERROR,
 				(errcode(ERRCODE_CHECK_VIOLATION),
@@ -209,7 +216,7 @@ shard_ddl_attach(ShardDdlCall *call)
 	AlterTableStmt *stmt = castNode(AlterTableStmt, call->pstmt->utilityStmt);
 	Attach		attach = {0};
 
-	/* as pg_dump writes it: the coordinator's side alone */
+	/* pg_dump writes ONLY: change the coordinator only */
 	if (!stmt->relation->inh || !shard_marker_find_attached(stmt, &attach.parent, &attach.partition))
 		return false;
 	if (get_rel_relkind(attach.partition) == RELKIND_FOREIGN_TABLE)
@@ -235,7 +242,7 @@ shard_ddl_add_partition(ShardDdlCall *call)
 
 	if (IsA(stmt, AlterTableStmt))
 	{
-		/* as pg_dump writes it: see shard_ddl_attach() */
+		/* for ONLY see shard_ddl_attach() */
 		if (castNode(AlterTableStmt, stmt)->relation->inh &&
 			linitial_node(AlterTableCmd, castNode(AlterTableStmt, stmt)->cmds)->subtype == AT_AttachPartition)
 			name = castNode(AlterTableStmt, stmt)->relation;
@@ -273,7 +280,7 @@ check_constraints(Oid relid)
 	return constraints;
 }
 
-/* Gives shards the CHECK constraints that the detached table has here and they lack. */
+/* Gives shards the CHECK constraints of the detached table that they lack. */
 static void
 detach_rest(void *arg)
 {

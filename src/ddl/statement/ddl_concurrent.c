@@ -2,14 +2,14 @@
  * ddl_concurrent.c
  *	  CREATE INDEX CONCURRENTLY and DROP INDEX CONCURRENTLY of sharded tables.
  *
- * Each shard's index is made or dropped concurrently, outside of any transaction,
- * all shards at the same time; the parent's, which has no rows, in the usual way:
+ * The indexes of the shards are made or dropped concurrently, outside any transaction, in parallel.  The index of the
+ * parent, which has no rows, is made in the usual way:
  *
  *	  definition (parent's index, made and undone) --> shards --> parent's index
- *						  something failed: what was made is dropped
+ *						  on failure: the new indexes are dropped
  *
- * Indexes that cannot be dropped, because a node is down or the session has ended, are
- * found by the next attempt: it takes over valid ones and drops the others.
+ * If a node is down or the session has ended, indexes remain.  The next attempt finds them: it uses valid ones and
+ * drops the others.
  */
 #include "postgres.h"
 
@@ -32,19 +32,16 @@
 
 #define CLEAN_UP_LOCK_TIMEOUT "'5s'"
 
-/* What the statement makes. */
+/* The index that the statement makes. */
 typedef struct NewIndex
 {
-	ShardDdlIndex *index;		/* NULL: there is one of that name already, and IF NOT EXISTS was said */
-	bool	   *skip;			/* of each shard: it needs none */
-	bool	   *leftover;		/* of each shard: an earlier attempt has left it there, not valid */
-	bool	   *taken;			/* of each shard: something else has the name */
+	ShardDdlIndex *index;		/* NULL: the name exists, and the statement has IF NOT EXISTS */
+	bool	   *skip;			/* per shard: it needs no index */
+	bool	   *leftover;		/* per shard: an earlier attempt has left an invalid index */
+	bool	   *taken;			/* per shard: another object has the name */
 } NewIndex;
 
-/*
- * Finds out what the statement's index would be: makes it on the coordinator's table and
- * partitions, and undoes that.
- */
+/* Finds the definition of the index: makes it on the coordinator's table and partitions, and rolls back. */
 static void
 try_index(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, NewIndex *new)
 {
@@ -99,7 +96,7 @@ name_on(const ShardDdlTable *table, int shardno, const ShardDdlIndex *index)
 	return quote_qualified_identifier(shard->schema, shard_ddl_table_object(table, shard, index->name));
 }
 
-/* Whether something has the index's name on a shard, whether it is that index, and whether it is valid. */
+/* Query: does an object have the index's name on a shard, is it that index, and is it valid? */
 static char *
 ask_names(const ShardDdlTable *table, List *shardnos, void *arg)
 {
@@ -135,7 +132,7 @@ take_name(const ShardDdlTable *table, int shardno, int nfields, const char *cons
 		new->leftover[shardno] = true;
 }
 
-/* Names of the shards that are not among those done. */
+/* Names of the shards that are not in done. */
 static char *
 failed_shards(const ShardDdlTable *table, List *done)
 {
@@ -148,7 +145,7 @@ failed_shards(const ShardDdlTable *table, List *done)
 	return text.data;
 }
 
-/* An index of a shard that nobody needs. */
+/* An index of a shard that is not needed. */
 typedef struct Remains
 {
 	int			shardno;
@@ -178,9 +175,10 @@ remains_of(const ShardDdlTable *table, const ShardDdlIndex *index, const bool *d
 }
 
 /*
- * The commands that drop remains.  They wait for transactions on these shards only for a
- * short time, since the user may have cancelled the statement because of such a wait.
- * *of: what each command drops; NULL for those that set the time limit.
+ * Makes the commands that drop remains.  The commands have a short lock timeout, since the user may have cancelled
+ * the statement because of such a wait.
+ *
+ * *of: the index that each command drops; NULL for commands that set the timeout.
  */
 static ShardCommand *
 drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains ***of)
@@ -201,7 +199,7 @@ drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains
 			command->serverid = serverid;
 			command->userid = GetUserId();
 			command->is_whole = true;
-			command->changes_session = true;	/* the limit goes with the connection */
+			command->changes_session = true;	/* the limit ends with the connection */
 			command->sql = n == 0 ? "SET lock_timeout = " CLEAN_UP_LOCK_TIMEOUT :
 				psprintf("DROP INDEX CONCURRENTLY IF EXISTS %s", remain->name);
 			(*of)[(*ncommands)++] = n == 0 ? NULL : remain;
@@ -211,7 +209,7 @@ drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains
 	return commands;
 }
 
-/* Drops what an attempt has left, as far as possible; reports what then remains, and what to do about it. */
+/* Drops the indexes that an attempt has left, as far as possible.  Reports the remaining indexes, with a hint. */
 static void
 drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
 {
@@ -244,11 +242,9 @@ drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
 				 errhint("The same command, run again, copes with it. To be rid of it, run DROP INDEX CONCURRENTLY IF EXISTS on the nodes.")));
 }
 
-/*
- * What REINDEX CONCURRENTLY leaves
- */
+/* Indexes that REINDEX CONCURRENTLY leaves */
 
-/* Finds them by the names that core gives to the new index (_ccnew) and to the replaced one (_ccold). */
+/* Finds them by the names that core gives to the new index (_ccnew) and the replaced one (_ccold). */
 static char *
 ask_replicas(const ShardDdlTable *table, List *shardnos, void *arg)
 {
@@ -282,7 +278,7 @@ shard_ddl_drop_replicas(const ShardDdlTable *table)
 	drop_remains(table, remains, "REINDEX CONCURRENTLY");
 }
 
-/* Makes the index on the shards, then here. */
+/* Makes the index on the shards, then on the coordinator. */
 static void
 make_everywhere(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, const NewIndex *new)
 {
@@ -313,8 +309,8 @@ make_everywhere(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table,
 }
 
 /*
- * Makes the indexes in a subtransaction, so that they can be dropped after any failure,
- * also a cancel.  Only indexes that this statement can have made are dropped.
+ * Makes the indexes in a subtransaction, so that they can be dropped after any failure, including a cancel.  Only
+ * indexes that this statement may have made are dropped.
  */
 static void
 make_or_drop(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, const NewIndex *new)
@@ -366,11 +362,11 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	if (new.index == NULL)
 		return true;			/* the NOTICE was sent */
 
-	/* finds indexes of an earlier attempt whose end was not seen */
+	/* finds indexes of an earlier attempt that ended without cleanup */
 	shard_ddl_ask_free(table, ask_names, take_name, &new);
 	drop_remains(table, remains_of(table, new.index, new.leftover), "CREATE INDEX CONCURRENTLY");
 
-	/* the name that was chosen is that of the shards' indexes */
+	/* indexes of the shards use the name that core chose */
 	stmt->idxname = new.index->name;
 	stmt->if_not_exists = false;
 	make_or_drop(call, stmt, table, &new);

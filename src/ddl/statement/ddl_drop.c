@@ -2,14 +2,14 @@
  * ddl_drop.c
  *	  Drops on the nodes what a statement drops on the coordinator.
  *
- * Whatever the statement is (DROP TABLE, DROP SCHEMA ... CASCADE, DROP OWNED,
- * DROP TYPE ... CASCADE), core calls object_access_hook for each object before it is gone:
+ * Core calls object_access_hook for each object before it drops it.  This works for all statements (DROP TABLE, DROP
+ * SCHEMA ... CASCADE, DROP OWNED, DROP TYPE ... CASCADE):
  *
  *	  object_access_hook --> Collector --statement done--> commands for the nodes
  *
- * A shard is dropped on its node when its parent is dropped, or when a statement drops
- * all that a schema or a role has.  DROP FOREIGN TABLE of a shard leaves its table there, as
- * detaching does; so does what drops the server.
+ * A shard is dropped on its node if its parent is dropped, or if a statement drops all objects of a schema or role.
+ * DROP FOREIGN TABLE of a shard leaves its table on the node, as DETACH PARTITION does.  A statement that drops the
+ * server leaves it too.
  */
 #include "postgres.h"
 
@@ -47,35 +47,35 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* A foreign table that is dropped. */
+/* A dropped foreign table. */
 typedef struct DroppedShard
 {
 	ShardDdlShard shard;
 	Oid			parent;
 } DroppedShard;
 
-/* A part of a table that is dropped. */
+/* A dropped part of a table. */
 typedef struct DroppedPart
 {
 	ObjectType	kind;			/* OBJECT_INDEX, OBJECT_TABCONSTRAINT, OBJECT_STATISTIC_EXT, OBJECT_COLUMN */
 	const char *name;
 	ShardDdlTable *table;
-	ShardDdlIndex *index;		/* of OBJECT_INDEX and a constraint that has one */
+	ShardDdlIndex *index;		/* of OBJECT_INDEX, or of a constraint that has an index */
 } DroppedPart;
 
 typedef struct Collector
 {
 	MemoryContext cxt;
 	bool		cascade;
-	bool		empties;		/* all that a schema or a role has is dropped: shards on nodes, too, without their parents */
+	bool		empties;		/* drops all objects of a schema or role: also drop shards on nodes without their parents */
 	List	   *shards;			/* of DroppedShard */
-	List	   *references;		/* OIDs of tables that are reference tables until their triggers are dropped */
-	List	   *replicas;			/* of ShardDdlTable: reference tables that are dropped */
-	List	   *tables;			/* OIDs of tables that are dropped */
+	List	   *references;		/* OIDs of reference tables, which lose that property when their triggers are dropped */
+	List	   *replicas;			/* of ShardDdlTable: dropped reference tables */
+	List	   *tables;			/* OIDs of dropped tables */
 	List	   *parts;			/* of DroppedPart */
 	List	   *checked;		/* OIDs of roles whose foreign tables were checked before */
 	bool		extension;		/* this extension is dropped */
-	bool		is_late;		/* the statement has not come to the hook */
+	bool		is_late;		/* the statement did not go through the ProcessUtility hook */
 	struct Collector *outer;
 } Collector;
 
@@ -89,7 +89,7 @@ static object_access_hook_type prev_object_access = NULL;
 static void
 add_part(Oid relid, ObjectType kind, const char *name, Oid index)
 {
-	/* partitions lose what their parent loses, so only the parent's is collected */
+	/* partitions lose what their parent loses, so collect only the parent's */
 	ShardDdlTable *table = get_rel_relispartition(relid) ? NULL : shard_ddl_table(relid);
 	DroppedPart *part;
 
@@ -119,7 +119,7 @@ collect_relation(Oid relid)
 			dropped = palloc0(sizeof(DroppedShard));
 			if (!shard_ddl_table_shard(relid, &dropped->shard))
 				return;
-			/* core looks at the shard, which a scan of its parent has not opened */
+			/* core checks the shard, but a scan keeps only its parent open */
 			shard_ddl_table_check_parent_unused(relid, "DROP TABLE");
 			dropped->parent = get_partition_parent(relid, true);
 			collector->shards = lappend(collector->shards, dropped);
@@ -197,7 +197,7 @@ collect_statistics(Oid statistics)
 static void
 collect_extension(void)
 {
-	/* what would have to be done goes with it */
+	/* the extension's functions, which would have to clean up, are dropped with it */
 	if (collector->is_late)
 		shard_ddl_late_refuse("It would have dropped the extension, and left the library among those that sessions of this database load.");
 	collector->extension = true;
@@ -254,7 +254,7 @@ add_placements(ShardDdlTable *all, const ShardDdlShard *shard)
 	}
 }
 
-/* Notes that the stale replicas of a shard stay where they are: their nodes are not asked. */
+/* Records that the stale replicas of a shard stay on their nodes, since these nodes are disabled. */
 static void
 note_left(const ShardDdlShard *shard)
 {
@@ -268,14 +268,14 @@ note_left(const ShardDdlShard *shard)
 	}
 }
 
-/* Is a shard, whose parent stays, dropped on its node?  Not if the server is gone, too. */
+/* Is a shard whose parent stays dropped on its node?  Not if its server is dropped too. */
 static bool
 is_emptied(const Collector *dropped, const DroppedShard *shard)
 {
 	return dropped->empties && SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(shard->shard.serverid));
 }
 
-/* One DROP TABLE per node, since its tables may depend on each other. */
+/* Sends one DROP TABLE per node, since its tables may depend on each other. */
 static void
 drop_tables(Collector *dropped, const char *cascade)
 {
@@ -336,7 +336,7 @@ drop_tables(Collector *dropped, const char *cascade)
 				appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", all.shards[j].relation);
 				done[j] = true;
 			}
-		/* a table that is gone already is not an error */
+		/* a table that does not exist is not an error */
 		shard_ddl_batch_add(batch, i, "DROP TABLE IF EXISTS %s%s", names.data, cascade);
 		for (int j = i; j < all.nshards; j++)
 			if (all.shards[j].is_noted && all.shards[j].serverid == all.shards[i].serverid)
@@ -358,7 +358,7 @@ drop_part(DroppedPart *part, const char *cascade)
 		part->kind == OBJECT_STATISTIC_EXT ? shard_ddl_find_statistics(table, part->name) : NULL;
 
 	batch->only_names_shards = true;
-	/* core checks this for the index of a table, but not for that of a partitioned one */
+	/* core checks this for the index of a table, but not of a partitioned table */
 	if (part->kind == OBJECT_INDEX)
 		shard_ddl_table_check_unused(table, "DROP INDEX");
 	for (int i = 0; i < table->nshards; i++)
@@ -413,7 +413,7 @@ run_collected(ShardDdlCall *call, bool cascade, bool empties, List *checked)
 {
 	Collector	mine = {CurrentMemoryContext, .empties = empties, .checked = checked};
 
-	/* what notes changes of shards with replicas goes with them, and must be empty */
+	/* the tables that record changes of shards with replicas are dropped too, and must be empty */
 	(void) shard_replica_apply();
 	mine.cascade = cascade;
 	mine.outer = collector;
@@ -458,11 +458,9 @@ shard_ddl_drop(ShardDdlCall *call)
 	return true;
 }
 
-/*
- * Statements that have not come to the hook
- */
+/* Statements that did not go through the ProcessUtility hook */
 
-/* A collector that outlives the function that has made it. */
+/* A collector that outlives the function that makes it. */
 typedef struct LateDrop
 {
 	Collector	collector;
@@ -482,7 +480,7 @@ end_late(void *arg)
 void
 shard_ddl_drop_begin_late(bool cascade, bool empties)
 {
-	/* an error of the statement ends the (sub)transaction, and the memory with it */
+	/* an error of the statement ends the (sub)transaction and frees the memory */
 	MemoryContext cxt = AllocSetContextCreate(CurTransactionContext, "shardfdw late drop", ALLOCSET_DEFAULT_SIZES);
 	LateDrop   *late = MemoryContextAllocZero(cxt, sizeof(LateDrop));
 

@@ -7,18 +7,18 @@
 
 #include "ddl/ddl_call.h"
 
-/* DROP of any object: drops tables, and parts of tables that go with it. */
+/* DROP of any object: drops tables, and the parts of tables that are dropped with it. */
 extern bool shard_ddl_drop(ShardDdlCall *call);
 
-/* Any other statement that may drop tables. Runs it and returns true. */
+/* Any other statement that may drop tables.  Runs it and returns true. */
 extern bool shard_ddl_drop_collected(ShardDdlCall *call);
 
 /*
- * What a statement drops that has not come to the hook: to be called before core runs it.
- * Errors, later: object_not_in_prerequisite_state when the extension is dropped.
+ * Collects what a statement drops that did not go through the ProcessUtility hook.  Call it before core runs the
+ * statement.  Errors, later: object_not_in_prerequisite_state if the extension is dropped.
  */
 extern void shard_ddl_drop_begin_late(bool cascade, bool empties);
 
-extern void shard_ddl_drop_init(void);	/* hooks into the dropping of objects */
+extern void shard_ddl_drop_init(void);	/* installs object_access_hook */
 
 #endif

@@ -2,9 +2,8 @@
  * ddl_grant.c
  *	  GRANT and REVOKE on tables that have tables on nodes, and on their schemas.
  *
- * A user of the coordinator needs rights on its table; on the node the role that the user
- * mapping names needs them.  GRANT is repeated for roles of the same names, on those nodes
- * that have them.
+ * A user of the coordinator needs rights on its table.  On the node, the role of the user mapping needs these rights.
+ * GRANT is sent to nodes for roles of the same names, if the nodes have these roles.
  */
 #include "postgres.h"
 
@@ -71,7 +70,10 @@ shard_ddl_grant_tables(const GrantStmt *stmt)
 	return tables;
 }
 
-/* The command for one shard and one grantee; object: "TABLE a.b" or "SCHEMA a"; condition: further one, or "". */
+/*
+ * The command for one shard and one grantee. object: "TABLE a.b" or "SCHEMA a". condition: an additional condition,
+ * or "".
+ */
 static void
 add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *privileges, RoleSpec *grantee, const char *object,
 		  const char *condition)
@@ -98,8 +100,8 @@ add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *
 }
 
 /*
- * May the user grant some right on a table?  Where a user may not, core warns at most, and changes nothing; the role on
- * the node, which others may share, could.
+ * May the user grant some right on a table?  If not, core only warns and changes nothing.  But the role on the node,
+ * which several users may share, might have the right.
  */
 static bool
 may_grant(Oid relid)
@@ -122,7 +124,7 @@ may_grant_schema(Oid schema)
 	return OidIsValid(schema) && DatumGetBool(DirectFunctionCall2(has_schema_privilege_id, ObjectIdGetDatum(schema), PointerGetDatum(rights)));
 }
 
-/* The nodes' part. */
+/* Changes the nodes. */
 static void
 grant_rest(void *arg)
 {
@@ -138,7 +140,7 @@ grant_rest(void *arg)
 		if (table == NULL || !may_grant(relid))
 			continue;
 		batch = shard_ddl_batch_create(table);
-		/* others take back here what they have given, and on a node what its role has given */
+		/* other users revoke what they have granted here, but on a node what its role has granted */
 		batch->only_names_shards = shard_class_ownercheck(relid, GetUserId());
 		for (int i = 0; i < table->nshards; i++)
 			foreach(lc2, stmt->grantees)
@@ -147,7 +149,7 @@ grant_rest(void *arg)
 	}
 }
 
-/* The nodes' part of GRANT ON SCHEMA: those that have shards or replicas of its tables, where the user owns the schema. */
+/* Sends GRANT ON SCHEMA to the nodes that have shards or replicas of its tables, if the user owns the schema. */
 static void
 schema_rest(void *arg)
 {
@@ -177,7 +179,7 @@ schema_rest(void *arg)
 			table = shard_ddl_table(relid);
 			if (table == NULL)
 				continue;
-			/* two sessions that grant rights on a schema at the same time fail */
+			/* two concurrent GRANTs on a schema fail */
 			shard_schema_lock_new_objects();
 			batch = shard_ddl_batch_create(table);
 			batch->keeps_definition = true;

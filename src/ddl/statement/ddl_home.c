@@ -1,6 +1,6 @@
 /*
  * ddl_home.c
- *	  Definitions in schemas all of whose tables are on one node (catalog/home.h).
+ *	  Definitions in schemas whose tables are all on one node (catalog/home.h).
  *
  *	  CREATE TABLE [AS]		core makes a plain table, without foreign keys
  *								|
@@ -38,11 +38,11 @@ typedef struct NewTable
 	Oid			namespace;
 	char	   *name;
 	bool		existed;		/* before the statement */
-	List	   *foreign_keys;	/* of Constraint, as ALTER TABLE takes them */
+	List	   *foreign_keys;	/* of Constraint, in the form for ALTER TABLE */
 	ShardDdlCall *call;
 } NewTable;
 
-/* Takes the foreign keys out of a column's constraints. */
+/* Removes the foreign keys from a column's constraints and returns them. */
 static List *
 take_column_keys(ColumnDef *def, List *foreign_keys)
 {
@@ -67,7 +67,7 @@ take_column_keys(ColumnDef *def, List *foreign_keys)
 	return foreign_keys;
 }
 
-/* Takes the foreign keys out of the statement. */
+/* Removes the foreign keys from the statement and returns them. */
 static List *
 take_foreign_keys(CreateStmt *stmt)
 {
@@ -124,7 +124,7 @@ add_foreign_keys(NewTable *new)
 	ProcessUtility(wrapper, new->call->query_string, false, PROCESS_UTILITY_QUERY, NULL, NULL, None_Receiver, NULL);
 }
 
-/* What follows when core has made the table. */
+/* The work after core has made the table. */
 static void
 create_rest(void *arg)
 {
@@ -132,10 +132,10 @@ create_rest(void *arg)
 	Oid			relid = get_relname_relid(new->name, new->namespace);
 	ShardPeerStatement *sent;
 
-	/* IF NOT EXISTS, maybe of a table that another session has just made; or EXPLAIN without ANALYZE */
+	/* IF NOT EXISTS of a table that another session has made, or EXPLAIN without ANALYZE */
 	if (new->existed || !OidIsValid(relid) || shard_map_get(relid) != NULL)
 		return;
-	/* who follows another coordinator is told of each step */
+	/* a session that follows another coordinator gets each step separately */
 	if (shard_guc_follows_coordinator)
 		return;
 	sent = shard_peer_part_begin();
@@ -146,8 +146,8 @@ create_rest(void *arg)
 }
 
 /*
- * The schema with a home in which relation will be made, or InvalidOid.  The home stays where it is until
- * the transaction ends.
+ * The schema with a home in which relation will be made, or InvalidOid.  The home stays on its node until the
+ * transaction ends.
  */
 static Oid
 home_of_new(RangeVar *relation)
@@ -160,7 +160,7 @@ home_of_new(RangeVar *relation)
 	if (!OidIsValid(home))
 		return InvalidOid;
 	LockRelationOid(home, AccessShareLock);
-	/* a dump that is being restored makes tables before their shards */
+	/* restoring a dump makes tables before their shards */
 	map = shard_home_table(namespace) == home ? shard_map_get(home) : NULL;
 	if (map == NULL)
 		return InvalidOid;
@@ -224,9 +224,12 @@ shard_ddl_home_created(Node *stmt)
 	return relation != NULL && OidIsValid(home_of_new(relation)) ? relation->relname : NULL;
 }
 
-/* ---------- what nobody may do ---------- */
+/* ---------- refused statements ---------- */
 
-/* Only who owns a schema may say where its tables are: a guest would have a say about those of others. */
+/*
+ * Only the owner of a schema may choose the node of its tables.  Other users would choose it for the tables of
+ * others.
+ */
 static void
 check_may_make_home(const char *name, Oid namespace)
 {
@@ -237,8 +240,8 @@ check_may_make_home(const char *name, Oid namespace)
 }
 
 /*
- * The table that changes its schema, and the schema; false for other statements, and where core skips it.  Raises as core does for
- * what is not there: when core looks, it may be.
+ * The table whose schema changes, and the new schema.  Returns false for other statements, and if core skips the
+ * statement.  Raises core's errors for objects that do not exist, since an object may appear before core looks it up.
  */
 static bool
 changes_schema(Node *stmt, Oid *relid, Oid *newspace)
@@ -254,7 +257,7 @@ changes_schema(Node *stmt, Oid *relid, Oid *newspace)
 	return true;
 }
 
-/* The table that gets another name, or NULL. */
+/* The table that is renamed, or NULL. */
 static RangeVar *
 renamed_table(Node *stmt)
 {
@@ -280,7 +283,7 @@ shard_ddl_home_check_maker(Node *stmt)
 	}
 }
 
-/* Raises for a table that would leave a schema at home, or enter one. */
+/* Raises an error if a table would leave or enter a schema at home. */
 static void
 check_set_schema(AlterObjectSchemaStmt *stmt)
 {
@@ -299,7 +302,10 @@ check_set_schema(AlterObjectSchemaStmt *stmt)
 				 errhint("Make a new table there, and copy the rows.")));
 }
 
-/* Raises for what would leave a schema's tables without the one that says where they are; all: of other tables, too. */
+/*
+ * Raises an error if a schema at home would lose the table that defines its node. all: also for other tables of the
+ * schema.
+ */
 static void
 check_keeps_home(RangeVar *relation, bool all)
 {
@@ -322,7 +328,7 @@ check_keeps_home(RangeVar *relation, bool all)
 						get_rel_name(relid), get_namespace_name(get_rel_namespace(relid)))));
 }
 
-/* A dump that is being restored attaches the shard of a table that has none yet. */
+/* Has the table a partition?  Restoring a dump attaches the shard to a table without partitions. */
 static bool
 has_partition(RangeVar *relation)
 {

@@ -1,6 +1,6 @@
 /*
  * ddl_home.h
- *	  Definitions in schemas all of whose tables are on one node (catalog/home.h).
+ *	  Definitions in schemas whose tables are all on one node (catalog/home.h).
  */
 #ifndef SHARDFDW_DDL_HOME_H
 #define SHARDFDW_DDL_HOME_H
@@ -9,16 +9,16 @@
 
 #include "nodes/parsenodes.h"
 
-/* The table that stmt will make in a schema at home; NULL: none. */
+/* The table that stmt will make in a schema at home, or NULL. */
 extern const char *shard_ddl_home_created(Node *stmt);
 
 /*
- * Raises for statements that would have a table leave a schema at home, or enter one (feature_not_supported), or
- * take its home away (dependent_objects_still_exist).
+ * Raises feature_not_supported for statements by which a table would leave or enter a schema at home.  Raises
+ * dependent_objects_still_exist if the schema would lose its home.
  */
 extern void shard_ddl_home_check(Node *stmt);
 
-/* Raises (insufficient_privilege) where somebody else than the owner of a schema would say where its tables are. */
+/* Raises insufficient_privilege if a user other than the owner of a schema would choose the node of its tables. */
 extern void shard_ddl_home_check_maker(Node *stmt);
 
 #endif

@@ -2,11 +2,10 @@
  * ddl_index.c
  *	  CREATE INDEX on a table that has tables on nodes.
  *
- * Core makes the index on the parent, which has no rows, and skips the foreign
- * partitions.  A unique index is made for the parent only, as a marker that planner and
- * clients see.  Each shard enforces it for its own rows; that is enough, since core
- * requires the shard key in it.  Where there is but one shard, a unique index may be
- * without the shard key (ddl_alter_home.c): the parent gets a plain one then.
+ * Core makes the index on the parent, which has no rows, and skips the foreign partitions.  A unique index is made
+ * for the parent only, as a marker that the planner and clients see.  Each shard enforces it for its own rows.  That
+ * is sufficient, since core requires the shard key in it.  If a table has only one shard, a unique index may lack the
+ * shard key (ddl_alter_home.c).  Then the parent gets a plain index.
  */
 #include "postgres.h"
 
@@ -30,10 +29,12 @@
 #include "utils/rel.h"
 
 /*
- * Adds the command that makes an index of the table, or the key that it belongs to, on
- * each shard.  before: indexes that all levels had.  A shard whose own parent had an equal
- * one, which is a part of the new index now, has it already.  has: which other shards
- * have it, or NULL.  unique: it is unique there, whatever it is here.
+ * Adds the command that makes an index of the table, or its key, on each shard.
+ *
+ * - before: the indexes of all levels before the statement.  If the direct parent of a shard had an equal index, now
+ *   attached to the new one, the shard has it already.
+ * - has: the other shards that have it, or NULL.
+ * - unique: make it unique on shards, even if it is not unique on the coordinator.
  */
 static void
 add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bool *has, bool unique)
@@ -75,9 +76,9 @@ shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List
 typedef struct CreateIndex
 {
 	ShardDdlTable *table;
-	IndexStmt  *stmt;			/* for the table alone; NULL: the user's is run */
-	List	   *before;			/* indexes that there were */
-	bool		unique_there;	/* on the shard, not here */
+	IndexStmt  *stmt;			/* for the parent only; NULL: the user's statement is run */
+	List	   *before;			/* indexes before the statement */
+	bool		unique_there;	/* unique on the shard, but not on the coordinator */
 } CreateIndex;
 
 /* Sends the index to the shards, after the table's own index was made. */
@@ -91,7 +92,7 @@ create_rest(void *arg)
 
 	if (new->stmt != NULL && !new->unique_there)
 		shard_marker_level_all(table->relid);
-	/* none, where IF NOT EXISTS found one of that name */
+	/* the list is empty if IF NOT EXISTS found an index of that name */
 	foreach(lc, list_difference_oid(shard_marker_level_of(table->relid), new->before))
 		add_create_index(batch, lfirst_oid(lc), new->before, NULL, new->unique_there);
 	shard_ddl_make_objects(table, false);

@@ -10,11 +10,9 @@
 #include "ddl/ddl_table.h"
 
 /*
- * Makes indexes (OIDs) of a table on its shards, in this transaction, and keys
- * where the indexes belong to some.  before: those that all levels of the table
- * had (shard_marker_level_indexes()): shards under a partition that
- * has had an equal one are left out; with take_over, so are those that have one
- * on their node.
+ * Makes indexes of a table, or their keys, on its shards, in this transaction. indexes: list of OIDs. before: the
+ * indexes of all levels before the statement (shard_marker_level_indexes()).  Shards whose parent had an equal index
+ * are left out.  With take_over, shards whose node has an equal index are left out too.
  */
 extern void shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before,
 								 bool take_over);

@@ -1,19 +1,19 @@
 /*
  * ddl_late_statement.c
- *	  What becomes of a statement that began before this session had loaded the library.
+ *	  Handles a statement that began before this session loaded the library.
  *
  *	  event trigger ddl_command_start: nothing is changed yet
  *		  |
- *		what the hook does ahead of every statement
+ *		the work that the hook does before every statement
  *		  |
- *		tables on nodes would have to follow? --yes--> refused: the next try comes to the hook
+ *		must tables on nodes follow? --yes--> refused: the next attempt goes through the hook
  *		  |
- *		DROP: who knows what it will drop?  Collected from here on, see ddl_drop.c
+ *		DROP: the dropped objects are not known yet, and are collected, see ddl_drop.c
  *		  |
  *		core
  *
- * What concerns no table on nodes goes on as if the library were not there, since each
- * session of a role with session_preload_libraries of its own begins like this.
+ * A statement that affects no table on nodes runs as without the library.  Each session of a role that overrides
+ * session_preload_libraries starts like this.
  */
 #include "postgres.h"
 
@@ -41,16 +41,18 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_check_loaded);
 
-/* What of a table's tables on nodes a statement changes with it. */
+/* Which of a table's tables on nodes a statement changes. */
 typedef enum Follow
 {
 	FOLLOW_ALWAYS,
-	FOLLOW_UNLESS_ONLY,			/* not the shards where it says ONLY */
-	FOLLOW_ALTER,				/* the same, but of a table at home ONLY means all, see shard_ddl_alter_table() */
-	FOLLOW_ITSELF				/* the replicas of a reference table and a shard by itself: shards do not follow their parent */
+	FOLLOW_UNLESS_ONLY,			/* not the shards if the statement has ONLY */
+	FOLLOW_ALTER,				/* the same, except that ONLY includes the shards of a table at home, see
+								 * shard_ddl_alter_table() */
+	FOLLOW_ITSELF				/* the replicas of a reference table, or a single shard; shards do not follow their
+								 * parent */
 } Follow;
 
-/* The table, if it has tables on nodes that follow; InvalidOid otherwise. */
+/* Returns relid if tables on nodes follow it, else InvalidOid. */
 static Oid
 followed(Oid relid, Follow follow, bool inh)
 {
@@ -66,7 +68,7 @@ followed(Oid relid, Follow follow, bool inh)
 	return relid;
 }
 
-/* The same, of a table that the user must own: core speaks to others. */
+/* The same for a table that the user must own.  Core raises the error for other users. */
 static Oid
 owned(Oid relid, Follow follow, bool inh)
 {
@@ -145,7 +147,7 @@ find_renamed(RenameStmt *stmt)
 		case OBJECT_INDEX:
 		case OBJECT_TABLE:
 		case OBJECT_FOREIGN_TABLE:
-			/* either word is good for both */
+			/* RENAME accepts both TABLE and FOREIGN TABLE for both kinds */
 			relkind = get_rel_relkind(RangeVarGetRelid(stmt->relation, NoLock, true));
 			if (relkind == RELKIND_INDEX || relkind == RELKIND_PARTITIONED_INDEX)
 				return of_index(stmt->relation);
@@ -178,7 +180,7 @@ find_measured(CreateStatsStmt *stmt)
 		named(linitial_node(RangeVar, stmt->relations), FOLLOW_ALWAYS) : InvalidOid;
 }
 
-/* DROP INDEX CONCURRENTLY commits node by node, before core drops the index here: it needs the hook. */
+/* DROP INDEX CONCURRENTLY commits on each node before core drops the index on the coordinator.  It needs the hook. */
 static Oid
 find_dropped(DropStmt *stmt)
 {
@@ -189,7 +191,7 @@ find_dropped(DropStmt *stmt)
 	return InvalidOid;
 }
 
-/* A table whose tables on nodes the hook would have changed; InvalidOid: none. */
+/* A table whose tables on nodes the hook would have changed, or InvalidOid. */
 static Oid
 find_table(Node *stmt)
 {
@@ -221,14 +223,14 @@ find_table(Node *stmt)
 			shard_ddl_drop_begin_late(castNode(DropOwnedStmt, stmt)->behavior == DROP_CASCADE, true);
 			return InvalidOid;
 		case T_CreateForeignTableStmt:
-			/* keys that are hidden from core come back with the error */
+			/* the error rolls back the hiding of keys */
 			return shard_marker_begin(stmt, &added) ? added.parent : InvalidOid;
 		default:
 			return InvalidOid;
 	}
 }
 
-/* The event trigger, for ddl_command_start. */
+/* The event trigger for ddl_command_start. */
 Datum
 shardfdw_check_loaded(PG_FUNCTION_ARGS)
 {
@@ -240,11 +242,11 @@ shardfdw_check_loaded(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function %s must be called by an event trigger", "shardfdw_internal.check_loaded()")));
-	/* pg_upgrade makes what the nodes have already */
+	/* pg_upgrade makes objects that the nodes already have */
 	if (!shard_ddl_late_is() || IsBinaryUpgrade || RecoveryInProgress())
 		PG_RETURN_NULL();
 
-	shard_flush_commit_force(); /* the hook does so for the others */
+	shard_flush_commit_force(); /* the hook does so for other statements */
 	stmt = (Node *) ((EventTriggerData *) fcinfo->context)->parsetree;
 	shard_version_check_statement(stmt);
 	shard_ddl_prepare(stmt);

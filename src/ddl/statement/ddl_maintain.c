@@ -2,8 +2,8 @@
  * ddl_maintain.c
  *	  VACUUM, REINDEX and CLUSTER of tables that have tables on nodes.
  *
- * They change no definition and run on each shard by itself, outside of any
- * transaction, nodes at the same time.  When one fails the others have been done.
+ * They change no definition.  They run on each shard separately, outside any transaction, in parallel on all nodes.
+ * If one shard fails, the others are still processed.
  */
 #include "postgres.h"
 
@@ -21,7 +21,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-/* Options as they were given, " (a, b 1)"; "" for none. */
+/* Options as given, " (a, b 1)"; "" if there are none. */
 static char *
 options_text(List *options)
 {
@@ -63,7 +63,7 @@ option_is_on(List *options, const char *name)
 	return option != NULL && defGetBoolean(option);
 }
 
-/* Runs a batch outside of any transaction; raises the first error when all have ended. */
+/* Runs a batch outside any transaction.  Raises the first error when all commands have ended. */
 static void
 run_free(ShardDdlBatch *batch)
 {
@@ -74,7 +74,7 @@ run_free(ShardDdlBatch *batch)
 		ThrowErrorData(error);
 }
 
-/* The table, if the user may do maintenance on it; core raises the error for others. */
+/* The table, if the user may run maintenance on it.  Core raises the error for other users. */
 static ShardDdlTable *
 maintained_table(Oid relid)
 {
@@ -103,7 +103,7 @@ columns_text(List *columns)
 	return text.data;
 }
 
-/* Has core run VACUUM or ANALYZE on rels only. */
+/* Makes core run VACUUM or ANALYZE on rels only. */
 static void
 vacuum_here(ShardDdlCall *call, List *options, List *rels, bool is_vacuum)
 {
@@ -158,7 +158,7 @@ shard_ddl_vacuum(ShardDdlCall *call)
 	foreach(lc, batches)
 		run_free(lfirst(lc));
 
-	/* ANALYZE is run by core, which fetches statistics from the nodes and keeps them on the coordinator */
+	/* core runs ANALYZE, which fetches statistics from the nodes and stores them on the coordinator */
 	if (find_option(stmt->options, "verbose"))
 		analyze_options = list_make1(find_option(stmt->options, "verbose"));
 	vacuum_here(call, stmt->options, here, true);
@@ -174,8 +174,8 @@ shard_ddl_vacuum(ShardDdlCall *call)
  */
 
 /*
- * Runs batch on the nodes; for a reference table has core run the statement, too.
- * in_xact: the command can run in a transaction, as it does for a reference table.
+ * Runs batch on the nodes.  For a reference table core runs the statement too. in_xact: the command can run in a
+ * transaction, as it does for a reference table.
  */
 static void
 run_maintenance(ShardDdlCall *call, ShardDdlBatch *batch, bool in_xact, const char *name, CommandTag tag)
@@ -265,7 +265,7 @@ shard_ddl_cluster(ShardDdlCall *call)
 		Oid			index = get_relname_relid(indexname, get_rel_namespace(table->relid));
 
 		if (!OidIsValid(index) || IndexGetRelation(index, true) != table->relid)
-			return false;		/* core raises */
+			return false;		/* core raises the error */
 		names = shard_ddl_find_index(table, index);
 	}
 	batch = shard_ddl_batch_create(table);

@@ -30,8 +30,8 @@
 #include "utils/syscache.h"
 
 /*
- * A parent moves alone: its shards stay in their schema, on both sides.  Replicas of a
- * reference table move with it; so does the node's table of a shard that is moved.
+ * A parent moves without its shards, which stay in their schema on both sides.  Replicas of a reference table move with
+ * the table, and the table on the node moves with its shard.
  */
 bool
 shard_ddl_set_schema(ShardDdlCall *call)
@@ -56,11 +56,11 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	return true;
 }
 
-/* The list of names by which a statement names a table. */
+/* The names by which a statement names a table. */
 typedef struct TableNames
 {
 	List	   *names;
-	int			ntail;			/* names at the end that are not the table's */
+	int			ntail;			/* names at the end that are not part of the table's name */
 } TableNames;
 
 static Oid
@@ -72,7 +72,7 @@ owned_by_names(void *arg)
 	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ? relid : InvalidOid;
 }
 
-/* The table of these names, without the last ntail, locked, if the user owns it; core refuses other users. */
+/* The table of these names, without the last ntail names, locked, if the user owns it.  Core refuses other users. */
 static ShardDdlTable *
 own_table(List *names, int ntail)
 {
@@ -97,7 +97,7 @@ comment_index(ShardDdlBatch *batch, Oid index, const char *kind, const char *com
 								quote_identifier(names[i]), table->shards[i].relation, comment);
 }
 
-/* COMMENT ON CONSTRAINT: object is the table's names and the constraint's. */
+/* COMMENT ON CONSTRAINT: object is the list of the table's names and the constraint's name. */
 static ShardDdlBatch *
 comment_constraint(List *object, const char *comment)
 {
@@ -177,8 +177,8 @@ shard_ddl_comment(ShardDdlCall *call)
 }
 
 /*
- * Locks on the nodes keep out clients that work there directly.  Locks for reading are
- * not sent: they are not needed, and pg_dump must not depend on nodes.
+ * Locks on the nodes keep out clients that work there directly.  Locks for reading are not sent, since they are not
+ * needed, and pg_dump must not depend on nodes.
  */
 bool
 shard_ddl_lock(ShardDdlCall *call)
@@ -205,7 +205,10 @@ shard_ddl_lock(ShardDdlCall *call)
 	return true;
 }
 
-/* The nodes' part of TRUNCATE is the wrapper's; core is told of tables that it does not know to be concerned. */
+/*
+ * The wrapper runs TRUNCATE on the nodes.  This function adds tables to the statement that reference the truncated
+ * tables through foreign keys unknown to core.
+ */
 bool
 shard_ddl_truncate(ShardDdlCall *call)
 {
@@ -225,8 +228,8 @@ shard_ddl_truncate(ShardDdlCall *call)
 }
 
 /*
- * The coordinator fires triggers.  Refuses those that core would make on a parent though
- * foreign partitions cannot have them, since they would fail when fired.
+ * The coordinator fires triggers.  Refuses triggers that core would make on a parent but that foreign partitions
+ * cannot have, since they would fail when fired.
  */
 bool
 shard_ddl_create_trigger(ShardDdlCall *call)
@@ -247,12 +250,12 @@ shard_ddl_create_trigger(ShardDdlCall *call)
 /* ---------- SET CONSTRAINTS ---------- */
 
 /*
- * Core knows no foreign keys of sharded tables, which are on the nodes alone and have the same name on all
- * shards: names that it does not know are asked for there.  Keys that core knows, of the sharded table itself,
- * have other names on the shards; by name these are set here only.
+ * Foreign keys of sharded tables exist only on the nodes, with the same name on all shards.  Names that core does not
+ * know are looked up there.  Keys that core knows, of the sharded table itself, have other names on the shards.  By
+ * name, these are set on the coordinator only.
  */
 
-/* Is there a constraint of that name here? */
+/* Does the coordinator have a constraint of that name? */
 static bool
 is_here(Relation constraints, Oid namespace, const char *name)
 {
@@ -269,8 +272,8 @@ is_here(Relation constraints, Oid namespace, const char *name)
 }
 
 /*
- * The schema in which nodes have the constraint; NULL: core is to say what it says.  As in core,
- * the first schema of the search path counts that has one of that name, here or there.
+ * The schema in which nodes have the constraint.  NULL if core must handle the name.  As in core, the first schema of
+ * the search path counts that has a constraint of that name, on the coordinator or on nodes.
  */
 static char *
 find_schema(Relation constraints, const List *nodes, const RangeVar *constraint, bool deferred)
@@ -278,7 +281,7 @@ find_schema(Relation constraints, const List *nodes, const RangeVar *constraint,
 	List	   *namespaces;
 	ListCell   *lc;
 
-	/* of another database, says core */
+	/* core raises the error for another database */
 	if (constraint->catalogname && strcmp(constraint->catalogname, get_database_name(MyDatabaseId)) != 0)
 		return NULL;
 	if (constraint->schemaname)
@@ -315,7 +318,7 @@ find_schema(Relation constraints, const List *nodes, const RangeVar *constraint,
 	return NULL;
 }
 
-/* A constraint that only nodes know. */
+/* A constraint that only nodes have. */
 typedef struct RemoteConstraint
 {
 	char	   *schema;

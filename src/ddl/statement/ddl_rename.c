@@ -2,9 +2,8 @@
  * ddl_rename.c
  *	  RENAME of tables that have tables on nodes, and of their columns, indexes and constraints.
  *
- * Shards keep their names when their parent is renamed.  When a shard itself is renamed,
- * so is its table on the node, since both must have the same name; so are replicas of a
- * reference table.
+ * Shards keep their names when their parent is renamed.  When a shard is renamed, its table on the node is renamed
+ * too, since both must have the same name.  Replicas of a reference table are also renamed.
  */
 #include "postgres.h"
 
@@ -23,7 +22,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/* "ALTER TABLE shard RENAME what old TO new" for all shards; `what` ends in a blank. */
+/* Adds "ALTER TABLE shard RENAME what old TO new" for all shards. what ends in a space. */
 static void
 add_rename(ShardDdlBatch *batch, const char *what, const RenameStmt *stmt)
 {
@@ -32,7 +31,7 @@ add_rename(ShardDdlBatch *batch, const char *what, const RenameStmt *stmt)
 									 quote_identifier(stmt->newname)));
 }
 
-/* Renames the index of each shard from names, the present ones, to those made of newname. */
+/* Renames the index of each shard. names: the current names.  The new names are made from newname. */
 static void
 add_rename_index(ShardDdlBatch *batch, char **names, const char *newname)
 {
@@ -87,7 +86,7 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 static bool
 rename_index(ShardDdlCall *call, RenameStmt *stmt)
 {
-	/* the lock that core takes to rename an index, weaker than for other changes */
+	/* the lock that core takes to rename an index, which is weaker than for other changes */
 	Oid			relid = shard_ddl_table_lock(shard_ddl_table_of_index, stmt->relation, ShareUpdateExclusiveLock);
 	ShardDdlTable *table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
 	ShardDdlBatch *batch;

@@ -1,9 +1,9 @@
 /*
  * ddl_replica.c
- *	  Which statements may change tables whose shards have replicas.
+ *	  Decides which statements may change tables whose shards have replicas.
  *
- * What is done to all placements alike, with the same result, and does not touch the primary key, to whose columns the triggers
- * refer that note changed rows.  All else is refused.
+ * A statement is allowed if it has the same result on all placements and does not change the primary key.  Triggers
+ * that record changed rows use the columns of the primary key.  All other statements are refused.
  */
 #include "postgres.h"
 
@@ -64,7 +64,7 @@ shard_ddl_replica_rename_server(Oid serverid, const char *newname)
 	static const char *const tables[] = {"node_position", "left_shard"};
 
 	shard_ddl_replica_check_server(serverid, "rename");
-	/* core says what is in the way */
+	/* core raises the error */
 	if (!OidIsValid(serverid) || !shard_option_is_our_server(serverid) || XactReadOnly ||
 		OidIsValid(get_foreign_server_oid(newname, true)))
 		return;
@@ -72,7 +72,7 @@ shard_ddl_replica_rename_server(Oid serverid, const char *newname)
 	{
 		const ShardSqlParam params[] = {shard_sql_text(GetForeignServer(serverid)->servername), shard_sql_text(newname)};
 
-		/* there may be some of a server of that name that was dropped */
+		/* there may be rows of a dropped server with that name */
 		(void) shard_own_sql_run(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".%s WHERE server = $1", tables[i]), 1, &params[1]);
 		(void) shard_own_sql_run(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".%s SET server = $2 WHERE server = $1", tables[i]), lengthof(params), params);
 	}
@@ -87,7 +87,7 @@ is_constant(const Node *expr)
 	return IsA(expr, A_Const);
 }
 
-/* Do rows that are there get the same value of a new column on every server? */
+/* Do existing rows get the same value of a new column on every server? */
 static bool
 adds_alike(const ColumnDef *column)
 {
@@ -162,7 +162,7 @@ shard_ddl_replica_refusal(Node *stmt)
 		case T_DropStmt:
 			return castNode(DropStmt, stmt)->concurrent ? "DROP INDEX CONCURRENTLY" : NULL;
 		case T_AlterTableStmt:
-			/* as dumps write it: the shards are not changed */
+			/* as in dumps: the shards are not changed */
 			if (!castNode(AlterTableStmt, stmt)->relation->inh)
 				return NULL;
 			foreach(lc, castNode(AlterTableStmt, stmt)->cmds)

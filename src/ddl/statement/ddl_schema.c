@@ -2,7 +2,7 @@
  * ddl_schema.c
  *	  ALTER SCHEMA ... RENAME of schemas that have tables on nodes.
  *
- *	  the schema is locked against statements that make something of it on nodes
+ *	  the schema is locked against statements that make objects in it on nodes
  *		  |
  *	  tables that use the schema on a node are locked, on both sides
  *		  |
@@ -12,12 +12,10 @@
  *		  |
  *	  foreign tables that would now name another schema get option schema_name
  *
- * A shard is in the same schema on both sides, so two schemas that swap their names must
- * do so on the nodes, too.  Foreign tables whose names do not follow stand for the same
- * table as before.
+ * A shard is in the same schema on both sides.  So if two schemas swap their names, the schemas on the nodes must do
+ * so too.  Foreign tables whose names do not follow still refer to the same table.
  *
- * The nodes come first: an event trigger of the statement may use the renamed schema on
- * the nodes.
+ * The nodes come first, since an event trigger of the statement may use the renamed schema on the nodes.
  */
 #include "postgres.h"
 
@@ -62,23 +60,23 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* A node's schema with this comment was made by this extension. */
+/* The extension gives this comment to schemas that it makes on nodes. */
 #define SCHEMA_MARK "Made by shardfdw for a schema of the coordinator."
 
 PG_FUNCTION_INFO_V1(shardfdw_schema_command);
 
-/*
- * Which tables concern the schema
- */
+/* Tables that a rename affects */
 
-/* Sharded and reference tables, wherever they lie, that need types or functions of the schema on their nodes. */
+/* Sharded and reference tables of any schema that need types or functions of this schema on their nodes. */
 static List *
 tables_that_need(const char *schema)
 {
 	return shard_now_oids(psprintf("SELECT r::pg_catalog.oid FROM shardfdw_internal.tables_that_need(%s) r", quote_literal_cstr(schema)));
 }
 
-/* Has a table its own name on nodes?  The caller has no lock: false for a table that was dropped meanwhile. */
+/*
+ * Does a table have the same name on its node?  The caller has no lock.  Returns false if the table no longer exists.
+ */
 static bool
 follows(Oid relid)
 {
@@ -87,7 +85,7 @@ follows(Oid relid)
 	switch (get_rel_relkind(relid))
 	{
 		case RELKIND_FOREIGN_TABLE:
-			/* a foreign table by itself stands for something that is defined elsewhere */
+			/* a single foreign table refers to a table that is defined elsewhere */
 			return get_rel_relispartition(relid) && shard_ddl_table_shard(relid, &part);
 		case RELKIND_RELATION:
 			return shard_reference_is(relid);
@@ -96,7 +94,7 @@ follows(Oid relid)
 	}
 }
 
-/* The tables (OIDs) that concern the schema: those of it, and those that need something of it. */
+/* List of the tables that the rename affects: tables of the schema, and tables that need objects of it. */
 static List *
 find_tables(Oid namespace, const char *schema)
 {
@@ -115,9 +113,9 @@ find_tables(Oid namespace, const char *schema)
 }
 
 /*
- * Locks the tables, since plans have their names in remote queries.  A session with such a
- * plan either waits for the lock and plans again, or this one waits for it.  Otherwise,
- * when two schemas swap their names, it would read the other table on the node.
+ * Locks the tables, since plans contain their names in remote queries.  A session with such a plan either waits for
+ * the lock and plans again, or makes this session wait.  Otherwise, when two schemas swap their names, it would read
+ * the other table on the node.
  */
 static List *
 find_and_lock_tables(Oid namespace, const char *schema)
@@ -146,7 +144,7 @@ find_and_lock_tables(Oid namespace, const char *schema)
 	}
 }
 
-/* The parts on nodes (of ShardDdlShard) of tables, which are locked. */
+/* The shards and replicas (list of ShardDdlShard) of tables.  The tables are locked. */
 static List *
 parts_of(List *tables)
 {
@@ -192,9 +190,7 @@ check_unused(List *tables)
 	}
 }
 
-/*
- * The nodes' schemas
- */
+/* Schemas on nodes */
 
 char *
 shard_ddl_schema_command(const char *name)
@@ -212,8 +208,8 @@ shardfdw_schema_command(PG_FUNCTION_ARGS)
 }
 
 /*
- * The command for one node.  If the node has a schema of the new name, that is an error;
- * unless this extension made it for a schema that was dropped, and it is empty.
+ * The command for one node.  It is an error if the node has a schema of the new name.  An empty schema that the
+ * extension has made is dropped first.
  */
 static char *
 rename_text(const char *schema, const char *newname, StringInfo names)
@@ -248,7 +244,7 @@ compare_parts(const ListCell *a, const ListCell *b)
 	return by_name != 0 ? by_name : strcmp(left->schema, right->schema);
 }
 
-/* Renames the schema on the nodes that hold some part; returns these nodes (OIDs of servers). */
+/* Renames the schema on the nodes that have any of parts.  Returns the list of their servers. */
 static List *
 rename_on_nodes(List *parts, const char *schema, const char *newname)
 {
@@ -291,13 +287,11 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 	return nodes;
 }
 
-/*
- * Foreign tables with names of their own
- */
+/* Foreign tables with option schema_name */
 
 /*
- * The value that schema_name of a foreign table needs, so that it stands for the same table
- * on its node as before; NULL: nothing to do.
+ * The value of option schema_name with which a foreign table still refers to the same table on its node.  NULL if the
+ * option need not change.
  */
 static const char *
 new_schema_name(Form_pg_foreign_table form, Oid namespace, const char *schema, const char *newname, List *nodes,
@@ -316,7 +310,10 @@ new_schema_name(Form_pg_foreign_table form, Oid namespace, const char *schema, c
 	return !renamed && get_rel_namespace(form->ftrelid) == namespace ? schema : NULL;
 }
 
-/* Sets the option directly in the catalog, whoever owns the table: for the user only the schema's name changes. */
+/*
+ * Sets the option directly in the catalog, without a check of the table's owner.  For the user only the schema's name
+ * changes.
+ */
 static void
 set_schema_name(Relation catalog, HeapTuple tuple, const char *value, DefElemAction action)
 {
@@ -365,8 +362,8 @@ keep_foreign_tables(Oid namespace, const char *schema, const char *newname, List
 }
 
 /*
- * The schema that a statement renames; InvalidOid where that is core's alone.  What core would raise is raised here: when it looks,
- * the schema that is in the way may be gone, and it would rename this one without the nodes.
+ * The schema that a statement renames.  InvalidOid if only core must handle it.  Raises core's errors, since the
+ * schema with the new name may be gone when core checks.  Core would then rename the schema without the nodes.
  */
 static Oid
 schema_to_rename(const RenameStmt *stmt)
@@ -387,7 +384,7 @@ schema_to_rename(const RenameStmt *stmt)
 	return namespace;
 }
 
-/* The same, locked against those who make something of it on nodes. */
+/* The same, locked against statements that make objects in it on nodes. */
 static Oid
 lock_schema_to_rename(const RenameStmt *stmt)
 {
@@ -414,14 +411,14 @@ shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt)
 
 	if (!OidIsValid(namespace))
 		return false;
-	/* foreign tables that nobody follows get another schema_name */
+	/* foreign tables that do not follow get another schema_name */
 	foreach(lc, shard_ddl_table_of_schema(namespace))
 		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
 			return true;
 	return find_tables(namespace, stmt->subname) != NIL;
 }
 
-/* Raises when a job moves one of parts: it knows the tables by their names. */
+/* Raises an error if a job moves one of parts, since jobs find tables by name. */
 static void
 check_no_job(const List *parts)
 {

@@ -1,10 +1,10 @@
 /*
  * ddl_statement.c
- *	  Takes over statements that change the definitions of sharded and reference tables.
+ *	  Handles statements that change the definitions of sharded and reference tables.
  *
  *	  statement --> which tables on nodes follow? --none--> core
  *		  |
- *		refuse what cannot be done on both sides
+ *		statements that cannot be run on both sides are refused
  *		  |
  *		core changes the coordinator's side (and its foreign tables, by recursion)
  *		  |
@@ -12,12 +12,12 @@
  *		  |
  *		event triggers of users
  *
- * The last two steps' order: see ddl_rest.c.
+ * ddl_rest.c explains the order of the last two steps.
  *
- * Nothing is changed on one side only: an error of a node fails the statement, and the
- * nodes' transactions commit, or roll back to a savepoint, with the local one.
+ * No change is made on one side only: an error of a node fails the statement.  Transactions of the nodes commit, or
+ * roll back to a savepoint, together with the local transaction.
  *
- * Other coordinators of the same nodes run the statement, too (ddl/peer/), each its own side, before the nodes do.
+ * Other coordinators of the same nodes run the statement too (ddl/peer/), before the nodes.
  */
 #include "postgres.h"
 
@@ -38,7 +38,7 @@
 #include "miscadmin.h"
 #include "utils/inval.h"
 
-/* Has the statement been taken over?  False: core is to run it as it is. */
+/* Returns true if it has run the statement.  Otherwise core must run it unchanged. */
 static bool
 take_over(ShardDdlCall *call)
 {
@@ -99,8 +99,8 @@ void
 shard_ddl_prepare(Node *stmt)
 {
 	/*
-	 * Names are looked up before anything is locked.  This session's caches may be older than a
-	 * rename; core, which looks the name up again when it locks, would then find another table.
+	 * Names are looked up before locks are taken.  The caches of this session may be older than a rename.  Core looks
+	 * up the name again when it locks the table, and would then find another table.
 	 */
 	AcceptInvalidationMessages();
 	shard_ddl_check_own_schema(stmt);
@@ -115,7 +115,7 @@ shard_ddl_prepare(Node *stmt)
 	}
 }
 
-/* Runs the statement, here, on the nodes and on the other coordinators. */
+/* Runs the statement on this coordinator, on the nodes and on the other coordinators. */
 static void
 run(ShardDdlCall *call)
 {
@@ -152,8 +152,8 @@ shard_ddl_run(ShardDdlCall *call)
 	shard_ddl_prepare(call->pstmt->utilityStmt);
 
 	/*
-	 * A sub-command that core runs for another statement is part of that one.
-	 * In recovery core refuses all changes.
+	 * A sub-command that core runs for another statement is part of that statement.  In recovery core refuses all
+	 * changes.
 	 */
 	if (call->context == PROCESS_UTILITY_SUBCOMMAND)
 		shard_ddl_run_core(call);
@@ -163,7 +163,7 @@ shard_ddl_run(ShardDdlCall *call)
 		follower.pstmt->utilityStmt = shard_peer_follower_statement(call->pstmt->utilityStmt);
 		follower.read_only_tree = false;
 		run(&follower);
-		/* whoever has run it by SPI counts rows, none of which is made here */
+		/* a caller that uses SPI reads the row count; this coordinator makes no rows */
 		if (IsA(follower.pstmt->utilityStmt, CreateTableAsStmt) && call->qc != NULL)
 			SetQueryCompletion(call->qc, CMDTAG_SELECT, 0);
 	}

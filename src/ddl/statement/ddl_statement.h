@@ -11,18 +11,18 @@
 #include "ddl/ddl_table.h"
 #include "nodes/parsenodes.h"
 
-/* Runs any utility statement.  If it changes a table that is on nodes, it is changed there, too. */
+/* Runs any utility statement.  If it changes a table that has tables on nodes, these are changed too. */
 extern void shard_ddl_run(ShardDdlCall *call);
 
 /*
- * What comes ahead of every utility statement: makes names those of now, and locks the schemas in which
- * something will be made on nodes.  Errors: feature_not_supported for what nobody may do.
+ * Call it before every utility statement.  Updates the caches that names are looked up in, and locks the schemas in
+ * which objects will be made on nodes.  Errors: feature_not_supported for statements that are refused for all users.
  */
 extern void shard_ddl_prepare(Node *stmt);
 
 /*
- * Statements by kind.  Each returns false when it does not handle the statement: then
- * nothing was done, and core runs it.
+ * Statements by kind.  Each function returns false if it does not handle the statement.  Then it has changed nothing,
+ * and core runs the statement.
  */
 extern bool shard_ddl_alter_table(ShardDdlCall *call);
 extern bool shard_ddl_create_table(ShardDdlCall *call);
@@ -36,8 +36,8 @@ extern bool shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTabl
 extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
 
 /*
- * Drops the invalid indexes that REINDEX CONCURRENTLY has left on a table's
- * shards when it failed or was cancelled.  A WARNING for those that cannot be dropped.
+ * Drops the invalid indexes that REINDEX CONCURRENTLY left on a table's shards when it failed or was cancelled.
+ * Raises a WARNING for indexes that cannot be dropped.
  */
 extern void shard_ddl_drop_replicas(const ShardDdlTable *table);
 
@@ -58,39 +58,45 @@ extern bool shard_ddl_vacuum(ShardDdlCall *call);
 extern bool shard_ddl_reindex(ShardDdlCall *call);
 extern bool shard_ddl_cluster(ShardDdlCall *call);
 
-/* Raises dependent_objects_still_exist where foreign tables name a server as one that has replicas of their shards; action: a verb. */
+/* Raises dependent_objects_still_exist if foreign tables name the server in option replica_nodes. action: a verb. */
 extern void shard_ddl_replica_check_server(Oid serverid, const char *action);
 
-/* A server, which core is about to rename: raises the same, and renames it in the extension's own tables. */
+/*
+ * Call it before core renames a server.  Raises the same error, and renames the server in the tables of the
+ * extension.
+ */
 extern void shard_ddl_replica_rename_server(Oid serverid, const char *newname);
 
-/* What it is that a statement does which is not done to tables whose shards have replicas; NULL: it is done to them, too. */
+/*
+ * The operation of a statement that is refused for tables whose shards have replicas.  NULL if the statement is
+ * allowed.
+ */
 extern const char *shard_ddl_replica_refusal(Node *stmt);
 
-/* The commands that make a schema on a node, with a mark by which it is known as made by us. */
+/* The commands that make a schema on a node, with a mark that the extension made it. */
 extern char *shard_ddl_schema_command(const char *name);
 
-/*
- * Of statements by kind, for those that have not come to the hook.
- */
+/* Checks by kind, for statements that did not go through the hook. */
 
-/* Is it one that core does alone: of another kind of relation, or one that removes a partition? */
+/* Is it a statement that core handles alone: for another kind of relation, or to remove a partition? */
 extern bool shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt);
 
 /* The partition that DETACH PARTITION CONCURRENTLY or FINALIZE detaches; NULL for other statements. */
 extern RangeVar *shard_ddl_detached_concurrently(const AlterTableStmt *stmt);
 
-/* A table whose nodes have the type that the statement changes; InvalidOid when there is none. */
+/* A table whose nodes have the type that the statement changes, or InvalidOid. */
 extern Oid	shard_ddl_type_table(Node *stmt);
 
-/* GRANT of rights on tables, and which tables (OIDs) it names; InvalidOid for one that does not exist. */
+/*
+ * Is it a GRANT on tables?  The second function returns the list of the tables it names, InvalidOid for missing ones.
+ */
 extern bool shard_ddl_grant_is_of_tables(const GrantStmt *stmt);
 extern List *shard_ddl_grant_tables(const GrantStmt *stmt);
 
-/* The table of extended statistics; InvalidOid when there are none of that name. */
+/* The table of extended statistics.  InvalidOid if there are no statistics of that name. */
 extern Oid	shard_ddl_statistics_table(List *names);
 
-/* Would ALTER SCHEMA ... RENAME change something on nodes, or foreign tables?  Locks the schema until the transaction ends. */
+/* Would ALTER SCHEMA ... RENAME change nodes or foreign tables?  Locks the schema until the transaction ends. */
 extern bool shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt);
 
 /* Raises feature_not_supported for a statement that renames the extension's schema. */

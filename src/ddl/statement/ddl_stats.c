@@ -2,8 +2,8 @@
  * ddl_stats.c
  *	  Extended statistics of tables that have tables on nodes.
  *
- * Each shard has its own statistics object, in its schema, under a name of its own.  It is
- * not an error if a shard lacks one: statistics do not change results.
+ * Each shard has a separate statistics object, in its schema, with a separate name.  It is not an error if a shard
+ * lacks it, since statistics do not change results.
  */
 #include "postgres.h"
 
@@ -50,7 +50,7 @@ shard_ddl_statistics_table(List *names)
 	return relid;
 }
 
-/* Table and name of statistics; NULL when nothing on nodes follows the table. */
+/* Table and name of statistics.  NULL if no tables on nodes follow the table. */
 static ShardDdlTable *
 table_of_statistics(Oid statistics, char **name)
 {
@@ -65,7 +65,7 @@ table_of_statistics(Oid statistics, char **name)
 	return table;
 }
 
-/* Adds the command that makes statistics, which are here already, on each shard. */
+/* Adds the command that makes statistics on each shard.  The coordinator already has them. */
 static void
 add_create(ShardDdlBatch *batch, Oid statistics)
 {
@@ -78,7 +78,7 @@ add_create(ShardDdlBatch *batch, Oid statistics)
 	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
 	Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
 
-	/* the text around the definition is known exactly, so it can be cut off */
+	/* cut off the known text around the definition */
 	name = pstrdup(NameStr(form->stxname));
 	prefix = psprintf("CREATE STATISTICS %s", quote_qualified_identifier(get_namespace_name(form->stxnamespace), name));
 	suffix = psprintf(" FROM %s", shard_qualified_relation(table->relid));

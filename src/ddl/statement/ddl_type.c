@@ -8,8 +8,8 @@
  *		  |
  *		a command with qualified names --> each node of these tables, in the same transaction
  *
- * Commands are made from the parse tree's names and literals.  Expressions and types of
- * attributes are printed from the catalogs, when core is done.
+ * Commands are made from names and literals of the parse tree.  Expressions and types of attributes are printed from
+ * the catalogs, after core has changed the type.
  */
 #include "postgres.h"
 
@@ -36,17 +36,17 @@
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
-/* pg_constraint.contype of a domain's NOT NULL, which has such a row from 17 on. */
+/* pg_constraint.contype of NOT NULL of a domain.  It has a row since version 17. */
 #define DOMAIN_NOT_NULL 'n'
 
 typedef struct AlterType
 {
 	Node	   *stmt;			/* a copy */
 	Oid			type;
-	const char *name;			/* qualified, as it was before */
+	const char *name;			/* qualified, before the change */
 	List	   *servers;		/* OIDs of the nodes */
-	List	   *constraints;	/* OIDs of the domain's constraints that there were */
-	bool		drops_not_null; /* the constraint that is dropped is NOT NULL */
+	List	   *constraints;	/* OIDs of the domain's constraints before the change */
+	bool		drops_not_null; /* the dropped constraint is NOT NULL */
 } AlterType;
 
 static Oid
@@ -119,7 +119,7 @@ nodes_of(List *relids)
 	return servers;
 }
 
-/* Constraints of a domain; *type: the kind of the one that is called name. */
+/* List of the constraints of a domain.  *type: type of the constraint with that name. */
 static List *
 domain_constraints(Oid domain, const char *name, char *type)
 {
@@ -152,7 +152,7 @@ enum_command(const AlterType *alter, const AlterEnumStmt *stmt)
 					stmt->newValNeighbor == NULL ? "" : quote_literal_cstr(stmt->newValNeighbor));
 }
 
-/* The constraints that a domain has got. */
+/* The new constraints of a domain. */
 static char *
 new_domain_constraints(const AlterType *alter)
 {
@@ -198,7 +198,7 @@ domain_command(const AlterType *alter, const AlterDomainStmt *stmt)
 	}
 }
 
-/* "type COLLATE ..." of an attribute, as the catalog has it now. */
+/* "type COLLATE ..." of an attribute, from the current catalog. */
 static char *
 attribute_text(Oid type, const char *name)
 {
@@ -222,7 +222,7 @@ attributes_command(const AlterType *alter, const AlterTableStmt *stmt)
 		const char *name = cmd->subtype == AT_AddColumn ? castNode(ColumnDef, cmd->def)->colname : cmd->name;
 
 		if (cmd->subtype != AT_AddColumn && cmd->subtype != AT_DropColumn && cmd->subtype != AT_AlterColumnType)
-			continue;			/* the owner, which nodes have of their own */
+			continue;			/* the owner; nodes have their own */
 		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : psprintf("ALTER TYPE %s ", alter->name),
 						 cmd->subtype == AT_AddColumn ? "ADD ATTRIBUTE " : cmd->subtype == AT_AlterColumnType ? "ALTER ATTRIBUTE " :
 						 cmd->missing_ok ? "DROP ATTRIBUTE IF EXISTS " : "DROP ATTRIBUTE ");
@@ -277,7 +277,7 @@ command_text(const AlterType *alter)
 	}
 }
 
-/* The nodes' side. */
+/* Changes the nodes. */
 static void
 alter_rest(void *arg)
 {
