@@ -1,12 +1,12 @@
 /*
  * balance.c
- *	  Which shards move where so that nodes carry their shares.
+ *	  Plans which shards move to which nodes, so that the nodes are used evenly.
  *
- * A node's use is what its shards cost, divided by its capacity.  First the nodes without
- * capacity are emptied, the dearest shards first, each to the node that is used least with it.  Then
- * shards go from the node that is used most to the one that is used least, each time the one
- * after whose move the higher use of both is least; only moves after which that is lower than
- * before.  So no move makes the balance worse; and no shard moves twice, so the plan ends.
+ * The use of a node is the cost of its shards, divided by its capacity.  First, nodes without capacity are emptied.
+ * Their most expensive shards go first, each to the node with the lowest use after the move.  Then shards move from
+ * the node with the highest use to the node with the lowest use.  Each step chooses the shard after whose move the
+ * higher use of both nodes is lowest, and only if that lowers it.  So no move makes the balance worse.  No shard
+ * moves twice, so the plan ends.
  */
 #include "postgres.h"
 
@@ -27,14 +27,14 @@ typedef struct BalanceItem
 	double		cost;
 	int			node;			/* 0-based */
 	bool		movable;
-	int			next;			/* movable item that was on the same node in the beginning; -1: none */
+	int			next;			/* next movable item of the same node before any move; -1: none */
 } BalanceItem;
 
 typedef struct BalanceNode
 {
 	double		cost;			/* of its items */
-	double		capacity;		/* 0: it shall have none */
-	int			first;			/* of its movable items; -1: none */
+	double		capacity;		/* 0: it must be emptied */
+	int			first;			/* the first of its movable items; -1: none */
 } BalanceNode;
 
 typedef struct Balance
@@ -43,11 +43,11 @@ typedef struct Balance
 	BalanceItem *items;
 	int			nnodes;
 	BalanceNode *nodes;
-	double		mean;			/* use, if all nodes were used alike */
+	double		mean;			/* the use if all nodes were used evenly */
 	ReturnSetInfo *rsinfo;
 } Balance;
 
-/* An array's elements; those that are NULL are errors. */
+/* Elements of an array.  NULL elements are an error. */
 static Datum *
 elements(ArrayType *array, Oid type, int *n)
 {
@@ -156,7 +156,7 @@ move_item(Balance *balance, int i, int target)
 	tuplestore_putvalues(balance->rsinfo->setResult, balance->rsinfo->setDesc, values, isnull);
 }
 
-/* The node that is used least when something of this cost is added; -1: none takes anything. */
+/* The node with the lowest use after an item of this cost is added. -1: no node has capacity. */
 static int
 least_used(const Balance *balance, double cost)
 {
@@ -193,16 +193,16 @@ empty_nodes(Balance *balance)
 	}
 }
 
-/* The item of source that is best moved to target; -1: none makes things better. */
+/* The item whose move from source to target is best. -1: no item improves the balance. */
 static int
 best_item(const Balance *balance, int source, int target)
 {
 	double		before = use_with(&balance->nodes[source], 0);
-	/* rounding must not be taken for progress */
+	/* ignore rounding errors */
 	double		lowest = before * (1 - 1e-9);
 	int			best = -1;
 
-	/* what has come here by a move is not moved again */
+	/* items that were moved here are not moved again */
 	for (int i = balance->nodes[source].first; i >= 0; i = balance->items[i].next)
 	{
 		const BalanceItem *item = &balance->items[i];
@@ -232,7 +232,7 @@ compare_use(const void *a, const void *b, void *arg)
 	return *(const int *) a - *(const int *) b;
 }
 
-/* Makes one move; false: nothing is to be done, or can be. */
+/* Makes one move.  Returns false if no move is needed or possible. */
 static bool
 move_one(Balance *balance, double threshold)
 {
@@ -286,7 +286,7 @@ shardfdw_balance(PG_FUNCTION_ARGS)
 	{
 		const BalanceItem *item = &balance.items[i];
 
-		/* what stays where nothing shall be is nobody's share */
+		/* ignore items that stay on nodes without capacity */
 		if (item->movable || balance.nodes[item->node].capacity > 0)
 			cost += item->cost;
 	}

@@ -4,13 +4,13 @@
  *
  *	 lock --> copy --> index --> compare --> switch --> commit
  *
- * All of it is one local transaction, whose locks readers do not meet.  The rows are read
- * and written over connections of the move's own: what is committed on the source, and is
- * locked, stays as it is.
+ * The whole move is one local transaction.  Its locks do not block readers.  Rows are read and written over separate
+ * connections of the move.  They see committed rows of the source, which cannot change because of the locks.
  *
- * The one that reads has locked the tables, too, before they are locked against writers.  Else somebody on the node
- * who waits for a lock that readers do not get beside (VACUUM FULL) would stand between the two: the
- * second would wait for him, he for the first, and the first for the job, for ever.
+ * The reading connection also locks the tables, before they are locked against writers.  Otherwise a session on the
+ * node that waits for a lock against readers (VACUUM FULL) could cause a deadlock that no server detects.  That
+ * session would wait for the lock against writers, the reading connection for that session, and the job for the
+ * reading connection.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 #include "move/relay.h"
 #include "remote/wire/wait.h"
 
-#define AGAIN_MS 200			/* before what a lock has kept from being done is tried again */
+#define AGAIN_MS 200			/* pause before another attempt to lock */
 
 typedef struct LockAttempt
 {
@@ -66,10 +66,13 @@ shard_block_lock(ShardMove *move, void (*before_each) (void *arg), void *arg)
 typedef struct BlockMove
 {
 	ShardMove  *move;
-	ShardConn  *from;			/* reads on the source */
+	ShardConn  *from;			/* reads from the source */
 } BlockMove;
 
-/* Before each attempt to lock the tables against writers: locks them for reading, anew, so that who has waited meanwhile is let through. */
+/*
+ * Call it before each attempt to lock the tables against writers.  Locks them for reading again, so that sessions
+ * which wait can run in between.
+ */
 static void
 hold_tables(void *arg)
 {

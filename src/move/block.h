@@ -9,16 +9,15 @@
 
 #include "move/job/move.h"
 
-/* Tells which stage the move is in. */
+/* Reports the current stage of the move. */
 typedef void (*ShardMoveStage) (const ShardMove *move, const char *stage);
 
-/* Moves the shards, which have been prepared, under a lock that keeps out who writes. */
+/* Moves the prepared shards under a lock against writers. */
 extern void shard_block_run(ShardMove *move, ShardMoveStage enter_stage);
 
 /*
- * Begins a transaction and locks the shards; tries again (move/job/attempt.h) as long as others hold a lock for longer
- * than an attempt lasts.
- * before_each: called before each attempt, outside any transaction; NULL: nothing.
+ * Begins a transaction and locks the shards.  Tries again (move/job/attempt.h) while others hold a lock for longer
+ * than an attempt lasts. before_each: called before each attempt, outside any transaction; may be NULL.
  */
 extern void shard_block_lock(ShardMove *move, void (*before_each) (void *arg), void *arg);
 

@@ -1,6 +1,6 @@
 /*
  * conversion.h
- *	  Shards a plain table that others read and write meanwhile, or makes a sharded one plain.
+ *	  Converts a plain table to a sharded one, or back, while other sessions read and write it.
  */
 #ifndef SHARDFDW_CONVERSION_H
 #define SHARDFDW_CONVERSION_H
@@ -16,7 +16,7 @@ extern ShardConversion *shard_conversion_make(const ShardJobArgs *args);
 
 extern void shard_conversion_run(ShardConversion *conversion, const ShardJobArgs *args);
 
-/* Ends a job that has failed with error: the table is what it was, unless it has been switched already. */
+/* Ends a job that has failed with error.  The table is unchanged unless it was already switched. */
 extern void shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error);
 
 #endif

@@ -1,11 +1,10 @@
 /*
  * leftover.c
- *	  Removes what jobs that have ended have left on nodes, beside tables that were to be sharded or made plain, and in tables that were to be imported.
+ *	  Removes what ended jobs have left, on nodes and in tables of conversions and imports.
  *
- * A job's schema on a node says in its comment what else the job has made there, and has
- * the coordinator's identity in its name; so nothing here needs the journal.  Who removes
- * what is said by the catalogs as they are now: a table is dropped only where no foreign
- * table stands for it, and only with the mark of that very job.
+ * The comment of a job's schema on a node lists the other objects that the job has made there.  The schema's name
+ * contains the coordinator's identity.  So the journal is not needed.  The current catalogs decide what is removed: a
+ * table is dropped only if no foreign table refers to it, and only if it has the mark of that job.
  */
 #include "postgres.h"
 
@@ -24,7 +23,10 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-/* Calls a function that removes something, as the current user.  Returns outcomes and what it says.  Memory: current context. */
+/*
+ * Calls a function that removes objects, as the current user.  Returns outcomes with the results of the function
+ * appended.  Memory: current context.
+ */
 static List *
 remove_by(const char *call, List *outcomes)
 {
@@ -49,7 +51,7 @@ remove_by(const char *call, List *outcomes)
 	return outcomes;
 }
 
-/* From nodes. */
+/* Removes objects from nodes. */
 static List *
 remove_traces(const char *nodes, const char *own, List *outcomes)
 {
@@ -77,7 +79,10 @@ shard_leftover_remove_own(const ShardMove *move)
 	shard_recover_log(outcomes);
 }
 
-/* As the owners of what jobs have left of tables, which query lists: their rights are enough, and more must not be used. */
+/*
+ * Calls a function once for each owner of what jobs have left, with the owner's rights. query lists the owners.
+ * Their rights are sufficient, and other rights must not be used.
+ */
 static List *
 remove_as_owners(const char *query, const char *call, List *outcomes)
 {
@@ -106,7 +111,7 @@ shard_leftover_recover(List *outcomes)
 	bool		complete;
 	ListCell   *lc;
 
-	/* where the shards are is asked of the catalogs as they are now */
+	/* needs the current catalogs, to find out where shards are */
 	if (IsolationUsesXactSnapshot() || !shard_identity_is_confirmed())
 		return outcomes;
 	initStringInfo(&nodes);
@@ -115,7 +120,7 @@ shard_leftover_recover(List *outcomes)
 	if (nodes.len > 0)
 		outcomes = remove_traces(nodes.data, "NULL", outcomes);
 	shard_subscription_start_missing();
-	/* nodes are asked before anything is locked here, for all owners */
+	/* query the nodes before locking here, for all owners */
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversion_shards()", outcomes);
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversions()", outcomes);
 	return remove_as_owners("import_owners()", "remove_imports()", outcomes);

@@ -1,6 +1,6 @@
 /*
  * leftover.h
- *	  Removes what jobs that have ended have left on nodes.
+ *	  Removes what ended jobs have left on nodes.
  */
 #ifndef SHARDFDW_LEFTOVER_H
 #define SHARDFDW_LEFTOVER_H
@@ -10,13 +10,16 @@
 #include "move/job/move.h"
 #include "nodes/pg_list.h"
 
-/* Of dead jobs, from both servers.  Errors: the nodes'. */
+/* Removes it for dead jobs, from both servers.  Errors: errors of the nodes. */
 extern void shard_leftover_remove_from(Oid source, Oid target);
 
-/* Of move itself, whose process this is, from both of its nodes. */
+/* Removes it for the job move of this process, from both of its nodes. */
 extern void shard_leftover_remove_own(const ShardMove *move);
 
-/* Of dead jobs, from all nodes that the current user has mappings for: a ShardRecoverJobs, see service/recover.h. */
+/*
+ * Removes it for dead jobs, from all nodes for which the current user has mappings: a ShardRecoverJobs, see
+ * service/recover.h.
+ */
 extern List *shard_leftover_recover(List *outcomes);
 
 #endif

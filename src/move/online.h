@@ -1,6 +1,6 @@
 /*
  * online.h
- *	  A move during which others write.
+ *	  A move while other sessions write.
  */
 #ifndef SHARDFDW_ONLINE_H
 #define SHARDFDW_ONLINE_H
@@ -10,7 +10,7 @@
 #include "move/block.h"
 #include "move/job/move.h"
 
-/* Moves the shards, which have been prepared, with a lock only for the switch. */
+/* Moves the prepared shards, with a lock only for the switch. */
 extern void shard_online_run(ShardMove *move, ShardMoveStage enter_stage);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * placement.c
- *	  Where the catalogs say that shards are, here and on the other coordinators.
+ *	  Changes the servers of shards in the catalogs of this and the other coordinators.
  *
  * The commit of a move changes all of them (remote/xact/twophase.c), after the nodes.
  */
@@ -39,9 +39,9 @@
 PG_FUNCTION_INFO_V1(shardfdw_lock_placements);
 PG_FUNCTION_INFO_V1(shardfdw_set_placements);
 
-/* ---------- asked by another coordinator ---------- */
+/* ---------- called by another coordinator ---------- */
 
-/* The user's own shards, of names as they are quoted.  Not locked. */
+/* The user's shards with these quoted names.  Does not lock them. */
 static List *
 find_shards(ArrayType *names)
 {
@@ -61,7 +61,7 @@ find_shards(ArrayType *names)
 	return shards;
 }
 
-/* Locks shards; each has to be on the node. */
+/* Locks shards.  Each must be on the node. */
 static void
 lock_shards(List *shards, Oid serverid)
 {
@@ -76,7 +76,7 @@ lock_shards(List *shards, Oid serverid)
 	}
 }
 
-/* Locks the tables of shards, as queries do before they lock these. */
+/* Locks the tables of shards, as queries do before they lock the shards. */
 static void
 lock_parents(List *shards)
 {
@@ -128,7 +128,7 @@ shardfdw_set_placements(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* ---------- everywhere ---------- */
+/* ---------- all coordinators ---------- */
 
 /* Runs sql on coordinators in this transaction, one after the other, as each may wait for locks. */
 static void
@@ -186,7 +186,7 @@ shard_placement_switch(const ShardMove *move)
 
 /* ---------- afterwards ---------- */
 
-/* The answer of a coordinator, one field; NULL: null, or it does not answer. */
+/* The value returned by a coordinator; NULL: null, or it does not answer. */
 static char *
 ask_peer(const ShardMove *move, Oid serverid, const char *sql, bool *answers)
 {
@@ -206,7 +206,7 @@ ask_peer(const ShardMove *move, Oid serverid, const char *sql, bool *answers)
 	return answer;
 }
 
-/* Is it still one of ours? */
+/* Is it still a coordinator of this cluster? */
 static bool
 is_peer(const ShardMove *move, Oid serverid)
 {
@@ -221,7 +221,7 @@ is_peer(const ShardMove *move, Oid serverid)
 	return found;
 }
 
-/* Waits for the transactions that are open on one of them when it knows of the switch. */
+/* Waits for the transactions that are open on a coordinator when it knows of the switch. */
 static void
 wait_for_peer(const ShardMove *move, Oid serverid, const char *name)
 {
@@ -233,7 +233,7 @@ wait_for_peer(const ShardMove *move, Oid serverid, const char *name)
 	{
 		if (open == NULL)
 		{
-			/* it may not have heard of the commit */
+			/* it may not have the commit yet */
 			shard_move_begin(move->userid);
 			shard_recover_log(shard_recover_settle(serverid));
 			shard_move_commit();

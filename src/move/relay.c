@@ -1,11 +1,11 @@
 /*
  * relay.c
- *	  Copies the rows of a table from one node to the other, and compares them.
+ *	  Copies the rows of a table from one node to another, and compares them.
  *
- *	 source: COPY table TO STDOUT --> messages, as they are --> target: COPY staging FROM STDIN
+ *	 source: COPY table TO STDOUT --> messages, unchanged --> target: COPY staging FROM STDIN
  *
- * Rows travel in binary where all columns' types mean the same on every server, else as
- * text in settings that every session reads alike (link.c).
+ * Rows are sent in binary format if the types of all columns mean the same on every server.  Otherwise they are sent
+ * as text, with settings that every session reads alike (link.c).
  */
 #include "postgres.h"
 
@@ -20,10 +20,10 @@
 #include "remote/wire/error.h"
 #include "utils/timestamp.h"
 
-#define FLUSH_BYTES (256 * 1024)	/* of what the target has not taken yet, before the source is read on */
+#define FLUSH_BYTES (256 * 1024)	/* maximum of unsent data for the target before the source is read again */
 #define PROGRESS_MS 1000
 
-/* "table (columns)" for COPY; without columns, COPY takes all that are not generated. */
+/* "table (columns)" for COPY.  Without columns, COPY uses all columns that are not generated. */
 static char *
 copy_name(const char *name, const ShardMoveTable *table)
 {
@@ -45,7 +45,7 @@ begin_copy(ShardConn *link, const char *sql, const char *label, ExecStatusType e
 		shard_error_protocol(link, label, "a COPY was expected");
 }
 
-/* Hands a message on.  Waits while the target does not take what was sent before. */
+/* Sends a message to the target.  Waits until the target accepts it. */
 static void
 put_message(const ShardMoveTable *table, ShardConn *into, const char *message, int len, int *unsent)
 {
@@ -58,19 +58,19 @@ put_message(const ShardMoveTable *table, ShardConn *into, const char *message, i
 	{
 		while (!shard_connection_flush(into))
 			shard_link_wait(&into, 1);
-		/* an error of the target, which libpq notices when it looks at its input */
+		/* lets libpq notice an error of the target in its input */
 		(void) PQisBusy(into->pg);
 		*unsent = 0;
 	}
 	if (rc < 0)
 	{
-		/* the target has ended the COPY: it says why */
+		/* the target has ended the COPY; report its error */
 		PQclear(shard_link_result(into, table->name));
 		shard_error_protocol(into, table->name, "COPY has ended early");
 	}
 }
 
-/* Writes the progress down now and then, where a transaction of its own can do that. */
+/* Records the progress from time to time, if no transaction is open. */
 static void
 note_progress(void *arg)
 {
@@ -108,7 +108,7 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 		CHECK_FOR_INTERRUPTS();
 		shard_rate_keep(&rate, len, note_progress, move);
 	}
-	/* of the source: when it has failed, the target must not take what has come for all */
+	/* check the source: after an error, the target must not commit incomplete rows */
 	res = shard_link_result(from, table->name);
 	PQclear(res);
 	SHARD_FAULT_POINT("move_copy_end");
@@ -125,10 +125,10 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 /* ---------- comparing ---------- */
 
 /*
- * What a COPY TO has sent: its rows, and the sum of their hashes.
+ * The number of rows that a COPY TO has sent, and the sum of their hashes.
  *
- * COPY of a table is no query.  The planner of a query folds constants in expressions of the table's indexes and statistics, and so
- * may run functions of the table's owner with the rights of the user, who may be a superuser.
+ * COPY of a table is not a query.  The planner of a query folds constants in expressions of the table's indexes and
+ * statistics.  So it may run functions of the table's owner with the rights of the user, who may be a superuser.
  */
 typedef struct RowSums
 {
@@ -137,7 +137,7 @@ typedef struct RowSums
 	uint64		hashes;			/* modulo 2^64 */
 } RowSums;
 
-/* Adds the rows that have come.  Returns their bytes, or -1 if the COPY has ended. */
+/* Adds the rows that have arrived.  Returns their bytes, or -1 if the COPY has ended. */
 static int64
 add_rows(RowSums *sums, const char *label)
 {
@@ -158,7 +158,7 @@ add_rows(RowSums *sums, const char *label)
 	return -1;
 }
 
-/* Adds the rows of two COPYs until both have ended; either may be NULL. */
+/* Adds the rows of two COPYs until both have ended.  Either may be NULL. */
 static void
 add_all_rows(ShardMove *move, RowSums *left, RowSums *right, const char *label)
 {
@@ -186,7 +186,7 @@ add_all_rows(ShardMove *move, RowSums *left, RowSums *right, const char *label)
 	}
 }
 
-/* Is it the first one of those with the same staging table? */
+/* Is it the first of the tables with the same staging table? */
 static bool
 is_first(const ShardMove *move, int tableno)
 {
@@ -198,7 +198,7 @@ is_first(const ShardMove *move, int tableno)
 	return true;
 }
 
-/* Compares a staging table with all whose rows it has. */
+/* Compares a staging table with all tables whose rows it has. */
 static void
 verify_table(ShardMove *move, const ShardMoveTable *table, ShardConn *from, ShardConn *into)
 {
@@ -206,7 +206,7 @@ verify_table(ShardMove *move, const ShardMoveTable *table, ShardConn *from, Shar
 	RowSums		there = {into};
 	RowSums    *waiting = &there;
 
-	/* a table of the job's own; that of a split is partitioned, of which COPY takes no rows */
+	/* the query is safe for a table of the job; the table of a split is partitioned, and COPY cannot read that */
 	begin_copy(into, psprintf("COPY (SELECT %s FROM %s) TO STDOUT", table->columns, table->staging), table->name, PGRES_COPY_OUT);
 	for (int i = 0; i < move->ntables; i++)
 	{

@@ -1,11 +1,11 @@
 /*
  * shard_definition.c
- *	  Whether the tables of a move are still what they were; found out fast, while writers wait.
+ *	  Checks whether the tables of a move are unchanged, fast enough while writers wait.
  *
- * To write the tables down as commands, and compare these, takes the source and the coordinator
- * tens of milliseconds.  So that is done before the lock.  Under it nothing has changed if the
- * source gives the same answers, for which it has plans, and this server has sent no message about
- * changed catalogs, of any database.  Where it has, all is compared while writers wait.
+ * To print the tables as commands and compare them takes tens of milliseconds on the source and the coordinator.  So
+ * that is done before the lock.  Under the lock, nothing has changed under two conditions.  The source returns the
+ * same results for prepared queries.  And this server has sent no invalidation messages, of any database.  Otherwise
+ * everything is compared while writers wait.
  */
 #include "postgres.h"
 
@@ -23,12 +23,12 @@ struct ShardDefinition
 	const ShardMove *move;
 	ShardConn  *source;
 	int			nquestions;		/* prepared statements question_1 ... */
-	MemoryContext cxt;			/* of answers */
-	char	   *answers;		/* when all was compared last; NULL: never */
-	uint64		nmessages;		/* about changes of catalogs here, until then */
+	MemoryContext cxt;			/* for the results */
+	char	   *answers;		/* at the last full comparison; NULL: none yet */
+	uint64		nmessages;		/* number of invalidation messages on this server until then */
 };
 
-/* An aggregate of the rows of moving_questions(), which are q, numbered. */
+/* An aggregate over the numbered rows of moving_questions(), called q. */
 static char *
 of_questions(const ShardMove *move, const char *aggregate)
 {
@@ -65,7 +65,7 @@ append_answer(StringInfo text, const PGresult *answer)
 	}
 }
 
-/* What the source says of the tables now. */
+/* The current results of the source for the tables. */
 static char *
 ask(const ShardDefinition *definition)
 {
@@ -85,7 +85,7 @@ ask(const ShardDefinition *definition)
 	return text.data;
 }
 
-/* How many messages about changes of catalogs have come, now that all that have been sent are read. */
+/* The number of invalidation messages, after all pending ones are read. */
 static uint64
 count_messages(void)
 {
@@ -107,7 +107,7 @@ shard_definition_look(ShardDefinition *definition)
 		definition->answers = NULL;
 		MemoryContextReset(definition->cxt);
 		oldcxt = MemoryContextSwitchTo(definition->cxt);
-		/* before the comparison: what changes while that goes on shows later */
+		/* count before the comparison, so that a change during it is noticed */
 		nmessages = count_messages();
 		answers = ask(definition);
 		MemoryContextSwitchTo(oldcxt);

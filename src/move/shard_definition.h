@@ -1,6 +1,6 @@
 /*
  * shard_definition.h
- *	  Whether the tables of a move are still what they were; found out fast, while writers wait.
+ *	  Checks whether the tables of a move are unchanged, fast enough while writers wait.
  */
 #ifndef SHARDFDW_SHARD_DEFINITION_H
 #define SHARDFDW_SHARD_DEFINITION_H
@@ -12,13 +12,16 @@
 
 typedef struct ShardDefinition ShardDefinition;
 
-/* Prepares the questions about the tables on source, a connection of the move.  Memory: the move's. */
+/* Prepares the queries about the tables on source, a connection of the move.  Memory: the move's. */
 extern ShardDefinition *shard_definition_begin(const ShardMove *move, ShardConn *source);
 
-/* Compares the tables with what they were, in a transaction of its own, while writers go on.  Errors: as shard_move_check_unchanged(). */
+/*
+ * Compares the tables with their earlier state in a separate transaction, while writers continue.  Errors: as
+ * shard_move_check_unchanged().
+ */
 extern void shard_definition_look(ShardDefinition *definition);
 
-/* The same in a transaction that has locked the tables; there has to have been a look before. */
+/* The same in a transaction that has locked the tables.  Call shard_definition_look() before. */
 extern void shard_definition_check(const ShardDefinition *definition);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * worker.c
- *	  The process that moves, splits and merges shards, shards a table (conversion.c), or fills one from elsewhere (import/import_job.c).
+ *	  The process that moves, splits and merges shards, converts a table (conversion.c), or imports rows
+ *	  (import/import_job.c).
  *
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
  *
- * One job at a time works on a node until its shards have moved, one at a time works on a shard, and one at a time splits
- * or merges shards of a table.  Whatever fails before the switch leaves the shards
- * where they are, and what the move has made is removed; after it, they are on the target.
+ * At a time, only one job works on a node until its shards have moved, and only one works on a shard.  Only one job
+ * splits or merges shards of a table.  If a move fails before the switch, the shards stay on the source, and the
+ * objects of the move are removed.  After the switch the shards are on the target.
  */
 #include "postgres.h"
 
@@ -66,9 +67,9 @@ enter_stage(const ShardMove *move, const char *stage)
 }
 
 /*
- * Waits until no other job works on the shards, or, where others take their place, numbers new shards of the tables, so that
- * two which split shards of one table do not choose the same names.  All jobs take these
- * turns before those of nodes, each kind by OID, so they cannot wait for each other in a circle.
+ * Waits until no other job works on the shards.  If the shards are replaced, also waits until no other job numbers
+ * new shards of the tables, so that two jobs do not choose the same names.  All jobs take these turns before those of
+ * nodes, each kind by OID, which prevents deadlocks.
  */
 static void
 take_turns_of_tables(const ShardMove *move)
@@ -100,9 +101,8 @@ give_turns_of_nodes(const ShardMove *move)
 }
 
 /*
- * Waits until no other job works on the nodes.  The shards may have been moved meanwhile: then it
- * is another node whose turn is needed.  Whoever waits has no node's turn, or only the lesser one, so
- * that jobs cannot wait for each other in a circle.
+ * Waits until no other job works on the nodes.  If the shards have been moved since, takes the turns of their new
+ * node.  A waiting job has no turn of a node, or only that of the node with the lower OID, which prevents deadlocks.
  */
 static void
 take_turns_of_nodes(ShardMove *move)
@@ -155,7 +155,7 @@ insert_row(const ShardMove *move)
 	shard_job_insert(&row);
 }
 
-/* Begins the job: its row is there afterwards, and no other job works on its nodes. */
+/* Begins the job: writes its row, and waits until no other job works on its nodes. */
 static void
 begin_job(ShardMove *move, const ShardJobArgs *args)
 {
@@ -164,7 +164,7 @@ begin_job(ShardMove *move, const ShardJobArgs *args)
 
 	shard_move_begin(move->userid);
 	shard_version_check();
-	/* who waits for the row may have locked the tables */
+	/* a session that waits for the row may have locked the tables */
 	(void) set_config_option("lock_timeout", BEGIN_LOCK_TIMEOUT, PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 	oldcxt = MemoryContextSwitchTo(move->cxt);
 	move->id = shard_job_link(args, &plan);
@@ -178,7 +178,7 @@ begin_job(ShardMove *move, const ShardJobArgs *args)
 	take_turns_of_nodes(move);
 }
 
-/* All that can be known to be in the way is found here, before anything is changed. */
+/* Checks all conditions that can be known, before anything is changed. */
 static void
 check(ShardMove *move)
 {
@@ -196,9 +196,9 @@ check(ShardMove *move)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_merge_here(%s, '%s')", shard_move_array(move), mode));
 	else
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shards[0], target, mode));
-	/* jobs that work on these nodes have ended, since this one has their turns */
+	/* no other job runs on these nodes, since this one has their turns */
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_recovered(%s, '%s', false)", shard_move_array(move), SHARD_MOVE_DONE(move)));
-	/* tables that a prepared transaction has locked cannot be judged, and the slot would wait for it */
+	/* tables locked by a prepared transaction cannot be checked, and the slot would wait for the transaction */
 	shard_recover_log(list_concat(shard_recover_settle(move->source), move->target == move->source ? NIL : shard_recover_settle(move->target)));
 	shard_leftover_remove_from(move->source, move->target);
 	if (SHARD_MOVE_IS_SPLIT(move))
@@ -221,8 +221,8 @@ prepare(ShardMove *move)
 }
 
 /*
- * The shards are what they should be, and where; nothing undoes that any more.  The old tables may have to wait for
- * transactions of others, for which other jobs of the nodes do not wait; those of the same shards do.
+ * The work after the switch, which cannot be undone.  The old tables may have to wait for transactions of others.
+ * Other jobs of the nodes do not wait for that, but jobs of the same shards do.
  */
 static void
 finish(ShardMove *move)
@@ -249,14 +249,14 @@ run_move(ShardMove *move, const ShardJobArgs *args)
 	shard_job_end(move->id, NULL);
 }
 
-/* Removes what a job that has failed has made.  What that does not reach, recovery will. */
+/* Removes the objects of a failed job.  Recovery removes the rest. */
 static void
 remove_traces(ShardMove *move)
 {
 	PG_TRY();
 	{
 		if (move->switched)
-			finish(move);		/* waits for those who may read the old tables */
+			finish(move);		/* waits for sessions that may read the old tables */
 		shard_move_begin(move->userid);
 		shard_leftover_remove_own(move);
 		shard_move_commit();
@@ -286,7 +286,7 @@ end_failed(ShardMove *move, ErrorData *error)
 	shard_job_end(move->id, error);
 }
 
-/* One of move, conversion and import is there. */
+/* Exactly one of move, conversion and import is not NULL. */
 static void
 run_to_end(ShardMove *move, ShardConversion *conversion, ShardTableImport *import, const ShardJobArgs *args)
 {

@@ -1,6 +1,6 @@
 /*
  * import_batch.h
- *	  Changes of the source of an import: what comes of many of them, by key, and its way to the shards.
+ *	  Collects changes of the source of an import by key, and writes their result to the shards.
  */
 #ifndef SHARDFDW_IMPORT_BATCH_H
 #define SHARDFDW_IMPORT_BATCH_H
@@ -12,29 +12,29 @@
 
 typedef struct ShardImportBatch ShardImportBatch;
 
-/* Memory: of cxt, for all there will be. */
+/* Memory: cxt, for all later data too. */
 extern ShardImportBatch *shard_import_batch_create(MemoryContext cxt, const ShardImportTable *table);
 
 /*
- * Each takes note of a change, after those that were noted before it.  Rows have the values of the table's columns, in
- * their order.  Errors: ERRCODE_DATA_CORRUPTED when it does not go together with those.
+ * Each function adds a change after the earlier ones.  Rows have values for the columns of the table, in their order.
+ * Errors: data_corrupted if a change contradicts earlier ones.
  */
 extern void shard_import_batch_insert(ShardImportBatch *batch, const ShardChangeRow *row);
 extern void shard_import_batch_update(ShardImportBatch *batch, const ShardChangeRow *old_row, const ShardChangeRow *new_row);
 extern void shard_import_batch_delete(ShardImportBatch *batch, const ShardChangeRow *row);
 extern void shard_import_batch_truncate(ShardImportBatch *batch);
 
-/* How many changes there are, and the memory that they take in bytes. */
+/* The number of changes, and the memory that they use in bytes. */
 extern int64 shard_import_batch_count(const ShardImportBatch *batch);
 extern Size shard_import_batch_bytes(const ShardImportBatch *batch);
 
 /*
- * Makes the changes in the tables of batches, in the current transaction.  No table refers to one that comes behind it.
- * Errors: ERRCODE_DATA_CORRUPTED when a row that is changed or deleted is not there exactly once; the nodes'.
+ * Writes the changes to the tables of batches, in the current transaction.  Tables may reference only tables before
+ * them.  Errors: data_corrupted if a changed or deleted row does not exist exactly once; errors of the nodes.
  */
 extern void shard_import_batches_write(const List *batches);
 
-/* Forgets the changes. */
+/* Removes the changes. */
 extern void shard_import_batch_reset(ShardImportBatch *batch);
 
 #endif

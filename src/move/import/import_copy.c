@@ -1,6 +1,6 @@
 /*
  * import_copy.c
- *	  Rows that another server's COPY sends, on their way to a table here.
+ *	  Loads rows from COPY on another server into a table.
  */
 #include "postgres.h"
 
@@ -66,7 +66,7 @@ feed_chunk(void *outbuf, int minread, int maxread)
 {
 	int			nbytes;
 
-	/* the first row is here before the chunk begins */
+	/* the first row of the chunk has already been read */
 	if (current->cursor == current->len && (current->nbytes >= current->max_bytes || !next_row(current)))
 		return 0;
 	nbytes = Min(maxread, current->len - current->cursor);

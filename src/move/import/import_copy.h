@@ -1,6 +1,6 @@
 /*
  * import_copy.h
- *	  Rows that another server's COPY sends, on their way to a table here.
+ *	  Loads rows from COPY on another server into a table.
  */
 #ifndef SHARDFDW_IMPORT_COPY_H
 #define SHARDFDW_IMPORT_COPY_H
@@ -11,30 +11,33 @@
 #include "move/import/import_table.h"
 #include "remote/wire/connection.h"
 
-/* A COPY that is read. */
+/* A running COPY. */
 typedef struct ShardImportCopy
 {
 	ShardConn  *source;
-	char	   *message;		/* libpq's: a row */
+	char	   *message;		/* a row, allocated by libpq */
 	int			len;
 	int			cursor;
-	int64		nbytes;			/* that have come for this chunk */
+	int64		nbytes;			/* received for this chunk */
 	int64		max_bytes;
 	bool		at_end;
 } ShardImportCopy;
 
-/* Has the source begin to send the rows of what (a table with its columns, or a query in parentheses). */
+/* Starts COPY on the source. what: a table with its columns, or a query in parentheses. */
 extern void shard_import_copy_begin(ShardImportCopy *copy, ShardConn *source, const char *what);
 
-/* Waits for the next row; false: there is none any more. */
+/* Waits for the next row.  Returns false at the end. */
 extern bool shard_import_copy_has_row(ShardImportCopy *copy);
 
-/* Loads max_bytes of rows, or somewhat more, in the current transaction, which has loaded nothing else.  Returns their number. */
+/*
+ * Loads max_bytes of rows, or somewhat more, in the current transaction, which has loaded no other rows.  Returns the
+ * number of rows.
+ */
 extern int64 shard_import_copy_load(ShardImportCopy *copy, const ShardImportTable *table, int64 max_bytes);
 
 /*
- * Loads what feed gives, lines of COPY's text format, into a table, in the current transaction.  The table may be sharded or
- * not.  alone: that is all that the transaction does on nodes.  Returns the number of rows.
+ * Loads lines in COPY's text format, returned by feed, into a table, sharded or not.  Uses the current transaction.
+ * alone: the transaction does nothing else on nodes.  Returns the number of rows.
  */
 extern int64 shard_import_copy_feed(const ShardImportTable *table, copy_data_source_cb feed, bool alone);
 

@@ -14,34 +14,37 @@
 
 typedef struct ShardImportStream ShardImportStream;
 
-/* What it is done for. */
+/* The import that follows. */
 typedef struct ShardImportFollower
 {
 	int64		id;				/* of the job */
 	Oid			userid;
 	const ShardImportTable *table;
 	ShardJobProgress *progress;
-	int			lock_ms;		/* how long locks here may be waited for; 0: without end */
+	int			lock_ms;		/* how long to wait for locks on the coordinator; 0: no limit */
 } ShardImportFollower;
 
-/* Begins to take what slot sends.  source: a link to the source, for questions.  Memory: cxt. */
+/* Begins to read the changes of slot. source: a link to the source, for queries.  Memory: cxt. */
 extern ShardImportStream *shard_import_stream_begin(MemoryContext cxt, const ShardImportFollower *follower, ShardSlot *slot, ShardConn *source);
 
 /*
- * Changes that could not be made, since the time for a lock here was over (ERRCODE_LOCK_NOT_AVAILABLE), are made by a later call, of
- * any of these.
+ * If changes could not be written because of a lock timeout on the coordinator (lock_not_available), a later call of
+ * any of these functions writes them.
  */
 
 /*
- * Makes all changes in the table that have committed on the source before this call.  False: it would take longer than
- * timeout_ms (-1: no limit), and the next call goes on.
+ * Writes all changes to the table that committed on the source before this call.  Returns false if that would take
+ * longer than timeout_ms (-1: no limit).  The next call continues.
  */
 extern bool shard_import_stream_to_now(ShardImportStream *stream, int timeout_ms);
 
-/* Makes those of all transactions that committed on the source before lsn, and none from there on, which are left to the next call. */
+/*
+ * Writes the changes of all transactions that committed on the source before lsn.  Later ones are left to the next
+ * call.
+ */
 extern void shard_import_stream_to(ShardImportStream *stream, XLogRecPtr lsn);
 
-/* Makes those that have come, and waits for others, at most a second. */
+/* Writes the changes that have arrived, and waits for others, at most a second. */
 extern void shard_import_stream_wait(ShardImportStream *stream);
 
 #endif

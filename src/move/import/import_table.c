@@ -1,6 +1,6 @@
 /*
  * import_table.c
- *	  What is known of the two tables of an import.
+ *	  Describes the two tables of an import.
  */
 #include "postgres.h"
 
@@ -60,7 +60,7 @@ shard_import_table_add(ShardImportTable *table, const char *name, bool is_key)
 	attno = get_attnum(table->relid, column->name);
 	get_atttypetypmodcoll(table->relid, attno, &column->typid, &typmod, &collation);
 	base = getBaseType(column->typid);
-	/* without a length: a plain "character" or "bit" is of length one */
+	/* without a typmod, as plain "character" or "bit" has length one */
 	column->type = format_type_extended(base, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 	column->is_array = OidIsValid(get_element_type(base));
 	if (is_key)

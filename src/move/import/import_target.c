@@ -1,6 +1,6 @@
 /*
  * import_target.c
- *	  A table that gets changes of one elsewhere, whose columns may come in another order.
+ *	  A table that gets changes of a table elsewhere, whose columns may have another order.
  */
 #include "postgres.h"
 
@@ -37,7 +37,7 @@ shard_import_target_relation(ShardImportTarget *target, MemoryContext cxt, const
 	return change->ncolumns == table->nsent;
 }
 
-/* Puts the values of a row that was sent in the order of the table's columns. */
+/* Sorts the values of a received row into the order of the table's columns. */
 static void
 sort_row(const ShardImportTarget *target, ShardConn *source, ShardChangeRow *row)
 {

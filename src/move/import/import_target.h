@@ -1,6 +1,6 @@
 /*
  * import_target.h
- *	  A table that gets changes of one elsewhere, whose columns may come in another order.
+ *	  A table that gets changes of a table elsewhere, whose columns may have another order.
  */
 #ifndef SHARDFDW_IMPORT_TARGET_H
 #define SHARDFDW_IMPORT_TARGET_H
@@ -16,20 +16,20 @@ typedef struct ShardImportTarget
 {
 	const ShardImportTable *table;
 	ShardImportBatch *batch;
-	int			nsent;			/* columns of a row that is sent; 0: not known yet */
-	int		   *places;			/* of the table's columns in it, 0-based */
+	int			nsent;			/* columns of a received row; 0: unknown */
+	int		   *places;			/* positions of the table's columns in it, 0-based */
 } ShardImportTarget;
 
 /* Memory: cxt. */
 extern void shard_import_target_init(ShardImportTarget *target, MemoryContext cxt, const ShardImportTable *table);
 
 /*
- * Takes a RELATION message, which comes before the first change, and again after changes of the definition.  False: the columns
- * are not those of the table.  Memory: cxt.
+ * Handles a RELATION message, which comes before the first change and again after changes of the definition.  Returns
+ * false if the columns are not those of the table.  Memory: cxt.
  */
 extern bool shard_import_target_relation(ShardImportTarget *target, MemoryContext cxt, const ShardChange *change);
 
-/* Adds a change of a row to the batch.  source: for errors. */
+/* Adds a change of a row to the batch. source: for errors. */
 extern void shard_import_target_row(ShardImportTarget *target, ShardConn *source, ShardChange *change);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * attempt.c
- *	  Attempts to lock tables that others use: how long each waits, and the pause after it.
+ *	  Attempts to lock tables that others use: the time limit of each attempt, and the pause after it.
  *
- * Other sessions wait behind an attempt.  So the first one is short: where transactions are short, it succeeds.  A
- * lock on a whole table needs a moment without any of its transactions, for which an attempt has to last longer than
- * each of these does.  So the time of an attempt is doubled, up to a limit, and the pauses are longer than the attempts.
+ * Other sessions wait behind an attempt.  So the first attempt is short, and succeeds if transactions are short.  A
+ * lock on a whole table needs a moment without transactions on the table.  For that, an attempt must last longer than
+ * each of these transactions.  So the time of an attempt is doubled, up to a limit, and the pauses are longer than
+ * the attempts.
  *
- * The limit is of all locks of an attempt together, and less than deadlock_timeout: an attempt that has part of its locks
- * and waits for another one has ended before a client that waits for it looks for a deadlock.
+ * The limit applies to all locks of an attempt together, and is less than deadlock_timeout.  So an attempt that holds
+ * some locks and waits for another ends before a client that waits for it checks for a deadlock.
  */
 #include "postgres.h"
 
@@ -52,6 +53,6 @@ shard_attempts_pause(ShardAttempts *attempts)
 {
 	shard_wait_pause(attempts->pause_ms, false);
 	attempts->pause_ms = Min(attempts->pause_ms * 2, MAX_PAUSE_MS);
-	/* of the setting, which can be less on this server */
+	/* deadlock_timeout can be set to less on this server */
 	attempts->timeout_ms = Min(attempts->timeout_ms * 2, Max(MIN_TIMEOUT_MS, Min(MAX_TIMEOUT_MS, DeadlockTimeout * 4 / 5)));
 }

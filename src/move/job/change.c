@@ -2,16 +2,15 @@
  * change.c
  *	  Reads the messages of logical replication (pgoutput, protocol version 1).
  *
- * Their form: "Logical Replication Message Formats" of PostgreSQL's documentation, and
- * src/backend/replication/logical/proto.c.  What a node sends is not trusted: every length
- * is checked.
+ * See "Logical Replication Message Formats" in PostgreSQL's documentation, and
+ * src/backend/replication/logical/proto.c.  Data from a node is not trusted, so every length is checked.
  */
 #include "postgres.h"
 
 #include "byte_order.h"
 #include "move/job/change.h"
 
-/* What is left of a message; ok is false once it was too short. */
+/* The rest of a message. ok is false if the message was too short. */
 typedef struct Cursor
 {
 	const char *data;
@@ -150,7 +149,7 @@ static void
 read_truncate(Cursor *cursor, ShardChange *change)
 {
 	change->nrelids = (int) take_int32(cursor);
-	(void) take_byte(cursor);	/* options: sequences, and tables that are in the list anyway */
+	(void) take_byte(cursor);	/* options: sequences, and CASCADE, whose tables are in the list */
 	if (change->nrelids < 0 || change->nrelids > cursor->left / 4)
 	{
 		cursor->ok = false;

@@ -14,16 +14,16 @@ typedef enum ShardChangeKind
 {
 	SHARD_CHANGE_BEGIN,			/* lsn: of the commit */
 	SHARD_CHANGE_COMMIT,
-	SHARD_CHANGE_RELATION,		/* relation: what the columns of the messages that follow are */
+	SHARD_CHANGE_RELATION,		/* relation: the columns of the following messages */
 	SHARD_CHANGE_INSERT,		/* new_row */
-	SHARD_CHANGE_UPDATE,		/* new_row, and old_row where the identity has changed or is all columns */
+	SHARD_CHANGE_UPDATE,		/* new_row, and old_row if the identity has changed or consists of all columns */
 	SHARD_CHANGE_DELETE,		/* old_row */
 	SHARD_CHANGE_TRUNCATE,		/* relids */
 	SHARD_CHANGE_MESSAGE,		/* prefix, content */
-	SHARD_CHANGE_OTHER			/* nothing that matters here */
+	SHARD_CHANGE_OTHER			/* ignored */
 } ShardChangeKind;
 
-/* A value; data is not terminated, and lies in the message. */
+/* A value. data points into the message and is not terminated. */
 typedef struct ShardChangeValue
 {
 	char		kind;			/* 'n': NULL, 'u': TOASTed and not changed, 't': text */
@@ -34,7 +34,7 @@ typedef struct ShardChangeValue
 typedef struct ShardChangeRow
 {
 	bool		present;
-	bool		key_only;		/* columns that are not of the identity are NULL, which means nothing */
+	bool		key_only;		/* columns outside the identity are NULL, whatever their values */
 	int			nvalues;
 	ShardChangeValue *values;
 } ShardChangeRow;
@@ -49,7 +49,7 @@ typedef struct ShardChange
 {
 	ShardChangeKind kind;
 	XLogRecPtr	lsn;
-	XLogRecPtr	end;			/* of COMMIT: where the WAL goes on behind it */
+	XLogRecPtr	end;			/* of COMMIT: position in the WAL after it */
 	TimestampTz time;			/* of COMMIT */
 	uint32		relid;			/* on the source; of RELATION and rows */
 	const char *schema;			/* of RELATION */
@@ -62,12 +62,12 @@ typedef struct ShardChange
 	int			nrelids;		/* of TRUNCATE */
 	uint32	   *relids;
 	const char *prefix;			/* of MESSAGE */
-	const char *content;		/* with a zero behind it */
+	const char *content;		/* with a terminating zero */
 } ShardChange;
 
 /*
- * Reads one message.  Memory: current context; strings and values lie in data.
- * False: it is not what the protocol says.
+ * Reads one message.  Returns false if it does not match the protocol.  Strings and values point into data.  Memory:
+ * current context.
  */
 extern bool shard_change_read(const char *data, int len, ShardChange *change);
 

@@ -1,9 +1,9 @@
 /*
  * claim.c
- *	  Locks of those who remove what a job has left: the job's own, and those of tables that clients use.
+ *	  Locks for the removal of what a job has left: the lock of the job, and locks of tables that clients use.
  *
- * Whoever holds the lock of a job (catalog/moving.h) may remove the objects of that job: the job's process, or, when that
- * has ended, one other session at a time.
+ * A session that holds the lock of a job (catalog/moving.h) may remove the objects of that job.  This is the job's
+ * process or, after the process has ended, one other session at a time.
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@ shardfdw_claim_job(PG_FUNCTION_ARGS)
 
 	bool		is_in_journal;
 
-	/* every role can note any number on a table of its own */
+	/* any role can make a table with any job number */
 	if (!shard_job_may_clear(id, &is_in_journal))
 		PG_RETURN_BOOL(false);
 	while (!shard_moving_claim_leftovers(id, is_in_journal))
@@ -56,21 +56,21 @@ shardfdw_holds_job(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(shard_moving_is_claimed_here(PG_GETARG_INT64(0)));
 }
 
-/* The transaction that has locked a table here. */
+/* The transaction that has locked a table in this session. */
 static TransactionId locked_by = InvalidTransactionId;
 
 /*
  * lock_to_clear(relation regclass) -> void
  *
- * A session that holds such a lock and waits for another one can be part of a deadlock, of which PostgreSQL may choose the
- * client's session as the victim.  So only the first lock of a transaction is waited for.
+ * A session that holds such a lock and waits for another one can be part of a deadlock.  PostgreSQL may then cancel
+ * the client's statement.  So a transaction waits only for its first lock.
  */
 Datum
 shardfdw_lock_to_clear(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 
-	/* others must not queue behind a lock that is refused then */
+	/* other sessions must not queue behind a lock that will be refused */
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && !shard_class_ownercheck(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 	if (TransactionIdIsValid(locked_by) && locked_by == GetTopTransactionIdIfAny())
@@ -82,7 +82,7 @@ shardfdw_lock_to_clear(PG_FUNCTION_ARGS)
 	}
 	else
 		LockRelationOid(relid, AccessExclusiveLock);
-	/* it may have been dropped before the lock was given */
+	/* it may have been dropped during the wait for the lock */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

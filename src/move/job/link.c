@@ -1,10 +1,9 @@
 /*
  * link.c
- *	  A move's own connections to its nodes, which last over the ends of transactions.
+ *	  Connections of a move to its nodes, which outlive transactions.
  *
- * The pool's connections belong to the local transaction: what runs on them ends with it.
- * A move writes its journal while it copies, and its snapshots and its slot on the source
- * have to outlive that.
+ * The connections of the pool belong to the local transaction, and their transactions end with it.  A move writes its
+ * journal while it copies.  Its snapshots and its slot on the source must outlive these transactions.
  */
 #include "postgres.h"
 
@@ -19,12 +18,15 @@
 #define IDLE_MS 1000
 #define MAX_LINKS 8
 
-/* A coordinator that vanishes without a word must not keep the source's WAL for as long as the kernel's own keep-alive takes. */
+/*
+ * After a coordinator has vanished, the source must not keep WAL until the keep-alive of the kernel ends the
+ * connection.
+ */
 #define SETTINGS_SQL \
 	"SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
 	"SET synchronous_commit = on; SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 
-#define IDLE_VERSION 140000		/* since when servers end sessions that are idle */
+#define IDLE_VERSION 140000		/* first version that ends idle sessions */
 #define IDLE_SQL "; SET idle_session_timeout = 0"
 
 static ShardLinkIdle idle_function = NULL;
@@ -37,7 +39,7 @@ shard_link_set_idle(ShardLinkIdle idle, void *arg)
 	idle_arg = arg;
 }
 
-/* Waits until link is open, and puts it in the settings of jobs. */
+/* Waits until link is open, and applies the settings for jobs. */
 static void
 finish_opening(ShardConn *link)
 {
@@ -95,7 +97,7 @@ shard_link_wait(ShardConn *const *links, int nlinks)
 	(void) shard_wait_set_wait(set, items, n, IDLE_MS, false);
 	for (int i = 0; i < nlinks; i++)
 	{
-		/* a lost connection shows when its result is read */
+		/* a lost connection is reported when its result is read */
 		if (links[i] != NULL)
 			(void) shard_connection_consume(links[i]);
 	}
@@ -133,7 +135,7 @@ shard_link_result(ShardConn *link, const char *label)
 			break;
 		if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_EMPTY_QUERY)
 		{
-			/* what follows belongs to the same failure */
+			/* discard the following results, which belong to the same failure */
 			while (PQstatus(link->pg) != CONNECTION_BAD && (res = PQgetResult(link->pg)) != NULL)
 				PQclear(res);
 			shard_error_report(ERROR, last, link, label, NULL);
@@ -149,7 +151,7 @@ shard_link_copy_data(ShardConn *link, char **message)
 {
 	int			len = PQgetCopyData(link->pg, message, 1);
 
-	/* libpq says of a lost connection, for ever, that there is nothing yet */
+	/* for a lost connection libpq always reports that no data has arrived */
 	return len == 0 && PQstatus(link->pg) == CONNECTION_BAD ? -1 : len;
 }
 

@@ -1,6 +1,6 @@
 /*
  * rate.c
- *	  Keeps what a job copies within shardfdw.max_move_rate.
+ *	  Limits the copying of a job to shardfdw.max_move_rate.
  */
 #include "postgres.h"
 
@@ -12,8 +12,8 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#define MIN_PAUSE_MS 10			/* less than that is not worth a pause */
-#define PIECE_MS 1000			/* pauses are made of such pieces, since the setting may change */
+#define MIN_PAUSE_MS 10			/* shorter pauses are skipped */
+#define PIECE_MS 1000			/* pauses are split into pieces, since the setting may change */
 
 void
 shard_rate_keep(ShardRate *rate, int64 nbytes, void (*idle) (void *arg), void *arg)
@@ -35,7 +35,7 @@ shard_rate_keep(ShardRate *rate, int64 nbytes, void (*idle) (void *arg), void *a
 		return;
 	rate->nbytes += nbytes;
 	early_ms = (long) (rate->nbytes * 1000 / ((int64) rate->kb * 1024)) - (long) ((GetCurrentTimestamp() - rate->since) / 1000);
-	/* what was not copied in time is not made up for */
+	/* time lost earlier is not made up for */
 	if (early_ms < -PIECE_MS)
 	{
 		rate->since = GetCurrentTimestamp();

@@ -1,6 +1,6 @@
 /*
  * rate.h
- *	  Keeps what a job copies within shardfdw.max_move_rate.
+ *	  Limits the copying of a job to shardfdw.max_move_rate.
  */
 #ifndef SHARDFDW_RATE_H
 #define SHARDFDW_RATE_H
@@ -9,17 +9,17 @@
 
 #include "datatype/timestamp.h"
 
-/* What has been copied since when; begins as zeros. */
+/* The amount copied since a time.  Initialize with zeros. */
 typedef struct ShardRate
 {
-	int			kb;				/* a second; 0: no limit */
+	int			kb;				/* per second; 0: no limit */
 	TimestampTz since;
 	int64		nbytes;
 } ShardRate;
 
 /*
- * Takes note of nbytes more, and waits while more has been copied than shardfdw.max_move_rate allows, as it is set now.
- * The source waits, too, since nobody reads from it.  idle: called now and then meanwhile.
+ * Adds nbytes, and waits while more has been copied than the current setting of shardfdw.max_move_rate allows.  The
+ * source waits too, since its data is not read. idle: called repeatedly while waiting.
  */
 extern void shard_rate_keep(ShardRate *rate, int64 nbytes, void (*idle) (void *arg), void *arg);
 

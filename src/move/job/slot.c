@@ -2,9 +2,8 @@
  * slot.c
  *	  A temporary replication slot on the source, and the changes that it sends.
  *
- * The coordinator itself is the client of the source's replication: nodes need no way to
- * each other, and a slot that is temporary ends with the connection, so that a mover that
- * has died keeps no WAL on the source.
+ * The coordinator is the client of the source's replication, so nodes need no connections to each other.  A temporary
+ * slot ends with the connection.  So after a job's process has died, the source keeps no WAL for it.
  */
 #include "postgres.h"
 
@@ -20,9 +19,9 @@
 #include "utils/pg_lsn.h"
 
 #define TELL_MS 5000			/* wal_sender_timeout is 60 seconds by default */
-#define DATA_HEADER 25			/* kind, start, end, time */
-#define MESSAGES_VERSION 140000	/* since when pgoutput sends logical messages */
-#define KEEPALIVE_BYTES 18		/* kind, end, time, whether an answer is wanted */
+#define DATA_HEADER 25			/* type, start, end, time */
+#define MESSAGES_VERSION 140000	/* first version in which pgoutput sends logical messages */
+#define KEEPALIVE_BYTES 18		/* type, end, time, whether a reply is requested */
 
 static XLogRecPtr
 parse_lsn(const char *text)
@@ -39,7 +38,7 @@ shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name)
 
 	slot->name = pstrdup(name);
 	slot->link = link;
-	/* the older form, which all majors read */
+	/* the older form, which all major versions accept */
 	shard_link_send(link, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT", name));
 	res = shard_link_result(slot->link, NULL);
 	if (PQntuples(res) != 1 || PQnfields(res) < 3)
@@ -66,7 +65,7 @@ shard_slot_use(MemoryContext cxt, ShardConn *link, const char *name, XLogRecPtr 
 	return slot;
 }
 
-/* Names in double quotes, with commas; as a literal of the replication protocol, which knows no other escapes. */
+/* Names in double quotes, separated by commas, as a literal of the replication protocol, which has no other escapes. */
 static char *
 quote_publications(const List *names)
 {
@@ -108,7 +107,7 @@ shard_slot_stream(ShardSlot *slot, const List *publications, const char *options
 	shard_slot_tell(slot, true);
 }
 
-/* Takes note of what comes without a change. */
+/* Handles a keepalive message. */
 static void
 take_keepalive(ShardSlot *slot)
 {
@@ -133,7 +132,7 @@ shard_slot_next(ShardSlot *slot, const char **data, int *len)
 			return false;
 		if (*len < 0)
 		{
-			/* the source ends the stream when it stops, or because of an error */
+			/* the source ends the stream when it shuts down, or after an error */
 			PQclear(shard_link_result(slot->link, NULL));
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
@@ -169,7 +168,7 @@ shard_slot_tell(ShardSlot *slot, bool force)
 	pq_sendint64(&buf, slot->done);
 	pq_sendint64(&buf, now);
 	pq_sendbyte(&buf, 0);
-	/* what does not fit now is sent when the link is waited for; a lost connection shows when it is read */
+	/* the rest is sent when the link is waited for; a lost connection is noticed on reading */
 	if (PQputCopyData(slot->link->pg, buf.data, buf.len) > 0)
 		shard_connection_flush(slot->link);
 	slot->told_at = now;

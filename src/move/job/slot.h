@@ -15,35 +15,41 @@ typedef struct ShardSlot
 {
 	ShardConn  *link;
 	const char *name;
-	const char *snapshot;		/* as of start; until anything else is sent on link */
-	XLogRecPtr	start;			/* changes of transactions that commit from here on are not in the snapshot */
+	const char *snapshot;		/* snapshot at start; valid until another command is sent on link */
+	XLogRecPtr	start;			/* transactions that commit from here on are not in the snapshot */
 	bool		streams;
-	XLogRecPtr	received;		/* WAL up to here has been looked at by the source */
-	XLogRecPtr	done;			/* and what came of it is committed on the target */
-	XLogRecPtr	written;		/* end of the source's WAL, as last told */
-	TimestampTz told_at;		/* when the source was last told how far we are */
-	char	   *message;		/* the last one, libpq's */
+	XLogRecPtr	received;		/* the source has processed its WAL up to here */
+	XLogRecPtr	done;			/* the target has committed the changes up to here */
+	XLogRecPtr	written;		/* end of the source's WAL, as last reported */
+	TimestampTz told_at;		/* time of the last status sent to the source */
+	char	   *message;		/* the last message, allocated by libpq */
 } ShardSlot;
 
 /*
- * Makes a slot, which vanishes with link, for the replication protocol, which is its own from now on.  Waits for all
- * transactions of the source that have begun to write.  Memory: cxt.
+ * Makes a slot that is dropped with link. link: for the replication protocol, and used only for this slot from now
+ * on.  Waits for all transactions of the source that have begun to write.  Memory: cxt.
  */
 extern ShardSlot *shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name);
 
-/* One that is there, whose changes are wanted from start on, and which stays. */
+/* Uses an existing slot, from position start on.  The slot is not dropped. */
 extern ShardSlot *shard_slot_use(MemoryContext cxt, ShardConn *link, const char *name, XLogRecPtr start);
 
-/* Has it send the changes of publications (String) from start on; options: further ones of pgoutput, with a comma before each. */
+/*
+ * Starts the stream of changes of publications (list of String). options: additional options of pgoutput, each after
+ * a comma.
+ */
 extern void shard_slot_stream(ShardSlot *slot, const List *publications, const char *options);
 
 /*
- * The next message, if one is here; it is valid until the next call.  False: none is here.
- * Never waits.  Errors: the source's.
+ * Returns the next message if one has arrived; it is valid until the next call.  Returns false otherwise.  Never
+ * waits.  Errors: errors of the source.
  */
 extern bool shard_slot_next(ShardSlot *slot, const char **data, int *len);
 
-/* Tells the source how far we are, so that it neither ends the connection nor keeps WAL that is not needed; not more often than has to be, unless forced. */
+/*
+ * Sends the current position to the source, so that it keeps the connection but no unneeded WAL.  Without force, only
+ * if enough time has passed.
+ */
 extern void shard_slot_tell(ShardSlot *slot, bool force);
 
 extern void shard_slot_close(ShardSlot *slot);

@@ -1,6 +1,6 @@
 /*
  * turn.c
- *	  Jobs wait for each other: one at a time works on a node, or on a table.
+ *	  Makes jobs wait for each other: only one at a time works on a node, or on a table.
  */
 #include "postgres.h"
 
@@ -13,7 +13,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-/* Who has the turn.  Memory: current context. */
+/* Describes the job that has the turn.  Memory: current context. */
 static char *
 describe(Oid classid, Oid objid)
 {
@@ -45,7 +45,7 @@ shard_turn_take(int64 id, Oid userid, Oid classid, Oid objid)
 	if (shard_moving_try_turn(classid, objid))
 		return;
 	holder = describe(classid, objid);
-	/* others see it when it is committed */
+	/* other sessions see it after the commit */
 	shard_job_set_waiting(id, holder);
 	shard_move_commit();
 	shard_move_begin(userid);
