@@ -11,9 +11,9 @@
  * True if every column on the node accepts the binary form of the coordinator's type.  If not, values have to be sent
  * as text, and the node converts them.
  *
- * Queries the node once per session and table (for all shards of the parent on that node), and caches the answer
- * until the foreign table or a server changes.  A missing table counts as matching: the statement itself will raise
- * the error.
+ * Queries the node once per session and table, for all shards of the parent on that node.  Caches the answer until
+ * the foreign table or a server changes.  A missing table counts as matching: the statement itself will raise the
+ * error.
  */
 extern bool shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid);
 

@@ -508,7 +508,7 @@ is_named_in(Index sortgroupref, List *clauses)
 
 /*
  * Replaces a result column by form.  If GROUP BY, ORDER BY or windows refer to the column, its expression stays as a
- * junk column, because other expressions may contain it, and indexes may be on it.  DISTINCT applies to the returned
+ * junk column.  Other expressions may contain it, and it may have an index.  DISTINCT applies to the returned
  * columns.
  */
 static void

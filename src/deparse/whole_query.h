@@ -27,8 +27,8 @@ typedef struct ShardWholeQuery
 } ShardWholeQuery;
 
 /*
- * Returns NULL if the result of query might differ between a node and the coordinator, or if a part of query is not
- * in its text (row security, check options).  Then *reason is set (a message for DEBUG1, not translated).
+ * Returns NULL if the result of query might differ between a node and the coordinator.  Also if its text lacks a part
+ * of query (row security, check options).  Then *reason is set (a message for DEBUG1, not translated).
  *
  * Checks all levels.  Relations must be sharded tables, or reference tables that are only read.  Functions,
  * operators, types and collations must mean the same on every node (see shippable.h).  Expressions without columns

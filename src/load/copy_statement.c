@@ -2,9 +2,9 @@
  * copy_statement.c
  *	  Runs COPY of sharded tables, and of queries over them.
  *
- * This file does the same as core's DoCopy() before it reads or writes, in the same order, because no part of
- * DoCopy() can be called separately.  It checks permissions on files and programs, on the table and its columns, and
- * row security, and it prepares the WHERE clause.  Core runs every other COPY.
+ * This file repeats what core's DoCopy() does before it reads or writes, in the same order.  No part of DoCopy() can
+ * be called separately.  It checks permissions on files and programs, on the table and its columns, and row security,
+ * and it prepares the WHERE clause.  Core runs every other COPY.
  */
 #include "postgres.h"
 

@@ -19,8 +19,8 @@
 extern uint64 shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len);
 
 /*
- * The same for COPY (query) TO.  *nrows: number of written rows.  False: nothing was written, and core has to run it,
- * because its result is not a concatenation of the results of the shards, or because core might write other bytes.
+ * The same for COPY (query) TO.  *nrows: number of written rows.  False: nothing was written, and core must run it.
+ * Its result is not a concatenation of the results of the shards, or core might write other bytes.
  */
 extern bool shard_copy_to_query(ParseState *pstate, const CopyStmt *stmt, int stmt_location,
 								int stmt_len, uint64 *nrows);

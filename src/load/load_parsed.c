@@ -194,8 +194,8 @@ fed_targets_closing(void *arg)
 }
 
 /*
- * Runs CopyFrom() with its context.  If it raises an error about a row, the error is held back until the nodes have
- * accepted or rejected all earlier rows, because one of them may have an error, too.
+ * Runs CopyFrom() with its context.  An error about a row is held back until the nodes have accepted or rejected all
+ * earlier rows, because one of them may have an error, too.
  */
 static uint64
 run_copy(ShardLoad *load, const ShardCopyContext *context, CopyFromState cstate)

@@ -2,7 +2,7 @@
  * system_column.c
  *	  Refuses uses of system columns that would give other results than on a plain table.
  *
- * A ctid is the position of a row in its shard, so rows of several shards may have the same ctid. xmin, xmax, cmin
+ * A ctid is the position of a row in its shard.  So rows of several shards may have the same ctid. xmin, xmax, cmin
  * and cmax ("versions") are counted by each node, and differently by the coordinator.  Applications written for plain
  * tables identify a row by its ctid, and a transaction by xmin.  So only these uses are allowed, all others are
  * errors:

@@ -11,11 +11,11 @@
 #include "nodes/pathnodes.h"
 
 /*
- * May nodes evaluate expr, over Vars of relids?  Allowed are built-in immutable functions and operators, stable
- * functions that depend only on settings that sessions on nodes share with the user's session (TimeZone), and
- * collations that are surely equal there.  Subplans, and system columns other than ctid, are not allowed.  Stable
- * subexpressions without Vars (now(), current_date, current_setting()) are shippable, because the deparser makes them
- * parameters.
+ * May nodes evaluate expr, over Vars of relids?  Allowed are built-in immutable functions and operators, and
+ * collations that are surely equal there.  Stable functions are allowed if they depend only on settings that sessions
+ * on nodes share with the user's session (TimeZone).  Subplans, and system columns other than ctid, are not allowed.
+ * Stable subexpressions without Vars (now(), current_date, current_setting()) are shippable, because the deparser
+ * makes them parameters.
  */
 extern bool shard_shippable_expr(PlannerInfo *root, Relids relids, Expr *expr);
 

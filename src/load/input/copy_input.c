@@ -3,8 +3,8 @@
  *	  Reads the input of COPY FROM: a file, a program, the client, or a callback.
  *
  * Core's BeginCopyFrom() has opened the file, started the program or asked the client for data, and EndCopyFrom()
- * will close it.  Between these calls only this file reads.  If an input lasts longer than a transaction (RESUME),
- * this file opens and closes it in the same way, because core closes files and programs at the end of a transaction.
+ * will close it.  Between these calls only this file reads.  An input that lasts longer than a transaction (RESUME)
+ * is opened and closed here in the same way, because core closes files and programs at the end of a transaction.
  *
  * A slow program or client must not delay cancel requests or the nodes.  So if a read would block, this file waits
  * for input with the latch, and serves the nodes periodically.  Once a client message has begun, it is read

@@ -4,9 +4,9 @@
  *
  *	 add --> count, limits --> sorted by line (spills to disk) --(finish)--> REJECT_FILE, REJECT_TABLE
  *
- * Nodes reject rows long after the coordinator has read them, at different times, and often during a wait in which no
- * other statement may be sent to the nodes.  So rows are kept until the load has ended, and are then written in the
- * order of the input.
+ * Nodes reject rows long after the coordinator has read them, and at different times.  Often this happens during a
+ * wait in which no other statement may be sent to the nodes.  So rows are kept until the load has ended, and are then
+ * written in the order of the input.
  */
 #include "postgres.h"
 

@@ -4,8 +4,8 @@
  *
  *	 texts of a line --> input functions --> the function --> row --> output functions --> a line of COPY text
  *
- * The shard's session, which uses the user's settings, reads the line again.  If the text of a value would lose
- * information under these settings (digits of floats, the time zone of a timestamptz), it is written under other
+ * The shard's session, which uses the user's settings, reads the line again.  The text of some values would lose
+ * information under these settings (digits of floats, the time zone of a timestamptz).  These are written under other
  * settings, in a form that the reader accepts, too.
  *
  * Assumption: the caller holds a lock on the table, so that its row type does not change.
@@ -459,8 +459,8 @@ append_row(ShardFilter *filter, StringInfo out)
 
 /*
  * The same under settings that produce text without loss.  Output functions read the variables of the settings.
- * These are changed directly, which takes a thousandth of the time of SET, and only during the call, so that no other
- * code sees the change.
+ * These are changed directly, which takes a thousandth of the time of SET.  They are changed only during the call, so
+ * no other code sees the change.
  */
 static void
 append_row_exactly(ShardFilter *filter, StringInfo out)

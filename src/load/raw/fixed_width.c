@@ -6,8 +6,8 @@
  *		|
  *		+--> row, appended to the shard's buffer: COPY binary, or a line of COPY text
  *
- * If the key of a record is not plain (NULL, escapes, not a number), the record is made a line of COPY text first,
- * and then handled like a line of the input.  So core's parser checks it.
+ * If the key of a record is not plain (NULL, escapes, not a number), the record is first converted to a line of COPY
+ * text.  Then it is handled like a line of the input.  So core's parser checks it.
  */
 #include "postgres.h"
 

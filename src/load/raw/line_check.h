@@ -15,9 +15,9 @@ typedef struct ShardLineCheck ShardLineCheck;
 extern ShardLineCheck *shard_line_check_create(MemoryContext cxt, CopyFromState cstate);
 
 /*
- * Returns false if a field of the line (nbytes, without the line end) does not have the plain form of its type, or if
- * the number of fields is wrong.  Then core's parser should check the line before it is sent to a shard.  True does
- * not mean that the line is right.
+ * Returns false if the line has a wrong number of fields, or a field without the plain form of its type. nbytes
+ * excludes the line end.  Then core's parser should check the line before it is sent to a shard.  True does not mean
+ * that the line is right.
  */
 extern bool shard_line_check_passes(ShardLineCheck *check, const char *bytes, size_t nbytes);
 

@@ -18,8 +18,8 @@ extern ShardLineClock *shard_line_clock_create(MemoryContext cxt, CopyFromState 
 extern bool shard_line_clock_is_idle(const ShardLineClock *clock);
 
 /*
- * Returns false if a value of the line (nbytes, without the line end) may depend on the clock of the server that
- * reads it, like 'now' and 'today'.  Then the coordinator has to read the line, once for all servers.
+ * Returns false if a value of the line may depend on the clock of the server that reads it, like 'now' and 'today'.
+ * nbytes excludes the line end.  Then the coordinator has to read the line, once for all servers.
  */
 extern bool shard_line_clock_passes(const ShardLineClock *clock, const char *bytes, size_t nbytes);
 

@@ -521,9 +521,10 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 
 	/*
-	 * A join that nodes compute returns at most the rows that a key join would fetch, and does not depend on the
+	 * A join that nodes compute returns at most the rows that a key join would fetch.  It does not depend on the
 	 * actual number of outer rows.  But a remote join with a reference table reads that table once per shard.  The
 	 * coordinator may find the few reference rows itself.
+	 *
 	 */
 	if (is_remote(joinrel) && (is_remote(outerrel) || !is_remote(innerrel)))
 		return;

@@ -8,8 +8,8 @@
  * (executor/modify/row_lock.c) until LIMIT has enough rows.
  *
  * Rows are locked late only with SKIP LOCKED.  If another session has changed a row since it was read, its ctid is no
- * longer found, and the row is skipped as if it were still locked.  Without SKIP LOCKED, core waits for the other
- * session and goes on with the new row version.
+ * longer found.  Then the row is skipped like a locked row.  Without SKIP LOCKED, core waits for the other session
+ * and goes on with the new row version.
  */
 #include "postgres.h"
 

@@ -80,8 +80,8 @@ typedef struct ShardRelInfo
 								 * remote joins and upper stages */
 
 	TableSampleClause *sample;	/* of a single foreign table that is sampled, otherwise NULL */
-	bool		gated;			/* takes no part in remote joins and upper stages, because only core can check a
-								 * condition without columns, above the scan, or because the rows are a sample */
+	bool		gated;			/* takes no part in remote joins and upper stages: core must check a condition
+								 * without columns above the scan, or the rows are a sample */
 
 	/* Conditions with a higher security level than this must not run together with the conditions in from. */
 	Index		min_security;

@@ -3,8 +3,7 @@
  *	  Sub-selects in FROM that nodes compute completely, as sides of remote joins.
  *
  * A sub-select that groups, removes duplicates or computes windows is planned as a separate query level.  If nodes
- * compute all of it, shard by shard, its rows are the union of its results on each shard, like the rows of a sharded
- * table:
+ * compute all of it, shard by shard, its rows are a union over the shards, like the rows of a sharded table:
  *
  *	  level below: ShardRemoteQuery of its topmost stage
  *		-> RelOptInfo of the RTE gets routine, server, user, and a ShardRelInfo with

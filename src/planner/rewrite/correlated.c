@@ -249,8 +249,8 @@ collect_aggs_walker(Node *node, CollectContext *cxt)
 }
 
 /*
- * Adds the clause to result if it has the form inner = outer, and each value of outer matches exactly one whole group
- * when rows are grouped by inner.
+ * Adds the clause to result if it has the form inner = outer, and a value of outer matches exactly one whole group by
+ * inner.
  */
 static bool
 take_clause(Expr *clause, ShardCorrelated *result)

@@ -10,7 +10,7 @@
  *	   --> the same
  *
  * As a join, such a statement would read its target from all shards.  The scan below an UPDATE or DELETE locks the
- * rows that it reads, so the statement would wait for other sessions even if it does not change the rows that these
+ * rows that it reads.  So the statement would wait for other sessions even if it does not change the rows that they
  * have locked.  With the keys in an array, nodes read only the rows with these keys.  If the statement needs nothing
  * else of z, the join is removed, and each node changes its rows by one command.  A row is changed once, even if
  * several rows of z match it.

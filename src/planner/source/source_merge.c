@@ -11,9 +11,9 @@
  * shard only.  If no target row matches, the source row is inserted with the same key, so it stays on that shard.
  * The key is never updated.
  *
- * Expressions that nodes cannot compute (nextval(), functions and types of this database, sub-selects) are computed
- * for each source row, even if the action that uses them is not executed for the row.  WHEN NOT MATCHED BY SOURCE has
- * no source row, so such expressions are refused there.
+ * Nodes cannot compute some expressions (nextval(), functions and types of this database, sub-selects).  These are
+ * computed for each source row, even if the action that uses them is not executed for the row.  WHEN NOT MATCHED BY
+ * SOURCE has no source row, so such expressions are refused there.
  */
 #include "postgres.h"
 

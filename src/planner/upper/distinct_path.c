@@ -7,9 +7,9 @@
  *	 partial	otherwise each remote query removes duplicates among its rows, and core's
  *				Unique or HashAggregate above the scan removes those of several shards
  *
- * DISTINCT is sent as GROUP BY of all columns, so that values are compared by the equality of their type, not by the
- * form in which they are transferred.  DISTINCT ON keeps the first row of an order: the nodes sort, each remote query
- * keeps its first rows, the scan merges, and core's Unique keeps the first of these.
+ * DISTINCT is sent as GROUP BY of all columns.  So values are compared by the equality of their type, not by the
+ * transfer form.  DISTINCT ON keeps the first row of an order: the nodes sort, each remote query keeps its first
+ * rows, the scan merges, and core's Unique keeps the first of these.
  */
 #include "postgres.h"
 

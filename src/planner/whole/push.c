@@ -8,11 +8,10 @@
  *		--> is the plan one scan of shards, with nothing above it?
  *		--> the statement runs on each of these shards
  *
- * Such a plan proves that the result is exact: the rows that the statement changes or inserts, with their computed
- * values, are the disjoint union of the results of one query on each shard (the invariant in relinfo.h).  So no row
- * of one shard depends on rows of another, and the statement finds everything that it needs on each shard.  An UPDATE
- * must not change the shard key.  The value that an INSERT puts into the target's key must be the shard key of the
- * row that it reads.
+ * Such a plan proves that the result is exact: the changed or inserted rows, with their computed values, are the
+ * disjoint union of one query's results on each shard (the invariant in relinfo.h).  So no row of one shard depends
+ * on rows of another, and the statement finds everything that it needs on each shard.  An UPDATE must not change the
+ * shard key.  The value that an INSERT puts into the target's key must be the shard key of the row that it reads.
  *
  * Planning takes as long as planning one SELECT over two or three tables, independent of the number of shards.
  */

@@ -2,10 +2,10 @@
  * router.c
  *	  Routes statements that can run on one shard, as determined by the shard key.
  *
- * A statement is routed if all of its sharded tables are colocated and each of them, at every query level, is
- * restricted to rows with the same key value.  The value is a constant, a parameter, or another expression without
- * columns that the coordinator can compute.  Then all data that the statement reads and writes is on one shard, and
- * the shard's node runs the statement unchanged.
+ * A statement is routed if all of its sharded tables are colocated and restricted to the same key value, at every
+ * query level.  The value is a constant, a parameter, or another expression without columns that the coordinator can
+ * compute.  Then all data that the statement reads and writes is on one shard, and the shard's node runs the
+ * statement unchanged.
  *
  * The restriction follows from equalities that must hold for the rows in question (route_scope.c).
  *

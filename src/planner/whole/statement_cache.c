@@ -19,9 +19,9 @@
  * Parameters that are expressions over constants are planned again each time.  As in core, a function that is
  * declared immutable but reads a setting or a table then returns its current value.
  *
- * An entry is dropped if one of its tables or shards changes, or any other object that its text names or that the
- * rules of shippability depend on.  Plans that are in use keep the memory of their entry until the context in which
- * the plan was made is reset.
+ * An entry is dropped if one of its tables or shards changes.  The same applies to other objects that its text names,
+ * or that the rules of shippability depend on.  Plans that are in use keep the memory of their entry until the
+ * context in which the plan was made is reset.
  */
 #include "postgres.h"
 
