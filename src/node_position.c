@@ -34,7 +34,7 @@ enum
 /* When the last transaction that has changed reference tables began. */
 static TimestampTz references_by = 0;
 
-/* The same of one that has dropped a reference table, or was about to. */
+/* The same for a transaction that has dropped a reference table, or was about to. */
 static TimestampTz dropped_by = 0;
 
 typedef struct Refusal
@@ -190,8 +190,9 @@ shard_node_position_write(const char *server, ShardPositionKind kind, const Shar
 }
 
 /*
- * Another transaction may make a reference table at the same time, and commit its positions.  So all is seen with one snapshot:
- * a row that is newer than the look at the tables is not deleted.
+ * Another transaction may create a reference table at the same time, and commit its positions.  So
+ * one snapshot is used for the list of tables and for the rows: rows that are newer than the list
+ * are not deleted.
  */
 bool
 shard_node_position_forget_references(void)

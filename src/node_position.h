@@ -63,14 +63,15 @@ extern void shard_node_position_keep_refusals(void);
 
 /*
  * note: this transaction changes replicas of reference tables; if it commits in two phases, it writes
- * the positions of the nodes. has: does it?
+ * the positions of the nodes.  has: does it?
  */
 extern void shard_node_position_note_references(void);
 extern bool shard_node_position_has_references(void);
 
 /*
- * note_dropped: the same, and this transaction drops a reference table.  forget_references: if it has dropped the last one, deletes
- * the positions of reference tables, and returns true.  The commit decides, since a subtransaction that drops may be rolled back.
+ * note_dropped: the same, and this transaction drops a reference table.  forget_references: if the
+ * last one was dropped, deletes the positions of reference tables, and returns true.  It is called at
+ * commit, since a subtransaction that drops a table may be rolled back.
  */
 extern void shard_node_position_note_dropped(void);
 extern bool shard_node_position_forget_references(void);

@@ -49,7 +49,10 @@ shard_moving_claim(int64 id)
 	return LockAcquire(&tag, RUN_MODE, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-/* The lock of a job that the journal does not have.  Any role can make up a number, so the lock keeps off no other role. */
+/*
+ * The lock of a job that is not in the journal.  Any role can claim any such number, so the lock
+ * blocks no other role.
+ */
 static LOCKTAG
 left_lock(int64 id)
 {

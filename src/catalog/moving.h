@@ -18,7 +18,8 @@ extern bool shard_moving_claim(int64 id);
 /*
  * This transaction begins to remove the remainders of job id, which does not count as running then.
  * False: the job is running, or another session removes them.
- * is_in_journal: the job has a row in the journal, which names its owner.  Otherwise sessions of other roles are not blocked.
+ * is_in_journal: the job has a row in the journal, which names its owner.  Otherwise sessions of
+ * other roles are not blocked.
  */
 extern bool shard_moving_claim_leftovers(int64 id, bool is_in_journal);
 

@@ -144,8 +144,11 @@ append_inlined(const ShardCommand *command, StringInfo text)
 }
 
 /*
- * Must the lane's command, which the node commits by itself, leave the node as it is, since this server is not its coordinator?  Functions
- * of the extension ask nodes by such commands, too, so the node refuses those that write.  A command about a shard always writes.
+ * The node commits the lane's command by itself.  Must the command be read-only, since this server
+ * is not the coordinator of the node?
+ *
+ * Functions of the extension also use such commands for queries, so the node refuses only those that
+ * write.  A command for a shard always writes.
  */
 static bool
 must_be_read_only(const ShardCommandRun *run, ShardCommandLane *lane)

@@ -48,7 +48,7 @@ typedef struct ShardStreamSpec
 	const char *label;			/* what it reads, for messages: name of the shard */
 	int			ncolumns;		/* number of columns of the result, checked */
 	bool		use_copy;		/* uses the COPY fetcher; requires nparams == 0 */
-	bool		raw_copy;		/* with use_copy: sql is a COPY ...  TO STDOUT, each CopyData message is a row of one value; ncolumns = 1 */
+	bool		raw_copy;		/* with use_copy: sql is a COPY ... TO STDOUT of one column: each CopyData message is a row */
 	bool		as_writer;		/* on the transaction's writer (row locks, DML) */
 	bool		portable_text;	/* the coordinator parses dates, intervals or floats of the result, see SHARD_SETTINGS_PORTABLE */
 	bool		only_locks;		/* as_writer for row locks */
