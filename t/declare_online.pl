@@ -174,7 +174,7 @@ SKIP:
 	$reader->query('BEGIN; SELECT count(*) FROM ' . $c->safe_psql(q{SELECT format('shardfdw_changed_%s', 'beside'::regclass::oid)}));
 	$c->set_faults('');
 	unlink $file{convert_copied};
-	$c->wait_for("SELECT waits_for = 'transactions that use the job's tables' FROM shardfdw.jobs WHERE id = $job");
+	$c->wait_for("SELECT waits_for = 'transactions that use the job''s tables' FROM shardfdw.jobs WHERE id = $job");
 	is($c->safe_psql(q{INSERT INTO beside VALUES (2); SELECT count(*) FROM beside}), '2', 'writers and readers go on');
 	$reader->query('COMMIT');
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job comes to its end');
