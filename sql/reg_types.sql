@@ -126,6 +126,20 @@ CREATE TABLE bad (k regtype, v int);
 SELECT shardfdw.shard_table('bad', 'k');
 CREATE TABLE bad2 (k type_name[], v int);
 SELECT shardfdw.shard_table('bad2', 'k');
+-- Immutable functions that look objects up by their OID: the coordinator calls them
+SELECT DISTINCT p.proname FROM pg_proc p JOIN pg_type y ON y.oid = ANY (p.proargtypes) AND y.typname ~ '^(reg|oid$)'
+WHERE p.oid < 10000 AND p.provolatile = 'i' AND p.prokind = 'f' AND p.proname !~ '(in|out|recv|send)$' AND NOT 'internal'::regtype = ANY (p.proargtypes)
+	AND p.proname !~ '^(oid|hashoid|btoid|int8$|nameconcatoid$)' ORDER BY 1;
+CREATE TABLE parent (v int) PARTITION BY HASH (v);
+CREATE TABLE by_oid (k int, o oid, v int, w text);
+INSERT INTO by_oid SELECT i, 'parent'::regclass, i, 'cats' FROM generate_series(1, 4) i;
+SELECT shardfdw.shard_table('by_oid', 'k', shards => 4) \g /dev/null
+SELECT count(*) FROM by_oid WHERE satisfies_hash_partition('parent'::regclass, 1, 0, v);
+SELECT count(*) FROM by_oid WHERE k = 2 AND satisfies_hash_partition(o, 1, 0, v);
+SELECT DISTINCT pg_partition_root(o::regclass)::oid = o FROM by_oid;
+EXPLAIN (COSTS off) SELECT k FROM by_oid WHERE makeaclitem(o, o, 'SELECT', false) IS NULL;
+EXPLAIN (COSTS off) SELECT k FROM by_oid WHERE pg_walfile_name('0/0'::pg_lsn + v::numeric) = '';
+EXPLAIN (COSTS off) SELECT k FROM by_oid WHERE to_tsvector(o::regconfig, w) @@ 'cat'::tsquery AND ts_lexize(o::regdictionary, w) = '{}';
 \c -
 SET client_min_messages = error;
 DROP SCHEMA reg_types CASCADE;

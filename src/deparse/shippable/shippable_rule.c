@@ -149,10 +149,38 @@ depends_on_timezone_only(Oid funcid)
 	}
 }
 
+/*
+ * Functions that core calls immutable, although they look up an object by its OID, or use the server's WAL.  The OID may
+ * come from a column or another function, so the rules for values of reg types do not find all calls.
+ */
+static bool
+depends_on_server(Oid funcid)
+{
+	switch (funcid)
+	{
+		case F_SATISFIES_HASH_PARTITION:
+		case F_PG_PARTITION_ROOT:
+		case F_PG_INDEXAM_PROGRESS_PHASENAME:
+		case F_BTEQUALIMAGE:
+		case F_BTVARSTREQUALIMAGE:
+		case F_TS_TOKEN_TYPE_OID:
+		case F_TS_PARSE_OID_TEXT:
+		case F_TS_LEXIZE:
+		case F_MAKEACLITEM:
+		case F_ACLDEFAULT:
+		case F_POSTGRESQL_FDW_VALIDATOR:
+		case F_PG_WALFILE_NAME:
+		case F_PG_WALFILE_NAME_OFFSET:
+			return true;
+		default:
+			return false;
+	}
+}
+
 bool
 shard_rule_function_ok(Oid funcid)
 {
-	return shard_rule_is_builtin(funcid) &&
+	return shard_rule_is_builtin(funcid) && !depends_on_server(funcid) &&
 		(func_volatile(funcid) == PROVOLATILE_IMMUTABLE || depends_on_timezone_only(funcid));
 }
 
