@@ -282,6 +282,68 @@ INSERT INTO days SELECT i, i FROM generate_series(0, 59) i WHERE i NOT BETWEEN 1
 SELECT tableoid::regclass::text ~ 'days_(1|2|rest)', count(*) FROM days GROUP BY 1 ORDER BY 1;
 RESET constraint_exclusion;
 DROP TABLE days;
+-- partitions at which the planner would not look: bounds of a DEFAULT shard, and of a DEFAULT partition with another one
+CREATE TABLE ranges (k int NOT NULL) PARTITION BY RANGE (k);
+SELECT shardfdw.create_shard('ranges', 'ranges_1', 'FROM (0) TO (100)', 'node1'), shardfdw.create_shard('ranges', 'ranges_rest', 'DEFAULT', 'node2') \g /dev/null
+INSERT INTO ranges VALUES (1), (150), (500);
+CREATE TABLE above (k int NOT NULL) PARTITION BY RANGE (k);
+ALTER TABLE above ATTACH PARTITION ranges FOR VALUES FROM (0) TO (200);
+ALTER TABLE above ATTACH PARTITION ranges FOR VALUES FROM (0) TO (501);
+SET constraint_exclusion = on;
+SELECT shardfdw.create_shard('ranges', 'ranges_2', 'FROM (100) TO (200)', 'node3');
+RESET constraint_exclusion;
+DELETE FROM ranges WHERE k = 150;
+SELECT shardfdw.create_shard('ranges', 'ranges_2', 'FROM (100) TO (200)', 'node3');
+CREATE TABLE rest (id int NOT NULL, at int NOT NULL) PARTITION BY RANGE (at);
+CREATE TABLE rest_default PARTITION OF rest DEFAULT PARTITION BY RANGE (at);
+CREATE TABLE rest_sharded (at int NOT NULL, gone int, id int NOT NULL);
+ALTER TABLE rest_sharded DROP COLUMN gone;
+INSERT INTO rest_sharded SELECT i, i FROM generate_series(1, 20) i;
+SELECT shardfdw.shard_table('rest_sharded', 'id', shards => 4) \g /dev/null
+CREATE TABLE rest_local (LIKE rest);
+INSERT INTO rest_local VALUES (35, 35);
+ALTER TABLE rest_default ATTACH PARTITION rest_sharded FOR VALUES FROM (0) TO (30);
+ALTER TABLE rest_default ATTACH PARTITION rest_local DEFAULT;
+CREATE TABLE rest_1 PARTITION OF rest FOR VALUES FROM (10) TO (11);
+CREATE TABLE rest_1 PARTITION OF rest FOR VALUES FROM (35) TO (36);
+CREATE TABLE rest_1 PARTITION OF rest FOR VALUES FROM (25) TO (30);
+INSERT INTO rest VALUES (26, 26);
+SELECT shardfdw.create_shard('rest', 'rest_2', 'FROM (5) TO (8)', 'node1');
+SELECT shardfdw.create_shard('rest', 'rest_2', 'FROM (21) TO (22)', 'node1');
+SELECT tableoid::regclass, * FROM rest WHERE at > 20 ORDER BY at;
+DROP TABLE above, rest;
+-- by hash
+CREATE TABLE hashed (k int NOT NULL, l int) PARTITION BY HASH (l);
+CREATE TABLE hashed_1 (k int NOT NULL, l int);
+INSERT INTO hashed_1 SELECT i, i FROM generate_series(1, 20) i;
+SELECT shardfdw.shard_table('hashed_1', 'k', shards => 4) \g /dev/null
+ALTER TABLE hashed ATTACH PARTITION hashed_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+DELETE FROM hashed_1 WHERE NOT satisfies_hash_partition('hashed'::regclass, 2, 0, l);
+ALTER TABLE hashed ATTACH PARTITION hashed_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+SELECT count(*) BETWEEN 1 AND 19 FROM hashed;
+DROP TABLE hashed;
+-- as core checks rows: policies do not matter, functions in the key find others by the session's search_path
+CREATE USER MAPPING FOR regress_month SERVER node1 OPTIONS (user :'USER', password_required 'false');
+CREATE USER MAPPING FOR regress_month SERVER node2 OPTIONS (user :'USER', password_required 'false');
+GRANT USAGE ON FOREIGN SERVER node1, node2 TO regress_month;
+SET ROLE regress_month;
+CREATE FUNCTION half(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 / 2';
+CREATE FUNCTION bucket(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN half($1); END';
+CREATE TABLE mine (k int NOT NULL, at int NOT NULL) PARTITION BY RANGE (bucket(at));
+CREATE TABLE mine_1 (k int NOT NULL, at int NOT NULL);
+INSERT INTO mine_1 SELECT i, i FROM generate_series(1, 20) i;
+SELECT shardfdw.shard_table('mine_1', 'k', shards => 2, nodes => '{node1,node2}') \g /dev/null
+CREATE POLICY few ON mine_1 USING (at < 5);
+ALTER TABLE mine_1 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+REVOKE SELECT ON mine_1 FROM regress_month;
+ALTER TABLE mine ATTACH PARTITION mine_1 FOR VALUES FROM (0) TO (5);
+ALTER TABLE mine ATTACH PARTITION mine_1 FOR VALUES FROM (0) TO (11);
+DROP TABLE mine;
+DROP FUNCTION bucket, half;
+RESET ROLE;
+DROP USER MAPPING FOR regress_month SERVER node1;
+DROP USER MAPPING FOR regress_month SERVER node2;
+REVOKE USAGE ON FOREIGN SERVER node1, node2 FROM regress_month;
 
 DROP TABLE f;
 DROP SCHEMA ddl_levels CASCADE;

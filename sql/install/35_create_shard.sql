@@ -1,30 +1,32 @@
 -- One more shard of a table, and which shard has a key.
 
 CREATE FUNCTION shardfdw_internal.check_default_shard(parent regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET constraint_exclusion = off
 AS $$
 DECLARE
-	default_shard regclass := (SELECT nullif(p.partdefid, 0)::regclass FROM pg_partitioned_table p
-							   JOIN pg_class c ON c.oid = p.partdefid AND c.relkind = 'f' WHERE p.partrelid = parent);
-	-- null or empty: no DEFAULT shard, or no other
-	kept text := nullif(pg_get_partition_constraintdef(default_shard), '');
+	default_partition regclass := (SELECT nullif(p.partdefid, 0)::regclass FROM pg_partitioned_table p WHERE p.partrelid = parent);
+	-- null or empty: no DEFAULT partition, or no other
+	kept text := nullif(pg_get_partition_constraintdef(default_partition), '');
+	p record;
 	misplaced boolean;
 BEGIN
 	IF kept IS NULL THEN
 		RETURN;
 	END IF;
-	PERFORM shardfdw_internal.check_owner_code_of_shards(parent, 'shard', default_shard);
-	-- core looks into local tables only
-	EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))', default_shard, kept) INTO misplaced;
-	IF misplaced THEN
-		RAISE EXCEPTION USING ERRCODE = 'check_violation',
-			MESSAGE = format('default shard %s has rows that belong to the new shard', default_shard),
-			HINT = 'Delete them, and insert them again when the shard is there.';
-	END IF;
+	-- core looks into local tables only; by the partitions' bounds, the planner would assume that there are no such rows
+	FOR p IN SELECT t.parentrelid, s.shard FROM pg_partition_tree(default_partition) t, shardfdw_internal.shards_of(t.parentrelid) s WHERE s.shard = t.relid LOOP
+		PERFORM shardfdw_internal.check_owner_code_of_shards(p.parentrelid, 'shard', p.shard);
+		EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))', p.shard, kept) INTO misplaced;
+		IF misplaced THEN
+			RAISE EXCEPTION USING ERRCODE = 'check_violation',
+				MESSAGE = format('default partition %s has rows that belong to the new shard', default_partition),
+				HINT = 'Delete them, and insert them again when the shard is there.';
+		END IF;
+	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_default_shard(regclass) IS
-	'Checks that the DEFAULT shard of a table holds no rows that belong to another shard. Returns nothing; raises check_violation.';
+	'Checks that shards of the DEFAULT partition of a table hold no rows that belong to another partition. Returns nothing; raises check_violation.';
 
 CREATE FUNCTION shardfdw_internal.common_keys(parent regclass, new_shards regclass[], keys jsonb) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
