@@ -52,6 +52,14 @@ $c->safe_psql(q{
 $c->safe_psql(q{SELECT shardfdw.create_reference_table('chain_everywhere')});
 $p->add_all;
 
+# The other coordinator has the point on disk, too, when the call returns, whatever its WAL writer does.
+$coordinators[1]->safe_psql('postgres', $_) for q{ALTER SYSTEM SET wal_writer_delay = '10s'}, 'SELECT pg_reload_conf()';
+$c->safe_psql(q{SELECT shardfdw.create_restore_point('first')});
+my $there = $c->safe_psql(q{SELECT lsn FROM shardfdw.restore_points WHERE node IN (SELECT name FROM shardfdw.coordinators)});
+like($there, qr{^[0-9A-F]+/[0-9A-F]+$}, 'the position of the point on the other coordinator is known');
+is($coordinators[1]->safe_psql('postgres', "SELECT pg_current_wal_flush_lsn() >= '$there'"), 't', 'it is on disk there');
+$coordinators[1]->safe_psql('postgres', $_) for 'ALTER SYSTEM RESET wal_writer_delay', 'SELECT pg_reload_conf()';
+
 my %servers = (map({ ("c$_" => $coordinators[ $_ - 1 ]) } 1, 2), map({ ("node$_" => $c->node($_)) } 1 .. 3));
 my $chain;
 

@@ -252,7 +252,9 @@ add_node_place(Places *places, const ShardBroadcast *item)
 static Datum
 set_all(const char *target, ShardBroadcast *items, int nitems, Places *places, bool *in_time, int64 *pause_us)
 {
-	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s) OFFSET 0) x(lsn)",
+	/* With an xid, the commit, which comes after the barrier was opened, flushes the restore point. */
+	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s)"
+							   " WHERE pg_catalog.pg_current_xact_id() IS NOT NULL OFFSET 0) x(lsn)",
 							   quote_literal_cstr(target));
 	TimestampTz closed_at;
 	ShardPeerFence fence;
