@@ -158,6 +158,29 @@ SET shardfdw.enable_ddl_propagation = off;
 ALTER SCHEMA shardfdw RENAME TO other;
 RESET shardfdw.enable_ddl_propagation;
 
+-- Elements of CREATE SCHEMA are statements of their own
+CREATE TABLE granted (k int PRIMARY KEY, v text);
+CREATE TABLE parts (k int NOT NULL) PARTITION BY RANGE (k);
+CREATE TABLE parts_rest (LIKE parts);
+INSERT INTO parts_rest VALUES (1);
+SELECT shardfdw.shard_table('granted'), shardfdw.shard_table('parts_rest', 'k') \g /dev/null
+ALTER TABLE parts ATTACH PARTITION parts_rest DEFAULT;
+SET client_min_messages = error;
+CREATE SCHEMA elements CREATE TABLE part PARTITION OF ddl_schema.parts FOR VALUES FROM (0) TO (5);
+CREATE SCHEMA elements CREATE TABLE part PARTITION OF ddl_schema.parts FOR VALUES FROM (5) TO (9)
+	CREATE TABLE "table" (k serial PRIMARY KEY, v int REFERENCES ddl_schema.granted) CREATE INDEX ON "table" (v) CREATE VIEW rows AS SELECT * FROM ddl_schema.granted;
+CREATE SCHEMA elements CREATE TABLE part PARTITION OF ddl_schema.parts FOR VALUES FROM (5) TO (9)
+	CREATE TABLE "table" (k serial PRIMARY KEY, v int) CREATE INDEX ON "table" (v) CREATE VIEW rows AS SELECT * FROM ddl_schema.granted
+	GRANT SELECT (v) ON ddl_schema.granted TO regress_owner;
+SET client_min_messages = warning;
+SELECT has_column_privilege('regress_owner', 'granted', 'v', 'SELECT'), has_column_privilege('regress_owner', 'granted', 'k', 'SELECT');
+SELECT result, sum(1) FROM shardfdw.run_on_shards('granted', 'SELECT has_column_privilege(''regress_owner'', ''%s'', ''v'', ''SELECT'')') GROUP BY 1;
+INSERT INTO parts VALUES (6);
+SELECT tableoid::regclass, k FROM parts ORDER BY k;
+DROP SCHEMA elements CASCADE;
+DROP TABLE parts;
+REVOKE ALL (v) ON granted FROM regress_owner;
+
 SELECT format('REVOKE CREATE ON DATABASE %I FROM regress_owner', d) FROM unnest(ARRAY[current_database(), 'shardfdw_node1', 'shardfdw_node2', 'shardfdw_node3', 'shardfdw_node4']) d
 \gexec
 DROP VIEW counts;

@@ -57,6 +57,8 @@ my @definitions = (
 	'a comment' => q{COMMENT ON TABLE purchases IS 'what was bought'; COMMENT ON COLUMN purchases.code IS 'country'},
 	'statistics' => 'CREATE STATISTICS purchases_s ON code, at FROM purchases; ALTER STATISTICS purchases_s SET STATISTICS 50',
 	'names of a schema that is in search_path' => 'CREATE SCHEMA other; SET search_path = other; CREATE TABLE inner_one (a int PRIMARY KEY); CREATE VIEW all_of_it AS SELECT * FROM inner_one; CREATE INDEX ON inner_one ((a + 1))',
+	'elements of a schema' => 'CREATE SCHEMA elements CREATE TABLE inner_two (id serial PRIMARY KEY, v int)
+		CREATE INDEX ON inner_two (v) GRANT SELECT (code) ON public.purchases TO clerk',
 	'settings' => ($strings_vary ? 'SET standard_conforming_strings = off; ' : '') . q{SET datestyle = 'German'; CREATE TABLE dated (d date DEFAULT '02.03.2024', t text DEFAULT 'a\\tb')},
 	'functions, types, domains' => q{CREATE TYPE colour AS ENUM ('red', 'green'); CREATE DOMAIN few AS int CHECK (value < 10);
 		CREATE FUNCTION twice(a int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2 * a'; ALTER TYPE colour ADD VALUE 'blue'; CREATE TYPE pair AS (a int, b few)},

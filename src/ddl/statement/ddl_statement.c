@@ -115,6 +115,17 @@ shard_ddl_prepare(Node *stmt)
 	}
 }
 
+/* Does core run a CREATE SCHEMA now, and no statement within it yet? */
+static bool in_create_schema = false;
+
+/* Runs the statement on this coordinator and on the nodes. */
+static void
+run_both_sides(ShardDdlCall *call)
+{
+	if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(call))
+		shard_ddl_run_core(call);
+}
+
 /* Runs the statement on this coordinator, on the nodes and on the other coordinators. */
 static void
 run(ShardDdlCall *call)
@@ -128,8 +139,7 @@ run(ShardDdlCall *call)
 	shard_ddl_late_begin_seen();
 	PG_TRY();
 	{
-		if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(call))
-			shard_ddl_run_core(call);
+		run_both_sides(call);
 		shard_peer_finish(&sent);
 		if (shard_guc_follows_coordinator)
 			shard_peer_share_sequences(call->pstmt->utilityStmt);
@@ -144,18 +154,20 @@ run(ShardDdlCall *call)
 	PG_END_TRY();
 }
 
-void
-shard_ddl_run(ShardDdlCall *call)
+/* Runs the statement as a part of another one that core runs, or by itself. */
+static void
+run_part_or_whole(ShardDdlCall *call, bool is_schema_element)
 {
 	ShardDdlCall follower = *call;
 
-	shard_ddl_prepare(call->pstmt->utilityStmt);
-
 	/*
-	 * A sub-command that core runs for another statement is part of that statement.  In recovery core refuses all
+	 * A sub-command that core runs for another statement is part of that statement.  An element of CREATE SCHEMA is a
+	 * statement of the user.  The other coordinators run it as part of their CREATE SCHEMA.  In recovery core refuses all
 	 * changes.
 	 */
-	if (call->context == PROCESS_UTILITY_SUBCOMMAND)
+	if (is_schema_element)
+		run_both_sides(call);
+	else if (call->context == PROCESS_UTILITY_SUBCOMMAND)
 		shard_ddl_run_core(call);
 	else if (shard_guc_follows_coordinator)
 	{
@@ -169,4 +181,22 @@ shard_ddl_run(ShardDdlCall *call)
 	}
 	else
 		run(call);
+}
+
+void
+shard_ddl_run(ShardDdlCall *call)
+{
+	bool		was_in_create_schema = in_create_schema;
+
+	shard_ddl_prepare(call->pstmt->utilityStmt);
+	in_create_schema = IsA(call->pstmt->utilityStmt, CreateSchemaStmt);
+	PG_TRY();
+	{
+		run_part_or_whole(call, was_in_create_schema && call->context == PROCESS_UTILITY_SUBCOMMAND);
+	}
+	PG_FINALLY();
+	{
+		in_create_schema = was_in_create_schema;
+	}
+	PG_END_TRY();
 }
