@@ -132,7 +132,7 @@ SELECT * FROM on_nodes('wavg|wadd|wmerge|wfinal');
 DROP AGGREGATE wavg(float8, int);
 SELECT * FROM on_nodes('wavg|wadd|wmerge|wfinal');
 SELECT count(*) FROM pg_proc WHERE proname = 'shardfdw_partial_wavg';
-SELECT u.* FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.aggregate WHERE p.pronamespace = 'au'::regnamespace ORDER BY u.aggregate::text COLLATE "C";
+SELECT u.* FROM shardfdw_internal.user_aggregates() u JOIN pg_proc p ON p.oid = u.aggregate WHERE p.pronamespace = 'au'::regnamespace ORDER BY u.aggregate::text COLLATE "C";
 
 SET client_min_messages = error;
 DROP SCHEMA au CASCADE;

@@ -4,9 +4,9 @@ SET client_min_messages = warning;
 CREATE SCHEMA cd;
 SET search_path = cd;
 CREATE VIEW found AS
-SELECT node, "check", status, detail FROM shardfdw.check_cluster()
-WHERE ("check" ~ '^(shard|reference table|object) ' OR "check" IN ('shards', 'reference tables')) AND node IN ('node1', 'node2');
-CREATE VIEW different AS SELECT node, "check", status, detail FROM found WHERE status <> 'ok' ORDER BY node, "check" COLLATE "C";
+SELECT node, check_name, status, detail FROM shardfdw.check_cluster()
+WHERE (check_name ~ '^(shard|reference table|object) ' OR check_name IN ('shards', 'reference tables')) AND node IN ('node1', 'node2');
+CREATE VIEW different AS SELECT node, check_name, status, detail FROM found WHERE status <> 'ok' ORDER BY node, check_name COLLATE "C";
 
 CREATE TABLE ref (k int PRIMARY KEY, v text UNIQUE DEFERRABLE, w int CHECK (w > 0), EXCLUDE (w WITH =));
 SELECT shardfdw.create_reference_table('ref');
@@ -31,11 +31,11 @@ CREATE TABLE mum (id int PRIMARY KEY);
 CREATE TABLE kid (id int PRIMARY KEY, x int);
 SELECT shardfdw.shard_table('mum', shards => 4, nodes => '{node1,node2}'), shardfdw.shard_table('kid', colocate_with => 'mum');
 SELECT count(*) FROM shardfdw.query_nodes('{node1,node2,node1,node2}', ARRAY(SELECT format('ALTER TABLE cd.kid_0%1$s ADD CONSTRAINT kid_fkey FOREIGN KEY (id) REFERENCES cd.mum_0%1$s', i) FROM generate_series(0, 3) i), 'write');
-SELECT * FROM different WHERE "check" LIKE '%kid%';
+SELECT * FROM different WHERE check_name LIKE '%kid%';
 SELECT count(*) FROM shardfdw.query_nodes('{node1,node1}', ARRAY['ALTER TABLE cd.kid_00 DROP CONSTRAINT kid_fkey', 'ALTER TABLE cd.kid_00 ADD CONSTRAINT kid_fkey FOREIGN KEY (id) REFERENCES cd.mum_02'], 'write');
-SELECT * FROM different WHERE "check" LIKE '%kid%';
+SELECT * FROM different WHERE check_name LIKE '%kid%';
 SELECT count(*) FROM shardfdw.query_nodes('{node1}', ARRAY['ALTER TABLE cd.kid_00 DROP CONSTRAINT kid_fkey'], 'write');
-SELECT * FROM different WHERE "check" LIKE '%kid%';
+SELECT * FROM different WHERE check_name LIKE '%kid%';
 
 -- an index whose CREATE INDEX CONCURRENTLY failed
 CREATE TABLE dup (k int, v int);
@@ -49,7 +49,7 @@ DROP TABLE dup;
 
 -- replicas
 SELECT ok, tag FROM shardfdw.query_nodes('{node1,node2}', ARRAY['ALTER TABLE cd.ref ALTER w SET NOT NULL, DROP CONSTRAINT ref_w_check', 'ALTER TABLE cd.ref ADD UNIQUE (w)'], 'write');
-SELECT * FROM different WHERE "check" LIKE '%ref';
+SELECT * FROM different WHERE check_name LIKE '%ref';
 SELECT ok, tag FROM shardfdw.query_nodes('{node2}', ARRAY['DROP OWNED BY cd_owner; DROP ROLE cd_owner'], 'write');
 
 -- a table that is moved without its shards, next to which others are made, and one whose schema a node has lost
@@ -57,12 +57,12 @@ CREATE SCHEMA cd_moved;
 CREATE TABLE moved (k int, v text) PARTITION BY LIST (k);
 SELECT shardfdw.create_shard('moved', 'moved_1', 'IN (1)', 'node1');
 ALTER TABLE moved SET SCHEMA cd_moved;
-SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" ~ 'moved';
+SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name ~ 'moved';
 SELECT shardfdw.create_shard('cd_moved.moved', 'moved_2', 'IN (2)', 'node2');
 CREATE TABLE cd_moved.other (k int, v text) PARTITION BY LIST (k);
 SELECT shardfdw.create_shard('cd_moved.other', 'other_2', 'IN (2)', 'node2');
 SELECT ok FROM shardfdw.query_nodes('{node2}', ARRAY['DROP SCHEMA cd_moved CASCADE']);
-SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" ~ 'moved' ORDER BY "check" COLLATE "C";
+SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name ~ 'moved' ORDER BY check_name COLLATE "C";
 DROP SCHEMA cd_moved CASCADE;
 
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS cd CASCADE');

@@ -7,7 +7,7 @@ CREATE TABLE t (id int PRIMARY KEY, i2 smallint, i8 bigint, n numeric(6,2), f fl
 SELECT shardfdw.shard_table('t', 'id', 4);
 SELECT shardfdw.create_reject_table('rejects');
 -- shard: found by the coordinator, or by a shard
-CREATE VIEW seen AS SELECT line, "column", shard IS NOT NULL AS by_shard, sqlstate FROM rejects WHERE load = (SELECT max(load) FROM rejects);
+CREATE VIEW seen AS SELECT line, column_name, shard IS NOT NULL AS by_shard, sqlstate FROM rejects WHERE load = (SELECT max(load) FROM rejects);
 
 -- Plain forms, their limits, and forms that are not plain, but right.
 COPY t FROM STDIN (ON_ERROR ignore, REJECT_TABLE rejects);

@@ -71,7 +71,7 @@ COPY n (i4, v) FROM PROGRAM $$printf '\000\000\000\001\000\000\000\000\000\000\0
 -- Where rows are parsed on the coordinator, and with other options.
 \set VERBOSITY terse
 SELECT shardfdw.create_reject_table('rejects');
-CREATE VIEW seen AS SELECT line, "column", sqlstate, message, raw FROM rejects WHERE load = (SELECT max(load) FROM rejects);
+CREATE VIEW seen AS SELECT line, column_name, sqlstate, message, raw FROM rejects WHERE load = (SELECT max(load) FROM rejects);
 CREATE TABLE u (id int PRIMARY KEY, v int CHECK (v < 100), w text DEFAULT 'const', x timetz);
 SELECT shardfdw.shard_table('u', 'id', 3);
 COPY u (id, v, x) FROM STDIN (FIXED_WIDTH '1-2, 3-5, 6-', ON_ERROR ignore, REJECT_TABLE 'rejects', ON_DUPLICATE keep_old, SKIP 1, MAX_ROWS 7);

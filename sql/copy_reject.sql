@@ -10,7 +10,7 @@ SELECT shardfdw.create_reject_table('rejects');
 SELECT shardfdw.create_reject_table('a.b.c');
 \d rejects
 SELECT attname FROM pg_attribute WHERE attrelid = 'rejects'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL;
-CREATE VIEW seen AS SELECT line, "column", shard, sqlstate, message, raw FROM rejects WHERE load = (SELECT max(load) FROM rejects);
+CREATE VIEW seen AS SELECT line, column_name, shard, sqlstate, message, raw FROM rejects WHERE load = (SELECT max(load) FROM rejects);
 
 -- Options.
 COPY t FROM '/dev/null' (ON_ERROR ignore, ON_ERROR stop);
@@ -69,7 +69,7 @@ COPY t FROM STDIN (ON_ERROR 'ignore', REJECT_TABLE '"Re Jects"');
 6	1	\N	\N
 \N	1	no key	\N
 \.
-SELECT line, "column", shard, sqlstate, raw FROM "Re Jects" ORDER BY line;
+SELECT line, column_name, shard, sqlstate, raw FROM "Re Jects" ORDER BY line;
 SELECT * FROM t ORDER BY id;
 
 -- Words of the NOTICE.
@@ -126,13 +126,13 @@ x	1	bad	\N
 SELECT * FROM t ORDER BY id;
 
 -- The table: one made by hand, a sharded one, triggers, rights, errors.
-CREATE TABLE by_hand (n serial, raw varchar(20), load int, message text, line int, shard name, "column" name, sqlstate char(5), at date DEFAULT '2024-01-01');
+CREATE TABLE by_hand (n serial, raw varchar(20), load int, message text, line int, shard name, column_name name, sqlstate char(5), at date DEFAULT '2024-01-01');
 COPY t FROM STDIN (ON_ERROR ignore, REJECT_TABLE 'by_hand');
 1	1	bad	\N
 x	1	bad	\N
 \.
 SELECT n, raw, line, sqlstate, at FROM by_hand ORDER BY n;
-CREATE TABLE sharded_rejects (load bigint, line bigint, "column" text, shard text, sqlstate text, message text, raw text);
+CREATE TABLE sharded_rejects (load bigint, line bigint, column_name text, shard text, sqlstate text, message text, raw text);
 SELECT shardfdw.shard_table('sharded_rejects', 'line', 4);
 BEGIN;
 COPY t FROM STDIN (ON_ERROR ignore, REJECT_TABLE 'sharded_rejects');
@@ -146,7 +146,7 @@ SELECT id FROM t ORDER BY id;
 ROLLBACK;
 SELECT count(*) FROM sharded_rejects;
 SELECT id FROM t ORDER BY id;
-CREATE TABLE narrow (load bigint, line bigint, "column" text, shard text, sqlstate text, message text, raw text CHECK (raw <> 'y'));
+CREATE TABLE narrow (load bigint, line bigint, column_name text, shard text, sqlstate text, message text, raw text CHECK (raw <> 'y'));
 COPY t FROM STDIN (ON_ERROR ignore, REJECT_TABLE 'narrow');
 10	1	good	\N
 y

@@ -6,7 +6,7 @@ SELECT shardfdw.shard_table('t', 'id', shards => 4);
 SELECT shardfdw.create_reject_table('rejects');
 CREATE TABLE plain (id int);
 CREATE VIEW seen AS SELECT name, relation, state, pid IS NOT NULL AS has_pid, bytes, lines, rows, rejected, duplicates, replaced,
-	started <= committed AS timed, finished >= committed - interval '1 s' AS ended, failed >= committed AS failed, error
+	started_at <= committed_at AS timed, ended_at >= committed_at - interval '1 s' AS ended, failed_at >= committed_at AS failed, error
 	FROM shardfdw.resumable_loads WHERE role = current_user ORDER BY name;
 
 -- What is refused.
@@ -144,7 +144,7 @@ SET client_min_messages = warning;
 SELECT shardfdw.move_shard('t_00', 'node2', mode => 'block') > 0 AS moved, shardfdw.split_shard('t_01', mode => 'block') > 0 AS split;
 RESET client_min_messages;
 COPY t FROM PROGRAM $$seq 1 200 | awk '{ print $1 "\t" $1 "\tx" }'$$ (RESUME 'moved', COMMIT_ROWS 20);
-SELECT shard, node FROM shardfdw.shards WHERE table_name = 't' ORDER BY shard COLLATE "C";
+SELECT shard, node FROM shardfdw.shards WHERE relation = 't'::regclass ORDER BY shard::text COLLATE "C";
 SELECT count(*), count(DISTINCT id), min(id), max(id) FROM t;
 SELECT shardfdw.forget_load(name) FROM seen;
 TRUNCATE t;
@@ -163,7 +163,7 @@ CREATE TABLE t (id int, v int CHECK (v < 1000), w text);
 SELECT shardfdw.shard_table('t', 'id', shards => 4);
 COPY t FROM '/dev/null' (RESUME 'altered');
 \set VERBOSITY terse
-SELECT name, state, lines, rows, relation ~ '^\d+$' AS gone FROM seen;
+SELECT name, state, lines, rows, relation::text ~ '^\d+$' AS gone FROM seen;
 SELECT shardfdw.forget_load(name) FROM seen;
 
 -- Rejects and duplicates over parts: one number in the table of rejects, one limit, one sum.

@@ -332,7 +332,7 @@ DO $$
 DECLARE
 	node name;
 BEGIN
-	FOR node IN SELECT name FROM shardfdw.nodes LOOP
+	FOR node IN SELECT n.node FROM shardfdw.nodes n LOOP
 		EXECUTE format('CREATE USER MAPPING FOR regress_copy_to SERVER %I OPTIONS (user %L, password_required ''false'')', node, current_user);
 	END LOOP;
 END $$;

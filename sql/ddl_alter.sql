@@ -5,8 +5,8 @@ CREATE SCHEMA ddl_alter;
 SET search_path = ddl_alter;
 SET shardfdw.default_shards = 3;
 -- What differs between a table's two sides: nothing is to be seen.
-CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, detail text) LANGUAGE sql
-	AS $$ SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard ddl_alter|reference table)' $$;
+CREATE FUNCTION differences() RETURNS TABLE (node name, check_name text, detail text) LANGUAGE sql
+	AS $$ SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '^(shard ddl_alter|reference table)' $$;
 -- Columns and constraints of the first shard, on its node.
 CREATE FUNCTION shard_of(relation regclass) RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT regexp_split_to_table(result, E'\n') FROM shardfdw.run_on_shards(relation, $q$
@@ -19,7 +19,7 @@ CREATE FUNCTION shard_of(relation regclass) RETURNS SETOF text LANGUAGE sql AS $
 			UNION ALL SELECT concat_ws(' ', 'i', replace(pg_get_indexdef(indexrelid), 'ddl_alter.', ''), CASE WHEN indisclustered THEN 'clustered' END) FROM pg_index WHERE indrelid = %L::regclass
 			UNION ALL SELECT concat_ws(' ', 'o', reloptions::text) FROM pg_class WHERE oid = %L::regclass AND reloptions IS NOT NULL
 			UNION ALL SELECT concat_ws(' ', 'd', objsubid, description) FROM pg_description WHERE objoid = %L::regclass AND classoid = 'pg_class'::regclass) x $q$)
-	WHERE shard = (SELECT min(shard COLLATE "C") FROM shardfdw.shards WHERE table_name = relation::text)::regclass $$;
+	WHERE shard = (SELECT min(shard::text COLLATE "C") FROM shardfdw.shards s WHERE s.relation = shard_of.relation)::regclass $$;
 
 CREATE TABLE t (id bigint PRIMARY KEY, v text, n int DEFAULT 1);
 SELECT shardfdw.shard_table('t', 'id');
@@ -154,8 +154,8 @@ SELECT shard_of('"a ""b"";--$1"');
 ALTER TABLE "a ""b"";--$1" DROP CONSTRAINT "k;""", DROP "c'\d";
 DROP INDEX a_name_of_sixty_three_bytes_which_is_as_long_as_names_can_be__1, a_name_of_sixty_three_bytes_which_is_as_long_as_names_can_be__2;
 SELECT * FROM differences();
-SELECT shardfdw.shard_object_name('i', 't_07'), shardfdw.shard_object_name('i', 't'), shardfdw.shard_object_name('i', 'a_1', '{a_1,b_1}'),
-	octet_length(shardfdw.shard_object_name(repeat('x', 63)::name, 't_07'));
+SELECT shardfdw_internal.shard_object_name('i', 't_07'), shardfdw_internal.shard_object_name('i', 't'), shardfdw_internal.shard_object_name('i', 'a_1', '{a_1,b_1}'),
+	octet_length(shardfdw_internal.shard_object_name(repeat('x', 63)::name, 't_07'));
 
 -- Without shards' indexes: the parent's can be dropped, but not renamed
 SELECT count(*) FILTER (WHERE ok) FROM shardfdw.run_on_shards('t', 'DO $x$BEGIN EXECUTE (SELECT ''DROP INDEX '' || indexrelid::regclass FROM pg_index WHERE indrelid = %L::regclass AND indexrelid::regclass::text ~ ''nine''); END$x$');

@@ -3,8 +3,8 @@
 SET client_min_messages = warning;
 CREATE SCHEMA ddl_event;
 SET search_path = ddl_event;
-CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, detail text) LANGUAGE sql
-	AS $$ SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ 'ddl_event' $$;
+CREATE FUNCTION differences() RETURNS TABLE (node name, check_name text, detail text) LANGUAGE sql
+	AS $$ SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ 'ddl_event' $$;
 CREATE TABLE t (k int PRIMARY KEY, v int);
 CREATE TABLE r (k int PRIMARY KEY, v int);
 CREATE TABLE log (id bigint GENERATED ALWAYS AS IDENTITY, tag text, columns text, rows bigint);

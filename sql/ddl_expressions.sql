@@ -100,7 +100,7 @@ BEGIN
 	INSERT INTO t (id, n, v, w, ts, j, c) VALUES (4, 4, 'x4', '4', '2024-01-01', '{"a": 4}', ROW(4, 5));
 	result := (SELECT string_agg((to_jsonb(t) - 'ts')::text, E'\n' ORDER BY id) FROM t);
 	IF sharded <> 'plain' THEN
-		result := concat(result, (SELECT string_agg(detail, ';') FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^shard ddl_expr'));
+		result := concat(result, (SELECT string_agg(detail, ';') FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '^shard ddl_expr'));
 	END IF;
 	RAISE EXCEPTION USING ERRCODE = 'P9999', MESSAGE = result;
 EXCEPTION WHEN OTHERS THEN

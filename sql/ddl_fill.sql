@@ -88,7 +88,7 @@ ALTER TABLE t ADD COLUMN bad bigserial CHECK (bad < 100);
 SELECT result, count(*) FROM shardfdw.run_on_nodes('SELECT count(*) FROM pg_class WHERE relkind = ''S'' AND relnamespace = ''ddl_fill''::regnamespace') GROUP BY 1;
 SELECT DISTINCT result FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM pg_attrdef WHERE adrelid = %L::regclass');
 SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = 'bad';
-SELECT node, status FROM shardfdw.check_cluster() WHERE "check" LIKE 'table ddl_fill%' AND status <> 'ok';
+SELECT node, status FROM shardfdw.check_cluster() WHERE check_name LIKE 'table ddl_fill%' AND status <> 'ok';
 
 SET client_min_messages = warning;
 DROP SCHEMA ddl_fill CASCADE;

@@ -3,8 +3,8 @@
 SET client_min_messages = warning;
 CREATE SCHEMA ddl_levels;
 SET search_path = ddl_levels;
-CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, status text, detail text) LANGUAGE sql
-	AS $$ SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^shard ddl_levels' $$;
+CREATE FUNCTION differences() RETURNS TABLE (node name, check_name text, status text, detail text) LANGUAGE sql
+	AS $$ SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND check_name ~ '^shard ddl_levels' $$;
 -- unique indexes of a table and its partitions here, each with the one that it is a part of
 CREATE FUNCTION keys(relation regclass) RETURNS TABLE ("table" regclass, index regclass, definition text, valid bool, of regclass) LANGUAGE sql AS $$
 	SELECT t.relid, i.indexrelid, coalesce(pg_get_constraintdef(k.oid), substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')), i.indisvalid, h.inhparent
@@ -149,7 +149,7 @@ ALTER TABLE h8 ATTACH PARTITION h8_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 SET shardfdw.enable_ddl_propagation = off;
 CREATE UNIQUE INDEX alone ON ONLY h (at, d, vv, x);
 RESET shardfdw.enable_ddl_propagation;
-SELECT "check", status, detail FROM differences() WHERE "check" ~ 'h[15]_';
+SELECT check_name, status, detail FROM differences() WHERE check_name ~ 'h[15]_';
 DROP INDEX alone;
 
 -- Foreign keys, which only shards have: those that all shards have are given to the first one of a later month

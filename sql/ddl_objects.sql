@@ -4,8 +4,8 @@ SET client_min_messages = warning;
 CREATE SCHEMA ddl_objects;
 SET search_path = ddl_objects;
 SET shardfdw.default_shards = 3;
-CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, detail text) LANGUAGE sql
-	AS $$ SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard ddl_objects|reference table)' $$;
+CREATE FUNCTION differences() RETURNS TABLE (node name, check_name text, detail text) LANGUAGE sql
+	AS $$ SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '^(shard ddl_objects|reference table)' $$;
 -- What the nodes' tables and indexes are like.
 CREATE FUNCTION on_nodes(pattern text) RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT * FROM (SELECT DISTINCT regexp_split_to_table(result, E'\n') AS line FROM shardfdw.run_on_nodes(format($q$

@@ -4,8 +4,8 @@ SET client_min_messages = warning;
 CREATE SCHEMA ddl_schema;
 SET search_path = ddl_schema;
 SET shardfdw.default_shards = 3;
-CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, detail text) LANGUAGE sql
-	AS $$ SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '(live|stage|"a ""b %s"|zzzz)' $$;
+CREATE FUNCTION differences() RETURNS TABLE (node name, check_name text, detail text) LANGUAGE sql
+	AS $$ SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '(live|stage|"a ""b %s"|zzzz)' $$;
 -- schemas of ours on the nodes that hold something of ours
 CREATE FUNCTION there() RETURNS TABLE (schema text, nodes bigint) LANGUAGE sql AS $$
 	SELECT s, count(*) FROM shardfdw.run_on_nodes($q$SELECT nspname FROM pg_namespace WHERE nspname ~ '^(live|stage|tmp|left_over|a "b|zzz)'$q$) r,

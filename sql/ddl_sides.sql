@@ -6,7 +6,7 @@ SET client_min_messages = warning;
 CREATE SCHEMA ddl_sides;
 SET search_path = ddl_sides;
 CREATE FUNCTION differences() RETURNS SETOF text LANGUAGE sql AS $$
-	SELECT concat_ws(' ', node, "check", status, detail) FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard|reference|table)' AND "check" ~ 'ddl_sides' $$;
+	SELECT concat_ws(' ', node, check_name, status, detail) FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '^(shard|reference|table)' AND check_name ~ 'ddl_sides' $$;
 -- Runs a statement. Returns its SQLSTATE if it fails, and what differs then.
 CREATE FUNCTION differences(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN

@@ -5,7 +5,7 @@ SET client_min_messages = warning;
 CREATE SCHEMA ddl_types;
 SET search_path = ddl_types;
 CREATE FUNCTION differences() RETURNS SETOF text LANGUAGE sql AS $$
-	SELECT concat_ws(' ', "check", detail) FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND concat("check", detail) ~ 'ddl_types' ORDER BY 1 $$;
+	SELECT concat_ws(' ', check_name, detail) FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND concat(check_name, detail) ~ 'ddl_types' ORDER BY 1 $$;
 CREATE TYPE mood AS ENUM ('good', 'bad');
 CREATE DOMAIN positive AS int CONSTRAINT above CHECK (VALUE > 0);
 CREATE TYPE pair AS (x int, m mood);

@@ -54,4 +54,4 @@ DROP FOREIGN TABLE named_00;
 SELECT on_nodes('^named_');
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP TABLE IF EXISTS dss.named_00');
 DROP SCHEMA dss, dss_second CASCADE;
-SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND concat("check", detail) LIKE '%dss%';
+SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND concat(check_name, detail) LIKE '%dss%';

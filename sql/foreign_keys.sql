@@ -57,7 +57,7 @@ SELECT shardfdw.shard_table('pair');
 DROP TABLE pair;
 
 SELECT shardfdw.shard_tables('{company,campaign,ad,click}', 'company_id', shards => 4);
-SELECT table_name, key, shards, colocated_with FROM shardfdw.tables WHERE table_name IN ('company', 'campaign', 'ad', 'click') ORDER BY table_name COLLATE "C";
+SELECT relation, key, shards, colocated_with FROM shardfdw.tables WHERE relation IN ('company'::regclass, 'campaign'::regclass, 'ad'::regclass, 'click'::regclass) ORDER BY relation::text COLLATE "C";
 SELECT DISTINCT t, r.result FROM unnest('{company,campaign,ad,click}'::regclass[]) t, shardfdw.run_on_shards(t, $$
 	SELECT string_agg(regexp_replace(format('%%s %%s', conname, pg_get_constraintdef(oid)), '_\d\d\(', '_NN('), '; ' ORDER BY conname) FROM pg_constraint WHERE contype = 'f' AND conrelid = to_regclass(%L)$$) r ORDER BY 1;
 

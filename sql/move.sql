@@ -28,24 +28,24 @@ SELECT shardfdw.cancel_job(-1);
 -- moves
 SELECT shardfdw.move_shard('lines_00', 'node3', mode => 'block') > 0 AS moved;
 SELECT shardfdw.move_shard('events_2020', 'node2', mode => 'block', verify => false) > 0 AS moved;
-SELECT shard, node FROM shardfdw.shards WHERE table_name IN ('orders', 'lines', 'events') ORDER BY shard COLLATE "C";
+SELECT shard, node FROM shardfdw.shards WHERE relation IN ('orders'::regclass, 'lines'::regclass, 'events'::regclass) ORDER BY shard::text COLLATE "C";
 SELECT state, stage, shards, source, target, mode, rows_copied > 0 AS copied, lag_bytes, waits_for, error FROM shardfdw.jobs ORDER BY id DESC LIMIT 2;
 SELECT count(*), (SELECT count(*) FROM lines), (SELECT count(*) FROM events) FROM orders;
 SELECT count(*) FROM orders JOIN lines USING (id);
 UPDATE orders SET v = 'x' WHERE id <= 10;
 INSERT INTO events VALUES (11, '2020-03-03');
 SELECT count(*) FILTER (WHERE v = 'x'), (SELECT count(*) FROM events) FROM orders;
-SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error';
+SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error';
 -- back, with the other shards' colocation
 SELECT shardfdw.wait_job(shardfdw.move_shard('orders_00', 'node1', mode => 'block', wait => false));
-SELECT shard, node FROM shardfdw.shards WHERE table_name IN ('orders', 'lines') ORDER BY shard COLLATE "C";
+SELECT shard, node FROM shardfdw.shards WHERE relation IN ('orders'::regclass, 'lines'::regclass) ORDER BY shard::text COLLATE "C";
 SELECT * FROM shardfdw.run_on_nodes($$SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'$$) ORDER BY node;
 -- literals in our functions mean what they meant when they were written (19 knows no other meaning)
 DO $$BEGIN PERFORM set_config('standard_conforming_strings', 'off', false), set_config('escape_string_warning', 'off', false); EXCEPTION WHEN OTHERS THEN NULL; END$$;
 CREATE TABLE conform (id int PRIMARY KEY, v text);
 SELECT shardfdw.shard_table('conform', shards => 2) \g /dev/null
 SELECT shardfdw.split_shard('conform_00', mode => 'block') > 0 AS split;
-SELECT shard, bounds FROM shardfdw.shards WHERE table_name = 'conform' ORDER BY shard COLLATE "C";
-SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error';
+SELECT shard, bounds FROM shardfdw.shards WHERE relation = 'conform'::regclass ORDER BY shard::text COLLATE "C";
+SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error';
 DO $$BEGIN PERFORM set_config('standard_conforming_strings', 'on', false), set_config('escape_string_warning', 'on', false); EXCEPTION WHEN OTHERS THEN NULL; END$$;
 DROP SCHEMA move CASCADE;

@@ -4,8 +4,8 @@ SET client_min_messages = warning;
 CREATE SCHEMA ob;
 CREATE SCHEMA "Ob 2";
 SET search_path = ob;
-CREATE VIEW different AS SELECT node, "check", status, regexp_replace(detail, '^\d+ as', 'all as') AS detail FROM shardfdw.check_cluster()
-WHERE "check" ~ '^((schema|type|function|collation|operator|extension) |objects$)' AND node IN ('node1', 'node2') ORDER BY node, "check" COLLATE "C";
+CREATE VIEW different AS SELECT node, check_name, status, regexp_replace(detail, '^\d+ as', 'all as') AS detail FROM shardfdw.check_cluster()
+WHERE check_name ~ '^((schema|type|function|collation|operator|extension) |objects$)' AND node IN ('node1', 'node2') ORDER BY node, check_name COLLATE "C";
 CREATE VIEW remote AS SELECT node, result FROM shardfdw.run_on_nodes($$
 	SELECT (SELECT string_agg(typname, ' ' ORDER BY typname COLLATE "C") FROM pg_type WHERE typnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('ob', 'Ob 2')) AND typtype IN ('e', 'd', 'c', 'r') AND typrelid NOT IN (SELECT oid FROM pg_class WHERE relkind = 'r')),
 		(SELECT string_agg(oid::regprocedure::text, ' ' ORDER BY oid::regprocedure::text COLLATE "C") FROM pg_proc WHERE pronamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('ob', 'Ob 2')) AND prosecdef IS NOT NULL AND prokind = 'f' AND prolang > 12)$$)
@@ -39,7 +39,7 @@ INSERT INTO t VALUES (-1);
 INSERT INTO t (k, d) VALUES (3, '{-1}');
 SELECT * FROM different;
 -- nodes without shards of t need nothing of that
-SELECT count(*) FROM shardfdw.check_cluster() WHERE "check" ~ 'ob\.|"Ob 2"' AND node NOT IN ('node1', 'node2');
+SELECT count(*) FROM shardfdw.check_cluster() WHERE check_name ~ 'ob\.|"Ob 2"' AND node NOT IN ('node1', 'node2');
 
 -- differences
 SELECT DISTINCT ok FROM shardfdw.query_nodes('{node1,node2}', ARRAY[

@@ -91,8 +91,8 @@ SELECT x, count(*) FROM t GROUP BY x ORDER BY x;
 -- Another node's table through the same server
 PREPARE m AS SELECT count(*) FROM t;
 EXECUTE m;
-SELECT dbname AS node1_db FROM shardfdw.nodes WHERE name = 'node1' \gset
-SELECT dbname AS node3_db FROM shardfdw.nodes WHERE name = 'node3' \gset
+SELECT dbname AS node1_db FROM shardfdw.nodes WHERE node = 'node1' \gset
+SELECT dbname AS node3_db FROM shardfdw.nodes WHERE node = 'node3' \gset
 SELECT ok FROM shardfdw.run_on_nodes('CREATE TABLE IF NOT EXISTS plan_change.t_1 (id int, x text)');
 ALTER SERVER node1 OPTIONS (SET dbname :'node3_db');
 -- the tests before have changed reference tables on node1

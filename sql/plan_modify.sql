@@ -61,7 +61,7 @@ ROLLBACK;
 -- R13: a ctid says nothing about rows of a child table on the node
 SELECT format('%I.%I', n.nspname, c.relname) AS shard FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = (SELECT relid FROM pg_partition_tree('t') WHERE isleaf ORDER BY relid::text LIMIT 1) \gset
-SELECT node FROM shardfdw.shards WHERE shard = :'shard'::regclass::text \gset
+SELECT node FROM shardfdw.shards WHERE shard = :'shard'::regclass \gset
 SELECT count(*) FROM shardfdw.run_on_nodes(format('CREATE TABLE pm.child () INHERITS (%s); INSERT INTO pm.child (k, g) SELECT k, 99 FROM ONLY %1$s LIMIT 1', :'shard')) WHERE node = :'node' AND ok;
 DO $$
 BEGIN

@@ -84,14 +84,14 @@ BEGIN
 	RETURN CASE WHEN plan ~ '"Query Per Node": true' THEN 'node' ELSE 'shard' END || ': ' || query;
 END $$;
 SELECT cores FROM shardfdw.nodes LIMIT 1 \gset
-SELECT format('ALTER SERVER %I OPTIONS (SET cores ''16'')', name) FROM shardfdw.nodes ORDER BY name \gexec
+SELECT format('ALTER SERVER %I OPTIONS (SET cores ''16'')', node) FROM shardfdw.nodes ORDER BY node \gexec
 SET cpu_tuple_cost = 1; -- as if there were a hundred times as many rows
 SELECT chosen(q) FROM (VALUES ('SELECT * FROM big WHERE id BETWEEN 100 AND 200'), ('SELECT count(*) FROM big WHERE d < 50'), ('SELECT * FROM big WHERE d IN (7, 8, 9)'),
 	('SELECT * FROM big ORDER BY c LIMIT 5'), ('SELECT * FROM big WHERE c = 7'), ('SELECT * FROM big'), ('SELECT sum(c) FROM big'), ('SELECT id, k FROM t'),
 	('SELECT c, count(*) FROM big GROUP BY c'), ('SELECT d % 5000, count(*) FROM big GROUP BY d % 5000'), ('SELECT * FROM big WHERE id = 4')) q(q);
 
 RESET cpu_tuple_cost;
-SELECT format('ALTER SERVER %I OPTIONS (SET cores %L)', name, :'cores') FROM shardfdw.nodes ORDER BY name \gexec
+SELECT format('ALTER SERVER %I OPTIONS (SET cores %L)', node, :'cores') FROM shardfdw.nodes ORDER BY node \gexec
 
 -- Parameters that are known when execution starts leave a node those shards that it still has to read.
 SET plan_cache_mode = force_generic_plan;

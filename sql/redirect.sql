@@ -118,7 +118,7 @@ DROP INDEX CONCURRENTLY rd.lone_p;
 DROP STATISTICS rd.lone_stat;
 TRUNCATE rd.lone;
 RESET ROLE;
-SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE '%lone%' AND status <> 'ok';
+SELECT node, status, detail FROM shardfdw.check_cluster() WHERE check_name LIKE '%lone%' AND status <> 'ok';
 
 -- a table of which each name is an option
 CREATE FOREIGN TABLE rd.hand (k int, s text) SERVER node1 OPTIONS (schema_name 'rd', table_name 'lone_00');

@@ -4,7 +4,7 @@
 SET client_min_messages = warning;
 CREATE SCHEMA reference;
 SET search_path = reference;
-CREATE VIEW reference_tables AS SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables WHERE strategy = 'reference';
+CREATE VIEW reference_tables AS SELECT relation, key, strategy, shards, nodes FROM shardfdw.tables WHERE strategy = 'reference';
 -- the nodes that there are may be more than those of setup.sql
 CREATE FUNCTION copies(query text) RETURNS TABLE (node name, ok boolean, result text) LANGUAGE sql AS $$
 	SELECT * FROM shardfdw.run_on_nodes(query) n WHERE n.node IN ('node1', 'node2', 'node3', 'node4') $$;
@@ -31,7 +31,7 @@ SELECT count(*), count(DISTINCT result), min(result) FROM copies('SELECT string_
 SELECT string_agg(r::text, E'\n' ORDER BY id) FROM r;
 INSERT INTO r (name, span) VALUES ('other', '[2,3)');
 UPDATE r SET price = -1;
-SELECT count(*) FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'reference%' AND status <> 'ok';
+SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE check_name LIKE 'reference%' AND status <> 'ok';
 
 -- a child or partition would be written past the triggers
 CREATE TABLE parent (LIKE r) PARTITION BY RANGE (id);

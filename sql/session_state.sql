@@ -77,16 +77,16 @@ CREATE TABLE a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one1 (id
 CREATE TABLE a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one2 (id int);
 SELECT shardfdw.shard_table('a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one1', 'id', 1);
 SELECT shardfdw.shard_table('a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one2', 'id', 1);
-SELECT shard FROM shardfdw.shards WHERE shard LIKE 'a_table_whose_name%' ORDER BY shard COLLATE "C";
+SELECT shard FROM shardfdw.shards WHERE shard::text LIKE 'a_table_whose_name%' ORDER BY shard::text COLLATE "C";
 
 -- A new shard does not hide rows of the DEFAULT one.
 CREATE TABLE d (k int, v text) PARTITION BY LIST (k);
-SELECT shardfdw.create_shard('d', 'd_rest', 'DEFAULT', (SELECT min(name::text)::name FROM shardfdw.nodes));
+SELECT shardfdw.create_shard('d', 'd_rest', 'DEFAULT', (SELECT min(node::text)::name FROM shardfdw.nodes));
 INSERT INTO d VALUES (1, 'one'), (NULL, 'none');
 SET client_min_messages = error;
-SELECT shardfdw.create_shard('d', 'd_1', 'IN (1)', (SELECT max(name::text)::name FROM shardfdw.nodes));
-SELECT shardfdw.create_shard('d', 'd_null', 'IN (NULL)', (SELECT max(name::text)::name FROM shardfdw.nodes));
-SELECT shardfdw.create_shard('d', 'd_2', 'IN (2)', (SELECT max(name::text)::name FROM shardfdw.nodes));
+SELECT shardfdw.create_shard('d', 'd_1', 'IN (1)', (SELECT max(node::text)::name FROM shardfdw.nodes));
+SELECT shardfdw.create_shard('d', 'd_null', 'IN (NULL)', (SELECT max(node::text)::name FROM shardfdw.nodes));
+SELECT shardfdw.create_shard('d', 'd_2', 'IN (2)', (SELECT max(node::text)::name FROM shardfdw.nodes));
 SELECT * FROM d ORDER BY k;
 
 DROP TABLE d, t, a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one1, a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one2;

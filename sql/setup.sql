@@ -29,9 +29,9 @@ SELECT shardfdw.add_node('node' || i,
 						 coalesce(nullif(btrim(split_part(current_setting('unix_socket_directories'), ',', 1)), ''), 'localhost'),
 						 current_setting('port')::int, ('shardfdw_node' || i)::name)
 FROM generate_series(1, 4) i;
-SELECT name, dbname, shards FROM shardfdw.nodes ORDER BY name;
-SELECT node, "check", status FROM shardfdw.check_cluster()
-WHERE "check" NOT IN ('version', 'collation', 'max_prepared_transactions') ORDER BY node, "check";
+SELECT node, dbname, shards FROM shardfdw.nodes ORDER BY node;
+SELECT node, check_name, status FROM shardfdw.check_cluster()
+WHERE check_name NOT IN ('version', 'collation', 'max_prepared_transactions') ORDER BY node, check_name;
 SELECT concat_ws(',', current_setting('shared_preload_libraries'), current_setting('session_preload_libraries')) ~ '\mshardfdw\M' AS preloaded;
 -- Every object of the extension tells what it is for.
 SELECT pg_describe_object(d.classid, d.objid, 0) AS "without comment"

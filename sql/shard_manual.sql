@@ -33,8 +33,8 @@ DROP VIEW r_grouped;
 SELECT DISTINCT result FROM shardfdw.run_on_shards('r', $$SELECT indisprimary, indisunique, indnatts FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1, 2, 3$$);
 INSERT INTO r VALUES ('2024-01-01', 2);
 INSERT INTO r VALUES ('2024-01-01', 0);
-SELECT * FROM shardfdw.tables WHERE table_name = 'r';
-SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = 'r' ORDER BY shard COLLATE "C";
+SELECT * FROM shardfdw.tables WHERE relation = 'r'::regclass;
+SELECT shard, node, bounds FROM shardfdw.shards WHERE relation = 'r'::regclass ORDER BY shard::text COLLATE "C";
 SELECT shardfdw.unshard_table('r');
 SELECT count(*), min(at), max(at) FROM r;
 SELECT indexrelid::regclass, indisprimary, indisunique, indisvalid FROM pg_index WHERE indrelid = 'r'::regclass ORDER BY 1;
@@ -62,7 +62,7 @@ SELECT shardfdw.shard_table('h2', 'k', colocate_with => 'h');
 
 -- By hand: other names on the node, and another order of columns.
 SELECT node, ok FROM shardfdw.run_on_nodes('CREATE SCHEMA "Sm x"; CREATE TABLE "Sm x"."T 1" ("the v" text, extra int, k int); CREATE TABLE "Sm x".m2 (k int, v text)');
-SELECT name, dbname FROM shardfdw.nodes WHERE name IN ('node3', 'node4') ORDER BY 1;
+SELECT node, dbname FROM shardfdw.nodes WHERE node IN ('node3', 'node4') ORDER BY 1;
 SELECT split_part(current_setting('unix_socket_directories'), ',', 1) AS host, current_setting('port') AS port \gset
 CREATE SERVER "by hand" FOREIGN DATA WRAPPER shardfdw OPTIONS (host :'host', port :'port', dbname 'shardfdw_node3');
 CREATE USER MAPPING FOR CURRENT_USER SERVER "by hand" OPTIONS (user :'USER');
@@ -78,7 +78,7 @@ SELECT tableoid::regclass, * FROM m WHERE v > 'a' ORDER BY k;
 SELECT v, count(*) FROM m GROUP BY v ORDER BY v;
 SELECT * FROM m WHERE k = 1;
 SELECT node, result FROM shardfdw.run_on_shards('m', 'SELECT * FROM %s');
-SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables WHERE table_name = 'm';
+SELECT relation, key, strategy, shards, nodes FROM shardfdw.tables WHERE relation = 'm'::regclass;
 
 -- Foreign partitions typed by hand may join a table with unique keys, too; not one with partitions here, whose keys are real.
 CREATE TABLE u (k int PRIMARY KEY, v text, UNIQUE (k, v)) PARTITION BY RANGE (k);
@@ -104,19 +104,19 @@ CREATE FOREIGN TABLE u2 PARTITION OF u FOR VALUES FROM (100) TO (200) SERVER nod
 DROP TABLE u;
 
 -- check_cluster() sees a column that is missing, one of another type, one too many, and a table that is gone
-SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
+SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name LIKE 'shard %' AND node IN ('by hand', 'node4');
 SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2 ALTER k TYPE text'], 'write');
 ALTER FOREIGN TABLE m1 ALTER v OPTIONS (SET column_name 'nix');
-SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
+SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name LIKE 'shard %' AND node IN ('by hand', 'node4');
 SELECT * FROM m WHERE k = 1;
 \set VERBOSITY terse
 SELECT * FROM m WHERE k = 150;
 \set VERBOSITY default
 ALTER FOREIGN TABLE m1 OPTIONS (SET table_name 'nix');
-SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard%' AND node = 'by hand';
+SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name LIKE 'shard%' AND node = 'by hand';
 SELECT * FROM m1;
 ALTER SERVER "by hand" OPTIONS (SET dbname 'shardfdw_nowhere', ADD connect_timeout '3');
-SELECT node, "check", status FROM shardfdw.check_cluster() WHERE node = 'by hand';
+SELECT node, check_name, status FROM shardfdw.check_cluster() WHERE node = 'by hand';
 SELECT shardfdw.remove_node('by hand');
 SELECT shardfdw.remove_node('nowhere');
 SELECT shardfdw.remove_node('shardfdw_cluster');
@@ -131,10 +131,10 @@ SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_nowhere');
 SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_node1', options => '{"hots": "x"}');
 SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_node1', options => '[]');
 SELECT shardfdw.add_node('node1', :'host', :port, 'shardfdw_node1');
-SELECT name, shards FROM shardfdw.nodes WHERE name = 'bad';
+SELECT node, shards FROM shardfdw.nodes WHERE node = 'bad';
 SET client_min_messages = error;
 SELECT shardfdw.add_node('n"5 ö', :'host', :port, 'shardfdw_node1', options => '{"cores": "3", "fetch_size": "77", "password_required": "false"}');
-SELECT name, dbname, cores FROM shardfdw.nodes WHERE name LIKE 'n"%';
+SELECT node, dbname, cores FROM shardfdw.nodes WHERE node LIKE 'n"%';
 SELECT umoptions @> '{password_required=false}' AS on_mapping FROM pg_user_mappings WHERE srvname LIKE 'n"%';
 SELECT shardfdw.remove_node('n"5 ö');
 

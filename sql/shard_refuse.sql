@@ -159,7 +159,7 @@ SELECT shardfdw.create_reference_table(1::regclass);
 SELECT shardfdw.unshard_table(1::regclass);
 SELECT shardfdw.create_shard(1::regclass, 'x', 'IN (1)', 'node1');
 SELECT shardfdw.run_on_shards(1::regclass, 'SELECT 1');
-SELECT shardfdw.shard_sizes(1::regclass);
+SELECT shardfdw_internal.shard_sizes(1::regclass);
 \set VERBOSITY terse
 
 -- publications of all tables and of a schema go on without the table: a warning

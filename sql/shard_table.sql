@@ -85,18 +85,18 @@ SELECT ok, tag FROM shardfdw.query_nodes('{node2}', ARRAY['DROP TYPE st.mood'], 
 SELECT shardfdw.shard_table('t', shards => 3);
 
 SELECT what, definition FROM described ORDER BY attnum, what, definition COLLATE "C";
-SELECT table_name, key, strategy, shards, nodes, colocated_with FROM shardfdw.tables WHERE table_name = 't';
-SELECT s.shard, s.node, bounds, size_bytes > 0 AS has_size, estimated_rows FROM shardfdw.shards s JOIN shardfdw.shard_sizes('t') z ON z.shard = s.shard::regclass WHERE table_name = 't' ORDER BY s.shard COLLATE "C";
-SELECT shard, node, size_bytes > 0 AS has_size FROM shardfdw.shard_sizes('t_01');
-SELECT FROM shardfdw.shard_sizes('pg_class');
+SELECT relation, key, strategy, shards, nodes, colocated_with FROM shardfdw.tables WHERE relation = 't'::regclass;
+SELECT s.shard, s.node, bounds, size_bytes > 0 AS has_size, estimated_rows FROM shardfdw.shards s JOIN shardfdw_internal.shard_sizes('t') z ON z.shard = s.shard WHERE relation = 't'::regclass ORDER BY s.shard::text COLLATE "C";
+SELECT shard, node, size_bytes > 0 AS has_size FROM shardfdw_internal.shard_sizes('t_01');
+SELECT FROM shardfdw_internal.shard_sizes('pg_class');
 SELECT relname, relkind, relowner::regrole FROM pg_class WHERE relnamespace = 'st'::regnamespace AND relname LIKE 't\_0%' ORDER BY 1;
 -- Views compare with names as they are typed; a name that is quoted, or that the search path does not find, is written as usual.
 CREATE TABLE "A name" (id int PRIMARY KEY);
 SELECT shardfdw.shard_table('"A name"', shards => 2) \g /dev/null
-SELECT (SELECT count(*) FROM shardfdw.shards WHERE table_name = '"A name"') AS shards, (SELECT count(*) FROM shardfdw.tables WHERE table_name LIKE '%A name%') AS tables,
-	(SELECT count(*) FROM shardfdw.stat_shards WHERE shard = '"A name_00"') AS shard;
+SELECT (SELECT count(*) FROM shardfdw.shards WHERE relation = '"A name"'::regclass) AS shards, (SELECT count(*) FROM shardfdw.tables WHERE relation::text LIKE '%A name%') AS tables,
+	(SELECT count(*) FROM shardfdw.stat_shards WHERE shard = '"A name_00"'::regclass) AS shard;
 SET search_path = pg_catalog;
-SELECT count(*), count(shardfdw.unshard_table(table_name)) FROM shardfdw.tables WHERE table_name = 'st."A name"';
+SELECT count(*), count(shardfdw.unshard_table(relation)) FROM shardfdw.tables WHERE relation = 'st."A name"'::regclass;
 SET search_path = st;
 DROP TABLE "A name";
 SELECT indexrelid::regclass, indisprimary, indisunique FROM pg_index WHERE indrelid = 't'::regclass ORDER BY indexrelid::regclass::text COLLATE "C";
@@ -112,8 +112,8 @@ FROM pg_attribute a WHERE attrelid = '%s'::regclass AND attnum > 0 ORDER BY attn
 SELECT node, result FROM shardfdw.run_on_shards('t', $$SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1$$);
 SELECT result FROM shardfdw.run_on_shards('t', $$SELECT conname, contype, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = '%s'::regclass AND contype <> 'n' ORDER BY conname COLLATE "C"$$) LIMIT 1;
 SELECT result FROM shardfdw.run_on_shards('t', $$SELECT reloptions FROM pg_class WHERE oid = '%s'::regclass$$) LIMIT 1;
-SELECT node, "check", status, detail = format('%s as expected', (SELECT count(*) FROM shardfdw.shards s WHERE s.node = c.node)) AS all_shards
-FROM shardfdw.check_cluster() c WHERE "check" LIKE 'shard%' AND node IN ('node1', 'node2', 'node3') ORDER BY 1;
+SELECT node, check_name, status, detail = format('%s as expected', (SELECT count(*) FROM shardfdw.shards s WHERE s.node = c.node)) AS all_shards
+FROM shardfdw.check_cluster() c WHERE check_name LIKE 'shard%' AND node IN ('node1', 'node2', 'node3') ORDER BY 1;
 
 -- identity, serial, defaults and triggers go on where they were
 INSERT INTO t (v) VALUES (1.5) RETURNING id, ser, name, v, g, m;
@@ -165,12 +165,12 @@ SELECT count(*) FROM dup;
 -- colocated, a key of several columns, long names, odd names
 CREATE TABLE dup_too (v text, k int PRIMARY KEY);
 SELECT shardfdw.shard_table('dup_too', colocate_with => 'dup');
-SELECT table_name, colocated_with FROM shardfdw.tables WHERE table_name LIKE 'dup%' ORDER BY table_name COLLATE "C";
+SELECT relation, colocated_with FROM shardfdw.tables WHERE relation::text LIKE 'dup%' ORDER BY relation::text COLLATE "C";
 -- one statement has looked up the name of the first table before it is another one
 CREATE TABLE one_a (k int PRIMARY KEY);
 CREATE TABLE one_b (k int PRIMARY KEY);
 SELECT shardfdw.shard_table('one_a', shards => 7), shardfdw.shard_table('one_b', colocate_with => 'one_a');
-SELECT table_name, ARRAY(SELECT c FROM unnest(colocated_with) c WHERE c::text LIKE 'one%') AS colocated_with FROM shardfdw.tables WHERE table_name LIKE 'one%' ORDER BY table_name COLLATE "C";
+SELECT relation, ARRAY(SELECT c FROM unnest(colocated_with) c WHERE c::text LIKE 'one%') AS colocated_with FROM shardfdw.tables WHERE relation::text LIKE 'one%' ORDER BY relation::text COLLATE "C";
 CREATE TABLE one_c (k int PRIMARY KEY);
 SELECT shardfdw.shard_table('one_c', colocate_with => '4000000000');
 SELECT shardfdw.unshard_table('one_a'), shardfdw.unshard_table('one_b');
@@ -178,7 +178,7 @@ DROP TABLE one_a, one_b, one_c;
 CREATE TABLE multi (a int, b text COLLATE "C", c int, PRIMARY KEY (a, b)) PARTITION BY HASH (a, b);
 CREATE INDEX multi_c ON multi (c);
 SELECT shardfdw.shard_table('multi', shards => 5, nodes => '{node3,node1}');
-SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = 'multi' ORDER BY shard COLLATE "C";
+SELECT shard, node, bounds FROM shardfdw.shards WHERE relation = 'multi'::regclass ORDER BY shard::text COLLATE "C";
 SELECT conname, contype FROM pg_constraint WHERE conrelid = 'multi'::regclass AND contype <> 'n';
 SELECT DISTINCT result FROM shardfdw.run_on_shards('multi', $$SELECT indisprimary, indnatts FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1$$);
 INSERT INTO multi SELECT i % 10, 'b' || i, i FROM generate_series(1, 100) i;

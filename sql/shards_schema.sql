@@ -107,7 +107,7 @@ SELECT p.here, p.there, count(*), sum(p.shards) FROM pg_inherits i, places(i.inh
 -- who may use the table needs no more than that
 SELECT nspname, (SELECT bool_or(x.grantee = 0) FROM aclexplode(nspacl) x) AS public FROM pg_namespace WHERE nspname IN ('ss_pieces', 'ss_log') ORDER BY nspname;
 SELECT result, count(*) FROM shardfdw.run_on_nodes($$SELECT string_agg(format('%s %s', nspname, (SELECT bool_or(x.grantee = 0) FROM aclexplode(nspacl) x)), ', ' ORDER BY nspname) FROM pg_namespace WHERE nspname IN ('ss_pieces')$$) GROUP BY 1 ORDER BY 1;
-SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND concat("check", detail) LIKE '%ss%';
+SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND concat(check_name, detail) LIKE '%ss%';
 
 -- and back
 SELECT shardfdw.set_shards_schema('r', 'ss') \g /dev/null

@@ -86,7 +86,7 @@ SELECT m AS month, s.result FROM unnest('{r_0,r_2026_02,r_1,r_2}'::regclass[]) m
 INSERT INTO r VALUES ('2026-02-03', 1, 1), ('2026-03-03', 1, 2);
 INSERT INTO r VALUES ('2026-02-03', 1, 2);
 INSERT INTO r VALUES ('2026-02-03', 1, -2);
-SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status = 'error' AND "check" ~ 'tims';
+SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error' AND check_name ~ 'tims';
 DROP TABLE r CASCADE;
 DROP TABLE kind;
 DROP ROLE tims_all, tims_month;

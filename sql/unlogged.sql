@@ -48,7 +48,7 @@ SELECT * FROM persistence WHERE shard LIKE 'child%' ORDER BY shard COLLATE "C";
 DROP TABLE child;
 
 -- Shards that are not what their option says, and ALTER TABLE that makes them so
-CREATE VIEW different AS SELECT "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard unlogged.%' AND status <> 'ok' ORDER BY "check" COLLATE "C";
+CREATE VIEW different AS SELECT check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name LIKE 'shard unlogged.%' AND status <> 'ok' ORDER BY check_name COLLATE "C";
 ALTER TABLE t SET UNLOGGED;
 SELECT * FROM different;
 SELECT count(*) FROM shardfdw.run_on_shards('t', 'ALTER TABLE %s SET LOGGED') WHERE ok;
@@ -75,9 +75,9 @@ SELECT shardfdw.shard_table('t', 'id', mode => 'online');
 
 -- Shards that are added, of a range and by hand
 CREATE TABLE r (id int, v int) PARTITION BY RANGE (id);
-SELECT shardfdw.create_shard('r', 'r_0', 'FROM (0) TO (10)', (SELECT min(name) FROM shardfdw.nodes));
+SELECT shardfdw.create_shard('r', 'r_0', 'FROM (0) TO (10)', (SELECT min(node) FROM shardfdw.nodes));
 ALTER TABLE r SET UNLOGGED;
-SELECT shardfdw.create_shard('r', 'r_1', 'FROM (10) TO (20)', (SELECT max(name) FROM shardfdw.nodes));
+SELECT shardfdw.create_shard('r', 'r_1', 'FROM (10) TO (20)', (SELECT max(node) FROM shardfdw.nodes));
 SELECT * FROM persistence ORDER BY shard COLLATE "C";
 INSERT INTO r SELECT g, g FROM generate_series(0, 19) g;
 COPY r FROM STDIN;

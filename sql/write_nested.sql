@@ -115,5 +115,5 @@ BEGIN
 	RETURN result;
 END $$;
 UPDATE ref SET v = fetches(n) FROM (VALUES (3, 1), (4, 2)) AS x (k, n) WHERE ref.k = x.k;
-SELECT count(*) FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'reference%' AND status <> 'ok';
+SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE check_name LIKE 'reference%' AND status <> 'ok';
 DROP SCHEMA nested_plain, nested_sharded CASCADE;

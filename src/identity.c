@@ -17,11 +17,11 @@
  *														a dump, pg_upgrade, or
  *														CREATE DATABASE ... TEMPLATE
  *	 exists								its own			confirmed
- *	 exists								another			not confirmed, until take_over_coordinator()
+ *	 exists								another			not confirmed, until promote_coordinator()
  *
  * Without a row, the identity is a hash of the fingerprint and the table's OID.  So all sessions
  * compute the same identity before one has stored it, and it is not lost if a transaction is rolled
- * back. take_over_coordinator() creates a random one.
+ * back. promote_coordinator() creates a random one.
  *
  * The scan of the table returns all versions of rows that have committed by now.  Values only
  * change in one direction, so old versions are harmless.  SnapshotSelf checks the versions at
@@ -324,7 +324,7 @@ shard_identity_problem(void)
 const char *
 shard_identity_hint(void)
 {
-	return _("If this server takes the place of the original, which must not go on, run SELECT shardfdw.take_over_coordinator(). Its predecessor's last transactions are rolled back where they did not commit if you can say that all of its commits are here: take_over_coordinator(true).");
+	return _("If this server takes the place of the original, which must not go on, run SELECT shardfdw.promote_coordinator(). Its predecessor's last transactions are rolled back where they did not commit if you can say that all of its commits are here: promote_coordinator('complete').");
 }
 
 void
@@ -339,7 +339,7 @@ shard_identity_require(void)
 	if (TransactionIdIsValid(replaced_by) && TransactionIdIsCurrentTransactionId(replaced_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot change nodes in the transaction that has called take_over_coordinator()")));
+				 errmsg("cannot change nodes in the transaction that has called promote_coordinator()")));
 }
 
 void
@@ -348,7 +348,7 @@ shard_identity_require_committed(void)
 	if (TransactionIdIsValid(changed_by) && TransactionIdIsCurrentTransactionId(changed_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot resolve prepared transactions in the transaction that has called take_over_coordinator() or declare_commits_received()"),
+				 errmsg("cannot resolve prepared transactions in the transaction that has called promote_coordinator() or resolve_transaction()"),
 				 errhint("Commit first.")));
 }
 
@@ -602,8 +602,8 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	ShardOwnTable table;
 	bool		all_received = PG_GETARG_BOOL(0);
 
-	PreventCommandIfReadOnly("take_over_coordinator()");
-	PreventCommandDuringRecovery("take_over_coordinator()");
+	PreventCommandIfReadOnly("promote_coordinator()");
+	PreventCommandDuringRecovery("promote_coordinator()");
 	(void) shard_identity_lock(true);
 	shard_flush_commit_force();	/* nodes will be told the new identity */
 	note_change(&replaced_by);
@@ -631,8 +631,8 @@ shardfdw_declare_commits_received(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("predecessor must not be null")));
 	identity = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	PreventCommandIfReadOnly("declare_commits_received()");
-	PreventCommandDuringRecovery("declare_commits_received()");
+	PreventCommandIfReadOnly("resolve_transaction()");
+	PreventCommandDuringRecovery("resolve_transaction()");
 	(void) shard_identity_lock(true);
 	note_change(&changed_by);
 	shard_own_table_open(&table, COORDINATOR_TABLE, RowExclusiveLock);

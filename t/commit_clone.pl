@@ -90,7 +90,7 @@ for (1 .. 3)
 {
 	like(($clone->psql('postgres',
 				"\\set VERBOSITY verbose\nSELECT shardfdw.move_shard('t_01', 'node1')"))[2],
-		qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*take_over/s,
+		qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*promote_coordinator/s,
 		'the clone starts no job');
 }
 is($clone->safe_psql('postgres',
@@ -146,13 +146,13 @@ my @otherwise = (
 	q{SELECT shardfdw.unshard_table('t', mode => 'online')},
 	q{SELECT shardfdw.split_shard('t_01', 2)},
 	q{SELECT shardfdw.merge_shards('{t_00,t_01}')},
-	q{CALL shardfdw.drain_node('node1')},
-	q{CALL shardfdw.set_shard_count('t', 8)},
+	q{SELECT shardfdw.drain_node('node1')},
+	q{SELECT shardfdw.set_shard_count('t', 8)},
 	q{SELECT shardfdw.create_restore_point('x')},
 	q{SELECT shardfdw.disable_node('node2')},
 	q{SELECT shardfdw.enable_node('node2')},
 	q{SELECT shardfdw.add_user('other', password => 'x')},
-	q{SELECT shardfdw.make_partial_aggregates('node1')},
+	q{SELECT shardfdw.refresh_node('node1')},
 	q{SELECT shardfdw.clone_node_databases()},
 	q{SELECT shardfdw.drop_node_databases()},
 	q{SELECT shardfdw.recover_prepared_transactions()},
@@ -213,7 +213,7 @@ is($clone->safe_psql('postgres',
 
 # ---------- a predecessor ----------
 
-$clone->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator(true)');
+$clone->safe_psql('postgres', 'SELECT shardfdw.promote_coordinator($$complete$$)');
 is($clone->safe_psql('postgres',
 		'UPDATE t SET v = 1; UPDATE t SET v = 2 WHERE id = 1; SELECT sum(v) FROM t'),
 	'41', 'it takes over, and writes');

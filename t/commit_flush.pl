@@ -139,7 +139,7 @@ is(join("\n", grep { flushed($c, $_) ne 't' } @definitions), '', 'definitions ar
 $c->safe_psql(q{CREATE TABLE o (id int PRIMARY KEY, v int); INSERT INTO o SELECT g, 0 FROM generate_series(1, 100) g; SELECT shardfdw.shard_table('o', shards => 2, mode => 'online')});
 $c->safe_psql('UPDATE o SET v = 1 WHERE id = 1');
 crash();
-is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE table_name = 'o'}), 2, 'a table that was sharded online stays sharded');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE relation = 'o'::regclass}), 2, 'a table that was sharded online stays sharded');
 is($c->safe_psql('SELECT count(*), sum(v) FROM o'), '100|1', 'and has what was written to its shards');
 
 # ---------- loads that were forgotten ----------

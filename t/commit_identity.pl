@@ -68,7 +68,7 @@ sub wait_for_line
 
 # ---------- identity ----------
 
-my ($identity, $confirmed) = split /\|/, $c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()');
+my ($identity, $confirmed) = split /\|/, $c->safe_psql('SELECT identity, confirmed FROM shardfdw_internal.coordinator_identity()');
 like($identity, qr/^[0-9a-f]{16}$/, 'an identity');
 is($confirmed, 't', 'confirmed');
 is($c->safe_psql('SELECT count(*), min(identity) FROM shardfdw_internal.coordinator'), "1|$identity", 'it is stored');
@@ -79,7 +79,7 @@ like($c->node_safe_psql(1, 'SELECT gid FROM pg_prepared_xacts'), qr/^shardfdw:\d
 is(($c->safe_psql('SELECT state FROM shardfdw_internal.list_prepared() GROUP BY state')), 'in progress', 'what runs is left alone');
 is((go_on('prepared', $writer))[0], 0, 'and commits');
 $production->restart;
-is($c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()'), "$identity|t", 'a restart changes nothing');
+is($c->safe_psql('SELECT identity, confirmed FROM shardfdw_internal.coordinator_identity()'), "$identity|t", 'a restart changes nothing');
 
 # roles that may not read the system identifiers of nodes
 $c->node_safe_psql($_, q{CREATE ROLE plain LOGIN; REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC;
@@ -92,24 +92,24 @@ $c->node_safe_psql($_, 'GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC'
 
 # another database of the same server is another coordinator, also one that is a copy of this one
 $c->safe_psql('CREATE DATABASE copy TEMPLATE postgres');
-my ($second) = split /\|/, $production->safe_psql('copy', 'SELECT shardfdw_internal.store_identity(); SELECT identity FROM shardfdw.coordinator_identity()') =~ s/^\n//r;
+my ($second) = split /\|/, $production->safe_psql('copy', 'SELECT shardfdw_internal.store_identity(); SELECT identity FROM shardfdw_internal.coordinator_identity()') =~ s/^\n//r;
 like($second, qr/^[0-9a-f]{16}$/, 'a copy of the database');
 isnt($second, $identity, 'has an identity of its own');
 is($production->safe_psql('copy', 'SELECT sum(v) FROM t; UPDATE t SET v = v; SELECT sum(v) FROM t'), "50\n50", 'and is at work');
 $writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
 is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover_prepared_transactions(); SELECT count(*) FROM shardfdw_internal.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
 is((go_on('prepared', $writer))[0], 0, 'which commits');
-like(($production->psql('copy', 'BEGIN; SELECT shardfdw.take_over_coordinator(true); SELECT * FROM shardfdw.recover_prepared_transactions()'))[2],
-	qr/cannot resolve prepared transactions in the transaction that has called take_over_coordinator\(\)/, 'nor does it settle by a take-over that may be rolled back');
+like(($production->psql('copy', 'BEGIN; SELECT shardfdw.promote_coordinator($$complete$$); SELECT * FROM shardfdw.recover_prepared_transactions()'))[2],
+	qr/cannot resolve prepared transactions in the transaction that has called promote_coordinator\(\)/, 'nor does it settle by a take-over that may be rolled back');
 like(($production->psql('copy', q{\set ON_ERROR_STOP off
-	BEGIN; SELECT shardfdw.take_over_coordinator(true); SAVEPOINT s; SELECT shardfdw.declare_commits_received('nonsense'); ROLLBACK TO s; SELECT * FROM shardfdw.recover_prepared_transactions()}))[2],
+	BEGIN; SELECT shardfdw.promote_coordinator('complete'); SAVEPOINT s; SELECT shardfdw.resolve_transaction('nonsense', 'rollback'); ROLLBACK TO s; SELECT * FROM shardfdw.recover_prepared_transactions()}))[2],
 	qr/cannot resolve prepared transactions in the transaction/, 'whatever has been rolled back of it');
-like(($production->psql('copy', 'SELECT shardfdw.take_over_coordinator(NULL)'))[2], qr/all_commits_received must not be null/, 'null');
-like(($production->psql('copy', 'SELECT shardfdw.declare_commits_received(NULL)'))[2], qr/predecessor must not be null/, 'null');
-$production->safe_psql('copy', 'SELECT shardfdw.take_over_coordinator(true)');
+like(($production->psql('copy', 'SELECT shardfdw.promote_coordinator(NULL)'))[2], qr/commits "" is not known/, 'null');
+like(($production->psql('copy', "SELECT shardfdw.resolve_transaction(NULL, 'forget')"))[2], qr/gid and action must not be null/, 'null');
+$production->safe_psql('copy', 'SELECT shardfdw.promote_coordinator($$complete$$)');
 is($production->safe_psql('copy', "SELECT taken_over_at IS NULL, all_commits_received FROM shardfdw_internal.coordinator WHERE identity = '$identity'"), 't|f', 'it does not take the first one over, which is there');
 is($production->safe_psql('copy', "SELECT count(*) FROM shardfdw_internal.coordinator WHERE identity = '$second' AND taken_over_at IS NOT NULL"), 1, 'but what it was itself');
-my $note = $production->safe_psql('copy', 'SELECT note_name FROM shardfdw.coordinator_identity()');
+my $note = $production->safe_psql('copy', 'SELECT note_name FROM shardfdw_internal.coordinator_identity()');
 $c->node_safe_psql($_, "DROP TABLE shardfdw_internal.$note") for 1, 2;
 $c->safe_psql('DROP DATABASE copy');
 
@@ -172,9 +172,9 @@ for (1 .. 20)
 	$clone->safe_psql('postgres', 'SELECT shardfdw.recover_prepared_transactions()');
 }
 my ($found, undef, $refusal) = $clone->psql('postgres', "\\set VERBOSITY verbose\nUPDATE t SET v = v + 0 WHERE id > 90", on_error_stop => 1);
-is($clone->safe_psql('postgres', q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'coordinator'}),
-	"|error|this server is a copy of coordinator $identity: take_over_coordinator() has it take that one's place", 'check_cluster says so');
-like($refusal, qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*take_over/s, 'nor does it write through two phases');
+is($clone->safe_psql('postgres', q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE check_name = 'coordinator'}),
+	"|error|this server is a copy of coordinator $identity: promote_coordinator() has it take that one's place", 'check_cluster says so');
+like($refusal, qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*promote_coordinator/s, 'nor does it write through two phases');
 is($clone->safe_psql('postgres', "SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t"), '100', 'it reads');
 like(($clone->psql('postgres', 'UPDATE t SET v = v + 0 WHERE id = 99'))[2], qr/cannot change nodes/, 'and writes to no node');
 wait_for_line($clone, qr/^\S+ \S+ UTC \[\d+\] WARNING:  this server is not confirmed as the coordinator, and resolves no prepared transactions/m);
@@ -199,7 +199,7 @@ my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $session->query_safe('UPDATE t SET v = v + 0 WHERE id > 60');
 my @lingering = map { $c->node_safe_psql($_, q{SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%' LIMIT 1}) } 1, 2;
 kill 'STOP', @lingering;
-my $taking_over = do { local $c->{coordinator} = $clone; $c->start_sql('SELECT shardfdw.take_over_coordinator()') };
+my $taking_over = do { local $c->{coordinator} = $clone; $c->start_sql('SELECT shardfdw.promote_coordinator()') };
 $c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'BackendTermination'}, $_) for 1, 2;
 like(($c->psql('UPDATE t SET v = v + 0 WHERE id > 60', on_error_stop => 1))[2], qr/node "node[12]" has been taken over by another coordinator/, 'production is refused while its sessions are still being ended');
 kill 'CONT', @lingering;
@@ -207,23 +207,23 @@ my (undef, $successor) = $c->wait_sql($taking_over);
 isnt($successor, $identity, 'the clone takes over');
 is($c->node_safe_psql($_, $noted), $successor, "node $_ knows") for 1, 2;
 $session->query('UPDATE t SET v = v + 0 WHERE id > 60');
-like($session->{stderr}, qr/node "node[12]" has been taken over by another coordinator.*"$identity".*"$successor".*take_over/s, 'production is refused');
+like($session->{stderr}, qr/node "node[12]" has been taken over by another coordinator.*"$identity".*"$successor".*promote_coordinator/s, 'production is refused');
 $session->quit;
 is(reports(), "node1|left alone: it has been taken over by coordinator \"I\", this one is \"I\"\nnode2|left alone: it has been taken over by coordinator \"I\", this one is \"I\"", 'and settles nothing');
-is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'coordinator'}),
+is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE check_name = 'coordinator'}),
 	join("\n", map { "node$_|error|coordinator $successor is noted there, this one is $identity" } 1, 2), 'check_cluster says so');
 is(prepared(), '1 1', 'what it had prepared');
 like($clone->safe_psql('postgres', 'SELECT DISTINCT state FROM shardfdw_internal.list_prepared()'), qr/^left alone: predecessor "$identity" may have committed it/, 'is nothing that the successor presumes to know');
 is($clone->safe_psql('postgres', 'UPDATE t SET v = v + 0 WHERE id > 60; SELECT count(*) FROM t'), '100', 'which writes');
 
 # and back
-my $third = $c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+my $third = $c->safe_psql('SELECT shardfdw.promote_coordinator($$complete$$)');
 is($c->safe_psql('SELECT DISTINCT action FROM shardfdw.recover_prepared_transactions()'), 'rolled back', 'production takes over again, and settles what it had prepared');
 is($c->safe_psql('UPDATE t SET v = v + 0; SELECT count(*) FROM shardfdw_internal.coordinator'), '2', 'and writes');
 like(($clone->psql('postgres', 'UPDATE t SET v = v + 0'))[2], qr/has been taken over by another coordinator/, 'the clone is refused');
 $clone->stop('immediate');
 
-# an identity that nobody knows, as after a restore of the coordinator to a moment before take_over_coordinator()
+# an identity that nobody knows, as after a restore of the coordinator to a moment before promote_coordinator()
 my $unknown = $c->gid_prefix =~ s/$third/0123456789abcdef/r;
 $c->node_safe_psql(1, "BEGIN; CREATE TABLE x (); PREPARE TRANSACTION '${unknown}1:65537'");
 $mark = $c->log_position;
@@ -287,7 +287,8 @@ is(reports(), '', 'nothing is left to report');
 commit_half(11);
 lead($other);
 like(reports(), $report, 'the node has been replaced');
-is($c->safe_psql("SELECT shardfdw.dismiss_commit(xid) FROM shardfdw_internal.commit_log u WHERE settled_at IS NULL ORDER BY xid DESC LIMIT 1"), 't', 'the administrator knows');
+is($c->safe_psql("SELECT shardfdw.resolve_transaction(xid::text, 'forget') FROM shardfdw_internal.commit_log u WHERE settled_at IS NULL ORDER BY xid DESC LIMIT 1"), 't', 'the administrator knows');
+is($c->safe_psql("SELECT shardfdw.resolve_transaction('1', 'forget')"), 'f', 'of others there is nothing to forget');
 is(reports(), '', 'and recovery is quiet');
 $c->start_node(2);
 lead($node2);
@@ -383,12 +384,12 @@ is($c->safe_psql('SELECT DISTINCT v FROM t'), '23', 'nothing is torn');
 # The nodes have another identity, as after a dump has been restored into a new database.
 
 {
-	my $note = $c->safe_psql('SELECT note_name FROM shardfdw.coordinator_identity()');
+	my $note = $c->safe_psql('SELECT note_name FROM shardfdw_internal.coordinator_identity()');
 	$c->node_safe_psql($_, "COMMENT ON TABLE shardfdw_internal.$note IS '0123456789abcdef'") for 1, 2;
 	my $before = $c->coordinator->background_psql('postgres');
 	$before->query_safe('SELECT count(*) FROM t');
 	like(($c->psql('UPDATE t SET v = 24'))[2], qr/has been taken over by another coordinator.*"0123456789abcdef"/s, 'an identity that is not known');
-	is($c->safe_psql('SELECT shardfdw.take_over_coordinator() IS NOT NULL; UPDATE t SET v = 25; SELECT DISTINCT v FROM t'), "t\n25", 'a session that takes over writes');
+	is($c->safe_psql('SELECT shardfdw.promote_coordinator() IS NOT NULL; UPDATE t SET v = 25; SELECT DISTINCT v FROM t'), "t\n25", 'a session that takes over writes');
 	$before->query_safe('UPDATE t SET v = 26');
 	$before->quit;
 	is($c->safe_psql('SELECT DISTINCT v FROM t'), '26', 'and one that had connected before');

@@ -194,14 +194,14 @@ sub check_clone
 	my ($clone) = @_;
 	my $mark = -s $clone->logfile;
 
-	is($clone->safe_psql('postgres', 'SELECT confirmed FROM shardfdw.coordinator_identity()'), 'f', 'a copy is not confirmed');
+	is($clone->safe_psql('postgres', 'SELECT confirmed FROM shardfdw_internal.coordinator_identity()'), 'f', 'a copy is not confirmed');
 	for (1 .. 3)
 	{
 		my @rows = recover($clone);
 		is(scalar(@rows), 1, 'it says one thing');
 		like($rows[0], qr/^\|\|not confirmed: /, 'that it settles nothing');
 		my ($rc, undef, $err) = $clone->psql('postgres', "\\set VERBOSITY verbose\n" . $bank->probe_sql, on_error_stop => 1);
-		like($err, qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*take_over/s, 'it commits nothing over nodes');
+		like($err, qr/55000: this server is not confirmed as the coordinator, and cannot change nodes.*promote_coordinator/s, 'it commits nothing over nodes');
 	}
 	wait_for_line($clone, qr/WARNING:  this server is not confirmed as the coordinator, and resolves no prepared transactions/, $mark);
 	return;
@@ -266,7 +266,7 @@ sub end_complete
 	my @prepared = prepared_on_nodes();
 	my $mark = -s $clone->logfile;
 
-	$clone->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator(true)');
+	$clone->safe_psql('postgres', 'SELECT shardfdw.promote_coordinator($$complete$$)');
 	$c->{coordinator} = $clone;
 	recover() for 1 .. 2;
 	# the worker writes at the end of its round
@@ -294,7 +294,7 @@ sub end_old
 		wait_for_silence($c->nodes);
 		my @prepared = prepared_on_nodes();
 		%commits = committed($clone);
-		$clone->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator()');
+		$clone->safe_psql('postgres', 'SELECT shardfdw.promote_coordinator()');
 		my @left = check_left($clone, \@prepared, \%commits, $mark);
 		# it goes on as the coordinator
 		$bank->start($clone);
@@ -307,7 +307,7 @@ sub end_old
 	}
 	else
 	{
-		$clone->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator()');
+		$clone->safe_psql('postgres', 'SELECT shardfdw.promote_coordinator()');
 		$bank->wait_for_errors(3, 'has been taken over by another coordinator');
 		$bank->stop;
 		my @prepared = prepared_on_nodes();
@@ -324,7 +324,7 @@ sub end_old
 	}
 	like(($production->psql('postgres', $bank->probe_sql, on_error_stop => 1))[2], qr/has been taken over by another coordinator/, 'it is refused');
 	is(join("\n", prepared_on_nodes()), join("\n", @prepared), 'and settles nothing');
-	$production->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator(true)');
+	$production->safe_psql('postgres', 'SELECT shardfdw.promote_coordinator($$complete$$)');
 	return @prepared;
 }
 

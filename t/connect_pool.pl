@@ -55,7 +55,7 @@ my $s = session();
 is($s->query('SELECT count(*) FROM shardfdw.connections'), '0', 'a new session has no connection');
 $s->query('SELECT count(*) FROM t');
 my $pids = $s->query('SELECT string_agg(node_pid::text, chr(32) ORDER BY node_pid) FROM shardfdw.connections');
-like($s->query('SELECT node, role, state, wrote, kept, opened <= now(), node_version FROM shardfdw.connections LIMIT 1'),
+like($s->query('SELECT node, role, state, wrote, kept, opened_at <= now(), node_version FROM shardfdw.connections LIMIT 1'),
 	qr/^node1\|\w+\|idle\|f\|t\|t\|\d{6}$/, 'what it has is shown');
 $s->query('SELECT count(*) FROM t');
 is($s->query('SELECT string_agg(node_pid::text, chr(32) ORDER BY node_pid) FROM shardfdw.connections'), $pids, 'connections are used again');

@@ -123,7 +123,7 @@ sub make_tables
 		# Rows in a wrong shard are refused there: a partitioned table on the node tells core's function about the key.
 		next if $table->{strategy} ne 'HASH';
 		my $routed = quote("routed_$table->{name}");
-		my $rows = $client->query('SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = ' . sql_literal("s.$name") . '::regclass::text')->{rows};
+		my $rows = $client->query('SELECT shard, node, bounds FROM shardfdw.shards WHERE relation = ' . sql_literal("s.$name") . '::regclass')->{rows};
 		BAIL_OUT("$name has " . @$rows . ' shards') unless @$rows == $shards;
 		for (@$rows)
 		{

@@ -57,7 +57,7 @@ $c->safe_psql("SELECT shardfdw.create_reject_table('rejects')");
 
 my $options = "FORMAT csv, HEADER, ON_ERROR ignore, ON_DUPLICATE keep_old, LOG_VERBOSITY silent, REJECT_TABLE 'rejects'";
 my $sums = q{SELECT (SELECT count(*) || ' ' || sum(v) || ' ' || sum(hashtext(t::text)) FROM t),
-	(SELECT count(*) || ' ' || count(DISTINCT load) || ' ' || string_agg(md5(ROW(line, "column", shard, sqlstate, message, raw)::text), '' ORDER BY line) FROM rejects)};
+	(SELECT count(*) || ' ' || count(DISTINCT load) || ' ' || string_agg(md5(ROW(line, column_name, shard, sqlstate, message, raw)::text), '' ORDER BY line) FROM rejects)};
 
 my $expected_tag = $c->safe_psql("\\set QUIET off\nCOPY t FROM '$file' ($options)");
 my $expected = $c->safe_psql($sums);
@@ -208,7 +208,7 @@ if ($long)
 		if ($ok)
 		{
 			note "ended by itself: $source, $end";
-			last if $c->safe_psql("SELECT finished IS NOT NULL FROM shardfdw.resumable_loads") eq 't';
+			last if $c->safe_psql("SELECT ended_at IS NOT NULL FROM shardfdw.resumable_loads") eq 't';
 		}
 		$nkills++;
 		$nended{$end}++;

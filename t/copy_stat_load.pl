@@ -41,19 +41,19 @@ sub nothing_in_progress
 sub watch_load
 {
 	my ($mode, $reason, $load) = @_;
-	my $sum = 'sum(rows_sent) = ' . $rows . ', bool_and(finished > started), max(bytes_buffered), count(*), count(DISTINCT shard), count(DISTINCT pid), min(relation::text), min(mode), min(reason)';
+	my $sum = 'sum(rows_sent) = ' . $rows . ', bool_and(ended_at > started_at), max(bytes_buffered), count(*), count(DISTINCT shard), count(DISTINCT pid), min(relation::text), min(method), min(reason)';
 
 	no_go();
 	my $handle = $c->start_sql("SET shardfdw.copy_buffer_size = '1MB'; $load; SELECT $sum FROM shardfdw.stat_load");
-	$c->wait_for("SELECT count(*) = 4 AND sum(rows_sent + bytes_buffered) > 0 FROM shardfdw.stat_load WHERE relation = 't' AND finished IS NULL");
-	is($c->safe_psql("SELECT DISTINCT l.mode, l.reason, l.started BETWEEN a.query_start - interval '1 s' AND now(), l.finished FROM shardfdw.stat_load l
+	$c->wait_for("SELECT count(*) = 4 AND sum(rows_sent + bytes_buffered) > 0 FROM shardfdw.stat_load WHERE relation = 't'::regclass AND ended_at IS NULL");
+	is($c->safe_psql("SELECT DISTINCT l.method, l.reason, l.started_at BETWEEN a.query_start - interval '1 s' AND now(), l.ended_at FROM shardfdw.stat_load l
 			JOIN pg_stat_activity a USING (pid) WHERE a.application_name = '$handle->{name}'"),
 		"$mode|$reason|t|", "$mode: is seen from another session");
 	is($c->safe_psql("SELECT count(*) FROM shardfdw.stat_load l JOIN pg_foreign_table f ON f.ftrelid = l.shard::regclass
 			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = l.node"), '4', "$mode: shards and nodes");
 
 	# Rights are those of pg_stat_progress_copy.
-	my $hidden = 'SELECT count(*), count(pid), count(relation), count(mode), count(started), count(shard), count(rows_sent) FROM shardfdw.stat_load';
+	my $hidden = 'SELECT count(*), count(pid), count(relation), count(method), count(started_at), count(shard), count(rows_sent) FROM shardfdw.stat_load';
 	is($c->safe_psql("SET ROLE nobody; $hidden"), '1|1|0|0|0|0|0', "$mode: another role sees the process only");
 	is($c->safe_psql("SET ROLE watcher; $hidden"), '4|4|4|4|4|4|4', "$mode: pg_read_all_stats sees all");
 	is($c->coordinator->safe_psql('other', $hidden), '0|0|0|0|0|0|0', "$mode: another database does not");
@@ -65,7 +65,7 @@ sub watch_load
 	is($c->safe_psql("SELECT sum(bytes_buffered) < 8000000, sum(rows_sent) < $rows FROM shardfdw.stat_load"), 't|t', "$mode: what waits is bounded");
 	my $seen = $c->safe_psql("SELECT max(stalled) FROM shardfdw.stat_load WHERE node = 'node2'");
 	$c->wait_for("SELECT max(stalled) > interval '$seen' FROM shardfdw.stat_load WHERE node = 'node2'");
-	is($c->safe_psql("SELECT bool_and(stalled >= '0' AND stalled < now() - started + interval '1 s') FROM shardfdw.stat_load"), 't',
+	is($c->safe_psql("SELECT bool_and(stalled >= '0' AND stalled < now() - started_at + interval '1 s') FROM shardfdw.stat_load"), 't',
 		"$mode: the time stalled grows while it waits, and is no longer than the load");
 	$c->sigcont_node(2);
 
@@ -88,7 +88,7 @@ watch_load('parsed', 'there is a WHERE clause', "COPY t FROM PROGRAM '$quoted' (
 
 # ---------- loads that do not come to their end ----------
 
-my $watched = "SELECT count(*) > 0 FROM shardfdw.stat_load WHERE relation = 't' AND finished IS NULL";
+my $watched = "SELECT count(*) > 0 FROM shardfdw.stat_load WHERE relation = 't'::regclass AND ended_at IS NULL";
 my $held = "INSERT INTO t SELECT g, CASE WHEN g = 5000 THEN hold() ELSE 'x' END FROM generate_series(1, 10000) g";
 
 no_go();
@@ -127,7 +127,7 @@ is($c->safe_psql(q{
 	EXCEPTION WHEN division_by_zero THEN
 		INSERT INTO t SELECT g, 'x' FROM generate_series(1, 1700) g;
 	END$$;
-	SELECT sum(rows_sent), min(mode) FROM shardfdw.stat_load}), '1700|insert', 'nor is one whose error was caught');
+	SELECT sum(rows_sent), min(method) FROM shardfdw.stat_load}), '1700|insert', 'nor is one whose error was caught');
 
 # Seen from outside while the transaction of the load that failed is still open.
 no_go();
@@ -152,7 +152,7 @@ go();
 $c->safe_psql('CREATE TABLE u (a int PRIMARY KEY, b int CHECK (b < 5)); INSERT INTO u SELECT g, 0 FROM generate_series(1, 10) g');
 $c->shard_table('u', 'a', shards => 4);
 PostgreSQL::Test::Utils::append_to_file("$dir/bad.csv", join '', map { "$_\n" } 'x,1', (map { "$_,1" } 6 .. 3000), '4001,7', 'z,1', '4002,8');
-my $set_aside = 'SELECT min(mode), sum(rejected) FILTER (WHERE shard IS NULL), sum(rejected) FILTER (WHERE shard IS NOT NULL), sum(duplicates), sum(replaced) FROM shardfdw.stat_load';
+my $set_aside = 'SELECT min(method), sum(rejected) FILTER (WHERE shard IS NULL), sum(rejected) FILTER (WHERE shard IS NOT NULL), sum(duplicates), sum(replaced) FROM shardfdw.stat_load';
 is($c->safe_psql("COPY u FROM '$dir/bad.csv' (FORMAT csv, ON_ERROR ignore, ON_DUPLICATE keep_old, LOG_VERBOSITY silent); $set_aside"), 'raw|2|2|5|0', 'rejected rows and duplicates');
 $c->safe_psql('DELETE FROM u WHERE a > 10');
 is($c->safe_psql("COPY u FROM '$dir/bad.csv' (FORMAT csv, ON_ERROR ignore, ON_DUPLICATE keep_new, LOG_VERBOSITY silent); $set_aside"), 'raw|2|2|0|5', 'replaced rows');
@@ -175,7 +175,7 @@ $c->shard_table('wide', 'a', shards => 150);
 no_go();
 $handle = $c->start_sql("SELECT count(*) FROM shardfdw.stat_load; INSERT INTO t SELECT g, 'x' FROM generate_series(1, 3000) g;
 	INSERT INTO wide SELECT CASE WHEN g = 5000 THEN length(hold()) ELSE g END FROM generate_series(1, 8000) g; SELECT count(*), sum(rows_sent) FROM shardfdw.stat_load");
-$c->wait_for("SELECT count(*) = 150 AND count(DISTINCT shard) = 150 AND sum(bytes_buffered + rows_sent) > 0 FROM shardfdw.stat_load WHERE relation = 'wide'");
+$c->wait_for("SELECT count(*) = 150 AND count(DISTINCT shard) = 150 AND sum(bytes_buffered + rows_sent) > 0 FROM shardfdw.stat_load WHERE relation = 'wide'::regclass");
 pass('a load into more shards than the one before');
 go();
 ($rc, $out, $err) = $c->wait_sql($handle);

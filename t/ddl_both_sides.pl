@@ -50,7 +50,7 @@ sub contents
 sub differences
 {
 	# the rows of a role without a user mapping are not compared
-	return $c->ask(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard|reference)' AND detail !~ '^user mapping not found'});
+	return $c->ask(q{SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '^(shard|reference)' AND detail !~ '^user mapping not found'});
 }
 
 # The tables; those that DROP SCHEMA and DROP TYPE take with them only if the next statement is such a one.
@@ -293,7 +293,7 @@ is($c->psql('INSERT INTO kid VALUES (35, 1, 1)'), 0, 'and takes what is right');
 
 # Constraints that the nodes lack are not enforced, and found
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE mum ADD CONSTRAINT here CHECK (v < 100), ALTER v SET NOT NULL');
-is($c->safe_psql(q{SELECT count(*), min(status), min(detail) FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard %mum%'}),
+is($c->safe_psql(q{SELECT count(*), min(status), min(detail) FROM shardfdw.check_cluster() WHERE check_name LIKE 'shard %mum%'}),
 	'4|error|NOT NULL only here: v; constraints only here: here CHECK ((v < 100))', 'constraints that only the coordinator has are errors of check_cluster()');
 $c->safe_psql(q{SELECT shardfdw.run_on_shards('mum', 'ALTER TABLE %s ADD CONSTRAINT here CHECK (v < 100), ALTER v SET NOT NULL')});
 is(differences(), '', 'until the shards have them');

@@ -22,7 +22,7 @@ sub everything
 	return join "\n", $c->ask("$of_server UNION ALL SELECT string_agg(srvname, ' ') FROM pg_foreign_server UNION ALL SELECT fdwhandler::regproc::text FROM pg_foreign_data_wrapper WHERE fdwname = 'postgres_fdw'"),
 	  map { $c->ask($of_server, $_) } 1 .. 3;
 }
-sub differences { return $c->ask(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}); }
+sub differences { return $c->ask(q{SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status = 'error'}); }
 
 # The tables that a case begins with: plain, sharded and replicated
 sub make_tables
@@ -79,7 +79,7 @@ for my $table (sort keys %function)
 make_tables();
 $c->safe_psql(q{CREATE TABLE parent (id int NOT NULL, v int) PARTITION BY RANGE (id); SELECT shardfdw.create_shard('parent', 'parent_1', 'FROM (0) TO (100)', 'node1')});
 my @calls = (q{shard_table('plain', shards => 2)}, q{create_reference_table('plain')}, q{create_reference_table('reference')}, q{unshard_table('sharded')}, q{unshard_table('reference')},
-	q{create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, q{make_partial_aggregates('node1')}, q{unshard_table('reference')}, q{copy_all_references('node1')},
+	q{create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, q{refresh_node('node1')}, q{unshard_table('reference')}, q{copy_all_references('node1')},
 	q{make_reference_replicas('plain', '{node1}')}, q{adopt_postgres_fdw()}, q{release_postgres_fdw()}, $add_node =~ /shardfdw\.(.*)/);
 my %old = map {
 	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);

@@ -73,7 +73,7 @@ sub on_nodes
 	return join ' ', map { $c->node_safe_psql($_, $sql) } 1, 2;
 }
 
-sub differences { return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^(shard|reference|table|objects)'}); }
+sub differences { return $c->safe_psql(q{SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND check_name ~ '^(shard|reference|table|objects)'}); }
 
 is(differences(), '', 'both sides are equal');
 

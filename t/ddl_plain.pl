@@ -50,7 +50,7 @@ sub same
 }
 
 cmp_ok(same('whole', '', $statements), '>', 120, 'statements were run');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'definitions are the same everywhere');
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'definitions are the same everywhere');
 # planned by core, row by row
 same('rows', "SET shardfdw.enable_router = off;\nSET shardfdw.enable_shard_scan = off;", $statements);
 
@@ -149,17 +149,17 @@ SKIP:
 	like($notice, qr/NOTICE:  nodes do not compute with objects of extensions: citext$/m, 'shard_table() says that nodes do not compute with an extension');
 	my $plan = q{EXPLAIN (VERBOSE, COSTS OFF) SELECT k FROM cj WHERE c OPERATOR(ext.=) 'x'::ext.citext};
 	like($c->safe_psql($plan), qr/Filter:.*citext/, 'the condition is computed here');
-	my $alter = $c->safe_psql(q{SELECT substring(detail FROM 'ALTER.*') FROM shardfdw.check_cluster() WHERE node = 'node1' AND "check" = 'extension citext' AND status = 'warning'});
+	my $alter = $c->safe_psql(q{SELECT substring(detail FROM 'ALTER.*') FROM shardfdw.check_cluster() WHERE node = 'node1' AND check_name = 'extension citext' AND status = 'warning'});
 	is($alter, q{ALTER SERVER node1 OPTIONS (ADD extensions 'citext')}, 'check_cluster() warns');
 	my ($hint) = $notice =~ /^HINT:.*?: (ALTER SERVER.*)$/m;
 	$c->safe_psql($hint);
 	unlike($c->safe_psql($plan), qr/Filter:/, 'the condition is computed by nodes after the commands of the hint');
-	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE "check" = 'extension citext'}), '0', 'check_cluster() does not warn any more');
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE check_name = 'extension citext'}), '0', 'check_cluster() does not warn any more');
 	$c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET extensions 'cube,earthdistance')});
 	is($c->safe_psql(q{SELECT shardfdw_internal.extensions_command('node1', '{citext,cube,uuid-ossp}')}), q{ALTER SERVER node1 OPTIONS (SET extensions 'cube,earthdistance, "uuid-ossp", citext')}, 'what the option lists stays');
 	$c->safe_psql(q{DROP TABLE cj; ALTER SERVER node1 OPTIONS (DROP extensions); ALTER SERVER node2 OPTIONS (DROP extensions)});
 	$c->node_safe_psql(2, 'DROP EXTENSION citext CASCADE');
-	is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" = 'extension citext' AND status = 'error'}), 'node2|extension citext|error|does not exist there', 'check_cluster finds what is gone');
+	is($c->safe_psql(q{SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name = 'extension citext' AND status = 'error'}), 'node2|extension citext|error|does not exist there', 'check_cluster finds what is gone');
 	$c->safe_psql('SET shardfdw.enable_ddl_propagation = off; DROP TABLE ci');
 	$c->node_safe_psql($_, 'CREATE ROLE weak LOGIN; GRANT CREATE ON SCHEMA public TO weak; GRANT CREATE ON DATABASE postgres TO weak') for 1 .. 2;
 	$c->safe_psql(q{ALTER USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (SET user 'weak', ADD password_required 'false')});

@@ -15,7 +15,7 @@ sub wait_until_it_waits
 	my ($sql) = @_;
 	$c->wait_for(qq{SELECT count(*) = 0 OR bool_and(wait_event_type = 'Lock') FROM pg_stat_activity WHERE state = 'active' AND query LIKE '$sql%'});
 }
-sub differences { return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard|reference table|schema|type) '}); }
+sub differences { return $c->safe_psql(q{SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ '^(shard|reference table|schema|type) '}); }
 my $other = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $c->safe_psql(q{CREATE SCHEMA rn; CREATE TABLE rn.t (k int PRIMARY KEY); SELECT shardfdw.shard_table('rn.t', shards => 2, nodes => '{node1}')});
 

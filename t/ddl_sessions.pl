@@ -60,10 +60,10 @@ for my $mode ('auto', 'force_generic_plan')
 }
 $reader->quit;
 $second->quit;
-is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster(true) WHERE status = 'error'}), 0, 'both sides are equal');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), 0, 'both sides are equal');
 
 # Names that are given to others while a lock is waited for: the statement is for what has the name then
-sub differences { return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^shard '}); }
+sub differences { return $c->safe_psql(q{SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND check_name ~ '^shard '}); }
 
 # Who waits for a table that is being sharded, or replicated, changes both sides
 for my $make (q{shardfdw.shard_table('w', 'k', shards => 2)}, q{shardfdw.create_reference_table('w')})

@@ -79,19 +79,19 @@ $c->node(2)->adjust_conf('postgresql.conf', 'max_prepared_transactions', '20');
 $c->node(2)->restart;
 ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.add_node('node3', 'host.invalid', 5432, 'postgres')});
 like($err, qr/could not add node "node3".*host\.invalid/s, 'a host that does not exist');
-is($c->safe_psql('SELECT name FROM shardfdw.nodes ORDER BY name'), "node1\nnode2", 'only nodes that can be used are there');
+is($c->safe_psql('SELECT node FROM shardfdw.nodes ORDER BY node'), "node1\nnode2", 'only nodes that can be used are there');
 
 # A node that is down
 $c->safe_psql(q{CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t SELECT g, 'v' FROM generate_series(1, 100) g;
 	CREATE TABLE later (k int PRIMARY KEY); INSERT INTO later SELECT generate_series(1, 100)});
 $c->shard_table('t', undef, shards => 4);
 $c->stop_node(2, 'immediate');
-($rc, $out, $err) = $c->psql(q{SELECT node, "check", status FROM shardfdw.check_cluster() WHERE "check" IN ('connect', 'shards') ORDER BY 1, 2});
+($rc, $out, $err) = $c->psql(q{SELECT node, check_name, status FROM shardfdw.check_cluster() WHERE check_name IN ('connect', 'shards') ORDER BY 1, 2});
 is($out, "node1|connect|ok\nnode1|shards|ok\nnode2|connect|error", 'check_cluster with a node down');
-($rc, $out, $err) = $c->psql(q{SELECT shard, size_bytes > 0 FROM shardfdw.shard_sizes() ORDER BY shard::text});
+($rc, $out, $err) = $c->psql(q{SELECT shard, size_bytes > 0 FROM shardfdw_internal.shard_sizes() ORDER BY shard::text});
 is($out, "t_00|t\nt_01|\nt_02|t\nt_03|", 'sizes of the shards that answer');
 like($err, qr/WARNING: +could not ask node "node2"/, 'and a warning');
-($rc, $out, $err) = $c->psql(q{SELECT shard, node, bounds IS NOT NULL FROM shardfdw.shards ORDER BY shard; SELECT table_name, shards FROM shardfdw.tables; SELECT name, shards FROM shardfdw.nodes ORDER BY 1});
+($rc, $out, $err) = $c->psql(q{SELECT shard, node, bounds IS NOT NULL FROM shardfdw.shards ORDER BY shard::text; SELECT relation, shards FROM shardfdw.tables; SELECT node, shards FROM shardfdw.nodes ORDER BY 1});
 is($out, "t_00|node1|t\nt_01|node2|t\nt_02|node1|t\nt_03|node2|t\nt|4\nnode1|2\nnode2|2", 'views ask no node');
 is($err, '', 'and do not miss it');
 ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('later', shards => 4)});

@@ -54,7 +54,7 @@ sub described
 		SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '$schema."Big Table"'::regclass ORDER BY 1; SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = '$schema."Big Table"'::regclass AND NOT tgisinternal ORDER BY 1;
 		SELECT polname, polcmd, polroles, pg_get_expr(polqual, polrelid) FROM pg_policy WHERE polrelid = '$schema."Big Table"'::regclass; SELECT pg_get_statisticsobjdef(oid) FROM pg_statistic_ext WHERE stxrelid = '$schema."Big Table"'::regclass;
 		SELECT relowner::regrole, relacl, relkind, relrowsecurity, pg_get_partkeydef(oid), obj_description(oid) FROM pg_class WHERE oid = '$schema."Big Table"'::regclass;
-		SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = '$schema."Big Table"'::regclass::text ORDER BY 1;
+		SELECT shard, node, bounds FROM shardfdw.shards WHERE relation = '$schema."Big Table"'::regclass ORDER BY 1;
 		SELECT relname, relkind FROM pg_class WHERE relnamespace = '$schema'::regnamespace ORDER BY 1, 2;
 		SELECT last_value, is_called FROM $schema."Big Table_id_seq"; SELECT last_value, is_called FROM $schema."Big Table_s_seq"; SELECT * FROM $schema."Big Table" ORDER BY tenant, id} . ';' . ShardCluster::problems('check_cluster()'));
 	my $nodes = join "\n", map { $c->node_safe_psql($_, qq{SELECT relname, relkind, reloptions FROM pg_class WHERE relnamespace = '$schema'::regnamespace ORDER BY 1;
@@ -159,7 +159,7 @@ SKIP:
 	# names that anybody can give are in nobody's way
 	for my $planted (['shardfdw_new_9999999999', 1], ['shardfdw_new_99999999999999', 1], ['shardfdw_new_1', '9' x 30])
 	{
-		$c->safe_psql(sprintf q{CREATE TABLE %1$s (i int) PARTITION BY LIST (i); SELECT format('COMMENT ON TABLE %1$s IS %%L', format('job %2$s of coordinator %%s, definition a', i.identity)) FROM shardfdw.coordinator_identity() i \gexec}, @$planted);
+		$c->safe_psql(sprintf q{CREATE TABLE %1$s (i int) PARTITION BY LIST (i); SELECT format('COMMENT ON TABLE %1$s IS %%L', format('job %2$s of coordinator %%s, definition a', i.identity)) FROM shardfdw_internal.coordinator_identity() i \gexec}, @$planted);
 		is(($c->psql('SELECT count(*) >= 0 FROM shardfdw.recover_prepared_transactions()'))[1], 't', "recovery beside a planted $planted->[0] of job $planted->[1]");
 		$c->safe_psql("DROP TABLE IF EXISTS $planted->[0]");    # its owner's recovery takes it for what a job has left
 	}
@@ -360,7 +360,7 @@ is($c->safe_psql($traces), '0|0|0', 'nothing is left');
 $c->node_safe_psql(1, 'CREATE TABLE precious (id int)');
 $c->safe_psql(q{GRANT CREATE ON SCHEMA public TO reader; GRANT USAGE ON FOREIGN SERVER node1 TO reader; SET ROLE reader; CREATE TABLE shardfdw_new_4711 (id int) PARTITION BY HASH (id);
 	SET shardfdw.enable_ddl_propagation = off; CREATE FOREIGN TABLE precious PARTITION OF shardfdw_new_4711 FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER node1;
-	DO $$BEGIN EXECUTE format('COMMENT ON TABLE shardfdw_new_4711 IS %L', format('job 0 of coordinator %s, definition 0', (SELECT identity FROM shardfdw.coordinator_identity()))); END$$});
+	DO $$BEGIN EXECUTE format('COMMENT ON TABLE shardfdw_new_4711 IS %L', format('job 0 of coordinator %s, definition 0', (SELECT identity FROM shardfdw_internal.coordinator_identity()))); END$$});
 $c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->node_safe_psql(1, 'SELECT count(*) FROM precious'), '0', 'recovery drops no table of a node for somebody who only names his as a job does');
 is($c->safe_psql(q{SELECT string_agg(relkind::text, '') FROM pg_class WHERE relname IN ('nullable', 'bound', 'seen_by_view')}), 'rrr', 'the tables are plain');

@@ -250,7 +250,7 @@ for my $way (0, 1)
 	my @ids = split /\n/, $c->ask($back ? 'SELECT min(id) FROM t GROUP BY tableoid ORDER BY tableoid' : 'SELECT generate_series(1, 4)');
 	$client->query_safe("BEGIN; UPDATE t SET v = v WHERE id = $ids[0]");
 	my $round = $c->start_sql('SELECT action FROM shardfdw.recover_prepared_transactions()');
-	$c->ask_until(q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'relation' AND NOT granted}, $back ? $c->ask(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE shard = 't_00'}) : ());
+	$c->ask_until(q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'relation' AND NOT granted}, $back ? $c->ask(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE shard = 't_00'::regclass}) : ());
 	$client->query_safe("UPDATE t SET v = v WHERE id = $_; SELECT count(*) FROM t") for @ids;
 	like(($c->wait_sql($round))[1], qr/^not removed: what job \d+ has left: .*lock timeout/m, "recovery gives a lock up that a client has$dir");
 	$client->query_safe('COMMIT');
@@ -262,7 +262,7 @@ for my $way (0, 1)
 # ---------- shards that are colocated with what a job has left ----------
 
 leave();
-my ($place) = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'});
+my ($place) = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'::regclass});
 my $other = $place eq 'node1' ? 'node2' : 'node1';
 like(($c->psql("SELECT shardfdw.move_shard('t_00', '$other', mode => 'block')"))[2], qr/shard public\.t_00 cannot be moved before table public\.t is recovered from job \d+/, 'a move beside the rests of a dead job');
 like(($c->psql("SELECT shardfdw.split_shard('t_00', mode => 'block')"))[2], qr/shard public\.t_00 cannot be split before table public\.t is recovered from job \d+/, 'a split');

@@ -71,7 +71,7 @@ $c->psql_fails_like(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT shardfdw.sha
 
 is($c->safe_psql(q{SELECT shardfdw.shard_schema('h', 'node2')}), 'node2', 'distributed');
 is($c->safe_psql('SELECT * FROM shardfdw.sharded_schemas'), 'h|node2|7', 'it is listed');
-is($c->safe_psql(q{SELECT count(*), min(node), max(node) FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name::regclass WHERE c.relnamespace = 'h'::regnamespace}),
+is($c->safe_psql(q{SELECT count(*), min(node), max(node) FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.relation WHERE c.relnamespace = 'h'::regnamespace}),
 	'8|node2|node2', 'each table is a shard there');
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say');
 $c->psql_fails_like(q{SELECT shardfdw.shard_schema('h')}, qr/55000.*sharded already, on node "node2"/s, 'distributed already');
@@ -174,7 +174,7 @@ for my $mode ('online', 'block')
 	$c->safe_psql(q{ALTER TABLE h.note REPLICA IDENTITY FULL; ALTER TABLE h.booking REPLICA IDENTITY FULL}) if $mode eq 'online';
 	$c->safe_psql(qq{SELECT shardfdw.move_schema('h', '$to', mode => '$mode')});
 	is(home(), $to, "moved, $mode");
-	is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name::regclass WHERE c.relnamespace = 'h'::regnamespace}), $to, "all of it, $mode");
+	is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.relation WHERE c.relnamespace = 'h'::regnamespace}), $to, "all of it, $mode");
 	is($c->safe_psql(q{SELECT node FROM shardfdw.sharded_schemas WHERE schema = 'h2'}), 'node2', "and nothing else, $mode");
 	same("rows after the move, $mode", 'SELECT count(*), sum(id) FROM customer; SELECT count(*), sum(amount) FROM line; SELECT * FROM note ORDER BY body');
 	same("keys after the move, $mode: $_->[0]", $_->[1], error => 1) for grep { $_->[0] =~ /^a taken|exclusion|broken foreign key/ } @statements;
@@ -188,8 +188,8 @@ $c->safe_psql(q{CREATE ROLE tenant LOGIN; GRANT USAGE ON FOREIGN SERVER node1, n
 	CREATE USER MAPPING FOR tenant SERVER node3 OPTIONS (user 'postgres', password_required 'false');
 	SELECT shardfdw.shard_schema('h3', 'node3'); GRANT CREATE ON DATABASE postgres TO tenant});
 is($c->safe_psql(q{SET ROLE tenant; CREATE TABLE h3.t (id int PRIMARY KEY, v text UNIQUE); INSERT INTO h3.t SELECT i, i FROM generate_series(1, 10) i; SELECT count(*) FROM h3.t}), '10', 'the owner of a schema makes tables');
-is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'h3.t'::regclass::text}), 'node3', 'on its node');
-is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SELECT node FROM shardfdw.shards WHERE table_name = 'h4.u'::regclass::text}), 'node3', 'it may get another name');
+is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE relation = 'h3.t'::regclass}), 'node3', 'on its node');
+is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SELECT node FROM shardfdw.shards WHERE relation = 'h4.u'::regclass}), 'node3', 'it may get another name');
 $c->safe_psql('DROP SCHEMA h4 CASCADE');
 is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('h3', 'h4') AND relkind = 'r'}), '0', 'and be dropped, there, too');
 
@@ -205,7 +205,7 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 	$c->wait_for(sprintf $waits, 'distributes');
 	$client->query('COMMIT');
 	is(($c->wait_sql($other))[0], 0, 'shard_schema() waits for who makes a table in the schema');
-	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t1'::regclass::text}), 'node3', 'and takes the table along');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE relation = 'beside.t1'::regclass}), 'node3', 'and takes the table along');
 	$client->query('BEGIN');
 	$client->query(q{SELECT shardfdw.unshard_schema('beside')});
 	$other = $c->start_sql('CREATE TABLE beside.t2 (id int)', name => 'creates');
@@ -219,10 +219,10 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 	$c->wait_for(sprintf $waits, 'creates_more');
 	$client->query('COMMIT');
 	is(($c->wait_sql($other))[0], 0, 'or for shard_schema()');
-	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t3'::regclass::text}), 'node3', 'and makes one on the node');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE relation = 'beside.t3'::regclass}), 'node3', 'and makes one on the node');
 	$c->safe_psql('EXPLAIN (ANALYZE, COSTS off) CREATE TABLE beside.t4 AS SELECT 1 AS id');
 	$c->safe_psql('EXPLAIN CREATE TABLE beside.t5 AS SELECT 1 AS id');
-	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t4'::regclass::text}), 'node3', 'EXPLAIN ANALYZE, too');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE relation = 'beside.t4'::regclass}), 'node3', 'EXPLAIN ANALYZE, too');
 	$c->psql_fails_like("$_", qr/0A000.*all tables of schema "beside" are on one node/s, $_)
 	  for 'ALTER TABLE beside.t3 DETACH PARTITION beside.t3_00', q{SELECT shardfdw.create_shard('beside.t3', 't3_01', 'WITH (MODULUS 2, REMAINDER 1)', 'node1')};
 	$c->psql_fails_like("$_", qr/2BP01.*says where the tables of schema "beside" are/s, $_)
@@ -250,7 +250,7 @@ $c->psql_fails_like(q{SELECT shardfdw.shard_schema('code', 'node1')}, qr/42501.*
 $c->safe_psql('DROP SCHEMA code CASCADE');
 $c->safe_psql(q{CREATE SCHEMA apart AUTHORIZATION tenant; SELECT shardfdw.shard_schema('apart', 'node1'); SET shardfdw.enable_ddl_propagation = off; CREATE TABLE apart.other (id int) PARTITION BY HASH (id); RESET shardfdw.enable_ddl_propagation;
 	SELECT shardfdw.shard_table('apart.other', shards => 1, nodes => '{node3}')});
-is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'schemas'}), 'node1|table apart.other is not there with the other tables of its schema', 'check_cluster() names a table that is elsewhere');
+is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE check_name = 'schemas'}), 'node1|table apart.other is not there with the other tables of its schema', 'check_cluster() names a table that is elsewhere');
 $c->psql_fails_like(q{SELECT shardfdw.unshard_schema('apart')}, qr/55000.*apart.other is not on node "node1"/s, 'no other node is asked what the tables are like');
 $c->safe_psql('DROP SCHEMA apart CASCADE');
 
@@ -334,7 +334,7 @@ $c->psql_fails_like("SET ROLE passing_by; SET shardfdw.enable_ddl_propagation = 
 $c->safe_psql('DROP SCHEMA open_to_all CASCADE; DROP ROLE passing_by');
 
 # nodes are emptied, schemas with them
-$c->safe_psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});
+$c->safe_psql(q{SELECT shardfdw.drain_node('node2', mode => 'block')});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE node = 'node2'}), '0', 'a node is drained of schemas');
 same('rows after the drain', 'SELECT count(*), sum(id) FROM customer');
 

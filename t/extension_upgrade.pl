@@ -124,8 +124,8 @@ my @changes = (
 	[ "ALTER TABLE $table ADD made_up integer DEFAULT 7",   qr/(CREATE TABLE \w+\.commit_log \(.*?)(?=,\n\tPRIMARY KEY)/s, sub { "$1,\n\tmade_up integer DEFAULT 7" }, "lacks table $table: column made_up" ],
 	[ "ALTER SEQUENCE $sequence CACHE 7",                   qr/(CREATE SEQUENCE \w+\.load_id);/, sub { "$1 CACHE 7;" }, "sequence $sequence: sequence" ],
 	[ "COMMENT ON FUNCTION $function IS 'Changed.'",        qr/(COMMENT ON FUNCTION \w+\.remove_node\(name\) IS)\s+'(?:[^']|\'\')*'/, sub { "$1 'Changed.'" }, "function $function: comment" ],
-	[ 'DROP FUNCTION shardfdw.library_version()',           qr/CREATE FUNCTION shardfdw\.library_version\(\).*?;\nCOMMENT ON FUNCTION shardfdw\.library_version\(\) IS\n.*?;\n/s, sub { '' },
-		join "\n", map { "has also function shardfdw.library_version(): $_" } 'comment', 'function', 'function\'s owner and rights', 'function\'s result', 'is member' ],
+	[ 'DROP FUNCTION shardfdw_internal.library_version()',           qr/CREATE FUNCTION shardfdw_internal\.library_version\(\).*?;\nCOMMENT ON FUNCTION shardfdw_internal\.library_version\(\) IS\n.*?;\n/s, sub { '' },
+		join "\n", map { "has also function shardfdw_internal.library_version(): $_" } 'comment', 'function', 'function\'s owner and rights', 'function\'s result', 'is member' ],
 );
 
 # The upgrade script, but for one of the changes.

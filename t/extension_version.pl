@@ -26,7 +26,7 @@ $c->safe_psql(q{
 	INSERT INTO r VALUES (1, 1)});
 
 sub installed { return $c->safe_psql(q{SELECT extversion FROM pg_extension WHERE extname = 'shardfdw'}); }
-sub library { return $c->safe_psql('SELECT shardfdw.library_version()'); }
+sub library { return $c->safe_psql('SELECT shardfdw_internal.library_version()'); }
 
 # What uses tables of nodes, or nodes, whatever the way
 my %uses = (
@@ -164,7 +164,7 @@ $c->safe_psql("CREATE DATABASE older");
 is($coordinator->safe_psql('older', "CREATE EXTENSION shardfdw VERSION '$new'; SELECT extversion FROM pg_extension WHERE extname = 'shardfdw'"), $new, 'an older version can be made');
 ($rc, $out, $err) = $coordinator->psql('older', 'SELECT * FROM shardfdw.recover_prepared_transactions()');
 like($err, qr/Run: ALTER EXTENSION shardfdw UPDATE/, 'but is not used');
-is($coordinator->safe_psql('older', "ALTER EXTENSION shardfdw UPDATE; SELECT shardfdw.library_version()"), $newest, 'before its update');
+is($coordinator->safe_psql('older', "ALTER EXTENSION shardfdw UPDATE; SELECT shardfdw_internal.library_version()"), $newest, 'before its update');
 
 # ---------- pg_upgrade to a server that has a newer package ----------
 

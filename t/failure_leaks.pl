@@ -57,7 +57,7 @@ my @kinds = (
 	{ name => 'REPEATABLE READ',      sql => 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; SELECT sum(v) FROM t; COMMIT', weight => 6 },
 	{ name => 'one snapshot of all nodes', sql => q{SET LOCAL shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t}, weight => 8 },
 	{ name => 'run_on_nodes',         sql => q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')}, weight => 30 },
-	{ name => 'views',                sql => 'SELECT count(*) FROM shardfdw.connections; SELECT count(*) FROM shardfdw.shard_sizes()', weight => 4 },
+	{ name => 'views',                sql => 'SELECT count(*) FROM shardfdw.connections; SELECT count(*) FROM shardfdw_internal.shard_sizes()', weight => 4 },
 	{ name => 'recover',              sql => 'SELECT * FROM shardfdw.recover_prepared_transactions()', weight => 8 },
 	{ name => 'error: unique',        sql => 'INSERT INTO t VALUES (1, 1)', state => '23505', weight => 2 },
 	{ name => 'error: check, rows',   sql => 'INSERT INTO t SELECT g, 2000000 FROM generate_series(3000, 3010) g', state => '23514', weight => 6 },

@@ -104,7 +104,7 @@ is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'shard table 
 $c->node_safe_psql(2, "ALTER TABLE $shard RENAME v TO other");
 my ($rc, undef, $err) = $c->psql("\\set VERBOSITY verbose\nSELECT sum(v) FROM t");
 like($err, qr/42703.*node "node2".*\Q$shard\E/si, 'a column is missing: error names node and shard');
-like(scalar $c->safe_psql(ShardCluster::problems('check_cluster()', '"check", status, detail')), qr/\Q$shard\E\|error\|.*v integer/, 'check_cluster finds it');
+like(scalar $c->safe_psql(ShardCluster::problems('check_cluster()', 'check_name, status, detail')), qr/\Q$shard\E\|error\|.*v integer/, 'check_cluster finds it');
 $c->node_safe_psql(2, "ALTER TABLE $shard RENAME other TO v; ALTER TABLE $shard ALTER v TYPE text USING 'x' || v");
 for my $mode ('on', 'off')
 {

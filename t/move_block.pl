@@ -73,9 +73,9 @@ is($c->node_safe_psql(1, $definition), '', 'the old tables are gone');
 is($c->node_safe_psql($_, $traces), 0, "nothing else is left on node $_") for 1, 2;
 is($c->safe_psql($query), $before, 'all rows are there');
 like($c->safe_psql("EXPLAIN (VERBOSE, COSTS OFF) $query"), qr/Remote SQL: .*JOIN/, 'and joined on the nodes');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = $$error$$}), q{}, q{check_cluster finds nothing wrong});
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = $$error$$}), q{}, q{check_cluster finds nothing wrong});
 $c->safe_psql('ALTER TABLE orders ADD COLUMN note text; DELETE FROM lines WHERE id % 10 = 0; DELETE FROM orders WHERE id % 10 = 0; UPDATE orders SET total = total + 1');
 is($c->safe_psql('SELECT count(*), (SELECT count(*) FROM lines) FROM orders'), '900|1800', 'DDL and writes find it');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = $$error$$}), q{}, q{check_cluster still finds nothing wrong});
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = $$error$$}), q{}, q{check_cluster still finds nothing wrong});
 
 done_testing();

@@ -96,7 +96,7 @@ sub choose_job
 	my $kind = $c->ask(q{SELECT relkind FROM pg_class WHERE relname = 't'});
 	return q{shard_table('t', shards => 4, mode => 'online', wait => false)} if $kind eq 'r';
 	return q{unshard_table('t', 'online', wait => false)} if rand() < 0.35;
-	my @shards = map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, node FROM shardfdw.shards WHERE table_name = 't' ORDER BY random()});
+	my @shards = map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, node FROM shardfdw.shards WHERE relation = 't'::regclass ORDER BY random()});
 	my ($shard, $node) = @{ $shards[0] };
 	my $mode = rand() < 0.8 ? 'online' : 'block';
 	return "split_shard('$shard', mode => '$mode', wait => false)" if @shards < 7 && rand() < 0.4;
@@ -165,7 +165,7 @@ for my $node (1 .. 3)
 	is($c->ask(q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'), (SELECT count(*) FROM pg_publication), (SELECT count(*) FROM pg_replication_slots),
 		(SELECT count(*) FROM pg_class WHERE relreplident = 'f'), (SELECT count(*) FROM pg_prepared_xacts), (SELECT count(*) FROM pg_description WHERE description ~ '^shardfdw_[0-9a-f]{16}_')}, $node),
 		'0|0|0|0|0|0', 'nor schemas, publications, slots and marks');
-	is($c->ask(q{SELECT count(*) FROM pg_class WHERE relname ~ '^t_\d+$' AND relkind = 'r'}, $node), $c->ask("SELECT count(*) FROM shardfdw.shards WHERE table_name = 't' AND node = 'node$node'"), 'and no table besides the shards');
+	is($c->ask(q{SELECT count(*) FROM pg_class WHERE relname ~ '^t_\d+$' AND relkind = 'r'}, $node), $c->ask("SELECT count(*) FROM shardfdw.shards WHERE relation = 't'::regclass AND node = 'node$node'"), 'and no table besides the shards');
 }
 is($c->ask(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), 0, 'check_cluster() finds nothing wrong');
 

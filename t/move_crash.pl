@@ -26,7 +26,7 @@ my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shard
 # The shards of t, as shards_of() has them.
 sub shards
 {
-	return map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, substr(node, 5) FROM shardfdw.shards WHERE table_name = 't' ORDER BY shard});
+	return map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, substr(node, 5) FROM shardfdw.shards WHERE relation = 't'::regclass ORDER BY shard::text});
 }
 
 # Where the first shard is; splits, which give it other names, are of those whose number is odd.
@@ -115,8 +115,8 @@ for my $mode (qw(online block))
 
 # ---------- merges ----------
 
-my $pair = q{SELECT x.shard, y.shard FROM (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\d+), remainder (\d+)') b WHERE table_name = 't') x
-	JOIN (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\d+), remainder (\d+)') b WHERE table_name = 't') y
+my $pair = q{SELECT x.shard, y.shard FROM (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\d+), remainder (\d+)') b WHERE relation = 't'::regclass) x
+	JOIN (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\d+), remainder (\d+)') b WHERE relation = 't'::regclass) y
 	ON x.node = y.node AND x.m = y.m AND y.r = x.r + x.m / 2 ORDER BY x.m DESC LIMIT 1};
 for my $point (qw(move_prepared move_copied move_indexed move_locked move_named move_closed move_placed prepared committed move_switched move_finished))
 {

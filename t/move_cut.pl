@@ -26,7 +26,7 @@ my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shard
 my $clean = '0|0|0|0|0|0';
 
 # shard, node of each shard of t
-sub shards { return map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, substr(node, 5) FROM shardfdw.shards WHERE table_name = 't' ORDER BY shard}); }
+sub shards { return map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, substr(node, 5) FROM shardfdw.shards WHERE relation = 't'::regclass ORDER BY shard::text}); }
 
 # What is wrong after a cut; '' for nothing.
 sub wrong

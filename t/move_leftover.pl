@@ -30,7 +30,7 @@ sub release
 
 sub wait_for_no_job { $c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'}); return; }
 
-sub place { my ($table) = @_; return $c->safe_psql("SELECT node FROM shardfdw.shards WHERE shard = '${table}_00'::regclass::text"); }
+sub place { my ($table) = @_; return $c->safe_psql("SELECT node FROM shardfdw.shards WHERE shard = '${table}_00'::regclass"); }
 
 sub start_move
 {
@@ -85,11 +85,11 @@ $c->wait_for_log(qr/ready to accept connections/, $mark);
 release('move_prepared');
 my $staging = q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = 'inherited_00' AND nspname ~ '^shardfdw_'};
 is($c->node_safe_psql(2, $staging), 1, 'a job whose process was killed leaves its tables');
-my $predecessor = $c->safe_psql('SELECT identity FROM shardfdw.coordinator_identity()');
-$c->safe_psql('SELECT shardfdw.take_over_coordinator()');
+my $predecessor = $c->safe_psql('SELECT identity FROM shardfdw_internal.coordinator_identity()');
+$c->safe_psql('SELECT shardfdw.promote_coordinator()');
 $c->safe_psql('SELECT * FROM shardfdw.recover_prepared_transactions()');
 is($c->node_safe_psql(2, $staging), 1, 'a successor that may lack commits leaves them');
-$c->safe_psql("SELECT shardfdw.declare_commits_received('$predecessor')");
+$c->safe_psql("SELECT shardfdw.resolve_transaction('$predecessor', 'rollback')");
 
 # as if this server lacked the commit by which the shard has moved
 $c->node_safe_psql(1, 'ALTER TABLE inherited_00 RENAME TO away');
@@ -177,7 +177,7 @@ $c->safe_psql(q{CREATE TABLE beside (id int PRIMARY KEY); SELECT shardfdw.shard_
 release('move_indexed');
 like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], qr/colocated with shard public\.grown_00 have changed while it was moved/, 'a table that was colocated after a move began');
 is(($c->psql(q{SELECT shardfdw.move_shard('grown_00', 'node2')}))[2], '', 'moves along with the next one');
-is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE shard IN ('grown_00', 'beside_00')}), 'node2', 'to the same node');
+is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE shard IN ('grown_00'::regclass, 'beside_00'::regclass)}), 'node2', 'to the same node');
 
 # ---------- tables that are changed on the node meanwhile ----------
 
@@ -295,7 +295,7 @@ for my $way ('', 'by way of another session')
 {
 	my $between = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 	$c->ask('CREATE TABLE indexed (k int); INSERT INTO indexed VALUES (1)');
-	my $place = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 'named_00'});
+	my $place = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 'named_00'::regclass});
 	my $target = $place eq 'node2' ? 'node3' : 'node2';
 	$between->query_safe('BEGIN; UPDATE named SET v = v WHERE id = 1');
 	my $moves = $c->start_sql("SELECT shardfdw.move_shard('named_00', '$target')");
@@ -409,6 +409,6 @@ for my $action ('', 'ON DELETE CASCADE ON UPDATE CASCADE')
 	$reader->quit;
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the old table is dropped');
 }
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
 done_testing();

@@ -101,7 +101,7 @@ for my $case (@cases)
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 
 	# the changes come when the copy has been made
-	my $place = $c->ask("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass::text");
+	my $place = $c->ask("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
 	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
 	$c->set_faults('move_indexed=wait');
@@ -132,7 +132,7 @@ for my $case (@cases)
 my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 append_to_file($file, '');
 $c->set_faults('move_indexed=wait');
-my $place = $c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'keyed_00'});
+my $place = $c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'keyed_00'::regclass});
 my $target = 3 - $place;
 my $job = $c->safe_psql("SELECT shardfdw.move_shard('keyed_00', 'node$target', wait => false)");
 $c->wait_for("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
@@ -142,7 +142,7 @@ $c->node_safe_psql($target, "UPDATE $staging.keyed_00 SET v = v + 1 WHERE id = (
 unlink $file;
 $c->set_faults('');
 like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], qr/the rows of shard public\.keyed_00 differ on nodes/, 'a row that differs is found');
-is($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'keyed_00'}), $place, 'and the shard stays');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'keyed_00'::regclass}), $place, 'and the shard stays');
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
 done_testing();

@@ -44,7 +44,7 @@ for my $i (1 .. ($ENV{SPLITS} // 4) / 2)
 {
 	my $table = $i % 2 ? 'accounts' : 'entry_a';
 	my $before = @{ [ $c->shards_of($table) ] };
-	my ($rc, $out, $err) = $c->psql("WITH s AS (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\\d+), remainder (\\d+)') b WHERE table_name = '$table')
+	my ($rc, $out, $err) = $c->psql("WITH s AS (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\\d+), remainder (\\d+)') b WHERE relation = '$table'::regclass)
 		SELECT shardfdw.merge_shards(ARRAY[x.shard, y.shard]) FROM (SELECT x.shard, y.shard AS other FROM s x JOIN s y ON x.node = y.node AND x.m = y.m AND y.r = x.r + x.m / 2 ORDER BY x.m DESC, x.r LIMIT 1) p, LATERAL (SELECT p.shard) x, LATERAL (SELECT p.other AS shard) y");
 	is($err, '', "merge $i");
 	is(scalar(@{ [ $c->shards_of($table) ] }), $before - 1, 'has made one of two');
@@ -69,7 +69,7 @@ my $errors = join '', map { slurp_file($_) } glob $c->coordinator->basedir . '/c
 is($errors, '', 'no client has had an error');
 is($c->safe_psql(q{SELECT string_agg(DISTINCT state, q) FROM (SELECT CASE state WHEN $$failed$$ THEN state ELSE shardfdw.wait_job(id) END AS state, $$ $$ AS q FROM shardfdw.jobs) j}), "done", "all jobs have ended");
 is($c->node_safe_psql($_, $traces), '0|0|0|0|0', "nothing is left on node $_") for 1 .. 3;
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
 # what a job copies in a second can be limited, also while it runs; at this rate the copy would take hours
 $c->safe_psql(q{CREATE TABLE slow (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('slow', 'id', 1, '{node1}');

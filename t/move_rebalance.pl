@@ -14,7 +14,7 @@ my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings W
 # Groups on each node.
 sub spread
 {
-	return $c->safe_psql(q{SELECT string_agg(node || '=' || n, ' ' ORDER BY node) FROM (SELECT node, count(*) AS n FROM shardfdw.shards WHERE table_name = 'orders' GROUP BY node) x});
+	return $c->safe_psql(q{SELECT string_agg(node || '=' || n, ' ' ORDER BY node) FROM (SELECT node, count(*) AS n FROM shardfdw.shards WHERE relation = 'orders'::regclass GROUP BY node) x});
 }
 
 sub fails
@@ -50,11 +50,16 @@ $c->start_node(2);
 
 # ---------- moves ----------
 
-is(($c->psql('CALL shardfdw.rebalance()'))[2] =~ /moving shard \S+ from node "node[12]" to node "node3"/ ? 1 : 0, 1, 'they are made');
+my $job = $c->safe_psql('SELECT shardfdw.rebalance()');
+is($c->safe_psql("SELECT kind, state, mode FROM shardfdw.jobs WHERE id = $job"), 'rebalance|done|online', 'a job makes them');
+is($c->safe_psql("SELECT count(*), min(target) FROM shardfdw.jobs WHERE id > $job AND kind = 'move'"), '2|node3', 'by others');
 is(spread(), 'node1=3 node2=3 node3=2', 'all nodes have some');
 is($c->safe_psql($query), $before, 'all rows are there');
 is($c->safe_psql('SELECT count(*) FROM shardfdw.rebalance_plan()'), 0, 'then nothing is to be done');
-fails('BEGIN; CALL shardfdw.rebalance(); COMMIT', qr/^$/, 'nothing to do is no error in a transaction');
+fails('BEGIN; SELECT shardfdw.rebalance(); COMMIT', qr/^$/, 'it can be called in a transaction');
+fails('BEGIN; SELECT count(*) FROM orders; SELECT shardfdw.rebalance(); COMMIT', qr/rebalance\(\) cannot wait in a transaction that has used (?:nodes|tables)/, 'not in one that has used nodes');
+fails('BEGIN; SELECT count(*) FROM pg_class; CREATE TABLE made (); SELECT shardfdw.rebalance(); COMMIT', qr/rebalance\(\) cannot wait in a transaction that has used tables/, 'or tables');
+fails('BEGIN; CREATE TABLE made (); SELECT shardfdw.rebalance(wait => false); COMMIT', qr/^$/, 'but it can start there');
 
 $c->safe_psql(q{ALTER SERVER node3 OPTIONS (ADD capacity '2')});
 is($c->safe_psql(q{SELECT string_agg(DISTINCT target, ' '), count(*) FROM shardfdw.rebalance_plan('count')}), 'node3|2', 'a larger node gets more');
@@ -63,16 +68,17 @@ $c->safe_psql(q{ALTER SERVER node3 OPTIONS (DROP capacity)});
 
 # ---------- what stays ----------
 
-my $pinned = $c->safe_psql(q{SELECT min(shard) FROM shardfdw.shards WHERE node = 'node1' AND table_name = 'orders'});
+my $pinned = $c->safe_psql(q{SELECT min(shard::text) FROM shardfdw.shards WHERE node = 'node1' AND relation = 'orders'::regclass});
 $c->safe_psql("ALTER FOREIGN TABLE $pinned OPTIONS (ADD pinned 'true')");
-my ($rc, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node1', mode => 'block')});
+my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.drain_node('node1', mode => 'block')});
 like($err, qr/2 shards stay on node "node1".*One of them is/s, 'a shard that is pinned stays, with those that go with it');
 is($c->safe_psql($query), $before, 'all rows are there');
 fails(q{CREATE TABLE more (id int PRIMARY KEY); SELECT shardfdw.shard_table('more', 'id', nodes => '{node1}')}, qr/node "node1" does not accept shards/, 'a drained node gets no tables');
-is($c->safe_psql(q{SELECT shardfdw.shard_table('more', 'id', shards => 6); SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE table_name = 'more'}) =~ /node1/ ? 1 : 0, 0, 'by default, too');
+is($c->safe_psql(q{SELECT shardfdw.shard_table('more', 'id', shards => 6); SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE relation = 'more'::regclass}) =~ /node1/ ? 1 : 0, 0, 'by default, too');
 fails("SELECT shardfdw.move_shard('more_00', 'node1')", qr/node "node1" does not accept shards/, 'nor shards');
 fails(q{SELECT shardfdw.remove_node('node1')}, qr/holds 2 shards/, 'it is not removed while it has some');
-$c->safe_psql("ALTER FOREIGN TABLE $pinned OPTIONS (DROP pinned)");
+is($c->safe_psql(q{SELECT shardfdw.drain_node('node1', undo => true); SELECT shardfdw_internal.node_option('node1', 'accepts_shards')}), "\ntrue", 'undo lets it accept shards again');
+$c->safe_psql("ALTER SERVER node1 OPTIONS (SET accepts_shards 'false'); ALTER FOREIGN TABLE $pinned OPTIONS (DROP pinned)");
 
 # ---------- interrupted ----------
 
@@ -81,32 +87,48 @@ SKIP:
 	skip 'needs a build with FAULT_POINTS=1', 2 unless $faults;
 	$c->add_node(4);
 	$c->set_faults('move_named=abort');
-	like(($c->psql(q{CALL shardfdw.rebalance('count')}))[2], qr/server closed the connection|terminating connection|could not/, 'the coordinator dies within');
+	like(($c->psql(q{SELECT shardfdw.rebalance('count')}))[2], qr/server closed the connection|terminating connection|could not/, 'the coordinator dies within');
 	$c->coordinator->poll_query_until('postgres', 'SELECT true');
 	$c->set_faults('');
 	$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.recover_prepared_transactions() WHERE action NOT LIKE 'removed%'});
-	$c->safe_psql(q{CALL shardfdw.rebalance('count')});
+	$c->safe_psql(q{SELECT shardfdw.rebalance('count')});
 	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE node = 'node1'}), 0, 'the next call goes on');
 }
-$c->safe_psql(q{CALL shardfdw.drain_node('node1')});
+$c->safe_psql(q{SELECT shardfdw.drain_node('node1')});
 $c->safe_psql(q{SELECT shardfdw.remove_node('node1')});
 is($c->safe_psql($query), $before, 'a node is taken out with nothing lost');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
 # ---------- two sessions at once ----------
 
 $c->safe_psql(q{UPDATE orders SET v = v; CREATE TABLE two (id int PRIMARY KEY); SELECT shardfdw.shard_table('two', 'id', shards => 6, nodes => '{node2}')});
-my @sessions = map { $c->start_sql(q{CALL shardfdw.rebalance('count')}) } 1, 2;
+my @sessions = map { $c->start_sql(q{SELECT shardfdw.rebalance('count')}) } 1, 2;
 is(join('', map { ($c->wait_sql($_))[2] =~ /ERROR.*/ ? $& : '' } @sessions), '', 'both end');
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan('count')}), 0, 'with all moves made');
 is($c->safe_psql($query), $before, 'and all rows there');
+
+# ---------- a job that is cancelled ----------
+
+# the first move waits for a transaction that has written to the shards
+my $writer = $c->start_sql('BEGIN; UPDATE orders SET v = v; SELECT pg_sleep(600)');
+$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND wait_event = 'PgSleep'");
+my $drain = $c->safe_psql(q{SELECT shardfdw.drain_node('node2', wait => false)});
+$c->wait_for(q{SELECT count(*) = 1 FROM shardfdw.jobs WHERE kind = 'move' AND state = 'running' AND source = 'node2'});
+is($c->safe_psql("SELECT kind, state, source FROM shardfdw.jobs WHERE id = $drain"), 'drain_node|running|node2', 'a node is being drained');
+is($c->safe_psql(q{SELECT shardfdw_internal.node_option('node2', 'accepts_shards')}), 'false', 'and takes no new shards meanwhile');
+is($c->safe_psql(q{SELECT shardfdw.drain_node('node2', undo => true) IS NULL}), 't', 'undo is no job');
+$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'});
+is($c->safe_psql("SELECT state FROM shardfdw.jobs WHERE id >= $drain"), "cancelled\ncancelled", 'but ends the job, and the move under way');
+is($c->safe_psql(q{SELECT shardfdw_internal.node_option('node2', 'accepts_shards')}), 'true', 'and the node takes shards');
+$c->safe_psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()");
+$c->wait_sql($writer);
 
 # ---------- the last node ----------
 
 $c->safe_psql(q{ALTER SERVER node3 OPTIONS (ADD accepts_shards 'false')});
 $c->safe_psql(q{ALTER SERVER node4 OPTIONS (ADD accepts_shards 'false')}) if $faults;
-fails(q{CALL shardfdw.drain_node('node2')}, qr/no other node than "node2" accepts shards/, 'the last one is not drained');
-is($c->safe_psql(q{SELECT shardfdw_internal.node_option('node2', 'accepts_shards') IS NULL}), 't', 'and goes on to accept shards');
+fails(q{SELECT shardfdw.drain_node('node2')}, qr/no other node than "node2" accepts shards/, 'the last one is not drained');
+is($c->safe_psql(q{SELECT shardfdw_internal.node_option('node2', 'accepts_shards')}), 'true', 'and goes on to accept shards');
 
 # ---------- random sizes and capacities ----------
 

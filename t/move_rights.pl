@@ -77,7 +77,7 @@ is($c->safe_psql(q{SELECT shardfdw.split_shard('t_02') > 0}), 't', 'a superuser 
 is($c->safe_psql(q{SELECT string_agg(concat_ws(' ', c.relname, c.relowner::regrole, has_table_privilege('other', c.oid, 'SELECT')), ', ' ORDER BY c.relname) FROM pg_class c WHERE c.relkind = 'f'}),
 	't_00 owner f, t_03 owner t, t_04 owner t, t_05 owner t', 'which stays his');
 is(error('owner', 'UPDATE t SET v = v; ALTER TABLE t ADD COLUMN w int'), '', 'he writes and defines');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 is($c->safe_psql(q{SELECT count(*) > 0 FROM pg_stats WHERE tablename = 't_04'}), 't', 'with statistics');
 
 # ---------- somebody who writes on the old node while the shards are switched ----------

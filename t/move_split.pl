@@ -17,7 +17,7 @@ sub clean
 {
 	my ($name) = @_;
 	is(join(' ', map { $c->node_safe_psql($_, $traces) } 1, 2), '0|0|0|0|0|0 0|0|0|0|0|0', "$name: nothing is left on the nodes");
-	is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+	is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 	return;
 }
 
@@ -133,7 +133,7 @@ is($c->node_safe_psql($node, q{SELECT has_table_privilege('clerk', 'orders_05', 
 $c->safe_psql('ALTER TABLE orders ADD COLUMN note text; DROP INDEX orders_customer_idx, by_lower; ALTER TABLE lines DROP CONSTRAINT lines_id_item_pos_key; CREATE INDEX ON lines (pos);
 	DELETE FROM lines WHERE id % 10 = 0; DELETE FROM orders WHERE id % 10 = 0; UPDATE orders SET total = total + 1; INSERT INTO orders (id, customer) SELECT g, $$x$$ FROM generate_series(2000, 2100) g');
 is($c->safe_psql('SELECT count(*), (SELECT count(*) FROM lines), min(total) FROM orders'), '1001|1800|2.00', 'DDL and writes find the pieces') || diag($c->safe_psql('SELECT min(total) FROM orders'));
-is($c->safe_psql(q{SELECT count(*) FROM (SELECT shardfdw.move_shard('orders_04', 'node' || (3 - right(node, 1)::int)) FROM shardfdw.shards WHERE shard = 'orders_04') m}), 1, 'a piece moves');
+is($c->safe_psql(q{SELECT count(*) FROM (SELECT shardfdw.move_shard('orders_04', 'node' || (3 - right(node, 1)::int)) FROM shardfdw.shards WHERE shard = 'orders_04'::regclass) m}), 1, 'a piece moves');
 is($c->safe_psql(q{SELECT shardfdw.split_shard('orders_04', 4) > 0}), 't', 'and is split, into four');
 is(join(' ', map { $_->[0] } $c->shards_of('orders')), join(' ', map { "orders_$_" } qw(00 03 05 06 07 08 09 10 11)), 'these are the shards now');
 is($c->safe_psql(q{SELECT string_agg(DISTINCT result, ';') FROM shardfdw.run_on_shards('orders', $q$SELECT string_agg(format('%%s %%s', a.attname, pg_get_expr(d.adbin, d.adrelid)), ',') FROM pg_attrdef d
@@ -160,7 +160,7 @@ $c->safe_psql('CREATE TABLE apart (id uuid PRIMARY KEY)');
 $c->shard_table('apart', 'id', shards => 2);
 fails(merge('{apart_00,apart_01}'), qr/these shards of table public\.apart are not on one node/, 'on two nodes');
 my $rows = $c->safe_psql('SELECT count(*), sum(total), (SELECT count(*) FROM lines) FROM orders');
-$c->node_safe_psql($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'orders_08'}), 'CREATE INDEX of_the_first ON orders_08 (note)');
+$c->node_safe_psql($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'orders_08'::regclass}), 'CREATE INDEX of_the_first ON orders_08 (note)');
 for my $mode (qw(online block))
 {
 	my ($old, $new) = $mode eq 'online' ? ('{lines_08,lines_10}', 12) : ('{orders_09,orders_11}', 13);
@@ -173,7 +173,7 @@ for my $mode (qw(online block))
 }
 is($c->safe_psql(q{SELECT string_agg(concat_ws(' ', relname, pg_get_expr(relpartbound, oid)), ', ' ORDER BY relname) FROM pg_class WHERE relname ~ '^orders_1\d$'}),
 	'orders_12 FOR VALUES WITH (modulus 16, remainder 1), orders_13 FOR VALUES WITH (modulus 16, remainder 9)', 'bounds');
-is($c->node_safe_psql($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'orders_12'}), q{SELECT string_agg(indexrelid::regclass::text, ' ' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid = 'orders_12'::regclass}),
+is($c->node_safe_psql($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'orders_12'::regclass}), q{SELECT string_agg(indexrelid::regclass::text, ' ' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid = 'orders_12'::regclass}),
 	'of_the_first_12 orders_pkey_12', 'indexes of the first');
 is($c->safe_psql(q{SELECT shardfdw.merge_shards('{orders_13,orders_12}') > 0 AND shardfdw.split_shard('orders_00') > 0}), 't', 'in the other order; and a split');
 $c->safe_psql('DROP TABLE apart; ALTER TABLE orders DROP COLUMN note; CREATE INDEX ON orders (total); UPDATE orders SET total = total + 1; UPDATE orders SET total = total - 1');
@@ -204,17 +204,17 @@ SKIP:
 $c->safe_psql('CREATE TABLE grow (id time PRIMARY KEY); CREATE TABLE along (id time, v int)');
 $c->safe_psql(q{SELECT shardfdw.shard_table('grow', 'id', shards => 3); SELECT shardfdw.shard_table('along', 'id', colocate_with => 'grow');
 	INSERT INTO grow SELECT '00:00'::time + i * interval '1 s' FROM generate_series(1, 300) i; INSERT INTO along SELECT id, 1 FROM grow});
-fails('CALL shardfdw.set_shard_count($$grow$$, 4)', qr/table public\.grow cannot have 4 shards.*modulus 3, which is neither a factor nor a multiple/s, 'another number that does not fit');
-fails('CALL shardfdw.set_shard_count($$grow$$, 0)', qr/a table cannot have 0 shards/, 'none');
-fails('CALL shardfdw.set_shard_count($$lists$$, 2)', qr/lists cannot be altered: it is not sharded by HASH/, 'LIST');
-fails('BEGIN; CALL shardfdw.set_shard_count($$grow$$, 6)', qr/invalid transaction termination/, 'in a transaction');
+fails('SELECT shardfdw.set_shard_count($$grow$$, 4)', qr/table public\.grow cannot have 4 shards.*modulus 3, which is neither a factor nor a multiple/s, 'another number that does not fit');
+fails('SELECT shardfdw.set_shard_count($$grow$$, 0)', qr/a table cannot have 0 shards/, 'none');
+fails('SELECT shardfdw.set_shard_count($$lists$$, 2)', qr/lists cannot be altered: it is not sharded by HASH/, 'LIST');
+fails('BEGIN; SELECT count(*) FROM grow; SELECT shardfdw.set_shard_count($$grow$$, 6)', qr/set_shard_count\(\) cannot wait in a transaction that has used/, 'in a transaction that has used nodes');
 is(($c->psql(q{SELECT shardfdw.split_shard('grow_01')}))[2], '', 'one of them, by hand');
 for my $n (12, 6, 1, 2)
 {
-	my ($rc, $out, $err) = $c->psql("SET client_min_messages = warning; CALL shardfdw.set_shard_count('grow', $n, mode => 'block')");
+	my ($rc, $out, $err) = $c->psql("SET client_min_messages = warning; SELECT shardfdw.set_shard_count('grow', $n, mode => 'block')");
 	is($err, '', "$n shards");
 	is($c->safe_psql(q{SELECT count(*) || ' ' || count(DISTINCT shardfdw.shard_for('grow', id)) || ' ' || count(*) FILTER (WHERE shardfdw.shard_for('grow', id) <> tableoid) FROM grow}), "300 $n 0", 'with all rows');
-	is($c->safe_psql(q{SELECT string_agg(DISTINCT substring(bounds FROM 'modulus \d+'), ' ') || ' ' || count(*) FROM shardfdw.shards WHERE table_name IN ('grow', 'along')}), "modulus $n " . 2 * $n, 'of one modulus');
+	is($c->safe_psql(q{SELECT string_agg(DISTINCT substring(bounds FROM 'modulus \d+'), ' ') || ' ' || count(*) FROM shardfdw.shards WHERE relation IN ('grow'::regclass, 'along'::regclass)}), "modulus $n " . 2 * $n, 'of one modulus');
 }
 is($c->safe_psql('SELECT count(*) FROM grow JOIN along USING (id)'), 300, 'colocated tables, too');
 clean('all shards');
@@ -240,7 +240,7 @@ $c->safe_psql(q{SELECT shardfdw.shard_table('twice', 'id', shards => 2, nodes =>
 {
 	my @jobs = map { $c->safe_psql("SELECT shardfdw.split_shard('twice_0$_', wait => false)") } 0, 1;
 	is(join(' ', map { ($c->psql("SELECT shardfdw.wait_job($_)"))[1] } @jobs), 'done done', 'two splits of one table at the same time');
-	is($c->safe_psql('SELECT count(*) FROM twice') . ' ' . $c->safe_psql(q{SELECT count(DISTINCT shard) FROM shardfdw.shards WHERE table_name = 'twice'}), '100 4', 'which has its pieces, and its rows');
+	is($c->safe_psql('SELECT count(*) FROM twice') . ' ' . $c->safe_psql(q{SELECT count(DISTINCT shard) FROM shardfdw.shards WHERE relation = 'twice'::regclass}), '100 4', 'which has its pieces, and its rows');
 }
 
 # Nobody can read more of the pieces than of the shard, on neither side, whatever default privileges say.
@@ -259,7 +259,7 @@ for my $node (1, 2)
 {
 	is($c->node_safe_psql($node, qq{SELECT has_table_privilege('clerk', 'secret_0$node', 'SELECT') || ' ' || has_table_privilege('clerk', 'secret_0$node', 'INSERT')}), 'false true', "nor on node $node");
 }
-is($c->safe_psql(q{SELECT string_agg(has_table_privilege('clerk', shard, 'SELECT') || ' ' || has_table_privilege('clerk', shard, 'INSERT'), ' ') FROM shardfdw.shards WHERE table_name = 'secret'}), 'true false true false', 'nor here');
+is($c->safe_psql(q{SELECT string_agg(has_table_privilege('clerk', shard, 'SELECT') || ' ' || has_table_privilege('clerk', shard, 'INSERT'), ' ') FROM shardfdw.shards WHERE relation = 'secret'::regclass}), 'true false true false', 'nor here');
 for (sub { $c->safe_psql($_[0]) }, map { my $n = $_; sub { $c->node_safe_psql($n, $_[0]) } } 1, 2)
 {
 	$_->(q{ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM PUBLIC; ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM clerk});

@@ -86,7 +86,7 @@ for my $case ([ 'move_copied', 'copying', 'ALTER TABLE t DETACH PARTITION t_00' 
 	[ 'move_compared', 'comparing', 'DROP FOREIGN TABLE t_00' ])
 {
 	my ($point, $stage, $statement) = @$case;
-	my $place = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'});
+	my $place = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'::regclass});
 	my $target = $place eq 'node4' ? 'node2' : 'node4';
 	hold($point);
 	$job = start("move_shard('t_00', '$target', wait => false)", $stage);
@@ -104,7 +104,7 @@ for my $case ([ 'move_copied', 'copying', 'ALTER TABLE t DETACH PARTITION t_00' 
 
 my $reader = WireClient->new($c->coordinator, 'postgres');
 $reader->query('BEGIN; DECLARE c CURSOR FOR SELECT generate_series(1, 1000); FETCH 1 FROM c');
-my $place = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'});
+my $place = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'::regclass});
 my ($target) = grep { $_ ne $place } qw(node4 node2);
 $job = start("move_shard('t_00', '$target', wait => false)", 'dropping');
 $c->ask_until("SELECT waits_for LIKE 'transactions on the coordinator that began before the switch%' FROM shardfdw.jobs WHERE id = $job");
@@ -116,7 +116,7 @@ pass('a job of the same shard does, and says so');
 like(($c->psql("SELECT shardfdw.remove_node('$target')"))[2], qr/cannot (?:be dropped|remove node)/, 'nor can the node be removed');
 $reader->query('COMMIT');
 is((wait_job($_))[0], 'done', "job $_ ends") for $job, $away, $back;
-is($c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'}), $place, 'the shard is back');
+is($c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 't_00'::regclass}), $place, 'the shard is back');
 is(traces(), $no_traces, 'nothing is left');
 
 # ---------- steady transactions that use the tables ----------
@@ -129,7 +129,7 @@ my ($log) = $c->log_position;
 my $bench_out = $c->coordinator->basedir . '/steady.out';
 my $bench = IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', 600, '-h', $c->coordinator->host, '-p', $c->coordinator->port, '-f', $script, 'postgres' ], '>', $bench_out, '2>&1');
 $c->ask_until(q{SELECT count(*) >= 3 FROM pg_stat_activity WHERE query ~ '^(SELECT pg_sleep|UPDATE t)' AND pid <> pg_backend_pid()});
-for my $call ("split_shard('t_00')", sub { "merge_shards('{" . join(',', split /\n/, $c->ask(qq{SELECT shard FROM shardfdw.shards WHERE table_name = 't' AND bounds LIKE '%modulus 4%'})) . "}')" },
+for my $call ("split_shard('t_00')", sub { "merge_shards('{" . join(',', split /\n/, $c->ask(qq{SELECT shard FROM shardfdw.shards WHERE relation = 't'::regclass AND bounds LIKE '%modulus 4%'})) . "}')" },
 	"unshard_table('t', 'online')", "shard_table('t', 'id', shards => 2, mode => 'online')")
 {
 	my $text = ref $call ? $call->() : $call;

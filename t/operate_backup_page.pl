@@ -39,7 +39,7 @@ sub here
 	$commands =~ s{/var/lib/postgresql/(\w+)}{ $server{$1}->data_dir }ge;
 	$commands =~ s{-d app}{-d postgres}g;
 	$commands =~ s{ALTER SERVER n}{ALTER SERVER node}g;
-	$commands =~ s{SELECT \* FROM shardfdw\.(verify_cluster\(.*?\)) WHERE status <> 'ok'}{ ShardCluster::problems($1) }ge;
+	$commands =~ s{SELECT \* FROM shardfdw\.(check_cluster\(.*?\)) WHERE status <> 'ok'}{ ShardCluster::problems($1) }ge;
 	$commands =~ s{pgbackrest --stanza}{$pgbackrest --stanza}g;
 	return $commands;
 }

@@ -50,19 +50,19 @@ my @queries = (
 	'SELECT * FROM grouped ORDER BY part',
 	'SELECT extract(month FROM d), count(*), sum(v) FROM r GROUP BY 1 ORDER BY 1',
 	"SELECT * FROM t WHERE id = 77",
-	'SELECT shard, node, replica_nodes FROM shardfdw.shards WHERE table_name = $$twice$$ ORDER BY shard',
+	'SELECT shard, node, replica_nodes FROM shardfdw.shards WHERE relation = $$twice$$::regclass ORDER BY shard::text',
 	'SELECT count(*), bool_and(is_equal) FROM shardfdw.compare_replicas($$twice$$)',
 	"SELECT count(*) FROM r WHERE d > '2024-02-01'",
 	'SELECT k, count(*), sum(v) FROM e GROUP BY k ORDER BY k',
 	q{SELECT sum(v) FROM e WHERE k = 'sad'},
 	'SELECT name, count(*) FROM plain p JOIN u ON u.part = p.id GROUP BY name ORDER BY name',
 	'SELECT relname, count(*) FROM pg_inherits JOIN pg_class ON pg_class.oid = inhparent GROUP BY relname ORDER BY relname',
-	'SELECT * FROM shardfdw.tables ORDER BY table_name',
+	'SELECT * FROM shardfdw.tables ORDER BY relation::text',
 	'SELECT shardfdw.shard_for(\'t\', id) FROM generate_series(1::bigint, 20) id',
 	"SELECT conname, contype FROM pg_constraint WHERE conrelid = 't'::regclass ORDER BY conname",
 	"SELECT obj_description('t'::regclass)",
 	"SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'checked'::regclass AND contype = 'c' ORDER BY conname",
-	q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ 'checked'},
+	q{SELECT node, check_name, detail FROM shardfdw.check_cluster('rows') WHERE status <> 'ok' AND check_name ~ 'checked'},
 	'EXPLAIN (COSTS OFF) SELECT part, count(*) FROM u GROUP BY part');
 my @before = map { $c->safe_psql($_) } @queries;
 

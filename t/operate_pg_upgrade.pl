@@ -43,10 +43,10 @@ my @queries = (
 	'SELECT * FROM joined ORDER BY name',
 	'SELECT * FROM plain',
 	'SELECT * FROM shardfdw.resumable_loads',
-	'SELECT * FROM shardfdw.tables ORDER BY table_name',
+	'SELECT * FROM shardfdw.tables ORDER BY relation::text',
 	'SELECT count(*) FROM shardfdw_internal.commit_log',
 	'EXPLAIN (COSTS OFF) SELECT name, avg(v) FROM t JOIN r ON r.code = t.v GROUP BY name',
-	ShardCluster::problems('check_cluster(true)'));
+	ShardCluster::problems(q{check_cluster('rows')}));
 my @before = map { $c->safe_psql($_) } @queries;
 
 my $new = ShardServer->new('upgraded');
@@ -80,7 +80,7 @@ is($c->safe_psql('SELECT count(*), max(id) FROM t'), '524|524', 'writes to sever
 $c->safe_psql('ALTER TABLE t ADD COLUMN later int DEFAULT 3; CREATE INDEX later_index ON t (later)');
 is($c->safe_psql('SELECT later, count(*) FROM t GROUP BY later'), '3|524', 'DDL');
 like(($c->psql(q{COPY t (v) FROM PROGRAM 'seq 501 520' (RESUME 'once', COMMIT_ROWS 5)}))[2], qr/load "once" has finished before/, 'a load that has finished is not loaded again');
-is($c->safe_psql(ShardCluster::problems('check_cluster(true)')), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', 'check_cluster finds nothing wrong');
 ok($c->wait_for('SELECT count(*) = 1 FROM shardfdw_internal.coordinator, pg_control_system() s WHERE coordinator.system_identifier = s.system_identifier'), 'it has an identity of its own');
 my $prefix = $c->gid_prefix;
 my $xid = $c->safe_psql('SELECT pg_current_xact_id()');
@@ -88,7 +88,7 @@ $c->node_safe_psql(1, "BEGIN; INSERT INTO public.r VALUES (99, 'lost'); PREPARE 
 ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid <> '$left'", 1), 'the recovery worker settles what is prepared');
 like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover_prepared_transactions()'), qr/^node1\|$left\|left alone: identity "[0-9a-f]{16}" is not this coordinator's, and has not been taken over$/, 'what the old server has left is told');
 like($c->safe_psql('SELECT gid, state FROM shardfdw.prepared_transactions'), qr/^$left\|left alone/, 'and shown');
-$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+$c->safe_psql('SELECT shardfdw.promote_coordinator($$complete$$)');
 ok($c->wait_for('SELECT count(*) = 0 FROM pg_prepared_xacts', 1), 'and settled once the new one has taken its place');
 is($c->safe_psql('SELECT count(*) FROM r WHERE code IN (98, 99)'), '0', 'by the log: it had not committed');
 

@@ -219,19 +219,19 @@ for (1 .. $restores)
 	my ($here, @nodes) = map { ShardServer->restored('restored' . ++$nrestored, $_, 'base', $point) } $production{coordinator}, @{ $production{nodes} };
 
 	# it is a copy, which touches nothing before it is told to take over
-	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw.coordinator_identity()'), 'f', "$point: the restored coordinator is not confirmed");
+	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw_internal.coordinator_identity()'), 'f', "$point: the restored coordinator is not confirmed");
 	for my $i (1, 2)
 	{
 		my $node = $nodes[ $i - 1 ];
 		$here->safe_psql('postgres', sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s', SET port '%d')}, $i, $node->host, $node->port);
 	}
-	refused_by($here, q{SELECT shardfdw.take_over_coordinator(restore_point => 'another')}, qr/55000: the coordinator has not been restored to restore point "another"\n.*DETAIL:  Its recovery has ended at restore point "$point"\./, "$point: another target");
+	refused_by($here, q{SELECT shardfdw.promote_coordinator(restore_point => 'another')}, qr/55000: the coordinator has not been restored to restore point "another"\n.*DETAIL:  Its recovery has ended at restore point "$point"\./, "$point: another target");
 	$here->safe_psql('postgres', sprintf q{ALTER SERVER node2 OPTIONS (SET host '%s', SET port '%d')}, $production{nodes}[1]->host, $production{nodes}[1]->port);
-	refused_by($here, qq{SELECT shardfdw.take_over_coordinator(restore_point => '$point')}, qr/55000: node "node2" has not been restored to restore point "$point"/, "$point: an address that leads to production");
+	refused_by($here, qq{SELECT shardfdw.promote_coordinator(restore_point => '$point')}, qr/55000: node "node2" has not been restored to restore point "$point"/, "$point: an address that leads to production");
 	$here->safe_psql('postgres', sprintf q{ALTER SERVER node2 OPTIONS (SET host '%s', SET port '%d')}, $nodes[1]->host, $nodes[1]->port);
-	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw.coordinator_identity()'), 'f', "$point: it has not taken over");
+	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw_internal.coordinator_identity()'), 'f', "$point: it has not taken over");
 	my $prepared = join ' ', map { $_->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts') } @nodes;
-	$here->safe_psql('postgres', "SELECT shardfdw.take_over_coordinator(restore_point => '$point')");
+	$here->safe_psql('postgres', "SELECT shardfdw.promote_coordinator(restore_point => '$point')");
 	my $actions = $here->safe_psql('postgres', q{SELECT string_agg(DISTINCT action, ', ') FROM shardfdw.recover_prepared_transactions() WHERE action NOT IN ('committed', 'rolled back')});
 	is($actions, '', "$point: recovery has no doubts");
 	note "$point: prepared on the nodes were: $prepared";
@@ -245,7 +245,7 @@ for (1 .. $restores)
 	is(join(' ', grep { $before{$point}{$_} } @{ $found{undone} }), '', "$point: what had been acknowledged before is there");
 	is($found{balance}, 0, "$point: balances follow from the transfers");
 	is($c->safe_psql('SELECT count(*) > 0 AND count(*) = max(n) FROM (SELECT n FROM chain UNION ALL SELECT n FROM chain_here) x'), 't', "$point: no commit on one server is there without those before it");
-	is($c->safe_psql(ShardCluster::problems("verify_cluster('$point')")), '', "$point: verify_cluster() finds nothing");
+	is($c->safe_psql(ShardCluster::problems("check_cluster('rows', '$point')")), '', "$point: check_cluster() finds nothing");
 	my %old = map { $_ => 1 } $bank->acknowledged;
 	$bank->start;
 	$bank->wait_for_transfers(5);

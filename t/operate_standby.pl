@@ -43,7 +43,7 @@ for my $sql (
 	'EXPLAIN (COSTS OFF) SELECT v, count(*) FROM t GROUP BY v',
 	ShardCluster::problems('check_cluster()'),
 	q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')},
-	'SELECT count(*), sum(estimated_rows) FROM shardfdw.shard_sizes()')
+	'SELECT count(*), sum(estimated_rows) FROM shardfdw_internal.shard_sizes()')
 {
 	is($standby->safe_psql('postgres', $sql), $primary->safe_psql('postgres', $sql), $sql);
 }
@@ -73,7 +73,7 @@ for my $sql (
 }
 like($standby->safe_psql('postgres', q{SELECT result FROM shardfdw.run_on_nodes('CREATE TABLE public.x ()')}), qr/^(cannot execute CREATE TABLE in a read-only transaction\n?){2}$/, 'nor by commands on nodes');
 is($standby->safe_psql('postgres', q{SELECT string_agg(result, ' ') FROM shardfdw.run_on_nodes('SELECT 1', in_transaction => false)}), '1 1', 'commands outside of the transaction that only read do run');
-is($standby->safe_psql('postgres', q{SET shardfdw.watch_timeout = '100s'; SELECT string_agg(format('%s:%s', coalesce(node, 'here'), is_standby), ' ' ORDER BY node) FROM shardfdw.node_status; SELECT count(*) FROM shardfdw.lock_waits; SELECT count(bytes) > 0 FROM shardfdw.stat_shards}), "node1:f node2:f here:t\n0\nt", 'it can be watched');
+is($standby->safe_psql('postgres', q{SET shardfdw.watch_timeout = '100s'; SELECT string_agg(format('%s:%s', coalesce(node, 'here'), is_standby), ' ' ORDER BY node) FROM shardfdw.node_status; SELECT count(*) FROM shardfdw.lock_waits; SELECT count(size_bytes) > 0 FROM shardfdw.stat_shards}), "node1:f node2:f here:t\n0\nt", 'it can be watched');
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|4500', 'nothing has changed');
 is(join(' ', map { $c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts') } 1, 2), '0 0', 'nothing is prepared');
 
@@ -102,20 +102,28 @@ SKIP:
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '2', "by itself it settles nothing, node $_") for 1, 2;
 	like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover_prepared_transactions()'), qr/^\|\|not confirmed: /, 'and says so');
 	is($c->safe_psql('SELECT DISTINCT state FROM shardfdw_internal.list_prepared()'), 'not confirmed', 'and shows it');
-	$c->psql_fails_like('UPDATE t SET v = 0 WHERE id BETWEEN 100 AND 200', qr/55000: this server is not confirmed as the coordinator.*take_over_coordinator\(\)/s, 'nor does it write to several nodes');
+	$c->psql_fails_like('UPDATE t SET v = 0 WHERE id BETWEEN 100 AND 200', qr/55000: this server is not confirmed as the coordinator.*promote_coordinator\(\)/s, 'nor does it write to several nodes');
 	is($c->safe_psql(q{SELECT count(*) FROM t}), '1000', 'it reads');
-	$c->psql_fails_like('BEGIN; SELECT shardfdw.take_over_coordinator(true); UPDATE t SET v = v WHERE id BETWEEN 100 AND 200; COMMIT', qr/55000: cannot change nodes in the transaction that has called take_over/, 'an identity is not used before it is there for good');
-	$c->safe_psql('SELECT shardfdw.take_over_coordinator()');
+	$c->psql_fails_like('BEGIN; SELECT shardfdw.promote_coordinator($$complete$$); UPDATE t SET v = v WHERE id BETWEEN 100 AND 200; COMMIT', qr/55000: cannot change nodes in the transaction that has called promote/, 'an identity is not used before it is there for good');
+	$c->safe_psql('SELECT shardfdw.promote_coordinator()');
 	$c->wait_for_log(qr/is left alone: predecessor "[0-9a-f]{16}" may have committed it without this server having received that/, 0);
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '1', "what is in the log is settled, the rest left alone, node $_") for 1, 2;
 	my $left = q{SELECT DISTINCT substring(action FROM 'predecessor "([0-9a-f]+)" may have committed it') FROM shardfdw.recover_prepared_transactions()};
 	my $predecessor = $c->safe_psql($left);
-	$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+	$c->safe_psql('SELECT shardfdw.promote_coordinator($$complete$$)');
 	is($c->safe_psql($left), $predecessor, 'what a hook says of this server is not said of one before it');
-	$c->psql_fails_like("SELECT shardfdw.declare_commits_received('0123456789abcdef')", qr/42704: "0123456789abcdef" is no predecessor of this coordinator/, 'an identity that is unknown');
-	$c->psql_fails_like('SELECT shardfdw.declare_commits_received((SELECT identity FROM shardfdw.coordinator_identity()))', qr/42704: "[0-9a-f]{16}" is no predecessor/, 'the own one');
-	$c->safe_psql("SELECT shardfdw.declare_commits_received('$predecessor')");
-	$c->psql_fails_like("SELECT shardfdw.declare_commits_received('$predecessor')", qr/42704: "$predecessor" is no predecessor of this coordinator of which commits may be missing/, 'one that is complete');
+	my $resolve = sub { my ($gid, $action) = @_; return "SELECT shardfdw.resolve_transaction('$gid', '$action')" };
+	my $gid = $c->safe_psql(q{SELECT min(gid) FROM shardfdw.prepared_transactions WHERE state LIKE 'left alone%'});
+	$c->psql_fails_like($resolve->($gid, 'keep'), qr/22023: action "keep" is not known/, 'another action');
+	$c->psql_fails_like($resolve->('x', 'commit'), qr/22023: "x" is no identifier of a prepared transaction/, 'no identifier');
+	is($c->safe_psql($resolve->($gid =~ s/\d+:\d+$/1:1/r, 'commit')), 'f', 'a transaction that is nowhere');
+	$c->psql_fails_like($resolve->('0123456789abcdef', 'rollback'), qr/42704: "0123456789abcdef" is no predecessor of this coordinator/, 'an identity that is unknown');
+	$c->psql_fails_like($resolve->($c->safe_psql('SELECT identity FROM shardfdw_internal.coordinator_identity()'), 'rollback'), qr/42704: "[0-9a-f]{16}" is no predecessor/, 'the own one');
+	# what a predecessor has left: this one by hand, on all nodes, then whatever else there is
+	is($c->safe_psql($resolve->($gid, 'rollback')), 't', 'one transaction is rolled back by hand');
+	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '0', "on node $_") for 1, 2;
+	is($c->safe_psql($resolve->($predecessor, 'rollback')), 't', 'all that the predecessor has left');
+	$c->psql_fails_like($resolve->($predecessor, 'rollback'), qr/42704: "$predecessor" is no predecessor of this coordinator of which commits may be missing/, 'one that is complete');
 	ok($c->wait_for(q{SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_), "what the lost one has prepared is settled, node $_") for 1, 2;
 	is($c->safe_psql('SELECT w, count(*) FROM t GROUP BY w ORDER BY w'), "commit|50\nx|950", 'as it had decided');
 	$c->wait_sql($_) for @writers;
@@ -125,11 +133,11 @@ if (!$standby->safe_psql('postgres', 'SELECT NOT pg_is_in_recovery()'))
 	$c->kill9_coordinator;
 	$standby->promote;
 	$c->{coordinator} = $standby;
-	$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+	$c->safe_psql('SELECT shardfdw.promote_coordinator($$complete$$)');
 }
 $c->safe_psql(q{UPDATE t SET v = 0; INSERT INTO r VALUES (10, 'new'); ALTER TABLE t ADD COLUMN x int DEFAULT 1});
 is($c->safe_psql('SELECT count(*), sum(v), sum(x) FROM t'), '1000|0|1000', 'it is the coordinator');
-is($c->safe_psql(ShardCluster::problems('check_cluster(true)')), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', 'check_cluster finds nothing wrong');
 
 # ---------- contrib/patroni: the callback, and the role that it uses ----------
 
@@ -143,7 +151,7 @@ sub call_back
 {
 	my ($action, $as, @more) = @_;
 	$output = '';
-	$called = IPC::Run::start([ 'contrib/patroni/take_over_coordinator', '--all-received', @more,
+	$called = IPC::Run::start([ 'contrib/patroni/promote_coordinator', '--all-received', @more,
 			'-d', $third->connstr('postgres') . ' user=shardfdw_failover', '-d', $third->connstr('template1'), $action, $as, 'scope' ], '&>', \$output);
 	return;
 }
@@ -161,13 +169,13 @@ $third->promote;
 is(exit_code(), '0', 'one that is promoted does') || diag $output;
 like($output, qr/has taken over, new identity [0-9a-f]{16} .*no extension shardfdw/s, 'in databases that have the extension');
 $c->{coordinator} = $third;
-my $identity = $c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()');
+my $identity = $c->safe_psql('SELECT identity, confirmed FROM shardfdw_internal.coordinator_identity()');
 like($identity, qr/\|t$/, 'it is the coordinator');
 $c->safe_psql('UPDATE t SET v = 1');
 call_back('on_start', 'master');
 is(exit_code(), '0', 'called once more');
 like($output, qr/this server is the coordinator already/, 'it has nothing to do');
-is($c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()'), $identity, 'and leaves the identity as it is');
+is($c->safe_psql('SELECT identity, confirmed FROM shardfdw_internal.coordinator_identity()'), $identity, 'and leaves the identity as it is');
 like(($third->psql('postgres', 'SELECT * FROM t', extra_params => [ '-U', 'shardfdw_failover' ]))[2], qr/permission denied for table t/, 'its role reads no table');
 
 done_testing();

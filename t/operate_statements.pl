@@ -38,7 +38,7 @@ sub on_nodes
 	return $c->safe_psql(qq{
 		WITH theirs AS (
 			SELECT node, fields[2] AS query FROM shardfdw.query_nodes(
-				ARRAY(SELECT name FROM shardfdw.nodes), ARRAY(SELECT \$\$
+				ARRAY(SELECT node FROM shardfdw.nodes), ARRAY(SELECT \$\$
 					SELECT substring(query from 'shardfdw_query_id=''(-?\\d+)'''), query FROM public.pg_stat_statements\$\$ FROM shardfdw.nodes))
 			WHERE fields[1] = (SELECT queryid::text FROM pg_stat_statements WHERE query LIKE '$query' AND toplevel))
 		SELECT string_agg(DISTINCT split_part(query, ' ', 1), ' '), count(DISTINCT node) FROM theirs});

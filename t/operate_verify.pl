@@ -1,4 +1,4 @@
-# verify_cluster(): what it finds where servers do not belong to one moment, and nothing where they do.
+# check_cluster(): what it finds where servers do not belong to one moment, and nothing where they do.
 
 use strict;
 use warnings;
@@ -21,12 +21,12 @@ sub found
 {
 	my ($arg) = @_;
 
-	return $c->safe_psql(ShardCluster::problems('verify_cluster(' . ($arg // '') . ')') . ' ORDER BY 1, 2, 3');
+	return $c->safe_psql(ShardCluster::problems(q{check_cluster('rows'} . (defined $arg ? ", $arg" : '') . ')') . ' ORDER BY 1, 2, 3');
 }
 
 is(found(), '', 'a cluster that is in order');
-is($c->safe_psql(q{SELECT string_agg(detail, ', ' ORDER BY node) FROM shardfdw.verify_cluster() WHERE "check" = 'foreign keys'}), '4 foreign keys hold, 4 foreign keys hold', 'foreign keys are looked at');
-is($c->safe_psql(q{SELECT detail FROM shardfdw.verify_cluster() WHERE "check" = 'transactions'}), 'nothing is undecided', 'transactions, too');
+is($c->safe_psql(q{SELECT string_agg(detail, ', ' ORDER BY node) FROM shardfdw.check_cluster('rows') WHERE check_name = 'foreign keys'}), '4 foreign keys hold, 4 foreign keys hold', 'foreign keys are looked at');
+is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster('rows') WHERE check_name = 'transactions'}), 'nothing is undecided', 'transactions, too');
 
 # rows that one server lost
 $c->node_safe_psql(1, 'SET session_replication_role = replica; DELETE FROM country WHERE code = 3');
@@ -34,7 +34,7 @@ like(found(), qr/^node1\|foreign keys\|\d+ rows of public\.customer_0\d refer to
 $c->node_safe_psql(1, q{INSERT INTO country VALUES (3, 'country 3')});
 is(found(), '', 'mended');
 my $shard = $c->safe_psql(q{SELECT shardfdw.shard_for('customer', 5) FROM shardfdw.shards LIMIT 1});
-my $node = $c->safe_psql("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'");
+my $node = $c->safe_psql("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
 $c->node_safe_psql($node, "SET session_replication_role = replica; DELETE FROM $shard WHERE id = 5");
 like(found(), qr/^node$node\|foreign keys\|1 rows of public\."Bestell'ung_0\d" refer to nothing in public\.customer_0\d/, 'a row of a shard is missing');
 $c->safe_psql('INSERT INTO customer VALUES (5, 5)');

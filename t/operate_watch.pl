@@ -49,13 +49,13 @@ sub who
 	return $result;
 }
 
-is(who($c->safe_psql(q{SELECT node, pid, query, blocking_pid, blocking_query, blocking_state, blocker_waits, locktype, mode, relation, waiting > '0' AND waiting < '1 day', message FROM shardfdw.lock_waits ORDER BY node})),
+is(who($c->safe_psql(q{SELECT node, pid, query, blocking_pid, blocking_query, blocking_state, blocker_waits, locktype, lock_mode, relation, waiting > '0' AND waiting < '1 day', message FROM shardfdw.lock_waits ORDER BY node})),
 	join("\n",
 		'node2|a|UPDATE t SET v = 2 WHERE id = 2|b|UPDATE t SET v = 2 WHERE id = 3|active|t|transactionid|ShareLock|public.t_2|t|',
 		'node3|b|UPDATE t SET v = 2 WHERE id = 3|c|UPDATE t SET v = 1 WHERE id = 3|idle in transaction|f|transactionid|ShareLock|public.t_3|t|',
 		'|d|UPDATE here SET id = id|a|UPDATE t SET v = 2 WHERE id = 2|active|t|transactionid|ShareLock|public.here|t|'),
 	'who waits for whom, on which server');
-is(who($c->safe_psql(q{SELECT pid, usename IS NOT NULL, application_name, query, node, state, wait_event_type, wait_event, xact_age > '0', node_query LIKE 'UPDATE%t\_2%', message FROM shardfdw.activity WHERE node = 'node2' AND state <> 'idle' AND application_name LIKE 'session%' ORDER BY application_name})),
+is(who($c->safe_psql(q{SELECT pid, role IS NOT NULL, application_name, query, node, state, wait_event_type, wait_event, xact_age > '0', node_query LIKE 'UPDATE%t\_2%', message FROM shardfdw.activity WHERE node = 'node2' AND state <> 'idle' AND application_name LIKE 'session%' ORDER BY application_name})),
 	"a|t|session a|UPDATE t SET v = 2 WHERE id = 2|node2|active|Lock|transactionid|t|t|\nb|t|session b|UPDATE t SET v = 2 WHERE id = 3|node2|idle in transaction|Client|ClientRead|t|t|",
 	'what they do there');
 is(who($c->safe_psql(q{SELECT coalesce(node, 'here'), pid, state FROM shardfdw.long_transactions WHERE pid IN (SELECT pid FROM pg_stat_activity WHERE application_name = 'session c') ORDER BY 1})),
@@ -112,7 +112,7 @@ $session{d}->query('ROLLBACK');
 $c->node_safe_psql(3, q{BEGIN; UPDATE t_3 SET v = 5; LOCK TABLE t_3 IN SHARE ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'forgotten'});
 $session{a}->start_query('UPDATE t SET v = 6 WHERE id = 3');
 $c->wait_for('SELECT count(*) = 1 FROM shardfdw.lock_waits');
-is(who($c->safe_psql('SELECT node, pid, blocking_node_pid, blocking_pid, blocking_gid, blocker_waits, relation, mode FROM shardfdw.lock_waits')), 'node3|a|0||forgotten|f|public.t_3|RowExclusiveLock', 'a prepared transaction that has locked a table');
+is(who($c->safe_psql('SELECT node, pid, blocking_node_pid, blocking_pid, blocking_gid, blocker_waits, relation, lock_mode FROM shardfdw.lock_waits')), 'node3|a|0||forgotten|f|public.t_3|RowExclusiveLock', 'a prepared transaction that has locked a table');
 is($c->safe_psql(q{SELECT node, pid, node_pid, gid, state, age > '0', xmin_age > 0 FROM shardfdw.long_transactions WHERE gid IS NOT NULL}), 'node3|||forgotten|prepared|t|t', 'it is open');
 is($c->safe_psql(q{SELECT prepared, oldest_prepared > '0' FROM shardfdw.node_status WHERE node = 'node3'}), '1|t', 'the node has one');
 $c->node_safe_psql(3, q{ROLLBACK PREPARED 'forgotten'});
@@ -124,13 +124,13 @@ is($c->safe_psql('SELECT blocking_gid, locktype FROM shardfdw.lock_waits'), 'for
 $c->node_safe_psql(3, q{ROLLBACK PREPARED 'forgotten row'});
 ok(!$session{a}->finish_query($deadline)->{error}, 'it goes on');
 
-is($c->safe_psql(q{SELECT coalesce(node, 'here'), answers, version = current_setting('server_version'), is_standby, up > '0', connections > 0 AND connections <= max_connections, of_coordinator >= 0, prepared, oldest_prepared, bytes > 0, commits > 0, message FROM shardfdw.node_status ORDER BY 1}),
+is($c->safe_psql(q{SELECT coalesce(node, 'here'), answers, version = current_setting('server_version'), is_standby, up > '0', connections > 0 AND connections <= max_connections, of_coordinator >= 0, prepared, oldest_prepared, size_bytes > 0, commits > 0, message FROM shardfdw.node_status ORDER BY 1}),
 	join("\n", map { "$_|t|t|f|t|t|t|0||t|t|" } qw(here node1 node2 node3)), 'how servers are');
 is($c->safe_psql(q{SELECT of_coordinator > 0 FROM shardfdw.node_status WHERE node = 'node2'}), 't', 'the coordinator has connections there');
 $c->node_safe_psql(1, 'INSERT INTO t_1 SELECT i, i FROM generate_series(10, 100) i; DELETE FROM t_1 WHERE id > 9; SELECT count(*) FROM t_1; VACUUM ANALYZE t_1');
-$c->wait_for(q{SELECT inserted = 92 AND deleted = 91 FROM shardfdw.stat_shards WHERE shard = 't_1'});
-is($c->safe_psql(q{SELECT table_name, shard, node, bytes > 0, live_rows, dead_rows >= 0, seq_scans > 0, updated > 0, last_vacuum > now() - interval '1 day', last_analyze IS NOT NULL, message FROM shardfdw.stat_shards WHERE node = 'node1'}), 't|t_1|node1|t|1|t|t|t|t|t|', 'how shards are');
-is($c->safe_psql(q{SELECT count(*), count(bytes) FROM shardfdw.stat_shards}), '3|3', 'all of them');
+$c->wait_for(q{SELECT inserted = 92 AND deleted = 91 FROM shardfdw.stat_shards WHERE shard = 't_1'::regclass});
+is($c->safe_psql(q{SELECT relation, shard, node, size_bytes > 0, estimated_rows, dead_rows >= 0, seq_scans > 0, updated > 0, last_vacuum > now() - interval '1 day', last_analyze IS NOT NULL, message FROM shardfdw.stat_shards WHERE node = 'node1'}), 't|t_1|node1|t|1|t|t|t|t|t|', 'how shards are');
+is($c->safe_psql(q{SELECT count(*), count(size_bytes) FROM shardfdw.stat_shards}), '3|3', 'all of them');
 
 # ---------- the page ----------
 
@@ -175,7 +175,7 @@ is($ran, 9, 'all blocks of the page were run');
 
 $c->kill9_node(2);
 like($c->safe_psql(q{SELECT answers, version, message FROM shardfdw.node_status WHERE node = 'node2'}), qr/^f\|\|could not connect to node "node2": ./, 'a node that is down');
-like($c->safe_psql(q{SELECT shard, bytes, message FROM shardfdw.stat_shards ORDER BY node}), qr/^t_1\|\d+\|\nt_2\|\|could not connect.*\nt_3\|\d+\|$/s, 'and its shards');
+like($c->safe_psql(q{SELECT shard, size_bytes, message FROM shardfdw.stat_shards ORDER BY node}), qr/^t_1\|\d+\|\nt_2\|\|could not connect.*\nt_3\|\d+\|$/s, 'and its shards');
 like($c->safe_psql(q{SELECT message FROM shardfdw.long_transactions LIMIT 1}), qr/^could not connect to node "node2"/, 'first of all');
 
 done_testing();

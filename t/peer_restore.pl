@@ -187,14 +187,14 @@ for my $restore (1 .. $restores)
 
 	@at{@names} = restore($point, @names);
 	my @new = @at{qw(c1 c2)};
-	refused_by($new[0], "SELECT shardfdw.take_over_coordinator(restore_point => '$point')", qr/55000: coordinator "c2" has not been restored to restore point/, "$point: an address that leads to a coordinator of production");
+	refused_by($new[0], "SELECT shardfdw.promote_coordinator(restore_point => '$point')", qr/55000: coordinator "c2" has not been restored to restore point/, "$point: an address that leads to a coordinator of production");
 	refused_by($new[0], 'ALTER TABLE chain ADD COLUMN x int', qr/55000: this server is not confirmed as the coordinator/, "$point: no change of definitions reaches production");
 	lead_to($_, %at) for @new;
 	note "$point: prepared were " . join ' ', map { $at{$_}->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts') } @names;
-	$_->safe_psql('postgres', "SELECT shardfdw.take_over_coordinator(restore_point => '$point')") for @new;
+	$_->safe_psql('postgres', "SELECT shardfdw.promote_coordinator(restore_point => '$point')") for @new;
 	is(join(' ', map { $_->safe_psql('postgres', q{SELECT string_agg(DISTINCT action, ', ') FROM shardfdw.recover_prepared_transactions() WHERE action NOT IN ('committed', 'rolled back')}) } @new), ' ', "$point: recovery has no doubts");
 	is(join(' ', map { $at{$_}->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts') } @names), '0 0 0 0 0', "$point: nothing stays prepared");
-	is(join(' ', map { $_->safe_psql('postgres', ShardCluster::problems("verify_cluster('$point')")) } @new), ' ', "$point: verify_cluster() finds nothing");
+	is(join(' ', map { $_->safe_psql('postgres', ShardCluster::problems("check_cluster('rows', '$point')")) } @new), ' ', "$point: check_cluster() finds nothing");
 
 	my %production = %$c;
 	@$c{qw(coordinator nodes)} = ($new[0], [ @at{qw(node1 node2 node3)} ]);
@@ -213,7 +213,7 @@ for my $restore (1 .. $restores)
 	$new[0]->safe_psql('postgres', q{INSERT INTO chain VALUES (1, -1, 'x'), (2, -1, 'y'); INSERT INTO chain_everywhere VALUES (-2)});
 	is(join(' ', map { $_->safe_psql('postgres', 'SELECT (SELECT count(note) FROM chain) + (SELECT count(*) FROM chain_everywhere WHERE n < 0)') } @new), '4 4', "$point: the coordinators work together");
 	like($new[1]->safe_psql('postgres', q{SELECT shardfdw.create_restore_point('again')}), qr/^again-/, "$point: and set points");
-	is($new[0]->safe_psql('postgres', ShardCluster::problems('verify_cluster()')), '', "$point: and have the same");
+	is($new[0]->safe_psql('postgres', ShardCluster::problems(q{check_cluster('rows')})), '', "$point: and have the same");
 	@$c{qw(coordinator nodes)} = @production{qw(coordinator nodes)};
 
 	# one of the coordinators is of another moment than the rest
@@ -223,14 +223,14 @@ for my $restore (1 .. $restores)
 		my ($torn) = restore($other, 'c1');
 
 		lead_to($torn, %at);
-		refused_by($torn, "SELECT shardfdw.take_over_coordinator(restore_point => '$other')", qr/55000: coordinator "c2" has not been restored to restore point "$other"/, 'torn: the others are elsewhere');
-		refused_by($torn, "SELECT shardfdw.take_over_coordinator(restore_point => '$point')", qr/55000: the coordinator has not been restored to restore point "$point"\n.*DETAIL:  Its recovery has ended at restore point "$other"\./, 'torn: it is elsewhere itself');
+		refused_by($torn, "SELECT shardfdw.promote_coordinator(restore_point => '$other')", qr/55000: coordinator "c2" has not been restored to restore point "$other"/, 'torn: the others are elsewhere');
+		refused_by($torn, "SELECT shardfdw.promote_coordinator(restore_point => '$point')", qr/55000: the coordinator has not been restored to restore point "$point"\n.*DETAIL:  Its recovery has ended at restore point "$other"\./, 'torn: it is elsewhere itself');
 		# where it is ahead of the nodes, it knows that they lack changes of reference tables
 		refused_by($torn, $_, qr/58000: node "\w+" is not known to have all|55000: (this server is not confirmed as the coordinator|coordinator [0-9a-f]{16} is not among those that coordinator "c2" knows)/, "torn: it changes nothing of the others: $_")
 		  for 'CREATE TABLE torn (a int)', 'INSERT INTO chain VALUES (1, -3), (2, -3)';
 		$new[1]->safe_psql('postgres', sprintf q{SET shardfdw.enable_coordinator_propagation = off; ALTER SERVER c1 OPTIONS (SET host '%s', SET port '%d')}, $torn->host, $torn->port);
-		my $says = $new[1]->safe_psql('postgres', ShardCluster::problems("verify_cluster('$point')", 'node, "check", status, detail'));
-		like($says, qr/^c1\|restore point\|error\|Its recovery has ended at restore point "$other"\.$/m, 'torn: verify_cluster() on another one names it');
+		my $says = $new[1]->safe_psql('postgres', ShardCluster::problems("check_cluster('rows', '$point')", 'node, check_name, status, detail'));
+		like($says, qr/^c1\|restore point\|error\|Its recovery has ended at restore point "$other"\.$/m, 'torn: check_cluster() on another one names it');
 		like($says, qr/^c1\|.*\|error\|.*table public\.chain is another one there/m, 'and what it lacks');
 		like($says, qr/^c1\|.*\|error\|reference table public\.chain_everywhere/m, 'rows of reference tables, too');
 		$torn->stop('immediate');
@@ -239,7 +239,7 @@ for my $restore (1 .. $restores)
 		my ($alone) = restore($point, 'c2');
 		lead_to($alone, map { $_ => $at{$_} } grep { /node/ } @names);
 		$alone->safe_psql('postgres', q{SELECT shardfdw.remove_coordinator('c1')});
-		like($alone->safe_psql('postgres', "SELECT shardfdw.take_over_coordinator(restore_point => '$point')"), qr/^[0-9a-f]{16}$/, 'one alone takes over without the others');
+		like($alone->safe_psql('postgres', "SELECT shardfdw.promote_coordinator(restore_point => '$point')"), qr/^[0-9a-f]{16}$/, 'one alone takes over without the others');
 		is($alone->safe_psql('postgres', 'SELECT string_agg(name, $$ $$) FROM shardfdw.coordinators'), 'c2', 'and is alone');
 		$alone->safe_psql('postgres', 'INSERT INTO chain (node, n) VALUES (1, -4), (2, -4)');
 		$alone->stop('immediate');

@@ -181,10 +181,10 @@ my @clients = map {
 for my $i (0 .. 3)
 {
 	my $by = $all[ $i % @all ];
-	my $shard = $by->safe_psql("SELECT shard FROM shardfdw.shards WHERE table_name = 'account' ORDER BY shard OFFSET $i LIMIT 1");
-	my $to = $by->safe_psql("SELECT CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE shard = '$shard'");
+	my $shard = $by->safe_psql("SELECT shard FROM shardfdw.shards WHERE relation = 'account'::regclass ORDER BY shard::text OFFSET $i LIMIT 1");
+	my $to = $by->safe_psql("SELECT CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE shard = '$shard'::regclass");
 	$by->safe_psql("SELECT shardfdw.move_shard('$shard', '$to')");
-	$p->same("SELECT node FROM shardfdw.shards WHERE shard = '$shard'", $to, "a shard that was moved ($i)");
+	$p->same("SELECT node FROM shardfdw.shards WHERE shard = '$shard'::regclass", $to, "a shard that was moved ($i)");
 }
 $all[1]->safe_psql(q{SELECT shardfdw.split_shard('account_01')});
 for my $i (0 .. $#all)
@@ -199,7 +199,7 @@ is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xac
 
 # a move locks shards as a statement that changes them does: coordinators in the order of their names
 my $writing = $all[0]->coordinator->background_psql('postgres');
-my ($locked, $elsewhere_now) = split /\|/, $c->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE table_name = 'account' ORDER BY shard LIMIT 1});
+my ($locked, $elsewhere_now) = split /\|/, $c->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE relation = 'account'::regclass ORDER BY shard::text LIMIT 1});
 for my $by (0, 1)
 {
 	$writing->query_safe('BEGIN; LOCK TABLE account IN ROW EXCLUSIVE MODE');
@@ -356,7 +356,7 @@ is($c->safe_psql('SELECT string_agg(name, $$ $$) FROM shardfdw.coordinators'), '
 # one that runs is refused, too
 $all[1]->psql_fails_like($_, qr/coordinator [0-9a-f]{16} is not among those that coordinator "c1" knows/, "removed: $_")
   for 'ALTER TABLE account ADD COLUMN later int', q{INSERT INTO country VALUES (6000, 'later')}, q{SELECT shardfdw.add_coordinator('c5', 'nowhere')};
-my ($placed, $elsewhere) = split /\|/, $all[1]->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE table_name = 'account' LIMIT 1});
+my ($placed, $elsewhere) = split /\|/, $all[1]->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE relation = 'account'::regclass LIMIT 1});
 $all[1]->psql_fails_like("SELECT shardfdw.move_shard('$placed', '$elsewhere')", qr/is not among those that coordinator "c1" knows/, 'removed: a move');
 $c->safe_psql('ALTER TABLE account DROP COLUMN late');
 

@@ -64,7 +64,7 @@ is(merged('t'), 0, 'nor does a role that does not own the server');
 my ($rc, undef, $stderr) = add_node(3);
 is($rc, 0, 'a node with another collation');
 like($stderr, qr/WARNING:  node "w3": collation: i .*tr-TR, but i .*en-US here/, 'is warned of');
-like(sql(q{SELECT "check", status, detail FROM shardfdw.check_cluster() WHERE node = 'w3' AND "check" = 'collation'}), qr/^collation\|warning\|.*tr-TR/,
+like(sql(q{SELECT check_name, status, detail FROM shardfdw.check_cluster() WHERE node = 'w3' AND check_name = 'collation'}), qr/^collation\|warning\|.*tr-TR/,
 	'check_cluster() warns as well');
 sql("CREATE TABLE u AS $words; SELECT shardfdw.shard_table('u', 'i', 6)");
 is(merged('t'), 1, 'a table that is not on it: nodes sort');

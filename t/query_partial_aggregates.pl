@@ -199,12 +199,12 @@ is($c->safe_psql("SELECT plan('SELECT ours.highest(id) FROM t')"), 'gathered', '
 is($c->safe_psql("SELECT shardfdw.distribute_aggregate('ours.highest(int)'); SELECT plan('SELECT ours.highest(id) FROM t')"), "t\npartial", 'distributed later');
 
 # check_cluster() compares.
-my $check = q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'partial aggregates' AND node IN ('node1', 'app1') ORDER BY node};
+my $check = q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE check_name = 'partial aggregates' AND node IN ('node1', 'app1') ORDER BY node};
 like($c->safe_psql($check), qr/^app1\|ok\|without internal, ours\.shardfdw_partial_total\nnode1\|ok\|all \d+$/, 'check_cluster: as expected');
 $c->node_safe_psql(1, 'DROP AGGREGATE shardfdw_internal.partial_int8_accum(bigint), ours.shardfdw_partial_rms(float8)');
-like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw_internal\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); SELECT shardfdw\.make_partial_aggregates\('node1'\)/m, 'check_cluster finds what is gone');
-$c->safe_psql(q{SELECT shardfdw.make_partial_aggregates('node1')});
-like($c->safe_psql($check), qr/^node1\|ok/m, 'make_partial_aggregates mends it');
+like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw_internal\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); SELECT shardfdw\.refresh_node\('node1'\)/m, 'check_cluster finds what is gone');
+$c->safe_psql(q{SELECT shardfdw.refresh_node('node1')});
+like($c->safe_psql($check), qr/^node1\|ok/m, 'refresh_node mends it');
 
 # Partial aggregates that somebody else could change are not used.
 $c->node_safe_psql(1, 'CREATE ROLE mallory; CREATE DATABASE squat TEMPLATE template0');
@@ -216,7 +216,7 @@ my ($host, $port) = $c->node_address(1);
 $c->safe_psql("SELECT shardfdw.add_node('squat', '$host', $port, 'squat')");
 is($c->safe_psql(sprintf $options, 'squat'), 'partial_aggregates=false', 'a schema in which others may create');
 $c->node(1)->safe_psql('squat', 'REVOKE CREATE ON SCHEMA shardfdw_internal FROM mallory');
-$c->safe_psql("SELECT shardfdw.make_partial_aggregates('squat')");
+$c->safe_psql("SELECT shardfdw.refresh_node('squat')");
 is($c->safe_psql(sprintf $options, 'squat'), 'missing_partial_aggregates={shardfdw_internal.partial_float8_accum} partial_aggregates=true', 'a partial aggregate of another role');
 $c->safe_psql("SELECT shardfdw.remove_node('squat')");
 
@@ -225,7 +225,7 @@ my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $c->coordinator->command_ok([ 'pg_dump', '-s', '-f', $dump, '-d', $c->coordinator->connstr('postgres') ], 'pg_dump');
 $c->safe_psql('CREATE DATABASE restored TEMPLATE template0');
 $c->coordinator->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $c->coordinator->connstr('restored') ], 'restored without an error');
-my $partials = q{SELECT string_agg(concat_ws(' ', aggregate, partial_aggregate), ', ' ORDER BY aggregate::text) FROM shardfdw.user_aggregates()};
+my $partials = q{SELECT string_agg(concat_ws(' ', aggregate, partial_aggregate), ', ' ORDER BY aggregate::text) FROM shardfdw_internal.user_aggregates()};
 is($c->coordinator->safe_psql('restored', $partials), $c->safe_psql($partials), 'partial aggregates of restored aggregates');
 unlike(slurp_file($dump), qr/partial_int8_accum/, 'those of built-in aggregates belong to the extension');
 

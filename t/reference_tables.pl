@@ -91,7 +91,7 @@ writes(qq{SELECT shardfdw.create_reference_table('$odd')}, 'create_reference_tab
 is($c->node_safe_psql(2, qq{SELECT string_agg(pg_get_indexdef(indexrelid), '; ' ORDER BY indexrelid::regclass::text COLLATE "C") FROM pg_index WHERE indrelid = '$odd'::regclass}),
 	$c->safe_psql(qq{SELECT string_agg(pg_get_indexdef(indexrelid), '; ' ORDER BY indexrelid::regclass::text COLLATE "C") FROM pg_index WHERE indrelid = '$odd'::regclass}),
 	'with all of its indexes, names included');
-is($c->safe_psql(qq{SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables}), qq{$odd||reference||{node1,node2,node3}}, 'view tables shows it');
+is($c->safe_psql(qq{SELECT relation, key, strategy, shards, nodes FROM shardfdw.tables}), qq{$odd||reference||{node1,node2,node3}}, 'view tables shows it');
 
 for my $settings ('', q{SET DateStyle = 'SQL, DMY'; SET IntervalStyle = sql_standard; SET TimeZone = 'America/New_York'; SET extra_float_digits = -10; SET bytea_output = escape; SET search_path = "odd schema", public; })
 {
@@ -247,19 +247,19 @@ my $differs = qr/55000: the replica of reference table "r" on node "node2" diffe
 $c->psql_fails_like("UPDATE r SET v = 'x' WHERE id IN (1, 2)", $differs, 'a replica lacks a row: UPDATE');
 $c->psql_fails_like('UPDATE r SET id = -id WHERE id = 1', qr/55000: the replica of reference table "r" on node "node2" differs/, 'a replica lacks a row: UPDATE of the key');
 $c->psql_fails_like('DELETE FROM r WHERE id IN (1, 2)', $differs, 'a replica lacks a row: DELETE');
-is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'node2|error|20 rows, but 21 here', 'check_cluster finds it');
+is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE check_name = 'reference table public.r'}), 'node2|error|20 rows, but 21 here', 'check_cluster finds it');
 $c->node_safe_psql(2, "INSERT INTO r (id, v) VALUES (1, 'other')");
-is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'reference table%' ORDER BY 1}),
+is($c->safe_psql(q{SELECT node, check_name, status, detail FROM shardfdw.check_cluster() WHERE check_name LIKE 'reference table%' ORDER BY 1}),
 	join("\n", map { "node$_|reference tables|ok|6 as expected" } 1 .. 3), 'and does not look into rows');
-is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_cluster(true) WHERE status = 'error' ORDER BY 1}),
+is($c->safe_psql(q{SELECT node, check_name, status, detail FROM shardfdw.check_cluster('rows') WHERE status = 'error' ORDER BY 1}),
 	'node2|reference table public.r|error|rows differ', 'unless it is told to');
 $c->node_safe_psql(2, 'DROP TABLE r');
 $c->psql_fails_like('INSERT INTO r (id) VALUES (900)', qr/42P01: relation "public.r" does not exist.*Node "node2"/s, 'a replica is missing');
-is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'node2|error|there is no replica', 'check_cluster finds it');
+is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE check_name = 'reference table public.r'}), 'node2|error|there is no replica', 'check_cluster finds it');
 writes("SELECT shardfdw.create_reference_table('r')", 'create_reference_table makes it again', @all);
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE r ADD COLUMN extra int');
 $c->psql_fails_like('INSERT INTO r (id) VALUES (900)', qr/42703: column "extra" of relation "r" does not exist.*Node "node/s, 'a column is missing');
-is($c->safe_psql(q{SELECT DISTINCT status, detail FROM shardfdw.check_cluster() WHERE "check" = 'reference table public.r'}), 'error|columns only here: extra integer', 'check_cluster finds it');
+is($c->safe_psql(q{SELECT DISTINCT status, detail FROM shardfdw.check_cluster() WHERE check_name = 'reference table public.r'}), 'error|columns only here: extra integer', 'check_cluster finds it');
 $c->safe_psql("SELECT shardfdw.run_on_nodes('ALTER TABLE public.r ADD COLUMN extra int')");
 writes('INSERT INTO r (id, extra) VALUES (900, 1); DELETE FROM r WHERE id = 900', 'the column is there', @all);
 
@@ -414,7 +414,7 @@ BEGIN
 		IF rnd(4) = 0 THEN COMMIT; END IF;
 		IF i % 25 = 0 THEN
 			COMMIT;
-			SELECT string_agg(node || ': ' || detail, ', ') INTO msg FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'reference table public.fz%';
+			SELECT string_agg(node || ': ' || detail, ', ') INTO msg FROM shardfdw.check_cluster('rows') WHERE check_name LIKE 'reference table public.fz%';
 			IF msg IS NOT NULL THEN RAISE EXCEPTION 'step % after %: %', i, sql, msg; END IF;
 		END IF;
 	END LOOP;
@@ -462,7 +462,7 @@ command_ok([ 'pg_dump', '-Fc', '-d', $c->coordinator->connstr('postgres'), '-f',
 $c->safe_psql("CREATE DATABASE $dbname");
 command_ok([ 'pg_restore', '--exit-on-error', '-d', $c->coordinator->connstr($dbname), $dump ], 'pg_restore');
 is($c->coordinator->safe_psql($dbname, 'SELECT count(*) FROM shardfdw_internal.reference_tables()'), '6', 'has the reference tables');
-is($c->coordinator->safe_psql($dbname, q{SELECT count(*) FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'ref%' AND status = 'ok' AND detail = '6 as expected'}), '3', 'whose replicas are as they were');
+is($c->coordinator->safe_psql($dbname, q{SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE check_name LIKE 'ref%' AND status = 'ok' AND detail = '6 as expected'}), '3', 'whose replicas are as they were');
 $c->coordinator->safe_psql($dbname, "UPDATE r SET v = 'restored'");
 is($c->node_safe_psql(1, 'SELECT DISTINCT v FROM r'), 'restored', 'and are written to');
 $c->safe_psql("DROP DATABASE $dbname");

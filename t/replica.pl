@@ -36,8 +36,8 @@ $c->safe_psql(q{
 	INSERT INTO t (id, part, v) SELECT g, 'p' || g % 3, 'row ' || g FROM generate_series(1, 500) g;
 	CREATE INDEX ON t (n);
 	SELECT shardfdw.shard_table('t', key => 'id', shards => 6, replication_factor => 2)});
-is($c->safe_psql(q{SELECT count(*), count(*) FILTER (WHERE cardinality(replica_nodes) = 1 AND replica_nodes[1] <> node) FROM shardfdw.shards WHERE table_name = 't'}), '6|6', 'each shard is on two nodes');
-is($c->safe_psql(q{SELECT count(DISTINCT node), count(DISTINCT replica_nodes) FROM shardfdw.shards WHERE table_name = 't'}), '3|3', 'of three');
+is($c->safe_psql(q{SELECT count(*), count(*) FILTER (WHERE cardinality(replica_nodes) = 1 AND replica_nodes[1] <> node) FROM shardfdw.shards WHERE relation = 't'::regclass}), '6|6', 'each shard is on two nodes');
+is($c->safe_psql(q{SELECT count(DISTINCT node), count(DISTINCT replica_nodes) FROM shardfdw.shards WHERE relation = 't'::regclass}), '3|3', 'of three');
 is(differences('t'), '', 'a table with rows gets replicas');
 my @writes = (
 	q{UPDATE t SET v = 'one' WHERE id = 5},
@@ -127,7 +127,7 @@ is(differences('t'), '', 'loads within a transaction');
 
 # ---------- what nodes refuse, and what is refused here ----------
 
-my ($shard, $home) = split /\|/, $c->safe_psql(q{SELECT shard, right(node, 1) FROM shardfdw.shards WHERE table_name = 't' LIMIT 1});
+my ($shard, $home) = split /\|/, $c->safe_psql(q{SELECT shard, right(node, 1) FROM shardfdw.shards WHERE relation = 't'::regclass LIMIT 1});
 for my $sql ("UPDATE $shard SET v = 'by hand'", "BEGIN; SAVEPOINT a; UPDATE $shard SET v = 'by hand'; ROLLBACK TO a; UPDATE $shard SET v = 'by'; UPDATE $shard SET v = 'hand'; COMMIT", "INSERT INTO $shard (id, part, v) VALUES (-1, 'x', 'by hand')", "DELETE FROM $shard")
 {
 	my ($rc, $out, $err) = $c->node_psql($home, $sql);
@@ -146,10 +146,10 @@ $c->node_safe_psql($home, "ALTER TABLE $shard DISABLE ROW LEVEL SECURITY");
 $c->node_safe_psql($home, "ALTER TABLE $shard DISABLE TRIGGER shardfdw_replica_update");
 like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/what notes changes of shard public\.$shard is missing or disabled/, 'check_cluster() sees that a trigger is disabled');
 $c->node_safe_psql($home, "ALTER TABLE $shard ENABLE ALWAYS TRIGGER shardfdw_replica_update");
-is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}), '', 'and nothing else');
+is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), '', 'and nothing else');
 {
 	# as a session leaves it that ends after it has told the primary of its commit
-	my $copy = $c->safe_psql(qq{SELECT right(replica_nodes[1], 1) FROM shardfdw.shards WHERE shard = '$shard'});
+	my $copy = $c->safe_psql(qq{SELECT right(replica_nodes[1], 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass});
 	my $id = $c->safe_psql(qq{SELECT min(g) FROM generate_series(500000, 501000) g WHERE shardfdw.shard_for('t', g) = '$shard'::regclass});
 	my $insert = "SET LOCAL shardfdw_replica.applied = on; INSERT INTO $shard (id, part, ts) VALUES ($id, 'late', '2026-01-01')";
 	my $gid = $c->gid_prefix . '3:17';
@@ -295,11 +295,11 @@ for my $kill (1 .. $kills)
 	cmp_ok($c->safe_psql("SELECT shardfdw.disable_node('node$victim')"), '>', 0, "node $victim is disabled");
 	$c->safe_psql("INSERT INTO l SELECT $base + 600000 + g, 0 FROM generate_series(1, 50) g; UPDATE r SET n = n + 1; UPDATE t SET n = n + 1; DELETE FROM l WHERE id = $base + 600001");
 	is($c->safe_psql("SELECT count(*) FROM l WHERE id IN (" . join(',', 0, @told) . ")"), scalar @told, 'nothing is lost');
-	like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE "check" = 'replicas'}), qr/replicas of \d+ shards are stale/, 'check_cluster() lists what is stale');
+	like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE check_name = 'replicas'}), qr/replicas of \d+ shards are stale/, 'check_cluster() lists what is stale');
 	$c->node($victim)->start;
 	cmp_ok($c->safe_psql("SELECT shardfdw.enable_node('node$victim')"), '>', 0, "node $victim is enabled again");
 	is(differences($_), '', "all placements of $_ are equal") for qw(t r l x);
-	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_replica_nodes <> '{}' OR cardinality(replica_nodes) <> 1 AND table_name IN ('t', 'r', 'l', 'x')}), 0, 'none is stale');
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE stale_replica_nodes <> '{}' OR cardinality(replica_nodes) <> 1 AND relation IN ('t'::regclass, 'r'::regclass, 'l'::regclass, 'x'::regclass)}), 0, 'none is stale');
 	$c->safe_psql('UPDATE r SET n = n - 1; DELETE FROM l');
 	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.recover_prepared_transactions() WHERE gid IS NOT NULL}), 0, 'nothing is left prepared');
 }
@@ -309,7 +309,7 @@ for my $kill (1 .. $kills)
 sub placements
 {
 	my ($table) = @_;
-	return $c->safe_psql(qq{SELECT string_agg(node || replica_nodes::text, ' ' ORDER BY shard) FROM shardfdw.shards WHERE table_name = '$table'});
+	return $c->safe_psql(qq{SELECT string_agg(node || replica_nodes::text, ' ' ORDER BY shard::text) FROM shardfdw.shards WHERE relation = '$table'::regclass});
 }
 
 # A placement of each shard of a table, to the node that has none, while clients write; $column: node (the primary), or replica_nodes[1].
@@ -317,7 +317,7 @@ sub move_all
 {
 	my ($table, $column) = @_;
 	my @moves = split /\n/, $c->safe_psql(qq{SELECT format('SELECT shardfdw.move_replica(%L, %L, %L)', shard, $column, (SELECT 'node' || i FROM generate_series(1, 3) i WHERE 'node' || i <> ALL (replica_nodes || node)))
-		FROM shardfdw.shards WHERE table_name = '$table' ORDER BY shard});
+		FROM shardfdw.shards WHERE relation = '$table'::regclass ORDER BY shard::text});
 	$c->safe_psql($_) for @moves;
 	return scalar @moves;
 }
@@ -345,10 +345,10 @@ sub move_all
 	for my $node (1 .. 3)
 	{
 		is($c->node_safe_psql($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname !~ '^shardfdw_notes_'}),
-			$c->safe_psql("SELECT string_agg(shard, ' ' ORDER BY shard) FROM shardfdw.shards WHERE 'node$node' = ANY (replica_nodes || node)"), "node $node has what the coordinator says");
+			$c->safe_psql("SELECT string_agg(shard::text, ' ' ORDER BY shard::text) FROM shardfdw.shards WHERE 'node$node' = ANY (replica_nodes || node)"), "node $node has what the coordinator says");
 	}
 }
-my ($moved, $from, $copy) = split /\|/, $c->safe_psql(q{SELECT shard, node, replica_nodes[1] FROM shardfdw.shards WHERE table_name = 'r' LIMIT 1});
+my ($moved, $from, $copy) = split /\|/, $c->safe_psql(q{SELECT shard, node, replica_nodes[1] FROM shardfdw.shards WHERE relation = 'r'::regclass LIMIT 1});
 my ($third) = grep { $_ ne $from && $_ ne $copy } 'node1', 'node2', 'node3';
 fails($_->[0], $_->[1], $_->[0]) for
 	[ "SELECT shardfdw.move_replica('$moved', '$from', '$copy')", qr/shard public\.\w+ is already on node "$copy"/ ],
@@ -360,7 +360,7 @@ $c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_replica('$mov
 is(differences('r'), '', 'a move in the middle of a transaction');
 # a node that is lost for ever
 $c->safe_psql("SELECT shardfdw.disable_node('$copy'); SELECT shardfdw.move_replica('$moved', '$copy', '$from')");
-is($c->safe_psql("SELECT node || replica_nodes::text || stale_replica_nodes::text FROM shardfdw.shards WHERE shard = '$moved'"), "$third\{$from}{}", 'what is stale is made again elsewhere');
+is($c->safe_psql("SELECT node || replica_nodes::text || stale_replica_nodes::text FROM shardfdw.shards WHERE shard = '$moved'::regclass"), "$third\{$from}{}", 'what is stale is made again elsewhere');
 $c->safe_psql("SELECT shardfdw.enable_node('$copy')");
 $c->node_safe_psql(substr($copy, -1), $c->safe_psql("SELECT string_agg(shardfdw_internal.drop_replica_command('public', g::text), ';') FROM shardfdw_internal.shard_group('$moved') g"));
 is(differences('r'), '', 'and equal');
@@ -381,9 +381,9 @@ $c->safe_psql(q{SELECT shardfdw.enable_node('node1'); SELECT shardfdw.shard_tabl
 
 # ---------- a node that is to go ----------
 $c->safe_psql(q{CREATE TABLE w (id int PRIMARY KEY); SELECT shardfdw.shard_table('w', shards => 5, nodes => '{node1,node2}', replication_factor => 2); INSERT INTO w SELECT generate_series(1, 100)});
-(undef, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node2')});
+(undef, $out, $err) = $c->psql(q{SELECT shardfdw.drain_node('node2')});
 like($err, qr/WARNING:  \d+ shards stay on node "node2".*mode 'block'/s, 'drain_node() says what moves replicas');
-(undef, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});
+(undef, $out, $err) = $c->psql(q{SELECT shardfdw.drain_node('node2', mode => 'block')});
 unlike($err, qr/WARNING/, 'which then leaves none');
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE 'node2' = ANY (replica_nodes || stale_replica_nodes || node)}), 0, 'on the node');
 is(differences($_), '', "the placements of $_ are equal") for qw(t r l x w);

@@ -91,10 +91,10 @@ for my $end ('DROP TABLE t', q{SELECT shardfdw.unshard_table('t')}, 'DROP SCHEMA
 	$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
 	$c->safe_psql($end);
 	$c->node(2)->start;
-	is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'replicas'}), 'node2|replicas of 4 dropped or moved shards are still there; enable_node() drops them', "$end while a node is disabled");
+	is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE check_name = 'replicas'}), 'node2|replicas of 4 dropped or moved shards are still there; enable_node() drops them', "$end while a node is disabled");
 	$c->safe_psql(q{SELECT shardfdw.enable_node('node2')});
 	is($c->node_safe_psql(2, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace}), 0, 'enable_node() drops what is left there');
-	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE "check" = 'replicas'}), 0, 'and then nothing is left to say');
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE check_name = 'replicas'}), 0, 'and then nothing is left to say');
 	$c->safe_psql(q{DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v text, n bigint DEFAULT 0); SELECT shardfdw.shard_table('t', shards => 4, replication_factor => 2)});
 }
 
@@ -124,7 +124,7 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 
 {
 	my $writer = $c->coordinator->background_psql('postgres');
-	my @calls = (q{SELECT shardfdw.disable_node('node1')}, q{SELECT count(*) FROM shardfdw.compare_replicas('t')}, q{SELECT count(*) FROM shardfdw.check_cluster(true)});
+	my @calls = (q{SELECT shardfdw.disable_node('node1')}, q{SELECT count(*) FROM shardfdw.compare_replicas('t')}, q{SELECT count(*) FROM shardfdw.check_cluster('rows')});
 	my @clients;
 
 	$writer->query_safe('BEGIN; UPDATE u SET v = v + 1');
@@ -180,7 +180,7 @@ is(stale($c), 0, 'no replica is stale');
 
 # ---------- tables that are dropped under who looks at all of them ----------
 
-for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) FROM shardfdw.check_cluster(true)', 'SELECT count(*) FROM shardfdw.verify_cluster()', 'SELECT count(*) FROM shardfdw.tables',
+for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) FROM shardfdw.check_cluster($$rows$$)', 'SELECT count(*) FROM shardfdw.tables',
 	'SELECT count(*) FROM shardfdw.shards', q{SELECT shardfdw.disable_node('node1')}, q{SELECT shardfdw.enable_node('node1')})
 {
 	for my $make (q{SELECT shardfdw.shard_table('gone', shards => 2, replication_factor => 2)}, q{SELECT shardfdw.shard_table('gone', shards => 2)}, q{SELECT shardfdw.create_reference_table('gone')})
@@ -198,7 +198,7 @@ for my $look ('SELECT count(*) FROM shardfdw.check_cluster()', 'SELECT count(*) 
 		is($err =~ /ERROR/ ? $err : $rc, 0, "a table is dropped during $look: $make");
 	}
 }
-is($c->safe_psql(ShardCluster::problems('check_cluster(true)')), '', 'and nothing is left');
+is($c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', 'and nothing is left');
 
 # ---------- crashes of the coordinator ----------
 
@@ -225,7 +225,7 @@ sub crash_around
 		$cluster->coordinator->stop('immediate');
 		$cluster->node($gone)->start;
 		$cluster->coordinator->start;
-		$back++ if $cluster->safe_psql("SELECT count(*) FROM shardfdw.shards WHERE table_name = 'crashed' AND ('node$gone' = ANY (replica_nodes) OR node = 'node$gone')");
+		$back++ if $cluster->safe_psql("SELECT count(*) FROM shardfdw.shards WHERE relation = 'crashed'::regclass AND ('node$gone' = ANY (replica_nodes) OR node = 'node$gone')");
 		$lost++ if $cluster->safe_psql('SELECT sum(v) FROM crashed') != $sum + 10;
 		$cluster->safe_psql("SELECT shardfdw.enable_node('node$gone')");
 		$cluster->safe_psql('UPDATE crashed SET v = v + 1 WHERE id = 1');
@@ -248,7 +248,7 @@ my $ring = ShardCluster->new(nodes => 3);
 # what they were in is dropped on the node by enable_node(), and tables of the same names can be made there
 
 $ring->safe_psql(q{CREATE TABLE kept (id int PRIMARY KEY); SELECT shardfdw.shard_table('kept', shards => 3, replication_factor => 2, nodes => '{node1,node2}')});
-for my $end (q{SELECT shardfdw.move_replica(shard, 'node2', 'node3') FROM shardfdw.shards WHERE table_name = 't'},
+for my $end (q{SELECT shardfdw.move_replica(shard, 'node2', 'node3') FROM shardfdw.shards WHERE relation = 't'::regclass},
 	q{DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, replication_factor => 2, nodes => '{node1,node3}')})
 {
 	$ring->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 2, replication_factor => 2, nodes => '{node1,node2}'); INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g});
@@ -256,12 +256,12 @@ for my $end (q{SELECT shardfdw.move_replica(shard, 'node2', 'node3') FROM shardf
 	$ring->safe_psql(q{SELECT shardfdw.disable_node('node2')});
 	$ring->safe_psql($end);
 	$ring->node(2)->start;
-	like($ring->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE "check" = 'replicas' AND node = 'node2'}), qr/replicas of 2 dropped or moved shards are still there; enable_node\(\) drops them/, "a node is disabled, then: $end");
+	like($ring->safe_psql(q{SELECT string_agg(detail, ' ') FROM shardfdw.check_cluster() WHERE check_name = 'replicas' AND node = 'node2'}), qr/replicas of 2 dropped or moved shards are still there; enable_node\(\) drops them/, "a node is disabled, then: $end");
 	is($ring->safe_psql(q{SELECT shardfdw.enable_node('node2')}), 3, 'the shards of another table are made there anew');
 	is($ring->node_safe_psql(2, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname LIKE 't\_%'}), 0, 'what is left there is dropped');
 	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw_internal.left_shard}), 0, 'and forgotten');
-	$ring->safe_psql(q{SELECT shardfdw.move_replica(shard, 'node3', 'node2') FROM shardfdw.shards WHERE table_name = 't'});
-	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE table_name = 't' AND 'node2' = ANY (replica_nodes || node)}), 2, 'shards of that name are moved there');
+	$ring->safe_psql(q{SELECT shardfdw.move_replica(shard, 'node3', 'node2') FROM shardfdw.shards WHERE relation = 't'::regclass});
+	is($ring->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE relation = 't'::regclass AND 'node2' = ANY (replica_nodes || node)}), 2, 'shards of that name are moved there');
 	is(differences($ring, 't'), '', 'and are equal');
 	$ring->safe_psql('DROP TABLE t');
 }
@@ -303,7 +303,7 @@ for my $order ([ 1, 2, 'postgres' ], [ 2, 1, 'clerk' ], [ 3, 2, 'clerk' ])
 
 	$ring->safe_psql(qq{SET ROLE $role; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 6, replication_factor => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 60) g});
 	# whose rows are on the two alone
-	my $apart = qq{SELECT shard FROM shardfdw.shards WHERE 'node$left' <> ALL (replica_nodes || node) AND table_name = 't'};
+	my $apart = qq{SELECT shard FROM shardfdw.shards WHERE 'node$left' <> ALL (replica_nodes || node) AND relation = 't'::regclass};
 	my $here = qq{shardfdw.shard_for('t', id)::text NOT IN (} . join(', ', map { "'$_'" } split /\n/, $ring->safe_psql($apart)) . ')';
 	my $nhere = $ring->safe_psql("SELECT count(*) FROM t WHERE $here");
 	$ring->node($_)->stop('immediate') for $one, $two;

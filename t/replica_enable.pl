@@ -13,7 +13,7 @@ my $c;
 sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compare_replicas('t') WHERE NOT is_equal}); }
 
 # What check_cluster() says about anything but versions.
-sub problems { return $c->safe_psql(ShardCluster::problems('check_cluster(true)')); }
+sub problems { return $c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})); }
 
 # A node's database is lost: another one of its name is there, and the roles of nodes are gone with it.
 sub empty

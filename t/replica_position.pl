@@ -21,7 +21,7 @@ $c->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 sub differences { return $c->safe_psql(q{SELECT shard, node FROM shardfdw.compare_replicas('t') WHERE NOT is_equal}); }
 
 # How many primaries node1 has.
-sub primaries { return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE table_name = 't' AND node = 'node1'}); }
+sub primaries { return $c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE relation = 't'::regclass AND node = 'node1'}); }
 
 # Looks at what must hold while node1 is refused; $sum: of the rows. Then has its replicas made again.
 sub refused_and_made_again
@@ -260,7 +260,7 @@ sub reference_is_equal
 	my ($what, $n) = @_;
 
 	is($refs->safe_psql($join), "$n|20", "$what: joins give the rows of now");
-	is($refs->safe_psql(ShardCluster::problems('check_cluster(true)')), '', "$what: replicas are equal");
+	is($refs->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', "$what: replicas are equal");
 	is($refs->node_safe_psql(1, q{SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND convalidated AND confrelid = 'r'::regclass}), 2, "$what: foreign keys are there");
 	return;
 }
@@ -396,6 +396,6 @@ $refs->safe_psql('UPDATE r SET n = n + 1; DROP SERVER node1 CASCADE');
 $refs->node_safe_psql(1, 'DROP TABLE r CASCADE; DROP TABLE other');
 $refs->safe_psql(sprintf q{SELECT shardfdw.add_node('node1', '%s', %d, 'postgres')}, $refs_host, $refs_port);
 $refs->safe_psql('UPDATE r SET n = n + 1');
-is($refs->safe_psql(ShardCluster::problems('check_cluster(true)')), '', 'nor do they bind a new one');
+is($refs->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', 'nor do they bind a new one');
 
 done_testing();

@@ -1,4 +1,4 @@
-# A superuser compares, copies and verifies what belongs to others: check_cluster(), compare_replicas(), verify_cluster(),
+# A superuser compares, copies and verifies what belongs to others: check_cluster(), compare_replicas(), check_cluster(),
 # move_replica(), enable_node(). None of it runs code of a table's owner, who may log in on the nodes; and what the owner's
 # tables, columns and triggers are called does not hide a difference.
 
@@ -34,17 +34,17 @@ sub nobody_ran
 	$c->node_safe_psql($_, 'ALTER ROLE mallory NOSUPERUSER') for 1 .. 3;
 }
 
-sub problems { my ($relation) = @_; return $c->safe_psql("SELECT node, detail FROM shardfdw.check_cluster(true) WHERE status = 'error' AND detail ~ '$relation' ORDER BY 1, 2"); }
+sub problems { my ($relation) = @_; return $c->safe_psql("SELECT node, detail FROM shardfdw.check_cluster('rows') WHERE status = 'error' AND detail ~ '$relation' ORDER BY 1, 2"); }
 
 # ---- a view in place of a table ---------------------------------------------------------------------
 
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE ref (k int PRIMARY KEY, v text); INSERT INTO ref VALUES (1, 'a'); SELECT shardfdw.create_reference_table('ref');
 	CREATE TABLE shards (k int PRIMARY KEY, v int); SELECT shardfdw.shard_table('shards', 'k', shards => 3, replication_factor => 2); INSERT INTO shards SELECT g, g FROM generate_series(1, 30) g;
 	CREATE TABLE refers (k int PRIMARY KEY, r int REFERENCES ref); SELECT shardfdw.shard_table('refers', 'k', shards => 2); INSERT INTO refers VALUES (1, 1), (2, 1)});
-is($c->safe_psql(q{SELECT count(*) FROM shardfdw.verify_cluster() WHERE status = 'error'}), '0', 'all is as it should be');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), '0', 'all is as it should be');
 
 $c->node_safe_psql(1, q{SET ROLE mallory; ALTER TABLE ref RENAME TO kept; CREATE VIEW ref AS SELECT spy(k) AS k, v FROM kept});
-$c->safe_psql('SELECT * FROM shardfdw.check_cluster(true); SELECT * FROM shardfdw.verify_cluster()');
+$c->safe_psql('SELECT * FROM shardfdw.check_cluster($$rows$$)');
 nobody_ran('a view in place of a replica of a reference table');
 isnt(problems('ref'), '', 'check_cluster() says that it is no table');
 $c->node_safe_psql(1, 'SET ROLE mallory; DROP VIEW ref; ALTER TABLE kept RENAME TO ref');
@@ -73,7 +73,7 @@ for my $i (1 .. 3)
 		$c->node_safe_psql($i, qq{SET ROLE mallory; CREATE FUNCTION text_of($table) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)::text'; CREATE CAST ($table AS text) WITH FUNCTION text_of($table) AS ASSIGNMENT});
 	}
 }
-$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster(true); SELECT * FROM shardfdw.compare_replicas('shards')});
+$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster('rows'); SELECT * FROM shardfdw.compare_replicas('shards')});
 nobody_ran('a cast of the row type to text');
 for my $i (1 .. 3)
 {
@@ -89,7 +89,7 @@ for my $i (1 .. 3)
 }
 my $refers = $c->safe_psql(q{SELECT shard FROM shardfdw.shards WHERE shard::text ~ '^refers_' AND node = 'node1' LIMIT 1});
 $c->node_safe_psql(1, "SET ROLE mallory; ALTER TABLE $refers ADD COLUMN t tone DEFAULT '1' CONSTRAINT by_cast REFERENCES ref");
-like($c->safe_psql(q{SELECT status || ': ' || detail FROM shardfdw.verify_cluster() WHERE node = 'node1' AND "check" = 'foreign keys' ORDER BY 1}),
+like($c->safe_psql(q{SELECT status || ': ' || detail FROM shardfdw.check_cluster('rows') WHERE node = 'node1' AND check_name = 'foreign keys' ORDER BY 1}),
 	qr/warning: foreign key by_cast of public\.$refers is not checked/, 'a foreign key by a cast is not checked');
 nobody_ran('a foreign key by a cast');
 $c->node_safe_psql(1, "SET ROLE mallory; ALTER TABLE $refers DROP COLUMN t");
@@ -113,8 +113,8 @@ for my $what (sort keys %expressions)
 		$create =~ s/, v FROM/, r FROM/ if $table eq $refers;
 		# names and places of the same index differ on the coordinator and on nodes
 		$sql->("SET shardfdw.enable_ddl_propagation = off; SET ROLE mallory; $create");
-		# verify_cluster() does what check_cluster(true) does
-		is($c->safe_psql(q{SELECT count(*) FROM shardfdw.verify_cluster() WHERE detail ~ 'not (compared|checked)'}), '0', "$what of $where: rows are compared");
+		# it compares rows
+		is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE detail ~ 'not (compared|checked)'}), '0', "$what of $where: rows are compared");
 		$c->safe_psql(q{SELECT * FROM shardfdw.check_cluster(); SELECT * FROM shardfdw.compare_replicas('shards')}) if !$node || $table eq $placement;
 		nobody_ran("$what of $where");
 		$sql->("SET shardfdw.enable_ddl_propagation = off; $drop spied");
@@ -132,13 +132,13 @@ nobody_ran('statistics');
 # An owner whose tables cannot be read in that way
 $c->psql_fails_like(q{BEGIN; UPDATE ref SET v = 'b'; SELECT * FROM shardfdw.compare_replicas('shards');}, qr/25001: cannot read table "shards" of role "mallory" in a transaction that has written to nodes/, 'in a transaction that has written');
 $c->safe_psql('DROP USER MAPPING FOR mallory SERVER node1');
-like($c->safe_psql(q{SELECT string_agg(status || ': ' || detail, E'\n') FROM shardfdw.check_cluster(true) WHERE detail ~ 'not compared'}), qr/warning: .*not compared: user mapping not found/, 'an owner without a user mapping: rows are not compared');
+like($c->safe_psql(q{SELECT string_agg(status || ': ' || detail, E'\n') FROM shardfdw.check_cluster('rows') WHERE detail ~ 'not compared'}), qr/warning: .*not compared: user mapping not found/, 'an owner without a user mapping: rows are not compared');
 $c->safe_psql("CREATE USER MAPPING FOR mallory SERVER node1 OPTIONS (user 'mallory', password_required 'false')");
 
 # ---- replicas that a superuser makes ------------------------------------------------------------------
 
 $c->safe_psql(q{SET ROLE mallory; ALTER TABLE shards ADD CHECK (spy(v) > 0)});
-my ($shard, $from, $to) = split /\|/, $c->safe_psql(q{SELECT p.shard, p.node, (SELECT n.name FROM shardfdw.nodes n WHERE n.name NOT IN (SELECT x.node FROM shardfdw_internal.shard_placements('shards') x WHERE x.shard = p.shard))
+my ($shard, $from, $to) = split /\|/, $c->safe_psql(q{SELECT p.shard, p.node, (SELECT n.node FROM shardfdw.nodes n WHERE n.node NOT IN (SELECT x.node FROM shardfdw_internal.shard_placements('shards') x WHERE x.shard = p.shard))
 	FROM shardfdw_internal.shard_placements('shards') p WHERE p.role = 'replica' LIMIT 1});
 $c->psql_fails_like("SELECT shardfdw.move_replica('$shard', '$from', '$to');", qr/42501: cannot copy table "shards" because function public\.spy.*SET ROLE mallory/s, 'move_replica by a superuser');
 $c->safe_psql("SELECT shardfdw.disable_node('$from')");
@@ -173,7 +173,7 @@ $c->safe_psql(q{CREATE TABLE moves (id int PRIMARY KEY); SELECT shardfdw.shard_t
 $c->node_safe_psql(1, q{CREATE FUNCTION moved() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER shardfdw_moved BEFORE INSERT ON moves_00 FOR EACH ROW EXECUTE FUNCTION moved()});
 $c->node_safe_psql(2, q{CREATE FUNCTION moved() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'});
 my ($rc, $out, $err) = $c->psql("SELECT shardfdw.move_shard('moves_00', 'node2', mode => 'block')");
-my $there = $c->safe_psql(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE shard = 'moves_00'});
+my $there = $c->safe_psql(q{SELECT substr(node, 5) FROM shardfdw.shards WHERE shard = 'moves_00'::regclass});
 is($c->node_safe_psql($there, q{SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved' AND tgfoid = 'public.moved()'::regprocedure AND tgrelid = 'moves_00'::regclass}), '1', 'a trigger of a user with the name of the one that a move makes is where the shard is')
   or diag $err;
 

@@ -15,15 +15,16 @@ my $c = ShardCluster->new(nodes => 2);
 my %reasons = (
 	'only computes, or reads what the catalogs show to everybody' => [
 		qw(balance check_isolation checked_columns checked_definition checked_part default_collation partial_aggregate_name scram_secret),
-		qw(aggregates_of check_owner_code decided_identities holds_job in_remote_transaction is_cluster_coordinator is_cluster_node is_reference
-		  is_trusted_node job_is_running key_default_reason needed schema_command server_mark shard_group shard_groups)],
+		qw(aggregates_of check_owner_code coordinator_identity decided_identities holds_job in_remote_transaction is_cluster_coordinator is_cluster_node is_reference
+		  is_trusted_node job_is_running key_default_reason library_version needed schema_command server_mark shard_group
+		  shard_groups shard_object_name)],
 	'shows connections, counters and the loads that the caller may see' => [qw(all_connections load_stats node_counters session_connections)],
 	'reads as a statement of the caller would, or with fewer rights' => ['read_here'],
 	'asks nodes with the user mapping of the caller' => [qw(apply_replicas list_prepared lock_new_objects read_as_owner run_commands settle_node settle_server)],
 	'checks ownership, or rights on the table' => [
 		qw(attach_partial_aggregate check_shard_owners copy_reference_rows copy_shard_rows hold_shards lock_placements lock_schema lock_schemas lock_servers lock_to_clear
 		  make_objects_on_nodes note_left_shard set_key_defaults set_placements set_shard_node start_conversion take_replicas_turn take_turn)],
-	'checks ownership, and EXECUTE on the public function' => [qw(start_job start_import set_restore_point)],
+	'checks ownership, and EXECUTE on the public function' => [qw(start_job start_series start_import set_restore_point)],
 	'checks whose job it is' => [qw(ask_for_cut_over claim_job wait_move)],
 	'called by another coordinator, with the rights of the role of the same name' => [qw(begin_following follow_coordinator)],
 	'writes the identity that the database has, whoever calls' => ['store_identity'],
@@ -108,7 +109,7 @@ $c->psql_fails_like(qq{SET ROLE nobody; SELECT shardfdw_internal.start_job($_, f
 $c->safe_psql(q{INSERT INTO shardfdw_internal.job (id, kind, state, stage, tables, names, mode, role, pid, started)
 	SELECT i, 'move', 'done', 'done', '{}', '{}', 'block', 'somebody', 1, now() FROM generate_series(-2000, -1999) i;
 	ALTER TABLE t OWNER TO CURRENT_USER});
-$c->safe_psql(q{SELECT shardfdw.move_shard('t_00', CASE (SELECT node FROM shardfdw.shards WHERE shard = 't_00') WHEN 'node1' THEN 'node2' ELSE 'node1' END, mode => 'block')});
+$c->safe_psql(q{SELECT shardfdw.move_shard('t_00', CASE (SELECT node FROM shardfdw.shards WHERE shard = 't_00'::regclass) WHEN 'node1' THEN 'node2' ELSE 'node1' END, mode => 'block')});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.jobs WHERE role = 'somebody'}), '2', 'jobs of another role stay in the journal');
 
 # ---- what an owner who is no superuser can do --------------------------------------------------------

@@ -89,7 +89,7 @@ sub everyday
 	same($database, 'joins afterwards', 'SELECT name, count(*), sum(n) FROM {t} JOIN {u} USING (id) JOIN kind USING (k) GROUP BY name ORDER BY name');
 	run($database, 'DDL', "$settings ALTER TABLE t ADD COLUMN w int DEFAULT 3; ALTER TABLE t_plain ADD COLUMN w int DEFAULT 3; ALTER TABLE t ALTER COLUMN s SET NOT NULL");
 	same($database, 'a new column', 'SELECT w, count(*) FROM {t} GROUP BY w');
-	is(run($database, 'checks', q{SELECT string_agg("check" || ': ' || detail, E'\n') FROM shardfdw.check_cluster(true) WHERE status = 'error'}), '', "$database: no errors");
+	is(run($database, 'checks', q{SELECT string_agg(check_name || ': ' || detail, E'\n') FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), '', "$database: no errors");
 }
 
 # No prepared transactions: commits over several nodes are refused, and say what to do; in one phase they work.
@@ -108,7 +108,7 @@ for my $node ($c->nodes)
 
 declare('owner', 'app');
 everyday('owner', '');
-run('owner', 'a shard moves under a lock', q{SELECT shardfdw.move_shard('t_00', (SELECT CASE node WHEN 'n1' THEN 'n2' ELSE 'n1' END FROM shardfdw.shards WHERE shard = 't_00')::name, mode => 'block')});
+run('owner', 'a shard moves under a lock', q{SELECT shardfdw.move_shard('t_00', (SELECT CASE node WHEN 'n1' THEN 'n2' ELSE 'n1' END FROM shardfdw.shards WHERE shard = 't_00'::regclass)::name, mode => 'block')});
 same('owner', 'rows of a shard that has moved', 'SELECT * FROM {t} ORDER BY id');
 
 # No schema but public: no partial aggregates, no noted identity; the rows are the same.

@@ -120,7 +120,7 @@ my %calls = (
 	'acl_text' => q{shardfdw_internal.acl_text(NULL, 'r', 10)},
 	'lock_placements' => q{shardfdw_internal.lock_placements('{t_00}', 'node1', false)},
 	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
-	'take_turn' => q{shardfdw_internal.take_turn('t', true)}, 'take_reference_turn' => undef, 'set_turns' => q{shardfdw_internal.set_turns('t')}, 'verify_cluster' => q{shardfdw.verify_cluster()},
+	'take_turn' => q{shardfdw_internal.take_turn('t', true)}, 'take_reference_turn' => undef, 'set_turns' => q{shardfdw_internal.set_turns('t')}, 'check_cluster' => q{shardfdw.check_cluster('rows')},
 	'follow_coordinator' => q{shardfdw_internal.follow_coordinator('x', 'SELECT 1', 'x', '{}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_replicas' => undef,
 	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef, 'refuse_write_of_import' => undef,
@@ -162,8 +162,8 @@ my %calls = (
 	'check_recovered' => q{shardfdw_internal.check_recovered('{t_00}', 'moved', true)},
 	'sequence_commands' => q{shardfdw_internal.sequence_commands('t', 't')},
 	# what is noted on nodes would outlive the test's ROLLBACK
-	'declare_commits_received' => q{shardfdw.declare_commits_received((SELECT NULL::text))},
-	'take_over_coordinator' => q{shardfdw.take_over_coordinator(NULL)},
+	'declare_commits_received' => q{shardfdw_internal.declare_commits_received((SELECT NULL::text))},
+	'promote_coordinator' => q{shardfdw.promote_coordinator(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
 	'check_shardable' => q{shardfdw_internal.check_shardable('loose', true)},
 	'check_conversion' => q{shardfdw_internal.check_conversion('loose', 'id', NULL)},
@@ -238,7 +238,7 @@ my %calls = (
 	'check_move_here' => q{shardfdw_internal.check_move_here('t_00', 'node2', 'block')},
 	'check_move_nodes' => q{shardfdw_internal.check_move_nodes('t_00', 'node1', 'node2', 'block')},
 	'start_job' => q{shardfdw_internal.start_job('{t}', 0, 1, '{}', false, false)},
-	'set_shard_count' => q{shardfdw.set_shard_count('t', 0)},
+	'set_shard_count' => q{shardfdw.set_shard_count('t', 0, wait => false)},
 	'sharding_step' => q{shardfdw_internal.sharding_step('t', 0)},
 	'run_sharding_step' => q{shardfdw_internal.run_sharding_step('move', '{t_00}', 1, 'node9', 'block', true)},
 	'merge_shards' => q{shardfdw.merge_shards('{t_00}', 'block')},
@@ -246,8 +246,13 @@ my %calls = (
 	'move_shard' => q{shardfdw.move_shard('t_00', 'node9', 'block')},
 	'balance' => q{shardfdw_internal.balance('{1}', '{1}', '{t}', '{1}', 0)},
 	'rebalance_plan' => q{shardfdw.rebalance_plan('count')},
-	'rebalance' => q{shardfdw.rebalance('luck')},
-	'drain_node' => q{shardfdw.drain_node('node9')},
+	'rebalance' => q{shardfdw.rebalance('luck', wait => false)},
+	'drain_node' => q{shardfdw.drain_node('node9', wait => false)},
+	'start_series' => q{shardfdw_internal.start_series('x', 0, 0, '{}', true)},
+	'run_series' => q{shardfdw_internal.run_series('x', 0, 0, '{"mode": "block"}', false)},
+	'series_step' => q{shardfdw_internal.series_step('{}', 0)},
+	'check_series' => q{shardfdw_internal.check_series('x', 'block', true, false)},
+	'plan_moves' => q{shardfdw_internal.plan_moves('count', 0.1, NULL, 'block', true)},
 	'create_restore_point' => q{shardfdw.create_restore_point('')},
 	'check_restore_point_nodes' => q{shardfdw_internal.check_restore_point_nodes('{node1}')},
 	'set_restore_point' => q{shardfdw_internal.set_restore_point('x', '{}')},
@@ -297,7 +302,7 @@ my %outcomes = (
 		object_query obstacle_in_body obstacle_to_replicas parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
-		shard_table_commands stored_rows tables_of_type shards_of shards_read placed_shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
+		shard_table_commands stored_rows tables_of_type shards_of shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query schema_owner_query owns_shards role_on_node give_command validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable check_not_null_valid check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
@@ -309,11 +314,11 @@ my %outcomes = (
 		shard_key_commands shard_names at_most take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
-		free_shard_names checked_columns checked_part moving_command check_references_on_nodes verify_cluster set_turns check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
+		free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# where no node is usable for the caller
-	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_replica rebalance_plan accepting_nodes home_node},
+	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_replica plan_moves rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for who may write to it
@@ -349,7 +354,7 @@ my %outcomes = (
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
 		add_user map_user
-	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
+	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written refresh_node
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written
 		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option
@@ -361,7 +366,7 @@ my %outcomes = (
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		resumable_loads_written subscriptions_written
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
-		stat_load_written tables_written placed_shards_written jobs_written restore_points_written
+		stat_load_written tables_written jobs_written restore_points_written
 		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written stat_replication_written
 		begin_following coordinators_written sharded_schemas_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
@@ -403,9 +408,9 @@ my %outcomes = (
 	'58000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		add_coordinator add_node},
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		adopt_postgres_fdw declare_commits_received take_over_coordinator},
+		adopt_postgres_fdw declare_commits_received},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
-		check_replication_factor
+		check_replication_factor start_series run_series
 		read_as_owner
 		set_import_sequences
 		comparable_keys sharding_step},
@@ -413,13 +418,11 @@ my %outcomes = (
 		raise_unknown_part},
 	'22012 22012 22012 22012 22012 22012 22012 22012 22012 22012' => q{
 		run_here},
-	'2D000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		set_shard_count},
 	'22023 22023 42501 42501 42501 42501 22023 42501 42501 42501' => q{
 		check_merge_here},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		import_table
-		split_shard merge_shards rebalance attach_partial_aggregate},
+		split_shard merge_shards promote_coordinator rebalance resolve_transaction set_shard_count attach_partial_aggregate},
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},
 	'2BP01 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

@@ -90,7 +90,7 @@ unchanged('split_shard');
 dbo(q{SELECT shardfdw.create_reject_table('evil.r'); CREATE TABLE evil.other (k int PRIMARY KEY); SELECT shardfdw.create_reference_table('evil.other'); INSERT INTO evil.other VALUES (1);
 	ALTER TABLE evil.t ADD COLUMN w int DEFAULT 5; CREATE INDEX ON evil.t (w); ALTER TABLE evil.t ADD CHECK (w IS NOT NULL)});
 root(q{ALTER TABLE evil.t ADD COLUMN x timestamptz DEFAULT pg_catalog.clock_timestamp(); ALTER TABLE evil.t ADD UNIQUE (k, w); CREATE TABLE evil.late (k int PRIMARY KEY);
-	SELECT * FROM shardfdw.check_cluster(true); SELECT * FROM shardfdw.recover_prepared_transactions(); SELECT shardfdw.create_restore_point('here')});
+	SELECT * FROM shardfdw.check_cluster('rows'); SELECT * FROM shardfdw.recover_prepared_transactions(); SELECT shardfdw.create_restore_point('here')});
 unchanged('statements of dbo and of a superuser');
 is(root(q{SELECT pg_catalog.count(*) FROM evil.t}), '50', 'the rows are there');
 dbo(q{SELECT shardfdw.unshard_table('evil.t', mode => 'online')});

@@ -95,11 +95,11 @@ for my $table (sort keys %tables)
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.shard_table('$table', shards => 4)");
 	is($c->node_safe_psql(1, "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relname LIKE '${table}\\_0_'"), 'mallory', "by the owner: $table");
 	# what superusers do with any table
-	$c->safe_psql("ANALYZE $table; VACUUM (ANALYZE) $table; REINDEX TABLE $table; CREATE INDEX ${table}_v ON $table (v); SELECT * FROM shardfdw.check_cluster(true)");
+	$c->safe_psql("ANALYZE $table; VACUUM (ANALYZE) $table; REINDEX TABLE $table; CREATE INDEX ${table}_v ON $table (v); SELECT * FROM shardfdw.check_cluster('rows')");
 	$c->psql_fails_like("SELECT shardfdw.unshard_table('$table');", qr/42501: cannot unshard table/, "unshard_table by a superuser: $table");
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.unshard_table('$table')");
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.create_reference_table('$table')");
-	$c->safe_psql("ANALYZE $table; REINDEX TABLE $table; SELECT * FROM shardfdw.check_cluster(true); SELECT shardfdw.unshard_table('$table')");
+	$c->safe_psql("ANALYZE $table; REINDEX TABLE $table; SELECT * FROM shardfdw.check_cluster('rows'); SELECT shardfdw.unshard_table('$table')");
 	is(as_superuser(), '', "no code of hers has run as a superuser: $table");
 }
 

@@ -84,7 +84,7 @@ my @statements = (
 	"COPY t FROM STDIN;\n101\t1\n102\t1\n\\.\n", "COPY t FROM STDIN;\n101\t1\n103\tnonsense\n\\.\n", 'COPY t TO STDOUT', 'ALTER TABLE t ADD COLUMN w int; ALTER TABLE t DROP COLUMN w',
 	'UPDATE r SET v = v + 1', 'MERGE INTO t USING r ON t.id = r.id WHEN MATCHED THEN UPDATE SET v = r.v', 'ANALYZE t', 'SELECT 1 / (v - v) FROM t',
 	'BEGIN; SAVEPOINT a; SELECT 1 / (v - v) FROM t; ROLLBACK TO a; SELECT count(*) FROM t; COMMIT', 'INSERT INTO t VALUES (1, 1)',
-	'SELECT * FROM shardfdw.nodes; SELECT * FROM shardfdw.shards; SELECT * FROM shardfdw.shard_sizes(); SELECT * FROM shardfdw.tables; SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover_prepared_transactions(); SELECT * FROM shardfdw.check_cluster(true)',
+	'SELECT * FROM shardfdw.nodes; SELECT * FROM shardfdw.shards; SELECT * FROM shardfdw_internal.shard_sizes(); SELECT * FROM shardfdw.tables; SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover_prepared_transactions(); SELECT * FROM shardfdw.check_cluster($$rows$$)',
 	q{SELECT * FROM shardfdw.query_nodes('{node1,node2}', '{SELECT 1,SELECT nonsense}', 'read', false)}, 'SET statement_timeout = 100; SELECT count(*) FROM t, generate_series(1, 1000000000)');
 for my $role ('alice', 'mallory', 'reader')
 {

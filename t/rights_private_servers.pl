@@ -26,10 +26,10 @@ $c->safe_psql(qq{SET ROLE mallory;
 	CREATE USER MAPPING FOR PUBLIC SERVER a_trap OPTIONS (user 'postgres');
 	CREATE USER MAPPING FOR postgres SERVER a_trap OPTIONS (user 'postgres');
 	GRANT USAGE ON FOREIGN SERVER a_trap TO PUBLIC});
-is($c->safe_psql('SELECT name, in_cluster FROM shardfdw.nodes ORDER BY name'), "a_trap|f\nnode1|t\nnode2|t", 'which nodes are of the cluster');
+is($c->safe_psql('SELECT node, in_cluster FROM shardfdw.nodes ORDER BY node'), "a_trap|f\nnode1|t\nnode2|t", 'which nodes are of the cluster');
 
 $c->safe_psql('GRANT CREATE ON SCHEMA shardfdw TO mallory; SET ROLE mallory; CREATE FUNCTION shardfdw.add_node() RETURNS int LANGUAGE sql RETURN 1');
-is($c->safe_psql(q{SELECT in_cluster FROM shardfdw.nodes WHERE name = 'a_trap'}), 'f', 'a function of hers by that name does not count');
+is($c->safe_psql(q{SELECT in_cluster FROM shardfdw.nodes WHERE node = 'a_trap'}), 'f', 'a function of hers by that name does not count');
 $c->safe_psql('SET ROLE mallory; DROP FUNCTION shardfdw.add_node()');
 
 # The server's log, but for what the test itself does there.
@@ -47,15 +47,15 @@ for my $role ('postgres', 'alice')
 {
 	$c->safe_psql(qq{SET ROLE $role; CREATE TABLE s_$role (id int PRIMARY KEY, v int); INSERT INTO s_$role SELECT i, i FROM generate_series(1, 100) i;
 		SELECT shardfdw.shard_table('s_$role', shards => 6)});
-	is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE table_name = 's_$role'"), 'node1,node2', "default placement of $role");
+	is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE relation = 's_$role'::regclass"), 'node1,node2', "default placement of $role");
 	$c->safe_psql(qq{SET ROLE $role; CREATE TABLE r_$role (id int PRIMARY KEY, v int); INSERT INTO r_$role SELECT i, i FROM generate_series(1, 10) i;
 		SELECT shardfdw.create_reference_table('r_$role')});
-	is($c->safe_psql("SELECT nodes FROM shardfdw.tables WHERE table_name = 'r_$role'"), '{node1,node2}', "replicas of a reference table of $role");
+	is($c->safe_psql("SELECT nodes FROM shardfdw.tables WHERE relation = 'r_$role'::regclass"), '{node1,node2}', "replicas of a reference table of $role");
 	$c->safe_psql("SET ROLE $role; INSERT INTO r_$role VALUES (11, 11); UPDATE r_$role SET v = 0 WHERE id < 3; ALTER TABLE r_$role ADD w int; TRUNCATE r_$role; INSERT INTO r_$role VALUES (1, 1)");
 	is($c->safe_psql("SET ROLE $role; SELECT count(*) FROM s_$role JOIN r_$role USING (id)"), '1', "which $role can write to and join");
 	is($c->safe_psql("SET ROLE $role; SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM s_$role"), '100', 'a snapshot over all nodes');
-	$c->safe_psql("SET ROLE $role; SELECT * FROM shardfdw.shard_sizes(); SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover_prepared_transactions()");
-	unlike($c->safe_psql("SET ROLE $role; SELECT node FROM shardfdw.check_cluster(true)"), qr/a_trap/, 'check_cluster');
+	$c->safe_psql("SET ROLE $role; SELECT * FROM shardfdw_internal.shard_sizes(); SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover_prepared_transactions()");
+	unlike($c->safe_psql("SET ROLE $role; SELECT node FROM shardfdw.check_cluster('rows')"), qr/a_trap/, 'check_cluster');
 }
 is($c->safe_psql("SELECT string_agg(node, ',' ORDER BY node) FROM shardfdw.run_on_nodes('SELECT 1')"), 'node1,node2', 'run_on_nodes');
 $c->safe_psql('CREATE TABLE new (id int); SELECT shardfdw.create_reference_table($$new$$); SELECT shardfdw.unshard_table($$new$$)');
@@ -90,13 +90,13 @@ $c->safe_psql("SELECT shardfdw.unshard_table('named')");
 # Its owner uses it as before, and it alone.
 $c->safe_psql(q{CREATE USER MAPPING FOR mallory SERVER a_trap OPTIONS (user 'postgres', password_required 'false')});
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE own (id int PRIMARY KEY); SELECT shardfdw.shard_table('own', shards => 2)});
-is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE table_name = 'own'"), 'a_trap', 'default placement of its owner');
+is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE relation = 'own'::regclass"), 'a_trap', 'default placement of its owner');
 $c->psql_fails_like("REVOKE USAGE ON FOREIGN SERVER node1, node2 FROM alice; SET ROLE alice; CREATE TABLE a2 (id int PRIMARY KEY); SELECT shardfdw.shard_table('a2');",
 	qr/55000: there are no nodes.*named/s, 'where only private servers are left');
 
 # Who may add nodes makes nodes.
 $c->safe_psql(q{GRANT EXECUTE ON FUNCTION shardfdw.add_node TO mallory});
-is($c->safe_psql('SELECT in_cluster FROM shardfdw.nodes WHERE name = $$a_trap$$'), 't', 'once its owner may add nodes');
+is($c->safe_psql('SELECT in_cluster FROM shardfdw.nodes WHERE node = $$a_trap$$'), 't', 'once its owner may add nodes');
 $c->safe_psql(q{SELECT shardfdw.create_reference_table('r_postgres'); SELECT shardfdw.create_reference_table('r_alice'); INSERT INTO r_postgres VALUES (2, 2)});
 is($c->node_safe_psql(3, 'SELECT count(*) FROM r_postgres'), '2', 'it has replicas and gets what is written');
 

@@ -33,9 +33,9 @@ ALTER ROLE shardfdw_monitor SET default_transaction_read_only = on;
 ALTER ROLE shardfdw_monitor SET jit = off;
 
 -- the nodes of the cluster, by its own user mappings
-SELECT format(c.command, n.name, :'password')
+SELECT format(c.command, n.node, :'password')
 FROM shardfdw.nodes n CROSS JOIN (VALUES
 	(1, 'GRANT USAGE ON FOREIGN SERVER %I TO shardfdw_monitor'),
 	(2, 'DROP USER MAPPING IF EXISTS FOR shardfdw_monitor SERVER %I'),
 	(3, 'CREATE USER MAPPING FOR shardfdw_monitor SERVER %I OPTIONS (user ''shardfdw_monitor'', password %L)')) c(step, command)
-WHERE n.in_cluster ORDER BY n.name, c.step \gexec
+WHERE n.in_cluster ORDER BY n.node, c.step \gexec

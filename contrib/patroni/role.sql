@@ -1,4 +1,4 @@
--- role.sql - the role of the callback take_over_coordinator
+-- role.sql - the role of the callback promote_coordinator
 --
 --   psql -d app -v user=app -v password=... -f role.sql
 --
@@ -26,12 +26,12 @@ SET log_min_duration_statement = -1;
 SELECT 'CREATE ROLE shardfdw_failover' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'shardfdw_failover') \gexec
 ALTER ROLE shardfdw_failover LOGIN CONNECTION LIMIT 3;
 SELECT format('GRANT CONNECT ON DATABASE %I TO shardfdw_failover', current_database()) \gexec
-GRANT EXECUTE ON FUNCTION shardfdw.take_over_coordinator(boolean, text), shardfdw_internal.replace_identity(boolean) TO shardfdw_failover;
+GRANT EXECUTE ON FUNCTION shardfdw.promote_coordinator(text, text), shardfdw_internal.replace_identity(boolean) TO shardfdw_failover;
 
 -- the nodes of the cluster
-SELECT format(c.command, n.name, :'user', :'password')
+SELECT format(c.command, n.node, :'user', :'password')
 FROM shardfdw.nodes n CROSS JOIN (VALUES
 	(1, 'GRANT USAGE ON FOREIGN SERVER %I TO shardfdw_failover'),
 	(2, 'DROP USER MAPPING IF EXISTS FOR shardfdw_failover SERVER %I'),
 	(3, 'CREATE USER MAPPING FOR shardfdw_failover SERVER %I OPTIONS (user %L, password %L)')) c(step, command)
-WHERE n.in_cluster ORDER BY n.name, c.step \gexec
+WHERE n.in_cluster ORDER BY n.node, c.step \gexec

@@ -35,7 +35,7 @@ def migrations():
     runs("migrate, plain", "migrate", "-v", "0", sharded=False)
     runs("migrate: some tables are there when they are sharded, some columns come later", "migrate", "-v", "0")
     runs("the models are what the migrations have made", "makemigrations", "--check", "-v", "0")
-    equal(psql_of("shop", "SELECT string_agg(table_name || ' ' || strategy, ', ' ORDER BY table_name) FROM shardfdw.tables"),
+    equal(psql_of("shop", "SELECT string_agg(relation::text || ' ' || strategy, ', ' ORDER BY relation::text) FROM shardfdw.tables"),
           "shop_ad hash, shop_campaign hash, shop_company hash, shop_companytag hash, shop_tag reference", "tables are sharded")
 
 

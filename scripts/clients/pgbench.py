@@ -20,7 +20,7 @@ def pgbench(name, *options):
 def shard():
     for table, key in TABLES.items():
         psql(f"SELECT shardfdw.shard_table('{table}', '{key}', shards => 4)")
-    equal(psql("SELECT count(*) FROM shardfdw.tables WHERE table_name LIKE 'pgbench%'"), "4", "the four tables are sharded")
+    equal(psql("SELECT count(*) FROM shardfdw.tables WHERE relation::text LIKE 'pgbench%'"), "4", "the four tables are sharded")
 
 
 def run(name):
@@ -42,7 +42,7 @@ def after():
 def again():
     """pgbench -i over sharded tables drops them and makes new ones."""
     pgbench("pgbench -i over sharded tables", "-i", "-s", "1", "-q")
-    equal(psql("SELECT count(*) FROM shardfdw.tables WHERE table_name LIKE 'pgbench%'"), "0", "its tables are plain ones again")
+    equal(psql("SELECT count(*) FROM shardfdw.tables WHERE relation::text LIKE 'pgbench%'"), "0", "its tables are plain ones again")
     equal(psql("SELECT count(*) FROM pgbench_accounts"), "100000", "and loaded")
     equal(psql("SELECT DISTINCT result FROM shardfdw.run_on_nodes($$SELECT count(*) FROM pg_class WHERE relname LIKE 'pgbench%'$$)"), "0", "nothing of them is left on nodes")
 

@@ -58,7 +58,7 @@ engine = sa.create_engine(sa.URL.create("postgresql+psycopg", username=os.enviro
 
 def create():
     Base.metadata.create_all(engine)
-    equal(psql("SELECT string_agg(table_name, ' ' ORDER BY table_name) FROM shardfdw.tables WHERE table_name IN ('customer', 'purchase')"), "customer purchase", "create_all with shard_table in DDL events")
+    equal(psql("SELECT string_agg(relation::text, ' ' ORDER BY relation::text) FROM shardfdw.tables WHERE relation IN ('customer'::regclass, 'purchase'::regclass)"), "customer purchase", "create_all with shard_table in DDL events")
     Base.metadata.create_all(engine)
     ok(True, "create_all again finds the tables")
 

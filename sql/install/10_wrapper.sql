@@ -42,9 +42,9 @@ CREATE FUNCTION shardfdw_internal.shardfdw_validator(options text[], catalog oid
 COMMENT ON FUNCTION shardfdw_internal.shardfdw_validator(text[], oid) IS
 	'Checks the options of a server, user mapping, foreign table or column. Returns nothing; raises fdw_invalid_option_name or invalid_parameter_value for a wrong one.';
 
-CREATE FUNCTION shardfdw.library_version() RETURNS text
+CREATE FUNCTION shardfdw_internal.library_version() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_library_version';
-COMMENT ON FUNCTION shardfdw.library_version() IS
+COMMENT ON FUNCTION shardfdw_internal.library_version() IS
 	'Tells the version of the library that this session has loaded. Returns it as pg_extension has that of the SQL objects.';
 
 CREATE FOREIGN DATA WRAPPER shardfdw

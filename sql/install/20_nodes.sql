@@ -49,7 +49,7 @@ COMMENT ON FUNCTION shardfdw_internal.is_trusted_node(oid) IS
 	'Tells whether statements of the caller may use a server that they do not name: a node of the cluster, or one that the caller owns. Returns false for anything else.';
 
 CREATE VIEW shardfdw.nodes AS
-SELECT s.srvname AS name,
+SELECT s.srvname AS node,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'host') AS host,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'port') AS port,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'dbname') AS dbname,
@@ -63,7 +63,7 @@ WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc
 	AND NOT EXISTS (SELECT FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'coordinator');
 COMMENT ON VIEW shardfdw.nodes IS
 	'Lists the nodes: servers of the wrapper that stand for no coordinator, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, the number of shards they hold, and whether they are nodes of the whole cluster, since their owner may call add_node(), or private ones.';
-COMMENT ON COLUMN shardfdw.nodes.name IS 'Name of the node''s server.';
+COMMENT ON COLUMN shardfdw.nodes.node IS 'Name of the node''s server.';
 COMMENT ON COLUMN shardfdw.nodes.host IS 'Host as given, maybe a list; null: libpq''s default.';
 COMMENT ON COLUMN shardfdw.nodes.port IS 'Port as given, maybe a list; null: libpq''s default.';
 COMMENT ON COLUMN shardfdw.nodes.dbname IS 'Database as given; null: libpq''s default.';
@@ -75,8 +75,8 @@ GRANT SELECT ON shardfdw.nodes TO PUBLIC;
 CREATE FUNCTION shardfdw_internal.trusted_nodes() RETURNS name[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
-	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
+	SELECT coalesce(array_agg(n.node ORDER BY n.node::text COLLATE "C"), '{}')
+	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.node
 	WHERE has_server_privilege(s.oid, 'USAGE') AND shardfdw_internal.is_trusted_node(s.oid)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.trusted_nodes() IS
@@ -93,7 +93,7 @@ BEGIN
 		IF everywhere = '{}' THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = 'there are no nodes',
-				HINT = CASE WHEN EXISTS (SELECT FROM shardfdw.nodes n WHERE has_server_privilege(n.name, 'USAGE'))
+				HINT = CASE WHEN EXISTS (SELECT FROM shardfdw.nodes n WHERE has_server_privilege(n.node, 'USAGE'))
 					THEN 'Servers of roles without EXECUTE on shardfdw.add_node() are used only where they are named.'
 					ELSE 'Declare one with shardfdw.add_node().' END;
 		END IF;
@@ -105,7 +105,7 @@ BEGIN
 			MESSAGE = 'the list of nodes must not be empty';
 	END IF;
 	SELECT w INTO missing FROM unnest(wanted) w
-	WHERE NOT EXISTS (SELECT FROM shardfdw.nodes n WHERE n.name = w) LIMIT 1;
+	WHERE NOT EXISTS (SELECT FROM shardfdw.nodes n WHERE n.node = w) LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object',
 			MESSAGE = format('node "%s" does not exist', missing),
@@ -169,7 +169,7 @@ COMMENT ON FUNCTION shardfdw_internal.node_query() IS
 	'Writes the query, to be run on a node, by which judge_node() judges it. Returns its text; the query returns version number, version, encoding, max_prepared_transactions, locale, clock (seconds since 1970), what tells the database from others, and the default collation.';
 
 CREATE FUNCTION shardfdw_internal.judge_node(node name, answer text[], answered_at timestamptz)
-	RETURNS TABLE ("check" text, status text, detail text, hint text)
+	RETURNS TABLE (check_name text, status text, detail text, hint text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -229,7 +229,7 @@ COMMENT ON FUNCTION shardfdw_internal.judge_node(name, text[], timestamptz) IS
 	'Judges what a node has answered to node_query() at a moment of this server''s clock, and notes its default collation. Returns one row per check with status ok, warning or error.';
 
 CREATE FUNCTION shardfdw_internal.inspect_nodes(nodes name[])
-	RETURNS TABLE (node name, "check" text, status text, detail text, hint text)
+	RETURNS TABLE (node name, check_name text, status text, detail text, hint text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -242,7 +242,7 @@ BEGIN
 			array_fill(shardfdw_internal.node_query(), ARRAY[cardinality(inspect_nodes.nodes)]), 'autocommit', false) q
 	LOOP
 		IF r.ok THEN
-			RETURN QUERY SELECT r.node, j."check", j.status, j.detail, j.hint FROM shardfdw_internal.judge_node(r.node, r.fields, r.at) j;
+			RETURN QUERY SELECT r.node, j.check_name, j.status, j.detail, j.hint FROM shardfdw_internal.judge_node(r.node, r.fields, r.at) j;
 		ELSE
 			RETURN QUERY VALUES (r.node, 'connect', 'error', r.message,
 								 'Check that the server runs, and the host, port, database, user and password given.');
@@ -260,20 +260,20 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	FOR r IN SELECT i."check", i.status, i.detail, i.hint FROM shardfdw_internal.inspect_nodes(ARRAY[name]) i
+	FOR r IN SELECT i.check_name, i.status, i.detail, i.hint FROM shardfdw_internal.inspect_nodes(ARRAY[name]) i
 	LOOP
 		IF r.status = 'error' THEN
 			RAISE EXCEPTION USING
-				ERRCODE = CASE r."check" WHEN 'connect' THEN 'system_error'
+				ERRCODE = CASE r.check_name WHEN 'connect' THEN 'system_error'
 							ELSE 'object_not_in_prerequisite_state' END,
 				MESSAGE = format('could not %s node "%s"', CASE WHEN is_new THEN 'add' ELSE 'enable' END, name),
-				DETAIL = format('%s: %s', r."check", r.detail),
+				DETAIL = format('%s: %s', r.check_name, r.detail),
 				HINT = r.hint;
 		ELSIF is_new AND r.status = 'warning' THEN
-			RAISE WARNING USING MESSAGE = format('node "%s": %s: %s', name, r."check", r.detail),
+			RAISE WARNING USING MESSAGE = format('node "%s": %s: %s', name, r.check_name, r.detail),
 				HINT = r.hint;
 		ELSIF is_new THEN
-			RAISE NOTICE 'node "%": %: %', name, r."check", r.detail;
+			RAISE NOTICE 'node "%": %: %', name, r.check_name, r.detail;
 		END IF;
 	END LOOP;
 END
@@ -305,7 +305,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_cores(name) IS
 	'Asks a node for the cores of its machine, and notes them in its server''s options; a NOTICE says how many, or that they are not known. Returns nothing.';
 
-CREATE FUNCTION shardfdw_internal.server_commands(name name, host text, port integer, dbname name, "user" name, password text, options jsonb) RETURNS text[]
+CREATE FUNCTION shardfdw_internal.server_commands(name name, host text, port integer, dbname name, username name, password text, options jsonb) RETURNS text[]
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -325,7 +325,7 @@ BEGIN
 		FILTER (WHERE o.key = ANY (mapping_keys))
 	INTO server_options, mapping_options
 	FROM jsonb_each_text(jsonb_strip_nulls(jsonb_build_object('host', host, 'port', port, 'dbname', dbname,
-			'user', "user", 'password', password) || options)) o;
+			'user', username, 'password', password) || options)) o;
 	RETURN ARRAY[format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', name, server_options),
 		format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options)];
 END
@@ -367,7 +367,7 @@ DECLARE
 BEGIN
 	-- by itself, before this transaction writes to the node: it may make the schema in which the identity is noted, too
 	IF with_aggregates THEN
-		naggregates := shardfdw.make_partial_aggregates(name);
+		naggregates := shardfdw.refresh_node(name);
 		IF outdated IS NULL THEN
 			RAISE NOTICE 'node "%": partial aggregates: %', name, naggregates;
 		END IF;
@@ -375,7 +375,7 @@ BEGIN
 	PERFORM shardfdw_internal.copy_all_references(name, outdated);
 	PERFORM shardfdw_internal.add_users_to(name);
 	PERFORM shardfdw_internal.store_identity();
-	-- a node that another coordinator has taken over is given back by take_over_coordinator() alone; recovery replaces the note of a predecessor
+	-- a node that another coordinator has taken over is given back by promote_coordinator() alone; recovery replaces the note of a predecessor
 	IF outdated IS NOT NULL AND EXISTS (SELECT FROM shardfdw_internal.inspect_identity(ARRAY[name])) THEN
 		RETURN;
 	END IF;
@@ -388,8 +388,8 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.equip_node(name, regclass[], boolean) IS
 	'Gives a node all that it needs besides shards, as far as it lacks it: partial aggregates, reference tables with the types, functions and schemas that they need, users and their rights, the note of this coordinator''s identity. outdated: the reference tables that are looked at, which are locked; null for a new node, which gets all. Called by add_node() and enable_node(); partial aggregates and users are made at once. Returns nothing; raises what cannot be made.';
 
-CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
-								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
+CREATE FUNCTION shardfdw.add_node(node name, host text, port integer DEFAULT 5432,
+								  dbname name DEFAULT pg_catalog.current_database(), username name DEFAULT CURRENT_USER,
 								  password text DEFAULT NULL, options jsonb DEFAULT '{}', create_database boolean DEFAULT false)
 	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -398,21 +398,21 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_node');
 	PERFORM shardfdw_internal.lock_node_list();
 	-- of a server of that name that was dropped
-	PERFORM shardfdw_internal.forget_position(name);
-	PERFORM shardfdw_internal.make_server(shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options));
+	PERFORM shardfdw_internal.forget_position(node);
+	PERFORM shardfdw_internal.make_server(shardfdw_internal.server_commands(node, host, port, dbname, username, password, options));
 	IF create_database THEN
-		PERFORM shardfdw_internal.make_node_database(name, dbname, NULL);
+		PERFORM shardfdw_internal.make_node_database(node, dbname, NULL);
 	END IF;
-	PERFORM shardfdw_internal.settle_server(name);
-	PERFORM shardfdw_internal.check_new_node(name, true);
+	PERFORM shardfdw_internal.settle_server(node);
+	PERFORM shardfdw_internal.check_new_node(node, true);
 
 	IF NOT options ? 'cores' THEN
-		PERFORM shardfdw_internal.note_cores(name);
+		PERFORM shardfdw_internal.note_cores(node);
 	END IF;
-	PERFORM shardfdw_internal.equip_node(name, NULL, NOT options ? 'partial_aggregates');
+	PERFORM shardfdw_internal.equip_node(node, NULL, NOT options ? 'partial_aggregates');
 	IF EXISTS (SELECT FROM shardfdw.shards) THEN
-		RAISE NOTICE USING MESSAGE = format('node "%s" has no shards yet', name),
-			HINT = 'New tables use it. CALL shardfdw.rebalance() moves some of the shards that there are to it.';
+		RAISE NOTICE USING MESSAGE = format('node "%s" has no shards yet', node),
+			HINT = 'New tables use it. SELECT shardfdw.rebalance() moves some of the shards that there are to it.';
 	END IF;
 END
 $$;
@@ -420,7 +420,7 @@ COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jso
 	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial aggregates there, copies the reference tables to it, and gives it the users of add_user(). options are further server options. create_database: makes the database there, for this one, at once; one that was made so for a database of this server that has been dropped is made anew. Raises the error of a node that cannot be used, and then creates nothing.';
 REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb, boolean) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.remove_node(name name) RETURNS void
+CREATE FUNCTION shardfdw.remove_node(node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -428,38 +428,38 @@ DECLARE
 	held bigint;
 	mapped text;
 BEGIN
-	SELECT n.shards INTO held FROM shardfdw.nodes n WHERE n.name = remove_node.name;
+	SELECT n.shards INTO held FROM shardfdw.nodes n WHERE n.node = remove_node.node;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object',
-			MESSAGE = format('node "%s" does not exist', remove_node.name),
+			MESSAGE = format('node "%s" does not exist', remove_node.node),
 			HINT = 'The view shardfdw.nodes lists the nodes.';
 	END IF;
 	IF held > 0 THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
-			MESSAGE = format('cannot remove node "%s" because it holds %s', remove_node.name,
+			MESSAGE = format('cannot remove node "%s" because it holds %s', remove_node.node,
 							 CASE held WHEN 1 THEN '1 shard' ELSE format('%s shards', held) END),
 			HINT = 'The view shardfdw.shards lists them.';
 	END IF;
 	-- of tables that are being sharded, too
 	PERFORM shardfdw_internal.take_replicas_turn('{}');
-	IF EXISTS (SELECT FROM shardfdw_internal.tables_with_replicas(remove_node.name, '{replica,stale}')) THEN
+	IF EXISTS (SELECT FROM shardfdw_internal.tables_with_replicas(remove_node.node, '{replica,stale}')) THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
-			MESSAGE = format('cannot remove node "%s" because it holds replicas of shards', remove_node.name),
-			DETAIL = format('Of table %s.', (SELECT t FROM shardfdw_internal.tables_with_replicas(remove_node.name, '{replica,stale}') t LIMIT 1));
+			MESSAGE = format('cannot remove node "%s" because it holds replicas of shards', remove_node.node),
+			DETAIL = format('Of table %s.', (SELECT t FROM shardfdw_internal.tables_with_replicas(remove_node.node, '{replica,stale}') t LIMIT 1));
 	END IF;
 
 	FOR mapped IN
 		SELECT CASE u.umuser WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(u.umuser)) END
-		FROM pg_user_mappings u WHERE u.srvname = remove_node.name
+		FROM pg_user_mappings u WHERE u.srvname = remove_node.node
 	LOOP
-		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.name);
+		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.node);
 	END LOOP;
 	-- of one whose shards this transaction does not see, too, core says what needs it
-	EXECUTE format('DROP SERVER %I', remove_node.name);
-	PERFORM shardfdw_internal.forget_position(remove_node.name);
+	EXECUTE format('DROP SERVER %I', remove_node.node);
+	PERFORM shardfdw_internal.forget_position(remove_node.node);
 	-- the node may be gone for good, so nothing is asked of it
 	IF EXISTS (SELECT FROM shardfdw_internal.reference_tables()) THEN
-		RAISE NOTICE 'the replicas of reference tables stay on node "%"', remove_node.name;
+		RAISE NOTICE 'the replicas of reference tables stay on node "%"', remove_node.node;
 	END IF;
 END
 $$;

@@ -20,7 +20,7 @@ BEGIN
 		FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_tree(r.relation) t CROSS JOIN LATERAL shardfdw_internal.shard_placements(t.relid) p
 		WHERE NOT t.isleaf AND p.role = 'replica'
 		UNION ALL
-		SELECT r.relation, NULL::regclass, n.name, format('%I.%I', s.nspname, c.relname)
+		SELECT r.relation, NULL::regclass, n.node, format('%I.%I', s.nspname, c.relname)
 		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
 		WHERE n.in_cluster AND shardfdw_internal.is_reference(r.relation)
 	), named AS (
@@ -112,7 +112,7 @@ CREATE FUNCTION shardfdw_internal.tables_on_nodes() RETURNS regclass[]
 AS $$
 BEGIN
 	RETURN ARRAY(SELECT p.partrelid::regclass FROM pg_partitioned_table p WHERE EXISTS (SELECT FROM shardfdw_internal.shards_of(p.partrelid))
-		UNION SELECT pg_partition_root(s.relation) FROM shardfdw_internal.placed_shards s
+		UNION SELECT pg_partition_root(s.relation) FROM shardfdw.shards s
 		UNION SELECT r FROM shardfdw_internal.reference_tables() r);
 END
 $$;
@@ -246,7 +246,7 @@ BEGIN
 	FOR u IN
 		-- options of others are visible to superusers alone
 		SELECT DISTINCT ON (m.umuser) m.umuser, m.usename, m.umoptions, m.srvname = node AS is_mapped
-		FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.name = m.srvname AND n.in_cluster
+		FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.node = m.srvname AND n.in_cluster
 		WHERE m.umuser <> 0 AND EXISTS (SELECT FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'on_all_nodes' AND o.option_value::boolean)
 			AND (m.srvname = node OR NOT EXISTS (SELECT FROM pg_user_mappings x WHERE x.srvname = node AND x.umuser = m.umuser))
 		ORDER BY m.umuser, m.srvname <> node, m.srvname::text COLLATE "C"

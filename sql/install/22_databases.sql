@@ -116,22 +116,22 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.lock_node_list();
 	PERFORM shardfdw_internal.usable_nodes();
-	FOR n IN SELECT x.name, x.dbname::name FROM shardfdw.nodes x ORDER BY x.name::text COLLATE "C"
+	FOR n IN SELECT x.node, x.dbname::name FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
 	LOOP
-		mark := shardfdw_internal.database_mark(n.name, n.dbname);
+		mark := shardfdw_internal.database_mark(n.node, n.dbname);
 		IF mark IS NULL OR mark = shardfdw_internal.own_mark() THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('database "%s" of node "%s" cannot be cloned', n.dbname, n.name),
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('database "%s" of node "%s" cannot be cloned', n.dbname, n.node),
 				DETAIL = CASE WHEN mark IS NULL THEN 'It does not exist.' ELSE 'It was made for this database.' END,
 				HINT = 'Call this in a database that was made by CREATE DATABASE ... TEMPLATE, and has the servers of the other one.';
 		END IF;
 		new_name := shardfdw_internal.cloned_name(mark, n.dbname);
-		PERFORM shardfdw_internal.make_node_database(n.name, new_name, n.dbname);
-		EXECUTE format('ALTER SERVER %I OPTIONS (SET dbname %L)', n.name, new_name);
+		PERFORM shardfdw_internal.make_node_database(n.node, new_name, n.dbname);
+		EXECUTE format('ALTER SERVER %I OPTIONS (SET dbname %L)', n.node, new_name);
 		-- how far the template's is says nothing about it
-		PERFORM shardfdw.confirm_node(n.name);
+		PERFORM shardfdw.confirm_node(n.node);
 	END LOOP;
 	PERFORM shardfdw_internal.store_identity();
-	PERFORM shardfdw_internal.note_identity(ARRAY(SELECT x.name FROM shardfdw.nodes x));
+	PERFORM shardfdw_internal.note_identity(ARRAY(SELECT x.node FROM shardfdw.nodes x));
 END
 $$;
 COMMENT ON FUNCTION shardfdw.clone_node_databases() IS
@@ -147,15 +147,15 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('drop_node_databases');
 	PERFORM shardfdw_internal.lock_node_list();
-	FOR n IN SELECT x.name, coalesce(x.dbname, current_database()) AS dbname FROM shardfdw.nodes x ORDER BY x.name::text COLLATE "C"
+	FOR n IN SELECT x.node, coalesce(x.dbname, current_database()) AS dbname FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
 	LOOP
-		mark := shardfdw_internal.database_mark(n.name, n.dbname);
+		mark := shardfdw_internal.database_mark(n.node, n.dbname);
 		CONTINUE WHEN mark IS NULL;
 		IF mark <> shardfdw_internal.own_mark() THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('database "%s" on node "%s" was not made for this one', n.dbname, n.name),
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('database "%s" on node "%s" was not made for this one', n.dbname, n.node),
 				HINT = 'remove_all_nodes(drop_tables => true) drops the tables there.';
 		END IF;
-		PERFORM shardfdw_internal.run_beside(n.name, ARRAY[format('DROP DATABASE %I WITH (FORCE)', n.dbname)]);
+		PERFORM shardfdw_internal.run_beside(n.node, ARRAY[format('DROP DATABASE %I WITH (FORCE)', n.dbname)]);
 	END LOOP;
 END
 $$;
@@ -180,12 +180,12 @@ BEGIN
 		IF tables IS NOT NULL THEN
 			EXECUTE format('DROP TABLE %s CASCADE', tables);
 		END IF;
-		SELECT string_agg(f.ftrelid::regclass::text, ', ') INTO tables FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN shardfdw.nodes x ON x.name = s.srvname;
+		SELECT string_agg(f.ftrelid::regclass::text, ', ') INTO tables FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN shardfdw.nodes x ON x.node = s.srvname;
 		IF tables IS NOT NULL THEN
 			EXECUTE format('DROP FOREIGN TABLE %s CASCADE', tables);
 		END IF;
 	END IF;
-	FOR n IN SELECT x.name FROM shardfdw.nodes x ORDER BY x.name::text COLLATE "C"
+	FOR n IN SELECT x.node FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
 	LOOP
 		PERFORM shardfdw.remove_node(n);
 	END LOOP;

@@ -50,7 +50,7 @@ BEGIN
 								labels => array_agg(s.label ORDER BY s.ord))
 	FROM (SELECT t.node, t.ord, format('%I.%I', schema_name, t.shard_name) AS label,
 			(SELECT string_agg(shardfdw_internal.shard_command(schema_name, t.shard_name, c.prefix, c.suffix,
-					CASE WHEN c.object IS NOT NULL THEN shardfdw.shard_object_name(c.object, t.shard_name, siblings) END, c.kind), '; ' ORDER BY c.ord)
+					CASE WHEN c.object IS NOT NULL THEN shardfdw_internal.shard_object_name(c.object, t.shard_name, siblings) END, c.kind), '; ' ORDER BY c.ord)
 			 FROM unnest(prefixes, suffixes, object_names, object_kinds) WITH ORDINALITY c(prefix, suffix, object, kind, ord)) AS commands
 		  FROM unnest(shard_names, nodes) WITH ORDINALITY t(shard_name, node, ord)) s
 	WHERE s.commands IS NOT NULL

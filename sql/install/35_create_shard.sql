@@ -147,7 +147,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass[]) IS
 	'Gives new shards of a parent on their nodes what only shards have, as one of its other shards has it, the first ones of a partitioned partition as those of other partitions: foreign keys and the defaults that these set, storage parameters, and, as far as the roles exist there, privileges and owner. The first shards of their parent get the privileges that roles have on it here. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on the same node.';
 
-CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
+CREATE FUNCTION shardfdw.create_shard(relation regclass, name name, bounds text, node name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -157,11 +157,11 @@ DECLARE
 	schema_name name;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('create_shard');
-	PERFORM shardfdw_internal.check_not_at_home(parent, 'add a shard to');
-	PERFORM shardfdw_internal.check_no_replicas(parent, 'add a shard to');
-	SELECT t.relkind, t.relname, t.relowner, t.relpersistence INTO c FROM pg_class t WHERE t.oid = parent;
+	PERFORM shardfdw_internal.check_not_at_home(relation, 'add a shard to');
+	PERFORM shardfdw_internal.check_no_replicas(relation, 'add a shard to');
+	SELECT t.relkind, t.relname, t.relowner, t.relpersistence INTO c FROM pg_class t WHERE t.oid = relation;
 	IF c.relkind IS DISTINCT FROM 'p' THEN
-		PERFORM shardfdw_internal.raise_other_kind(parent, 'partitioned table');
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'partitioned table');
 	END IF;
 	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);
@@ -172,32 +172,32 @@ BEGIN
 	IF name IS NULL OR bounds IS NULL OR node IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name, bounds and node must not be null';
 	END IF;
-	PERFORM shardfdw_internal.lock_schemas(parent);
-	PERFORM shardfdw_internal.lock_table(parent, 'ACCESS EXCLUSIVE');
-	schema_name := shardfdw_internal.shards_schema(parent);
+	PERFORM shardfdw_internal.lock_schemas(relation);
+	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
+	schema_name := shardfdw_internal.shards_schema(relation);
 	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
-	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
-	FROM pg_partitioned_table p WHERE p.partrelid = parent;
-	PERFORM shardfdw_internal.check_unique_keys(parent, k.columns);
+	FROM pg_partitioned_table p WHERE p.partrelid = relation;
+	PERFORM shardfdw_internal.check_unique_keys(relation, k.columns);
 	IF k.partstrat = 'h' THEN
-		PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
+		PERFORM shardfdw_internal.check_hash_key(relation, k.columns);
 	END IF;
 
-	PERFORM shardfdw_internal.prepare_nodes(parent, 'shard', ARRAY[node]);
-	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
+	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', ARRAY[node]);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 
 	bounds := btrim(bounds, E' \t\n');
 	IF bounds !~* '^(for\s+values\s|default$)' THEN
 		bounds := 'FOR VALUES ' || bounds;
 	END IF;
-	PERFORM shardfdw_internal.log_sequences(parent);
-	PERFORM shardfdw_internal.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node], unlogged => shardfdw_internal.is_unlogged(parent));
-	PERFORM shardfdw_internal.check_default_shard(parent);
-	PERFORM shardfdw_internal.index_shards(parent, ARRAY[name], ARRAY[node]);
-	PERFORM shardfdw_internal.follow_siblings(parent, ARRAY[format('%I.%I', schema_name, name)::regclass]);
-	IF format('%I', schema_name)::regnamespace <> (SELECT t.relnamespace FROM pg_class t WHERE t.oid = parent) THEN
-		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[parent], ARRAY[node]);
+	PERFORM shardfdw_internal.log_sequences(relation);
+	PERFORM shardfdw_internal.make_shards(relation, ARRAY[name], ARRAY[bounds], ARRAY[node], unlogged => shardfdw_internal.is_unlogged(relation));
+	PERFORM shardfdw_internal.check_default_shard(relation);
+	PERFORM shardfdw_internal.index_shards(relation, ARRAY[name], ARRAY[node]);
+	PERFORM shardfdw_internal.follow_siblings(relation, ARRAY[format('%I.%I', schema_name, name)::regclass]);
+	IF format('%I', schema_name)::regnamespace <> (SELECT t.relnamespace FROM pg_class t WHERE t.oid = relation) THEN
+		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[node]);
 	END IF;
 	RETURN format('%I.%I', schema_name, name)::regclass;
 END

@@ -24,7 +24,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation and schema must not be null';
 	END IF;
 	PERFORM shardfdw_internal.check_not_at_home(relation, 'move the shards of');
-	IF NOT EXISTS (SELECT FROM pg_partition_tree(relation) t JOIN shardfdw_internal.placed_shards s ON s.shard = t.relid) THEN
+	IF NOT EXISTS (SELECT FROM pg_partition_tree(relation) t JOIN shardfdw.shards s ON s.shard = t.relid) THEN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
 	END IF;
 	SELECT c.relname, c.relowner INTO other FROM pg_class c WHERE c.oid = relation;
@@ -52,7 +52,7 @@ BEGIN
 			MESSAGE = format('schema %I has the shards of table %I.%I', schema, other.nspname, other.relname),
 			DETAIL = 'Tables and indexes of two schemas may have the same names.', HINT = 'Choose a schema for the shards of each schema.';
 	END IF;
-	FOR shard IN SELECT format('%I.%I', n.nspname, c.relname) FROM pg_partition_tree(relation) t JOIN shardfdw_internal.placed_shards s ON s.shard = t.relid
+	FOR shard IN SELECT format('%I.%I', n.nspname, c.relname) FROM pg_partition_tree(relation) t JOIN shardfdw.shards s ON s.shard = t.relid
 		JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname <> schema ORDER BY c.relname::text COLLATE "C"
 	LOOP
 		EXECUTE format('ALTER FOREIGN TABLE %s SET SCHEMA %I', shard, schema);

@@ -62,7 +62,7 @@ AS $$
 	JOIN pg_class c ON c.oid = s.shard
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
 			'WHERE i.indrelid = to_regclass(%L) AND i.indisclustered', s.remote_name)], 'write') q
-	JOIN shardfdw_internal.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw.shard_object_name(d.index_name, c.relname,
+	JOIN shardfdw_internal.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw_internal.shard_object_name(d.index_name, c.relname,
 		ARRAY(SELECT o.relname FROM pg_inherits i JOIN pg_class o ON o.oid = i.inhrelid WHERE i.inhparent = relation))
 	WHERE s.ordinality = 1
 $$;

@@ -33,7 +33,7 @@ CREATE TABLE shardfdw_internal.job (
 REVOKE ALL ON shardfdw_internal.job FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.job IS 'Jobs, running and ended. Read the view shardfdw.jobs instead.';
 COMMENT ON COLUMN shardfdw_internal.job.id IS 'Number of the job.';
-COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move, split, merge, shard, unshard or import.';
+COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move, split, merge, shard, unshard or import; rebalance, drain_node or set_shard_count: runs others.';
 COMMENT ON COLUMN shardfdw_internal.job.state IS 'running, done, failed or cancelled.';
 COMMENT ON COLUMN shardfdw_internal.job.stage IS 'What it is doing, or did last.';
 COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together; once a split or merge has switched, those of the new ones; of shard, unshard and import, the table.';
@@ -78,15 +78,15 @@ COMMENT ON FUNCTION shardfdw_internal.lock_to_clear(regclass) IS
 
 CREATE VIEW shardfdw.jobs AS
 	SELECT j.id, j.kind, CASE WHEN j.state = 'running' AND NOT shardfdw_internal.job_is_running(j.id) THEN 'interrupted' ELSE j.state END AS state,
-		j.stage, j.names AS shards, j.source, j.target, j.mode, j.role, j.pid, j.started, j.ended,
+		j.stage, j.names AS shards, j.source, j.target, j.mode, j.role, j.pid, j.started AS started_at, j.ended AS ended_at,
 		j.rows_copied, j.bytes_copied, j.changes_applied, j.lag_bytes, j.write_pause, x.waits_for, x.message AS error
 	FROM shardfdw_internal.job j
 	-- others' queries and values stand in these
 	LEFT JOIN LATERAL (SELECT j.waits_for, j.message FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.jobs TO PUBLIC;
-COMMENT ON VIEW shardfdw.jobs IS 'Moves, splits and merges of shards, tables that are sharded or made plain online, or imported: jobs that run and those that have ended.';
+COMMENT ON VIEW shardfdw.jobs IS 'Moves, splits and merges of shards, tables that are sharded or made plain online, or imported, and what runs several of these: jobs that run and those that have ended.';
 COMMENT ON COLUMN shardfdw.jobs.id IS 'Number of the job, for wait_job() and cancel_job().';
-COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move, split, merge, shard, unshard or import.';
+COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move, split, merge, shard, unshard or import; rebalance, drain_node or set_shard_count: runs others.';
 COMMENT ON COLUMN shardfdw.jobs.state IS
 	'running; done; failed; cancelled; interrupted: its process has ended before it could say how, and the shards are where the view shards has them.';
 COMMENT ON COLUMN shardfdw.jobs.stage IS 'What it is doing, or did last.';
@@ -96,8 +96,8 @@ COMMENT ON COLUMN shardfdw.jobs.target IS 'Node that has them when it is done; n
 COMMENT ON COLUMN shardfdw.jobs.mode IS 'online or block; of imports, online or copy.';
 COMMENT ON COLUMN shardfdw.jobs.role IS 'Role that has asked for it.';
 COMMENT ON COLUMN shardfdw.jobs.pid IS 'Process that does it.';
-COMMENT ON COLUMN shardfdw.jobs.started IS 'When it began.';
-COMMENT ON COLUMN shardfdw.jobs.ended IS 'When it ended; null: it has not.';
+COMMENT ON COLUMN shardfdw.jobs.started_at IS 'When it began.';
+COMMENT ON COLUMN shardfdw.jobs.ended_at IS 'When it ended; null: it has not.';
 COMMENT ON COLUMN shardfdw.jobs.rows_copied IS 'Rows copied so far.';
 COMMENT ON COLUMN shardfdw.jobs.bytes_copied IS 'Bytes of these rows on their way.';
 COMMENT ON COLUMN shardfdw.jobs.changes_applied IS 'Changes that were made on the source during the copy, and are made on the target.';

@@ -28,7 +28,7 @@ COMMENT ON FUNCTION shardfdw_internal.moving_tables(regclass) IS
 CREATE FUNCTION shardfdw_internal.job_schema(id bigint) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('shardfdw_%s_%s', i.identity, id)::name FROM shardfdw.coordinator_identity() i
+	SELECT format('shardfdw_%s_%s', i.identity, id)::name FROM shardfdw_internal.coordinator_identity() i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
 	'Names the schema that a job makes on nodes; its publication and its slots have the same name. Returns the name, by which recovery knows what is this coordinator''s.';

@@ -13,7 +13,7 @@ AS $$
 				-- a successor of this coordinator may need the tables
 				AND coalesce(obj_description(to_regclass('shardfdw_internal.%s'), 'pg_class'), %L) = ANY (%L) ORDER BY 1$query$,
 			array_to_string(d.identities, '|'), i.note_name, i.identity, d.identities) AS command
-		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities), shardfdw.coordinator_identity() i) x,
+		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities), shardfdw_internal.coordinator_identity() i) x,
 		shardfdw_internal.run_commands(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'settle', false) q
 	WHERE q.fields IS NOT NULL
 		-- of another server that leads to the same database: where its tables are needed, that one knows
@@ -146,7 +146,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
 	-- the catalogs of an unconfirmed copy of the coordinator may be older than the job, whose process may run on the original
-	IF NOT (SELECT i.confirmed FROM shardfdw.coordinator_identity() i) THEN
+	IF NOT (SELECT i.confirmed FROM shardfdw_internal.coordinator_identity() i) THEN
 		RETURN;
 	END IF;
 	FOR t IN SELECT x.* FROM (SELECT array_agg(n) AS usable FROM unnest(nodes) n WHERE has_server_privilege(n, 'USAGE')) u,

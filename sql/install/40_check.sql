@@ -134,10 +134,10 @@ AS $$
 DECLARE
 	here record;
 BEGIN
-	SELECT c.identity, c.confirmed, c.note_name INTO here FROM shardfdw.coordinator_identity() c;
+	SELECT c.identity, c.confirmed, c.note_name INTO here FROM shardfdw_internal.coordinator_identity() c;
 	IF nodes IS NULL AND NOT here.confirmed AND NOT pg_is_in_recovery() THEN
 		RETURN QUERY VALUES (NULL::name, 'error',
-			format('this server is a copy of coordinator %s: take_over_coordinator() has it take that one''s place', here.identity));
+			format('this server is a copy of coordinator %s: promote_coordinator() has it take that one''s place', here.identity));
 	END IF;
 	RETURN QUERY
 	SELECT q.node, 'error', format('coordinator %s is noted there, this one is %s', (q.fields)[1], here.identity)
@@ -152,7 +152,7 @@ COMMENT ON FUNCTION shardfdw_internal.inspect_identity(name[]) IS
 	'Asks nodes which coordinator has noted itself there; with null, asks whether this server is a copy of the coordinator. Returns one row, an error, for each node that another one has taken over, or for such a copy (without node).';
 
 CREATE FUNCTION shardfdw_internal.inspect_tables(nodes name[], compare_rows boolean)
-	RETURNS TABLE (node name, "check" text, status text, detail text)
+	RETURNS TABLE (node name, check_name text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -172,7 +172,7 @@ BEGIN
 			UNION ALL
 			SELECT 3, 'reference tables', r.node, 'reference table ' || r.relation::text, r.status, r.detail
 			FROM shardfdw_internal.inspect_references(
-				ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.name = ANY (nodes) AND n.in_cluster), compare_rows) r) x) y
+				ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.node = ANY (nodes) AND n.in_cluster), compare_rows) r) x) y
 	WHERE y.status <> 'ok' OR y.ord = 1
 	ORDER BY y.part, y.node::text COLLATE "C", y.ord, y.label COLLATE "C";
 END
@@ -194,40 +194,3 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_schemas() IS
 	'Looks for tables of sharded schemas that are not on the node where the others are. Returns the node and an error for each.';
-
-CREATE FUNCTION shardfdw.check_cluster(compare_rows boolean DEFAULT false)
-	RETURNS TABLE (node name, "check" text, status text, detail text)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-	-- its queries are long and short-lived
-	SET jit = off
-AS $$
-#variable_conflict use_column
-DECLARE
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
-	reachable name[] := '{}';
-	i record;
-BEGIN
-	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(NULL) c;
-	IF nodes = '{}' THEN
-		RETURN;
-	END IF;
-	RETURN QUERY SELECT p.coordinator, 'definitions', p.status, p.detail FROM shardfdw_internal.compare_coordinators(shardfdw_internal.peers()) p;
-	IF compare_rows THEN
-		RETURN QUERY SELECT p.coordinator, 'reference tables', p.status, p.detail FROM shardfdw_internal.compare_references_of_peers() p;
-	END IF;
-	RETURN QUERY SELECT s.node, 'schemas', s.status, s.detail FROM shardfdw_internal.inspect_schemas() s;
-	FOR i IN SELECT * FROM shardfdw_internal.inspect_nodes(nodes)
-	LOOP
-		IF i."check" = 'connect' AND i.status = 'ok' THEN
-			reachable := reachable || i.node;
-		END IF;
-		RETURN QUERY VALUES (i.node, i."check", i.status, i.detail);
-	END LOOP;
-	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(reachable) c;
-	RETURN QUERY SELECT t.* FROM shardfdw_internal.inspect_tables(reachable, check_cluster.compare_rows) t;
-	RETURN QUERY SELECT c.node, 'replicas', c.status, c.detail FROM shardfdw_internal.inspect_replicas(reachable, check_cluster.compare_rows) c;
-	RETURN QUERY SELECT p.node, 'partial aggregates', p.status, p.detail FROM shardfdw_internal.inspect_partial_aggregates(reachable) p;
-END
-$$;
-COMMENT ON FUNCTION shardfdw.check_cluster(boolean) IS
-	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial aggregates, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each replica of a reference table, with as many rows; with compare_rows, with equal rows; that replicas of shards are in step, and with compare_rows as compare_replicas() does, for tables that the caller owns. Returns one row per check, shards and replicas in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';

@@ -143,7 +143,7 @@ AS $$
 	SELECT jsonb_build_object(
 		'tables', (SELECT jsonb_object_agg(format('%I.%I', x.remote_schema, x.remote_table), format('%I.%I', x.remote_schema, x.name)) FROM g x),
 		-- its number is that of no other shard of the table
-		'objects', coalesce((SELECT jsonb_object_agg(shardfdw.shard_object_name(o.name, g.remote_table, n.siblings), shardfdw.shard_object_name(o.name, g.name))
+		'objects', coalesce((SELECT jsonb_object_agg(shardfdw_internal.shard_object_name(o.name, g.remote_table, n.siblings), shardfdw_internal.shard_object_name(o.name, g.name))
 			FROM o, s, unnest(ARRAY[0, 1]) x CROSS JOIN LATERAL (SELECT CASE x WHEN 1 THEN s.siblings ELSE '{}' END) n(siblings)), '{}'),
 		'suffix', substring(g.name FROM '_\d+$'))
 	FROM g WHERE g.relation = piece_renames.relation

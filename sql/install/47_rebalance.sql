@@ -1,4 +1,4 @@
--- Which shards should be on which nodes, and the procedures that bring them there.
+-- Which shards should be on which nodes, and the jobs that bring them there.
 
 CREATE FUNCTION shardfdw_internal.shard_groups() RETURNS TABLE (leader regclass, shardno integer, shard regclass)
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_shard_groups';
@@ -102,7 +102,7 @@ BEGIN
 	PERFORM shardfdw_internal.accepting_nodes();
 	IF strategy = 'bytes' THEN
 		SELECT jsonb_object_agg(z.shard::oid, z.size_bytes), min(z.node) FILTER (WHERE z.size_bytes IS NULL AND z.node = ANY (nodes)) INTO sizes, unknown
-		FROM shardfdw.shard_sizes() z;
+		FROM shardfdw_internal.shard_sizes() z;
 		IF unknown IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('the sizes of the shards of node "%s" are not known', unknown),
 				HINT = 'Repair the node, or use strategy ''count'', which asks no node.';
@@ -131,7 +131,7 @@ CREATE FUNCTION shardfdw_internal.move_step(shard regclass, source name, target 
 AS $$
 #variable_conflict use_variable
 DECLARE
-	place CONSTANT name := (SELECT v.node FROM shardfdw_internal.placed_shards v WHERE v.shard = move_step.shard);
+	place CONSTANT name := (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard);
 BEGIN
 	IF place IS DISTINCT FROM source THEN
 		RAISE NOTICE 'shard % is not on node "%" any more', shard, source;
@@ -141,7 +141,7 @@ BEGIN
 	PERFORM shardfdw.move_shard(shard, target, mode, verify);
 EXCEPTION WHEN object_not_in_prerequisite_state THEN
 	-- somebody else's plan had the same move
-	IF (SELECT v.node FROM shardfdw_internal.placed_shards v WHERE v.shard = move_step.shard) IS DISTINCT FROM target THEN
+	IF (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard) IS DISTINCT FROM target THEN
 		RAISE;
 	END IF;
 	RAISE NOTICE 'another job has moved it';
@@ -149,26 +149,6 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.move_step(regclass, name, name, text, boolean) IS
 	'Moves a shard as planned, if it is still where it was then. Returns nothing; raises the errors of move_shard().';
-
--- These two commit, so they cannot have settings of their own: all names in them are qualified.
-CREATE PROCEDURE shardfdw.rebalance(strategy text DEFAULT 'bytes', threshold double precision DEFAULT 0.1, mode text DEFAULT 'online', verify boolean DEFAULT true)
-	LANGUAGE plpgsql
-AS $$
-#variable_conflict use_variable
-DECLARE
-	step record;
-BEGIN
-	FOR step IN SELECT p.shard, p.source, p.target FROM shardfdw.rebalance_plan(strategy, threshold) p
-	LOOP
-		COMMIT;
-		PERFORM shardfdw_internal.move_step(step.shard, step.source, step.target, mode, verify);
-		COMMIT;
-	END LOOP;
-END
-$$;
-COMMENT ON PROCEDURE shardfdw.rebalance(text, double precision, text, boolean) IS
-	'Makes the moves of rebalance_plan(), one after the other, each committed by itself; mode and verify as for move_shard(). When it is interrupted, what has moved stays, and the next call goes on. Raises the errors of both, and stops at the first.';
-REVOKE ALL ON PROCEDURE shardfdw.rebalance(text, double precision, text, boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.check_drainable(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -191,7 +171,7 @@ DECLARE
 	held bigint;
 	example text;
 BEGIN
-	SELECT count(*), min(v.shard COLLATE "C") INTO held, example FROM shardfdw.shards v WHERE check_drained.node = ANY (v.replica_nodes || v.stale_replica_nodes || v.node);
+	SELECT count(*), min(v.shard::text COLLATE "C") INTO held, example FROM shardfdw.shards v WHERE check_drained.node = ANY (v.replica_nodes || v.stale_replica_nodes || v.node);
 	IF held > 0 THEN
 		RAISE WARNING USING MESSAGE = format('%s shards stay on node "%s"', held, node),
 			DETAIL = format('One of them is %s.', example),
@@ -224,29 +204,135 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.drain_replica(name) IS
 	'Moves what a node has of one group of shards with replicas to the node with the fewest placements. Returns whether there was one whose tables are the caller''s, and a node that lacks it; raises the errors of move_replica().';
 
-CREATE PROCEDURE shardfdw.drain_node(name name, mode text DEFAULT 'online', verify boolean DEFAULT true)
-	LANGUAGE plpgsql
+CREATE FUNCTION shardfdw_internal.start_series(function_name text, relation oid, node oid, plan text, online boolean) RETURNS bigint
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_series';
+COMMENT ON FUNCTION shardfdw_internal.start_series(text, oid, oid, text, boolean) IS
+	'Starts the process that runs series_step() until nothing is left. relation, node: which the view jobs is to show; 0: none. Returns the number of its job; raises insufficient_privilege for who may not call the function, active_sql_transaction, and insufficient_resources.';
+
+CREATE FUNCTION shardfdw_internal.check_series(function_name text, mode text, verify boolean, wait boolean) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.check_isolation(function_name);
+	IF verify IS NULL OR wait IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'verify and wait must not be null';
+	END IF;
+	IF mode IS NULL OR mode NOT IN ('online', 'block') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
+	END IF;
+	IF NOT wait THEN
+		RETURN;
+	END IF;
+	PERFORM shardfdw_internal.check_wait(function_name, NULL, 'block');
+	-- the jobs of the series may wait for whatever this transaction has, and it for them
+	IF pg_current_xact_id_if_assigned() IS NOT NULL OR EXISTS (SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+			WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+				AND c.relnamespace NOT IN ('pg_catalog'::regnamespace, 'shardfdw'::regnamespace, 'shardfdw_internal'::regnamespace)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = format('%s() cannot wait in a transaction that has used tables', function_name),
+			DETAIL = 'A job might wait for what this transaction has locked or written, and this transaction for the job.',
+			HINT = 'Commit first.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_series(text, text, boolean, boolean) IS
+	'Checks the arguments of a function that starts a job which consists of others, and that these would not wait for the current transaction. To be called before anything locks a table. Returns nothing; raises null_value_not_allowed, invalid_parameter_value and active_sql_transaction.';
+
+CREATE FUNCTION shardfdw_internal.run_series(function_name text, relation oid, node oid, plan jsonb, wait boolean) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-	step record;
+	id CONSTANT bigint := shardfdw_internal.start_series(function_name, relation, node, plan::text, plan->>'mode' = 'online');
 BEGIN
-	PERFORM shardfdw_internal.check_drainable(name);
-	PERFORM shardfdw_internal.set_node_option(name, 'accepts_shards', 'false');
-	COMMIT;
-	FOR step IN SELECT p.shard, p.source, p.target FROM shardfdw.rebalance_plan('bytes', 1, name) p WHERE p.source OPERATOR(pg_catalog.=) name
-	LOOP
-		COMMIT;
-		PERFORM shardfdw_internal.move_step(step.shard, step.source, step.target, mode, verify);
-		COMMIT;
-	END LOOP;
-	WHILE mode OPERATOR(pg_catalog.=) 'block' AND shardfdw_internal.drain_replica(name)
-	LOOP
-		COMMIT;
-	END LOOP;
-	PERFORM shardfdw_internal.check_drained(name);
+	IF wait THEN
+		PERFORM shardfdw_internal.await_job(id);
+	END IF;
+	RETURN id;
 END
 $$;
-COMMENT ON PROCEDURE shardfdw.drain_node(name, text, boolean) IS
-	'Sets the server option accepts_shards of a node to false, and moves its shards to the nodes that have most room, one group after the other, each committed by itself; mode and verify as for move_shard(). With mode block also what it has of shards with replicas, by move_replica(). Afterwards remove_node() takes the node out of the cluster. Warns of shards that stay, since they are pinned or not the caller''s; raises the errors of rebalance_plan(), move_shard() and move_replica(), and stops at the first.';
-REVOKE ALL ON PROCEDURE shardfdw.drain_node(name, text, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw_internal.run_series(text, oid, oid, jsonb, boolean) IS
+	'Starts a job that consists of others, whose checks have been made, and waits for it if that is asked for. plan: what series_step() needs. Returns its number; raises the error that has ended the job.';
+
+CREATE FUNCTION shardfdw_internal.series_step(plan jsonb, number integer) RETURNS boolean
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	mode CONSTANT text := plan->>'mode';
+	verify CONSTANT boolean := (plan->>'verify')::boolean;
+	-- a drained node takes no new shards from the first step on
+	move CONSTANT jsonb := plan->'moves'->(number - (plan ? 'drain')::integer);
+	step record;
+BEGIN
+	IF plan ? 'drain' AND number = 0 THEN
+		PERFORM shardfdw_internal.set_node_option((plan->>'drain')::name, 'accepts_shards', 'false');
+		RETURN true;
+	END IF;
+	IF plan ? 'shards' THEN
+		SELECT s.action, s.members, s.pieces, s.target INTO step FROM shardfdw_internal.sharding_step((plan->>'relation')::oid::regclass, (plan->>'shards')::integer) s;
+		IF step.action IS NOT NULL THEN
+			PERFORM shardfdw_internal.run_sharding_step(step.action, step.members, step.pieces, step.target, mode, verify);
+		END IF;
+		RETURN step.action IS NOT NULL;
+	END IF;
+	IF move IS NOT NULL THEN
+		PERFORM shardfdw_internal.move_step((move->>'shard')::oid::regclass, (move->>'source')::name, (move->>'target')::name, mode, verify);
+		RETURN true;
+	END IF;
+	RETURN plan ? 'drain' AND mode = 'block' AND shardfdw_internal.drain_replica((plan->>'drain')::name);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.series_step(jsonb, integer) IS
+	'Does one step of a job of rebalance(), drain_node() or set_shard_count(). number: of the step, from 0. Returns whether there was one to be done; raises the errors of the jobs that it starts.';
+
+CREATE FUNCTION shardfdw_internal.plan_moves(strategy text, threshold double precision, drain name, mode text, verify boolean) RETURNS jsonb
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT jsonb_build_object('mode', mode, 'verify', verify,
+		'moves', coalesce(jsonb_agg(jsonb_build_object('shard', p.shard::oid, 'source', p.source, 'target', p.target) ORDER BY p.step), '[]'))
+	FROM shardfdw.rebalance_plan(strategy, threshold, drain) p WHERE p.source = drain OR drain IS NULL
+$$;
+COMMENT ON FUNCTION shardfdw_internal.plan_moves(text, double precision, name, text, boolean) IS
+	'Writes what rebalance_plan() plans, for drain only the moves away from that node, as series_step() reads it. Returns that; raises the errors of rebalance_plan().';
+
+CREATE FUNCTION shardfdw.rebalance(strategy text DEFAULT 'bytes', threshold double precision DEFAULT 0.1, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+	PERFORM shardfdw_internal.check_series('rebalance', mode, verify, wait);
+	RETURN shardfdw_internal.run_series('rebalance', 0, 0, shardfdw_internal.plan_moves(strategy, threshold, NULL, mode, verify), wait);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.rebalance(text, double precision, text, boolean, boolean) IS
+	'Makes the moves of rebalance_plan(), one after the other, each committed by itself; mode and verify as for move_shard(). wait: return when all is done, else at once. The work is that of background processes, which the end of this transaction does not undo. When it is interrupted, what has moved stays, and the next call goes on. Returns the number of the job, which stops at the first error; raises what is in the way, before anything is changed.';
+REVOKE ALL ON FUNCTION shardfdw.rebalance(text, double precision, text, boolean, boolean) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.drain_node(node name, undo boolean DEFAULT false, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	id bigint;
+BEGIN
+	IF undo IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'undo must not be null';
+	END IF;
+	PERFORM shardfdw_internal.check_series('drain_node', mode, verify, wait AND NOT undo);
+	IF undo THEN
+		PERFORM shardfdw_internal.usable_nodes(ARRAY[node]);
+		PERFORM shardfdw.cancel_job(j.id) FROM shardfdw.jobs j WHERE j.kind = 'drain_node' AND j.state = 'running' AND j.source = node;
+		PERFORM shardfdw_internal.set_node_option(node, 'accepts_shards', 'true');
+		RETURN NULL;
+	END IF;
+	id := shardfdw_internal.run_series('drain_node', 0, (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node),
+		shardfdw_internal.plan_moves('bytes', 1, node, mode, verify) || jsonb_build_object('drain', node), wait);
+	IF wait THEN
+		PERFORM shardfdw_internal.check_drained(node);
+	END IF;
+	RETURN id;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.drain_node(name, boolean, text, boolean, boolean) IS
+	'Sets the server option accepts_shards of a node to false, and moves its shards to the nodes that have most room, one group after the other, each committed by itself; mode and verify as for move_shard(). With mode block also what it has of shards with replicas, by move_replica(). Afterwards remove_node() takes the node out of the cluster. undo: ends a job that drains the node, and sets the option to true; what has moved stays where it is. wait: return when all is done, else at once. The work is that of background processes, which the end of this transaction does not undo. Warns of shards that stay, since they are pinned or not the caller''s. Returns the number of the job, null for undo, which stops at the first error; raises what is in the way, before anything is changed.';
+REVOKE ALL ON FUNCTION shardfdw.drain_node(name, boolean, text, boolean, boolean) FROM PUBLIC;

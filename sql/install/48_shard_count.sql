@@ -38,7 +38,7 @@ BEGIN
 	END IF;
 	SELECT array_agg(s.shard ORDER BY s.shard::oid), array_agg(b.bound[1]::bigint ORDER BY s.shard::oid), array_agg(b.bound[2]::bigint ORDER BY s.shard::oid), array_agg(s.node ORDER BY s.shard::oid)
 	INTO present, moduli, remainders, nodes
-	FROM shardfdw_internal.placed_shards s LEFT JOIN LATERAL regexp_match(s.bounds, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
+	FROM shardfdw.shards s LEFT JOIN LATERAL regexp_match(s.bounds, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
 	WHERE s.relation = sharding_step.relation;
 	IF present IS NULL OR array_position(moduli, NULL) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('the number of shards of %s cannot be altered: it is not sharded by HASH', sharding_step.relation);
@@ -102,23 +102,17 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.run_sharding_step(text, regclass[], integer, name, text, boolean) IS
 	'Does what sharding_step() has found. Returns nothing; raises the errors of split_shard(), move_shard() and merge_shards().';
 
--- It commits, so it cannot have settings of its own: all names in it are qualified.
-CREATE PROCEDURE shardfdw.set_shard_count(relation regclass, shards integer, mode text DEFAULT 'online', verify boolean DEFAULT true)
-	LANGUAGE plpgsql
+CREATE FUNCTION shardfdw.set_shard_count(relation regclass, shards integer, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
-DECLARE
-	step record;
 BEGIN
-	LOOP
-		COMMIT;
-		PERFORM shardfdw_internal.check_isolation('set_shard_count');
-		SELECT s.action, s.members, s.pieces, s.target INTO step FROM shardfdw_internal.sharding_step(relation, shards) s;
-		EXIT WHEN step.action IS NULL;
-		PERFORM shardfdw_internal.run_sharding_step(step.action, step.members, step.pieces, step.target, mode, verify);
-	END LOOP;
+	PERFORM shardfdw_internal.check_series('set_shard_count', mode, verify, wait);
+	-- what cannot be done at all
+	PERFORM count(s) FROM shardfdw_internal.sharding_step(relation, shards) s;
+	RETURN shardfdw_internal.run_series('set_shard_count', relation, 0, jsonb_build_object('mode', mode, 'verify', verify, 'relation', relation::oid, 'shards', shards), wait);
 END
 $$;
-COMMENT ON PROCEDURE shardfdw.set_shard_count(regclass, integer, text, boolean) IS
-	'Gives a table that is sharded by hash, and those colocated with it, another number of shards, which is a multiple or a factor of the present one: splits or merges shard by shard, each committed by itself; mode and verify as for split_shard(). Shards that are merged are moved to one node first. When it is interrupted, what is done stays, and the next call goes on. Raises invalid_parameter_value, feature_not_supported, and the errors of split_shard(), move_shard() and merge_shards(), and stops at the first.';
-REVOKE ALL ON PROCEDURE shardfdw.set_shard_count(regclass, integer, text, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.set_shard_count(regclass, integer, text, boolean, boolean) IS
+	'Gives a table that is sharded by hash, and those colocated with it, another number of shards, which is a multiple or a factor of the present one: splits or merges shard by shard, each committed by itself; mode and verify as for split_shard(). Shards that are merged are moved to one node first. wait: return when all is done, else at once. The work is that of background processes, which the end of this transaction does not undo. When it is interrupted, what is done stays, and the next call goes on. Returns the number of the job, which stops at the first error; raises invalid_parameter_value, feature_not_supported, and what else is in the way, before anything is changed.';
+REVOKE ALL ON FUNCTION shardfdw.set_shard_count(regclass, integer, text, boolean, boolean) FROM PUBLIC;

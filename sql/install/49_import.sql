@@ -31,7 +31,7 @@ AS $$
 BEGIN
 	-- which readers do not wait for, nor it for them
 	EXECUTE format('CREATE OR REPLACE TRIGGER shardfdw_import BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT %s EXECUTE FUNCTION shardfdw_internal.refuse_write_of_import(%s, %L, %L)',
-		relation, CASE WHEN stage = 'done' THEN 'WHEN (false)' END, job, (SELECT i.identity FROM shardfdw.coordinator_identity() i), stage);
+		relation, CASE WHEN stage = 'done' THEN 'WHEN (false)' END, job, (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i), stage);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.mark_import(regclass, bigint, text) IS

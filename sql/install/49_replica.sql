@@ -477,7 +477,7 @@ CREATE FUNCTION shardfdw_internal.check_node_name(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF node IS NULL OR NOT EXISTS (SELECT FROM shardfdw.nodes n WHERE n.name = node) THEN
+	IF check_node_name.node IS NULL OR NOT EXISTS (SELECT FROM shardfdw.nodes n WHERE n.node = check_node_name.node) THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('node "%s" does not exist', node), HINT = 'The view shardfdw.nodes lists the nodes.';
 	END IF;
 END
@@ -704,13 +704,13 @@ CREATE FUNCTION shardfdw_internal.note_dropped_reference() RETURNS void
 COMMENT ON FUNCTION shardfdw_internal.note_dropped_reference() IS
 	'Says that this transaction drops the replicas of a reference table: if it was the last one, its commit forgets how far the WAL of nodes was. Returns nothing.';
 
-CREATE FUNCTION shardfdw.confirm_node(name name) RETURNS void
+CREATE FUNCTION shardfdw.confirm_node(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
 COMMENT ON FUNCTION shardfdw.confirm_node(name) IS
 	'Says that a node with replicas of shards or reference tables, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. Notes how far the node is now. compare_replicas() shows whether its replicas are equal. Returns nothing; raises undefined_object, and the node''s error.';
 REVOKE ALL ON FUNCTION shardfdw.confirm_node(name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.disable_node(name name) RETURNS bigint
+CREATE FUNCTION shardfdw.disable_node(node name) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
@@ -724,46 +724,46 @@ DECLARE
 	n bigint := 0;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('disable_node');
-	PERFORM shardfdw_internal.check_node_name(name);
+	PERFORM shardfdw_internal.check_node_name(node);
 	PERFORM shardfdw_internal.apply_replicas();
-	relations := shardfdw_internal.turn_of_tables(name, '{primary,replica}');
+	relations := shardfdw_internal.turn_of_tables(node, '{primary,replica}');
 	-- opens the connections that are needed while writers wait for the locks
 	answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x
-		WHERE x.node <> name AND x.role <> 'stale'));
+		WHERE x.node <> node AND x.role <> 'stale'));
 	PERFORM shardfdw_internal.lock_all_replicas(relations);
 	answering := shardfdw_internal.answering_nodes(answering);
 	FOR p IN SELECT x.shard, max(x.node) FILTER (WHERE x.role = 'primary') AS home,
 			coalesce(array_agg(x.node) FILTER (WHERE x.role = 'replica'), '{}') AS replicas, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
 		FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x GROUP BY x.shard
-		HAVING bool_or(x.node = name AND x.role <> 'stale') ORDER BY x.shard::oid
+		HAVING bool_or(x.node = node AND x.role <> 'stale') ORDER BY x.shard::oid
 	LOOP
 		-- what the shard goes on with
-		chosen := (SELECT u.node FROM unnest(p.home || p.replicas) WITH ORDINALITY u(node, ord) WHERE u.node <> name AND u.node = ANY (answering) ORDER BY u.ord LIMIT 1);
+		chosen := (SELECT u.node FROM unnest(p.home || p.replicas) WITH ORDINALITY u(node, ord) WHERE u.node <> node AND u.node = ANY (answering) ORDER BY u.ord LIMIT 1);
 		IF chosen IS NULL THEN
 			kept := kept || p.shard;
 			CONTINUE;
 		END IF;
-		IF p.home = name THEN
+		IF p.home = node THEN
 			PERFORM shardfdw_internal.set_shard_node(p.shard, chosen);
 			promoted := promoted || chosen;
-			PERFORM shardfdw_internal.set_replica_nodes(p.shard, array_remove(p.replicas, chosen), p.stale || name);
+			PERFORM shardfdw_internal.set_replica_nodes(p.shard, array_remove(p.replicas, chosen), p.stale || node);
 		ELSE
-			PERFORM shardfdw_internal.set_replica_nodes(p.shard, array_remove(p.replicas, name), p.stale || name);
+			PERFORM shardfdw_internal.set_replica_nodes(p.shard, array_remove(p.replicas, node), p.stale || node);
 		END IF;
 		n := n + 1;
 	END LOOP;
 	IF n = 0 AND kept <> '{}' THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot disable node "%s" because no other node that answers has the rows of shard %s', name, kept[1]),
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot disable node "%s" because no other node that answers has the rows of shard %s', node, kept[1]),
 			HINT = 'Enable another node that has a replica of it first.';
 	END IF;
-	PERFORM shardfdw_internal.forget_position(name);
+	PERFORM shardfdw_internal.forget_position(node);
 	-- what the node had committed, and they have only prepared yet; other nodes might have to be waited for
 	FOR chosen IN SELECT DISTINCT u FROM unnest(promoted) u
 	LOOP
 		PERFORM shardfdw_internal.settle_server(chosen);
 		PERFORM shardfdw_internal.settle_node(chosen);
 	END LOOP;
-	PERFORM shardfdw_internal.warn_unchanged(name, kept, 'no other node that answers has their rows', 'They can be written when a node that has their rows answers.');
+	PERFORM shardfdw_internal.warn_unchanged(node, kept, 'no other node that answers has their rows', 'They can be written when a node that has their rows answers.');
 	RETURN n;
 END
 $$;
@@ -771,12 +771,12 @@ COMMENT ON FUNCTION shardfdw.disable_node(name) IS
 	'Goes on without a node: of shards that have replicas, what the node has is marked as stale, and where it was the primary, a replica takes its place. The node is not asked. A shard whose rows no other node that answers has stays as it is, with a WARNING. Waits for all who write to the tables. Returns the number of shards that go on without the node; raises object_not_in_prerequisite_state where that are none, insufficient_privilege for who does not own the tables.';
 REVOKE ALL ON FUNCTION shardfdw.disable_node(name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.enable_node(name name) RETURNS bigint
+CREATE FUNCTION shardfdw.enable_node(node name) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-	relations regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_replicas(name, '{stale}') t);
+	relations regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_replicas(node, '{stale}') t);
 	-- for an owner of tables, what is not these is left alone
 	equips CONSTANT boolean := has_function_privilege('shardfdw_internal.forget_reference_position(name)', 'EXECUTE');
 	outdated regclass[] := '{}';
@@ -793,44 +793,44 @@ DECLARE
 	n bigint := 0;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('enable_node');
-	PERFORM shardfdw_internal.check_node_name(name);
+	PERFORM shardfdw_internal.check_node_name(node);
 	PERFORM shardfdw_internal.apply_replicas();
 	-- which is compared from here on
-	IF equips AND shardfdw_internal.answering_nodes(ARRAY[name]) = '{}' THEN
-		PERFORM shardfdw_internal.forget_reference_position(name);
+	IF equips AND shardfdw_internal.answering_nodes(ARRAY[node]) = '{}' THEN
+		PERFORM shardfdw_internal.forget_reference_position(node);
 	END IF;
 	-- what is committed and still prepared there counts, too; what is prepared on the node keeps its old tables
 	IF equips OR relations <> '{}' THEN
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
-		PERFORM shardfdw_internal.settle_node(name);
+		PERFORM shardfdw_internal.settle_node(node);
 	END IF;
 	IF equips THEN
 		PERFORM shardfdw_internal.lock_node_list();
-		PERFORM shardfdw_internal.check_new_node(name, false);
-		outdated := ARRAY(SELECT o.relation FROM shardfdw_internal.outdated_references(name, ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), true) o);
+		PERFORM shardfdw_internal.check_new_node(node, false);
+		outdated := ARRAY(SELECT o.relation FROM shardfdw_internal.outdated_references(node, ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), true) o);
 		PERFORM shardfdw_internal.lock_schemas(r) FROM unnest(outdated) r;
 	END IF;
-	relations := shardfdw_internal.turn_of_tables(name, '{stale}');
+	relations := shardfdw_internal.turn_of_tables(node, '{stale}');
 	-- opens the connections that are needed while writers wait for the locks
 	homes := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x WHERE x.role = 'primary'));
 	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations);
 	IF equips THEN
-		PERFORM shardfdw_internal.equip_node(name, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
-			WHERE s.srvname = name AND o.option_name = 'partial_aggregates' AND NOT o.option_value::boolean));
+		PERFORM shardfdw_internal.equip_node(node, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
+			WHERE s.srvname = node AND o.option_name = 'partial_aggregates' AND NOT o.option_value::boolean));
 		-- so it takes part in the commit, and it is noted how far it is, also where no replica differs
-		PERFORM shardfdw_internal.run_commands(ARRAY[name], ARRAY['SELECT'], 'write');
+		PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY['SELECT'], 'write');
 	END IF;
 	-- of whatever tables: for superusers
 	IF has_function_privilege('shardfdw_internal.take_left_shards(name)', 'EXECUTE') THEN
-		commands := shardfdw_internal.take_left_shards(name);
+		commands := shardfdw_internal.take_left_shards(node);
 	END IF;
 	IF commands <> '{}' THEN
-		PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(commands)]), commands, 'write');
+		PERFORM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(commands)]), commands, 'write');
 	END IF;
 	homes := shardfdw_internal.answering_nodes(homes);
 	-- what is committed and still prepared there is copied, too; what is prepared on the node keeps its old tables
 	IF relations <> '{}' THEN
-		FOREACH home IN ARRAY homes || name
+		FOREACH home IN ARRAY homes || node
 		LOOP
 			PERFORM shardfdw_internal.settle_server(home);
 			PERFORM shardfdw_internal.settle_node(home);
@@ -840,21 +840,21 @@ BEGIN
 	LOOP
 		SELECT array_agg(x.shard ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)), array_agg(shardfdw_internal.drop_replica_command(x.schema_name, x.shard_name) ORDER BY x.shard::oid) FILTER (WHERE o.node = ANY (homes)),
 			kept || coalesce(array_agg(x.shard) FILTER (WHERE o.node <> ALL (homes)), '{}') INTO shards, commands, kept
-		FROM shardfdw_internal.shard_placements(relation) x JOIN shardfdw_internal.shard_placements(relation) o ON o.shard = x.shard AND o.role = 'primary' WHERE x.node = name AND x.role = 'stale';
+		FROM shardfdw_internal.shard_placements(relation) x JOIN shardfdw_internal.shard_placements(relation) o ON o.shard = x.shard AND o.role = 'primary' WHERE x.node = node AND x.role = 'stale';
 		CONTINUE WHEN shards IS NULL;
 		-- what the owner of one table has done keeps no other table from having its replicas
 		BEGIN
-			PERFORM shardfdw_internal.check_shard_owners(relation, name);
-			PERFORM shardfdw_internal.run_commands(array_fill(name, ARRAY[cardinality(shards)]), commands, 'write');
-			PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(name, ARRAY[cardinality(shards)]));
+			PERFORM shardfdw_internal.check_shard_owners(relation, node);
+			PERFORM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(shards)]), commands, 'write');
+			PERFORM shardfdw_internal.make_placements(relation, shards, array_fill(node, ARRAY[cardinality(shards)]));
 			FOR p IN SELECT x.shard, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'replica'), '{}') AS replicas, coalesce(array_agg(x.node) FILTER (WHERE x.role = 'stale'), '{}') AS stale
 				FROM shardfdw_internal.shard_placements(relation) x WHERE x.shard = ANY (shards) GROUP BY x.shard
 			LOOP
-				PERFORM shardfdw_internal.set_replica_nodes(p.shard, p.replicas || name, array_remove(p.stale, name));
+				PERFORM shardfdw_internal.set_replica_nodes(p.shard, p.replicas || node, array_remove(p.stale, node));
 			END LOOP;
-			PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[name]);
+			PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[node]);
 			-- the primaries, too: so they take part in the commit, and it is noted how far they are
-			PERFORM shardfdw_internal.own_notes(relation, homes || name);
+			PERFORM shardfdw_internal.own_notes(relation, homes || node);
 			n := n + cardinality(shards);
 		EXCEPTION WHEN insufficient_privilege THEN
 			GET STACKED DIAGNOSTICS refused = MESSAGE_TEXT, refused_detail = PG_EXCEPTION_DETAIL, refused_hint = PG_EXCEPTION_HINT;
@@ -865,11 +865,11 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = refused, DETAIL = refused_detail, HINT = refused_hint;
 	END IF;
 	IF n = 0 AND kept <> '{}' THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot enable node "%s" because the primary of shard %s does not answer', name, kept[1]);
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('cannot enable node "%s" because the primary of shard %s does not answer', node, kept[1]);
 	END IF;
-	PERFORM shardfdw_internal.warn_unchanged(name, kept, 'their primaries do not answer', 'Enable the node again when these nodes are back.');
+	PERFORM shardfdw_internal.warn_unchanged(node, kept, 'their primaries do not answer', 'Enable the node again when these nodes are back.');
 	IF equips THEN
-		PERFORM shardfdw_internal.warn_missing_shards(name);
+		PERFORM shardfdw_internal.warn_missing_shards(node);
 	END IF;
 	RETURN n;
 END

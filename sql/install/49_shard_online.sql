@@ -19,7 +19,7 @@ COMMENT ON FUNCTION shardfdw_internal.conversion_name(oid, text) IS
 CREATE FUNCTION shardfdw_internal.conversion_mark(job bigint) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('job %s of coordinator %s', job, i.identity) FROM shardfdw.coordinator_identity() i
+	SELECT format('job %s of coordinator %s', job, i.identity) FROM shardfdw_internal.coordinator_identity() i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_mark(bigint) IS
 	'Writes the comment by which recovery finds what a job makes beside a table. Returns its text.';

@@ -40,7 +40,7 @@ AS $$
 BEGIN
 	-- so that PostgreSQL starts no process for it
 	UPDATE pg_subscription s SET subenabled = false
-	WHERE s.oid = $1 AND s.subenabled AND EXISTS (SELECT FROM pg_subscription_rel r, pg_partition_tree(r.srrelid) t JOIN shardfdw_internal.placed_shards p ON p.shard = t.relid
+	WHERE s.oid = $1 AND s.subenabled AND EXISTS (SELECT FROM pg_subscription_rel r, pg_partition_tree(r.srrelid) t JOIN shardfdw.shards p ON p.shard = t.relid
 		WHERE r.srsubid = $1);
 	IF FOUND THEN
 		INSERT INTO shardfdw_internal.subscription (subid) VALUES ($1) ON CONFLICT ON CONSTRAINT subscription_pkey DO UPDATE SET error = NULL, failed_at = NULL;
@@ -175,7 +175,7 @@ COMMENT ON FUNCTION shardfdw_internal.missing_subscriptions() IS
 	'Lists subscriptions that shardfdw applies, and for which no process is at work. Returns their OIDs, with blanks between.';
 
 CREATE VIEW shardfdw.subscriptions AS
-	SELECT s.subname AS name, pg_catalog.pg_get_userbyid(s.subowner) AS owner, shardfdw_internal.job_is_running(-o.subid::bigint) AS running,
+	SELECT s.subname AS name, pg_catalog.pg_get_userbyid(s.subowner) AS role, shardfdw_internal.job_is_running(-o.subid::bigint) AS running,
 		t.tables, t.copied, o.position, o.transactions, o.changes, o.applied_at, x.failed_at, x.error
 	FROM shardfdw_internal.subscription o JOIN pg_catalog.pg_subscription s ON s.oid = o.subid
 	CROSS JOIN LATERAL (SELECT count(*) AS tables, count(*) FILTER (WHERE r.srsubstate IN ('s', 'r')) AS copied FROM pg_catalog.pg_subscription_rel r WHERE r.srsubid = o.subid) t
@@ -184,7 +184,7 @@ CREATE VIEW shardfdw.subscriptions AS
 GRANT SELECT ON shardfdw.subscriptions TO PUBLIC;
 COMMENT ON VIEW shardfdw.subscriptions IS 'Subscriptions that have sharded tables, are enabled, and are therefore applied by shardfdw. PostgreSQL shows them as disabled.';
 COMMENT ON COLUMN shardfdw.subscriptions.name IS 'Name of the subscription.';
-COMMENT ON COLUMN shardfdw.subscriptions.owner IS 'Its owner, with whose rights and user mappings it is applied.';
+COMMENT ON COLUMN shardfdw.subscriptions.role IS 'Its owner, with whose rights and user mappings it is applied.';
 COMMENT ON COLUMN shardfdw.subscriptions.running IS 'Whether its process is at work; false for some seconds after an error, and when no background worker is free.';
 COMMENT ON COLUMN shardfdw.subscriptions.tables IS 'Number of its tables.';
 COMMENT ON COLUMN shardfdw.subscriptions.copied IS 'How many of them have the rows that were there when they came to it.';

@@ -46,18 +46,18 @@ CREATE TABLE shardfdw_internal.coordinator (
 );
 REVOKE ALL ON shardfdw_internal.coordinator FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.coordinator IS
-	'Identities of this coordinator: the one of now, and those that take_over_coordinator() has replaced. Never change it by hand.';
+	'Identities of this coordinator: the one of now, and those that promote_coordinator() has replaced. Never change it by hand.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.identity IS 'Stands in the identifiers of its prepared transactions.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.system_identifier IS 'System identifier of the server that made it.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.database IS 'OID of the database in which it was made.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.fingerprint IS 'Of that server''s data directory: inode and time of birth of PG_VERSION, which a copy does not share.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.made_at IS 'When it was made.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'When take_over_coordinator() has replaced it; null: not replaced.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether take_over_coordinator() or declare_commits_received() was told that all of its commits are here.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'When promote_coordinator() has replaced it; null: not replaced.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether promote_coordinator() or resolve_transaction() was told that all of its commits are here.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.forgotten_until IS 'Rows of the commit log up to this time may have been deleted.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.settled_below IS 'Transactions before this one are settled.';
 
-CREATE FUNCTION shardfdw.coordinator_identity(
+CREATE FUNCTION shardfdw_internal.coordinator_identity(
 	OUT identity text,
 	OUT confirmed boolean,
 	OUT note_name name,
@@ -65,7 +65,7 @@ CREATE FUNCTION shardfdw.coordinator_identity(
 ) RETURNS record
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_coordinator_identity';
-COMMENT ON FUNCTION shardfdw.coordinator_identity() IS
+COMMENT ON FUNCTION shardfdw_internal.coordinator_identity() IS
 	'Says who this coordinator is. Returns its identity; whether this server made it or took it over, which a copy of its files has not; the name of the table that notes it on nodes; the command that does so.';
 
 CREATE FUNCTION shardfdw_internal.decided_identities() RETURNS text[]
@@ -84,7 +84,7 @@ CREATE FUNCTION shardfdw_internal.replace_identity(all_commits_received boolean)
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_replace_identity';
 COMMENT ON FUNCTION shardfdw_internal.replace_identity(boolean) IS
-	'The part of take_over_coordinator() that happens here: gives this server an identity of its own, and notes those up to now as its predecessors''. Returns the new identity.';
+	'The part of promote_coordinator() that happens here: gives this server an identity of its own, and notes those up to now as its predecessors''. Returns the new identity.';
 REVOKE ALL ON FUNCTION shardfdw_internal.replace_identity(boolean) FROM PUBLIC;
 
 SELECT shardfdw_internal.store_identity();
@@ -99,7 +99,7 @@ DECLARE
 	told name[] := '{}';
 	r record;
 BEGIN
-	SELECT i.note_command INTO command FROM shardfdw.coordinator_identity() i;
+	SELECT i.note_command INTO command FROM shardfdw_internal.coordinator_identity() i;
 	FOR r IN SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail) AS message
 		FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
 	LOOP
@@ -133,11 +133,11 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_identity(name[], boolean) IS
 	'Notes on nodes that this coordinator uses them, in the comment of a table in schema shardfdw_internal there; end_sessions: and ends the sessions there of servers with this one''s system identifier. Returns one row per node, with the error message where that failed.';
 
-CREATE FUNCTION shardfdw.take_over_coordinator(all_commits_received boolean DEFAULT false, restore_point text DEFAULT NULL) RETURNS text
+CREATE FUNCTION shardfdw.promote_coordinator(commits text DEFAULT 'unknown', restore_point text DEFAULT NULL) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	old_identity CONSTANT text := (SELECT i.identity FROM shardfdw.coordinator_identity() i);
+	old_identity CONSTANT text := (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i);
 	new_identity text;
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
 	peers CONSTANT name[] := shardfdw_internal.peers();
@@ -145,15 +145,15 @@ DECLARE
 	command text;
 	r record;
 BEGIN
-	IF all_commits_received IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'all_commits_received must not be null';
+	IF commits IS NULL OR commits NOT IN ('complete', 'unknown') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('commits "%s" is not known', commits), HINT = 'It is complete or unknown.';
 	END IF;
 	IF restore_point IS NOT NULL THEN
 		PERFORM shardfdw_internal.require_restored(restore_point);
 		-- what nodes have not prepared any more they have committed: their other timelines mean nothing
 		PERFORM shardfdw_internal.forget_timelines();
 	END IF;
-	new_identity := shardfdw_internal.replace_identity(all_commits_received OR restore_point IS NOT NULL);
+	new_identity := shardfdw_internal.replace_identity(commits = 'complete' OR restore_point IS NOT NULL);
 	IF nodes <> '{}' THEN
 		FOR r IN SELECT n.node, n.message FROM shardfdw_internal.note_identity(nodes, true) n WHERE NOT n.ok
 		LOOP
@@ -178,29 +178,16 @@ BEGIN
 	RETURN new_identity;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean, text) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, whose commits nodes refuse from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. The identity of another database of this server, of which this one is a copy, is not taken over. Raises null_value_not_allowed. Returns the new identity; a WARNING for each node, and each other coordinator, that could not be told.';
-REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean, text) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.promote_coordinator(text, text) IS
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, whose commits nodes refuse from then on. commits: complete, this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; or unknown: it leaves that alone, until resolve_transaction() says what becomes of it. What earlier predecessors left stays as it was. restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. The identity of another database of this server, of which this one is a copy, is not taken over. Raises invalid_parameter_value. Returns the new identity; a WARNING for each node, and each other coordinator, that could not be told.';
+REVOKE ALL ON FUNCTION shardfdw.promote_coordinator(text, text) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.declare_commits_received(predecessor text) RETURNS void
+CREATE FUNCTION shardfdw_internal.declare_commits_received(predecessor text) RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_declare_commits_received';
-COMMENT ON FUNCTION shardfdw.declare_commits_received(text) IS
-	'Says that nothing is missing here of a predecessor (its identity) that was taken over without that: recover_prepared_transactions() then rolls back what it left prepared and is not among the commits of this server. Look at these transactions before. Returns nothing; raises undefined_object where no such predecessor is known, null_value_not_allowed.';
-REVOKE ALL ON FUNCTION shardfdw.declare_commits_received(text) FROM PUBLIC;
-
-CREATE FUNCTION shardfdw.dismiss_commit(xid xid8) RETURNS boolean
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	UPDATE shardfdw_internal.commit_log l SET settled_at = clock_timestamp(), note = concat_ws('; ', l.note, 'dismissed by hand')
-	WHERE l.xid = dismiss_commit.xid AND l.settled_at IS NULL;
-	RETURN FOUND;
-END
-$$;
-COMMENT ON FUNCTION shardfdw.dismiss_commit(xid8) IS
-	'Has recover_prepared_transactions() no longer look for what a committed transaction has left on nodes that are gone for good. That it has committed stays known. Returns whether there was something to dismiss.';
-REVOKE ALL ON FUNCTION shardfdw.dismiss_commit(xid8) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw_internal.declare_commits_received(text) IS
+	'Says that nothing is missing here of a predecessor (its identity) that was taken over without that: recover_prepared_transactions() then rolls back what it left prepared and is not among the commits of this server. Returns nothing; raises undefined_object where no such predecessor is known, null_value_not_allowed.';
+REVOKE ALL ON FUNCTION shardfdw_internal.declare_commits_received(text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.recover_prepared_transactions(
 	dry_run boolean DEFAULT false,
@@ -226,8 +213,55 @@ CREATE FUNCTION shardfdw_internal.list_prepared(
 COMMENT ON FUNCTION shardfdw_internal.list_prepared() IS
 	'Asks every node for the transactions that this database has prepared there. Returns one row each, and one without gid per node that was not reached.';
 
+CREATE FUNCTION shardfdw.resolve_transaction(gid text, action text) RETURNS boolean
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	-- that of the gids on all nodes, without their numbers
+	transaction CONSTANT text := substring(gid FROM '^(shardfdw:.+:)\d+$');
+	transaction_id CONSTANT text := CASE WHEN gid ~ '^\d+$' THEN gid ELSE substring(gid FROM '^shardfdw:\d+:\d+:[0-9a-f]+:\d+:(\d+):\d+$') END;
+	prepared record;
+BEGIN
+	IF gid IS NULL OR action IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'gid and action must not be null';
+	END IF;
+	IF action NOT IN ('commit', 'rollback', 'forget') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('action "%s" is not known', action), HINT = 'Actions are commit, rollback and forget.';
+	END IF;
+	-- all that a predecessor has left
+	IF action = 'rollback' AND gid ~ '^[0-9a-f]{16}$' THEN
+		PERFORM shardfdw_internal.declare_commits_received(gid);
+		RETURN true;
+	END IF;
+	IF transaction_id IS NULL OR transaction IS NULL AND action <> 'forget' THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('"%s" is no identifier of a prepared transaction', gid),
+			HINT = 'The view shardfdw.prepared_transactions lists them.';
+	END IF;
+	IF action = 'forget' THEN
+		UPDATE shardfdw_internal.commit_log l SET settled_at = clock_timestamp(), note = concat_ws('; ', l.note, 'dismissed by hand')
+		WHERE l.xid = transaction_id::xid8 AND l.settled_at IS NULL;
+		RETURN FOUND;
+	END IF;
+	SELECT array_agg(p.node) AS nodes, array_agg(format('%s PREPARED %L', upper(action), p.gid)) AS commands, min(p.state) FILTER (WHERE p.state NOT LIKE 'left alone%') AS decided
+	INTO prepared FROM shardfdw_internal.list_prepared() p WHERE starts_with(p.gid, transaction);
+	IF prepared.decided IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('transaction "%s" needs no decision', gid), DETAIL = format('It is %s.', prepared.decided),
+			HINT = 'SELECT * FROM shardfdw.recover_prepared_transactions() ends what can be decided, and tells of the rest.';
+	END IF;
+	IF prepared.nodes IS NULL THEN
+		RETURN false;
+	END IF;
+	PERFORM count(q) FROM shardfdw_internal.run_commands(prepared.nodes, prepared.commands, 'settle') q;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.resolve_transaction(text, text) IS
+	'Decides about a transaction of which recover_prepared_transactions() cannot know what became of it. gid: that of a prepared transaction; action: commit, or rollback, ends it at once on all nodes that answer; forget: of a committed one, what it has left on nodes that are gone for good is not looked for any more. With rollback gid may be the identity of a predecessor, all of whose commits are here: recovery rolls back the others. With forget it may be the number of the transaction. Returns whether there was something to decide; raises null_value_not_allowed, invalid_parameter_value, undefined_object for an unknown predecessor, object_not_in_prerequisite_state for a transaction that recovery can decide, and nodes'' errors.';
+REVOKE ALL ON FUNCTION shardfdw.resolve_transaction(text, text) FROM PUBLIC;
+
 CREATE VIEW shardfdw.prepared_transactions AS
-	SELECT p.node, p.gid, coalesce(p.xid, l.xid) AS xid, p.owner, p.prepared, l.logged_at AS committed,
+	SELECT p.node, p.gid, coalesce(p.xid, l.xid) AS xid, p.owner AS role, p.prepared AS prepared_at, l.logged_at AS committed_at,
 		   CASE WHEN p.node IS NULL THEN 'settled' ELSE p.state END AS state
 	FROM shardfdw_internal.list_prepared() p
 		 FULL JOIN (SELECT u.xid, u.logged_at FROM shardfdw_internal.commit_log u WHERE u.settled_at IS NULL
@@ -239,8 +273,8 @@ COMMENT ON VIEW shardfdw.prepared_transactions IS
 COMMENT ON COLUMN shardfdw.prepared_transactions.node IS 'Node; null for a row of the commit log of which no node has anything any more.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.gid IS 'Identifier of the prepared transaction on the node.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.xid IS 'Transaction on the coordinator.';
-COMMENT ON COLUMN shardfdw.prepared_transactions.owner IS 'Role on the node that prepared it.';
-COMMENT ON COLUMN shardfdw.prepared_transactions.prepared IS 'Time when the node prepared it.';
-COMMENT ON COLUMN shardfdw.prepared_transactions.committed IS 'Time when it committed on the coordinator; null when it did not.';
+COMMENT ON COLUMN shardfdw.prepared_transactions.role IS 'Role on the node that prepared it.';
+COMMENT ON COLUMN shardfdw.prepared_transactions.prepared_at IS 'Time when the node prepared it.';
+COMMENT ON COLUMN shardfdw.prepared_transactions.committed_at IS 'Time when it committed on the coordinator; null when it did not.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.state IS
 	'in progress: its transaction still runs here; committed, not committed: recover_prepared_transactions() will commit it, roll it back; settled: nothing of it is prepared on the nodes that answered; left alone: recover_prepared_transactions() cannot decide it, and why; not confirmed: this server is a copy of the coordinator; unreachable: the node did not answer.';

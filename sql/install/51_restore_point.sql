@@ -33,13 +33,13 @@ AS $$
 DECLARE
 	a record;
 BEGIN
-	FOR a IN SELECT n.name, n.in_cluster FROM shardfdw.nodes n WHERE n.name <> ALL (nodes) AND (n.in_cluster OR n.shards > 0) ORDER BY n.name::text COLLATE "C"
+	FOR a IN SELECT n.node, n.in_cluster FROM shardfdw.nodes n WHERE n.node <> ALL (nodes) AND (n.in_cluster OR n.shards > 0) ORDER BY n.node::text COLLATE "C"
 	LOOP
 		IF a.in_cluster THEN
-			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('permission denied for foreign server %s', a.name),
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('permission denied for foreign server %s', a.node),
 				DETAIL = 'A restore point is set on all nodes of the cluster.';
 		END IF;
-		RAISE WARNING USING MESSAGE = format('node "%s" gets no restore point', a.name),
+		RAISE WARNING USING MESSAGE = format('node "%s" gets no restore point', a.node),
 			DETAIL = 'It has shards, but its server belongs to a role that may not add nodes, or may not be used by the current one.';
 	END LOOP;
 	FOR a IN SELECT q.node, (q.fields)[1]::jsonb AS says FROM shardfdw_internal.run_commands(nodes || shardfdw_internal.peers(), array_fill($query$SELECT jsonb_build_object(
@@ -84,7 +84,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_restore_point(text) IS
-	'Sets a restore point on the coordinator and on all nodes of the cluster at one moment: servers that are all restored to it agree about every transaction. Returns its target, the name with a random number, for recovery_target_name and take_over_coordinator(); the view restore_points says where it is. Commits of others wait meanwhile, as for a snapshot over all nodes. Raises null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state, insufficient_privilege, lock_not_available when no such moment is found in five seconds, and the nodes'' errors.';
+	'Sets a restore point on the coordinator and on all nodes of the cluster at one moment: servers that are all restored to it agree about every transaction. Returns its target, the name with a random number, for recovery_target_name and promote_coordinator(); the view restore_points says where it is. Commits of others wait meanwhile, as for a snapshot over all nodes. Raises null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state, insufficient_privilege, lock_not_available when no such moment is found in five seconds, and the nodes'' errors.';
 REVOKE ALL ON FUNCTION shardfdw.create_restore_point(text) FROM PUBLIC;
 
 CREATE VIEW shardfdw.restore_points AS
@@ -94,7 +94,7 @@ CREATE VIEW shardfdw.restore_points AS
 COMMENT ON VIEW shardfdw.restore_points IS
 	'Lists the restore points of create_restore_point(): a row for the coordinator (node is null), and one for each node.';
 COMMENT ON COLUMN shardfdw.restore_points.name IS 'The name that was asked for.';
-COMMENT ON COLUMN shardfdw.restore_points.target IS 'Its name in the WAL, for recovery_target_name and take_over_coordinator().';
+COMMENT ON COLUMN shardfdw.restore_points.target IS 'Its name in the WAL, for recovery_target_name and promote_coordinator().';
 COMMENT ON COLUMN shardfdw.restore_points.made_at IS 'When it was set.';
 COMMENT ON COLUMN shardfdw.restore_points.commit_pause IS 'How long commits had to wait while it was set.';
 COMMENT ON COLUMN shardfdw.restore_points.node IS 'Node that has it; null: the coordinator.';

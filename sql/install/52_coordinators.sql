@@ -81,7 +81,7 @@ COMMENT ON FUNCTION shardfdw_internal.set_placements(text[], name, name) IS
 
 CREATE VIEW shardfdw.coordinators AS
 SELECT s.srvname AS name, o.host, o.port, o.dbname, o.coordinator::integer AS number, o.identity,
-	o.identity = (SELECT i.identity FROM shardfdw.coordinator_identity() i) AS is_this
+	o.identity = (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i) AS is_this
 FROM pg_catalog.pg_foreign_server s
 CROSS JOIN LATERAL (
 	SELECT pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'host') AS host, pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'port') AS port,
@@ -218,7 +218,7 @@ CREATE FUNCTION shardfdw_internal.peer_command(statement text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('SELECT shardfdw_internal.follow_coordinator(%L, %L, %L, ''{}'')', i.identity, statement, CURRENT_USER)
-	FROM shardfdw.coordinator_identity() i
+	FROM shardfdw_internal.coordinator_identity() i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.peer_command(text) IS
 	'Writes the command by which another coordinator runs a statement, see follow_coordinator(). Returns its text.';
@@ -411,12 +411,12 @@ DECLARE
 BEGIN
 	SELECT q.ok, q.sqlstate, concat_ws(': ', q.message, q.detail) AS message, q.fields INTO a
 	FROM shardfdw_internal.run_commands(ARRAY[name], ARRAY[$q$SELECT i.identity, i.confirmed, e.extversion, current_setting('server_encoding'), current_setting('max_prepared_transactions'), pg_is_in_recovery()
-		FROM shardfdw.coordinator_identity() i, pg_extension e WHERE e.extname = 'shardfdw'$q$], 'autocommit', false) q;
+		FROM shardfdw_internal.coordinator_identity() i, pg_extension e WHERE e.extname = 'shardfdw'$q$], 'autocommit', false) q;
 	IF NOT a.ok THEN
 		problem := a.message;
 		hint := CASE WHEN a.sqlstate = '58000' THEN 'Check that the server runs, and the host, port, database, user and password given.'
 			ELSE 'Restore a dump of this database there: pg_dump | PGOPTIONS=''-c shardfdw.enable_ddl_propagation=off'' psql.' END;
-	ELSIF a.fields[1] = (SELECT i.identity FROM shardfdw.coordinator_identity() i) THEN
+	ELSIF a.fields[1] = (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i) THEN
 		RETURN a.fields[1];
 	ELSIF a.fields[6]::boolean OR NOT a.fields[2]::boolean THEN
 		problem := 'it is a copy of a coordinator';
@@ -460,7 +460,7 @@ COMMENT ON FUNCTION shardfdw_internal.copy_references_to_peer(name) IS
 	'Gives the reference tables of a new coordinator the rows that they have here, as part of this transaction. Returns nothing; raises insufficient_privilege for one that may not set session_replication_role there.';
 
 CREATE FUNCTION shardfdw.add_coordinator(name name, host text, port integer DEFAULT 5432,
-										 dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
+										 dbname name DEFAULT pg_catalog.current_database(), username name DEFAULT CURRENT_USER,
 										 password text DEFAULT NULL, options jsonb DEFAULT '{}')
 	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
@@ -475,13 +475,13 @@ DECLARE
 	differences text;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_coordinator');
-	PERFORM shardfdw_internal.check_no_replicas(s.relation, 'have several coordinators of') FROM shardfdw_internal.placed_shards s WHERE shardfdw_internal.has_replicas(s.shard) LIMIT 1;
+	PERFORM shardfdw_internal.check_no_replicas(s.relation, 'have several coordinators of') FROM shardfdw.shards s WHERE shardfdw_internal.has_replicas(s.shard) LIMIT 1;
 	PERFORM shardfdw_internal.lock_all_members();
 	is_declared := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
 	-- never one that a coordinator had which was removed: it has given values of its share
 	number := (SELECT coalesce(max(greatest(c.number, shardfdw_internal.node_option(c.name, 'highest_coordinator')::integer)), 0) + 1 FROM shardfdw.coordinators c);
 	PERFORM shardfdw_internal.store_identity();
-	commands := shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options);
+	commands := shardfdw_internal.server_commands(name, host, port, dbname, username, password, options);
 	PERFORM shardfdw_internal.make_server(commands);
 	PERFORM shardfdw_internal.settle_server(name);
 	identity := shardfdw_internal.judge_coordinator(name);
@@ -495,7 +495,7 @@ BEGIN
 	END IF;
 	command := format('ALTER SERVER %I OPTIONS (ADD coordinator %L, ADD identity %L)', name, number, identity);
 	IF NOT is_declared THEN
-		IF identity <> (SELECT i.identity FROM shardfdw.coordinator_identity() i) THEN
+		IF identity <> (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = 'this database has not been declared as a coordinator itself',
 				HINT = CASE number WHEN 1 THEN 'Call add_coordinator() with its own address first, as the others reach it.'

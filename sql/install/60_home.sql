@@ -295,7 +295,7 @@ AS $$
 	CROSS JOIN LATERAL shardfdw_internal.shards_of(t.oid) s JOIN pg_class o ON o.oid = s.shard
 	-- what the table here has, too
 	LEFT JOIN LATERAL (SELECT d.index_name, d.is_unique FROM shardfdw_internal.index_definitions(t.oid) d
-		WHERE shardfdw.shard_object_name(d.index_name, o.relname, ARRAY[o.relname]) = c.name LIMIT 1) x(name, is_unique) ON c.kind <> 'f'
+		WHERE shardfdw_internal.shard_object_name(d.index_name, o.relname, ARRAY[o.relname]) = c.name LIMIT 1) x(name, is_unique) ON c.kind <> 'f'
 	WHERE NOT coalesce(x.is_unique, false) AND NOT coalesce(shardfdw_internal.is_reference(c.referenced), false)
 	ORDER BY c.kind = 'f', c.relation, c.name
 $$;

@@ -1,8 +1,7 @@
 -- What is sharded, and where it is.
 --
--- Views that users read have relations as text, written as regclass writes them: a literal is compared with a
--- regclass as a number, so that WHERE table_name = 'orders' would be an error. What works with OIDs here reads
--- shardfdw_internal.placed_shards.
+-- Views give relations as regclass. A bare literal is compared with a regclass as a number, so a condition is written
+-- WHERE relation = 'orders'::regclass.
 
 CREATE FUNCTION shardfdw_internal.key_definition(relation regclass) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -33,21 +32,21 @@ WITH sharded AS MATERIALIZED (
 		FROM shardfdw_internal.shards_of(p.partrelid) x) s
 	WHERE shardfdw_internal.is_sharded(p.partrelid)),
 placed AS (
-	SELECT o.placement, pg_catalog.array_agg(o.relid::pg_catalog.regclass::text ORDER BY o.relid::pg_catalog.regclass::text COLLATE "C") AS names
+	SELECT o.placement, pg_catalog.array_agg(o.relid::pg_catalog.regclass ORDER BY o.relid::pg_catalog.regclass::text COLLATE "C") AS relations
 	FROM sharded o WHERE o.placement IS NOT NULL GROUP BY 1)
-SELECT t.relid::pg_catalog.regclass::text AS table_name,
+SELECT t.relid::pg_catalog.regclass AS relation,
 	shardfdw_internal.key_definition(t.relid) AS key,
 	CASE t.strategy WHEN 'h' THEN 'hash' WHEN 'r' THEN 'range' ELSE 'list' END AS strategy,
 	t.shards, t.nodes,
-	coalesce(pg_catalog.array_remove(o.names, t.relid::pg_catalog.regclass::text), '{}') AS colocated_with
+	coalesce(pg_catalog.array_remove(o.relations, t.relid::pg_catalog.regclass), '{}') AS colocated_with
 FROM sharded t LEFT JOIN placed o ON o.placement = t.placement
 UNION ALL
-SELECT r.relation::text, NULL, 'reference', NULL,
-	ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C"), '{}'
+SELECT r.relation, NULL, 'reference', NULL,
+	ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.node::text COLLATE "C"), '{}'
 FROM shardfdw_internal.reference_tables() r(relation);
 COMMENT ON VIEW shardfdw.tables IS
 	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them; and the reference tables (strategy reference), with the nodes that have replicas.';
-COMMENT ON COLUMN shardfdw.tables.table_name IS 'Sharded or reference table, as regclass writes it.';
+COMMENT ON COLUMN shardfdw.tables.relation IS 'Sharded or reference table.';
 COMMENT ON COLUMN shardfdw.tables.key IS 'Columns and expressions of the shard key; null for a reference table.';
 COMMENT ON COLUMN shardfdw.tables.strategy IS 'hash, range or list: how the key decides on the shard; reference: a reference table.';
 COMMENT ON COLUMN shardfdw.tables.shards IS 'Number of its shards; null for a reference table.';
@@ -55,11 +54,13 @@ COMMENT ON COLUMN shardfdw.tables.nodes IS 'Nodes that have shards or replicas o
 COMMENT ON COLUMN shardfdw.tables.colocated_with IS 'Tables whose shards with the same keys are on the same nodes.';
 GRANT SELECT ON shardfdw.tables TO PUBLIC;
 
-CREATE VIEW shardfdw_internal.placed_shards AS
+CREATE VIEW shardfdw.shards AS
 SELECT i.inhparent::pg_catalog.regclass AS relation,
 	f.ftrelid::pg_catalog.regclass AS shard,
 	s.srvname AS node,
-	pg_catalog.pg_get_expr(c.relpartbound, 0) AS bounds
+	pg_catalog.pg_get_expr(c.relpartbound, 0) AS bounds,
+	shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') AS replica_nodes,
+	shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes') AS stale_replica_nodes
 FROM pg_catalog.pg_foreign_table f
 JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid
 JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver
@@ -67,34 +68,23 @@ JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 JOIN pg_catalog.pg_inherits i ON i.inhrelid = f.ftrelid
 JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = i.inhparent
 WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc;
-COMMENT ON VIEW shardfdw_internal.placed_shards IS 'What the view shards shows, with OIDs.';
-COMMENT ON COLUMN shardfdw_internal.placed_shards.relation IS 'Sharded table.';
-COMMENT ON COLUMN shardfdw_internal.placed_shards.shard IS 'Foreign table that stands for the shard.';
-COMMENT ON COLUMN shardfdw_internal.placed_shards.node IS 'Node that has it.';
-COMMENT ON COLUMN shardfdw_internal.placed_shards.bounds IS 'Which keys it takes, as in CREATE TABLE ... PARTITION OF.';
-GRANT SELECT ON shardfdw_internal.placed_shards TO PUBLIC;
-
-CREATE VIEW shardfdw.shards AS
-SELECT s.relation::text AS table_name, s.shard::text AS shard, s.node, s.bounds,
-	shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') AS replica_nodes, shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes') AS stale_replica_nodes
-FROM shardfdw_internal.placed_shards s JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = s.shard;
 COMMENT ON VIEW shardfdw.shards IS
-	'Lists the shards: table, node, bounds and replicas. Asks no node; shard_sizes() does.';
+	'Lists the shards: table, node, bounds and replicas. Asks no node; stat_shards does.';
 COMMENT ON COLUMN shardfdw.shards.replica_nodes IS 'Nodes that have the same rows.';
 COMMENT ON COLUMN shardfdw.shards.stale_replica_nodes IS 'Nodes that had the same rows until they were disabled.';
-COMMENT ON COLUMN shardfdw.shards.table_name IS 'Sharded table, as regclass writes it.';
-COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that stands for the shard, as regclass writes it.';
+COMMENT ON COLUMN shardfdw.shards.relation IS 'Sharded table.';
+COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that stands for the shard.';
 COMMENT ON COLUMN shardfdw.shards.node IS 'Node that has it.';
 COMMENT ON COLUMN shardfdw.shards.bounds IS 'Which keys it takes, as in CREATE TABLE ... PARTITION OF.';
 GRANT SELECT ON shardfdw.shards TO PUBLIC;
 
-CREATE FUNCTION shardfdw.shard_sizes(relation regclass DEFAULT NULL)
+CREATE FUNCTION shardfdw_internal.shard_sizes(relation regclass DEFAULT NULL)
 	RETURNS TABLE (shard regclass, node name, size_bytes bigint, estimated_rows bigint)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	wanted CONSTANT regclass[] := ARRAY(SELECT v.shard FROM shardfdw_internal.placed_shards v
+	wanted CONSTANT regclass[] := ARRAY(SELECT v.shard FROM shardfdw.shards v
 		WHERE shard_sizes.relation IS NULL OR v.shard IN (SELECT t.relid FROM pg_partition_tree(shard_sizes.relation) t));
 	nodes name[];
 	commands text[];
@@ -125,9 +115,9 @@ BEGIN
 	SELECT v.shard, v.node, (x.answer->>0)::bigint,
 		-- -1: never counted
 		nullif((x.answer->>1)::bigint, -1)
-	FROM shardfdw_internal.placed_shards v CROSS JOIN LATERAL (SELECT answers->(v.shard::oid::text)) x(answer)
+	FROM shardfdw.shards v CROSS JOIN LATERAL (SELECT answers->(v.shard::oid::text)) x(answer)
 	WHERE v.shard = ANY (wanted) ORDER BY v.shard::text COLLATE "C";
 END
 $$;
-COMMENT ON FUNCTION shardfdw.shard_sizes(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.shard_sizes(regclass) IS
 	'Asks nodes, all at once, for the sizes of the shards of a table, of one shard, or by default of all. Returns one row per shard: size_bytes with indexes, estimated_rows as of the last ANALYZE or VACUUM there, null before the first. Both are null, with a warning, when a node does not answer. Raises wrong_object_type for what is not sharded.';

@@ -6,7 +6,7 @@ CREATE FUNCTION shardfdw_internal.session_connections(
 	OUT state text,
 	OUT wrote boolean,
 	OUT kept boolean,
-	OUT opened timestamptz,
+	OUT opened_at timestamptz,
 	OUT node_pid integer,
 	OUT node_version integer,
 	OUT bytes_received bigint,
@@ -18,7 +18,7 @@ COMMENT ON FUNCTION shardfdw_internal.session_connections() IS
 	'Returns one row per connection of this session to a node. Asks no node.';
 
 CREATE VIEW shardfdw.connections AS
-SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened, c.node_pid, c.node_version, c.bytes_received, c.is_standby
+SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened_at, c.node_pid, c.node_version, c.bytes_received, c.is_standby
 FROM shardfdw_internal.session_connections() c;
 COMMENT ON VIEW shardfdw.connections IS 'Connections of this session to nodes.';
 COMMENT ON COLUMN shardfdw.connections.node IS 'Node. Null: the transaction has dropped its server.';
@@ -27,7 +27,7 @@ COMMENT ON COLUMN shardfdw.connections.state IS
 	'connecting; refused: the node has too many connections and is asked again; idle; active: a statement runs; idle in transaction; idle in transaction (aborted); lost.';
 COMMENT ON COLUMN shardfdw.connections.wrote IS 'The current transaction has written over it, so it takes part in the commit.';
 COMMENT ON COLUMN shardfdw.connections.kept IS 'It stays open for later transactions. False when keep_connections is off, or when options of its server or user mapping have changed.';
-COMMENT ON COLUMN shardfdw.connections.opened IS 'Time when it began to be opened.';
+COMMENT ON COLUMN shardfdw.connections.opened_at IS 'Time when it began to be opened.';
 COMMENT ON COLUMN shardfdw.connections.node_pid IS 'Process on the node that serves it.';
 COMMENT ON COLUMN shardfdw.connections.node_version IS 'Version of the node as in server_version_num.';
 COMMENT ON COLUMN shardfdw.connections.bytes_received IS 'Bytes of results that were read as COPY streams.';
@@ -68,9 +68,9 @@ COMMENT ON FUNCTION shardfdw_internal.node_counters() IS
 	'Lists what sessions of this database have done on each node, see view stat_nodes. Returns a row for each server that was connected to since the server was started.';
 
 CREATE VIEW shardfdw.stat_nodes AS
-SELECT n.name AS node, c.connections, c.connection_failures, c.connection_retries, c.statements, c.rows_read, c.rows_written, c.bytes_sent, c.bytes_received, c.errors, c.commits, c.two_phase_commits, c.recovered, c.since AS stats_reset
+SELECT n.node, c.connections, c.connection_failures, c.connection_retries, c.statements, c.rows_read, c.rows_written, c.bytes_sent, c.bytes_received, c.errors, c.commits, c.two_phase_commits, c.recovered, c.since AS stats_reset
 FROM shardfdw.nodes n
-JOIN pg_catalog.pg_foreign_server s ON s.srvname = n.name
+JOIN pg_catalog.pg_foreign_server s ON s.srvname = n.node
 LEFT JOIN shardfdw_internal.node_counters() c ON c.server = s.oid;
 COMMENT ON VIEW shardfdw.stat_nodes IS
 	'What all sessions of this database together have done on each node, since the server was started or reset_stat_nodes() was called; moves of shards copy over connections of their own, and are not in it. Values are null for a node that was not connected to, and for all unless shardfdw is in shared_preload_libraries.';

@@ -15,8 +15,8 @@ BEGIN
 	FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'watch', false) q
 	WHERE q.fields IS NOT NULL OR NOT q.ok;
 	-- no answer is not the same as nothing to be seen
-	RETURN QUERY SELECT n.name, NULL::jsonb, format('permission denied for foreign server %s', n.name)
-	FROM shardfdw.nodes n WHERE n.in_cluster AND NOT has_server_privilege(n.name, 'USAGE');
+	RETURN QUERY SELECT n.node, NULL::jsonb, format('permission denied for foreign server %s', n.node)
+	FROM shardfdw.nodes n WHERE n.in_cluster AND NOT has_server_privilege(n.node, 'USAGE');
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.watch(text, boolean) IS
@@ -47,7 +47,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.activity_query() IS 'Writes the query by which the view activity asks nodes. Returns its text.';
 
 CREATE VIEW shardfdw.activity AS
-	SELECT x.pid, s.usename, s.application_name, s.query, w.node, x.node_pid, x.node_user, x.state, x.wait_event_type, x.wait_event, x.xact_age, x.state_age, x.node_query, w.message
+	SELECT x.pid, s.usename AS role, s.application_name, s.query, w.node, x.node_pid, x.node_user, x.state, x.wait_event_type, x.wait_event, x.xact_age, x.state_age, x.node_query, w.message
 	FROM shardfdw_internal.watch(shardfdw_internal.activity_query(), false) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(pid integer, node_pid integer, node_user name, state text, wait_event_type text, wait_event text,
 		xact_age interval, state_age interval, node_query text) ON true
@@ -55,7 +55,7 @@ CREATE VIEW shardfdw.activity AS
 COMMENT ON VIEW shardfdw.activity IS
 	'Lists what sessions of this coordinator do on the nodes: a row for each of their connections, idle ones too, and one with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use. Statements and states of others are shown to members of pg_read_all_stats, here and on the node. Sessions whose application_name is set for nodes are not known there.';
 COMMENT ON COLUMN shardfdw.activity.pid IS 'Process of the session on the coordinator.';
-COMMENT ON COLUMN shardfdw.activity.usename IS 'Its role; null: the session has ended.';
+COMMENT ON COLUMN shardfdw.activity.role IS 'Its role; null: the session has ended.';
 COMMENT ON COLUMN shardfdw.activity.application_name IS 'Its application_name on the coordinator.';
 COMMENT ON COLUMN shardfdw.activity.query IS 'Its statement on the coordinator, the last one if it is idle.';
 COMMENT ON COLUMN shardfdw.activity.node IS 'Node to which it is connected.';
@@ -118,7 +118,7 @@ CREATE VIEW shardfdw.lock_waits AS
 		coalesce(b.state, w.blocking_state) AS blocking_state, w.blocking_gid,
 		CASE WHEN w.there IS NOT NULL THEN EXISTS (SELECT FROM waits o WHERE o.session = w.blocking_session
 			OR (o.node, o.there) IS NOT DISTINCT FROM (w.node, w.blocking_there)) END AS blocker_waits,
-		w.locktype, w.mode, w.relation, w.waiting, w.message
+		w.locktype, w.mode AS lock_mode, w.relation, w.waiting, w.message
 	FROM waits w
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = w.session
 	LEFT JOIN pg_catalog.pg_stat_activity b ON b.pid = w.blocking_session;
@@ -135,7 +135,7 @@ COMMENT ON COLUMN shardfdw.lock_waits.blocking_state IS 'State of that session: 
 COMMENT ON COLUMN shardfdw.lock_waits.blocking_gid IS 'Prepared transactions that have the lock; see prepared_transactions.';
 COMMENT ON COLUMN shardfdw.lock_waits.blocker_waits IS 'Whether it waits itself, on whatever server; those who do not are where to begin; null: the node could not be asked.';
 COMMENT ON COLUMN shardfdw.lock_waits.locktype IS 'Kind of lock, as in pg_locks; transactionid: a row that another transaction has written.';
-COMMENT ON COLUMN shardfdw.lock_waits.mode IS 'Mode that is waited for.';
+COMMENT ON COLUMN shardfdw.lock_waits.lock_mode IS 'Mode that is waited for.';
 COMMENT ON COLUMN shardfdw.lock_waits.relation IS 'Table there, or other relation; null: not known.';
 COMMENT ON COLUMN shardfdw.lock_waits.waiting IS 'For how long.';
 COMMENT ON COLUMN shardfdw.lock_waits.message IS 'Why the node could not be asked; null: it was.';
@@ -188,7 +188,7 @@ AS $$
 			'of_coordinator', (SELECT count(%s) FROM pg_stat_activity a),
 			'prepared', (SELECT count(*) FROM pg_prepared_xacts p WHERE p.database = d.datname),
 			'oldest_prepared', (SELECT clock_timestamp() - min(p.prepared) FROM pg_prepared_xacts p WHERE p.database = d.datname),
-			'bytes', pg_database_size(d.oid), 'commits', s.xact_commit, 'rollbacks', s.xact_rollback, 'deadlocks', s.deadlocks, 'temp_bytes', s.temp_bytes)
+			'size_bytes', pg_database_size(d.oid), 'commits', s.xact_commit, 'rollbacks', s.xact_rollback, 'deadlocks', s.deadlocks, 'temp_bytes', s.temp_bytes)
 		FROM pg_database d LEFT JOIN pg_stat_database s ON s.datid = d.oid WHERE d.datname = current_database()$query$,
 		shardfdw_internal.session_sql('a.application_name'))
 $$;
@@ -196,10 +196,10 @@ COMMENT ON FUNCTION shardfdw_internal.node_status_query() IS 'Writes the query b
 
 CREATE VIEW shardfdw.node_status AS
 	SELECT w.node, w.message IS NULL AS answers, x.version, x.is_standby, x.up, x.connections, x.max_connections, x.of_coordinator,
-		x.prepared, x.oldest_prepared, x.bytes, x.commits, x.rollbacks, x.deadlocks, x.temp_bytes, w.message
+		x.prepared, x.oldest_prepared, x.size_bytes, x.commits, x.rollbacks, x.deadlocks, x.temp_bytes, w.message
 	FROM shardfdw_internal.watch(shardfdw_internal.node_status_query(), true) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(version text, is_standby boolean, up interval, connections integer, max_connections integer, of_coordinator integer,
-		prepared integer, oldest_prepared interval, bytes bigint, commits bigint, rollbacks bigint, deadlocks bigint, temp_bytes bigint) ON true;
+		prepared integer, oldest_prepared interval, size_bytes bigint, commits bigint, rollbacks bigint, deadlocks bigint, temp_bytes bigint) ON true;
 COMMENT ON VIEW shardfdw.node_status IS
 	'Lists the servers of the cluster, the coordinator (node is null) among them, and how they are. Counters are those of pg_stat_database. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message, and no values.';
 COMMENT ON COLUMN shardfdw.node_status.node IS 'Node; null: the coordinator.';
@@ -212,7 +212,7 @@ COMMENT ON COLUMN shardfdw.node_status.max_connections IS 'How many it allows.';
 COMMENT ON COLUMN shardfdw.node_status.of_coordinator IS 'Those of them that are of this coordinator''s server.';
 COMMENT ON COLUMN shardfdw.node_status.prepared IS 'Prepared transactions of this database.';
 COMMENT ON COLUMN shardfdw.node_status.oldest_prepared IS 'How long ago the oldest of these was prepared; null: there is none.';
-COMMENT ON COLUMN shardfdw.node_status.bytes IS 'Size of the database.';
+COMMENT ON COLUMN shardfdw.node_status.size_bytes IS 'Size of the database.';
 COMMENT ON COLUMN shardfdw.node_status.commits IS 'Transactions of the database that were committed.';
 COMMENT ON COLUMN shardfdw.node_status.rollbacks IS 'Transactions of the database that were rolled back.';
 COMMENT ON COLUMN shardfdw.node_status.deadlocks IS 'Deadlocks that the server itself has found in the database.';
@@ -254,7 +254,7 @@ GRANT SELECT ON shardfdw.stat_replication TO PUBLIC;
 CREATE FUNCTION shardfdw_internal.stat_shards_query() RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT $query$SELECT jsonb_build_object('name', jsonb_build_array(s.schemaname, s.relname), 'bytes', pg_total_relation_size(s.relid), 'live_rows', s.n_live_tup, 'dead_rows', s.n_dead_tup,
+	SELECT $query$SELECT jsonb_build_object('name', jsonb_build_array(s.schemaname, s.relname), 'size_bytes', pg_total_relation_size(s.relid), 'estimated_rows', s.n_live_tup, 'dead_rows', s.n_dead_tup,
 			'seq_scans', s.seq_scan, 'index_scans', s.idx_scan, 'rows_read', coalesce(s.seq_tup_read, 0) + coalesce(s.idx_tup_fetch, 0),
 			'inserted', s.n_tup_ins, 'updated', s.n_tup_upd, 'deleted', s.n_tup_del,
 			'last_vacuum', greatest(s.last_vacuum, s.last_autovacuum), 'last_analyze', greatest(s.last_analyze, s.last_autoanalyze))
@@ -266,25 +266,25 @@ CREATE VIEW shardfdw.stat_shards AS
 	WITH told AS MATERIALIZED (
 		SELECT w.node, w.message, x.*
 		FROM shardfdw_internal.watch(shardfdw_internal.stat_shards_query(), false) w
-		LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(name jsonb, bytes bigint, live_rows bigint, dead_rows bigint, seq_scans bigint, index_scans bigint, rows_read bigint,
+		LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(name jsonb, size_bytes bigint, estimated_rows bigint, dead_rows bigint, seq_scans bigint, index_scans bigint, rows_read bigint,
 			inserted bigint, updated bigint, deleted bigint, last_vacuum timestamptz, last_analyze timestamptz) ON true
 	), placed AS (
-		SELECT s.relation::text AS table_name, s.shard::text AS shard, s.node, pg_catalog.jsonb_build_array(
+		SELECT s.relation, s.shard, s.node, pg_catalog.jsonb_build_array(
 			coalesce((SELECT o.option_value FROM pg_catalog.pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname),
 			coalesce((SELECT o.option_value FROM pg_catalog.pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname)) AS name
-		FROM shardfdw_internal.placed_shards s JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = s.shard JOIN pg_catalog.pg_class c ON c.oid = s.shard JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		FROM shardfdw.shards s JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = s.shard JOIN pg_catalog.pg_class c ON c.oid = s.shard JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	)
-	SELECT p.table_name, p.shard, p.node, t.bytes, t.live_rows, t.dead_rows, t.seq_scans, t.index_scans, t.rows_read, t.inserted, t.updated, t.deleted, t.last_vacuum, t.last_analyze, m.message
+	SELECT p.relation, p.shard, p.node, t.size_bytes, t.estimated_rows, t.dead_rows, t.seq_scans, t.index_scans, t.rows_read, t.inserted, t.updated, t.deleted, t.last_vacuum, t.last_analyze, m.message
 	FROM placed p
 	LEFT JOIN told t ON t.node = p.node AND t.name = p.name
 	LEFT JOIN told m ON m.node = p.node AND m.message IS NOT NULL;
 COMMENT ON VIEW shardfdw.stat_shards IS
 	'Lists the shards with what the statistics of their nodes say of them. Those of a node that does not answer within shardfdw.watch_timeout, or that the role may not use, have a message, and no values.';
-COMMENT ON COLUMN shardfdw.stat_shards.table_name IS 'Sharded table, as regclass writes it.';
-COMMENT ON COLUMN shardfdw.stat_shards.shard IS 'Shard, as regclass writes it.';
+COMMENT ON COLUMN shardfdw.stat_shards.relation IS 'Sharded table.';
+COMMENT ON COLUMN shardfdw.stat_shards.shard IS 'Shard.';
 COMMENT ON COLUMN shardfdw.stat_shards.node IS 'Its node.';
-COMMENT ON COLUMN shardfdw.stat_shards.bytes IS 'Its size there, with indexes and TOAST.';
-COMMENT ON COLUMN shardfdw.stat_shards.live_rows IS 'Rows, as estimated.';
+COMMENT ON COLUMN shardfdw.stat_shards.size_bytes IS 'Its size there, with indexes and TOAST.';
+COMMENT ON COLUMN shardfdw.stat_shards.estimated_rows IS 'Rows, as estimated.';
 COMMENT ON COLUMN shardfdw.stat_shards.dead_rows IS 'Rows that vacuum has yet to remove, as estimated.';
 COMMENT ON COLUMN shardfdw.stat_shards.seq_scans IS 'How often all of it was read.';
 COMMENT ON COLUMN shardfdw.stat_shards.index_scans IS 'How often an index of it was searched.';

@@ -27,12 +27,12 @@ BEGIN
 			MESSAGE = format('relation %L is not of the form schema.table', relation);
 	END IF;
 	target := format('%I.%I', parts[1], parts[2]);
-	EXECUTE format('CREATE TABLE %s (load bigint NOT NULL, line bigint, "column" text, shard text, '
+	EXECUTE format('CREATE TABLE %s (load bigint NOT NULL, line bigint, column_name text, shard text, '
 				   'sqlstate text NOT NULL, message text, raw text)', target);
 	EXECUTE format('COMMENT ON TABLE %s IS %L', target, 'Rows that COPY with the option REJECT_TABLE set aside.');
 	EXECUTE format('COMMENT ON COLUMN %s.load IS %L', target, 'Number of the load.');
 	EXECUTE format('COMMENT ON COLUMN %s.line IS %L', target, 'Line of the input, counted from 1; the last one of a row of several lines.');
-	EXECUTE format('COMMENT ON COLUMN %s."column" IS %L', target, 'Column that was wrong; null when no single one was.');
+	EXECUTE format('COMMENT ON COLUMN %s.column_name IS %L', target, 'Column that was wrong; null when no single one was.');
 	EXECUTE format('COMMENT ON COLUMN %s.shard IS %L', target, 'Shard that refused the row; null when it was rejected before it was sent.');
 	EXECUTE format('COMMENT ON COLUMN %s.sqlstate IS %L', target, 'SQLSTATE of the error.');
 	EXECUTE format('COMMENT ON COLUMN %s.message IS %L', target, 'Message of the error.');

@@ -54,10 +54,10 @@ COMMENT ON COLUMN shardfdw_internal.resumable_load.error IS 'That error.';
 COMMENT ON COLUMN shardfdw_internal.resumable_load.lock_key IS 'Number of the object lock, of this table, that the session has which runs the load.';
 
 CREATE VIEW shardfdw.resumable_loads AS
-	SELECT l.name, r.rolname AS role, l.relation::pg_catalog.regclass::text AS relation,
+	SELECT l.name, r.rolname AS role, l.relation::pg_catalog.regclass AS relation,
 		CASE WHEN l.finished IS NOT NULL THEN 'finished' WHEN k.pid IS NOT NULL THEN 'running' ELSE 'unfinished' END AS state,
 		CASE WHEN l.finished IS NULL THEN k.pid END AS pid,
-		l.bytes, l.lines, l.rows, l.rejected, l.duplicates, l.replaced, l.started, l.committed, l.finished, l.failed, l.error
+		l.bytes, l.lines, l.rows, l.rejected, l.duplicates, l.replaced, l.started AS started_at, l.committed AS committed_at, l.finished AS ended_at, l.failed AS failed_at, l.error
 	FROM shardfdw_internal.resumable_load l
 	JOIN pg_catalog.pg_roles r ON r.oid = l.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')
 	LEFT JOIN pg_catalog.pg_locks k ON k.locktype = 'object' AND k.granted AND k.mode = 'ExclusiveLock'
@@ -68,7 +68,7 @@ COMMENT ON VIEW shardfdw.resumable_loads IS
 	'Shows how far loads by COPY with the option RESUME have come, of the current role and of roles of which it is a member: what is committed, in the table and here, in one transaction. Those that have finished stay until forget_load() is called.';
 COMMENT ON COLUMN shardfdw.resumable_loads.name IS 'Name that RESUME gives.';
 COMMENT ON COLUMN shardfdw.resumable_loads.role IS 'Whose load it is: who can go on with it.';
-COMMENT ON COLUMN shardfdw.resumable_loads.relation IS 'Table that is loaded, as regclass writes it.';
+COMMENT ON COLUMN shardfdw.resumable_loads.relation IS 'Table that is loaded.';
 COMMENT ON COLUMN shardfdw.resumable_loads.state IS 'running; unfinished: COPY with the same name and input goes on; finished.';
 COMMENT ON COLUMN shardfdw.resumable_loads.pid IS 'Process that runs it; null: none.';
 COMMENT ON COLUMN shardfdw.resumable_loads.bytes IS 'Bytes of the input whose rows are committed: a load goes on after these.';
@@ -77,10 +77,10 @@ COMMENT ON COLUMN shardfdw.resumable_loads.rows IS 'Rows that are loaded.';
 COMMENT ON COLUMN shardfdw.resumable_loads.rejected IS 'Rows set aside by ON_ERROR.';
 COMMENT ON COLUMN shardfdw.resumable_loads.duplicates IS 'Rows refused by ON_DUPLICATE.';
 COMMENT ON COLUMN shardfdw.resumable_loads.replaced IS 'Rows of the table that new ones have replaced.';
-COMMENT ON COLUMN shardfdw.resumable_loads.started IS 'When the load began.';
-COMMENT ON COLUMN shardfdw.resumable_loads.committed IS 'When it committed last.';
-COMMENT ON COLUMN shardfdw.resumable_loads.finished IS 'When it finished; null: it has not.';
-COMMENT ON COLUMN shardfdw.resumable_loads.failed IS 'When an error ended it, after the last commit; null: none has.';
+COMMENT ON COLUMN shardfdw.resumable_loads.started_at IS 'When the load began.';
+COMMENT ON COLUMN shardfdw.resumable_loads.committed_at IS 'When it committed last.';
+COMMENT ON COLUMN shardfdw.resumable_loads.ended_at IS 'When it finished; null: it has not.';
+COMMENT ON COLUMN shardfdw.resumable_loads.failed_at IS 'When an error ended it, after the last commit; null: none has.';
 COMMENT ON COLUMN shardfdw.resumable_loads.error IS 'That error, with its line.';
 
 CREATE FUNCTION shardfdw.forget_load(name text, role name DEFAULT current_user) RETURNS boolean

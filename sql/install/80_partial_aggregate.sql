@@ -2,7 +2,7 @@
 --
 -- Built-in aggregates with the same transition function have the same state, and share a partial aggregate.
 
-CREATE FUNCTION shardfdw.builtin_partial_aggregates()
+CREATE FUNCTION shardfdw_internal.builtin_partial_aggregates()
 	RETURNS TABLE (name name, args text, internal boolean, definition text, sample text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -53,7 +53,7 @@ AS $$
 		('anyarray', 'integer', '{1,5,-3}')) s(arg, type, elements) ON s.arg = t.first_arg
 	ORDER BY t.name
 $$;
-COMMENT ON FUNCTION shardfdw.builtin_partial_aggregates() IS
+COMMENT ON FUNCTION shardfdw_internal.builtin_partial_aggregates() IS
 	'Lists the partial aggregates that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw_internal (which has to be there), and a query for the state of a few values (null when no values are known).';
 
 CREATE FUNCTION shardfdw_internal.make_local_partial_aggregates() RETURNS integer
@@ -63,7 +63,7 @@ DECLARE
 	t record;
 	n integer := 0;
 BEGIN
-	FOR t IN SELECT b.name, b.args, b.definition FROM shardfdw.builtin_partial_aggregates() b
+	FOR t IN SELECT b.name, b.args, b.definition FROM shardfdw_internal.builtin_partial_aggregates() b
 	LOOP
 		CONTINUE WHEN EXISTS (SELECT FROM pg_depend d
 			WHERE d.classid = 'pg_proc'::regclass AND d.objid = to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args))
@@ -136,7 +136,7 @@ BEGIN
 			AND EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'USAGE' AND x.grantee = 0)$q$],
 		'autocommit', true) q;
 
-	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw.builtin_partial_aggregates() x
+	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw_internal.builtin_partial_aggregates() x
 		WHERE to_regprocedure(format('shardfdw_internal.%I(%s)', x.name, x.args)) IS NOT NULL
 	LOOP
 		IF format('shardfdw_internal.%I(%s)', b.name, replace(b.args, ', ', ',')) = ANY (results) AND b.sample IS NOT NULL THEN
@@ -153,7 +153,7 @@ BEGIN
 			internals := internals || format('shardfdw_internal.%I', b.name);
 		END IF;
 	END LOOP;
-	IF cardinality(internals) = (SELECT count(*) FROM shardfdw.builtin_partial_aggregates() x WHERE x.internal) THEN
+	IF cardinality(internals) = (SELECT count(*) FROM shardfdw_internal.builtin_partial_aggregates() x WHERE x.internal) THEN
 		missing := ARRAY['internal'] || ARRAY(SELECT l FROM unnest(missing) l WHERE l <> ALL (internals));
 	END IF;
 
@@ -163,7 +163,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.find_missing_partial_aggregates(name) IS
 	'Asks a node for the partial aggregates of built-in aggregates, has it aggregate a few values, and compares the bytes with those of here. Returns what it lacks, as option missing_partial_aggregates has it; raises the error of a node that cannot be asked.';
 
-CREATE FUNCTION shardfdw.make_partial_aggregates(node name) RETURNS integer
+CREATE FUNCTION shardfdw_internal.make_partial_aggregates(node name) RETURNS integer
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -180,7 +180,7 @@ BEGIN
 	END IF;
 
 	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
-	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw.builtin_partial_aggregates() x
+	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw_internal.builtin_partial_aggregates() x
 	LOOP
 		made := made || format('IF pg_catalog.to_regprocedure(%L) IS NULL THEN '
 			'BEGIN %s; EXECUTE %L; EXCEPTION WHEN OTHERS THEN NULL; END; END IF; ',
@@ -193,12 +193,12 @@ BEGIN
 		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'autocommit', true);
 
 	missing := shardfdw_internal.find_missing_partial_aggregates(node);
-	n := (SELECT count(*) FROM shardfdw.builtin_partial_aggregates() x WHERE format('shardfdw_internal.%I', x.name) <> ALL (missing)
+	n := (SELECT count(*) FROM shardfdw_internal.builtin_partial_aggregates() x WHERE format('shardfdw_internal.%I', x.name) <> ALL (missing)
 		  AND NOT (x.internal AND 'internal' = ANY (missing)));
 	PERFORM shardfdw_internal.set_node_option(node, 'partial_aggregates', (n > 0)::text);
 
 	-- Users' aggregates: those that the other nodes have, then those that no node has.
-	FOR b IN SELECT x.aggregate, x.partial_aggregate FROM shardfdw.user_aggregates() x WHERE n > 0 ORDER BY x.partial_aggregate IS NULL, x.aggregate::text COLLATE "C"
+	FOR b IN SELECT x.aggregate, x.partial_aggregate FROM shardfdw_internal.user_aggregates() x WHERE n > 0 ORDER BY x.partial_aggregate IS NULL, x.aggregate::text COLLATE "C"
 	LOOP
 		IF b.partial_aggregate IS NULL THEN
 			PERFORM shardfdw.distribute_aggregate(b.aggregate);
@@ -216,9 +216,22 @@ BEGIN
 	RETURN n;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.make_partial_aggregates(name) IS
+COMMENT ON FUNCTION shardfdw_internal.make_partial_aggregates(name) IS
 	'Makes the partial aggregates on a node, and copies of users'' aggregates, as far as the caller''s role there may, and notes in the server''s options partial_aggregates and missing_partial_aggregates which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' partial aggregates it has; raises the error of a node that cannot be asked.';
-REVOKE ALL ON FUNCTION shardfdw.make_partial_aggregates(name) FROM PUBLIC;
+REVOKE ALL ON FUNCTION shardfdw_internal.make_partial_aggregates(name) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.refresh_node(node name) RETURNS integer
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('refresh_node');
+	PERFORM shardfdw_internal.check_node_name(refresh_node.node);
+	RETURN shardfdw_internal.make_partial_aggregates(refresh_node.node);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.refresh_node(name) IS
+	'Finds what a node can compute, after its major version or the rights of the caller''s role there have changed: makes the partial aggregates of built-in and users'' aggregates that it lacks, and notes which it has. Returns how many of the built-in aggregates'' partial aggregates it has; raises undefined_object, and the error of a node that cannot be asked.';
+REVOKE ALL ON FUNCTION shardfdw.refresh_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.inspect_partial_aggregates(nodes name[]) RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -228,13 +241,13 @@ DECLARE
 	missing text[];
 	noted text[];
 	gone text;
-	total integer := (SELECT count(*) FROM shardfdw.builtin_partial_aggregates());
+	total integer := (SELECT count(*) FROM shardfdw_internal.builtin_partial_aggregates());
 BEGIN
 	FOREACH node IN ARRAY nodes
 	LOOP
 		IF node <> ALL (shardfdw_internal.partial_aggregate_nodes()) THEN
 			status := 'warning';
-			detail := format('none: SELECT shardfdw.make_partial_aggregates(%L)', node);
+			detail := format('none: SELECT shardfdw.refresh_node(%L)', node);
 			RETURN NEXT;
 			CONTINUE;
 		END IF;
@@ -242,16 +255,16 @@ BEGIN
 						 WHERE s.srvname = inspect_partial_aggregates.node AND o.option_name = 'missing_partial_aggregates'), '{}') INTO noted;
 		missing := shardfdw_internal.find_missing_partial_aggregates(node);
 		-- what the options promise must be there
-		SELECT string_agg(format('shardfdw_internal.%I', b.name), ', ') INTO gone FROM shardfdw.builtin_partial_aggregates() b
+		SELECT string_agg(format('shardfdw_internal.%I', b.name), ', ') INTO gone FROM shardfdw_internal.builtin_partial_aggregates() b
 		WHERE (format('shardfdw_internal.%I', b.name) = ANY (missing) OR (b.internal AND 'internal' = ANY (missing)))
 			AND NOT (format('shardfdw_internal.%I', b.name) = ANY (noted) OR (b.internal AND 'internal' = ANY (noted)));
 		SELECT concat_ws(', ', gone, string_agg((q.fields)[1], ', ')) INTO gone
 		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format(
 			'SELECT t FROM pg_catalog.unnest(%L::text[]) t WHERE pg_catalog.to_regprocedure(t) IS NULL',
-			ARRAY(SELECT u.partial_aggregate::text FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.partial_aggregate JOIN pg_namespace n ON n.oid = p.pronamespace
+			ARRAY(SELECT u.partial_aggregate::text FROM shardfdw_internal.user_aggregates() u JOIN pg_proc p ON p.oid = u.partial_aggregate JOIN pg_namespace n ON n.oid = p.pronamespace
 				  WHERE format('%I.%I', n.nspname, p.proname) <> ALL (noted))::text)], 'autocommit', true) q;
 		status := CASE WHEN gone <> '' THEN 'error' ELSE 'ok' END;
-		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; SELECT shardfdw.make_partial_aggregates(%L)', gone, node)
+		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; SELECT shardfdw.refresh_node(%L)', gone, node)
 			WHEN noted = '{}' THEN format('all %s', total) ELSE format('without %s', array_to_string(noted, ', ')) END;
 		RETURN NEXT;
 	END LOOP;

@@ -253,8 +253,8 @@ COMMENT ON FUNCTION shardfdw_internal.copy_command(oid) IS
 CREATE FUNCTION shardfdw_internal.partial_aggregate_nodes() RETURNS name[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
-	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
+	SELECT coalesce(array_agg(n.node ORDER BY n.node::text COLLATE "C"), '{}')
+	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.node
 	WHERE n.in_cluster AND EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_aggregates' AND o.option_value::boolean)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.partial_aggregate_nodes() IS
@@ -276,7 +276,7 @@ BEGIN
 	-- An old partial aggregate tells of an old definition.
 	PERFORM shardfdw.undistribute_aggregate(aggregate);
 
-	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
+	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw_internal.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
 		RETURN false;
 	END IF;
 	obstacle := shardfdw_internal.obstacle_to_replicas(aggregate);
@@ -328,7 +328,7 @@ $$;
 COMMENT ON FUNCTION shardfdw.distribute_aggregate(regprocedure) IS
 	'Has a user''s aggregate computed by the nodes: makes its partial aggregate here, and copies of both and of their functions on all nodes, in this transaction. Event triggers call it for each CREATE AGGREGATE. Returns whether nodes can compute it; says in a NOTICE why not.';
 
-CREATE FUNCTION shardfdw.user_aggregates() RETURNS TABLE (aggregate regprocedure, partial_aggregate regprocedure)
+CREATE FUNCTION shardfdw_internal.user_aggregates() RETURNS TABLE (aggregate regprocedure, partial_aggregate regprocedure)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT p.oid::regprocedure, (
@@ -340,7 +340,7 @@ AS $$
 	WHERE p.oid >= 16384 AND a.aggkind = 'n' AND a.aggcombinefn <> 0
 		AND n.nspname <> 'shardfdw_internal' AND NOT starts_with(n.nspname, 'pg_') AND NOT starts_with(p.proname, 'shardfdw_partial_')
 $$;
-COMMENT ON FUNCTION shardfdw.user_aggregates() IS
+COMMENT ON FUNCTION shardfdw_internal.user_aggregates() IS
 	'Lists the users'' aggregates that have a combine function, with their partial aggregate: null where nodes do not compute them.';
 
 CREATE FUNCTION shardfdw_internal.aggregates_of_seen(classid oid, objid oid) RETURNS SETOF oid

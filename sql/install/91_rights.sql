@@ -22,12 +22,12 @@ $$;
 -- Only compute, or read what the catalogs show to everybody.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.aggregates_of(oid, oid), shardfdw_internal.balance(double precision[], integer[], boolean[], double precision[], double precision),
 	shardfdw_internal.check_isolation(text), shardfdw_internal.check_owner_code(regclass, text), shardfdw_internal.checked_columns(text),
-	shardfdw_internal.checked_definition(text, regclass), shardfdw_internal.checked_part(text, text, text, text[]), shardfdw_internal.decided_identities(),
+	shardfdw_internal.checked_definition(text, regclass), shardfdw_internal.checked_part(text, text, text, text[]), shardfdw_internal.coordinator_identity(), shardfdw_internal.decided_identities(),
 	shardfdw_internal.default_collation(), shardfdw_internal.holds_job(bigint), shardfdw_internal.note_dropped_reference(), shardfdw_internal.in_remote_transaction(), shardfdw_internal.is_cluster_coordinator(oid),
 	shardfdw_internal.is_cluster_node(oid), shardfdw_internal.is_reference(regclass), shardfdw_internal.is_trusted_node(oid),
-	shardfdw_internal.job_is_running(bigint), shardfdw_internal.key_default_reason(regclass, smallint), shardfdw_internal.needed(regclass[]),
+	shardfdw_internal.job_is_running(bigint), shardfdw_internal.key_default_reason(regclass, smallint), shardfdw_internal.library_version(), shardfdw_internal.needed(regclass[]),
 	shardfdw_internal.partial_aggregate_name(name), shardfdw_internal.schema_command(name), shardfdw_internal.scram_secret(text),
-	shardfdw_internal.server_mark(), shardfdw_internal.shard_group(regclass), shardfdw_internal.shard_groups()
+	shardfdw_internal.server_mark(), shardfdw_internal.shard_group(regclass), shardfdw_internal.shard_groups(), shardfdw_internal.shard_object_name(name, name, name[])
 	TO PUBLIC;
 
 -- Show what the session, the caller, or everybody may know of connections and loads.
@@ -51,7 +51,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedur
 
 -- Check that the caller owns the table, and may execute the public function: move_shard(), split_shard(), merge_shards(),
 -- import_table(), create_restore_point().
-GRANT EXECUTE ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, text[], boolean, boolean),
+GRANT EXECUTE ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, text[], boolean, boolean), shardfdw_internal.start_series(text, oid, oid, text, boolean),
 	shardfdw_internal.start_import(oid, text, text, boolean, boolean), shardfdw_internal.set_restore_point(text, oid[])
 	TO PUBLIC;
 

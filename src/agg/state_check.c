@@ -50,7 +50,7 @@ malformed_state(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("node returned a malformed partial aggregate"),
-			 errhint("After the node's major version has changed: SELECT shardfdw.make_partial_aggregates(name) FROM shardfdw.nodes.")));
+			 errhint("After the node's major version has changed: SELECT shardfdw.refresh_node(node) FROM shardfdw.nodes.")));
 }
 
 static const char *

@@ -1,7 +1,7 @@
 /*
  * worker.c
- *	  The process that moves, splits and merges shards, converts a table (conversion.c), or imports rows
- *	  (import/import_job.c).
+ *	  The process that moves, splits and merges shards, converts a table (conversion.c), imports rows
+ *	  (import/import_job.c), or runs such jobs one after the other (series.c).
  *
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
@@ -26,6 +26,7 @@
 #include "move/leftover.h"
 #include "move/online.h"
 #include "move/place.h"
+#include "move/series.h"
 #include "move/worker.h"
 #include "own_schema.h"
 #include "pgstat.h"
@@ -286,15 +287,17 @@ end_failed(ShardMove *move, ErrorData *error)
 	shard_job_end(move->id, error);
 }
 
-/* Exactly one of move, conversion and import is not NULL. */
+/* Exactly one of move, conversion, import and series is not NULL. */
 static void
-run_to_end(ShardMove *move, ShardConversion *conversion, ShardTableImport *import, const ShardJobArgs *args)
+run_to_end(ShardMove *move, ShardConversion *conversion, ShardTableImport *import, ShardSeries *series, const ShardJobArgs *args)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 
 	PG_TRY();
 	{
-		if (import)
+		if (series)
+			shard_series_run(series, args);
+		else if (import)
 			shard_import_run(import, args);
 		else if (conversion)
 			shard_conversion_run(conversion, args);
@@ -313,7 +316,9 @@ run_to_end(ShardMove *move, ShardConversion *conversion, ShardTableImport *impor
 		FlushErrorState();
 		RESUME_INTERRUPTS();
 		MemoryContextSwitchTo(cxt);
-		if (import)
+		if (series)
+			shard_series_end_failed(series, error);
+		else if (import)
 			shard_import_end_failed(import, error);
 		else if (conversion)
 			shard_conversion_end_failed(conversion, error);
@@ -336,10 +341,12 @@ shard_mover_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(args.database, InvalidOid, 0);
 	shard_worker_settings_apply();
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw job", ALLOCSET_DEFAULT_SIZES));
-	if (args.imported)
-		run_to_end(NULL, NULL, shard_import_make(&args), &args);
+	if (args.series)
+		run_to_end(NULL, NULL, NULL, shard_series_make(&args), &args);
+	else if (args.imported)
+		run_to_end(NULL, NULL, shard_import_make(&args), NULL, &args);
 	else if (OidIsValid(args.converted))
-		run_to_end(NULL, shard_conversion_make(&args), NULL, &args);
+		run_to_end(NULL, shard_conversion_make(&args), NULL, NULL, &args);
 	else
-		run_to_end(make_move(&args), NULL, NULL, &args);
+		run_to_end(make_move(&args), NULL, NULL, NULL, &args);
 }

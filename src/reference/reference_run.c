@@ -131,7 +131,7 @@ report_difference(ShardReferenceWrite *write, const ShardCommand *command, int64
 			 errdetail("%lld rows were to be changed there, %lld were found.",
 					   (long long) nrows, (long long) nchanged),
 			 shard_node_is_coordinator(command->serverid) ?
-			 errhint("A policy of the table there may hide the rows; SELECT * FROM shardfdw.check_cluster(true) tells whether rows differ.") :
+			 errhint("A policy of the table there may hide the rows; SELECT * FROM shardfdw.check_cluster('rows') tells whether rows differ.") :
 			 errhint("SELECT shardfdw.enable_node(%s) makes it again.", quote_literal_cstr(node))));
 }
 

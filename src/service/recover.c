@@ -663,7 +663,7 @@ shard_recover_log(List *outcomes)
 			case SHARD_RECOVER_ANOTHER_SERVER:
 				ereport(WARNING,
 						(errmsg("node \"%s\" is another server than before: %s", outcome->node, outcome->message),
-						 errhint("Make the node's address point to the server that prepared it. If that server is lost, give the number of the transaction to shardfdw.dismiss_commit().")));
+						 errhint("Make the node's address point to the server that prepared it. If that server is lost, give the number of the transaction to shardfdw.resolve_transaction().")));
 				break;
 			case SHARD_RECOVER_LEFT:
 				if (outcome->gid)

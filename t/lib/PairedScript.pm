@@ -171,7 +171,7 @@ sub compare_contents
 sub compare_definitions
 {
 	my ($self, $end) = @_;
-	my $result = $self->run('s', q{SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
+	my $result = $self->run('s', q{SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND check_name ~ '^(shard|reference)'});
 	my $found = $result->{error} ? "error $result->{error}{C} $result->{error}{M}" : join "\n", map { row_text($_) } @{ $result->{rows} };
 	$self->{count}{definitions}++;
 	return $found eq '' ? $end : { %$end, kind => 'definitions', plain => '', sharded => $found };

@@ -104,13 +104,13 @@ sub gid_prefix
 		FROM shardfdw_internal.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
 }
 
-# Query for what a check reports besides "ok". call: check_cluster(...) or verify_cluster(...). A warning that a
-# server's minor release is outdated is left out: it depends on the machine.
+# Query for what a check reports besides "ok". call: check_cluster(...). A warning that a server's minor
+# release is outdated is left out: it depends on the machine.
 sub problems
 {
 	my ($call, $columns) = @_;
-	$columns //= 'node, "check", detail';
-	return qq{SELECT $columns FROM shardfdw.$call problem WHERE status <> 'ok' AND ("check", status) <> ('version', 'warning')};
+	$columns //= 'node, check_name, detail';
+	return qq{SELECT $columns FROM shardfdw.$call problem WHERE status <> 'ok' AND (check_name, status) <> ('version', 'warning')};
 }
 
 # Rows of the commit log that are not known to be settled.

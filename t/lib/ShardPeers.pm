@@ -83,10 +83,10 @@ sub same
 sub all_alike
 {
 	my ($self, $name, %opt) = @_;
-	my $rows = $opt{rows} ? 'true' : 'false';
+	my $level = $opt{rows} ? 'rows' : 'definitions';
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	return $self->same(ShardCluster::problems("check_cluster($rows)"), '', "$name: all have it");
+	return $self->same(ShardCluster::problems("check_cluster('$level')"), '', "$name: all have it");
 }
 
 1;

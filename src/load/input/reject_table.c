@@ -44,7 +44,7 @@ enum
 	NCOLS
 };
 
-static const char *const column_names[NCOLS] = {"line", "column", "shard", "sqlstate", "message", "raw"};
+static const char *const column_names[NCOLS] = {"line", "column_name", "shard", "sqlstate", "message", "raw"};
 
 struct ShardRejectTable
 {
@@ -95,7 +95,7 @@ check_columns(Relation rel)
 static char *
 build_insert(Relation rel)
 {
-	return psprintf("INSERT INTO %s (load, line, \"column\", shard, sqlstate, message, raw) "
+	return psprintf("INSERT INTO %s (load, line, column_name, shard, sqlstate, message, raw) "
 					"SELECT $1, u.line, u.col, u.shard, u.sqlstate, u.message, u.raw "
 					"FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4),"
 					" pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7)) AS u(line, col, shard, sqlstate, message, raw)",

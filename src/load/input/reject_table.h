@@ -13,7 +13,7 @@
 typedef struct ShardRejectTable ShardRejectTable;
 
 /*
- * Opens and locks the table, and checks its columns: load, line (bigint), "column", shard, sqlstate, message, raw
+ * Opens and locks the table, and checks its columns: load, line (bigint), column_name, shard, sqlstate, message, raw
  * (text).  Other types are allowed if these can be assigned to them. load: the load number; 0: assign a new one.
  * Memory: in cxt.  Errors: no such table or column; no INSERT privilege; the table is parent.
  */

@@ -20,6 +20,7 @@ typedef struct ShardJobArgs
 	Oid			converted;		/* the table to be sharded, made plain or imported into; else the job has shards */
 	bool		back;			/* make it plain */
 	bool		imported;		/* fill it with the rows of a table elsewhere */
+	bool		series;			/* run other jobs; converted or target says for which table or node */
 	int			nshards;
 	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			target;

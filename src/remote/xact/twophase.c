@@ -515,7 +515,7 @@ check_noted(ShardConn **conns, int nconns)
 					 errmsg("node \"%s\" has been taken over by another coordinator", conns[i]->node),
 					 errdetail("The identity of this coordinator is \"%s\", the one noted on the node is \"%s\".",
 							   shard_identity_get(), shard_error_clean_text(NameStr(conns[i]->noted_identity))),
-					 errhint("If the other one is not to go on, run SELECT shardfdw.take_over_coordinator() here.")));
+					 errhint("If the other one is not to go on, run SELECT shardfdw.promote_coordinator() here.")));
 	}
 }
 

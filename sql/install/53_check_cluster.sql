@@ -84,26 +84,56 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_foreign_keys(name[]) IS
 	'Counts the rows of shards that refer to rows which their node does not have, for each validated foreign key there. Returns an error for each such key, a warning for each that cannot be checked, and a row for each node all of whose other keys hold.';
 
-CREATE FUNCTION shardfdw.verify_cluster(restore_point text DEFAULT NULL)
-	RETURNS TABLE (node name, "check" text, status text, detail text)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+CREATE FUNCTION shardfdw.check_cluster(level text DEFAULT 'definitions', restore_point text DEFAULT NULL)
+	RETURNS TABLE (node name, check_name text, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	-- its queries are long and short-lived
+	SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
-	r record;
+	compare_rows CONSTANT boolean := coalesce(level = 'rows', false);
+	reachable name[] := '{}';
+	i record;
 BEGIN
-	IF verify_cluster.restore_point IS NOT NULL THEN
+	IF level IS NULL OR level NOT IN ('definitions', 'rows') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('level "%s" is not known', level), HINT = 'Levels are definitions and rows.';
+	END IF;
+	IF check_cluster.restore_point IS NOT NULL THEN
 		RETURN QUERY SELECT c.node, 'restore point', CASE WHEN c.restored THEN 'ok' ELSE 'error' END, c.detail
-		FROM shardfdw_internal.check_restored(verify_cluster.restore_point) c;
+		FROM shardfdw_internal.check_restored(check_cluster.restore_point) c;
 	END IF;
-	RETURN QUERY SELECT p.node, 'transactions', 'error', concat_ws(': ', p.gid, p.action) FROM shardfdw.recover_prepared_transactions(true) p;
-	IF NOT FOUND THEN
-		RETURN QUERY VALUES (NULL::name, 'transactions', 'ok', 'nothing is undecided');
+	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(NULL) c;
+	IF nodes = '{}' THEN
+		RETURN;
 	END IF;
-	RETURN QUERY SELECT k.node, 'foreign keys', k.status, k.detail FROM shardfdw_internal.inspect_foreign_keys(nodes) k;
-	RETURN QUERY SELECT c.* FROM shardfdw.check_cluster(true) c;
+	IF compare_rows THEN
+		RETURN QUERY SELECT p.node, 'transactions', 'error', concat_ws(': ', p.gid, p.action) FROM shardfdw.recover_prepared_transactions(true) p;
+		IF NOT FOUND THEN
+			RETURN QUERY VALUES (NULL::name, 'transactions', 'ok', 'nothing is undecided');
+		END IF;
+	END IF;
+	RETURN QUERY SELECT p.coordinator, 'definitions', p.status, p.detail FROM shardfdw_internal.compare_coordinators(shardfdw_internal.peers()) p;
+	IF compare_rows THEN
+		RETURN QUERY SELECT p.coordinator, 'reference tables', p.status, p.detail FROM shardfdw_internal.compare_references_of_peers() p;
+	END IF;
+	RETURN QUERY SELECT s.node, 'schemas', s.status, s.detail FROM shardfdw_internal.inspect_schemas() s;
+	FOR i IN SELECT * FROM shardfdw_internal.inspect_nodes(nodes)
+	LOOP
+		IF i.check_name = 'connect' AND i.status = 'ok' THEN
+			reachable := reachable || i.node;
+		END IF;
+		RETURN QUERY VALUES (i.node, i.check_name, i.status, i.detail);
+	END LOOP;
+	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(reachable) c;
+	RETURN QUERY SELECT t.* FROM shardfdw_internal.inspect_tables(reachable, compare_rows) t;
+	IF compare_rows THEN
+		RETURN QUERY SELECT k.node, 'foreign keys', k.status, k.detail FROM shardfdw_internal.inspect_foreign_keys(reachable) k;
+	END IF;
+	RETURN QUERY SELECT c.node, 'replicas', c.status, c.detail FROM shardfdw_internal.inspect_replicas(reachable, compare_rows) c;
+	RETURN QUERY SELECT p.node, 'partial aggregates', p.status, p.detail FROM shardfdw_internal.inspect_partial_aggregates(reachable) p;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.verify_cluster(text) IS
-	'Says whether the servers of the cluster belong to one moment, as after a restore: all have been restored to the restore point with this target (if one is given), no transaction is undecided or known to be missing on a node, every foreign key of shards holds, and all that check_cluster(true) compares: definitions, rows of reference tables on all nodes and coordinators. Changes nothing. Returns one row per check with status ok, warning or error; reads all rows that have foreign keys.';
+COMMENT ON FUNCTION shardfdw.check_cluster(text, text) IS
+	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial aggregates, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each replica of a reference table, with as many rows; that replicas of shards are in step. level: definitions, or rows: whether the servers belong to one moment, as after a restore, too: no transaction is undecided or known to be missing on a node, every foreign key of shards holds, reference tables have equal rows on all nodes and coordinators, and replicas of shards as compare_replicas() compares them, for tables that the caller owns. restore_point: that all servers have been restored to the restore point with this target. Returns one row per check, shards and replicas in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';
