@@ -99,6 +99,7 @@ ALTER SERVER node1 OPTIONS (SET dbname :'node3_db');
 SELECT shardfdw.confirm_node('node1') \g /dev/null
 EXECUTE m;
 ALTER SERVER node1 OPTIONS (SET dbname :'node1_db');
+SELECT shardfdw.confirm_node('node1') \g /dev/null
 EXECUTE m;
 
 -- A node that has prepared the UPDATE or INSERT of a row keeps the types of its parameters. The column gets another type:
