@@ -6,7 +6,7 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 									 OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_query_nodes';
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
-	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; autocommit: committed by itself; settle: the same, with an error for a node that does not answer within 30 seconds; watch: a question, with an error for one that does not answer within shardfdw.watch_timeout, or has no connection free. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
+	'Runs commands[i] on nodes[i], on all nodes in parallel, with the caller''s user mappings. mode: write runs the commands in this transaction; read runs them like queries; autocommit commits each command separately; settle is autocommit with an error if a node does not answer within 30 seconds; watch raises an error if a node does not answer within shardfdw.watch_timeout or has no free connection. Returns one row per result row, or one row per command without result rows. If stop_on_error is true, raises the first error. Raises insufficient_privilege without USAGE on a server.';
 
 CREATE FUNCTION shardfdw_internal.run_commands(nodes name[], commands text[], mode text DEFAULT 'read',
 											   stop_on_error boolean DEFAULT true, labels text[] DEFAULT NULL,
@@ -62,14 +62,14 @@ WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc
 	AND s.srvname <> 'shardfdw_cluster'
 	AND NOT EXISTS (SELECT FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'coordinator');
 COMMENT ON VIEW shardfdw.nodes IS
-	'Lists the nodes: servers of the wrapper that stand for no coordinator, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, the number of shards they hold, and whether they are nodes of the whole cluster, since their owner may call add_node(), or private ones.';
+	'Lists the nodes: the servers of the foreign-data wrapper that are not coordinators, made by add_node() or by CREATE SERVER.';
 COMMENT ON COLUMN shardfdw.nodes.node IS 'Name of the node''s server.';
-COMMENT ON COLUMN shardfdw.nodes.host IS 'Host as given, maybe a list; null: libpq''s default.';
-COMMENT ON COLUMN shardfdw.nodes.port IS 'Port as given, maybe a list; null: libpq''s default.';
-COMMENT ON COLUMN shardfdw.nodes.dbname IS 'Database as given; null: libpq''s default.';
-COMMENT ON COLUMN shardfdw.nodes.cores IS 'Processor cores of its machine; null: not known.';
-COMMENT ON COLUMN shardfdw.nodes.shards IS 'Number of foreign tables that it has.';
-COMMENT ON COLUMN shardfdw.nodes.in_cluster IS 'Whether it is a node of the whole cluster, and not a private server.';
+COMMENT ON COLUMN shardfdw.nodes.host IS 'Option host of the server, possibly a list. Null if not set: libpq''s default applies.';
+COMMENT ON COLUMN shardfdw.nodes.port IS 'Option port of the server, possibly a list. Null if not set: libpq''s default applies.';
+COMMENT ON COLUMN shardfdw.nodes.dbname IS 'Option dbname of the server. Null if not set: libpq''s default applies.';
+COMMENT ON COLUMN shardfdw.nodes.cores IS 'Number of processor cores of the node''s machine. Null if not known.';
+COMMENT ON COLUMN shardfdw.nodes.shards IS 'Number of foreign tables of the server.';
+COMMENT ON COLUMN shardfdw.nodes.in_cluster IS 'True if the node belongs to the whole cluster: the owner of the server may call add_node(). False for a private server.';
 GRANT SELECT ON shardfdw.nodes TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.trusted_nodes() RETURNS name[]
@@ -417,7 +417,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb, boolean) IS
-	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial aggregates there, copies the reference tables to it, and gives it the users of add_user(). options are further server options. create_database: makes the database there, for this one, at once; one that was made so for a database of this server that has been dropped is made anew. Raises the error of a node that cannot be used, and then creates nothing.';
+	'Adds a node: creates a server and the caller''s user mapping, and checks that the node can be used. Each check reports a NOTICE or a WARNING. Then creates partial aggregates on the node, copies the reference tables to it, and creates the roles of add_user() there. options: further server options, as a JSON object. create_database: creates the node''s database immediately, outside of the transaction. If that database was created for a database of this server that has been dropped, it is created again. Raises an error if the node cannot be used, and creates nothing then.';
 REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb, boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_node(node name) RETURNS void
@@ -464,7 +464,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_node(name) IS
-	'Drops a node''s server and its user mappings; changes nothing on the node. Raises dependent_objects_still_exist while it holds shards.';
+	'Drops a node''s server and its user mappings. Changes nothing on the node. Raises dependent_objects_still_exist if the node has shards.';
 REVOKE ALL ON FUNCTION shardfdw.remove_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.run_on_nodes(command text, in_transaction boolean DEFAULT true)
@@ -486,5 +486,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.run_on_nodes(text, boolean) IS
-	'Runs a command on every node, all at once, as part of this transaction, or each committed by itself when in_transaction is false (VACUUM, CREATE DATABASE). Returns for each node whether it succeeded, and its rows (columns separated by tabs), command tag or error message.';
+	'Runs a command on all nodes in parallel. in_transaction: true runs the command in this transaction; false commits it separately on each node, as VACUUM and CREATE DATABASE need. Returns one row per node: whether the command succeeded, and its rows (columns separated by tabs), its command tag or its error message.';
 REVOKE ALL ON FUNCTION shardfdw.run_on_nodes(text, boolean) FROM PUBLIC;

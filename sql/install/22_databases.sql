@@ -135,7 +135,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.clone_node_databases() IS
-	'Gives a database that was made by CREATE DATABASE ... TEMPLATE databases of its own on the nodes, copies of those of its template, with rows, and leads the servers here to them. Their names are as those that are copied, with the name of this database in the place of the other''s. Nobody may be connected to the ones that are copied. They are made at once, and dropped by who drops this one, or made anew when the name is used again. Returns nothing; raises object_not_in_prerequisite_state, duplicate_database, and the node''s error.';
+	'Clones the node databases for a database that was created by CREATE DATABASE ... TEMPLATE. Each node database of the template is cloned with its rows, and the servers here then point to the clones. In the name of a clone, the name of this database replaces the name of the template. No session may be connected to the node databases that are cloned. Clones are created immediately, outside of the transaction. Call drop_node_databases() before you drop this database. Returns nothing. Raises object_not_in_prerequisite_state, duplicate_database, and errors of nodes.';
 REVOKE ALL ON FUNCTION shardfdw.clone_node_databases() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.drop_node_databases() RETURNS void
@@ -160,7 +160,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.drop_node_databases() IS
-	'Drops the databases on nodes that add_node(create_database => true) or clone_node_databases() has made for this one, at once and whatever becomes of the transaction: before this one is dropped. Returns nothing; raises object_not_in_prerequisite_state for one that was made otherwise, and then has dropped those before it.';
+	'Drops the databases on nodes that add_node(create_database => true) or clone_node_databases() created for this database. Call it before you drop this database. Databases are dropped immediately, and remain dropped if the transaction is rolled back. Returns nothing. Raises object_not_in_prerequisite_state for a database that was created in another way; databases before that one are dropped already.';
 REVOKE ALL ON FUNCTION shardfdw.drop_node_databases() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_all_nodes(drop_tables boolean DEFAULT false) RETURNS void
@@ -192,5 +192,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_all_nodes(boolean) IS
-	'Removes all nodes, see remove_node(). drop_tables: and before that drops all sharded and reference tables, with what depends on them (CASCADE), their shards and replicas, so that nothing of them is left on the nodes; foreign tables by themselves lose their table here only. Part of the transaction. Returns nothing; raises dependent_objects_still_exist for nodes that hold shards, and the errors of DROP TABLE.';
+	'Removes all nodes, as remove_node() does, in this transaction. drop_tables: first drops all sharded and reference tables with CASCADE, and their shards and replicas on the nodes. For a foreign table that is not part of a sharded table, only the table here is dropped. Returns nothing. Raises dependent_objects_still_exist if a node has shards, and the errors of DROP TABLE.';
 REVOKE ALL ON FUNCTION shardfdw.remove_all_nodes(boolean) FROM PUBLIC;

@@ -119,4 +119,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_tables(regclass[], name, integer, name[], regclass, name) IS
-	'Shards several plain tables beside each other, in one transaction, and makes the foreign keys among them again between their shards. key: the column of that name; of a table to which such columns of others refer by foreign keys, the column that they refer to. shards, nodes, colocate_with: as for shard_table(), of the first. shards_in: as there. Returns nothing; raises, before anything is moved, what shard_table() does, undefined_column, and feature_not_supported for a foreign key that does not pair the shard keys.';
+	'Shards several plain tables in one transaction, colocates them, and creates the foreign keys between them again on their shards. key: name of the shard key column. If other tables refer to a table with such a column, that table is sharded by the referenced column. shards, nodes, colocate_with, shards_in: as for shard_table(). Returns nothing. Raises the errors of shard_table() before any rows are moved, undefined_column, and feature_not_supported for a foreign key that does not pair the shard keys.';

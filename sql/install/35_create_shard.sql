@@ -203,9 +203,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_shard(regclass, name, text, name) IS
-	'Adds a shard to a partitioned table: a table on the node, with the parent''s keys, constraints and indexes and the other shards'' foreign keys, and a foreign table for it here. bounds: as in FOR VALUES, with or without these words, or DEFAULT; part of a command, so never take it from strangers. Returns the shard; raises what CREATE TABLE raises here or there.';
+	'Adds a shard to a partitioned table: creates a table on the node and a foreign table for it here. The new table gets the keys, constraints and indexes of the parent, and the foreign keys of the other shards. bounds: as in FOR VALUES, with or without these words, or DEFAULT. The bounds become part of a command, so never take them from untrusted input. Returns the shard. Raises the errors of CREATE TABLE here or on the node.';
 
 CREATE FUNCTION shardfdw.shard_for(relation regclass, key anyelement) RETURNS regclass
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_shard_for';
 COMMENT ON FUNCTION shardfdw.shard_for(regclass, anyelement) IS
-	'Tells which shard of a table takes rows with this key; a key of several columns is given as ROW(...). Returns null when no partition takes it; raises wrong_object_type for a table that is not sharded.';
+	'Finds the shard of a table that stores rows with a key. Pass a key of several columns as ROW(...). Returns null if no partition accepts the key. Raises wrong_object_type for a table that is not sharded.';

@@ -61,4 +61,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.set_shards_schema(regclass, name) IS
-	'Moves the shards of a table, here and on their nodes, to a schema, which is made where it is missing, with USAGE for all. Later shards of the table come there, too. Returns nothing; raises wrong_object_type for what is not sharded, object_not_in_prerequisite_state for a schema that has shards of tables of another one, and what ALTER FOREIGN TABLE ... SET SCHEMA raises.';
+	'Moves the shards of a table to a schema, here and on their nodes. Later shards of the table are created in that schema. If the schema does not exist, it is created with USAGE for PUBLIC. Returns nothing. Raises wrong_object_type for a table that is not sharded, object_not_in_prerequisite_state for a schema with shards of tables from another schema, and the errors of ALTER FOREIGN TABLE ... SET SCHEMA.';

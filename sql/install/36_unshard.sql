@@ -155,7 +155,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.unshard_table(regclass, text, boolean) IS
-	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes; or of a reference table, and drops its replicas. mode: block, part of the transaction, while all others wait; online, by a background process, while others read and write. wait: of online, return when the table is plain. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
+	'Turns a sharded table or a reference table into a plain table. A sharded table keeps its rows, keys and indexes, and its shards are dropped on their nodes. The replicas of a reference table are dropped. mode: block runs in this transaction and locks the table; online runs in a background process while other sessions read and write the table. wait: for online, true returns when the table is plain, false returns immediately. Returns the number of the job, null for block. Raises an error before anything changes if something of the table cannot be kept.';
 
 CREATE FUNCTION shardfdw.run_on_shards(relation regclass, command text, in_transaction boolean DEFAULT true)
 	RETURNS TABLE (node name, shard regclass, ok boolean, result text)
@@ -187,5 +187,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.run_on_shards(regclass, text, boolean) IS
-	'Runs a command for every shard of a table on its node, all nodes at once; %s stands for the shard''s qualified name there, %L for the same as a literal (%% for a percent sign). Part of this transaction, or each committed by itself when in_transaction is false. Returns for each shard whether it succeeded, and its rows, command tag or error message.';
+	'Runs a command for every shard of a table on the shard''s node, on all nodes in parallel. In the command, %s stands for the qualified name of the shard, %L for the same name as a literal, and %% for a percent sign. in_transaction: true runs the command in this transaction; false commits it separately for each shard. Returns one row per shard: whether the command succeeded, and its rows, its command tag or its error message.';
 REVOKE ALL ON FUNCTION shardfdw.run_on_shards(regclass, text, boolean) FROM PUBLIC;

@@ -84,32 +84,32 @@ CREATE VIEW shardfdw.jobs AS
 	-- others' queries and values stand in these
 	LEFT JOIN LATERAL (SELECT j.waits_for, j.message FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.jobs TO PUBLIC;
-COMMENT ON VIEW shardfdw.jobs IS 'Moves, splits and merges of shards, tables that are sharded or made plain online, or imported, and what runs several of these: jobs that run and those that have ended.';
+COMMENT ON VIEW shardfdw.jobs IS 'Lists the jobs that run and the jobs that have ended: moves, splits and merges of shards, tables that are sharded or unsharded online, imports, and series of such jobs.';
 COMMENT ON COLUMN shardfdw.jobs.id IS 'Number of the job, for wait_job() and cancel_job().';
-COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move, split, merge, shard, unshard or import; rebalance, drain_node or set_shard_count: runs others.';
+COMMENT ON COLUMN shardfdw.jobs.kind IS 'Kind of job: move, split, merge, shard, unshard or import. rebalance, drain_node and set_shard_count start other jobs.';
 COMMENT ON COLUMN shardfdw.jobs.state IS
-	'running; done; failed; cancelled; interrupted: its process has ended before it could say how, and the shards are where the view shards has them.';
-COMMENT ON COLUMN shardfdw.jobs.stage IS 'What it is doing, or did last.';
-COMMENT ON COLUMN shardfdw.jobs.shards IS 'The shards, those of colocated tables together; of shard, unshard and import, the table.';
-COMMENT ON COLUMN shardfdw.jobs.source IS 'Node that has the shards when it begins, or where the server is that an import reads; null: the coordinator, or several nodes.';
-COMMENT ON COLUMN shardfdw.jobs.target IS 'Node that has them when it is done; null: several nodes, or the coordinator.';
-COMMENT ON COLUMN shardfdw.jobs.mode IS 'online or block; of imports, online or copy.';
-COMMENT ON COLUMN shardfdw.jobs.role IS 'Role that has asked for it.';
-COMMENT ON COLUMN shardfdw.jobs.pid IS 'Process that does it.';
-COMMENT ON COLUMN shardfdw.jobs.started_at IS 'When it began.';
-COMMENT ON COLUMN shardfdw.jobs.ended_at IS 'When it ended; null: it has not.';
-COMMENT ON COLUMN shardfdw.jobs.rows_copied IS 'Rows copied so far.';
-COMMENT ON COLUMN shardfdw.jobs.bytes_copied IS 'Bytes of these rows on their way.';
-COMMENT ON COLUMN shardfdw.jobs.changes_applied IS 'Changes that were made on the source during the copy, and are made on the target.';
-COMMENT ON COLUMN shardfdw.jobs.lag_bytes IS 'Bytes of the source''s WAL that are still to be looked at; null: not known.';
-COMMENT ON COLUMN shardfdw.jobs.write_pause IS 'How long writers of the shards, or of an import''s source, have waited at the switch; null: it has not come.';
-COMMENT ON COLUMN shardfdw.jobs.waits_for IS 'Whom it waits for; null: nobody. For its role and members of that.';
-COMMENT ON COLUMN shardfdw.jobs.error IS 'The error that has ended it; null: none. For its role and members of that.';
+	'State of the job: running, done, failed, cancelled, or interrupted. interrupted: the process of the job ended without reporting a result; the view shards shows where the shards are.';
+COMMENT ON COLUMN shardfdw.jobs.stage IS 'Current step of the job, or its last step if it has ended.';
+COMMENT ON COLUMN shardfdw.jobs.shards IS 'Shards of the job, including those of colocated tables. For shard, unshard and import: the table.';
+COMMENT ON COLUMN shardfdw.jobs.source IS 'Node that has the shards when the job begins. For import: host of the server that is read. Null for the coordinator or for several nodes.';
+COMMENT ON COLUMN shardfdw.jobs.target IS 'Node that has the shards when the job is done. Null for the coordinator or for several nodes.';
+COMMENT ON COLUMN shardfdw.jobs.mode IS 'online or block; for import, online or copy.';
+COMMENT ON COLUMN shardfdw.jobs.role IS 'Role that started the job.';
+COMMENT ON COLUMN shardfdw.jobs.pid IS 'Process ID of the job.';
+COMMENT ON COLUMN shardfdw.jobs.started_at IS 'Time when the job began.';
+COMMENT ON COLUMN shardfdw.jobs.ended_at IS 'Time when the job ended. Null if the job has not ended.';
+COMMENT ON COLUMN shardfdw.jobs.rows_copied IS 'Number of rows copied so far.';
+COMMENT ON COLUMN shardfdw.jobs.bytes_copied IS 'Bytes of the rows copied so far.';
+COMMENT ON COLUMN shardfdw.jobs.changes_applied IS 'Number of changes that were made on the source during the copy and have been applied on the target.';
+COMMENT ON COLUMN shardfdw.jobs.lag_bytes IS 'Bytes of the source''s WAL that the job has not processed yet. Null if not known.';
+COMMENT ON COLUMN shardfdw.jobs.write_pause IS 'How long writers of the shards, or of the source of an import, waited at the switch. Null before the switch.';
+COMMENT ON COLUMN shardfdw.jobs.waits_for IS 'Sessions that the job waits for. Null if it waits for none. Shown only to the role of the job and to members of that role.';
+COMMENT ON COLUMN shardfdw.jobs.error IS 'Error that ended the job. Null if there was none. Shown only to the role of the job and to members of that role.';
 
 CREATE FUNCTION shardfdw.cancel_job(id bigint) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_cancel_job';
 COMMENT ON FUNCTION shardfdw.cancel_job(bigint) IS
-	'Has a job end: it removes what it has made, and the shards stay where they are. One that has switched already is not undone. For its role, members of that and superusers. Returns whether it was running; raises insufficient_privilege, and undefined_object for a job that does not exist.';
+	'Cancels a job: the job removes what it has created, and the shards stay where they are. A job that has already switched is not undone. Only the role of the job, members of that role and superusers can cancel it. Returns whether the job was running. Raises insufficient_privilege, and undefined_object if the job does not exist.';
 
 CREATE FUNCTION shardfdw_internal.wait_move(id bigint) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_move';
@@ -151,4 +151,4 @@ COMMENT ON FUNCTION shardfdw_internal.check_wait(text, name, text) IS
 CREATE FUNCTION shardfdw.wait_job(id bigint) RETURNS text
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_job';
 COMMENT ON FUNCTION shardfdw.wait_job(bigint) IS
-	'Waits until a job has ended. Returns its state; raises the error that has ended it, undefined_object for a job that does not exist, and active_sql_transaction where the job would wait for the current transaction.';
+	'Waits until a job has ended. Returns the state of the job. Raises the error that ended the job, undefined_object if the job does not exist, and active_sql_transaction if the job would wait for the current transaction.';

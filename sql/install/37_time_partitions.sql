@@ -34,7 +34,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.drop_old_time_partitions(regclass, timestamptz) IS
-	'Drops the partitions of a table by time that end at the given time or earlier, with their shards. Returns their names, oldest first; raises wrong_object_type for a parent of another kind, and what DROP TABLE raises.';
+	'Drops the time partitions of a table that end at the given time or earlier, and their shards. Returns the names of the partitions, oldest first. Raises wrong_object_type for a parent that is not partitioned by time, and the errors of DROP TABLE.';
 
 CREATE FUNCTION shardfdw.create_time_partitions(relation regclass, partition_interval interval, end_at timestamptz, retention interval DEFAULT NULL,
 											key name DEFAULT NULL, shards integer DEFAULT NULL) RETURNS SETOF regclass
@@ -129,4 +129,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_time_partitions(regclass, interval, timestamptz, interval, name, integer) IS
-	'Adds partitions to a table by time, each of the given interval and sharded, until one contains or ends at end_at, and drops those that are older than retention. key, shards: of the new ones, by default those of the last partition, on the same nodes. Returns the new partitions; raises invalid_parameter_value for a width that does not divide time, wrong_object_type for a parent of another kind, and what CREATE TABLE and shard_table() raise.';
+	'Adds sharded time partitions to a table until one contains end_at or ends there, and drops partitions that are older than retention. partition_interval: interval that each partition covers. key, shards: of the new partitions; null for those of the last partition, on the same nodes. Returns the new partitions. Raises invalid_parameter_value for an interval that does not divide time evenly, wrong_object_type for a parent that is not partitioned by time, and the errors of CREATE TABLE and shard_table().';

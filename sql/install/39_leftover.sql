@@ -230,5 +230,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.move_shard(regclass, name, text, boolean, boolean) IS
-	'Moves a shard, and the shards of colocated tables with the same keys, to another node. mode: online, or block, which keeps writers of these shards waiting for the whole copy; verify: compare the rows of both nodes before the switch; wait: return when the shards are there, else at once. The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+	'Moves a shard to another node, together with the shards of colocated tables that have the same keys. mode: online, or block, where writers of these shards wait during the whole copy. verify: compares the rows of both nodes before the switch. wait: true returns when the shards are moved, false returns immediately. A background process does the work; a rollback of this transaction does not undo it. Returns the number of the job. Raises an error before anything changes if the shards cannot be moved.';
 REVOKE ALL ON FUNCTION shardfdw.move_shard(regclass, name, text, boolean, boolean) FROM PUBLIC;

@@ -205,7 +205,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_reference_table(regclass) IS
-	'Makes a table a reference table: replicas of it on all nodes, rows and indexes included, and triggers that send every write to them in the same transaction. For a reference table: makes the replicas that are missing. Part of the transaction; raises, before anything changes, what cannot be a reference table.';
+	'Turns a table into a reference table: creates replicas with rows and indexes on all nodes, and triggers that send every write to the replicas in the same transaction. For an existing reference table, creates missing replicas. Runs in this transaction. Returns nothing. Raises an error before anything changes if the table cannot be a reference table.';
 
 CREATE FUNCTION shardfdw_internal.reference_tables() RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

@@ -151,7 +151,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.adopt_postgres_fdw() IS
-	'Has the foreign tables of extension postgres_fdw read and written by shardfdw, in all sessions, when the transaction commits; waits for transactions that use them. Returns nothing; raises insufficient_privilege, active_sql_transaction, undefined_object, object_not_in_prerequisite_state when they are so already, and fdw_invalid_option_name.';
+	'Lets shardfdw read and write the foreign tables of extension postgres_fdw, in all sessions, as soon as the transaction commits. Waits for transactions that use these tables. Returns nothing. Raises insufficient_privilege, active_sql_transaction, undefined_object, object_not_in_prerequisite_state if the tables are adopted already, and fdw_invalid_option_name.';
 REVOKE ALL ON FUNCTION shardfdw.adopt_postgres_fdw() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.release_postgres_fdw() RETURNS void
@@ -164,7 +164,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.release_postgres_fdw() IS
-	'Hands the foreign tables of extension postgres_fdw back to it; the reverse of adopt_postgres_fdw(). Returns nothing; raises insufficient_privilege, active_sql_transaction, undefined_object, object_not_in_prerequisite_state when they are not adopted, and fdw_invalid_option_name, naming options that postgres_fdw does not know.';
+	'Gives the foreign tables of extension postgres_fdw back to postgres_fdw; reverses adopt_postgres_fdw(). Returns nothing. Raises insufficient_privilege, active_sql_transaction, undefined_object, object_not_in_prerequisite_state if the tables are not adopted, and fdw_invalid_option_name for options that postgres_fdw does not support.';
 REVOKE ALL ON FUNCTION shardfdw.release_postgres_fdw() FROM PUBLIC;
 
 -- A dump has CREATE EXTENSION postgres_fdw, which restores its own handler. So it also has the row of

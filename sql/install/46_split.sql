@@ -442,7 +442,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean, text[]) IS
-	'Splits a shard, and the shards of colocated tables with the same keys, on its node. pieces: into how many (2), by hash; at: by range, the values of the key''s first column at which the new shards begin, from the second on; by list, the values of the second of two new shards. mode: online, or block, which keeps readers and writers of the tables waiting for the whole copy; verify: compare the rows before the switch; wait: return when it is done, else at once. The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+	'Splits a shard on its node, together with the shards of colocated tables that have the same keys. pieces: number of new shards of a shard by hash. at: for a shard by range, the values of the key''s first column at which the second and later new shards begin; for a shard by list, the values of the second of two new shards. mode: online, or block, where readers and writers of the tables wait during the whole copy. verify: compares the rows before the switch. wait: true returns when the shard is split, false returns immediately. A background process does the work; a rollback of this transaction does not undo it. Returns the number of the job. Raises an error before anything changes if the shard cannot be split.';
 REVOKE ALL ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean, text[]) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.merge_shards(shards regclass[], mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
@@ -456,5 +456,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.merge_shards(regclass[], text, boolean, boolean) IS
-	'Makes one shard of several on one node that a split of it would give, and so of the shards of colocated tables with the same keys. What is not of the table has the new shard from the first one. mode, verify and wait as for split_shard(). The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+	'Merges several shards on one node into one shard, and the shards of colocated tables that have the same keys. The shards must be such that a split of the new shard could produce them. Properties that only shards have are taken from the first shard. mode, verify, wait: as for split_shard(). A background process does the work; a rollback of this transaction does not undo it. Returns the number of the job. Raises an error before anything changes if the shards cannot be merged.';
 REVOKE ALL ON FUNCTION shardfdw.merge_shards(regclass[], text, boolean, boolean) FROM PUBLIC;

@@ -460,7 +460,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.import_table(regclass, text, text, name, text, boolean, boolean) IS
-	'Fills an empty sharded table with the rows of a table of another server. conninfo: libpq''s connection string; source: name of the table there, by default the same one; publication: that the source has for it, by default one is made for the job; mode: online, which follows the source''s changes until cut_over(), or copy, which ends when what was there is copied; verify: compare the rows of both; wait: return when the table follows the source, or is copied, else at once. The work is that of a background process, which the end of this transaction does not undo. Until it has ended, nobody else can write to the table. For its owner; non-superusers have to give a password. Returns the number of the job; raises what is in the way, before anything is changed.';
+	'Fills an empty sharded table with the rows of a table of another server. conninfo: libpq connection string. source: name of the table there; null for the same name. publication: a publication of the source for this table; null creates one for the job. mode: online follows the changes of the source until cut_over(); copy ends when the existing rows are copied. verify: compares the rows of both tables. wait: true returns when the table follows the source or is copied, false returns immediately. A background process does the work; a rollback of this transaction does not undo it. Until the job has ended, no other session can write to the table. Only the owner of the table can call this function, and non-superusers have to give a password. Returns the number of the job. Raises an error before anything changes if the table cannot be imported.';
 
 REVOKE ALL ON FUNCTION shardfdw.import_table(regclass, text, text, name, text, boolean, boolean) FROM PUBLIC;
 
@@ -481,4 +481,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.cut_over(bigint, boolean) IS
-	'Has the table of an import that follows its source take the source''s place. lock: writers of the source wait until all that they have written is here, and are refused from then on, by a trigger; false: nobody writes there any more, and nothing is changed there. Returns nothing when this table can be written to; raises the error that has ended the job, and undefined_object, wrong_object_type or object_not_in_prerequisite_state for a job that does not follow a source.';
+	'Ends an import that follows its source, so that the sharded table takes the place of the source. lock: true makes writers of the source wait until all their changes are here, and then rejects their writes by a trigger; false changes nothing on the source, and requires that no session writes there. Returns nothing, as soon as the sharded table can be written to. Raises the error that ended the job, and undefined_object, wrong_object_type or object_not_in_prerequisite_state for a job that does not follow a source.';

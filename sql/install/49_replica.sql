@@ -707,7 +707,7 @@ COMMENT ON FUNCTION shardfdw_internal.note_dropped_reference() IS
 CREATE FUNCTION shardfdw.confirm_node(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
 COMMENT ON FUNCTION shardfdw.confirm_node(name) IS
-	'Says that a node with replicas of shards or reference tables, whose server was replaced, upgraded, promoted or restored, has all that was committed there: sessions connect to it again. Notes how far the node is now. compare_replicas() shows whether its replicas are equal. Returns nothing; raises undefined_object, and the node''s error.';
+	'Confirms that a node has all changes that were committed there, so that sessions connect to it again. Call it for a node with replicas of shards or reference tables whose server was replaced, upgraded, promoted or restored. Records the present WAL position of the node. compare_replicas() shows whether the node''s replicas are equal to their primaries. Returns nothing. Raises undefined_object, and errors of the node.';
 REVOKE ALL ON FUNCTION shardfdw.confirm_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.disable_node(node name) RETURNS bigint
@@ -768,7 +768,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.disable_node(name) IS
-	'Goes on without a node: of shards that have replicas, what the node has is marked as stale, and where it was the primary, a replica takes its place. The node is not asked. A shard whose rows no other node that answers has stays as it is, with a WARNING. Waits for all who write to the tables. Returns the number of shards that go on without the node; raises object_not_in_prerequisite_state where that are none, insufficient_privilege for who does not own the tables.';
+	'Disables a node for shards that have replicas: marks the node''s placements as stale, and makes a replica the primary where the node was the primary. Does not connect to the node. If no other answering node has the rows of a shard, the shard stays unchanged and a WARNING is reported. Waits for sessions that write to the tables. Returns the number of shards that no longer use the node. Raises object_not_in_prerequisite_state if there are no such shards, and insufficient_privilege if the caller does not own the tables.';
 REVOKE ALL ON FUNCTION shardfdw.disable_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.enable_node(node name) RETURNS bigint
@@ -875,7 +875,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.enable_node(name) IS
-	'Gives a node that was disabled its replicas of shards again: they are made anew from the primaries, and are in step from then on. Replicas of shards that were dropped, or moved from there, while it was disabled are dropped there, too. Shards whose primaries do not answer stay stale, with a WARNING; so do tables that insufficient_privilege is raised for. Waits for all who write to the tables, and keeps them waiting until it has ended; reads go on. Returns the number of shards; raises insufficient_privilege for who does not own the tables, object_not_in_prerequisite_state where no primary answers, and nodes'' errors.';
+	'Enables a disabled node: creates its stale replicas again from the primaries. Also drops replicas on the node whose shards were dropped or moved while the node was disabled. Shards whose primary does not answer, and tables that raise insufficient_privilege, stay stale and a WARNING is reported. Waits for sessions that write to the tables, and blocks writers until the transaction ends; readers continue. Returns the number of shards. Raises insufficient_privilege if the caller does not own the tables, object_not_in_prerequisite_state if no primary answers, and errors of nodes.';
 REVOKE ALL ON FUNCTION shardfdw.enable_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.move_replica(shard regclass, source name, target name) RETURNS void
@@ -950,7 +950,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.move_replica(regclass, name, name) IS
-	'Moves what a node has of a shard with replicas, and of the shards of colocated tables with the same keys, to another node, in this transaction. source: a node that has it as primary, whose place a replica takes then, as replica, or stale; what is stale is left there until enable_node() drops it. Waits for all who write to the tables, and for who reads them where source has the primary, and keeps them waiting. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege for who does not own the tables, and nodes'' errors.';
+	'Moves a node''s placement of a shard with replicas to another node in this transaction, together with the shards of colocated tables that have the same keys. source: a node that has the shard as primary, as replica, or stale. If source is the primary, a replica becomes the primary. A stale placement is left on source until enable_node() drops it. Waits for sessions that write to the tables, and blocks writers. If source is the primary, also waits for readers and blocks them. Returns nothing. Raises object_not_in_prerequisite_state, insufficient_privilege if the caller does not own the tables, and errors of nodes.';
 REVOKE ALL ON FUNCTION shardfdw.move_replica(regclass, name, name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.compare_replicas(relation regclass) RETURNS TABLE (shard regclass, node name, role text, row_count bigint, checksum numeric, is_equal boolean)
@@ -986,7 +986,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.compare_replicas(regclass) IS
-	'Compares the replicas of a table''s shards with their primaries, row by row; writers wait meanwhile. Returns for each shard and node that is in step the number of rows, a sum of hashes of them, and whether both are those of the primary; raises insufficient_privilege for who does not own the table, and nodes'' errors.';
+	'Compares the replicas of a table''s shards with their primaries, row by row. Writers wait until the comparison has ended. Returns one row per shard and node, without stale replicas: the number of rows, a sum of the hashes of the rows, and whether both are equal to those of the primary. Raises insufficient_privilege if the caller does not own the table, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.inspect_replicas(nodes name[], compare_rows boolean) RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -182,15 +182,15 @@ CREATE VIEW shardfdw.subscriptions AS
 	-- values of rows may stand in it
 	LEFT JOIN LATERAL (SELECT o.failed_at, o.error WHERE pg_catalog.pg_has_role(s.subowner, 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.subscriptions TO PUBLIC;
-COMMENT ON VIEW shardfdw.subscriptions IS 'Subscriptions that have sharded tables, are enabled, and are therefore applied by shardfdw. PostgreSQL shows them as disabled.';
+COMMENT ON VIEW shardfdw.subscriptions IS 'Lists the enabled subscriptions that have sharded tables, which shardfdw applies. PostgreSQL shows these subscriptions as disabled.';
 COMMENT ON COLUMN shardfdw.subscriptions.name IS 'Name of the subscription.';
-COMMENT ON COLUMN shardfdw.subscriptions.role IS 'Its owner, with whose rights and user mappings it is applied.';
-COMMENT ON COLUMN shardfdw.subscriptions.running IS 'Whether its process is at work; false for some seconds after an error, and when no background worker is free.';
-COMMENT ON COLUMN shardfdw.subscriptions.tables IS 'Number of its tables.';
-COMMENT ON COLUMN shardfdw.subscriptions.copied IS 'How many of them have the rows that were there when they came to it.';
-COMMENT ON COLUMN shardfdw.subscriptions.position IS 'End of the publisher''s last transaction that was applied; null: none was since it was enabled.';
-COMMENT ON COLUMN shardfdw.subscriptions.transactions IS 'Transactions of the publisher that were applied since it was enabled, those without a change of its tables included.';
-COMMENT ON COLUMN shardfdw.subscriptions.changes IS 'Changes of rows that were applied since it was enabled.';
-COMMENT ON COLUMN shardfdw.subscriptions.applied_at IS 'When a transaction was last applied.';
-COMMENT ON COLUMN shardfdw.subscriptions.failed_at IS 'When it failed last, if nothing has been applied since. For its owner and members of that.';
-COMMENT ON COLUMN shardfdw.subscriptions.error IS 'Why; it is tried again every few seconds. For its owner and members of that.';
+COMMENT ON COLUMN shardfdw.subscriptions.role IS 'Owner of the subscription. Changes are applied with its privileges and user mappings.';
+COMMENT ON COLUMN shardfdw.subscriptions.running IS 'True if the process of the subscription is running. False for some seconds after an error, and if no background worker is free.';
+COMMENT ON COLUMN shardfdw.subscriptions.tables IS 'Number of tables of the subscription.';
+COMMENT ON COLUMN shardfdw.subscriptions.copied IS 'Number of these tables whose initial copy is done.';
+COMMENT ON COLUMN shardfdw.subscriptions.position IS 'End LSN of the publisher''s last transaction that was applied. Null if no transaction was applied since the subscription was enabled.';
+COMMENT ON COLUMN shardfdw.subscriptions.transactions IS 'Number of transactions of the publisher that were applied since the subscription was enabled, including transactions that did not change its tables.';
+COMMENT ON COLUMN shardfdw.subscriptions.changes IS 'Number of row changes that were applied since the subscription was enabled.';
+COMMENT ON COLUMN shardfdw.subscriptions.applied_at IS 'Time when a transaction was last applied.';
+COMMENT ON COLUMN shardfdw.subscriptions.failed_at IS 'Time of the last failure. Null if a transaction was applied since then. Shown only to the owner and to members of that role.';
+COMMENT ON COLUMN shardfdw.subscriptions.error IS 'Error of the last failure. The process tries again every few seconds. Shown only to the owner and to members of that role.';

@@ -179,7 +179,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.promote_coordinator(text, text) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, whose commits nodes refuse from then on. commits: complete, this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; or unknown: it leaves that alone, until resolve_transaction() says what becomes of it. What earlier predecessors left stays as it was. restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. The identity of another database of this server, of which this one is a copy, is not taken over. Raises invalid_parameter_value. Returns the new identity; a WARNING for each node, and each other coordinator, that could not be told.';
+	'Makes this server the coordinator in place of the one that it is a standby, restored backup or clone of. Nodes then refuse commits of the old coordinator. commits: complete means that this server has all commits of the old coordinator, so recover_prepared_transactions() rolls back the transactions that are not among them; unknown leaves these transactions until resolve_transaction() decides them. Transactions of earlier predecessors are not affected. restore_point: target of create_restore_point() to which this server and all nodes of the cluster were restored. If a server was not restored to that target, raises object_not_in_prerequisite_state. If this database is a clone of another database of this server, the identity of that database is not taken over. Returns the new identity. Reports a WARNING for each node and each other coordinator that could not be informed. Also raises invalid_parameter_value.';
 REVOKE ALL ON FUNCTION shardfdw.promote_coordinator(text, text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.declare_commits_received(predecessor text) RETURNS void
@@ -198,7 +198,7 @@ CREATE FUNCTION shardfdw.recover_prepared_transactions(
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_recover_prepared_transactions';
 COMMENT ON FUNCTION shardfdw.recover_prepared_transactions(boolean) IS
-	'Settles the transactions that this database left prepared on nodes: commits those whose transaction committed here, rolls back the others, leaves alone those still running and those of which it cannot be known; dry_run: only says what it would do. Returns one row per prepared transaction settled, failed or left alone, one per node that was not reached or is another server than before, and one per commit and node that was promoted after it had prepared it and does not have it. Logs the same.';
+	'Commits or rolls back the transactions that this database left prepared on nodes. Commits a transaction if it committed here, and rolls it back if it did not. Leaves transactions that are still running, and those whose outcome cannot be determined. dry_run: true only reports what would be done. Returns one row per prepared transaction, one row per node that was not reached or is another server than before, and one row per commit that a promoted node has lost. Writes the same to the server log.';
 
 CREATE FUNCTION shardfdw_internal.list_prepared(
 	OUT node name,
@@ -257,7 +257,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.resolve_transaction(text, text) IS
-	'Decides about a transaction of which recover_prepared_transactions() cannot know what became of it. gid: that of a prepared transaction; action: commit, or rollback, ends it at once on all nodes that answer; forget: of a committed one, what it has left on nodes that are gone for good is not looked for any more. With rollback gid may be the identity of a predecessor, all of whose commits are here: recovery rolls back the others. With forget it may be the number of the transaction. Returns whether there was something to decide; raises null_value_not_allowed, invalid_parameter_value, undefined_object for an unknown predecessor, object_not_in_prerequisite_state for a transaction that recovery can decide, and nodes'' errors.';
+	'Decides a transaction whose outcome recover_prepared_transactions() cannot determine. gid: identifier of the prepared transaction. action: commit or rollback ends the transaction immediately on all nodes that answer; forget ends the search for a committed transaction on nodes that are permanently lost. With rollback, gid may be the identity of a predecessor all of whose commits are here: recovery then rolls back the predecessor''s other transactions. With forget, gid may be the number of the transaction. Returns whether there was something to decide. Raises null_value_not_allowed, invalid_parameter_value, undefined_object for an unknown predecessor, object_not_in_prerequisite_state for a transaction that recovery can decide, and errors of nodes.';
 REVOKE ALL ON FUNCTION shardfdw.resolve_transaction(text, text) FROM PUBLIC;
 
 CREATE VIEW shardfdw.prepared_transactions AS
@@ -269,12 +269,12 @@ CREATE VIEW shardfdw.prepared_transactions AS
 		 ON l.xid = CASE p.state WHEN 'committed' THEN p.xid END;
 GRANT SELECT ON shardfdw.prepared_transactions TO PUBLIC;
 COMMENT ON VIEW shardfdw.prepared_transactions IS
-	'Transactions of this database that are prepared on nodes, and those of the commit log that are not known to be settled.';
-COMMENT ON COLUMN shardfdw.prepared_transactions.node IS 'Node; null for a row of the commit log of which no node has anything any more.';
+	'Lists the transactions of this database that are prepared on nodes, and those of the commit log that may still be prepared on a node.';
+COMMENT ON COLUMN shardfdw.prepared_transactions.node IS 'Node of the prepared transaction. Null for a row of the commit log whose transaction is no longer prepared on any node.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.gid IS 'Identifier of the prepared transaction on the node.';
-COMMENT ON COLUMN shardfdw.prepared_transactions.xid IS 'Transaction on the coordinator.';
+COMMENT ON COLUMN shardfdw.prepared_transactions.xid IS 'Transaction ID on the coordinator.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.role IS 'Role on the node that prepared it.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.prepared_at IS 'Time when the node prepared it.';
-COMMENT ON COLUMN shardfdw.prepared_transactions.committed_at IS 'Time when it committed on the coordinator; null when it did not.';
+COMMENT ON COLUMN shardfdw.prepared_transactions.committed_at IS 'Time when the transaction committed on the coordinator. Null if it did not commit.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.state IS
-	'in progress: its transaction still runs here; committed, not committed: recover_prepared_transactions() will commit it, roll it back; settled: nothing of it is prepared on the nodes that answered; left alone: recover_prepared_transactions() cannot decide it, and why; not confirmed: this server is a copy of the coordinator; unreachable: the node did not answer.';
+	'in progress: the transaction still runs here. committed: recover_prepared_transactions() will commit it. not committed: recover_prepared_transactions() will roll it back. settled: it is not prepared on any node that answered. left alone: recover_prepared_transactions() cannot decide it, followed by the reason. not confirmed: this server is a clone of the coordinator. unreachable: the node did not answer.';

@@ -84,7 +84,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_restore_point(text) IS
-	'Sets a restore point on the coordinator and on all nodes of the cluster at one moment: servers that are all restored to it agree about every transaction. Returns its target, the name with a random number, for recovery_target_name and promote_coordinator(); the view restore_points says where it is. Commits of others wait meanwhile, as for a snapshot over all nodes. Raises null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state, insufficient_privilege, lock_not_available when no such moment is found in five seconds, and the nodes'' errors.';
+	'Creates a restore point on the coordinator and on all nodes of the cluster at one moment. If all servers are restored to it, they agree about every transaction. Commits of other sessions wait while it is created, as for a snapshot over all nodes. Returns the target: the name followed by a random number, for recovery_target_name and promote_coordinator(). The view restore_points shows the position on each server. Raises null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state, insufficient_privilege, lock_not_available if commits cannot be stopped within five seconds, and errors of nodes.';
 REVOKE ALL ON FUNCTION shardfdw.create_restore_point(text) FROM PUBLIC;
 
 CREATE VIEW shardfdw.restore_points AS
@@ -92,14 +92,14 @@ CREATE VIEW shardfdw.restore_points AS
 	FROM shardfdw_internal.restore_point p
 	CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.nodes), pg_catalog.unnest(p.timelines), pg_catalog.unnest(p.lsns)) x(node, timeline, lsn);
 COMMENT ON VIEW shardfdw.restore_points IS
-	'Lists the restore points of create_restore_point(): a row for the coordinator (node is null), and one for each node.';
-COMMENT ON COLUMN shardfdw.restore_points.name IS 'The name that was asked for.';
-COMMENT ON COLUMN shardfdw.restore_points.target IS 'Its name in the WAL, for recovery_target_name and promote_coordinator().';
-COMMENT ON COLUMN shardfdw.restore_points.made_at IS 'When it was set.';
-COMMENT ON COLUMN shardfdw.restore_points.commit_pause IS 'How long commits had to wait while it was set.';
-COMMENT ON COLUMN shardfdw.restore_points.node IS 'Node that has it; null: the coordinator.';
+	'Lists the restore points of create_restore_point(): one row for the coordinator and one row for each node.';
+COMMENT ON COLUMN shardfdw.restore_points.name IS 'Name that was given to create_restore_point().';
+COMMENT ON COLUMN shardfdw.restore_points.target IS 'Name of the restore point in the WAL, for recovery_target_name and promote_coordinator().';
+COMMENT ON COLUMN shardfdw.restore_points.made_at IS 'Time when the restore point was created.';
+COMMENT ON COLUMN shardfdw.restore_points.commit_pause IS 'How long commits waited while the restore point was created.';
+COMMENT ON COLUMN shardfdw.restore_points.node IS 'Node of this row. Null for the coordinator.';
 COMMENT ON COLUMN shardfdw.restore_points.timeline IS 'Timeline of that server.';
-COMMENT ON COLUMN shardfdw.restore_points.lsn IS 'Where its record ends in the WAL of that server.';
+COMMENT ON COLUMN shardfdw.restore_points.lsn IS 'End of the restore point''s record in the WAL of that server.';
 GRANT SELECT ON shardfdw.restore_points TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.check_restored(target text)

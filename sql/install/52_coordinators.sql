@@ -91,14 +91,14 @@ CROSS JOIN LATERAL (
 	FROM pg_catalog.pg_options_to_table(s.srvoptions) x) o
 WHERE shardfdw_internal.is_cluster_coordinator(s.oid);
 COMMENT ON VIEW shardfdw.coordinators IS
-	'Lists the coordinators that were declared by add_coordinator(), this one among them. Empty where there is but one.';
-COMMENT ON COLUMN shardfdw.coordinators.name IS 'Name of its server, the same on all coordinators.';
-COMMENT ON COLUMN shardfdw.coordinators.host IS 'Host as given; null: libpq''s default.';
-COMMENT ON COLUMN shardfdw.coordinators.port IS 'Port as given; null: libpq''s default.';
-COMMENT ON COLUMN shardfdw.coordinators.dbname IS 'Database as given; null: libpq''s default.';
-COMMENT ON COLUMN shardfdw.coordinators.number IS 'Which share of the values of sequences it has, from 1.';
-COMMENT ON COLUMN shardfdw.coordinators.identity IS 'Its identity, see coordinator_identity().';
-COMMENT ON COLUMN shardfdw.coordinators.is_this IS 'Whether it is this one.';
+	'Lists the coordinators that were added by add_coordinator(), including this one. Empty if there is only one coordinator.';
+COMMENT ON COLUMN shardfdw.coordinators.name IS 'Name of the coordinator''s server, the same on all coordinators.';
+COMMENT ON COLUMN shardfdw.coordinators.host IS 'Option host of the server. Null if not set: libpq''s default applies.';
+COMMENT ON COLUMN shardfdw.coordinators.port IS 'Option port of the server. Null if not set: libpq''s default applies.';
+COMMENT ON COLUMN shardfdw.coordinators.dbname IS 'Option dbname of the server. Null if not set: libpq''s default applies.';
+COMMENT ON COLUMN shardfdw.coordinators.number IS 'Number of the coordinator, from 1. It selects the coordinator''s share of the values of sequences.';
+COMMENT ON COLUMN shardfdw.coordinators.identity IS 'Identity of the coordinator, see coordinator_identity().';
+COMMENT ON COLUMN shardfdw.coordinators.is_this IS 'True for the coordinator that you are connected to.';
 GRANT SELECT ON shardfdw.coordinators TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.peers() RETURNS name[]
@@ -532,7 +532,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_coordinator(name, text, integer, name, name, text, jsonb) IS
-	'Declares a coordinator: first this one, with the address by which others reach it, then others, of which each is a dump of this database that was restored on another server. Makes a server with the caller''s user mapping on all of them. From then on changes of definitions reach all of them, in one transaction; reference tables have the same rows on all; sequences count in shares. options are further server options. Returns nothing; raises object_not_in_prerequisite_state when definitions differ, and names the objects.';
+	'Adds a coordinator to the cluster. First add this coordinator, with the address by which the others reach it. Then add the others; each must be a dump of this database, restored on another server. Creates a server with the caller''s user mapping on all coordinators. From then on, changes of definitions are made on all coordinators in one transaction, reference tables have the same rows on all, and each coordinator has its share of the values of sequences. options: further server options, as a JSON object. Returns nothing. Raises object_not_in_prerequisite_state, with the names of the objects, if definitions differ.';
 REVOKE ALL ON FUNCTION shardfdw.add_coordinator(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_coordinator(name name) RETURNS void
@@ -582,5 +582,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_coordinator(name) IS
-	'Takes another coordinator out of the cluster, whether it answers or not: drops its server and user mappings on all that stay, which refuse it from then on. Its share of the values of sequences goes to no other one. Returns nothing; raises undefined_object, object_not_in_prerequisite_state.';
+	'Removes another coordinator from the cluster, even if it does not answer. Drops its server and user mappings on all remaining coordinators, which refuse it from then on. Its share of the values of sequences is not given to another coordinator. Returns nothing. Raises undefined_object, object_not_in_prerequisite_state.';
 REVOKE ALL ON FUNCTION shardfdw.remove_coordinator(name) FROM PUBLIC;

@@ -257,7 +257,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_schema(regnamespace, name) IS
-	'Moves all tables of a schema to one node, rows, keys and foreign keys included; tables made in the schema later are made there. node: by default the one with the fewest such schemas. Part of the transaction, which keeps all others from the tables. Returns the node; raises what cannot be kept, and then nothing has changed.';
+	'Moves all tables of a schema to one node, with rows, keys and foreign keys. Tables that are later created in the schema are created on that node. node: null for the node with the fewest such schemas. Runs in this transaction and locks the tables. Returns the node. Raises an error, and changes nothing, if something of the tables cannot be kept.';
 
 CREATE FUNCTION shardfdw_internal.home_constraints(schema regnamespace) RETURNS TABLE (relation text, name name, kind text, definition text, referenced regclass)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -363,7 +363,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.unshard_schema(regnamespace) IS
-	'Makes plain tables again of those that shard_schema() has moved to a node, rows, keys and foreign keys included. Part of the transaction, which keeps all others from the tables. Returns nothing; raises what cannot be kept.';
+	'Turns the tables of a schema that shard_schema() moved to a node into plain tables, with rows, keys and foreign keys. Runs in this transaction and locks the tables. Returns nothing. Raises an error if something of the tables cannot be kept.';
 
 CREATE FUNCTION shardfdw.move_schema(schema regnamespace, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -374,7 +374,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) IS
-	'Moves all tables of a schema that shard_schema() has moved to a node to another node, in one job of move_shard(), which see for mode, verify and wait. Returns the number of the job.';
+	'Moves all tables of a schema that shard_schema() moved to a node to another node, in one job. mode, verify, wait: as for move_shard(). Returns the number of the job.';
 REVOKE ALL ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.refuse_drop_of_home() RETURNS event_trigger
@@ -410,8 +410,8 @@ SELECT n.nspname AS schema, h.node,
 	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_class t WHERE t.relnamespace = c.relnamespace AND t.relkind = 'p' AND t.oid <> c.oid) AS tables
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) h
 WHERE c.relname = 'shardfdw_home' AND c.relkind = 'p';
-COMMENT ON VIEW shardfdw.sharded_schemas IS 'Lists the schemas that shard_schema() has moved to a node, the node, and how many tables they have.';
-COMMENT ON COLUMN shardfdw.sharded_schemas.schema IS 'Schema.';
-COMMENT ON COLUMN shardfdw.sharded_schemas.node IS 'Node on which its tables are.';
-COMMENT ON COLUMN shardfdw.sharded_schemas.tables IS 'Number of its tables.';
+COMMENT ON VIEW shardfdw.sharded_schemas IS 'Lists the schemas that shard_schema() moved to a node.';
+COMMENT ON COLUMN shardfdw.sharded_schemas.schema IS 'Name of the schema.';
+COMMENT ON COLUMN shardfdw.sharded_schemas.node IS 'Node that stores the tables of the schema.';
+COMMENT ON COLUMN shardfdw.sharded_schemas.tables IS 'Number of tables of the schema.';
 GRANT SELECT ON shardfdw.sharded_schemas TO PUBLIC;

@@ -45,12 +45,12 @@ SELECT r.relation, NULL, 'reference', NULL,
 	ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.node::text COLLATE "C"), '{}'
 FROM shardfdw_internal.reference_tables() r(relation);
 COMMENT ON VIEW shardfdw.tables IS
-	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them; and the reference tables (strategy reference), with the nodes that have replicas.';
+	'Lists the sharded tables and the reference tables.';
 COMMENT ON COLUMN shardfdw.tables.relation IS 'Sharded or reference table.';
-COMMENT ON COLUMN shardfdw.tables.key IS 'Columns and expressions of the shard key; null for a reference table.';
-COMMENT ON COLUMN shardfdw.tables.strategy IS 'hash, range or list: how the key decides on the shard; reference: a reference table.';
-COMMENT ON COLUMN shardfdw.tables.shards IS 'Number of its shards; null for a reference table.';
-COMMENT ON COLUMN shardfdw.tables.nodes IS 'Nodes that have shards or replicas of it.';
+COMMENT ON COLUMN shardfdw.tables.key IS 'Columns and expressions of the shard key. Null for a reference table.';
+COMMENT ON COLUMN shardfdw.tables.strategy IS 'hash, range or list: how the key selects the shard. reference for a reference table.';
+COMMENT ON COLUMN shardfdw.tables.shards IS 'Number of shards. Null for a reference table.';
+COMMENT ON COLUMN shardfdw.tables.nodes IS 'Nodes that have shards or replicas of the table.';
 COMMENT ON COLUMN shardfdw.tables.colocated_with IS 'Tables whose shards with the same keys are on the same nodes.';
 GRANT SELECT ON shardfdw.tables TO PUBLIC;
 
@@ -69,13 +69,13 @@ JOIN pg_catalog.pg_inherits i ON i.inhrelid = f.ftrelid
 JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = i.inhparent
 WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc;
 COMMENT ON VIEW shardfdw.shards IS
-	'Lists the shards: table, node, bounds and replicas. Asks no node; stat_shards does.';
-COMMENT ON COLUMN shardfdw.shards.replica_nodes IS 'Nodes that have the same rows.';
-COMMENT ON COLUMN shardfdw.shards.stale_replica_nodes IS 'Nodes that had the same rows until they were disabled.';
+	'Lists the shards of sharded tables. The view asks no node; see stat_shards for sizes and statistics.';
+COMMENT ON COLUMN shardfdw.shards.replica_nodes IS 'Nodes that have replicas of the shard.';
+COMMENT ON COLUMN shardfdw.shards.stale_replica_nodes IS 'Disabled nodes whose replicas of the shard have missed changes.';
 COMMENT ON COLUMN shardfdw.shards.relation IS 'Sharded table.';
-COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that stands for the shard.';
-COMMENT ON COLUMN shardfdw.shards.node IS 'Node that has it.';
-COMMENT ON COLUMN shardfdw.shards.bounds IS 'Which keys it takes, as in CREATE TABLE ... PARTITION OF.';
+COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that represents the shard here.';
+COMMENT ON COLUMN shardfdw.shards.node IS 'Node that has the shard; for a shard with replicas, the primary.';
+COMMENT ON COLUMN shardfdw.shards.bounds IS 'Partition bounds of the shard, as in CREATE TABLE ... PARTITION OF.';
 GRANT SELECT ON shardfdw.shards TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.shard_sizes(relation regclass DEFAULT NULL)
