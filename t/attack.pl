@@ -1,18 +1,24 @@
-# Random statements on sharded tables against the same statements on plain ones: queries (SqlRandom.pm), writes and DDL
-# (DmlRandom.pm), and unusual forms and names (ShapeRandom.pm), each under modes of the planner (PlannerModes.pm). scripts/attack
-# runs this file for as long as one likes.
+# Runs random statements on sharded tables and the same statements on plain tables, and compares
+# them. There are queries (SqlRandom.pm), writes and DDL (DmlRandom.pm), and unusual forms and names
+# (ShapeRandom.pm). All run under random planner modes (PlannerModes.pm). scripts/attack runs this
+# file for as long as you like.
 #
-#   ATTACK_SEED=n     the first seed; each query and each script has its own, one more than the one before (1)
-#   ATTACK_SECONDS=n  no new query or script after so many seconds; 0: two hundred queries and two scripts of a kind (0)
-#   ATTACK_KINDS=s    comma-separated: of queries, writes, shapes these, in turn (all)
-#   ATTACK_SHAPES=s   comma-separated: only these kinds of statements (ShapeRandom.pm has their names)
-#   ATTACK_SKIP=s     no statement of a script that matches this pattern, such as what is known to differ
-#   ATTACK_LENGTH=n   statements of one script (60)
-#   ATTACK_TRIES=n    try so many times to make a script that differs smaller (30)
+#   ATTACK_SEED=n     the first seed; each next query or script adds 1 (1)
+#   ATTACK_SECONDS=n  start no query or script after n seconds (0)
+#                     0: 200 queries and two scripts of each kind
+#
+#   ATTACK_KINDS=s    comma-separated list of queries, writes, shapes (all)
+#   ATTACK_SHAPES=s   comma-separated list of kinds of statements, see ShapeRandom.pm
+#
+#   ATTACK_SKIP=s     leave out the statements of scripts that match this pattern
+#   ATTACK_LENGTH=n   statements in one script (60)
+#   ATTACK_TRIES=n    attempts to make a script that differs smaller (30)
 #   ATTACK_SHOW=1     print every statement of a script
 #
-# What differs is made smaller and printed: SQLSTATE, command tag, rows, contents of all tables. Internal errors (XX...), broken
-# connections, and crashes in a server's log are failures, too. What the sharded tables refuse (0A000) is counted by its message.
+# SQLSTATE, command tag, rows and the contents of all tables must agree. The test makes a differing
+# case smaller and prints it. Internal errors (XX...), broken connections, and crashes in a server's
+# log are failures, too. The test counts, by message, the statements that sharded tables refuse
+# (0A000).
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# After the local commit nothing raises, whatever runs out: the client is told of its commit, and what nodes could
-# not be told is settled by recovery. An abort gets through in the same way.
+# Resources run out after the local commit. No error may be raised there: the client must learn that
+# its transaction committed. Recovery must then commit what the nodes have not committed yet. An
+# abort must succeed under the same conditions.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# A clone of the coordinator, and a predecessor that a clone has replaced, change nothing on nodes:
-# no job, statement or function does, in one phase or two.
+# A clone of the coordinator, or a former coordinator that a clone has replaced, must change nothing
+# on nodes. This holds for jobs, statements and functions, in one-phase and in two-phase commit.
 
 use strict;
 use warnings;

@@ -1,8 +1,9 @@
-# A bank over four nodes, with a crash every second: of the coordinator, a node, a backend, a postmaster, at each point
-# of a commit; nodes hang, and sessions are terminated. No acknowledged commit is lost, none is half, no snapshot over
-# all nodes has a wrong sum, nothing stays prepared.
+# Sets up a bank over four nodes and crashes something every second: the coordinator, a node, a
+# backend or a postmaster, at each point of a commit. Nodes also hang, and sessions are terminated.
+# No acknowledged commit may be lost and no commit may be partial. Each cluster snapshot must have
+# the right sum. No transaction may stay prepared.
 #
-# CRASH_CYCLES crashes (20 by default), CRASH_SEED for another run.
+# CRASH_CYCLES is the number of crashes (20 by default). CRASH_SEED changes the random choices.
 
 use strict;
 use warnings;

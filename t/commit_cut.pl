@@ -1,7 +1,8 @@
-# shardfdw.snapshot = 'cluster': a statement, or a transaction with one snapshot, sees all nodes as of one
-# moment; no transaction is seen in part.
+# Tests shardfdw.snapshot = 'cluster'. A statement, or a transaction with one snapshot, must see all
+# nodes as of one moment. It must never see a part of a transaction.
 #
-# CUT_SECONDS: how long the bank is audited (5 by default); PG_TEST_TIMEOUT_DEFAULT has to be longer.
+# CUT_SECONDS is how long the bank is audited (5 by default). PG_TEST_TIMEOUT_DEFAULT has to be
+# longer.
 
 use strict;
 use warnings;
@@ -66,7 +67,7 @@ eval { $reader->query_safe($sum) };
 like($@ . $reader->{stderr}, qr/snapshot of this transaction on node "node3" was lost|connection to node "node3"|Node "node3"/, 'a lost snapshot is an error');
 $reader->quit;
 
-# A node that hangs is an error soon, and stops nobody's commits for long.
+# If a node hangs, the snapshot must fail soon, and must not block commits for long.
 $c->sigstop_node(4);
 my $start = time;
 my ($rc, undef, $err) = $c->psql("$cluster; $sum");

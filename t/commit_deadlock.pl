@@ -1,5 +1,5 @@
-# Deadlocks over several nodes are found, one victim gets 40P01, the others go on; waits that are none
-# are left alone.
+# Makes deadlocks over several nodes. They must be found: one victim gets 40P01, and the other
+# sessions continue. Waits that are not deadlocks must not be cancelled.
 
 use strict;
 use warnings;
@@ -134,7 +134,7 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 	$holder->query_safe('COMMIT');
 	is($waiter->query_safe('SELECT count(*) FROM late'), 1, 'and its transaction is rolled back');
 
-	# whoever cancels it is told what became of it
+	# A client that cancels the wait must be told the outcome.
 	$holder->query_safe('DELETE FROM late');
 	$_->query_safe('BEGIN'), $_->query_safe($insert) for $holder, $waiter;
 	$waiter->{stdin} .= "COMMIT;\n\\echo finished\n";
@@ -208,7 +208,8 @@ $first->quit;
 is($rc, 0, 'a wait that is no deadlock goes on') || diag $err;
 is($err, '', 'without a word');
 
-# All connections are taken: nobody waits for one to look; the last one will do for that.
+# All connections are taken. The deadlock check must not wait for a free connection; it uses the
+# last one.
 $c->coordinator->append_conf('postgresql.conf', "shared_preload_libraries = 'shardfdw'\nshardfdw.recovery_interval = 0\nshardfdw.max_shared_connections_per_node = 3\n");
 $c->coordinator->restart;
 ($errors, $elapsed) = run_all([ row($a), row($b) ], [ row($b), row($a) ]);

@@ -1,5 +1,6 @@
-# What others are told because of a commit on the coordinator stays after a crash, also with synchronous_commit = off.
-# FLUSH_CRASHES: how often the coordinator crashes under a subscription.
+# What other servers are told about a commit on the coordinator must survive a crash of the
+# coordinator, also with synchronous_commit = off. FLUSH_CRASHES is the number of crashes of the
+# coordinator under a subscription.
 
 use strict;
 use warnings;
@@ -23,8 +24,9 @@ sub crash
 	return;
 }
 
-# ---------- the crash loses commits that nobody was told of ----------
-# Processes that might write the WAL out in between stand still. Workers that read files for sessions go on.
+# ---------- the crash loses commits that were reported to no other server ----------
+# Processes that might write the WAL before the crash are stopped. Workers that read files for
+# sessions continue.
 $c->safe_psql('CREATE TABLE here (id int); CHECKPOINT');
 kill 'STOP', split /\n/, $c->safe_psql(q{SELECT pid FROM pg_stat_activity WHERE backend_type NOT IN ('client backend', 'io worker')});
 $c->safe_psql('INSERT INTO here VALUES (1)');
@@ -42,7 +44,8 @@ for my $write (q{UPDATE t SET v = 1 WHERE id = 1}, q{BEGIN; UPDATE t SET v = 1 W
 }
 
 # ---------- synchronous standbys: a node commits after they have what is committed here ----------
-# No standby has this name, so whoever waits for it goes on when the setting is empty again.
+# No standby has this name. So a session that waits for it continues when the setting is empty
+# again.
 {
 	my $set = sub { return $c->safe_psql("ALTER SYSTEM SET synchronous_standby_names = '$_[0]'"); };
 
@@ -117,7 +120,8 @@ my @definitions = (
 	'BEGIN; SAVEPOINT a; CREATE TABLE kept (id int); RELEASE a; INSERT INTO here VALUES (0); COMMIT', 'DROP VIEW v; DROP TABLE made, explained, done, kept');
 is(join("\n", grep { flushed($c, $_) ne 't' } @definitions), '', 'definitions are on disk');
 {
-	# sessions of roles with session_preload_libraries of their own load the library when they need it
+	# Sessions of roles with a different session_preload_libraries load the library when they need
+	# it.
 	my $without = ShardCluster->new(nodes => 1, coordinator_conf => $lazy);
 
 	$without->safe_psql('CREATE TABLE here (id int)');

@@ -1,10 +1,12 @@
-# A few rows that everybody wants: single statements, transactions over nodes, notifications and readers of
-# snapshots over all nodes at the same time, while nodes stop for a while. Sums are right in every snapshot, all
-# that was told to be committed is there, and nobody waits for a node that he does not need.
+# Many clients write a few rows at the same time: single statements, transactions over several
+# nodes, notifications, and readers of cluster snapshots. Nodes stop for a while. Each snapshot must
+# have the right sums, and each acknowledged commit must be there. A session must not wait for a
+# node that it does not use.
 #
-# HOT_SECONDS: how long (5 by default; PG_TEST_TIMEOUT_DEFAULT has to be longer). HOT_STOP: nodes are stopped for at most so
-# many seconds (1). HOT_BOUND: when set, no commit on nodes that run may take longer, in seconds;
-# else the longest one is only told, since a busy machine may take any time.
+# HOT_SECONDS is the duration in seconds (5 by default; PG_TEST_TIMEOUT_DEFAULT has to be longer).
+# HOT_STOP is the longest time in seconds for which nodes are stopped (1). If HOT_BOUND is set, no
+# commit on running nodes may take more seconds than that. Otherwise the test only prints the
+# longest time, because a busy machine may take any time.
 
 use strict;
 use warnings;
@@ -109,7 +111,8 @@ for my $i (1 .. 2)
 	});
 }
 
-# Commits on one node and on two, on rows that nobody else wants: each with the time that it took.
+# Commits on one node and on two nodes, on rows that no other session writes. Each commit's time is
+# recorded.
 for my $node (1 .. $nnodes)
 {
 	my $next = $node % $nnodes + 1;
@@ -131,7 +134,7 @@ for my $node (1 .. $nnodes)
 	});
 }
 
-# Meanwhile nodes stop.
+# Stop nodes while the clients work.
 my @stops;
 while (time < $end)
 {

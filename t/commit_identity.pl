@@ -1,5 +1,7 @@
-# Who the coordinator is, who its nodes are, and what it remembers: a clone beside production, addresses that lead
-# elsewhere, nodes that go back to an earlier moment, decisions that have been forgotten.
+# Tests the identity of the coordinator, the identity of its nodes, and the commit log. Scenes: a
+# clone runs next to production; an address points to another server; a node is restored to an
+# earlier moment; the coordinator has forgotten decisions. Nothing may be committed or rolled back
+# on or by the wrong server.
 
 use strict;
 use warnings;
@@ -28,7 +30,8 @@ sub prepared
 	return join ' ', map { $c->node_safe_psql($_, $prepared) } 1 .. 2;
 }
 
-# Rows of recover_prepared_transactions(), without those that settle something; numbers as X.
+# Rows of recover_prepared_transactions(), except the rows that report a commit or a rollback.
+# Numbers are replaced by X.
 sub reports
 {
 	my (%opt) = @_;
@@ -140,7 +143,7 @@ $c->safe_psql('UPDATE t SET v = 2 WHERE id <= 50');
 is(reports(), '', 'nothing is left to settle');
 is($c->safe_psql(ShardCluster::unsettled()), '0', 'nor in the log');
 
-# ---------- somebody has locked the log ----------
+# ---------- another session has locked the log ----------
 
 my $leaving = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 my $pid = $leaving->query_safe('UPDATE t SET v = v WHERE id <= 50; SELECT pg_backend_pid()');
@@ -153,7 +156,7 @@ $locker->query_safe('ROLLBACK');
 $locker->quit;
 is(reports(), '', 'recovery settles what it has left');
 
-# ---------- a clone beside production ----------
+# ---------- a clone runs next to production ----------
 
 # Production is at work all the time: each transaction moves something between rows of both nodes.
 my @clients = map { $c->start_sql(qq{DO \$\$ BEGIN FOR i IN 1 .. 100000 LOOP EXIT WHEN NOT pg_stat_file('stop', true) IS NULL;
@@ -223,7 +226,8 @@ is($c->safe_psql('UPDATE t SET v = v + 0; SELECT count(*) FROM shardfdw_internal
 like(($clone->psql('postgres', 'UPDATE t SET v = v + 0'))[2], qr/has been taken over by another coordinator/, 'the clone is refused');
 $clone->stop('immediate');
 
-# an identity that nobody knows, as after a restore of the coordinator to a moment before promote_coordinator()
+# An unknown identity, as after a restore of the coordinator to a moment before
+# promote_coordinator().
 my $unknown = $c->gid_prefix =~ s/$third/0123456789abcdef/r;
 $c->node_safe_psql(1, "BEGIN; CREATE TABLE x (); PREPARE TRANSACTION '${unknown}1:65537'");
 $mark = $c->log_position;
@@ -231,7 +235,7 @@ is(reports(), 'node1|left alone: identity "I" is not this coordinator\'s, and ha
 like($c->log_since($mark), qr/WARNING:  prepared transaction "${unknown}1:65537" on node "node1" is left alone/, 'with a warning in the log');
 $c->node_safe_psql(1, "ROLLBACK PREPARED '${unknown}1:65537'");
 
-# ---------- an address that leads elsewhere ----------
+# ---------- an address that points to another server ----------
 
 sub lead
 {

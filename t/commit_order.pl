@@ -1,6 +1,6 @@
-# Commits and snapshots over all nodes beside each other: nobody waits for somebody who waits for a row,
-# a lock or a node that hangs; what is told to be committed is in each later snapshot, and what came before it, too;
-# a commit on one node is the whole commit.
+# Runs commits and cluster snapshots at the same time. No session may wait for another session that
+# waits for a row, a lock or a node that hangs. If a commit was acknowledged, each later snapshot
+# must show it and everything committed before it. A commit on one node is the whole commit.
 
 use strict;
 use warnings;

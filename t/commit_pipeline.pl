@@ -1,6 +1,7 @@
-# Statements by the extended protocol, in every arrangement of messages and packets: a statement on one node that is all of its
-# transaction is committed by the node itself, and this is decided while the client's next messages are on their way. The answers
-# and the rows are those of a plain table, however the bytes arrive.
+# Sends statements by the extended protocol, in every arrangement of messages and packets. If one
+# statement on one node is the whole transaction, the node itself commits it. The coordinator
+# decides this while the client's next messages are still arriving. Answers and rows must be those
+# of a plain table, however the bytes arrive.
 
 use strict;
 use warnings;

@@ -1,10 +1,12 @@
-# Clones of the coordinator, restores of nodes and addresses that lead elsewhere, at random moments of a bank at work:
-# nothing is torn, nothing that was acknowledged is undone, nothing is settled by or on the wrong server, and what cannot
-# be known is reported.
+# While a bank is at work, the coordinator is cloned, nodes are restored, and addresses change to
+# another server. The moments are random. No transaction may be partial, and no acknowledged commit
+# may be undone. No transaction may be committed or rolled back on or by the wrong server. If the
+# outcome cannot be known, it must be reported.
 #
-# POSITIONS: how many moments for each scene (1 by default; some 8 seconds each, so PG_TEST_TIMEOUT_DEFAULT may have to be longer).
-# POSITIONS_SEED: for the choices of another run. POSITIONS_SCENES: these alone, of clone,restore,address. POSITIONS_KINDS: of
-# their kinds these alone, where a scene has one of them.
+# POSITIONS is the number of moments for each scene (1 by default). Each takes about 8 seconds, so
+# PG_TEST_TIMEOUT_DEFAULT may have to be longer. POSITIONS_SEED changes the random choices.
+# POSITIONS_SCENES limits the scenes to some of clone,restore,address. POSITIONS_KINDS limits the
+# kinds, in scenes that have kinds.
 
 use strict;
 use warnings;
@@ -116,7 +118,8 @@ sub discard
 	return;
 }
 
-# Recovery has nothing left to do, and nobody lacks anything. prepared: what was found prepared at the position.
+# Recovery has nothing left to do, and no server lacks a transaction. prepared: the transactions
+# that were prepared at the position.
 sub end_position
 {
 	my ($scene, $kind, @prepared) = @_;
@@ -148,7 +151,7 @@ sub copy_files
 	my $path = $server->backup_dir . "/$name";
 
 	mkdir $server->backup_dir;
-	# files that vanish meanwhile are complained about
+	# cp reports files that vanish while it runs
 	system('cp', '-a', $server->data_dir, $path) == 0 || $? == 256 || die "cp: $?";
 	unlink "$path/postmaster.pid", "$path/postmaster.opts";
 	return $path;
@@ -188,7 +191,8 @@ sub start_clone
 	return $clone;
 }
 
-# A copy that nobody has told anything neither settles nor commits over nodes.
+# A clone that was not promoted must not recover prepared transactions and must not commit over
+# nodes.
 sub check_clone
 {
 	my ($clone) = @_;
@@ -207,7 +211,7 @@ sub check_clone
 	return;
 }
 
-# Lines in a server's log about what recovery has settled.
+# Lines in a server's log about the transactions that recovery has committed or rolled back.
 sub settled_by
 {
 	my ($server, $mark) = @_;
@@ -258,7 +262,8 @@ sub clone_scene
 	return;
 }
 
-# The clone has all that production had, which has gone: it settles all that was under way.
+# Production is gone, and the clone has all its data. The clone must commit or roll back all
+# transactions that were in progress.
 sub end_complete
 {
 	my ($production, $clone) = @_;
@@ -315,7 +320,8 @@ sub end_old
 		$total{clone}{reported} += check_left($clone, \@prepared, \%commits, $mark);
 	}
 
-	# The predecessor comes back: it is refused, and settles nothing, until it is told to take over again.
+	# The former coordinator comes back. It must be refused, and must resolve nothing, until it is
+	# promoted again.
 	my @prepared = prepared_on_nodes();
 	my @rows = recover($production);
 	for my $i (1, 2)
@@ -462,7 +468,7 @@ sub restore_scene
 	$node->clean_node;
 	$c->{nodes}[ $i - 1 ] = $restored;
 
-	# what is there before anybody looks for it
+	# what is there before any session looks for it
 	my %by_xid = $bank->learn($c->coordinator);
 	my @prepared = prepared_on($restored);
 	my @unconfirmed = unconfirmed($i);
@@ -500,9 +506,10 @@ sub restore_scene
 	return;
 }
 
-# ---------- an address that leads elsewhere ----------
+# ---------- an address that points to another server ----------
 
-# Another server in a node's place. own: what it has prepared, and nobody of us may touch.
+# Puts another server in a node's place. own: the transactions that it has prepared, which the
+# coordinator must not touch.
 sub wrong_server
 {
 	my ($i, $kind) = @_;

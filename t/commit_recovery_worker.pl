@@ -1,5 +1,6 @@
-# With the library preloaded, what a crash has left prepared on nodes is settled without anybody asking:
-# what committed is committed, the rest rolled back, what is not ours left alone.
+# The library is preloaded, and a crash leaves prepared transactions on nodes. The recovery worker
+# must resolve them without a call: it commits what was committed and rolls back the rest. It must
+# not touch prepared transactions of other programs.
 
 use strict;
 use warnings;
@@ -38,7 +39,8 @@ my $lost = prepare_on(1, "$prefix$xid:65536");
 wait_gone(1, "$prefix$xid:65536", 'what did not commit goes');
 is($c->node_safe_psql(1, "SELECT count(*) FROM probe WHERE id = $lost"), '0', 'and is rolled back');
 
-# One with a row has.  The row is noted as settled with it.
+# The next transaction has a row, so it has committed. Recovery notes in the row that the
+# transaction is resolved.
 $xid = $c->safe_psql('SELECT pg_current_xact_id()');
 $c->safe_psql("INSERT INTO shardfdw_internal.commit_log VALUES ('$xid', 131072, '{node1,node2}', now())");
 my @ids = map { prepare_on($_, "$prefix$xid:131073") } 1 .. 2;
@@ -46,14 +48,16 @@ wait_gone($_, "$prefix$xid:131073", "what committed goes on node $_") for 1 .. 2
 is($c->node_safe_psql($_, "SELECT count(*) FROM probe WHERE id = $ids[$_ - 1]"), '1', "and is committed on node $_") for 1 .. 2;
 ok($c->wait_for("SELECT settled_at IS NOT NULL FROM shardfdw_internal.commit_log WHERE xid = '$xid'"), 'nothing is left to do in the log');
 
-# A user whose role on the node owns what is prepared; nobody else's mapping is needed.
+# The prepared transaction belongs to a user's role on the node. Recovery must need no other user's
+# mapping.
 $c->safe_psql(q{CREATE ROLE teller LOGIN; GRANT USAGE ON FOREIGN SERVER node1, node2 TO teller;
 	CREATE USER MAPPING FOR teller SERVER node1 OPTIONS (user 'teller', password_required 'false')});
 $xid = $c->safe_psql('SELECT pg_current_xact_id()');
 prepare_on(1, "$prefix$xid:196608", 'teller');
 wait_gone(1, "$prefix$xid:196608", 'a role settles what it prepared');
 
-# Others' transactions are nobody's business: of another server, another database, another program (R29).
+# Recovery must leave alone the transactions of another server, another database and another program
+# (R29).
 my @foreign = ("shardfdw:1:2:3:4", $prefix =~ s/^(shardfdw:\d+:)\d+:/${1}1:/r . "$xid:65536", 'batch-7');
 prepare_on(2, $_) for @foreign;
 
@@ -70,7 +74,7 @@ $running->quit;
 ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE '%:262144'", 2), 'until it has ended');
 is($c->node_safe_psql(2, 'SELECT count(*) FROM pg_prepared_xacts'), '3', 'those of others are left alone');
 
-# A node that is down delays nobody, and its part is settled when it is back.
+# A node that is down must delay no session. Its transaction is resolved when the node is back.
 $xid = $c->safe_psql('SELECT pg_current_xact_id()');
 prepare_on(1, "$prefix$xid:393216");
 prepare_on(2, "$prefix$xid:393217");
@@ -113,8 +117,8 @@ $second->coordinator->stop;
 $c->coordinator->start;
 ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE '$prefix%:58982_'", $_), "until it is back, node $_") for 1 .. 2;
 
-# Recovery beside VACUUM of the log, and beside who changes the extension: neither waits for the other for long, and
-# the log does not grow (R31, R35).
+# Recovery runs at the same time as VACUUM of the log and as a session that changes the extension.
+# Neither may wait for the other for long, and the log must not grow (R31, R35).
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
 $c->shard_table('t', 'id', shards => 4);
 $c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 20) i');
@@ -151,7 +155,8 @@ $c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1; SELECT shardfdw.
 ok($c->wait_for(ShardCluster::unsettled() =~ s/count\(\*\)/count(*) = 0/r), 'rows are settled while VACUUM is at the log');
 $holder->query_safe('COMMIT');
 
-# An update of the extension locks what it changes; meanwhile commits and recovery wait, and then go on.
+# An update of the extension locks what it changes. Commits and recovery wait for it, and then
+# continue.
 my $mark = $c->log_position;
 $c->safe_psql('CREATE TABLE stop (id int)');
 my $before = $c->safe_psql('SELECT max(v) FROM t');

@@ -1,5 +1,5 @@
-# What a statement sees of one node is one moment of that node, however many connections read it; at
-# REPEATABLE READ the whole transaction sees that moment.
+# A statement must see each node as of one moment, however many connections read the node. At
+# REPEATABLE READ the whole transaction must see that moment.
 
 use strict;
 use warnings;

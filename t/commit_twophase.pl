@@ -1,5 +1,6 @@
-# A transaction that writes to several nodes commits on all or on none, whoever dies when, and what is
-# left prepared is settled by recover_prepared_transactions() and by nobody else.
+# A transaction that writes to several nodes must commit on all of them or on none, whichever server
+# or session dies at any point. Only recover_prepared_transactions() may resolve what is left
+# prepared.
 
 use strict;
 use warnings;
@@ -150,8 +151,9 @@ for my $case (
 	reset_rows();
 }
 
-# What nodes have prepared out of subtransactions outlives crashes of theirs: replayed from the log, from a checkpoint's
-# file, and then again, and only the parts that were not rolled back (R12).
+# Transactions that nodes have prepared from subtransactions must survive crashes of the nodes. They
+# are replayed from the log, then from a checkpoint's file, and then again. Only the parts that were
+# not rolled back may be there (R12).
 for my $decided (0, 1)
 {
 	my $name = 'subtransactions, ' . ($decided ? 'committed' : 'not committed');
@@ -210,8 +212,8 @@ is(rows_on_nodes(), '1 1', 'its rows are there');
 is(prepared(), '0 0', 'nothing is left prepared');
 reset_rows();
 
-# Two databases of one coordinator use the same nodes; each recovers its own (R30). A prepared
-# transaction of somebody else stays in any case.
+# Two databases of one coordinator use the same nodes. Each recovers only its transactions (R30). A
+# prepared transaction of another program stays in any case.
 $c->safe_psql('CREATE DATABASE other');
 for my $i (1 .. 2)
 {

@@ -1,5 +1,5 @@
-# Statements that end while a connection is still being opened: the next one goes on with it. Nodes are
-# slow to answer here, or their sockets are full.
+# A statement ends while a connection is still being opened. The next statement must continue to
+# open the same connection. Nodes are slow to answer here, or their sockets are full.
 
 use strict;
 use warnings;
@@ -130,7 +130,7 @@ for my $level ('REPEATABLE READ', 'SERIALIZABLE')
 	$client->close;
 }
 
-# connect_timeout counts while somebody waits.
+# connect_timeout counts only while a statement waits.
 $c->safe_psql("ALTER SERVER node1 OPTIONS (ADD connect_timeout '1')");
 $client = session('150ms');
 $proxy->arm(from => 'node', type => 'R', n => 0, action => 'hold');
@@ -157,7 +157,7 @@ for my $at ('R', 'T')
 	$client->close;
 }
 
-# ---------- a look for deadlocks meanwhile ----------
+# ---------- a deadlock check while a connection is being opened ----------
 
 my ($shard) = map { $_->[0] } @{ $client_of_node->query(q{SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND relname LIKE 'both\_nodes\_%'})->{rows} };
 
@@ -195,7 +195,7 @@ $client->close;
 $client_of_node->close;
 $c->safe_psql("ALTER SERVER node1 OPTIONS (SET connect_timeout '1', DROP application_name)");
 
-# ---------- lost while nobody looked ----------
+# ---------- the connection is lost between two statements ----------
 
 for my $at ('R', 'T')
 {
@@ -222,7 +222,8 @@ for my $at ('R', 'T')
 	$client->close;
 }
 
-# A node that is down is down also for the one that goes on: tried again once, not for ever.
+# If the node is down, the statement that continues must fail, too. It tries once more, not
+# indefinitely.
 $client = session('150ms');
 $proxy->arm(from => 'node', type => 'R', n => 1, action => 'hang');
 like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'down: time-out');
@@ -234,7 +235,7 @@ $c->start_node(1);
 like(state_of($client, 'SELECT v FROM t'), qr/^\d+$/, 'up again');
 $client->close;
 
-# Options that have changed meanwhile count, and a connection that is not to be kept is not.
+# If options have changed, the new options count. A connection that is not to be kept is not kept.
 $client = session('150ms');
 $proxy->arm(from => 'node', type => 'R', n => 0, action => 'hold');
 like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'options: time-out');

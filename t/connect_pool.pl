@@ -1,4 +1,5 @@
-# Connections to nodes: what a session keeps, what all sessions together may have, what changes them.
+# Tests connections to nodes: which connections a session keeps, how many all sessions together may
+# have, and which changes close or reopen them.
 
 use strict;
 use warnings;
@@ -170,7 +171,8 @@ is(join(' ', ($c->wait_sql($waiter))[ 0, 1 ]), '0 1', 'the end of a transaction 
 $_->query('ROLLBACK') for @idle;
 $_->quit for @idle, $s;
 
-# Sessions that hold connections to one node and wait for the other do not block each other for ever.
+# Sessions that hold connections to one node and wait for the other must not block each other
+# indefinitely.
 set(max_shared_connections_per_node => 3);
 $c->wait_for("SELECT count(*) = 0 FROM shardfdw.shared_connections");
 my @crossing = map {
@@ -181,7 +183,7 @@ my @ends = map { join ' ', map { s/\s+/ /gr } ($c->wait_sql($_))[ 0, 1 ] } @cros
 is(scalar(grep { /^0 .*ok$/ } @ends), 12, 'twelve crossing transactions commit') || diag join "\n", @ends;
 is($c->safe_psql('SELECT (SELECT count(*) FROM one WHERE id > 10), (SELECT count(*) FROM two WHERE id > 10)'), '12|12', 'on both nodes');
 
-# Whoever ends gives back what it had.
+# A session that ends gives back its connections.
 $c->wait_for("SELECT count(*) = 0 FROM shardfdw.shared_connections");
 $s = session();
 $s->query('BEGIN; INSERT INTO one VALUES (100, 0)');
@@ -348,8 +350,9 @@ for my $pooler (@poolers)
 	$pooler->finish;
 }
 
-# More addresses in the life of a server than there are places to count them: those that nobody uses any more are given
-# to others. One node under many names; one of its names is in use all the time.
+# A server has more addresses in its life than there are places to count them. Places of unused
+# addresses are used again. The test gives one node many names. One of these names is in use all the
+# time.
 {
 	my ($host, $port) = $c->node_address(1);
 	my $n = 140;

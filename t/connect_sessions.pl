@@ -1,5 +1,6 @@
-# What one session can do at once: reading what it writes, many scans on few connections, loops and
-# handlers around reads and writes, large values, nested savepoints, nodes that end connections.
+# Tests what one session can do: read its own writes, run many scans on few connections, and nest
+# loops and handlers around reads and writes. Also large values, nested savepoints, and nodes that
+# end connections. Results must be those of a plain table.
 
 use strict;
 use warnings;
@@ -49,7 +50,7 @@ for my $mode (@modes, 'enable_async_append = off')
 	}
 }
 
-# More scans at once than connections, some of them abandoned.
+# More scans run in parallel than there are connections. Some scans are abandoned.
 my $union = join ' UNION ALL ', map { "SELECT $_ AS n, id FROM t WHERE v = $_" } 1 .. 60;
 for my $mode (@modes)
 {

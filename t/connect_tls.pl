@@ -1,6 +1,6 @@
-# Nodes that are reached over TLS: rows of 8 kB to 1 MB in both directions, whatever is left in the TLS library's
-# buffer when the socket has nothing more, and whatever could not be written when it was full (R14); a server that
-# refuses TLS, so that libpq begins again with another socket (R56).
+# Reaches nodes over TLS. Rows of 8 kB to 1 MB must arrive in both directions. The TLS library may
+# hold data in its buffer when the socket has no more, and a full buffer may stop a write (R14). If
+# a server refuses TLS, libpq begins again with another socket, and this must work, too (R56).
 
 use strict;
 use warnings;
@@ -17,7 +17,8 @@ my $dir = PostgreSQL::Test::Utils::tempdir();
 plan skip_all => 'this server has no TLS' if $c->node_safe_psql(1, 'SHOW ssl_library') eq '';
 plan skip_all => 'there is no openssl' if system('openssl version >/dev/null 2>&1') != 0;
 
-# A certificate for 127.0.0.1 that stands for itself; without TLS nobody comes in but by the socket.
+# Makes a self-signed certificate for 127.0.0.1. Without TLS the server accepts only the Unix
+# socket.
 sub use_tls
 {
 	my ($i, $hba) = @_;
@@ -41,8 +42,8 @@ for my $i (1 .. 2)
 }
 my $encrypted = q{SELECT count(*) > 0 AND bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name LIKE 'shardfdw:%'};
 
-# Rows about as long as a page, as a record of TLS, as the buffers of libpq, and up to 1 MB: none of the same length, and none that
-# compresses, so that nobody need try.
+# Rows are about as long as a page, a record of TLS, or a buffer of libpq, and up to 1 MB. All
+# lengths differ. The rows do not compress, so compression cannot hide errors.
 $c->safe_psql(q{
 	CREATE TABLE t (id int PRIMARY KEY, v int, w text);
 	CREATE TABLE t_plain (id int PRIMARY KEY, v int, w text);
@@ -100,7 +101,7 @@ my $writer = $c->coordinator->background_psql('postgres');
 $writer->query_safe("$limit BEGIN; UPDATE t SET v = v");
 is($c->node_safe_psql($_, $encrypted), 't', "node $_ is reached over TLS") for 1 .. 2;
 
-# Readers beside a writer whose transaction is open; each way to fetch.
+# Readers run next to a writer whose transaction is open. Each way to fetch is used.
 for my $settings ('', 'SET shardfdw.enable_copy_fetch = off;', 'SET shardfdw.enable_shard_scan = off;', 'SET shardfdw.max_connections_per_node = 1;')
 {
 	my $name = $settings =~ /SET (.*);/ ? $1 : 'as it is';
@@ -131,7 +132,8 @@ for my $settings ('', 'SET shardfdw.enable_statement_push = off;', 'SET shardfdw
 is( $c->safe_psql("SET statement_timeout = 60000;\n\\set ON_ERROR_STOP 0\nBEGIN; SAVEPOINT a; SET LOCAL statement_timeout = 300; SELECT id, length(w), pg_sleep(0.01) FROM t; ROLLBACK TO a; $digest t; COMMIT; $digest t")
 	  =~ s/.*?(?=2078)//sr, "$expected\n$expected", 'cancelled in the middle of its rows; the transaction goes on');
 
-# A mapping for everybody that a certificate opens: roles without one of their own need no password, and have the rights of the node's role.
+# A user mapping for PUBLIC authenticates by a certificate. Roles without a separate mapping need no
+# password, and have the rights of the node's role.
 system("openssl req -new -x509 -nodes -days 2 -newkey rsa:2048 -subj /CN=app -keyout '$dir/app.key' -out '$dir/app.crt' 2>'$dir/openssl.log'") == 0 or die slurp_file("$dir/openssl.log");
 chmod 0600, "$dir/app.key";
 for my $i (1 .. 2)
@@ -178,7 +180,8 @@ $c->coordinator->command_checks_all([ 'pgbench', '-n', '-c', '5', '-t', '10', '-
 	0, [qr{processed: 50/50}], [qr/^(?!.*ERROR)/s], 'a client with TLS: single statements and pipelines');
 is($c->safe_psql("SELECT sum(v) - $sum FROM t"), 250, 'each update counted once');
 
-# Two addresses for a node, of which the first one is nobody's: again another socket.
+# A node has two addresses, and no server listens at the first. libpq has to open a second socket
+# again.
 my ($host, $port) = $c->node_address(2);
 $c->safe_psql("ALTER SERVER node2 OPTIONS (SET host '127.0.0.1,$host', SET port '1,$port')");
 holds('the second of two addresses', "$digest t");

@@ -1,6 +1,7 @@
-# A load that ends in the middle, whoever ends it: no row of it is visible, nothing of it is left on nodes
-# or on disk, and a session that survives goes on working. Nodes that freeze or were restarted; many loads
-# at once; loads in the middle of a transaction; too few prepared transactions.
+# Ends a load in the middle, in every way. No row of the load may be visible, and nothing of it may
+# be left on nodes or on disk. A session that survives must work on. Also tests nodes that freeze or
+# were restarted, many loads in parallel, loads in the middle of a transaction, and too few prepared
+# transactions.
 
 use strict;
 use warnings;
@@ -23,7 +24,7 @@ my $nbefore = 1000;
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int, w text)');
 $c->shard_table('t', 'id', shards => 8);
 $c->safe_psql("INSERT INTO t SELECT g, g, 'before' FROM generate_series(1, $nbefore) g");
-# Some loads drop it on the way. Nodes have indexes of their own.
+# Some loads drop this index. Nodes have additional indexes.
 $c->safe_psql('CREATE INDEX t_v ON t (v)');
 $c->safe_psql(q{SELECT * FROM shardfdw.run_on_shards('t', 'CREATE INDEX ON %s (lower(w), v) WITH (fillfactor = 60) WHERE v > 3')});
 
@@ -44,8 +45,8 @@ sub indexes
 }
 my $indexes = indexes();
 
-# Rows for a load: many at once, then a trickle, for a minute or until nobody reads them. On request one
-# in a thousand is bad, and another one comes again and again.
+# Prints rows for a load: many rows first, then a few at a time, for a minute or until the reader is
+# gone. On request one row in a thousand is bad, and one row comes again and again.
 open my $fh, '>', "$dir/rows.pl" or die;
 print $fh <<'EOF';
 my ($nfast, $separator, $bad, $pid_file) = @ARGV;
@@ -477,7 +478,7 @@ for my $end ('pg_cancel_backend', 'pg_terminate_backend', 'kill -9 of the coordi
 		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 	}
 	my ($status, $out, $err) = $c->wait_sql($load) if $end !~ /coordinator/;
-	# whoever died after having prepared has promised to commit
+	# a node that has prepared before it died has promised to commit
 	my $nnew = $end =~ /node 1/ && $status == 0 ? 100_000 : 0;
 	isnt($status, 0, "$end while a node prepares: an error") if $end =~ /^pg_/;
 	$blocker->quit unless $end =~ /node 1/;
@@ -510,7 +511,8 @@ for my $end ('kill -9 of the coordinator', 'kill -9 of a node')
 }
 $c->node_safe_psql(2, "ALTER TABLE $locked_shard DROP CONSTRAINT to_ref");
 
-# Many loads at once into one table: each row is in the shard that its key belongs to (R19).
+# Many loads in parallel into one table: each row must be in the shard that its key belongs to
+# (R19).
 {
 	my @loads;
 	my $n = 5000;

@@ -1,5 +1,6 @@
-# COPY with ON_DUPLICATE: whatever the size of chunks, the result is that of the rows taken one by one
-# in the order of the input; errors are set aside beside them; what a node lacks is said before the load.
+# COPY with ON_DUPLICATE. Whatever the size of chunks, the result must be as if the rows were loaded
+# one by one, in the order of the input. Bad rows must be set aside at the same time. If a node
+# lacks something that the load needs, the error must come before the load.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# COPY into a sharded table while others change what it stands on.
+# COPY into a sharded table while other sessions change the objects that the table depends on.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# COPY FROM a file into a sharded table against COPY FROM the same file into a plain one: the same
-# rows, or the same error at the same line. CopyCases.pm makes the cases.
+# Runs COPY FROM a file into a sharded table and COPY FROM the same file into a plain table. Both
+# must have the same rows, or the same error at the same line. CopyCases.pm makes the cases.
 #
 #   MATRIX_SEED=n    another seed
 #   MATRIX_CASES=n   instead of the matrix: n random cases, and n of FIXED_WIDTH

@@ -1,4 +1,5 @@
-# Which loads are forwarded line by line (raw mode), which are parsed on the coordinator, and why.
+# Tests which loads are forwarded line by line (raw mode), which loads are parsed on the
+# coordinator, and the reason that is given.
 
 use strict;
 use warnings;

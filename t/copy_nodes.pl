@@ -1,4 +1,4 @@
-# COPY through the coordinator when nodes object, or stop reading for a while.
+# COPY through the coordinator when a node raises an error, or does not read for a while.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# Rows that COPY sets aside: every bad one of a large input is in REJECT_FILE and REJECT_TABLE with its
-# line, every good one is loaded; the corrected file completes the table.
+# COPY sets bad rows aside. Every bad row of a large input must be in REJECT_FILE and REJECT_TABLE
+# with its line number. Every good row must be loaded. Loading the corrected file must complete the
+# table.
 
 use strict;
 use warnings;
@@ -61,7 +62,8 @@ my %kinds = (
 my @names = sort keys %kinds;
 my $nrows = 100_000;
 
-# Bad lines here and there, alone and beside each other, first and last ones included.
+# Bad lines at several places, alone and next to each other. The first and the last lines are among
+# them.
 my %bad_at;
 my $n = 0;
 $bad_at{$_} = $names[ $n++ % @names ] for (1, (map { $_ * 997 } 1 .. 100), 50_001 .. 50_011, $nrows - 1, $nrows);

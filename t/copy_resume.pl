@@ -1,7 +1,8 @@
-# A load with RESUME that is ended again and again, by whatever dies: client, coordinator, node, at chosen moments of a commit or
-# between two. In the end there are the rows and rejects of one load that nothing has ended.
+# Ends a load with RESUME again and again. The client, the coordinator or a node dies, at chosen
+# moments of a commit or between two commits. At the end, the rows and the rejects must be those of
+# one load without interruption.
 #
-# KILLS=200 KILL_ROWS=1000000 KILL_SEED=1: as many ends, at random, of a load of so many rows.
+# KILLS=200 KILL_ROWS=1000000 KILL_SEED=1: 200 random interruptions of a load of 1000000 rows.
 
 use strict;
 use warnings;
@@ -36,7 +37,8 @@ for my $i (1 .. $total)
 }
 close $out;
 
-# Prints the file up to a line, and the rest when another file is there; ends when nobody reads.
+# Prints the file up to a line, and the rest when another file is there. It ends when the reader is
+# gone.
 open $out, '>', "$dir/feed.pl" or die;
 print $out <<'PERL';
 my ($file, $until, $go) = @ARGV;
@@ -134,7 +136,7 @@ my %ends = (
 	'kill -9 of the coordinator' => sub { $c->kill9_coordinator; $c->coordinator->start; },
 	'kill -9 of a node' => sub { my $i = 1 + int rand 2; $c->kill9_node($i); $c->start_node($i); });
 
-# What has to hold whenever nobody loads: position and rows are of one transaction.
+# This must hold whenever no load runs: position and rows are of one transaction.
 sub check_invariant
 {
 	my ($what) = @_;
@@ -239,7 +241,8 @@ else
 		'the view shows the error');
 }
 
-# The last run. While it waits for input, nobody else can run the load, forget it, or change the table.
+# The last run. While it waits for input, no other session can run the load, forget it, or change
+# the table.
 my ($before) = position();
 my $last = start_run('STDIN', $before + 100, '');
 $c->wait_for("SELECT state = 'running' FROM shardfdw.resumable_loads");

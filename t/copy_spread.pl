@@ -1,6 +1,7 @@
-# Over how many connections a load writes to a node: several when it is alone in its transaction and the
-# shards have nothing in common, one otherwise. A wrong choice here hangs, or shows a part of the rows.
-# And not more than it has rows for and the nodes have cores for, which loads at the same time share.
+# Tests how many connections a load opens to a node. It opens several if it is alone in its
+# transaction and the shards are independent, otherwise one. A wrong choice hangs, or shows only a
+# part of the rows. A load must not open more connections than it has rows for. The nodes' cores are
+# a limit, too, which loads at the same time share.
 
 use strict;
 use warnings;
@@ -97,7 +98,8 @@ is($c->safe_psql('SELECT count(*) FROM t'), $nrows, 'from a client: rows');
 is(sessions_of(sub { $c->safe_psql('TRUNCATE t'); from_stdin($small_file) }), '1 1', 'few rows from a client: connections');
 $c->safe_psql('TRUNCATE t');
 
-# As many as there are cores for, and a share of them beside other loads: here, or on a node through other coordinators.
+# As many connections as there are cores, and a share of them if other loads run. The other loads
+# run here, or on a node through other coordinators.
 set_cores(1);
 uses('2 2', $copy, 'one core');
 set_cores(2);
@@ -200,7 +202,7 @@ for (
 }
 $c->safe_psql('DROP TABLE twice');
 
-# Shards that are views: nobody knows what of.
+# Shards are views: the coordinator cannot tell which tables they read.
 $c->node_safe_psql(1, qq{
 	ALTER TABLE $from RENAME TO real_rows; CREATE VIEW $from AS SELECT * FROM real_rows;
 	CREATE FUNCTION into_real_rows() RETURNS trigger LANGUAGE plpgsql AS
@@ -256,14 +258,15 @@ $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'app'", 
 $c->safe_psql('TRUNCATE t');
 $c->safe_psql("DROP USER MAPPING FOR CURRENT_USER SERVER node2; CREATE USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (user 'postgres')");
 
-# Few connections: half of the free ones, beside the first.
+# Few connections are free: the load takes half of them in addition to its first one.
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_connections = 8');
 $c->node(2)->restart;
 $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", 2);
 uses('3 3', $copy, 'few free connections');
 $c->node_safe_psql(2, 'ALTER SYSTEM RESET max_connections');
 
-# Few prepared transactions: few connections, but for one-phase commit. None: one.
+# If there are few prepared transactions, the load opens few connections, except with one-phase
+# commit. If there are none, it opens one connection.
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 20');
 $c->node(2)->restart;
 uses('2 2', $copy, 'few prepared transactions');

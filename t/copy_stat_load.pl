@@ -1,5 +1,6 @@
-# Loads that are watched: shardfdw.stat_load in this session and in others, while a node stands still;
-# who may see what; loads that fail, are cancelled or killed; loads inside loads.
+# Reads shardfdw.stat_load in the session of the load and in others, while a node does not answer.
+# The view must show the right values, and only to users who may see them. Also tests loads that
+# fail, are cancelled or killed, and loads inside loads.
 
 use strict;
 use warnings;

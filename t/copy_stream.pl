@@ -1,5 +1,6 @@
-# The streams that carry the rows of a load: whose error is raised, with which line; rows that nodes
-# refuse and rows that are there already; what is sent; memory while a node stands still.
+# Tests the streams that carry the rows of a load. The right node's error must be raised, with the
+# right line. Also tests rows that nodes refuse, rows that exist already, the data that is sent, and
+# the memory used while a node does not read.
 
 use strict;
 use warnings;
@@ -81,7 +82,7 @@ is(scalar(() = $err =~ /column v/g), 1, 'the column is named once');
 write_rows([ map { $_ == 1500 ? "$_\t-1\tx\n" : "$_\t1\tx\n" } 1 .. 2000 ]);
 like(failure("COPY t (w, v, id) FROM PROGRAM \$\$awk -v OFS='\\t' '{ print \$3, \$2, \$1 }' $file\$\$ WHERE v < 5"), qr/^CONTEXT:  COPY t, line 1500$/m, 'a parsed load has the line');
 
-# Rows of several lines: the node counts lines of its own stream.
+# Rows of several lines: the node counts the lines of the stream that it reads.
 $c->safe_psql('CREATE TABLE t_plain (LIKE t INCLUDING ALL)');
 write_rows([ map { my $i = $_; "$i," . ($i == 700 ? -1 : 1) . ',"' . join("\n", ('x') x (1 + $i % 3)) . "\"\n" } 1 .. 1000 ]);
 my ($line) = failure("COPY t_plain FROM '$file' (FORMAT csv)") =~ /COPY t_plain, line (\d+): "700,-1/;
@@ -332,7 +333,8 @@ for my $case ([ "\n", 'text', '\N' ], [ "\n", 'csv', '' ], [ "\r\n", 'csv', '' ]
 	my $delim = $format eq 'csv' ? ',' : "\t";
 	my ($key, @rows) = (0);
 
-	# runs of many lengths, one longer than is sent at once; the same key written in two ways, none, and one that is the begin of the next
+	# Runs of many lengths, one of them longer than one message. One key is written in two ways, one
+	# is missing, and one is the beginning of the next key.
 	while (@rows < 40_000)
 	{
 		my $length = $key == 3000 ? 700 : 1 + $key * 7 % 9;

@@ -1,5 +1,7 @@
-# COPY TO of a sharded table: messages to the client, encodings, programs that fail, full disks, slow
-# readers, cancel, nodes that fail or die in mid-way, snapshots, own writes, who writes, row security.
+# COPY TO of a sharded table must give the client what COPY TO of a plain table gives. Covers
+# messages, encodings, failing programs, full disks, slow readers, cancel, and nodes that fail or
+# die during the transfer. Also covers snapshots, the transaction's own writes, concurrent writers
+# and row security.
 
 use strict;
 use warnings;
@@ -288,7 +290,7 @@ sub sum_of
 	while (<$fh>) { my (undef, $v) = split /\t/; $sum += $v; $n++; }
 	return "$n $sum";
 }
-# REPEATABLE READ, whatever is committed meanwhile; READ COMMITTED sees it.
+# REPEATABLE READ must not see what is committed during the transaction; READ COMMITTED must see it.
 for my $level ('REPEATABLE READ', 'SERIALIZABLE', 'READ COMMITTED')
 {
 	my $session = $c->coordinator->background_psql('postgres');
@@ -324,7 +326,7 @@ for my $connections (1, 3, 8)
 $c->node_safe_psql(1, 'INSERT INTO stop VALUES (1)');
 $writer->quit;
 
-# A WITH query that has the name of a table: nobody waits for the table.
+# A WITH query has the name of a table: no session may wait for the table.
 {
 	my $session = $c->coordinator->background_psql('postgres');
 	$session->query_safe('BEGIN; LOCK TABLE small_plain IN ACCESS EXCLUSIVE MODE');
