@@ -6,7 +6,7 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 									 OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_query_nodes';
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
-	'Runs commands[i] on nodes[i], on all nodes in parallel, with the caller''s user mappings. mode: write runs the commands in this transaction; read runs them like queries; autocommit commits each command separately; settle is autocommit with an error if a node does not answer within 30 seconds; watch raises an error if a node does not answer within shardfdw.watch_timeout or has no free connection. Returns one row per result row, or one row per command without result rows. If stop_on_error is true, raises the first error. Raises insufficient_privilege without USAGE on a server.';
+	'Runs commands[i] on nodes[i], on all nodes in parallel, with the caller''s user mappings. mode: one of five words. "write" runs the commands in this transaction. "read" runs them like queries. "autocommit" commits each command separately. "settle" is "autocommit" with an error if a node does not answer within 30 seconds. "watch" raises an error if a node does not answer within shardfdw.watch_timeout or has no free connection. Returns one row per result row, or one row per command without result rows. If stop_on_error is true, raises the first error. Raises insufficient_privilege without USAGE on a server.';
 
 CREATE FUNCTION shardfdw_internal.run_commands(nodes name[], commands text[], mode text DEFAULT 'read',
 											   stop_on_error boolean DEFAULT true, labels text[] DEFAULT NULL,

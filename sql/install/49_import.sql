@@ -481,4 +481,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.cut_over(bigint, boolean) IS
-	'Ends an import that follows its source, so that the sharded table takes the place of the source. lock: true makes writers of the source wait until all their changes are here, and then rejects their writes by a trigger; false changes nothing on the source, and requires that no session writes there. Returns nothing, as soon as the sharded table can be written to. Raises the error that ended the job, and undefined_object, wrong_object_type or object_not_in_prerequisite_state for a job that does not follow a source.';
+	'Ends an import that follows its source: the sharded table takes the place of the source. lock: true makes writers of the source wait until all their changes are here, and then rejects their writes by a trigger. False changes nothing on the source, and requires that no session writes there. Returns nothing, as soon as the sharded table can be written to. Raises the error that ended the job. Raises undefined_object, wrong_object_type or object_not_in_prerequisite_state for a job that does not follow a source.';

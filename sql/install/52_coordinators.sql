@@ -532,7 +532,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_coordinator(name, text, integer, name, name, text, jsonb) IS
-	'Adds a coordinator to the cluster. First add this coordinator, with the address by which the others reach it. Then add the others; each must be a dump of this database, restored on another server. Creates a server with the caller''s user mapping on all coordinators. From then on, changes of definitions are made on all coordinators in one transaction, reference tables have the same rows on all, and each coordinator has its share of the values of sequences. options: further server options, as a JSON object. Returns nothing. Raises object_not_in_prerequisite_state, with the names of the objects, if definitions differ.';
+	'Adds a coordinator to the cluster. First add this coordinator, with the address by which the others reach it. Then add the others; each must be a dump of this database, restored on another server. Creates a server with the caller''s user mapping on all coordinators. From then on, changes of definitions are made on all coordinators in one transaction. Reference tables have the same rows on all coordinators, and each coordinator has its share of the values of sequences. options: further server options, as a JSON object. Returns nothing. Raises object_not_in_prerequisite_state, with the names of the objects, if definitions differ.';
 REVOKE ALL ON FUNCTION shardfdw.add_coordinator(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_coordinator(name name) RETURNS void

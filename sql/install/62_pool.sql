@@ -20,18 +20,18 @@ COMMENT ON FUNCTION shardfdw_internal.session_connections() IS
 CREATE VIEW shardfdw.connections AS
 SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened_at, c.node_pid, c.node_version, c.bytes_received, c.is_standby
 FROM shardfdw_internal.session_connections() c;
-COMMENT ON VIEW shardfdw.connections IS 'Connections of this session to nodes.';
-COMMENT ON COLUMN shardfdw.connections.node IS 'Node. Null: the transaction has dropped its server.';
-COMMENT ON COLUMN shardfdw.connections.role IS 'Role here whose user mapping is used.';
+COMMENT ON VIEW shardfdw.connections IS 'Lists the connections of this session to nodes.';
+COMMENT ON COLUMN shardfdw.connections.node IS 'Node. Null if the transaction has dropped the node''s server.';
+COMMENT ON COLUMN shardfdw.connections.role IS 'Role here whose user mapping the connection uses.';
 COMMENT ON COLUMN shardfdw.connections.state IS
-	'connecting; refused: the node has too many connections and is asked again; idle; active: a statement runs; idle in transaction; idle in transaction (aborted); lost.';
-COMMENT ON COLUMN shardfdw.connections.wrote IS 'The current transaction has written over it, so it takes part in the commit.';
-COMMENT ON COLUMN shardfdw.connections.kept IS 'It stays open for later transactions. False when keep_connections is off, or when options of its server or user mapping have changed.';
-COMMENT ON COLUMN shardfdw.connections.opened_at IS 'Time when it began to be opened.';
-COMMENT ON COLUMN shardfdw.connections.node_pid IS 'Process on the node that serves it.';
-COMMENT ON COLUMN shardfdw.connections.node_version IS 'Version of the node as in server_version_num.';
-COMMENT ON COLUMN shardfdw.connections.bytes_received IS 'Bytes of results that were read as COPY streams.';
-COMMENT ON COLUMN shardfdw.connections.is_standby IS 'It leads to a standby of the node (server option standbys).';
+	'connecting; refused: the node had too many connections, and the session tries again; idle; active: a statement runs; idle in transaction; idle in transaction (aborted); lost.';
+COMMENT ON COLUMN shardfdw.connections.wrote IS 'True if the current transaction has written over this connection, which then takes part in the commit.';
+COMMENT ON COLUMN shardfdw.connections.kept IS 'True if the connection stays open for later transactions. False if keep_connections is off, or if options of the server or user mapping have changed.';
+COMMENT ON COLUMN shardfdw.connections.opened_at IS 'Time when the session began to open the connection.';
+COMMENT ON COLUMN shardfdw.connections.node_pid IS 'Process ID of the connection on the node.';
+COMMENT ON COLUMN shardfdw.connections.node_version IS 'Version of the node, as in server_version_num.';
+COMMENT ON COLUMN shardfdw.connections.bytes_received IS 'Bytes of query results that were received as COPY streams.';
+COMMENT ON COLUMN shardfdw.connections.is_standby IS 'True if the connection is to a standby of the node (server option standbys).';
 GRANT SELECT ON shardfdw.connections TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.all_connections(
@@ -51,13 +51,13 @@ CREATE VIEW shardfdw.shared_connections AS
 SELECT c.address, c.pid, c.connections, c.in_use, c.waits, c.allowed
 FROM shardfdw_internal.all_connections() c;
 COMMENT ON VIEW shardfdw.shared_connections IS
-	'Connections to nodes of all sessions of this server, in all databases. Empty unless shardfdw is in shared_preload_libraries.';
-COMMENT ON COLUMN shardfdw.shared_connections.address IS 'Where the node is: its host and port options.';
-COMMENT ON COLUMN shardfdw.shared_connections.pid IS 'Process of the session.';
-COMMENT ON COLUMN shardfdw.shared_connections.connections IS 'Open connections of the session to the node.';
-COMMENT ON COLUMN shardfdw.shared_connections.in_use IS 'The session is in a transaction that uses nodes.';
-COMMENT ON COLUMN shardfdw.shared_connections.waits IS 'The session waits for a connection to the node.';
-COMMENT ON COLUMN shardfdw.shared_connections.allowed IS 'Connections to the node that all sessions together may have; null: any number.';
+	'Lists the connections to nodes of all sessions of this server, in all databases. Empty unless shardfdw is in shared_preload_libraries.';
+COMMENT ON COLUMN shardfdw.shared_connections.address IS 'Address of the node: options host and port of its server.';
+COMMENT ON COLUMN shardfdw.shared_connections.pid IS 'Process ID of the session.';
+COMMENT ON COLUMN shardfdw.shared_connections.connections IS 'Number of open connections of the session to the node.';
+COMMENT ON COLUMN shardfdw.shared_connections.in_use IS 'True if the session is in a transaction that uses nodes.';
+COMMENT ON COLUMN shardfdw.shared_connections.waits IS 'True if the session waits for a connection to the node.';
+COMMENT ON COLUMN shardfdw.shared_connections.allowed IS 'Maximum number of connections to the node of all sessions together. Null if there is no limit.';
 GRANT SELECT ON shardfdw.shared_connections TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.node_counters()
@@ -73,21 +73,21 @@ FROM shardfdw.nodes n
 JOIN pg_catalog.pg_foreign_server s ON s.srvname = n.node
 LEFT JOIN shardfdw_internal.node_counters() c ON c.server = s.oid;
 COMMENT ON VIEW shardfdw.stat_nodes IS
-	'What all sessions of this database together have done on each node, since the server was started or reset_stat_nodes() was called; moves of shards copy over connections of their own, and are not in it. Values are null for a node that was not connected to, and for all unless shardfdw is in shared_preload_libraries.';
+	'Counts what all sessions of this database have done on each node since the server was started or reset_stat_nodes() was called. Moves of shards copy rows over separate connections, which are not counted. Values are null for a node without connections so far, and for all nodes unless shardfdw is in shared_preload_libraries.';
 COMMENT ON COLUMN shardfdw.stat_nodes.node IS 'Name of the node''s server.';
-COMMENT ON COLUMN shardfdw.stat_nodes.connections IS 'Connections that were opened.';
-COMMENT ON COLUMN shardfdw.stat_nodes.connection_failures IS 'Connections that could not be opened.';
-COMMENT ON COLUMN shardfdw.stat_nodes.connection_retries IS 'Attempts to open a connection after the first one: the node had too many connections, or the connection was lost before it was used.';
-COMMENT ON COLUMN shardfdw.stat_nodes.statements IS 'Statements that were sent, those included that sessions need for themselves.';
-COMMENT ON COLUMN shardfdw.stat_nodes.rows_read IS 'Rows that the node has sent.';
-COMMENT ON COLUMN shardfdw.stat_nodes.rows_written IS 'Rows that statements have written on the node, as their command tags say.';
-COMMENT ON COLUMN shardfdw.stat_nodes.bytes_sent IS 'Bytes of statements, parameters and lines of COPY.';
-COMMENT ON COLUMN shardfdw.stat_nodes.bytes_received IS 'Bytes of values, and of lines of COPY.';
-COMMENT ON COLUMN shardfdw.stat_nodes.errors IS 'Statements that have failed, or whose connection was lost; without lines that COPY was told to skip.';
-COMMENT ON COLUMN shardfdw.stat_nodes.commits IS 'Transactions that have written on the node, and were committed by one phase.';
-COMMENT ON COLUMN shardfdw.stat_nodes.two_phase_commits IS 'Prepared transactions that their sessions have committed.';
-COMMENT ON COLUMN shardfdw.stat_nodes.recovered IS 'Prepared transactions that recovery has committed or rolled back.';
-COMMENT ON COLUMN shardfdw.stat_nodes.stats_reset IS 'Since when this is counted.';
+COMMENT ON COLUMN shardfdw.stat_nodes.connections IS 'Number of connections that were opened.';
+COMMENT ON COLUMN shardfdw.stat_nodes.connection_failures IS 'Number of connections that could not be opened.';
+COMMENT ON COLUMN shardfdw.stat_nodes.connection_retries IS 'Number of further attempts to open a connection, because the node had too many connections or the connection was lost before it was used.';
+COMMENT ON COLUMN shardfdw.stat_nodes.statements IS 'Number of statements that were sent, including internal statements.';
+COMMENT ON COLUMN shardfdw.stat_nodes.rows_read IS 'Number of rows that the node has sent.';
+COMMENT ON COLUMN shardfdw.stat_nodes.rows_written IS 'Number of rows that statements have written on the node, from their command tags.';
+COMMENT ON COLUMN shardfdw.stat_nodes.bytes_sent IS 'Bytes sent: statements, parameters and COPY lines.';
+COMMENT ON COLUMN shardfdw.stat_nodes.bytes_received IS 'Bytes received: values and COPY lines.';
+COMMENT ON COLUMN shardfdw.stat_nodes.errors IS 'Number of statements that failed or whose connection was lost. Lines that COPY was told to skip are not counted.';
+COMMENT ON COLUMN shardfdw.stat_nodes.commits IS 'Number of transactions that wrote on the node and were committed without two-phase commit.';
+COMMENT ON COLUMN shardfdw.stat_nodes.two_phase_commits IS 'Number of prepared transactions that their sessions committed.';
+COMMENT ON COLUMN shardfdw.stat_nodes.recovered IS 'Number of prepared transactions that recovery committed or rolled back.';
+COMMENT ON COLUMN shardfdw.stat_nodes.stats_reset IS 'Time when counting began.';
 GRANT SELECT ON shardfdw.stat_nodes TO PUBLIC;
 
 CREATE FUNCTION shardfdw.reset_stat_nodes()
@@ -95,7 +95,7 @@ CREATE FUNCTION shardfdw.reset_stat_nodes()
 	LANGUAGE C VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_reset_node_counters';
 COMMENT ON FUNCTION shardfdw.reset_stat_nodes() IS
-	'Sets the counters of view stat_nodes to zero, for this database. Returns nothing. For superusers, and those to whom it is granted.';
+	'Resets the counters of view stat_nodes to zero for this database. Returns nothing. Restricted to superusers by default, but EXECUTE can be granted to others.';
 REVOKE ALL ON FUNCTION shardfdw.reset_stat_nodes() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.disconnect(node name DEFAULT NULL)
@@ -103,4 +103,4 @@ CREATE FUNCTION shardfdw.disconnect(node name DEFAULT NULL)
 	LANGUAGE C VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_disconnect';
 COMMENT ON FUNCTION shardfdw.disconnect(name) IS
-	'Closes the connections of this session to a node, or to all nodes. Returns true when it closed some; warns of those that the transaction uses and leaves them open; raises 42704 when there is no such server.';
+	'Closes the connections of this session to a node. node: null closes the connections to all nodes. Connections that the transaction uses stay open, with a WARNING. Returns true if it closed a connection. Raises undefined_object if there is no such server.';

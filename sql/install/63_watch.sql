@@ -53,21 +53,21 @@ CREATE VIEW shardfdw.activity AS
 		xact_age interval, state_age interval, node_query text) ON true
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = x.pid;
 COMMENT ON VIEW shardfdw.activity IS
-	'Lists what sessions of this coordinator do on the nodes: a row for each of their connections, idle ones too, and one with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use. Statements and states of others are shown to members of pg_read_all_stats, here and on the node. Sessions whose application_name is set for nodes are not known there.';
-COMMENT ON COLUMN shardfdw.activity.pid IS 'Process of the session on the coordinator.';
-COMMENT ON COLUMN shardfdw.activity.role IS 'Its role; null: the session has ended.';
-COMMENT ON COLUMN shardfdw.activity.application_name IS 'Its application_name on the coordinator.';
-COMMENT ON COLUMN shardfdw.activity.query IS 'Its statement on the coordinator, the last one if it is idle.';
-COMMENT ON COLUMN shardfdw.activity.node IS 'Node to which it is connected.';
-COMMENT ON COLUMN shardfdw.activity.node_pid IS 'Process of the connection on the node.';
+	'Lists what sessions of this coordinator do on the nodes: one row per connection, including idle connections. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has one row with a message. Statements and states of other roles are shown only to members of pg_read_all_stats, here and on the node. Sessions that set another application_name for nodes cannot be recognized there.';
+COMMENT ON COLUMN shardfdw.activity.pid IS 'Process ID of the session on the coordinator.';
+COMMENT ON COLUMN shardfdw.activity.role IS 'Role of the session. Null if the session has ended.';
+COMMENT ON COLUMN shardfdw.activity.application_name IS 'application_name of the session on the coordinator.';
+COMMENT ON COLUMN shardfdw.activity.query IS 'Statement of the session on the coordinator; if the session is idle, its last statement.';
+COMMENT ON COLUMN shardfdw.activity.node IS 'Node of the connection.';
+COMMENT ON COLUMN shardfdw.activity.node_pid IS 'Process ID of the connection on the node.';
 COMMENT ON COLUMN shardfdw.activity.node_user IS 'Role of the connection on the node.';
 COMMENT ON COLUMN shardfdw.activity.state IS 'State of the connection, as in pg_stat_activity on the node.';
-COMMENT ON COLUMN shardfdw.activity.wait_event_type IS 'What the process on the node waits for, as in pg_stat_activity there.';
-COMMENT ON COLUMN shardfdw.activity.wait_event IS 'The same, in particular.';
-COMMENT ON COLUMN shardfdw.activity.xact_age IS 'How long its transaction has been open on the node; null: none is.';
-COMMENT ON COLUMN shardfdw.activity.state_age IS 'How long it has been in that state.';
-COMMENT ON COLUMN shardfdw.activity.node_query IS 'Its statement on the node, the last one if it is idle.';
-COMMENT ON COLUMN shardfdw.activity.message IS 'Why the node could not be asked; null: it was.';
+COMMENT ON COLUMN shardfdw.activity.wait_event_type IS 'Type of the wait event of the process on the node, as in pg_stat_activity there.';
+COMMENT ON COLUMN shardfdw.activity.wait_event IS 'Wait event of the process on the node, as in pg_stat_activity there.';
+COMMENT ON COLUMN shardfdw.activity.xact_age IS 'How long the transaction on the node has been open. Null if there is none.';
+COMMENT ON COLUMN shardfdw.activity.state_age IS 'How long the connection has been in its state.';
+COMMENT ON COLUMN shardfdw.activity.node_query IS 'Statement of the connection on the node; if the connection is idle, its last statement.';
+COMMENT ON COLUMN shardfdw.activity.message IS 'Reason why the node did not answer. Null if it answered.';
 GRANT SELECT ON shardfdw.activity TO PUBLIC;
 
 -- ---------- locks ----------
@@ -123,22 +123,22 @@ CREATE VIEW shardfdw.lock_waits AS
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = w.session
 	LEFT JOIN pg_catalog.pg_stat_activity b ON b.pid = w.blocking_session;
 COMMENT ON VIEW shardfdw.lock_waits IS
-	'Lists who waits for whose lock in this database, on the coordinator and on the nodes: a row for each pair, and one with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use. Statements of others are shown to members of pg_read_all_stats, here and on the node.';
-COMMENT ON COLUMN shardfdw.lock_waits.node IS 'Node on which the lock is waited for; null: the coordinator.';
-COMMENT ON COLUMN shardfdw.lock_waits.pid IS 'Process on the coordinator of the session that waits; null: it is not one of this coordinator.';
-COMMENT ON COLUMN shardfdw.lock_waits.node_pid IS 'Process on the node that waits.';
-COMMENT ON COLUMN shardfdw.lock_waits.query IS 'Statement of that session on the coordinator, else of the process on the node.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocking_pid IS 'Process on the coordinator of the session that has the lock, or is before it in the queue; null: it is not one of this coordinator, or a prepared transaction.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocking_node_pid IS 'Its process on the node; 0: a prepared transaction.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocking_query IS 'Its statement, the last one if it is idle.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocking_state IS 'State of that session: "idle in transaction" waits for its client.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocking_gid IS 'Prepared transactions that have the lock; see prepared_transactions.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocker_waits IS 'Whether it waits itself, on whatever server; those who do not are where to begin; null: the node could not be asked.';
-COMMENT ON COLUMN shardfdw.lock_waits.locktype IS 'Kind of lock, as in pg_locks; transactionid: a row that another transaction has written.';
-COMMENT ON COLUMN shardfdw.lock_waits.lock_mode IS 'Mode that is waited for.';
-COMMENT ON COLUMN shardfdw.lock_waits.relation IS 'Table there, or other relation; null: not known.';
-COMMENT ON COLUMN shardfdw.lock_waits.waiting IS 'For how long.';
-COMMENT ON COLUMN shardfdw.lock_waits.message IS 'Why the node could not be asked; null: it was.';
+	'Lists which sessions wait for locks of which other sessions in this database, on the coordinator and on the nodes: one row per pair. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has one row with a message. Statements of other roles are shown only to members of pg_read_all_stats, here and on the node.';
+COMMENT ON COLUMN shardfdw.lock_waits.node IS 'Node of the lock. Null for the coordinator.';
+COMMENT ON COLUMN shardfdw.lock_waits.pid IS 'Process ID on the coordinator of the waiting session. Null if the session does not belong to this coordinator.';
+COMMENT ON COLUMN shardfdw.lock_waits.node_pid IS 'Process ID of the waiting session on the node.';
+COMMENT ON COLUMN shardfdw.lock_waits.query IS 'Statement of the waiting session on the coordinator, or else of the process on the node.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocking_pid IS 'Process ID on the coordinator of the blocking session, which holds the lock or is ahead in the queue. Null for a prepared transaction, or if the session does not belong to this coordinator.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocking_node_pid IS 'Process ID of the blocking session on the node. 0 for a prepared transaction.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocking_query IS 'Statement of the blocking session; if that session is idle, its last statement.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocking_state IS 'State of the blocking session. A session that is "idle in transaction" waits for its client.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocking_gid IS 'Identifiers of the prepared transactions that hold the lock; see prepared_transactions.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocker_waits IS 'True if the blocking session waits for a lock too, on any server. Sessions with false are the cause of the waits. Null if the node did not answer.';
+COMMENT ON COLUMN shardfdw.lock_waits.locktype IS 'Type of the lock, as in pg_locks. transactionid means a row that another transaction has written.';
+COMMENT ON COLUMN shardfdw.lock_waits.lock_mode IS 'Lock mode that the session waits for.';
+COMMENT ON COLUMN shardfdw.lock_waits.relation IS 'Table or other relation on that server. Null if not known.';
+COMMENT ON COLUMN shardfdw.lock_waits.waiting IS 'How long the session has waited.';
+COMMENT ON COLUMN shardfdw.lock_waits.message IS 'Reason why the node did not answer. Null if it answered.';
 GRANT SELECT ON shardfdw.lock_waits TO PUBLIC;
 
 -- ---------- transactions ----------
@@ -164,17 +164,17 @@ CREATE VIEW shardfdw.long_transactions AS
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = x.session AND w.node IS NOT NULL
 	ORDER BY x.age DESC NULLS FIRST, w.node, x.pid;
 COMMENT ON VIEW shardfdw.long_transactions IS
-	'Lists the transactions that are open in this database on the coordinator and on the nodes, prepared ones too, the oldest first; before them a row with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use.';
-COMMENT ON COLUMN shardfdw.long_transactions.node IS 'Node on which it is open; null: the coordinator.';
-COMMENT ON COLUMN shardfdw.long_transactions.pid IS 'Process of its session on the coordinator; null: it is not one of this coordinator, or prepared.';
-COMMENT ON COLUMN shardfdw.long_transactions.node_pid IS 'Its process on the node; null: it is prepared.';
-COMMENT ON COLUMN shardfdw.long_transactions.role IS 'Its role there.';
-COMMENT ON COLUMN shardfdw.long_transactions.gid IS 'Its identifier if it is prepared; see prepared_transactions.';
-COMMENT ON COLUMN shardfdw.long_transactions.age IS 'How long it has been open, or prepared.';
-COMMENT ON COLUMN shardfdw.long_transactions.state IS 'State of its process, as in pg_stat_activity, or "prepared".';
-COMMENT ON COLUMN shardfdw.long_transactions.query IS 'Statement of its session on the coordinator, else of the process on the node.';
-COMMENT ON COLUMN shardfdw.long_transactions.xmin_age IS 'How many transactions ago its snapshot was taken, or its number was given: vacuum keeps all rows since; null: it keeps none.';
-COMMENT ON COLUMN shardfdw.long_transactions.message IS 'Why the node could not be asked; null: it was.';
+	'Lists the open transactions of this database on the coordinator and on the nodes, oldest first, including prepared transactions. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has one row with a message, before the others.';
+COMMENT ON COLUMN shardfdw.long_transactions.node IS 'Node of the transaction. Null for the coordinator.';
+COMMENT ON COLUMN shardfdw.long_transactions.pid IS 'Process ID of the session on the coordinator. Null for a prepared transaction, or if the session does not belong to this coordinator.';
+COMMENT ON COLUMN shardfdw.long_transactions.node_pid IS 'Process ID of the session on the node. Null for a prepared transaction.';
+COMMENT ON COLUMN shardfdw.long_transactions.role IS 'Role of the transaction on that server.';
+COMMENT ON COLUMN shardfdw.long_transactions.gid IS 'Identifier of a prepared transaction; see prepared_transactions.';
+COMMENT ON COLUMN shardfdw.long_transactions.age IS 'How long the transaction has been open, or prepared.';
+COMMENT ON COLUMN shardfdw.long_transactions.state IS 'State of the process, as in pg_stat_activity, or "prepared".';
+COMMENT ON COLUMN shardfdw.long_transactions.query IS 'Statement of the session on the coordinator, or else of the process on the node.';
+COMMENT ON COLUMN shardfdw.long_transactions.xmin_age IS 'Age of the transaction''s snapshot or of its transaction ID, in transactions. VACUUM cannot remove rows that were deleted since then. Null if the transaction holds back no rows.';
+COMMENT ON COLUMN shardfdw.long_transactions.message IS 'Reason why the node did not answer. Null if it answered.';
 GRANT SELECT ON shardfdw.long_transactions TO PUBLIC;
 
 -- ---------- servers ----------
@@ -201,23 +201,23 @@ CREATE VIEW shardfdw.node_status AS
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(version text, is_standby boolean, up interval, connections integer, max_connections integer, of_coordinator integer,
 		prepared integer, oldest_prepared interval, size_bytes bigint, commits bigint, rollbacks bigint, deadlocks bigint, temp_bytes bigint) ON true;
 COMMENT ON VIEW shardfdw.node_status IS
-	'Lists the servers of the cluster, the coordinator (node is null) among them, and how they are. Counters are those of pg_stat_database. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message, and no values.';
-COMMENT ON COLUMN shardfdw.node_status.node IS 'Node; null: the coordinator.';
-COMMENT ON COLUMN shardfdw.node_status.answers IS 'Whether it has answered in time.';
+	'Lists the servers of the cluster and their state, including the coordinator (node is null). Counters are those of pg_stat_database. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message and no values.';
+COMMENT ON COLUMN shardfdw.node_status.node IS 'Node. Null for the coordinator.';
+COMMENT ON COLUMN shardfdw.node_status.answers IS 'True if the server answered in time.';
 COMMENT ON COLUMN shardfdw.node_status.version IS 'Version of PostgreSQL.';
-COMMENT ON COLUMN shardfdw.node_status.is_standby IS 'Whether it is in recovery.';
-COMMENT ON COLUMN shardfdw.node_status.up IS 'How long ago it was started.';
-COMMENT ON COLUMN shardfdw.node_status.connections IS 'Connections to all of its databases.';
-COMMENT ON COLUMN shardfdw.node_status.max_connections IS 'How many it allows.';
-COMMENT ON COLUMN shardfdw.node_status.of_coordinator IS 'Those of them that are of this coordinator''s server.';
-COMMENT ON COLUMN shardfdw.node_status.prepared IS 'Prepared transactions of this database.';
-COMMENT ON COLUMN shardfdw.node_status.oldest_prepared IS 'How long ago the oldest of these was prepared; null: there is none.';
-COMMENT ON COLUMN shardfdw.node_status.size_bytes IS 'Size of the database.';
-COMMENT ON COLUMN shardfdw.node_status.commits IS 'Transactions of the database that were committed.';
-COMMENT ON COLUMN shardfdw.node_status.rollbacks IS 'Transactions of the database that were rolled back.';
-COMMENT ON COLUMN shardfdw.node_status.deadlocks IS 'Deadlocks that the server itself has found in the database.';
+COMMENT ON COLUMN shardfdw.node_status.is_standby IS 'True if the server is in recovery.';
+COMMENT ON COLUMN shardfdw.node_status.up IS 'How long the server has been running.';
+COMMENT ON COLUMN shardfdw.node_status.connections IS 'Number of connections to all databases of the server.';
+COMMENT ON COLUMN shardfdw.node_status.max_connections IS 'Setting max_connections of the server.';
+COMMENT ON COLUMN shardfdw.node_status.of_coordinator IS 'Number of connections from this coordinator''s server.';
+COMMENT ON COLUMN shardfdw.node_status.prepared IS 'Number of prepared transactions of the database.';
+COMMENT ON COLUMN shardfdw.node_status.oldest_prepared IS 'Age of the oldest prepared transaction. Null if there is none.';
+COMMENT ON COLUMN shardfdw.node_status.size_bytes IS 'Size of the database in bytes.';
+COMMENT ON COLUMN shardfdw.node_status.commits IS 'Number of committed transactions of the database.';
+COMMENT ON COLUMN shardfdw.node_status.rollbacks IS 'Number of rolled back transactions of the database.';
+COMMENT ON COLUMN shardfdw.node_status.deadlocks IS 'Number of deadlocks that the server detected in the database.';
 COMMENT ON COLUMN shardfdw.node_status.temp_bytes IS 'Bytes written to temporary files.';
-COMMENT ON COLUMN shardfdw.node_status.message IS 'Why the node could not be asked; null: it was.';
+COMMENT ON COLUMN shardfdw.node_status.message IS 'Reason why the node did not answer. Null if it answered.';
 GRANT SELECT ON shardfdw.node_status TO PUBLIC;
 
 -- ---------- standbys ----------
@@ -237,16 +237,16 @@ CREATE VIEW shardfdw.stat_replication AS
 	FROM shardfdw_internal.watch(shardfdw_internal.stat_replication_query(), true) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(standby text, address text, state text, sync_state text, lag_bytes numeric, replay_lag interval, reply_age interval) ON true;
 COMMENT ON VIEW shardfdw.stat_replication IS
-	'Lists the standbys of all servers of the cluster and how far behind they are, as pg_stat_replication of those servers has it. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message, and no values. Roles without pg_read_all_stats there see no details.';
-COMMENT ON COLUMN shardfdw.stat_replication.node IS 'Node whose standby it is; null: the coordinator.';
-COMMENT ON COLUMN shardfdw.stat_replication.standby IS 'Its name: application_name of its connection.';
-COMMENT ON COLUMN shardfdw.stat_replication.address IS 'Its IP address; null: it has connected through a Unix socket.';
+	'Lists the standbys of all servers of the cluster and their lag, as in pg_stat_replication on those servers. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message and no values. Roles without pg_read_all_stats on the server see no details.';
+COMMENT ON COLUMN shardfdw.stat_replication.node IS 'Node that the standby belongs to. Null for the coordinator.';
+COMMENT ON COLUMN shardfdw.stat_replication.standby IS 'Name of the standby: application_name of its connection.';
+COMMENT ON COLUMN shardfdw.stat_replication.address IS 'IP address of the standby. Null for a connection through a Unix-domain socket.';
 COMMENT ON COLUMN shardfdw.stat_replication.state IS 'streaming, catchup, startup, backup or stopping.';
 COMMENT ON COLUMN shardfdw.stat_replication.sync_state IS 'sync, quorum, potential or async.';
-COMMENT ON COLUMN shardfdw.stat_replication.lag_bytes IS 'Bytes of WAL that it has not replayed.';
-COMMENT ON COLUMN shardfdw.stat_replication.replay_lag IS 'How long it took the last commits to be replayed there; null: nothing was committed lately.';
-COMMENT ON COLUMN shardfdw.stat_replication.reply_age IS 'How long ago it has last told where it is.';
-COMMENT ON COLUMN shardfdw.stat_replication.message IS 'Why the node could not be asked; null: it was.';
+COMMENT ON COLUMN shardfdw.stat_replication.lag_bytes IS 'Bytes of WAL that the standby has not replayed.';
+COMMENT ON COLUMN shardfdw.stat_replication.replay_lag IS 'Time until the last commits were replayed on the standby. Null if there were no recent commits.';
+COMMENT ON COLUMN shardfdw.stat_replication.reply_age IS 'Time since the last status message of the standby.';
+COMMENT ON COLUMN shardfdw.stat_replication.message IS 'Reason why the node did not answer. Null if it answered.';
 GRANT SELECT ON shardfdw.stat_replication TO PUBLIC;
 
 -- ---------- shards ----------
@@ -279,20 +279,20 @@ CREATE VIEW shardfdw.stat_shards AS
 	LEFT JOIN told t ON t.node = p.node AND t.name = p.name
 	LEFT JOIN told m ON m.node = p.node AND m.message IS NOT NULL;
 COMMENT ON VIEW shardfdw.stat_shards IS
-	'Lists the shards with what the statistics of their nodes say of them. Those of a node that does not answer within shardfdw.watch_timeout, or that the role may not use, have a message, and no values.';
+	'Lists the shards with the statistics that their nodes keep about them. Shards of a node that does not answer within shardfdw.watch_timeout, or that the role may not use, have a message and no values.';
 COMMENT ON COLUMN shardfdw.stat_shards.relation IS 'Sharded table.';
-COMMENT ON COLUMN shardfdw.stat_shards.shard IS 'Shard.';
-COMMENT ON COLUMN shardfdw.stat_shards.node IS 'Its node.';
-COMMENT ON COLUMN shardfdw.stat_shards.size_bytes IS 'Its size there, with indexes and TOAST.';
-COMMENT ON COLUMN shardfdw.stat_shards.estimated_rows IS 'Rows, as estimated.';
-COMMENT ON COLUMN shardfdw.stat_shards.dead_rows IS 'Rows that vacuum has yet to remove, as estimated.';
-COMMENT ON COLUMN shardfdw.stat_shards.seq_scans IS 'How often all of it was read.';
-COMMENT ON COLUMN shardfdw.stat_shards.index_scans IS 'How often an index of it was searched.';
-COMMENT ON COLUMN shardfdw.stat_shards.rows_read IS 'Rows that were read by either.';
-COMMENT ON COLUMN shardfdw.stat_shards.inserted IS 'Rows that were inserted.';
-COMMENT ON COLUMN shardfdw.stat_shards.updated IS 'Rows that were updated.';
-COMMENT ON COLUMN shardfdw.stat_shards.deleted IS 'Rows that were deleted.';
-COMMENT ON COLUMN shardfdw.stat_shards.last_vacuum IS 'When it was last vacuumed, by whomever.';
-COMMENT ON COLUMN shardfdw.stat_shards.last_analyze IS 'When it was last analyzed, by whomever.';
-COMMENT ON COLUMN shardfdw.stat_shards.message IS 'Why the node could not be asked; null: it was.';
+COMMENT ON COLUMN shardfdw.stat_shards.shard IS 'Foreign table of the shard.';
+COMMENT ON COLUMN shardfdw.stat_shards.node IS 'Node of the shard.';
+COMMENT ON COLUMN shardfdw.stat_shards.size_bytes IS 'Size of the shard in bytes, with indexes and TOAST.';
+COMMENT ON COLUMN shardfdw.stat_shards.estimated_rows IS 'Estimated number of rows.';
+COMMENT ON COLUMN shardfdw.stat_shards.dead_rows IS 'Estimated number of rows that VACUUM has not removed yet.';
+COMMENT ON COLUMN shardfdw.stat_shards.seq_scans IS 'Number of sequential scans.';
+COMMENT ON COLUMN shardfdw.stat_shards.index_scans IS 'Number of index scans.';
+COMMENT ON COLUMN shardfdw.stat_shards.rows_read IS 'Number of rows that these scans read.';
+COMMENT ON COLUMN shardfdw.stat_shards.inserted IS 'Number of inserted rows.';
+COMMENT ON COLUMN shardfdw.stat_shards.updated IS 'Number of updated rows.';
+COMMENT ON COLUMN shardfdw.stat_shards.deleted IS 'Number of deleted rows.';
+COMMENT ON COLUMN shardfdw.stat_shards.last_vacuum IS 'Time of the last VACUUM, manual or automatic.';
+COMMENT ON COLUMN shardfdw.stat_shards.last_analyze IS 'Time of the last ANALYZE, manual or automatic.';
+COMMENT ON COLUMN shardfdw.stat_shards.message IS 'Reason why the node did not answer. Null if it answered.';
 GRANT SELECT ON shardfdw.stat_shards TO PUBLIC;

@@ -41,4 +41,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_reject_table(text, name) IS
-	'Creates a table, owned by the caller, for rows that COPY with the option REJECT_TABLE sets aside. The schema counts for names without one. Returns the table; raises when it exists.';
+	'Creates a table, owned by the caller, for rows that COPY with the option REJECT_TABLE sets aside. The schema argument is used if the name is not qualified. Returns the table. Raises duplicate_table if it exists.';

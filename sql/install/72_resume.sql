@@ -65,25 +65,25 @@ CREATE VIEW shardfdw.resumable_loads AS
 		AND k.classid = 'shardfdw_internal.resumable_load'::pg_catalog.regclass AND k.objid = l.lock_key;
 GRANT SELECT ON shardfdw.resumable_loads TO PUBLIC;
 COMMENT ON VIEW shardfdw.resumable_loads IS
-	'Shows how far loads by COPY with the option RESUME have come, of the current role and of roles of which it is a member: what is committed, in the table and here, in one transaction. Those that have finished stay until forget_load() is called.';
-COMMENT ON COLUMN shardfdw.resumable_loads.name IS 'Name that RESUME gives.';
-COMMENT ON COLUMN shardfdw.resumable_loads.role IS 'Whose load it is: who can go on with it.';
+	'Lists the loads by COPY with the option RESUME of the current role and of roles that it is a member of. Progress is committed in the same transaction as the rows. Finished loads stay listed until forget_load() is called.';
+COMMENT ON COLUMN shardfdw.resumable_loads.name IS 'Name of the load, from the option RESUME.';
+COMMENT ON COLUMN shardfdw.resumable_loads.role IS 'Role of the load, which can resume it.';
 COMMENT ON COLUMN shardfdw.resumable_loads.relation IS 'Table that is loaded.';
-COMMENT ON COLUMN shardfdw.resumable_loads.state IS 'running; unfinished: COPY with the same name and input goes on; finished.';
-COMMENT ON COLUMN shardfdw.resumable_loads.pid IS 'Process that runs it; null: none.';
-COMMENT ON COLUMN shardfdw.resumable_loads.bytes IS 'Bytes of the input whose rows are committed: a load goes on after these.';
-COMMENT ON COLUMN shardfdw.resumable_loads.lines IS 'The same in lines, the header counted.';
-COMMENT ON COLUMN shardfdw.resumable_loads.rows IS 'Rows that are loaded.';
-COMMENT ON COLUMN shardfdw.resumable_loads.rejected IS 'Rows set aside by ON_ERROR.';
-COMMENT ON COLUMN shardfdw.resumable_loads.duplicates IS 'Rows refused by ON_DUPLICATE.';
-COMMENT ON COLUMN shardfdw.resumable_loads.replaced IS 'Rows of the table that new ones have replaced.';
-COMMENT ON COLUMN shardfdw.resumable_loads.started_at IS 'When the load began.';
-COMMENT ON COLUMN shardfdw.resumable_loads.committed_at IS 'When it committed last.';
-COMMENT ON COLUMN shardfdw.resumable_loads.ended_at IS 'When it finished; null: it has not.';
-COMMENT ON COLUMN shardfdw.resumable_loads.failed_at IS 'When an error ended it, after the last commit; null: none has.';
-COMMENT ON COLUMN shardfdw.resumable_loads.error IS 'That error, with its line.';
+COMMENT ON COLUMN shardfdw.resumable_loads.state IS 'running; unfinished: COPY with the same name and input resumes the load; finished.';
+COMMENT ON COLUMN shardfdw.resumable_loads.pid IS 'Process ID of the session that runs the load. Null if none does.';
+COMMENT ON COLUMN shardfdw.resumable_loads.bytes IS 'Bytes of the input whose rows are committed. The load resumes after them.';
+COMMENT ON COLUMN shardfdw.resumable_loads.lines IS 'Number of lines of the input whose rows are committed, including the header.';
+COMMENT ON COLUMN shardfdw.resumable_loads.rows IS 'Number of loaded rows.';
+COMMENT ON COLUMN shardfdw.resumable_loads.rejected IS 'Number of rows set aside by ON_ERROR.';
+COMMENT ON COLUMN shardfdw.resumable_loads.duplicates IS 'Number of rows refused by ON_DUPLICATE.';
+COMMENT ON COLUMN shardfdw.resumable_loads.replaced IS 'Number of rows of the table that new rows replaced.';
+COMMENT ON COLUMN shardfdw.resumable_loads.started_at IS 'Time when the load began.';
+COMMENT ON COLUMN shardfdw.resumable_loads.committed_at IS 'Time of the last commit of the load.';
+COMMENT ON COLUMN shardfdw.resumable_loads.ended_at IS 'Time when the load finished. Null if it has not finished.';
+COMMENT ON COLUMN shardfdw.resumable_loads.failed_at IS 'Time of the error that ended the load after its last commit. Null if there was none.';
+COMMENT ON COLUMN shardfdw.resumable_loads.error IS 'Message of that error, with the line of the input.';
 
 CREATE FUNCTION shardfdw.forget_load(name text, role name DEFAULT current_user) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_load';
 COMMENT ON FUNCTION shardfdw.forget_load(text, name) IS
-	'Forgets how far a load by COPY with the option RESUME has come: COPY with that name begins anew. The rows that it has loaded stay. For its role, members of that and superusers. Returns whether there was such a load; raises object_in_use while it runs.';
+	'Removes the progress of a load by COPY with the option RESUME: the next COPY with that name begins at the start of the input. Loaded rows remain. Only the role of the load, members of that role and superusers can call it. Returns whether there was such a load. Raises object_in_use while the load runs.';

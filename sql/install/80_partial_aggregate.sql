@@ -230,7 +230,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.refresh_node(name) IS
-	'Finds what a node can compute, after its major version or the rights of the caller''s role there have changed: makes the partial aggregates of built-in and users'' aggregates that it lacks, and notes which it has. Returns how many of the built-in aggregates'' partial aggregates it has; raises undefined_object, and the error of a node that cannot be asked.';
+	'Finds out which aggregates a node can compute. Call it after the node''s major version, or the privileges of the caller''s role there, have changed. Creates missing partial aggregates of built-in and user-defined aggregates, and records which ones the node has. Returns the number of partial aggregates of built-in aggregates on the node. Raises undefined_object, and the error of a node that does not answer.';
 REVOKE ALL ON FUNCTION shardfdw.refresh_node(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.inspect_partial_aggregates(nodes name[]) RETURNS TABLE (node name, status text, detail text)

@@ -17,7 +17,7 @@ COMMENT ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, reg
 CREATE FUNCTION shardfdw.undistribute_aggregate(aggregate regprocedure) RETURNS integer
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_undistribute_aggregate';
 COMMENT ON FUNCTION shardfdw.undistribute_aggregate(regprocedure) IS
-	'Drops the partial aggregates of a user''s aggregate here, so that it works on gathered rows. Returns how many there were; raises insufficient_privilege for those who own neither the aggregate nor one of its functions, nor the schema of any.';
+	'Drops the partial aggregates of a user-defined aggregate here, so that the coordinator gathers rows to compute it. Returns the number of dropped partial aggregates. Raises insufficient_privilege if the caller owns neither the aggregate, nor one of its functions, nor the schema of one of them.';
 
 CREATE FUNCTION shardfdw_internal.support_functions(aggregate oid) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -326,7 +326,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.distribute_aggregate(regprocedure) IS
-	'Has a user''s aggregate computed by the nodes: makes its partial aggregate here, and copies of both and of their functions on all nodes, in this transaction. Event triggers call it for each CREATE AGGREGATE. Returns whether nodes can compute it; says in a NOTICE why not.';
+	'Lets nodes compute a user-defined aggregate. Creates its partial aggregate here, and copies of both aggregates and of their functions on all nodes, in this transaction. An event trigger calls this function for each CREATE AGGREGATE. Returns whether nodes can compute the aggregate; if not, a NOTICE reports the reason.';
 
 CREATE FUNCTION shardfdw_internal.user_aggregates() RETURNS TABLE (aggregate regprocedure, partial_aggregate regprocedure)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
