@@ -1,11 +1,11 @@
 -- The schemas, the foreign-data wrapper, the server that stands for the whole cluster, and the library in every session.
 
--- Schema shardfdw may have been there before, with objects of others: nothing is looked up in it.
+-- Schema shardfdw may exist already and contain objects of other roles. No name is looked up in it.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Schema shardfdw has what users call and read, and docs/reference.md describes; shardfdw_internal has the rest. Either may be
--- there already, and its owner could have functions of his own called in place of ours. (Where schema shardfdw was not there,
--- CREATE EXTENSION has just made it for the current user.)
+-- Schema shardfdw has what users call and read, see docs/reference.md; shardfdw_internal has the rest. If a schema
+-- exists already, its owner could replace our functions by others. (If schema shardfdw did not exist,
+-- CREATE EXTENSION has just created it for the current user.)
 DO $$
 DECLARE
 	own_schema name;
@@ -21,15 +21,15 @@ BEGIN
 				HINT = 'Look at what is in it, then drop it or change its owner.';
 		END IF;
 	END LOOP;
-	-- A server that has been a node has the second one. As the first, it is not a member of the extension: what coordinators
-	-- above this one note in it would keep the extension from being dropped.
+	-- A server that has been a node has schema shardfdw_internal. Like schema shardfdw, it is not a member of the extension:
+	-- otherwise the notes of coordinators that use this server as a node would keep the extension from being dropped.
 	IF schema_owner IS NULL THEN
 		CREATE SCHEMA shardfdw_internal;
 		ALTER EXTENSION shardfdw DROP SCHEMA shardfdw_internal;
 	END IF;
 END
 $$;
--- Functions run with the rights of their caller, also those that others call.
+-- Functions run with the privileges of their caller, including the functions that they call.
 GRANT USAGE ON SCHEMA shardfdw, shardfdw_internal TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.shardfdw_handler() RETURNS fdw_handler
@@ -56,8 +56,8 @@ CREATE SERVER shardfdw_cluster FOREIGN DATA WRAPPER shardfdw;
 COMMENT ON SERVER shardfdw_cluster IS
 	'Stands for all nodes together while a query is planned. Has no connection, and must not be dropped or used for foreign tables.';
 
--- Sessions need the library before their first query, or they plan sharded tables shard by shard:
--- slower, never wrong. So the database loads it when a session starts, unless the server does so.
+-- Sessions need the library before their first query. Otherwise they plan sharded tables shard by shard:
+-- slower, but never wrong. So the database loads the library at session start, unless the server does so.
 DO $$
 DECLARE
 	preloaded text := pg_catalog.current_setting('shared_preload_libraries');
@@ -71,8 +71,8 @@ BEGIN
 		AND setdatabase OPERATOR(pg_catalog.=)
 			(SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 		AND pg_catalog.starts_with(setting, 'session_preload_libraries=');
-	-- A setting of the database hides the one of the server: keep what that one loads. What this session has from a setting
-	-- of the database that is no more (DROP EXTENSION may have taken it away) is not the server's.
+	-- A setting of the database overrides the setting of the server, so keep the libraries of the server. This session may have its value
+	-- from a setting of the database that no longer exists, for example after DROP EXTENSION. Then it is not the server's value.
 	wanted := coalesce(wanted, (SELECT reset_val FROM pg_catalog.pg_settings
 								WHERE name OPERATOR(pg_catalog.=) 'session_preload_libraries' AND source OPERATOR(pg_catalog.<>) 'database'), '');
 

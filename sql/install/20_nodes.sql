@@ -146,7 +146,7 @@ COMMENT ON FUNCTION shardfdw_internal.note_default_collation(name, text) IS
 CREATE FUNCTION shardfdw_internal.node_query() RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- a column name that majors differ in is reached through the row as JSON
+	-- A column that has different names in different major versions is read through the row as JSON.
 	SELECT $query$
 		SELECT current_setting('server_version_num'), current_setting('server_version'),
 			current_setting('server_encoding'), current_setting('max_prepared_transactions'),
@@ -154,7 +154,7 @@ AS $$
 					  coalesce(d.j->>'datlocale', d.j->>'daticulocale')),
 			extract(epoch FROM clock_timestamp()),
 			concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), d.j->>'datname'),
-			-- as shardfdw_internal.default_collation() describes the one here
+			-- in the format of shardfdw_internal.default_collation()
 			(SELECT concat_ws('|', d.j->>'datlocprovider', format('%s %s', CASE WHEN v.bytes THEN 'C' ELSE d.j->>'datcollate' END,
 							CASE d.j->>'datctype' WHEN 'POSIX' THEN 'C' ELSE d.j->>'datctype' END),
 						coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''), coalesce(d.j->>'daticurules', ''),
@@ -174,7 +174,7 @@ CREATE FUNCTION shardfdw_internal.judge_node(node name, answer text[], answered_
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- The newest minor of each major when this version of the extension was made.
+	-- The newest minor version of each major version when this version of the extension was made.
 	newest_minors CONSTANT integer[] := ARRAY[150020, 160016, 170012, 180006];
 	here_locale CONSTANT text := (SELECT concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
 			coalesce(d.j->>'datlocale', d.j->>'daticulocale'))
@@ -185,7 +185,7 @@ DECLARE
 	skew_s CONSTANT numeric := round(abs(extract(epoch FROM answered_at) - answer[6]::numeric), 1);
 BEGIN
 	IF answer[7] = concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), current_database()) THEN
-		-- a shard there would have the name of its foreign table here
+		-- A shard there would have the same name as its foreign table here.
 		RETURN QUERY VALUES ('connect', 'error', 'this is the database of the coordinator itself', 'Use another database as the node.');
 		RETURN;
 	END IF;
@@ -288,7 +288,7 @@ AS $$
 DECLARE
 	cores integer;
 BEGIN
-	-- only some roles may read the file, and only Linux has it: no answer, no option
+	-- Only some roles may read the file, and only Linux has it. Without an answer the option is not set.
 	SELECT (q.fields)[1]::integer INTO cores
 	FROM shardfdw_internal.run_commands(ARRAY[name], ARRAY[
 		$q$SELECT count(*) FROM regexp_matches(pg_read_file('/proc/cpuinfo'), '^processor\s*:', 'gn')$q$],
@@ -310,7 +310,7 @@ CREATE FUNCTION shardfdw_internal.server_commands(name name, host text, port int
 AS $$
 #variable_conflict use_variable
 DECLARE
-	-- what belongs to the user, not the server
+	-- options of the user mapping, not of the server
 	mapping_keys CONSTANT text[] := ARRAY['password_required', 'sslpassword', 'user', 'password'];
 	server_options text;
 	mapping_options text;
@@ -343,7 +343,7 @@ BEGIN
 	BEGIN
 		EXECUTE commands[2];
 	EXCEPTION WHEN OTHERS THEN
-		-- the context of the error would show the command, and with it the password
+		-- The context of the error would show the command, and so the password.
 		GET STACKED DIAGNOSTICS mapping_hint = PG_EXCEPTION_HINT;
 		RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = SQLERRM,
 			HINT = coalesce(nullif(mapping_hint, ''), 'The options of the user mapping are user, password, password_required and sslpassword.');
@@ -365,7 +365,7 @@ AS $$
 DECLARE
 	naggregates integer;
 BEGIN
-	-- by itself, before this transaction writes to the node: it may make the schema in which the identity is noted, too
+	-- Committed separately, before this transaction writes to the node: it may also create the schema of the identity table.
 	IF with_aggregates THEN
 		naggregates := shardfdw.refresh_node(name);
 		IF outdated IS NULL THEN
@@ -375,7 +375,7 @@ BEGIN
 	PERFORM shardfdw_internal.copy_all_references(name, outdated);
 	PERFORM shardfdw_internal.add_users_to(name);
 	PERFORM shardfdw_internal.store_identity();
-	-- a node that another coordinator has taken over is given back by promote_coordinator() alone; recovery replaces the note of a predecessor
+	-- Only promote_coordinator() takes back a node that another coordinator has taken over. Recovery replaces the note of a predecessor.
 	IF outdated IS NOT NULL AND EXISTS (SELECT FROM shardfdw_internal.inspect_identity(ARRAY[name])) THEN
 		RETURN;
 	END IF;
@@ -397,7 +397,7 @@ AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_node');
 	PERFORM shardfdw_internal.lock_node_list();
-	-- of a server of that name that was dropped
+	-- left by a dropped server of the same name
 	PERFORM shardfdw_internal.forget_position(node);
 	PERFORM shardfdw_internal.make_server(shardfdw_internal.server_commands(node, host, port, dbname, username, password, options));
 	IF create_database THEN
@@ -440,7 +440,7 @@ BEGIN
 							 CASE held WHEN 1 THEN '1 shard' ELSE format('%s shards', held) END),
 			HINT = 'The view shardfdw.shards lists them.';
 	END IF;
-	-- of tables that are being sharded, too
+	-- including tables that are being sharded
 	PERFORM shardfdw_internal.take_replicas_turn('{}');
 	IF EXISTS (SELECT FROM shardfdw_internal.tables_with_replicas(remove_node.node, '{replica,stale}')) THEN
 		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
@@ -454,10 +454,10 @@ BEGIN
 	LOOP
 		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.node);
 	END LOOP;
-	-- of one whose shards this transaction does not see, too, core says what needs it
+	-- If this transaction does not see the shards, core still reports which objects depend on the server.
 	EXECUTE format('DROP SERVER %I', remove_node.node);
 	PERFORM shardfdw_internal.forget_position(remove_node.node);
-	-- the node may be gone for good, so nothing is asked of it
+	-- The node may be permanently lost, so it is not contacted.
 	IF EXISTS (SELECT FROM shardfdw_internal.reference_tables()) THEN
 		RAISE NOTICE 'the replicas of reference tables stay on node "%"', remove_node.node;
 	END IF;

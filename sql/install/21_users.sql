@@ -24,7 +24,7 @@ BEGIN
 		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
 		WHERE n.in_cluster AND shardfdw_internal.is_reference(r.relation)
 	), named AS (
-		-- who may read a table reads its partitions by that
+		-- A role that may read a table may read its partitions through the table.
 		SELECT r.relation, r.relation AS oid FROM unnest(relations) r(relation)
 		UNION
 		SELECT r.relation, a.relid FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_ancestors(r.relation) a
@@ -36,7 +36,7 @@ BEGIN
 		FROM named t JOIN pg_class c ON c.oid = t.oid JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped CROSS JOIN LATERAL aclexplode(a.attacl) x
 		WHERE x.grantee <> c.relowner
 		UNION ALL
-		-- who has been added leads to the role of his name there, and is to own there what he owns here
+		-- A role of add_user() connects as the role of the same name, and owns there what it owns here.
 		SELECT c.oid, c.relowner, 'ALTER TABLE %s OWNER TO %s'
 		FROM pg_class c WHERE c.oid = ANY (relations) AND EXISTS (
 			SELECT FROM pg_user_mappings u CROSS JOIN LATERAL pg_options_to_table(u.umoptions) o WHERE u.umuser = c.relowner AND o.option_name = 'on_all_nodes' AND o.option_value::boolean)
@@ -47,10 +47,10 @@ BEGIN
 	UNION ALL
 	SELECT DISTINCT p.node, g.role, format('IF (%s) THEN GRANT %s ON SCHEMA %I TO %s; END IF', l.condition, x.privilege_type, s.nspname, coalesce(quote_ident(g.role), 'PUBLIC')), l.condition
 	FROM placed p CROSS JOIN LATERAL unnest(ARRAY[p.relation, p.shard]) u(oid) JOIN pg_class c ON c.oid = u.oid JOIN pg_namespace s ON s.oid = c.relnamespace
-	-- nobody needs everybody to make things on nodes
+	-- PUBLIC never needs CREATE on nodes.
 	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x
 	CROSS JOIN LATERAL (SELECT CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END AS role) g
-	-- a superuser does not grant rights on what is the schema of another role there; and no right is granted again
+	-- A superuser does not grant privileges on a schema of another role. Existing privileges are not granted again.
 	CROSS JOIN LATERAL (SELECT format('SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND (r.rolname IN (current_user, ''pg_database_owner'', %L) OR NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = current_user)) '
 			'AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) g WHERE g.privilege_type = %L AND g.grantee = coalesce((SELECT a.oid FROM pg_catalog.pg_roles a WHERE a.rolname = %L), 0)) '
 			'FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %4$L AND (%3$L IS NULL OR EXISTS (SELECT FROM pg_catalog.pg_roles a WHERE a.rolname = %3$L))',
@@ -78,7 +78,7 @@ BEGIN
 			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('rights on table %s are not given to roles on nodes: %s', r, SQLERRM);
 		END;
 	END LOOP;
-	-- two sessions that grant rights on a schema at the same time fail
+	-- Without the lock, two concurrent GRANTs on the same schema fail.
 	IF EXISTS (SELECT FROM (SELECT array_agg(x.node) AS nodes, array_agg('SELECT ' || x.conditions) AS commands
 				FROM (SELECT g.node, string_agg(format('(%s)', g.condition), ' OR ') AS conditions FROM shardfdw_internal.grants_on_nodes(theirs) g
 					WHERE g.condition IS NOT NULL AND (only_nodes IS NULL OR g.node = ANY (only_nodes)) GROUP BY g.node) x HAVING count(*) > 0) a
@@ -93,7 +93,7 @@ BEGIN
 	HAVING count(*) > 0;
 	FOREACH r IN ARRAY theirs
 	LOOP
-		-- a change that an owner makes on a node does not take rights from other roles
+		-- A change that an owner made on a node does not revoke privileges of other roles.
 		BEGIN
 			IF EXISTS (SELECT FROM shardfdw_internal.shard_placements(r) p WHERE p.role <> 'primary') THEN
 				PERFORM shardfdw_internal.own_notes(r, only_nodes);
@@ -126,21 +126,21 @@ AS $$
 		SELECT r.oid, r.rolname, r.rolinherit FROM pg_roles r WHERE r.oid = role
 		UNION
 		SELECT g.oid, g.rolname, g.rolinherit FROM member x JOIN pg_auth_members m ON m.member = x.oid JOIN pg_roles g ON g.oid = m.roleid
-		-- what predefined roles other than these may do is of the server
+		-- Other predefined roles allow access to the server itself.
 		WHERE g.oid >= 16384 OR g.rolname IN ('pg_read_all_data', 'pg_write_all_data')
 	)
 	SELECT format('DO %L', format('BEGIN %s %s %s %s END',
 		string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN CREATE ROLE %I %s %s%s; END IF;', x.rolname, x.rolname,
 			CASE WHEN x.oid = role THEN 'LOGIN' ELSE 'NOLOGIN' END, CASE WHEN x.rolinherit THEN 'INHERIT' ELSE 'NOINHERIT' END,
 			CASE WHEN x.oid = role THEN ' PASSWORD ' || quote_literal(secret) END), ' ') FILTER (WHERE x.oid >= 16384),
-		-- who may create roles here may have chosen the name
+		-- A role that may create roles here may have chosen the name.
 		(SELECT concat('DECLARE taken name := (SELECT r.rolname FROM pg_catalog.pg_roles r JOIN pg_catalog.pg_roles s ON s.rolsuper AND pg_catalog.pg_has_role(r.oid, s.oid, ''MEMBER'') WHERE r.rolname IN (', string_agg(quote_literal(g.rolname), ', '),
 			') LIMIT 1); BEGIN IF taken IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''role "%s" has the rights of a superuser on the node, and not here'', taken), HINT = ''Give one of the two roles another name.''; END IF; END;')
 		 FROM member g WHERE g.oid <> role HAVING count(*) > 0),
 		(SELECT string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m WHERE m.roleid = %1$L::pg_catalog.regrole AND m.member = %2$L::pg_catalog.regrole) THEN GRANT %1$s TO %2$s; END IF;',
 				quote_ident(g.rolname), quote_ident(y.rolname)), ' ')
 		 FROM member y JOIN pg_auth_members m ON m.member = y.oid JOIN member g ON g.oid = m.roleid),
-		-- who gives it tables has to be a member; a superuser is
+		-- The role that gives it tables has to be a member, unless it is a superuser.
 		(SELECT format('IF NOT (CASE WHEN pg_catalog.current_setting(''server_version_num'')::pg_catalog.int4 < 160000 THEN pg_catalog.pg_has_role(%1$L, ''MEMBER'') ELSE pg_catalog.pg_has_role(%1$L, ''SET'') END)'
 					' THEN BEGIN GRANT %1$I TO CURRENT_USER; EXCEPTION WHEN insufficient_privilege THEN NULL; END; END IF;', r.rolname)
 		 FROM pg_roles r WHERE r.oid = role)))
@@ -157,7 +157,7 @@ DECLARE
 	command CONSTANT text := shardfdw_internal.role_commands((SELECT r.oid FROM pg_roles r WHERE r.rolname = role), secret);
 	node name;
 BEGIN
-	-- One by one, and committed: nodes may be databases of one server, where two transactions of ours would wait for each other.
+	-- One node at a time, each committed: nodes may be databases of one server, where two of our transactions would wait for each other.
 	FOREACH node IN ARRAY nodes
 	LOOP
 		PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[command], 'autocommit');
@@ -205,7 +205,7 @@ BEGIN
 	PERFORM shardfdw_internal.lock_node_list();
 	nodes := shardfdw_internal.usable_nodes(nodes);
 	IF password IS NULL AND has_table_privilege('pg_authid', 'SELECT') THEN
-		-- the client's own keys fit the same verifier
+		-- The keys of the client match the same verifier.
 		SELECT a.rolpassword INTO secret FROM pg_authid a WHERE a.oid = r.oid AND starts_with(a.rolpassword, 'SCRAM-SHA-256$');
 	END IF;
 	options := array_remove(ARRAY['user=' || role, 'password=' || password, CASE WHEN is_everywhere THEN 'on_all_nodes=true' END,
@@ -214,7 +214,7 @@ BEGIN
 	PERFORM shardfdw_internal.make_user(role, nodes, secret);
 	FOR server IN
 		SELECT n FROM unnest(nodes) n
-		-- what it has is left alone where nothing new is said
+		-- Keep the present password unless a new one is given.
 		WHERE password IS NOT NULL OR NOT EXISTS (SELECT FROM pg_user_mappings u WHERE u.srvname = n AND u.umuser = r.oid)
 	LOOP
 		PERFORM shardfdw_internal.map_user(role, server, options);
@@ -244,7 +244,7 @@ DECLARE
 	password text;
 BEGIN
 	FOR u IN
-		-- options of others are visible to superusers alone
+		-- Only superusers can see options of user mappings of other roles.
 		SELECT DISTINCT ON (m.umuser) m.umuser, m.usename, m.umoptions, m.srvname = node AS is_mapped
 		FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.node = m.srvname AND n.in_cluster
 		WHERE m.umuser <> 0 AND EXISTS (SELECT FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'on_all_nodes' AND o.option_value::boolean)

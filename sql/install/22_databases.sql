@@ -1,4 +1,4 @@
--- Databases on nodes that belong to one database here: tests, copies made by CREATE DATABASE ... TEMPLATE.
+-- Databases on nodes that belong to one database here, for tests and for clones made by CREATE DATABASE ... TEMPLATE.
 
 CREATE FUNCTION shardfdw_internal.server_mark() RETURNS text
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_server_mark';
@@ -22,7 +22,7 @@ BEGIN
 		 WHERE o.option_name NOT IN ('default_collation', 'partial_aggregates', 'missing_partial_aggregates')));
 	PERFORM shardfdw_internal.make_server(ARRAY['SELECT 1', format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I%s', beside,
 		(SELECT ' OPTIONS (' || string_agg(format('%I %L', o.option_name, o.option_value), ', ') || ')' FROM pg_options_to_table(u.umoptions) o))]);
-	-- each by itself: CREATE DATABASE does not like company
+	-- Each command separately: CREATE DATABASE cannot run in a multi-command string.
 	FOREACH command IN ARRAY commands
 	LOOP
 		RETURN QUERY SELECT q.fields FROM shardfdw_internal.run_commands(ARRAY[beside], ARRAY[command], 'autocommit') q WHERE q.fields IS NOT NULL;
@@ -93,7 +93,7 @@ CREATE FUNCTION shardfdw_internal.cloned_name(mark text, dbname name) RETURNS na
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- for which it was made
+	-- the database it was created for
 	original CONSTANT text := (SELECT d.datname FROM pg_database d WHERE d.oid = (regexp_match(mark, '^shardfdw: for database (\d+) of '))[1]::oid);
 BEGIN
 	RETURN (current_database() || CASE WHEN starts_with(dbname, original) THEN substr(dbname, length(original) + 1) ELSE '' END)::name;
@@ -127,7 +127,7 @@ BEGIN
 		new_name := shardfdw_internal.cloned_name(mark, n.dbname);
 		PERFORM shardfdw_internal.make_node_database(n.node, new_name, n.dbname);
 		EXECUTE format('ALTER SERVER %I OPTIONS (SET dbname %L)', n.node, new_name);
-		-- how far the template's is says nothing about it
+		-- The WAL position of the template's node does not apply to the clone.
 		PERFORM shardfdw.confirm_node(n.node);
 	END LOOP;
 	PERFORM shardfdw_internal.store_identity();
@@ -174,7 +174,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('remove_all_nodes');
 	PERFORM shardfdw_internal.lock_node_list();
 	IF drop_tables THEN
-		-- of trees the topmost
+		-- of partition trees only the root
 		SELECT string_agg(t::text, ', ' ORDER BY t::oid) INTO tables FROM unnest(shardfdw_internal.tables_on_nodes()) t
 		WHERE NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = t);
 		IF tables IS NOT NULL THEN

@@ -1,4 +1,4 @@
--- What a table is made of, as commands that make it again: on nodes for its shards, here for its successor.
+-- The definition of a table, as commands that create it again: on nodes for its shards, here for its successor.
 
 CREATE FUNCTION shardfdw_internal.storage_options_query(relation text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -41,7 +41,7 @@ BEGIN
 		WHERE i.indrelid = relation
 		ORDER BY i.indisprimary DESC, k.oid IS NULL, c.relname::text COLLATE "C"
 	LOOP
-		-- the text up to USING is known to the letter, unless another session has changed names since the snapshot, which the definition shows
+		-- The text up to USING is known exactly, unless another session has changed names since the snapshot. The prefix detects that.
 		prefix := format('CREATE %sINDEX %I ON %s%s USING ', CASE WHEN r.indisunique THEN 'UNIQUE ' ELSE '' END,
 						 r.relname, CASE r.relkind WHEN 'p' THEN 'ONLY ' ELSE '' END, r.on_table);
 		definition := pg_get_indexdef(r.indexrelid);
@@ -53,7 +53,7 @@ BEGIN
 		is_unique := r.indisunique;
 		constraint_def := pg_get_constraintdef(r.conid);
 		IF constraint_def IS NOT NULL AND r.reloptions IS NOT NULL THEN
-			-- which pg_get_constraintdef() leaves out
+			-- pg_get_constraintdef() omits storage parameters
 			deferral := coalesce(substring(constraint_def FROM '( DEFERRABLE( INITIALLY DEFERRED)?)$'), '');
 			constraint_def := format('%s WITH (%s)%s', left(constraint_def, length(constraint_def) - length(deferral)),
 									 shardfdw_internal.storage_options(r.reloptions), deferral);
@@ -71,7 +71,7 @@ CREATE FUNCTION shardfdw_internal.check_constraint_definitions(relation regclass
 	RETURNS TABLE (constraint_name name, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- a partitioned table cannot keep a constraint to itself
+	-- A constraint of a partitioned table cannot be NO INHERIT.
 	SELECT k.conname, regexp_replace(pg_get_constraintdef(k.oid), ' NO INHERIT( NOT VALID)?$', '\1')
 	FROM pg_constraint k
 	WHERE k.conrelid = relation AND k.contype = 'c'
@@ -157,7 +157,7 @@ DECLARE
 	i record;
 	target record;
 	schema_name name := (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
-	-- Core has no unique keys over foreign partitions: the parent's are markers, for clients to see, that the shards enforce.
+	-- Core has no unique keys over foreign partitions. The parent's keys are markers for clients; the shards enforce them.
 	only_marker text := CASE WHEN sharded THEN 'ONLY ' ELSE '' END;
 BEGIN
 	FOR i IN SELECT * FROM shardfdw_internal.index_definitions(relation)
@@ -193,16 +193,16 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	-- constraints that hold for new rows only come after the old ones
+	-- Constraints that are NOT VALID come after the others.
 	FOR r IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 	LOOP
 		RETURN NEXT format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, r.constraint_name, r.definition);
 	END LOOP;
 
-	-- column settings that CREATE TABLE ... LIKE leaves out
+	-- column settings that CREATE TABLE ... LIKE does not copy
 	FOR r IN
 		SELECT a.attname, to_jsonb(a)->>'attstattarget' AS target,
-			-- core keeps options of its own there, too
+			-- core also keeps internal options there
 			(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(a.attoptions) o
 			 WHERE o.option_name IN ('n_distinct', 'n_distinct_inherited')) AS options
 		FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
@@ -331,7 +331,7 @@ DECLARE
 	r record;
 	table_owner CONSTANT name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation);
 BEGIN
-	-- exactly those of the old table, whatever the default privileges say
+	-- exactly the privileges of the old table, whatever the default privileges are
 	RETURN NEXT format('REVOKE ALL ON %s FROM PUBLIC', relation);
 	FOR r IN
 		SELECT DISTINCT x.grantee FROM pg_default_acl a, aclexplode(a.defaclacl) x
@@ -380,7 +380,7 @@ COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
 CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- not pg_partition_tree(), which locks: a job's caller must have no lock that the job waits for
+	-- pg_partition_tree() would lock the tables. The caller of a job must not hold a lock that the job waits for.
 	WITH RECURSIVE part(oid) AS (
 		SELECT relation::oid
 		UNION ALL
@@ -415,12 +415,12 @@ AS $$
 DECLARE
 	constraint_row record;
 BEGIN
-	-- of a partitioned table its shards are unlogged
+	-- for a partitioned table: its shards are unlogged
 	EXECUTE format('CREATE %sTABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)%s',
 				   CASE WHEN partition_by IS NULL AND shardfdw_internal.is_unlogged(relation) THEN 'UNLOGGED ' END,
 				   successor, relation, coalesce(' PARTITION BY ' || partition_by, ''));
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', successor, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
-	-- LIKE copies NOT NULL NO INHERIT, which a partitioned table cannot have: a dump would not be restored
+	-- LIKE copies NOT NULL NO INHERIT, which a partitioned table cannot have. A dump of it could not be restored.
 	FOR constraint_row IN SELECT k.conname FROM pg_constraint k WHERE k.conrelid = successor::regclass AND k.contype = 'n' AND k.connoinherit AND partition_by IS NOT NULL
 	LOOP
 		EXECUTE format('ALTER TABLE %s ALTER CONSTRAINT %I INHERIT', successor, constraint_row.conname);
@@ -437,7 +437,7 @@ COMMENT ON FUNCTION shardfdw_internal.make_successor(regclass, text, text) IS
 CREATE FUNCTION shardfdw_internal.sequence_commands(old_sequence regclass, new_sequence regclass) RETURNS SETOF text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- default privileges have given the new one its first
+	-- Default privileges have been granted on the new sequence first.
 	SELECT format('REVOKE ALL ON SEQUENCE %s FROM %s', new_sequence, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END)
 	FROM pg_class c CROSS JOIN LATERAL (SELECT DISTINCT a.grantee FROM aclexplode(c.relacl) a) x WHERE c.oid = new_sequence AND x.grantee <> c.relowner
 	UNION ALL
@@ -460,7 +460,7 @@ DECLARE
 	last_value bigint;
 	is_called boolean;
 BEGIN
-	-- Serial columns keep their sequence, identity columns go on where the old one stands.
+	-- Serial columns keep their sequence. Identity columns continue at the value of the old table.
 	FOR sequence IN
 		SELECT d.objid::regclass AS seq, a.attname, d.deptype
 		FROM pg_depend d
@@ -473,10 +473,10 @@ BEGIN
 			EXECUTE format('ALTER SEQUENCE %s OWNED BY %s.%I', sequence.seq, new_table, sequence.attname);
 		ELSE
 			new_sequence := pg_get_serial_sequence(new_table::text, sequence.attname);
-			-- LIKE makes it a bigint, and several coordinators have given each the share of such a one
+			-- LIKE makes it a bigint, and with several coordinators each has got the share of a bigint.
 			EXECUTE (SELECT format('ALTER SEQUENCE %s AS %s MINVALUE %s MAXVALUE %s START %s RESTART %s', new_sequence, format_type(s.seqtypid, NULL), s.seqmin, s.seqmax, s.seqstart, s.seqstart)
 				FROM pg_sequence s WHERE s.seqrelid = sequence.seq);
-			-- locks the sequence by its OID: its owner may give its name to a view, while a name is waited for
+			-- This locks the sequence by its OID. By name, the owner could give the name to a view while the lock is waited for.
 			PERFORM pg_sequence_last_value(sequence.seq);
 			EXECUTE format('SELECT last_value, is_called FROM %s', sequence.seq) INTO last_value, is_called;
 			PERFORM setval(new_sequence, last_value, is_called);
@@ -498,7 +498,7 @@ DECLARE
 	relation_text CONSTANT text := relation::text;
 BEGIN
 	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, old_name);
-	-- policies that bind even the owner must not keep rows back when they are moved
+	-- Row security policies that apply to the owner must not hide rows while the rows are moved.
 	EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY', relation);
 	PERFORM shardfdw_internal.make_successor(relation, relation_text, partition_by);
 	PERFORM shardfdw_internal.take_sequences(relation, relation_text::regclass);
@@ -515,7 +515,7 @@ DECLARE
 	names text[];
 	i integer;
 BEGIN
-	-- names of identity sequences are free once the old table is gone
+	-- The names of identity sequences are free once the old table is dropped.
 	SELECT array_agg(ARRAY[a.attname::text, s.relname::text]) INTO names
 	FROM pg_depend d
 	JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'

@@ -1,4 +1,4 @@
--- What keeps a table from being sharded, or made a plain one again.
+-- Checks whether a table can be sharded, or turned into a plain table again.
 
 CREATE FUNCTION shardfdw_internal.is_sharded(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -44,7 +44,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_not_at_home(regclass, text) IS
 CREATE FUNCTION shardfdw_internal.is_gone(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- of what has been dropped by now, whatever the snapshot shows, there is only the number to be printed
+	-- For a dropped relation, whatever the snapshot shows, regclass prints only the number.
 	SELECT relation::text = relation::oid::text
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_gone(regclass) IS
@@ -60,7 +60,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
 	END IF;
 	EXECUTE format('LOCK TABLE %s IN %s MODE', name, lock_mode);
-	-- the command may have waited, and the name may have been another table's then
+	-- The command may have waited, and the name may belong to another table by then.
 	IF to_regclass(name) IS DISTINCT FROM relation THEN
 		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('table %s has been renamed or dropped by another session', name), HINT = 'Try again.';
 	END IF;
@@ -113,7 +113,7 @@ BEGIN
 			MESSAGE = format('%s because it is a typed table', refusal),
 			HINT = format('Cut it loose first: ALTER TABLE %s NOT OF.', relation);
 	END IF;
-	-- shards can be added where a partitioned partition stands
+	-- A partition that is itself partitioned can be given shards.
 	IF (EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation) AND NOT (c.relkind = 'p' AND action = 'shard'))
 		OR (c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = relation)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
@@ -137,7 +137,7 @@ AS $$
 		JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum
 		JOIN pg_attribute f ON f.attrelid = k.confrelid AND f.attnum = u.fattnum
 		WHERE k.oid = constraint_oid AND (k.conrelid <> k.confrelid OR u.attnum = u.fattnum)
-		-- a part of the key that has one name everywhere is likely to be the tenant
+		-- A key column with the same name in all tables is likely to be the tenant.
 		ORDER BY a.attname <> f.attname, u.ord LIMIT 1
 	), together(relid) AS (
 		SELECT unnest(ARRAY[k.conrelid, k.confrelid]) FROM key k
@@ -182,10 +182,10 @@ DECLARE
 BEGIN
 	SELECT k.oid, k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
 	FROM pg_constraint k
-	-- those that refer to it by what depends on it: pg_constraint has no index for them
+	-- Find referencing keys through pg_depend: pg_constraint has no index for them.
 	WHERE k.contype = 'f' AND k.oid IN (SELECT o.oid FROM pg_constraint o WHERE o.conrelid = relation
 			UNION ALL SELECT d.objid FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.classid = 'pg_constraint'::regclass)
-		-- shards can refer to the replicas of a reference table
+		-- Shards can refer to the replicas of a reference table.
 		AND NOT (k.conrelid = relation AND shardfdw_internal.is_reference(k.confrelid)
 			AND (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'r')
 	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
@@ -212,7 +212,7 @@ BEGIN
 			HINT = format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', relation, r.conname);
 	END IF;
 
-	-- a Var of pg_node_tree with attribute number 0 is a whole row, a lower one a system column
+	-- In pg_node_tree, a Var with attribute number 0 is a whole row, and a negative number is a system column.
 	SELECT x.what INTO r FROM (
 		SELECT format('constraint "%s"', k.conname), k.conbin::text FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'c'
 		UNION ALL SELECT format('index "%s"', c.relname), concat(i.indexprs, i.indpred) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = relation
@@ -233,7 +233,7 @@ BEGIN
 
 	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
 	WHERE t.tgrelid = relation AND NOT t.tgisinternal
-		-- of a job that has died; the next one removes them
+		-- left by a job whose process died; the next job removes them
 		AND NOT (action = 'shard' AND t.tgfoid = coalesce(to_regproc(shardfdw_internal.conversion_name(relation, 'note')), 0))
 		AND (t.tgconstraint <> 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)
 	ORDER BY t.tgname::text COLLATE "C" LIMIT 1;
@@ -256,14 +256,14 @@ DECLARE
 	r record;
 	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
 BEGIN
-	-- Whatever else hangs on the table or its row type would go with the old table.
+	-- Other objects that depend on the table or its row type would be dropped with the old table.
 	SELECT CASE d.classid WHEN 'pg_rewrite'::regclass
 			THEN (SELECT CASE WHEN w.ev_class = relation THEN pg_describe_object(d.classid, d.objid, 0)
 					ELSE pg_describe_object('pg_class'::regclass, w.ev_class, 0) END FROM pg_rewrite w WHERE w.oid = d.objid)
 			ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS what, d.deptype INTO r
 	FROM pg_depend d
 	WHERE ((d.refclassid = 'pg_class'::regclass AND d.refobjid = relation)
-			-- an array, for the index of pg_depend, which is large
+			-- an array, so that the index of pg_depend is used: the catalog is large
 			OR (d.refclassid = 'pg_type'::regclass AND d.refobjid = ANY (ARRAY(
 				SELECT unnest(ARRAY[t.oid, t.typarray]) FROM pg_class c JOIN pg_type t ON t.oid = c.reltype WHERE c.oid = relation))))
 		AND d.deptype IN ('n', 'a', 'i')
@@ -295,7 +295,7 @@ BEGIN
 			DETAIL = 'The subscription would not have the table that takes its place.',
 			HINT = 'Drop the subscription, or take the table out of the publication and run ALTER SUBSCRIPTION ... REFRESH PUBLICATION.';
 	END IF;
-	-- a table of FOR TABLE depends on the publication, and is refused above
+	-- A publication FOR TABLE depends on the table, and is refused above.
 	SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname::text COLLATE "C") AS names INTO r FROM pg_publication p
 	WHERE action = 'shard' AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid
 		WHERE n.pnpubid = p.oid AND c.oid = relation));
@@ -406,7 +406,7 @@ BEGIN
 	SELECT k.conname INTO r FROM pg_constraint k
 	WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
 		AND (k.confdeltype IN ('n', 'd') AND coalesce(k.confdelsetcols, k.conkey) && key_columns
-			-- rows of a reference table change under the shards
+			-- Rows of a reference table change independently of the shards.
 			OR (k.confupdtype IN ('n', 'd') OR k.confupdtype = 'c' AND shardfdw_internal.is_reference(k.confrelid)) AND k.conkey && key_columns)
 	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
@@ -448,8 +448,8 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	-- The hash of an enum value, or of one of a reg type, is that of an OID, which a restored dump changes: rows
-	-- would be looked for in other shards.
+	-- The hash of an enum value or of a reg* value is the hash of an OID. A restored dump has other OIDs, so rows
+	-- would be looked up in the wrong shards.
 	SELECT p.column_name AS attname, CASE t.typtype WHEN 'e' THEN 'enum ' ELSE 'type ' END || format_type(p.type, NULL) AS type INTO r
 	FROM shardfdw_internal.key_types(relation, key_columns) p JOIN pg_type t ON t.oid = p.type
 	WHERE t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%' LIMIT 1;

@@ -1,16 +1,16 @@
--- Whether moving a table's rows would run code of its owner with the rights of others.
+-- Checks whether moving a table's rows would run code of the owner with the privileges of another role.
 
 CREATE FUNCTION shardfdw_internal.owner_code_query(relation text, names jsonb DEFAULT '[]') RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- names are in the first line alone: what stands in them is not looked at again
+	-- Names are substituted in the first line only, so that format() does not interpret their contents.
 	SELECT format('WITH RECURSIVE asked(relation, names) AS (SELECT %L::text, %L::jsonb),', relation, names) || $query$
 		tables(oid) AS (
 			SELECT to_regclass(a.relation) FROM asked a
-			-- what a DEFAULT shard keeps is said by the keys of all levels above
+			-- The partition keys of all levels above define which rows a DEFAULT shard stores.
 			UNION SELECT pg_partition_ancestors(to_regclass(a.relation)) FROM asked a
 		), code(classid, objid) AS (
-			-- no defaults and triggers: they are run by those who write
+			-- No defaults and triggers: sessions that write run them.
 			SELECT 'pg_class'::regclass::oid, t.oid::oid FROM tables t
 			UNION ALL
 			SELECT 'pg_type'::regclass, c.reltype FROM tables t JOIN pg_class c ON c.oid = t.oid
@@ -25,14 +25,14 @@ AS $$
 			SELECT 'pg_attrdef'::regclass, d.oid FROM tables t JOIN pg_attrdef d ON d.adrelid = t.oid
 			JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE a.attgenerated <> ''
 			UNION ALL
-			-- what an expression may mean that has such names
+			-- objects that an expression with such names may refer to
 			SELECT x.classid, x.objid FROM asked a CROSS JOIN jsonb_array_elements(a.names) o JOIN pg_namespace n ON n.nspname = o->>'schema' CROSS JOIN LATERAL (
-				-- a call may leave out arguments with a default, and give any number of variadic ones
+				-- A call may omit arguments with defaults, and may have any number of variadic arguments.
 				SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p WHERE o->>'kind' = 'function' AND p.pronamespace = n.oid AND p.proname = o->>'name'
 					AND (p.provariadic <> 0 OR jsonb_array_length(o->'arguments') BETWEEN p.pronargs - p.pronargdefaults AND p.pronargs)
 				UNION ALL SELECT 'pg_operator'::regclass, p.oid FROM pg_operator p WHERE o->>'kind' = 'operator' AND p.oprnamespace = n.oid AND p.oprname = o->>'name'
 				UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE o->>'kind' = 'type' AND t.typnamespace = n.oid AND t.typname = o->>'name'
-				-- a cast to the type, to an array or a multirange of it
+				-- a cast to the type, or to an array or multirange of it
 				UNION ALL SELECT 'pg_proc'::regclass, k.castfunc FROM pg_type t LEFT JOIN pg_range r ON r.rngtypid = t.oid
 				JOIN pg_type y ON t.oid IN (y.oid, y.typelem, y.typarray) OR r.rngmultitypid IN (y.oid, y.typelem) JOIN pg_cast k ON k.casttarget = y.oid AND k.castfunc <> 0
 				WHERE o->>'kind' = 'type' AND t.typnamespace = n.oid AND t.typname = o->>'name') x(classid, objid)
@@ -42,11 +42,11 @@ AS $$
 			CROSS JOIN LATERAL (
 				SELECT d.refclassid, d.refobjid FROM pg_depend d WHERE d.classid = c.classid AND d.objid = c.objid
 					AND (d.refclassid IN ('pg_operator'::regclass, 'pg_type'::regclass)
-						-- input, output and the like of base types are made by superusers
+						-- Only superusers can create base types and their input and output functions.
 						OR d.refclassid = 'pg_proc'::regclass AND (c.classid <> 'pg_type'::regclass
 							OR EXISTS (SELECT FROM pg_range r WHERE r.rngtypid = c.objid)))
 				UNION ALL
-				-- dependencies leave out what is built in, and what JSON functions return
+				-- Dependencies omit built-in objects, and the types that JSON functions return.
 				SELECT CASE WHEN m.found[1] ~ 'funcid' THEN 'pg_proc'::regclass WHEN m.found[1] ~ 'opno' THEN 'pg_operator'::regclass
 					ELSE 'pg_type'::regclass END, m.found[2]::oid
 				FROM (SELECT k.conbin::text FROM pg_constraint k WHERE c.classid = 'pg_constraint'::regclass AND k.oid = c.objid
@@ -62,7 +62,7 @@ AS $$
 				UNION ALL
 				SELECT 'pg_proc'::regclass, o.oprcode FROM pg_operator o WHERE c.classid = 'pg_operator'::regclass AND o.oid = c.objid
 				UNION ALL
-				-- NOT (a op b) is planned as the negator, b op a as the commutator
+				-- The planner replaces NOT (a op b) by the negator, and b op a by the commutator.
 				SELECT 'pg_operator'::regclass, n.oid FROM pg_operator o, unnest(ARRAY[o.oprnegate, o.oprcom]) n(oid)
 				WHERE c.classid = 'pg_operator'::regclass AND o.oid = c.objid AND n.oid <> 0
 				UNION ALL
@@ -71,14 +71,14 @@ AS $$
 				UNION ALL
 				SELECT 'pg_class'::regclass, t.typrelid FROM pg_type t WHERE c.classid = 'pg_type'::regclass AND t.oid = c.objid AND t.typrelid <> 0
 				UNION ALL
-				-- foreign keys, to_json() and others look casts up when they run
+				-- Foreign keys, to_json() and similar functions look up casts at run time.
 				SELECT 'pg_proc'::regclass, k.castfunc FROM pg_cast k
 				WHERE c.classid = 'pg_type'::regclass AND c.objid >= 16384 AND k.castsource = c.objid AND k.castfunc <> 0) x(classid, objid)
 		), function AS (
 			SELECT p.oid::regprocedure::text AS name, r.rolname AS owner, NOT r.rolsuper AND r.rolname <> current_user AS is_foreign,
 				p.provolatile = 'v' AND NOT (p.oid < 16384 AND p.proname IN ('clock_timestamp', 'timeofday',
 					'random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7'))
-				-- of those that are not volatile, some run queries or, for a type that an argument names, its constraints
+				-- Some functions that are not volatile run queries, or evaluate the constraints of a type that an argument names.
 				OR p.oid < 16384 AND (p.proname ~ '^(query|table|schema|database|cursor)_to_xml|^pg_input_' OR 'cstring'::regtype = ANY (p.proargtypes)) AS is_open
 			FROM code c JOIN pg_proc p ON c.classid = 'pg_proc'::regclass AND p.oid = c.objid JOIN pg_roles r ON r.oid = p.proowner
 		)
@@ -139,7 +139,7 @@ BEGIN
 	IF shardfdw_internal.is_owner(relation) THEN
 		RETURN;
 	END IF;
-	-- a node's tables have been made by the same commands
+	-- The tables on nodes were created by the same commands.
 	FOR code IN
 		SELECT q.node, q.fields
 		FROM (SELECT array_agg(n.node ORDER BY n.node) AS nodes, array_agg(shardfdw_internal.owner_code_query(n.name) ORDER BY n.node) AS commands
@@ -161,7 +161,7 @@ AS $$
 DECLARE
 	found record;
 BEGIN
-	-- no index, statistics object or constraint is added then, and no name is changed
+	-- The lock prevents new indexes, statistics objects and constraints, and changes of names.
 	PERFORM shardfdw_internal.run_commands(nodes, ARRAY(SELECT format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', n) FROM unnest(names) n), 'write', labels => names);
 	FOR found IN SELECT q.node, q.fields FROM shardfdw_internal.run_commands(nodes,
 		ARRAY(SELECT format('SELECT format(''%%I.%%I'', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%L) AND c.relkind <> ''r''', n) FROM unnest(names) n), 'write') q
@@ -208,7 +208,7 @@ BEGIN
 	IF shardfdw_internal.is_owner(relation) THEN
 		RETURN;
 	END IF;
-	-- a foreign key is validated by a query
+	-- a query validates a foreign key
 	FOR referenced IN SELECT format('%I.%I', n.nspname, c.relname) AS name FROM pg_constraint k JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw_internal.is_reference(c.oid) AND NOT shardfdw_internal.is_owner(c.oid)
 	LOOP
@@ -248,10 +248,10 @@ CREATE FUNCTION shardfdw_internal.validating_command(relation text, constraint_n
 AS $$
 	SELECT format('DO %L', format('DECLARE k record; t record; n bigint; BEGIN '
 		'SELECT c.conrelid, c.confrelid INTO k FROM pg_catalog.pg_constraint c WHERE c.conrelid = pg_catalog.to_regclass(%1$L) AND c.conname = %2$L AND NOT c.convalidated; IF NOT FOUND THEN RETURN; END IF; '
-		-- that is a query on both tables; a superuser does not run code of the owner of one of them
+		-- Validation is a query on both tables. A superuser must not run code of the owner of one of them.
 		'FOR t IN SELECT c.oid, c.oid::pg_catalog.regclass::text AS name, c.relkind FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.rolname = current_user AND r.rolsuper AND r.oid <> c.relowner WHERE c.oid IN (k.conrelid, k.confrelid) LOOP '
 		'EXECUTE pg_catalog.format(''LOCK TABLE ONLY %%s IN SHARE UPDATE EXCLUSIVE MODE'', t.name); EXECUTE pg_catalog.replace(%5$L, ''NULL::text'', pg_catalog.quote_literal(t.name) || ''::text''); GET DIAGNOSTICS n = ROW_COUNT; '
-		-- the command may have waited while the owner gave the name to another table; and the query reads partitions
+		-- While the command waited, the owner may have given the name to another table. The query also reads partitions.
 		'IF n > 0 OR t.relkind <> ''r'' OR pg_catalog.to_regclass(t.name) IS DISTINCT FROM t.oid::pg_catalog.regclass THEN '
 		'RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: it would run code of the owner of table %%s'', %4$L, %1$L, t.name), HINT = ''Validate it on the same server as that role.''; RETURN; END IF; END LOOP; %3$s; '
 		|| CASE WHEN raises THEN '' ELSE 'EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; ' END || 'END',

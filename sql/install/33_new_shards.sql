@@ -1,4 +1,4 @@
--- New shards: their names, their places, and what makes them on nodes and here.
+-- New shards: their names, their nodes, and the commands that create them on nodes and here.
 
 CREATE FUNCTION shardfdw_internal.checked_definition(command text, refers_to regclass DEFAULT NULL) RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_checked_definition';
@@ -12,11 +12,11 @@ DECLARE
 	suffix text := '_' || lpad(shardno::text, greatest(2, length((nshards - 1)::text)), '0');
 	kept text := base;
 BEGIN
-	-- One byte less than the 63 of a name: core calls the array type of the table "_name".
+	-- One byte less than the 63 of a name, because core names the array type of the table "_name".
 	IF octet_length(kept) + octet_length(suffix) > 62 THEN
-		-- what is cut off may be all in which the names of two tables differ
+		-- The part that is cut off may be the only difference between the names of two tables.
 		suffix := '_' || left(encode(sha256(convert_to(base::text, getdatabaseencoding())), 'hex'), 8) || suffix;
-		-- whole characters only
+		-- cut at a character boundary
 		WHILE octet_length(kept) + octet_length(suffix) > 62 LOOP
 			kept := left(kept, -1);
 		END LOOP;
@@ -123,7 +123,7 @@ DECLARE
 	owner_here text;
 BEGIN
 	EXECUTE shardfdw_internal.schema_owner_query(schema_name) INTO owner_here;
-	-- who owns the schema here can exchange the table here
+	-- The owner of the schema here can replace the table here.
 	IF owner IS DISTINCT FROM owner_here AND NOT shardfdw_internal.owns_shards(relation, node, owner) THEN
 		PERFORM shardfdw_internal.raise_schema_owner(schema_name, node, owner);
 	END IF;
@@ -141,7 +141,7 @@ CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(relation regclass, schema
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT shardfdw_internal.lock_servers(nodes);
-	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do; another session may make it at the same time
+	-- CREATE SCHEMA IF NOT EXISTS needs the CREATE privilege even if the schema exists. Another session may create it at the same time.
 	SELECT count(shardfdw_internal.check_schema_owner(relation, schema_name, q.node, (q.fields)[1]))
 	FROM shardfdw_internal.run_commands(nodes, array_fill(format('DO %L; %s', format(
 			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN BEGIN %s; EXCEPTION WHEN unique_violation OR duplicate_schema THEN NULL; END; END IF; END',
@@ -173,7 +173,7 @@ BEGIN
 	FROM shardfdw_internal.shard_table_commands(parent, reloptions) c;
 	PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
 
-	-- the library's hook has the parent's unique keys step aside, see ddl/marker.c
+	-- The hook of the library bypasses the parent's unique keys, see ddl/marker.c.
 	FOR i IN 1 .. cardinality(shard_names)
 	LOOP
 		EXECUTE format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I%s',

@@ -1,4 +1,4 @@
--- From a table to shards.
+-- Turns a table into shards.
 
 CREATE FUNCTION shardfdw_internal.check_shardable(relation regclass, lock boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -17,7 +17,7 @@ BEGIN
 			MESSAGE = format('cannot shard table "%s" because it has partitions', table_name),
 			HINT = 'Shard an empty partitioned table, or a plain one.';
 	END IF;
-	-- the catalogs are read for good only under the lock; who may not take it learns so here
+	-- The catalogs are read reliably only under the lock. A user who may not take the lock gets the error here.
 	IF lock AND kind IN ('r', 'p') THEN
 		PERFORM shardfdw_internal.lock_schemas(relation);
 		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
@@ -246,7 +246,7 @@ DECLARE
 	base text;
 	names name[];
 BEGIN
-	-- shards keep their names when their table is renamed, and another one may get its name
+	-- Shards keep their names when their table is renamed, and another table may then get its name.
 	SELECT t.relname, t.relnamespace INTO c FROM pg_class t WHERE t.oid = relation;
 	FOR n IN 0 .. 1000
 	LOOP
@@ -278,7 +278,7 @@ CREATE FUNCTION shardfdw_internal.replace_by_shards(relation regclass, key name,
 AS $$
 #variable_conflict use_variable
 DECLARE
-	-- Everything about the old table is written down before it loses its name.
+	-- Write down the whole definition of the old table before the table loses its name.
 	commands CONSTANT text[] := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, true))
 		|| ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
 	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
@@ -307,7 +307,7 @@ BEGIN
 					   parent, column_list, column_list, relation);
 	END IF;
 	IF NOT index_first THEN
-		-- faster to make over the rows than to keep up while they come
+		-- Indexes are built after the rows are loaded, which is faster.
 		PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, placement, made.prefixes, made.suffixes, made.names, made.kinds, shard_names);
 	END IF;
 
@@ -353,7 +353,7 @@ DECLARE
 	placement name[];
 	shard_names name[];
 	bounds text[];
-	-- of each shard, the nodes that get replicas
+	-- for each shard, the nodes that get replicas
 	placed text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
@@ -391,7 +391,7 @@ BEGIN
 		placed := shardfdw_internal.choose_replicas(placement, nodes, replication_factor, colocate_with);
 	END IF;
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', placement);
-	-- no lock of the table keeps constraints of its domains from being added
+	-- A lock of the table does not prevent new constraints on its domains.
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	shard_names := shardfdw_internal.free_shard_names(relation, cardinality(placement), shards_in);
 	bounds := shardfdw_internal.hash_bounds(cardinality(placement));

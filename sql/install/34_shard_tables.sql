@@ -1,11 +1,11 @@
--- Tables that foreign keys tie together, sharded in one call.
+-- Shards tables that are connected by foreign keys, in one call.
 
 CREATE FUNCTION shardfdw_internal.key_beside_others(relation regclass, relations regclass[], key name) RETURNS name
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-	-- those that columns of this name refer to
+	-- the columns that columns of this name refer to
 	found CONSTANT name[] := ARRAY(
 		SELECT DISTINCT f.attname FROM pg_constraint k
 		CROSS JOIN LATERAL unnest(k.conkey, k.confkey) u(attnum, fattnum)
@@ -68,7 +68,7 @@ AS $$
 DECLARE
 	relation regclass;
 	keys name[] := '{}';
-	-- names, since shard_table() puts other tables in the place of these
+	-- Names, because shard_table() replaces these tables by others.
 	names CONSTANT text[] := relations::text[];
 	drops text[];
 	definitions text[];
@@ -81,7 +81,7 @@ BEGIN
 	IF cardinality(relations) = 0 OR cardinality(relations) <> (SELECT count(DISTINCT r) FROM unnest(relations) r) THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'relations must name at least one table, and none twice';
 	END IF;
-	-- in one order, so that two calls do not wait for each other
+	-- in a fixed order, so that two calls do not deadlock
 	FOR relation IN SELECT r FROM unnest(relations) r ORDER BY r::oid
 	LOOP
 		PERFORM shardfdw_internal.check_replaceable_kind(relation, 'shard');

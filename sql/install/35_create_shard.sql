@@ -1,11 +1,11 @@
--- One more shard of a table, and which shard has a key.
+-- Adds a shard to a table, and finds the shard of a key.
 
 CREATE FUNCTION shardfdw_internal.check_default_shard(parent regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET constraint_exclusion = off
 AS $$
 DECLARE
 	default_partition regclass := (SELECT nullif(p.partdefid, 0)::regclass FROM pg_partitioned_table p WHERE p.partrelid = parent);
-	-- null or empty: no DEFAULT partition, or no other
+	-- null or empty: no DEFAULT partition, or no other partition
 	kept text := nullif(pg_get_partition_constraintdef(default_partition), '');
 	p record;
 	misplaced boolean;
@@ -13,7 +13,7 @@ BEGIN
 	IF kept IS NULL THEN
 		RETURN;
 	END IF;
-	-- core looks into local tables only; by the partitions' bounds, the planner would assume that there are no such rows
+	-- Core checks local tables only. The planner would conclude from the partition bounds that there are no such rows.
 	FOR p IN SELECT t.parentrelid, s.shard FROM pg_partition_tree(default_partition) t, shardfdw_internal.shards_of(t.parentrelid) s WHERE s.shard = t.relid LOOP
 		PERFORM shardfdw_internal.check_owner_code_of_shards(p.parentrelid, 'shard', p.shard);
 		EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))', p.shard, kept) INTO misplaced;
@@ -55,7 +55,7 @@ CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, new_shards re
 AS $$
 #variable_conflict use_variable
 DECLARE
-	-- what is quoted inside of a DO's quotes stays text
+	-- the quoted text inside the quotes of DO is not interpreted
 	only_if text := 'BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END';
 	sibling record;
 	is_alone boolean;
@@ -66,7 +66,7 @@ DECLARE
 	target text;
 	commands text[];
 BEGIN
-	-- of the same parent; the first shards of a month are as those of other months are
+	-- Siblings have the same parent. The first shards of a new time partition follow those of other time partitions.
 	SELECT s.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name, i.inhparent <> parent AS is_cousin INTO sibling
 	FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_inherits i ON i.inhrelid = t.relid
 	JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -75,7 +75,7 @@ BEGIN
 		AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
 	ORDER BY i.inhparent <> parent, f.ftserver <> (SELECT n.ftserver FROM pg_foreign_table n WHERE n.ftrelid = new_shards[1]), c.relname::text COLLATE "C" LIMIT 1;
 	is_alone := NOT FOUND;
-	-- what is granted on a month alone is none of the next one's
+	-- Privileges that were granted on one time partition only do not apply to the next one.
 	IF is_alone OR sibling.is_cousin THEN
 		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[parent]);
 	END IF;
@@ -101,7 +101,7 @@ BEGIN
 		commands := '{}';
 		FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
 		LOOP
-			-- to a replica of a reference table, or to the shard that takes the same keys
+			-- to a replica of a reference table, or to the shard with the same keys
 			target := k."table";
 			IF EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(target)) THEN
 				SELECT format('%I.%I', n.nspname, c.relname) INTO target
@@ -117,7 +117,7 @@ BEGIN
 						HINT = 'Create that shard first, on the same node.';
 				END IF;
 			END IF;
-			-- validated by a command that runs no code of the owner of either table
+			-- Validated by a command that runs no code of the owner of either table.
 			is_valid := k.definition !~ ' NOT (VALID|ENFORCED)$';
 			commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s%s', shard.name, k.name,
 				replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)), CASE WHEN is_valid THEN ' NOT VALID' END), to_regclass(target));
@@ -137,7 +137,7 @@ BEGIN
 	IF had.keys::text LIKE '% SET DEFAULT%' THEN
 		PERFORM shardfdw_internal.set_key_defaults(pg_partition_root(parent), new_shards);
 	END IF;
-	-- last, since the next owner may not be one of ours
+	-- Last, because the new owner may be a role that we are not a member of.
 	PERFORM shardfdw_internal.run_commands(array_agg(s.srvname ORDER BY c.relname), array_agg(format('DO %L', format(only_if, had.owner,
 		format('ALTER TABLE %I.%I OWNER TO %I', n.nspname, c.relname, had.owner))) ORDER BY c.relname), 'write', labels => array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY c.relname))
 	FROM unnest(new_shards) x(oid) JOIN pg_class c ON c.oid = x.oid JOIN pg_namespace n ON n.oid = c.relnamespace

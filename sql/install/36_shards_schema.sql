@@ -1,4 +1,4 @@
--- In which schema the shards of a table are.
+-- The schema of the shards of a table.
 
 CREATE FUNCTION shardfdw_internal.shards_schema(parent regclass) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -38,10 +38,10 @@ BEGIN
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	IF to_regnamespace(quote_ident(schema)) IS NULL THEN
 		EXECUTE format('CREATE SCHEMA %I', schema);
-		-- the rights are those on the tables
+		-- access is controlled by the privileges on the tables
 		EXECUTE format('GRANT USAGE ON SCHEMA %I TO PUBLIC', schema);
 	END IF;
-	-- indexes of two schemas may have one name, and those of their shards with them
+	-- Indexes in two schemas may have the same name, and then those of their shards too.
 	SELECT c.relname, n.nspname INTO other FROM pg_class s JOIN pg_inherits i ON i.inhrelid = s.oid JOIN pg_class c ON c.oid = i.inhparent
 	JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE s.relnamespace = to_regnamespace(quote_ident(schema)) AND s.relkind = 'f' AND n.nspname <> schema

@@ -1,4 +1,4 @@
--- From shards back to a table, and commands for the shards of a table.
+-- Turns shards into a plain table again, and runs commands on the shards of a table.
 
 CREATE FUNCTION shardfdw_internal.shards_of(relation regclass)
 	RETURNS TABLE (shard regclass, node name, remote_name text, bounds text)
@@ -31,7 +31,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.foreign_keys_query(text) IS
 	'Writes the query, to be run on a node, for the foreign keys of a table. Returns its text; the query returns name, definition and the qualified name of the table referred to.';
 
--- what only the nodes know of a table: one shard stands for all
+-- Properties of a table that only the nodes have. One shard represents all of them.
 CREATE FUNCTION shardfdw_internal.shard_storage_options(relation regclass, shard regclass DEFAULT NULL) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -168,7 +168,7 @@ DECLARE
 	commands text[];
 BEGIN
 	PERFORM shardfdw_internal.check_shard_owners(relation);
-	-- the name as often as the command may ask for it
+	-- pass the name as often as the command may contain a placeholder
 	SELECT array_agg(s.shard), array_agg(s.node),
 		array_agg(format(run_on_shards.command, VARIADIC array_fill(s.remote_name, ARRAY[32])))
 	INTO shards, nodes, commands FROM shardfdw_internal.shards_of(relation) s;

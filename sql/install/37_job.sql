@@ -1,10 +1,10 @@
--- Jobs: work on shards that goes on in a background worker. Catalogs alone say where a shard is; these rows say what is being done.
+-- Jobs: work on shards in a background worker. Only the catalogs say where a shard is. These rows describe the work in progress.
 
 CREATE SEQUENCE shardfdw_internal.job_id;
 REVOKE ALL ON SEQUENCE shardfdw_internal.job_id FROM PUBLIC;
 COMMENT ON SEQUENCE shardfdw_internal.job_id IS 'Numbers of jobs. They are in the names of what a job makes on nodes.';
 
--- Not dumped: a restored database is another coordinator, on whose nodes none of these jobs has left anything.
+-- Not dumped: a restored database is another coordinator, whose nodes have no leftovers of these jobs.
 CREATE TABLE shardfdw_internal.job (
 	id bigint PRIMARY KEY,
 	kind text NOT NULL,
@@ -81,7 +81,7 @@ CREATE VIEW shardfdw.jobs AS
 		j.stage, j.names AS shards, j.source, j.target, j.mode, j.role, j.pid, j.started AS started_at, j.ended AS ended_at,
 		j.rows_copied, j.bytes_copied, j.changes_applied, j.lag_bytes, j.write_pause, x.waits_for, x.message AS error
 	FROM shardfdw_internal.job j
-	-- others' queries and values stand in these
+	-- these columns may contain queries and values of other roles
 	LEFT JOIN LATERAL (SELECT j.waits_for, j.message FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.jobs TO PUBLIC;
 COMMENT ON VIEW shardfdw.jobs IS 'Lists the jobs that run and the jobs that have ended: moves, splits and merges of shards, tables that are sharded or unsharded online, imports, and series of such jobs.';
@@ -119,7 +119,7 @@ COMMENT ON FUNCTION shardfdw_internal.wait_move(bigint) IS
 CREATE FUNCTION shardfdw_internal.is_this_server(node name) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- the time at which a server has started tells it from others, and everybody may read it
+	-- The start time identifies a server, and all roles may read it.
 	SELECT coalesce(bool_and((q.fields)[1] = extract(epoch FROM pg_postmaster_start_time())::text), false)
 	FROM pg_foreign_server s
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.srvname], ARRAY['SELECT extract(epoch FROM pg_postmaster_start_time())'], 'settle', false) q
@@ -137,7 +137,7 @@ BEGIN
 			DETAIL = 'The job would wait for what this transaction has written or locked there, and this transaction for the job.',
 			HINT = 'Commit first.';
 	END IF;
-	-- a replication slot begins when all have ended that write
+	-- Creating a replication slot waits until all transactions that write have ended.
 	IF mode = 'online' AND pg_current_xact_id_if_assigned() IS NOT NULL AND shardfdw_internal.is_this_server(source) THEN
 		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = format('%s() cannot wait in a transaction that has written', function_name),
 			DETAIL = format('Node "%s" is a database of this server, whose writing transactions the job waits for.', source),

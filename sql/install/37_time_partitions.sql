@@ -1,4 +1,4 @@
--- Partitions by time of a parent, each sharded by key: those to come, and those that have had their time.
+-- Time partitions of a parent, each sharded by key: creates future partitions and drops old ones.
 
 CREATE FUNCTION shardfdw_internal.time_partitions(parent regclass) RETURNS TABLE (partition regclass, ends timestamptz, ends_there timestamp)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD'
@@ -10,7 +10,7 @@ BEGIN
 				AND a.atttypid IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype)) THEN
 		PERFORM shardfdw_internal.raise_other_kind(parent, 'table partitioned by range of one column of type date or timestamp');
 	END IF;
-	-- 'infinity' and MAXVALUE are no time at which something ends
+	-- infinity and MAXVALUE are not the end of a time partition
 	RETURN QUERY SELECT c.oid::regclass, e.ends::timestamptz, e.ends::timestamp
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) AS b(bound),
 		substring(b.bound FROM $re$TO \('([^']*)'\)$re$) AS e(ends)
@@ -76,7 +76,7 @@ BEGIN
 	LEFT JOIN pg_partitioned_table p ON p.partrelid = t.partition ORDER BY t.ends DESC NULLS FIRST LIMIT 1;
 	SELECT a.atttypid = 'timestamptz'::regtype INTO has_zone FROM pg_partitioned_table p
 	JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0] WHERE p.partrelid = relation;
-	-- hours are counted where none is missing or twice
+	-- Hours are counted in UTC, which has no daylight saving time.
 	IF has_zone AND months = 0 AND days = 0 THEN
 		zone := 'UTC';
 	END IF;
@@ -94,11 +94,11 @@ BEGIN
 			HINT = 'Name the column: key => ''...''.';
 	END IF;
 
-	-- nothing is colocated with a partition some of whose shards were split or merged: as many on the same nodes
+	-- A partition with split or merged shards cannot be colocated with. The new one gets as many shards on the same nodes.
 	IF key IS NULL AND shards IS NULL AND shardfdw_internal.hash_placement(last.partition) IS NULL THEN
 		SELECT nullif(count(*), 0), array_agg(DISTINCT s.node) INTO shards, nodes FROM shardfdw_internal.shards_of(last.partition) s;
 	END IF;
-	-- shards that are in a schema of their own
+	-- shards that are in a separate schema
 	IF last.is_partitioned THEN
 		shards_in := nullif(shardfdw_internal.shards_schema(last.partition), (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = last.partition));
 	END IF;
@@ -108,7 +108,7 @@ BEGIN
 		IF octet_length(name) > 59 THEN
 			RAISE EXCEPTION USING ERRCODE = 'name_too_long', MESSAGE = format('"%s" is too long for the name of a table with shards', name);
 		END IF;
-		-- attached when it is complete: PARTITION OF would wait for all who read the table, and they for it
+		-- Attached when it is complete. PARTITION OF would wait for all readers of the table, and they would wait for it.
 		EXECUTE format('CREATE TABLE %I.%I (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION) PARTITION BY %s',
 			parent_schema, name, relation, CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
 		made := format('%I.%I', parent_schema, name)::regclass;

@@ -1,4 +1,4 @@
--- Moves and splits of shards: what goes together, what is in the way, and the commands that make a shard again elsewhere.
+-- Moves and splits of shards: which shards belong together, checks, and the commands that create a shard again on another node.
 
 CREATE FUNCTION shardfdw_internal.shard_group(shard regclass) RETURNS SETOF regclass
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_shard_group';
@@ -46,7 +46,7 @@ COMMENT ON FUNCTION shardfdw_internal.revoke_command(text) IS
 CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, new_name text, renames jsonb, move_group text[], references_here text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- names are in the first line alone: what stands in them is not looked at again
+	-- Names are substituted in the first line only, so that format() does not interpret their contents.
 	SELECT format('WITH relation AS (SELECT %L::text), staging AS (SELECT %L::text), new_name AS (SELECT %L::text), renames AS (SELECT %L::jsonb), move_group AS (SELECT %L::text[]), reference AS (SELECT %L::text[]),',
 		relation, staging, new_name, renames, move_group, references_here) || $query$
 t AS (
@@ -54,12 +54,12 @@ t AS (
 	WHERE c.oid = to_regclass((TABLE relation))
 ), a AS (
 	SELECT a.*, y.typstorage, y.typcollation, quote_ident(a.attname) AS name,
-		-- an array's elements, since their OIDs are in the binary form
+		-- the element type of an array, because the binary format of arrays contains its OID
 		NOT EXISTS (SELECT FROM pg_type x WHERE x.oid IN (y.oid, y.typelem)
 			AND (x.oid >= 16384 OR x.typsend = 0 OR x.typreceive = 0 OR x.typname ~ '^reg' OR x.typname IN ('money', 'xml', 'record'))) AS is_binary
 	FROM t JOIN pg_attribute a ON a.attrelid = t.oid JOIN pg_type y ON y.oid = a.atttypid WHERE a.attnum > 0 AND NOT a.attisdropped
 ), k AS (
-	-- a key to a table that is renamed, too, is one to its new name
+	-- a foreign key to a table that is also renamed refers to its new name
 	SELECT k.*, replace(pg_get_constraintdef(k.oid), format(' REFERENCES %s(', r.key), format(' REFERENCES %s(', r.value)) AS definition
 	FROM t JOIN pg_constraint k ON k.conrelid = t.oid LEFT JOIN pg_class f ON f.oid = k.confrelid LEFT JOIN pg_namespace n ON n.oid = f.relnamespace
 	CROSS JOIN LATERAL (SELECT coalesce(y.key, '') AS key, coalesce(y.value, '') AS value
@@ -73,13 +73,13 @@ t AS (
 		CASE WHEN octet_length(x.relname || ((TABLE renames)->>'suffix')) < 64 THEN x.relname ELSE left(md5(x.relname), 16) END || ((TABLE renames)->>'suffix')) ELSE x.relname END AS new_name) m
 	WHERE i.indisvalid
 ), s AS (
-	-- the name and the table stand at both ends of the definition
+	-- the name and the table are at both ends of the definition
 	SELECT s.oid, d.definition, d.prefix, d.suffix, CASE WHEN t.is_renamed THEN coalesce((TABLE renames)->'objects'->>s.stxname,
 		CASE WHEN octet_length(s.stxname || ((TABLE renames)->>'suffix')) < 64 THEN s.stxname ELSE left(md5(s.stxname), 16) END || ((TABLE renames)->>'suffix')) ELSE s.stxname END AS new_name, n.nspname
 	FROM t JOIN pg_statistic_ext s ON s.stxrelid = t.oid JOIN pg_namespace n ON n.oid = s.stxnamespace
 	CROSS JOIN LATERAL (SELECT pg_get_statisticsobjdef(s.oid) AS definition, format('CREATE STATISTICS %I.%I', n.nspname, s.stxname) AS prefix, ' FROM ' || t.old_name AS suffix) d
 )
--- what is in the way
+-- checks
 SELECT 'problem', 0, 'does not exist on node %s' WHERE NOT EXISTS (SELECT FROM t)
 UNION ALL SELECT 'problem', 0, 'is no ordinary table on node %s' FROM t WHERE t.relkind <> 'r' OR t.relispartition
 UNION ALL SELECT 'problem', 0, 'inherits, or is inherited from, on node %s' FROM t WHERE EXISTS (SELECT FROM pg_inherits h WHERE t.oid IN (h.inhrelid, h.inhparent))
@@ -105,7 +105,7 @@ UNION ALL SELECT 'problem', 0, format('needs the name %s, which is taken on node
 	(SELECT t.name FROM t UNION ALL SELECT format('%I.%I', t.nspname, i.new_name) FROM t, i) x WHERE t.is_renamed AND (to_regclass(x.name) IS NOT NULL OR x.name = t.name AND to_regtype(x.name) IS NOT NULL)
 UNION ALL SELECT 'problem', 0, format('has statistics object %s on node %%s, whose definition cannot be read', s.new_name) FROM s WHERE NOT starts_with(s.definition, s.prefix) OR right(s.definition, length(s.suffix)) <> s.suffix
 UNION ALL SELECT 'problem', 0, 'is not the property of the role that is used on node %s' FROM t WHERE NOT pg_has_role(t.relowner, 'USAGE')
--- what is to be known of it
+-- facts about the table
 UNION ALL SELECT 'fact_columns', 0, coalesce((SELECT string_agg(a.name, ', ' ORDER BY a.attnum) FROM a WHERE a.attgenerated = ''), '') FROM t
 UNION ALL SELECT 'fact_binary', 0, CASE WHEN (SELECT bool_and(a.is_binary) FROM a WHERE a.attgenerated = '') THEN 't' ELSE 'f' END FROM t
 UNION ALL SELECT 'fact_persistence', 0, t.relpersistence::text FROM t
@@ -122,7 +122,7 @@ UNION ALL SELECT 'fact_names', 0, coalesce((SELECT jsonb_agg(DISTINCT jsonb_buil
 		UNION ALL SELECT 'type', y.typnamespace, y.typname, '[]' FROM pg_type y WHERE d.refclassid = 'pg_type'::regclass AND y.oid = d.refobjid) y(kind, namespace, name, arguments)
 	JOIN pg_namespace n ON n.oid = y.namespace), '[]')::text FROM t
 UNION ALL SELECT 'fact_expressions', 0, CASE WHEN EXISTS (SELECT FROM i WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) OR EXISTS (SELECT FROM s) THEN 't' ELSE 'f' END FROM t
--- who may use the schema that it comes to, and whose that is
+-- which roles may use the target schema, and its owner
 UNION ALL SELECT 'schema', 0, jsonb_build_array(n.nspname, pg_get_userbyid(n.nspowner), coalesce((SELECT jsonb_agg(jsonb_build_array(x.privilege_type, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END, x.is_grantable))
 	FROM aclexplode(n.nspacl) x WHERE x.grantee <> n.nspowner), '[]'))::text FROM t JOIN pg_namespace n ON n.oid = t.relnamespace
 -- the table in its staging schema
@@ -146,7 +146,7 @@ UNION ALL SELECT 'table', 3, format('ALTER TABLE %s ALTER COLUMN %s SET STATISTI
 UNION ALL SELECT 'table', 4, format('ALTER TABLE %s ALTER COLUMN %s SET (%s)', (TABLE staging), a.name,
 	(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(a.attoptions) o))
 	FROM a WHERE a.attoptions IS NOT NULL
--- what is made over the rows
+-- objects that are created after the rows are loaded
 UNION ALL SELECT 'index', 10, CASE WHEN i.conid IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', (TABLE staging), i.new_name, i.definition)
 	ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, i.new_name, (TABLE staging), substr(i.text, length(i.prefix) + 1)) END FROM i
 UNION ALL SELECT 'index', 11, format('ALTER INDEX %s.%I ALTER COLUMN %s SET STATISTICS %s', split_part((TABLE staging), '.', 1), i.new_name, x.attnum, to_jsonb(x)->>'attstattarget')
@@ -156,11 +156,11 @@ UNION ALL SELECT 'index', 13, format('ALTER TABLE %s CLUSTER ON %I', (TABLE stag
 UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', (TABLE staging), CASE t.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
 	ELSE (SELECT format('USING INDEX %I', i.new_name) FROM i WHERE i.indisreplident) END) FROM t
 	WHERE t.relreplident IN ('f', 'n') OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
--- while nothing but the tables of the job is in the schema
+-- while the schema contains only the tables of the job
 UNION ALL SELECT 'index', 15, format('COMMENT ON INDEX %s.%I IS %L', split_part((TABLE staging), '.', 1), i.new_name, obj_description(i.indexrelid, 'pg_class')) FROM i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
 UNION ALL SELECT 'index', 16, format('CREATE STATISTICS %I.%I%s FROM %s', s.nspname, s.new_name,
 	substr(s.definition, length(s.prefix) + 1, length(s.definition) - length(s.prefix) - length(s.suffix)), (TABLE staging)) FROM s
--- what is made when it has its name
+-- objects that are created when the table has its final name
 UNION ALL SELECT 'finish', 20, format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', t.name, k.conname, k.definition, CASE WHEN k.convalidated THEN ' NOT VALID' ELSE '' END)
 	FROM t, k WHERE k.contype = 'f'
 UNION ALL SELECT 'finish', 21, pg_get_triggerdef(g.oid) FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$')
@@ -180,12 +180,12 @@ UNION ALL SELECT CASE x.grantee WHEN 0 THEN 'finish' ELSE 'grant' END, 28, CASE 
 			CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END, CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) AS command
 		FROM t CROSS JOIN LATERAL (SELECT x.grantee, x.privilege_type, x.is_grantable, NULL AS attname FROM aclexplode(t.relacl) x
 			UNION ALL SELECT x.grantee, x.privilege_type, x.is_grantable, a.name FROM a, aclexplode(a.attacl) x) g WHERE g.grantee <> t.relowner) x
--- last, since the next owner may not be one of ours
+-- Last, because the new owner may be a role that we are not a member of.
 UNION ALL SELECT 'owner', 30, jsonb_build_array(format('ALTER TABLE %s OWNER TO %I', t.name, pg_get_userbyid(t.relowner)), pg_get_userbyid(t.relowner))::text FROM t WHERE pg_get_userbyid(t.relowner) <> current_user
 UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(d.comment), 'NULL'))
-	-- not the mark of a job that has left it there
+	-- without the mark of a job that has left it there
 	FROM t LEFT JOIN LATERAL (SELECT obj_description(t.oid, 'pg_class') AS comment) d ON d.comment !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
--- what is checked when others are at work again; rows that break the key have done so before
+-- Validated after the switch, when other sessions continue. Rows that violate the key did so before.
 UNION ALL SELECT 'validate', 40, k.conname::text FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$
 $$;
@@ -213,10 +213,10 @@ COMMENT ON FUNCTION shardfdw_internal.checked_columns(text) IS
 CREATE FUNCTION shardfdw_internal.moving_command(part text, answer text, staging text, name text, referred text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- what depends on something that may not be there is put together here
+	-- Commands about objects that may be missing there are built here.
 	SELECT CASE WHEN part IN ('grant', 'owner') THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END',
 				answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name, referred)))
-		-- one that the extension has made for a schema of the coordinator, in which nothing is, and that was given to no other role
+		-- A schema that the extension created for a schema of the coordinator, that is empty, and that was given to no other role.
 		WHEN part = 'schema' THEN format('DO %L', format('DECLARE g record; BEGIN '
 				'IF EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = %1$L AND pg_catalog.pg_get_userbyid(n.nspowner) IN (current_user, %3$L) '
 				'AND pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND pg_catalog.obj_description(n.oid, ''pg_namespace'') = %4$s '
@@ -281,17 +281,17 @@ BEGIN
 	INTO relations, nodes, commands, stagings, names, first FROM shardfdw_internal.moving_questions(shards, id, pieces, at) WITH ORDINALITY m;
 	referred := names || ARRAY(SELECT format('%I.%I', n.nspname, c.relname) FROM shardfdw_internal.reference_tables() r JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace);
 	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' ELSE (q.fields)[1] END, CASE
-		-- the last one: before it there may be names
+		-- the last occurrence: text before it may contain names
 		WHEN (q.fields)[1] = 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
 		WHEN (q.fields)[1] IN ('schema', 'table', 'index', 'finish', 'grant', 'owner', 'comment', 'validate') THEN
 			shardfdw_internal.moving_command((q.fields)[1], (q.fields)[3], stagings[q.command], names[q.command], referred)
 		WHEN (q.fields)[1] = 'fact_columns' THEN shardfdw_internal.checked_columns((q.fields)[3])
 		WHEN (q.fields)[1] = 'fact_oid' THEN (q.fields)[3]::oid::text
-		-- these are letters that are compared
+		-- these strings are compared byte by byte
 		WHEN (q.fields)[1] IN ('fact_binary', 'fact_persistence', 'fact_identity', 'fact_identified', 'fact_expressions', 'fact_names') THEN (q.fields)[3]
 		ELSE shardfdw_internal.raise_unknown_part((q.fields)[1], names[q.command]) END
 	FROM (SELECT r.*, bool_or((r.fields)[1] = 'problem') OVER () AS has_problem FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY r) q
-	-- where something is in the way, that alone is said; of several that become one, the first says what that is
+	-- If a check fails, return only that failure. For several shards that become one, the first shard reports it.
 	WHERE q.fields IS NOT NULL AND (NOT q.has_problem OR (q.fields)[1] = 'problem') AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;
 	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shards, id, pieces, at) p;
 END
@@ -382,7 +382,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_move_here(regclass, name, text) IS
 CREATE FUNCTION shardfdw_internal.ask_for_move(node name) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- the time at which a server has started tells it from others, and everybody may read it
+	-- The start time identifies a server, and all roles may read it.
 	SELECT (q.fields)[1]::jsonb FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[$query$SELECT jsonb_build_object(
 		'database', concat_ws(' ', current_database(), extract(epoch FROM pg_postmaster_start_time())),
 		'wal_level', current_setting('wal_level'),
@@ -440,7 +440,7 @@ BEGIN
 				HINT = 'Raise max_replication_slots or max_wal_senders there, or let writers wait all the time: mode => ''block''.';
 		END IF;
 	END IF;
-	-- indexes and generated columns are computed there anew
+	-- The target computes indexes and generated columns again.
 	PERFORM shardfdw_internal.check_owner_code_on_nodes(m.parent, CASE done WHEN 'moved' THEN 'move' WHEN 'merged' THEN 'merge' ELSE done END, m.remote_schema, ARRAY[m.remote_table], ARRAY[source])
 	FROM shardfdw_internal.job_tables(shards) m;
 END

@@ -1,4 +1,4 @@
--- What moves that have ended have left on nodes, and the function that moves.
+-- What ended jobs have left on nodes, and move_shard().
 
 CREATE FUNCTION shardfdw_internal.job_traces(nodes name[])
 	RETURNS TABLE (node name, id bigint, schema_name name, note jsonb, is_own boolean)
@@ -8,15 +8,15 @@ AS $$
 		starts_with((q.fields)[1], format('shardfdw_%s_', x.identities[1]))
 	FROM (SELECT d.identities, format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
 			WHERE n.nspname ~ '^shardfdw_(%s)_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"server": [0-9]+, "other": [0-9]+, "tables": '
-				-- anybody else's would be somebody else's commands
+				-- The notes of another role would be commands of that role.
 				AND pg_get_userbyid(n.nspowner) = current_user
-				-- a successor of this coordinator may need the tables
+				-- A successor of this coordinator may need the tables.
 				AND coalesce(obj_description(to_regclass('shardfdw_internal.%s'), 'pg_class'), %L) = ANY (%L) ORDER BY 1$query$,
 			array_to_string(d.identities, '|'), i.note_name, i.identity, d.identities) AS command
 		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities), shardfdw_internal.coordinator_identity() i) x,
 		shardfdw_internal.run_commands(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'settle', false) q
 	WHERE q.fields IS NOT NULL
-		-- of another server that leads to the same database: where its tables are needed, that one knows
+		-- Left by another server that uses the same database: only that server can tell where its tables are needed.
 		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.oid = ((q.fields)[2]::jsonb->>'server')::oid AND s.srvname <> q.node)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
@@ -41,15 +41,18 @@ DECLARE
 	other CONSTANT oid := (note->>'other')::oid;
 	placed jsonb;
 BEGIN
-	-- placed: whether the table is needed; null where only a person can tell, since servers have come or gone, or several lead to one database
+	-- placed: whether the table is needed. Null if only a person can decide, because servers were added or removed, or several servers
+	-- point to one database.
 	SELECT jsonb_agg(t || jsonb_build_object('placed', CASE WHEN own = ANY (s) THEN true
 		WHEN t->>'side' = 'target' AND other = ALL (s) THEN false
 		WHEN t->>'side' = 'source' AND EXISTS (SELECT FROM pg_foreign_server f WHERE f.oid = own) THEN false END)) INTO placed
 	FROM jsonb_array_elements(note->'tables') t CROSS JOIN LATERAL shardfdw_internal.servers_of((t->>'schema')::name, (t->>'table')::name) s;
-	-- it may take long, and is not needed for the rest; before that, since the tables may get other owners; ends by itself, so that the rest does not wait for it
+	-- Validation may take long, and the rest does not need it. It comes first because the tables may get other owners later.
+	-- It is committed separately, so that the rest does not wait for it.
 	RETURN QUERY SELECT 'validate', format('SET LOCAL lock_timeout = ''500ms''; SET LOCAL statement_timeout = ''25s''; %s', t->>'validate')
 	FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean AND t->>'validate' <> '';
-	-- clients use these, so each has a transaction of its own: who holds one lock and waits for another can make a deadlock with a client
+	-- Clients use these tables, so each has a separate transaction. A session that holds one lock and waits for another could
+	-- deadlock with a client.
 	RETURN QUERY SELECT 'table', format('SET LOCAL statement_timeout = ''25s''; DO %L', format($body$
 DECLARE
 	t record;
@@ -67,7 +70,7 @@ BEGIN
 		EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
 	END IF;
 END$body$, schema_name, t)) FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean;
-	-- nor does it stay on the node with its locks when the caller has given it up
+	-- If the caller gives up, the command and its locks do not remain on the node.
 	RETURN QUERY SELECT 'rest', format('SET LOCAL statement_timeout = ''25s''; DO %L', format($body$
 DECLARE
 	t record;
@@ -84,7 +87,7 @@ BEGIN
 	LOOP
 		CONTINUE WHEN t.relation IS NULL;
 		IF t.side = 'source' THEN
-			-- what is prepared there may be what sets the trigger; readers need not wait
+			-- A transaction prepared there may be the one that creates the trigger. Readers do not have to wait.
 			IF NOT t.placed THEN
 				EXECUTE pg_catalog.format('LOCK TABLE %%s IN SHARE ROW EXCLUSIVE MODE', t.name);
 				SET LOCAL lock_timeout = '100ms';
@@ -95,7 +98,7 @@ BEGIN
 			ELSIF t.placed IS NULL THEN
 				RAISE EXCEPTION 'nothing tells whether table %% is needed', t.name;
 			ELSIF NOT t.placed AND t.identity IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(t.name) AND c.relreplident = 'f') THEN
-				-- it has not moved, and its foreign table has been dropped or detached: the table stays, as that leaves it
+				-- The shard has not moved, and its foreign table was dropped or detached. The table on the node stays, as after any such drop.
 				EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
 			ELSIF t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND g.tgfoid IN (SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %1$L))
 				OR t.placed AND t.identity IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.relation AND c.relreplident = 'f') THEN
@@ -128,7 +131,7 @@ AS $$
 		SELECT s.srvname, format($query$SELECT bool_and(to_regclass(x.name) IS NOT NULL AND NOT EXISTS (
 				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'))) FROM unnest(%L::text[]) x(name)$query$, n.names) AS command
 		FROM (SELECT array_agg(t->>'name') FILTER (WHERE t->>'side' = 'source') AS own, array_agg(t->>'name') AS names FROM jsonb_array_elements(note->'tables') t) a
-		-- the note of a target alone has the names that the source has
+		-- Only the note of a target contains the names on the source.
 		CROSS JOIN LATERAL (SELECT coalesce(a.own, a.names) AS names, (CASE WHEN a.own IS NULL THEN note->>'other' ELSE note->>'server' END)::oid AS server) n
 		JOIN pg_foreign_server s ON s.oid = n.server) c
 		CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[c.srvname], ARRAY[c.command], 'settle', false) q), false)
@@ -145,19 +148,19 @@ DECLARE
 	t record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
-	-- the catalogs of an unconfirmed copy of the coordinator may be older than the job, whose process may run on the original
+	-- The catalogs of an unconfirmed clone of the coordinator may be older than the job, and the job may still run on the original.
 	IF NOT (SELECT i.confirmed FROM shardfdw_internal.coordinator_identity() i) THEN
 		RETURN;
 	END IF;
 	FOR t IN SELECT x.* FROM (SELECT array_agg(n) AS usable FROM unnest(nodes) n WHERE has_server_privilege(n, 'USAGE')) u,
 			shardfdw_internal.job_traces(coalesce(u.usable, '{}')) x WHERE own IS NULL OR x.is_own AND x.id = own
 	LOOP
-		-- held by its own process already; what it has left may be gone by now, and the commands look again
+		-- The process of the job holds the lock already. Its leftovers may be gone by now; the commands check that again.
 		CONTINUE WHEN NOT shardfdw_internal.claim_job(t.id, 0);
-		-- who has said that all of a predecessor's commits are here may err: where they are not, the tables that look superfluous are the only ones
+		-- An administrator may have confirmed the commits of a predecessor wrongly. Then the tables that look superfluous are the only ones.
 		IF NOT t.is_own AND EXISTS (
 			SELECT FROM jsonb_array_elements(t.note->'tables') x
-			-- of a split, whose both sides are one, the new tables
+			-- of a split, where source and target are one node, the new tables
 			WHERE (x->>'side' = 'target' OR t.note->>'server' <> t.note->>'other')
 				AND (CASE x->>'side' WHEN 'target' THEN t.note->>'server' ELSE t.note->>'other' END)::oid <> ALL (shardfdw_internal.servers_of((x->>'schema')::name, (x->>'table')::name)))
 			AND NOT shardfdw_internal.source_has_tables(t.note) THEN
@@ -168,7 +171,7 @@ BEGIN
 		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id)
 			WHEN q.kind = 'validate' THEN format('foreign keys of job %s, which are not validated: %s', t.id, q.message)
 			ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
-		-- each within the bound of settling: what is in doubt elsewhere, in other databases too, waits for this
+		-- Each bounded like recovery: transactions in doubt on other nodes and in other databases wait for this.
 		FROM shardfdw_internal.trace_commands(t.schema_name, t.note) c
 		CROSS JOIN LATERAL (SELECT r.node, r.ok, r.message, c.kind FROM shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[c.command], 'settle', false) r) q
 		WHERE NOT q.ok OR q.kind = 'rest';

@@ -1,11 +1,11 @@
--- Whether nodes and shards are as the catalogs here say.
+-- Checks whether nodes and shards match the catalogs here.
 
 CREATE FUNCTION shardfdw_internal.expected_shards(node name)
 	RETURNS TABLE (shard regclass, parent regclass, remote_name text, is_exact boolean, remote_columns jsonb)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH parents AS MATERIALIZED (
-		-- asked once per table, not per shard
+		-- computed once per table, not per shard
 		SELECT x.inhparent, shardfdw_internal.is_sharded(x.inhparent) AS is_sharded FROM (
 			SELECT DISTINCT i.inhparent FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = expected_shards.node) x
@@ -35,7 +35,7 @@ COMMENT ON FUNCTION shardfdw_internal.expected_shards(name) IS
 CREATE FUNCTION shardfdw_internal.keys_of_levels(parents jsonb[]) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- each level should have those of the one above, and then they are here once
+	-- Each level has the keys of the level above. Equal keys are listed once.
 	SELECT parents[1]->'indexes' || coalesce((
 		SELECT jsonb_agg(DISTINCT k) FROM unnest(parents[2:]) p, jsonb_array_elements(p->'indexes') k
 		WHERE k->>'kind' <> 'INDEX' AND NOT EXISTS (
@@ -48,7 +48,7 @@ CREATE FUNCTION shardfdw_internal.expected_definition(shard jsonb, parent jsonb,
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT CASE WHEN parent IS NOT NULL THEN shard || jsonb_strip_nulls(jsonb_build_object('indexes', parent->'indexes', 'at_home', parent->'at_home')) || siblings
-		-- of a foreign table by itself, its columns are known
+		-- for a foreign table without a parent, only the columns are known
 		ELSE jsonb_build_object('columns', (
 			SELECT jsonb_agg(jsonb_build_object('name', coalesce(remote_columns->>(c->>'name'), c->>'name'), 'type', c->'type'))
 			FROM jsonb_array_elements(shard->'columns') c)) END
@@ -68,7 +68,7 @@ BEGIN
 		FROM unnest(inspect_shards.nodes) n(node),
 			shardfdw_internal.expected_shards(n.node) WITH ORDINALITY e(shard, parent, remote_name, is_exact, remote_columns, ord)
 	), levels AS MATERIALIZED (
-		-- the sharded tables and what they are partitions of, from below; asked once, since the nodes' answers are waited for
+		-- The sharded tables and their ancestors, from the bottom. Read once, because the nodes' answers are waited for.
 		SELECT p.parent, a.relation, a.ord FROM (SELECT DISTINCT e.parent FROM expected e WHERE e.parent IS NOT NULL) p,
 			pg_partition_ancestors(p.parent) WITH ORDINALITY a(relation, ord)
 	), here AS MATERIALIZED (
@@ -80,7 +80,7 @@ BEGIN
 		FROM (SELECT x.parent, array_agg(d.definition ORDER BY x.ord) AS definitions FROM levels x JOIN here d ON d.relation = x.relation GROUP BY x.parent) l
 		JOIN here h ON h.relation = l.parent
 	), question AS (
-		-- one question to each node
+		-- one query to each node
 		SELECT array_agg(x.node) AS nodes, array_agg(shardfdw_internal.describe_query(x.names)) AS commands
 		FROM (SELECT e.node, array_agg(e.remote_name ORDER BY e.ord) AS names FROM expected e GROUP BY e.node) x
 	), answer AS MATERIALIZED (
@@ -98,7 +98,7 @@ BEGIN
 		LEFT JOIN here h ON h.relation = e.shard
 		LEFT JOIN parents p ON p.parent = e.parent
 	), siblings AS MATERIALIZED (
-		-- what only shards have: each should have it as the others do
+		-- properties that only shards have: each shard should have what the others have
 		SELECT c.parent, jsonb_build_object('foreign_keys', coalesce(jsonb_agg(DISTINCT f) FILTER (WHERE f IS NOT NULL), '[]')) AS definition
 		FROM compared c LEFT JOIN LATERAL jsonb_array_elements(c.there->'foreign_keys') f ON true WHERE c.is_exact GROUP BY c.parent
 	), owners AS MATERIALIZED (
@@ -157,7 +157,7 @@ CREATE FUNCTION shardfdw_internal.inspect_tables(nodes name[], compare_rows bool
 AS $$
 #variable_conflict use_column
 BEGIN
-	-- what is in order is one row with its number
+	-- Shards without findings are one row with their number.
 	RETURN QUERY
 	SELECT y.node, CASE y.status WHEN 'ok' THEN y.kind ELSE y.label END, y.status,
 		CASE y.status WHEN 'ok' THEN format('%s as expected', y.nok) ELSE y.detail END
@@ -183,7 +183,7 @@ COMMENT ON FUNCTION shardfdw_internal.inspect_tables(name[], boolean) IS
 CREATE FUNCTION shardfdw_internal.inspect_schemas() RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- joined, not asked table by table: there may be tens of thousands
+	-- A join, not a query per table: there may be tens of thousands of tables.
 	WITH placed AS MATERIALIZED (SELECT i.inhparent, f.ftserver FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid)
 	SELECT s.srvname, 'error', format('table %s is not there with the other tables of its schema', c.oid::regclass)
 	FROM pg_class h JOIN placed home ON home.inhparent = h.oid JOIN pg_foreign_server s ON s.oid = home.ftserver

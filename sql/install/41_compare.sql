@@ -1,10 +1,10 @@
--- Definitions of tables written down as JSON, here and on nodes, and compared.
+-- Describes definitions of tables as JSON, here and on nodes, and compares them.
 
 CREATE FUNCTION shardfdw_internal.describe_query(relations text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- Nothing but what majors agree about: NOT NULL is a column's mark, whether or not a constraint stands behind it.
-	-- pg_get_constraintdef() looks by the transaction's snapshot, whatever the query's, and finds no constraint that is newer.
+	-- Only what is equal in all major versions: NOT NULL is a property of the column, whether or not a constraint implements it.
+	-- pg_get_constraintdef() uses the snapshot of the transaction, not of the query, and does not find newer constraints.
 	SELECT replace($query$
 		SELECT t.ord, current_setting('server_version_num')::integer / 10000, CASE WHEN c.oid IS NOT NULL THEN jsonb_build_object(
 			'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object('name', quote_ident(a.attname),
@@ -58,11 +58,11 @@ BEGIN
 	LOOP
 		relations := ARRAY(SELECT r FROM unnest(relations) WITH ORDINALITY u(r, ord) WHERE NOT shardfdw_internal.is_gone(r) ORDER BY ord);
 		BEGIN
-			-- names, as the search path above has regclass print them
+			-- names, because of how regclass prints with the search path above
 			EXECUTE format('SELECT array_agg(q.definition ORDER BY q.ord) FROM (%s) q(ord, major, definition)', shardfdw_internal.describe_query(relations::text[])) INTO definitions;
 			EXIT;
 		EXCEPTION WHEN internal_error OR undefined_table THEN
-			-- what writes definitions down opens the relations, of which one may have been dropped
+			-- Functions that print definitions open the relations, and a relation may have been dropped.
 			IF NOT EXISTS (SELECT FROM unnest(relations) r WHERE shardfdw_internal.is_gone(r)) THEN
 				RAISE;
 			END IF;
@@ -77,7 +77,7 @@ COMMENT ON FUNCTION shardfdw_internal.describe_tables(regclass[]) IS
 CREATE FUNCTION shardfdw_internal.comparable_keys(shard regclass, keys jsonb) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- where a shard refers to the shard of another table that takes the same keys, the siblings refer to others
+	-- If a shard refers to the shard with the same keys of another table, its siblings refer to other shards.
 	SELECT coalesce(jsonb_agg(concat_ws(' ', k->>'name', replace(k->>'definition', format(' REFERENCES %s(', k->>'table'),
 			format(' REFERENCES %s(', coalesce(p.parent::text, k->>'table')))) ORDER BY k->>'name'), '[]')
 	FROM jsonb_array_elements(keys) k
@@ -105,7 +105,7 @@ AS $$
 			row_number() OVER (ORDER BY h.ord) <> row_number() OVER (ORDER BY t.ord) AS moved
 		FROM h JOIN t USING (name, type)
 	), hi AS (
-		-- a table at home has a plain index for each unique one that it cannot have itself
+		-- A table of a sharded schema has a plain index for each unique index that it cannot have itself.
 		SELECT concat_ws(' ', CASE WHEN here ? 'at_home' AND x.kind = 'INDEX' AND row_number() OVER (PARTITION BY x.kind, x.using) <= (
 				SELECT count(*) FROM jsonb_array_elements(there->'indexes') o WHERE o->>'kind' = 'UNIQUE INDEX' AND o->>'using' = x.using) THEN 'UNIQUE INDEX' ELSE x.kind END,
 			x.using, x.deferral) AS definition
@@ -118,7 +118,7 @@ AS $$
 	), tk AS (
 		SELECT * FROM jsonb_to_recordset(there->'checks') x(name text, definition text, valid boolean)
 	)
-	-- majors differ in the blanks and parentheses of expressions they print
+	-- Major versions print expressions with different blanks and parentheses.
 	SELECT * FROM (
 		SELECT 'error', 'columns only here: ' || string_agg(concat_ws(' ', h.name, h.type), ', ' ORDER BY h.ord)
 		FROM h WHERE NOT EXISTS (SELECT FROM t WHERE (t.name, t.type) = (h.name, h.type))
@@ -182,7 +182,7 @@ CREATE FUNCTION shardfdw_internal.shard_differences(shard regclass, there jsonb,
 AS $$
 	SELECT string_agg(x.difference, '; ')
 	FROM shardfdw_internal.describe_tables(ARRAY[shard]) h
-	-- a foreign table has no keys and indexes; these are its parent's
+	-- A foreign table has no keys and indexes; these belong to its parent.
 	CROSS JOIN LATERAL shardfdw_internal.compare_definitions(h.definition || jsonb_build_object('indexes', '[]'::jsonb, 'foreign_keys', '[]'::jsonb),
 		there || jsonb_build_object('indexes', '[]'::jsonb, 'foreign_keys', '[]'::jsonb),
 		major = current_setting('server_version_num')::integer / 10000) x

@@ -1,4 +1,4 @@
--- Types, functions, collations and extensions that a table's shards need, and that nodes get with them.
+-- Types, functions, collations and extensions that the shards of a table need, and that nodes get with the shards.
 
 CREATE FUNCTION shardfdw_internal.needed(relations regclass[])
 	RETURNS TABLE (classid oid, objid oid, level integer)
@@ -12,7 +12,7 @@ CREATE FUNCTION shardfdw_internal.needed_objects(relations regclass[])
 AS $$
 #variable_conflict use_column
 BEGIN
-	-- mostly there are none, and it takes longer to plan the query than to see that
+	-- Usually there are none, and planning the query takes longer than this test.
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.needed(relations)) THEN
 		RETURN;
 	END IF;
@@ -64,11 +64,11 @@ AS $$
 	FROM (SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 		  UNION ALL SELECT r FROM shardfdw_internal.reference_tables() r) t(relation)
 	WHERE EXISTS (
-		-- most schemas have tables alone
+		-- most schemas contain only tables
 		SELECT FROM pg_depend d JOIN pg_namespace s ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = s.oid
 		WHERE s.nspname = schema_name AND d.classid <> 'pg_class'::regclass
 		UNION ALL SELECT FROM pg_extension e JOIN pg_namespace s ON s.oid = e.extnamespace WHERE s.nspname = schema_name
-		-- on this one others do not depend
+		-- no other object depends on this one
 		UNION ALL SELECT WHERE schema_name = 'public')
 	AND EXISTS (
 		SELECT FROM shardfdw_internal.needed_objects(ARRAY[t.relation]) n
@@ -105,9 +105,9 @@ COMMENT ON FUNCTION shardfdw_internal.lock_schemas(regclass) IS
 CREATE FUNCTION shardfdw_internal.object_query(objects jsonb) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- the same text here and there, so that it can be compared; what majors call differently is reached as JSON
-	-- without pg_get_constraintdef(), which looks by the transaction's snapshot, whatever the query's
-	-- as far as they are needed, since planning is most of the work
+	-- The text must be the same here and on nodes. Columns with different names in major versions are read as JSON.
+	-- Without pg_get_constraintdef(), which uses the snapshot of the transaction, not of the query.
+	-- Only the needed parts, because planning takes most of the time.
 	SELECT replace(replace($query$
 		SELECT o.ord, x.found, x.definition, current_setting('server_version_num')::integer / 10000, r.rolname, m.rolsuper AND NOT r.rolsuper
 		FROM jsonb_array_elements($objects$::jsonb) WITH ORDINALITY o(object, ord)
@@ -198,7 +198,7 @@ BEGIN
 		RETURN;
 	END IF;
 	question := shardfdw_internal.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command' - 'owner') FROM jsonb_array_elements(needed) n));
-	-- apart from the large query below, which would stand in the context of a node's error
+	-- Not in the large query below, whose text would appear in the context of an error of a node.
 	answers := (SELECT jsonb_agg(a) FROM shardfdw_internal.run_commands(nodes, array_fill(question, ARRAY[cardinality(nodes)]), mode, stop_on_error) a);
 	RETURN QUERY EXECUTE format($q$
 		SELECT a.node, a.ok, a.message, n.object->>'kind', n.object->>'name', n.object->>'label',
@@ -207,10 +207,10 @@ BEGIN
 			n.object->>'owner',
 			h.definition, (a.fields)[3], (a.fields)[2] IS NOT NULL,
 			CASE WHEN (a.fields)[4]::integer = h.major THEN h.definition IS DISTINCT FROM (a.fields)[3]
-				-- majors differ in the blanks and parentheses of expressions they print
+				-- Major versions print expressions with different blanks and parentheses.
 				ELSE regexp_replace(h.definition, '[\s()]', '', 'g') IS DISTINCT FROM regexp_replace((a.fields)[3], '[\s()]', '', 'g') END,
 			(n.object->>'level')::integer, h.owner::text,
-			-- who could change later what a superuser runs there; who owns tables can exchange them without their schema
+			-- roles that could later change what a superuser runs there; an owner of tables can replace them without owning the schema
 			CASE WHEN (a.fields)[6] = 't' AND NOT (n.object->>'kind' = 'schema' AND coalesce((SELECT bool_and(shardfdw_internal.owns_shards(c.oid, a.node, (a.fields)[5]))
 				FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace WHERE c.oid = ANY ($3) AND s.nspname = n.object->>'name'), false)) THEN nullif((a.fields)[5], h.owner) END
 		FROM jsonb_to_recordset($1) a(node name, ok boolean, message text, fields text[])
@@ -229,7 +229,7 @@ AS $$
 		concat_ws(', ', nullif(o.value, ''), n.missing))
 	FROM pg_foreign_server s
 	LEFT JOIN LATERAL (SELECT x.option_value AS value FROM pg_options_to_table(s.srvoptions) x WHERE x.option_name = 'extensions') o ON true
-	-- names are read as identifiers are
+	-- names are parsed like identifiers
 	CROSS JOIN LATERAL (SELECT string_agg(DISTINCT quote_ident(e), ', ') AS missing FROM unnest(names) e
 		WHERE NOT EXISTS (SELECT FROM regexp_split_to_table(o.value, ',') l WHERE btrim(l) = quote_ident(e) OR lower(btrim(l)) = e)) n
 	WHERE s.srvname = node AND n.missing IS NOT NULL
@@ -257,7 +257,7 @@ DECLARE
 	extensions text[] := '{}';
 	alters text;
 BEGIN
-	-- what a node lacks may have been made by another session when the lock is granted
+	-- When the lock is granted, another session may have created the missing objects.
 	IF EXISTS (SELECT FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, mode) c WHERE NOT c.found) THEN
 		PERFORM shardfdw_internal.lock_new_objects(distinct_nodes);
 	END IF;
@@ -281,21 +281,21 @@ BEGIN
 				HINT = format('If it is right there, give it to the role that owns it here, on the node: ALTER %s OWNER TO %I', o.label, o.owner_here);
 		ELSIF NOT o.found AND (o.command IS NULL OR o.kind = 'operator'
 				OR (o.kind = 'function' AND (o.command !~ '\n LANGUAGE (sql|plpgsql)\n'
-					-- it would run there with the rights of who makes it, not of its owner here
+					-- The function would run there with the privileges of the role that creates it, not of its owner here.
 					OR o.command LIKE '%SECURITY DEFINER%'))) THEN
 			RAISE EXCEPTION USING ERRCODE = 'undefined_object',
 				MESSAGE = format('%s does not exist on node "%s"', o.label, o.node),
 				DETAIL = 'It is of a kind that is not made there by itself.',
 				HINT = coalesce('Create it on the node first, as the role that is to own it: ' || o.command, 'Create it on the node first.');
 		ELSIF NOT o.found AND o.owner IS NOT NULL THEN
-			-- it would belong there to the role of the caller, whose functions others trust
+			-- The function would belong to the role of the caller there, whose functions other roles trust.
 			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
 				MESSAGE = format('cannot create %s of role "%s" on node "%s"', o.label, o.owner, o.node),
 				DETAIL = 'It would belong there to the role of another user mapping.',
 				HINT = format('Do it as the owner of the function: SET ROLE %I. Or create it on the node first, as the role that is to own it: %s', o.owner, o.command);
 		ELSIF NOT o.found THEN
 			make_nodes := make_nodes || o.node;
-			-- what a body mentions may come later
+			-- objects that a body mentions may be created later
 			commands := commands || CASE o.kind WHEN 'function'
 				THEN format('SET check_function_bodies = off; %s; RESET check_function_bodies', o.command) ELSE o.command END;
 			labels := labels || o.label;
@@ -346,7 +346,7 @@ BEGIN
 			WHEN x.alter IS NOT NULL THEN format('the node does not compute with its objects; if it has the same build: %s', x.alter)
 			ELSE 'as expected' END
 	FROM (SELECT n.relations, array_agg(n.node ORDER BY n.node) AS nodes FROM (
-			-- what a node holds; nodes that hold the same are asked together
+			-- what a node stores; nodes that store the same are queried together
 			SELECT x.node, array_agg(x.relation ORDER BY x.relation::oid) AS relations FROM (
 				SELECT d.node, d.relation FROM (
 					SELECT DISTINCT s.srvname AS node, i.inhparent::regclass AS relation
@@ -359,7 +359,7 @@ BEGIN
 		  GROUP BY n.relations) g,
 		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read', false) o
 		LEFT JOIN LATERAL (SELECT shardfdw_internal.extensions_command(o.node, ARRAY[o.name]) AS alter WHERE o.kind = 'extension') x ON true
-	-- a table that was moved without its shards: create_shard() makes its schema when there is something to be put into it
+	-- A table that was moved without its shards: create_shard() creates the schema when it is needed.
 	WHERE NOT o.ok OR o.found OR o.kind <> 'schema' OR NOT EXISTS (
 			SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE c.oid = ANY (g.relations) AND c.relkind = 'p' AND n.nspname = o.name)

@@ -1,4 +1,4 @@
--- Reference tables: a local table of which every node has a replica.
+-- Reference tables: a local table with a replica on every node.
 
 CREATE FUNCTION shardfdw_internal.send_reference_write() RETURNS trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'shardfdw_send_reference_write';
@@ -28,7 +28,7 @@ CREATE FUNCTION shardfdw_internal.reference_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- The table here has the say: what can be deferred, and exclusion, are not checked by replicas once more.
+	-- The table here decides: replicas do not check deferrable and exclusion constraints again.
 	SELECT CASE WHEN i.kept IS NOT NULL THEN 'ALTER TABLE '
 			ELSE format('CREATE %sINDEX %I ON ', CASE WHEN i.is_unique AND i.constraint_def IS NULL THEN 'UNIQUE ' ELSE '' END, i.index_name) END,
 		CASE WHEN i.kept IS NOT NULL THEN format(' ADD CONSTRAINT %I %s', i.index_name, i.kept)
@@ -74,7 +74,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_owner_code_on_nodes(relation, 'replicate', schema_name, table_names, nodes);
 	PERFORM shardfdw_internal.copy_reference_rows(relation, nodes);
 	IF NOT is_indexed THEN
-		-- faster to make over the rows than to keep up while they come
+		-- Indexes are built after the rows are loaded, which is faster.
 		PERFORM shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
 	END IF;
 END
@@ -161,7 +161,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 
 	nodes := ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.node::text COLLATE "C");
-	-- the list must not be empty, and all of it must be allowed
+	-- the list must not be empty, and all its members must be allowed
 	PERFORM shardfdw_internal.usable_nodes(nullif(nodes, '{}'));
 	IF shardfdw_internal.is_reference(relation) THEN
 		nodes := shardfdw_internal.nodes_without_replica(relation, nodes);
@@ -187,7 +187,7 @@ BEGIN
 			('delete', 'REFERENCING OLD TABLE AS old_rows'),
 			('truncate', '')) e(name, rows)
 	LOOP
-		-- the names are such that these run before other triggers, see reference/reference_trigger.c
+		-- The names make these triggers run before others, see reference/reference_trigger.c.
 		EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.send_reference_write()',
 					   '00_shardfdw_' || event.name, event.name, relation, event.rows);
 		IF event.name <> 'truncate' THEN
@@ -197,7 +197,7 @@ BEGIN
 	END LOOP;
 	FOR trigger_name IN SELECT * FROM shardfdw_internal.reference_triggers(relation)
 	LOOP
-		-- what a replica applies must reach the nodes, too
+		-- changes that replication applies must reach the nodes, too
 		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, trigger_name);
 	END LOOP;
 	PERFORM shardfdw_internal.set_turns(relation);
@@ -229,11 +229,11 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('copy_all_references');
 	IF is_new THEN
-		-- who renames a schema locks that first, and then the tables
+		-- ALTER SCHEMA ... RENAME locks the schema first, and then the tables.
 		PERFORM shardfdw_internal.lock_schemas(t) FROM shardfdw_internal.reference_tables() t;
 		PERFORM shardfdw_internal.lock_table(t, 'SHARE ROW EXCLUSIVE') FROM shardfdw_internal.reference_tables() t;
 	END IF;
-	-- others may have written in between; now they wait
+	-- Other sessions may have written before the lock; now they wait.
 	FOR r IN SELECT * FROM shardfdw_internal.outdated_references(node, coalesce(outdated, ARRAY(SELECT t FROM shardfdw_internal.reference_tables() t)), NOT is_new)
 	LOOP
 		IF is_new AND r.is_there THEN
@@ -261,7 +261,7 @@ BEGIN
 		END IF;
 		PERFORM shardfdw_internal.make_reference_replicas(r.relation, ARRAY[node]);
 		IF NOT is_new THEN
-			-- whose user mapping reads it when replicas are compared
+			-- the role whose user mapping reads the replica in comparisons
 			commands := commands || ARRAY(SELECT shardfdw_internal.give_command(format('%I.%I', n.nspname, c.relname), shardfdw_internal.role_on_node(c.relowner, node))
 				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles o ON o.oid = c.relowner
 				WHERE c.oid = r.relation AND NOT o.rolsuper AND o.rolname <> current_user AND shardfdw_internal.role_on_node(o.oid, node) IS NOT NULL);
@@ -296,7 +296,7 @@ BEGIN
 	END LOOP;
 	PERFORM shardfdw_internal.set_turns(relation);
 	PERFORM shardfdw_internal.note_dropped_reference();
-	-- a node that lacks its replica needs none any more
+	-- a node without the replica needs no drop
 	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
 	WHERE n <> ALL (shardfdw_internal.nodes_without_replica(relation, nodes));
 	PERFORM shardfdw_internal.run_commands(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), 'write',
@@ -321,8 +321,8 @@ COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
 CREATE FUNCTION shardfdw_internal.stored_rows(table_name text) RETURNS text
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
-	-- The owner of the table may put a view with functions of his in its place at any time. The parser
-	-- refuses TABLESAMPLE for anything but a table, and locks what it has looked at.
+	-- The owner of the table may replace it at any time by a view that calls functions of the owner. The parser
+	-- accepts TABLESAMPLE only for tables, and locks the relation that it has checked.
 	SELECT format('ONLY %s TABLESAMPLE system (100)', table_name)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.stored_rows(text) IS
@@ -331,7 +331,7 @@ COMMENT ON FUNCTION shardfdw_internal.stored_rows(text) IS
 CREATE FUNCTION shardfdw_internal.checksum_query(relation regclass, schema_name name, table_name name, compare_rows boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- A sum, since rows have no order. An anonymous row has no casts of users, unlike the type of the table; output functions are superusers'.
+	-- A sum, because rows have no order. An anonymous row has no casts of users, unlike the row type. Superusers own output functions.
 	SELECT format('SELECT count(*), %s FROM %s', CASE WHEN compare_rows THEN
 			(SELECT format('coalesce(sum(hashtextextended((ROW(%s)::text) COLLATE "C", 0)), 0)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
 			 FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped)
@@ -369,7 +369,7 @@ COMMENT ON FUNCTION shardfdw_internal.different_replicas(regclass, name[], boole
 CREATE FUNCTION shardfdw_internal.expected_replica(definition jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- as reference_index_commands() makes them
+	-- as reference_index_commands() creates them
 	SELECT (definition - 'owner') || jsonb_build_object('foreign_keys', '[]'::jsonb, 'indexes', (
 		SELECT coalesce(jsonb_agg(CASE WHEN i->>'kind' = 'EXCLUDE' OR i->>'deferral' IS NOT NULL
 			THEN i || '{"kind": "INDEX", "deferral": null}' ELSE i END), '[]') FROM jsonb_array_elements(definition->'indexes') i))
@@ -406,7 +406,7 @@ DECLARE
 	differences jsonb;
 BEGIN
 	IF compare_rows THEN
-		-- also what inspect_replicas() compares afterwards: another order than that of a transaction that writes would be a deadlock
+		-- The tables that inspect_replicas() compares later are included: locks in another order than that of a writer would deadlock.
 		PERFORM shardfdw_internal.lock_all_replicas(ARRAY(SELECT t FROM (SELECT r FROM shardfdw_internal.reference_tables() r UNION SELECT c FROM shardfdw_internal.replicated_tables() c) x(t)
 			JOIN pg_class c ON c.oid = x.t WHERE pg_has_role(c.relowner, 'USAGE')));
 	END IF;
@@ -435,7 +435,7 @@ BEGIN
 
 		BEGIN
 			IF compare_rows OR EXISTS (SELECT FROM shardfdw_internal.different_replicas(checked, comparable, false)) THEN
-				-- others may have written in between; now they wait
+				-- Other sessions may have written before the lock; now they wait.
 				PERFORM shardfdw_internal.lock_table(checked, 'SHARE');
 			END IF;
 			FOR differ IN
@@ -499,7 +499,7 @@ AS $$
 DECLARE
 	here CONSTANT record := (SELECT x FROM (SELECT c.relowner, format('%I.%I', n.nspname, c.relname) AS name, r.rolsuper OR r.rolname = current_user AS is_trusted
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = relation) x);
-	-- the owner's role there
+	-- the role of the owner on the node
 	owner CONSTANT text := shardfdw_internal.role_on_node(here.relowner, node);
 	foreign_keys text[];
 BEGIN
@@ -513,7 +513,7 @@ BEGIN
 			CASE WHEN k.is_valid THEN ' NOT VALID' END), relation) AS command
 		UNION ALL SELECT true, shardfdw_internal.validating_command(k.name, (q.fields)[3]) WHERE k.is_valid) c
 	WHERE q.fields IS NOT NULL;
-	-- the owner may have given the table the name of a table of another role there
+	-- The owner may have given the table the name of a table of another role there.
 	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format('DO %L', format(
 		'DECLARE k record; owner name; BEGIN LOCK TABLE %1$s IN ACCESS EXCLUSIVE MODE; '
 		'SELECT pg_catalog.pg_get_userbyid(c.relowner) INTO owner FROM pg_catalog.pg_class c WHERE c.oid = %2$L::pg_catalog.regclass; '

@@ -10,7 +10,7 @@ CREATE FUNCTION shardfdw_internal.change_nodes() RETURNS event_trigger
 COMMENT ON FUNCTION shardfdw_internal.change_nodes() IS
 	'Makes the nodes'' part of a change of definitions. Does nothing for statements that are the coordinator''s alone; raises the node''s error.';
 
--- event triggers fire in the order of their names
+-- event triggers run in the order of their names
 CREATE EVENT TRIGGER "00_shardfdw_change_nodes" ON ddl_command_end EXECUTE FUNCTION shardfdw_internal.change_nodes();
 ALTER EVENT TRIGGER "00_shardfdw_change_nodes" ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER "00_shardfdw_change_nodes" IS

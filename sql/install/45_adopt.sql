@@ -1,4 +1,4 @@
--- postgres_fdw: its wrapper is given this extension's handler, and its own again.
+-- postgres_fdw: gives its wrapper the handler of this extension, and gives the original handler back.
 
 CREATE FUNCTION shardfdw_internal.lock_wrapper(wrapper oid) RETURNS void
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_lock_wrapper';
@@ -43,7 +43,7 @@ BEGIN
 		ORDER BY p.object COLLATE "C", o.option_name COLLATE "C"
 	LOOP
 		BEGIN
-			-- it raises an error, or returns nothing
+			-- the validator raises an error, or returns nothing
 			EXECUTE format('SELECT %s($1, $2)', validator) USING ARRAY[r.setting], r.catalog::oid;
 		EXCEPTION WHEN OTHERS THEN
 			object := r.object;
@@ -62,7 +62,7 @@ CREATE FUNCTION shardfdw_internal.switch_postgres_fdw(adopt boolean) RETURNS voi
 AS $$
 DECLARE
 	wrapper CONSTANT oid := (SELECT w.oid FROM pg_foreign_data_wrapper w WHERE w.fdwname = 'postgres_fdw');
-	-- the functions of extension postgres_fdw, whatever its schema
+	-- the functions of extension postgres_fdw, in any schema
 	handler regproc;
 	validator regproc;
 	current_handler regproc;
@@ -85,7 +85,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = format('foreign-data wrapper "postgres_fdw" is %s', CASE WHEN adopt THEN 'adopted already' ELSE 'not adopted' END);
 	END IF;
-	-- what somebody else made of it is left alone
+	-- A handler of a third party stays unchanged.
 	IF current_handler <> (CASE WHEN adopt THEN handler ELSE 'shardfdw_internal.shardfdw_handler'::regproc END) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = format('foreign-data wrapper "postgres_fdw" has another handler: %s', current_handler);
@@ -105,7 +105,7 @@ BEGIN
 		handler := 'shardfdw_internal.shardfdw_handler'::regproc;
 		validator := 'shardfdw_internal.shardfdw_validator'::regproc;
 	END IF;
-	-- its warnings, that behaviour may change, are what is asked for
+	-- suppresses the expected warnings that behaviour may change
 	EXECUTE format('ALTER FOREIGN DATA WRAPPER postgres_fdw HANDLER %s VALIDATOR %s', handler, validator);
 END
 $$;
@@ -141,7 +141,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('adopt_postgres_fdw');
 	PERFORM shardfdw_internal.check_postgres_fdw_switch(false);
-	-- Idle connections of this session are of no more use; those that stay belong to the transaction. Version 1.0 of the extension cannot tell.
+	-- Idle connections of this session are no longer useful; the others belong to the transaction. Version 1.0 of postgres_fdw cannot tell.
 	IF to_regprocedure(format('%I.postgres_fdw_disconnect_all()', fdw_schema)) IS NOT NULL THEN
 		EXECUTE format('SELECT %I.postgres_fdw_disconnect_all()', fdw_schema);
 		EXECUTE format('SELECT EXISTS (SELECT FROM %I.postgres_fdw_get_connections())', fdw_schema) INTO busy;
@@ -167,11 +167,11 @@ COMMENT ON FUNCTION shardfdw.release_postgres_fdw() IS
 	'Gives the foreign tables of extension postgres_fdw back to postgres_fdw; reverses adopt_postgres_fdw(). Returns nothing. Raises insufficient_privilege, active_sql_transaction, undefined_object, object_not_in_prerequisite_state if the tables are not adopted, and fdw_invalid_option_name for options that postgres_fdw does not support.';
 REVOKE ALL ON FUNCTION shardfdw.release_postgres_fdw() FROM PUBLIC;
 
--- A dump has CREATE EXTENSION postgres_fdw, which restores its own handler. So it also has the row of
--- this table, if the wrapper is adopted; to insert it is to adopt it.
+-- A dump contains CREATE EXTENSION postgres_fdw, which restores its original handler. If the wrapper is adopted, the dump
+-- also contains the row of this table. Inserting the row adopts the wrapper.
 CREATE TABLE shardfdw_internal.adopted_wrapper (name name NOT NULL);
 REVOKE ALL ON shardfdw_internal.adopted_wrapper FROM PUBLIC;
--- Read by pg_dump, whoever runs it.
+-- Any role that runs pg_dump reads the table.
 GRANT SELECT ON shardfdw_internal.adopted_wrapper TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.adopted_wrapper IS
 	'For dumps: has them adopt the wrapper postgres_fdw again when they are restored. pg_foreign_data_wrapper tells whether it is.';
