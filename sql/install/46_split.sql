@@ -1,9 +1,9 @@
--- Splits and merges: one shard becomes several, or several become one, and what they are colocated with likewise.
+-- Splits and merges: one shard becomes several shards, or several become one, together with the shards of colocated tables.
 
 CREATE FUNCTION shardfdw_internal.bound_values(list text) RETURNS text[]
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
-	-- of a quotation mark within a literal there are two
+	-- a quotation mark within a literal is doubled
 	SELECT ARRAY(SELECT x.value[1] FROM regexp_matches(list, '(E?''(?:[^'']|'''')*''|[^(), '']+)', 'g') WITH ORDINALITY x(value, ord) ORDER BY x.ord)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.bound_values(text) IS
@@ -27,7 +27,7 @@ COMMENT ON FUNCTION shardfdw_internal.shard_bound(regclass) IS
 CREATE FUNCTION shardfdw_internal.shard_key_type(shard regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- types whose input runs nobody's code, and whose texts are the same everywhere
+	-- types whose input functions run no code of users, and whose text form does not depend on settings
 	SELECT format_type(t.oid, a.atttypmod) FROM pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
 	JOIN pg_attribute a ON a.attrelid = i.inhparent AND a.attnum = p.partattrs[0]
 	JOIN pg_type t ON t.oid = a.atttypid
@@ -43,7 +43,7 @@ DECLARE
 	result text[];
 	type CONSTANT text := shardfdw_internal.shard_key_type(shard);
 BEGIN
-	-- JSON has one way to write times; of others their output function, no cast of somebody
+	-- JSON has one format for times. Other types use their output function, never a cast of a user.
 	EXECUTE format('SELECT ARRAY(SELECT %s FROM unnest(%L::%s[]) WITH ORDINALITY x(v, ord) ORDER BY x.ord)',
 		CASE WHEN type IN ('date', 'time without time zone', 'timestamp without time zone', 'timestamp with time zone') THEN 'to_jsonb(x.v) #>> ''{}''' ELSE 'CASE WHEN x.v IS NOT NULL THEN format(''%s'', x.v) END' END, at, type) INTO result;
 	RETURN result;
@@ -81,11 +81,11 @@ BEGIN
 	IF b.strategy = 'h' THEN
 		RETURN ARRAY(SELECT format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', b.new_modulus, (b.remainder + (n - 1) * b.modulus) % nullif(b.new_modulus, 0)) FROM generate_series(1, shardfdw_internal.at_most(pieces, 64)) n);
 	ELSIF b.strategy = 'r' THEN
-		-- of several side by side, the ends that no other one has
+		-- of adjacent ranges, the bounds that no other shard has
 		ends := ARRAY(SELECT x FROM unnest(b.lowers) x WHERE x <> ALL (b.uppers))
 			|| ARRAY(SELECT format('(%s%s)', quote_literal(a.v), repeat(', MINVALUE', b.nkeys - 1)) FROM unnest(at) WITH ORDINALITY a(v, ord) ORDER BY a.ord)
 			|| ARRAY(SELECT x FROM unnest(b.uppers) x WHERE x <> ALL (b.lowers));
-		-- colocated tables may write equal bounds in several ways
+		-- colocated tables may write equal bounds in different ways
 		IF cardinality(ends) <> pieces + 1 THEN
 			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('these shards of table %s do not make up one', (SELECT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = parts[1])),
 				DETAIL = 'One has to begin where another ends, and both to write this alike.', HINT = 'The view shardfdw.shards shows the bounds.';
@@ -142,7 +142,7 @@ AS $$
 	)
 	SELECT jsonb_build_object(
 		'tables', (SELECT jsonb_object_agg(format('%I.%I', x.remote_schema, x.remote_table), format('%I.%I', x.remote_schema, x.name)) FROM g x),
-		-- its number is that of no other shard of the table
+		-- no other shard of the table has this number
 		'objects', coalesce((SELECT jsonb_object_agg(shardfdw_internal.shard_object_name(o.name, g.remote_table, n.siblings), shardfdw_internal.shard_object_name(o.name, g.name))
 			FROM o, s, unnest(ARRAY[0, 1]) x CROSS JOIN LATERAL (SELECT CASE x WHEN 1 THEN s.siblings ELSE '{}' END) n(siblings)), '{}'),
 		'suffix', substring(g.name FROM '_\d+$'))
@@ -163,7 +163,7 @@ AS $$
 	), parts AS (
 		SELECT p.relation, 'piece', 1, p.number, jsonb_build_object('name', p.piece_name, 'schema', p.remote_schema, 'table', p.piece)::text FROM p
 		UNION ALL SELECT p.relation, 'table', 2, p.number, concat_ws('; ', format('COMMENT ON TABLE %s IS %L', p.staging, p.mark), shardfdw_internal.revoke_command(p.staging)) FROM p
-		-- the pieces together take a row as the shard did, and core knows which of them
+		-- The pieces together accept the rows of the shard, and core routes each row to its piece.
 		UNION ALL SELECT p.relation, 'table', 3, 0, concat_ws('; ', format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED) PARTITION BY %s', p.root, p.staging, pg_get_partkeydef(p.parent)),
 			shardfdw_internal.revoke_command(p.root))
 		FROM p WHERE pieces > 1 AND p.number = 1
@@ -184,7 +184,7 @@ AS $$
 				CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ')
 			 FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = c.oid AND NOT t.attisdropped AND a.grantee <> c.relowner),
 			format('COMMENT ON FOREIGN TABLE %I.%I IS %L', n.nspname, p.piece, obj_description(c.oid, 'pg_class')),
-			-- last, since it takes the rights to do the rest
+			-- last, because the current role then loses the privileges for the other commands
 			CASE WHEN pg_get_userbyid(p.owner) <> current_user THEN format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', n.nspname, p.piece, pg_get_userbyid(p.owner)) END)
 		FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid WHERE p.is_placed
 		UNION ALL SELECT p.relation, 'placed', 8, p.number, format('%I.%I', n.nspname, p.piece) FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.is_placed
@@ -218,7 +218,7 @@ BEGIN
 	IF k.partstrat = 'h' THEN
 		PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
 	END IF;
-	-- the node has to hash and compare values as is done here
+	-- The node has to hash and compare values exactly as the coordinator does.
 	SELECT CASE WHEN 0 = ANY (k.columns) THEN 'its key has an expression'
 		WHEN EXISTS (SELECT FROM unnest(k.classes) c WHERE c >= 16384) THEN 'its key has an operator class of its own'
 		WHEN EXISTS (SELECT FROM unnest(k.collations) c JOIN pg_collation l ON l.oid = c WHERE NOT l.collisdeterministic) THEN 'its key has a collation that is not deterministic'
@@ -245,18 +245,18 @@ DECLARE
 	reason text;
 	other bigint;
 BEGIN
-	-- names and whether they are taken are of one snapshot: another job may be making shards of the table
+	-- The names, and whether they are in use, come from one snapshot: another job may be creating shards of the table.
 	FOR m IN SELECT x.*, p.name AS piece, substring(p.bounds FROM '^FOR VALUES WITH \(MODULUS (\d+)')::bigint AS modulus,
 			EXISTS (SELECT FROM pg_class t WHERE (t.relname, t.relnamespace) = (p.name, c.relnamespace)) OR EXISTS (SELECT FROM pg_type t WHERE (t.typname, t.typnamespace) = (p.name, c.relnamespace)) AS is_taken
 		FROM shardfdw_internal.job_tables(shards) x JOIN pg_class c ON c.oid = x.relation LEFT JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = x.relation
 		ORDER BY x.relation::oid, p.number
 	LOOP
-		-- core wants each modulus to be a factor of the next larger one
+		-- Core requires that each modulus is a factor of the next larger one.
 		SELECT x.modulus INTO other FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		CROSS JOIN LATERAL (SELECT substring(pg_get_expr(c.relpartbound, 0) FROM 'modulus (\d+)')::bigint) x(modulus)
 		WHERE i.inhparent = m.parent AND x.modulus % m.modulus <> 0 AND m.modulus % x.modulus <> 0
 			AND i.inhrelid NOT IN (SELECT t.relation FROM shardfdw_internal.job_tables(shards) t) LIMIT 1;
-		-- each session has an array of the largest modulus, for each table
+		-- For each table, each session has an array as large as the largest modulus.
 		IF FOUND OR m.modulus > 65536 THEN
 			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be %s: the new modulus would be %s', m.relation, done, m.modulus),
 				DETAIL = CASE WHEN other IS NULL THEN 'The largest modulus that a split makes is 65536.' ELSE format('Another shard has modulus %s, and one of the two has to be a factor of the other.', other) END;
@@ -275,7 +275,7 @@ BEGIN
 			WHEN m.is_taken THEN format('needs the name %I, which is taken on the coordinator', m.piece)
 			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_class c JOIN pg_type y ON y.oid = c.reltype
 				JOIN pg_depend d ON d.deptype = 'n' AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid AND d.classid NOT IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass)
-						-- its own, of UPDATE OF a column
+						-- an internal dependency, of UPDATE OF a column
 						AND NOT (d.classid = 'pg_trigger'::regclass AND EXISTS (SELECT FROM pg_trigger g WHERE g.oid = d.objid AND g.tgrelid = c.oid))
 					OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (y.oid, y.typarray))
 				WHERE c.oid = m.relation LIMIT 1) END;
@@ -386,7 +386,7 @@ BEGIN
 	IF s.defaults > 0 THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('the default partition of table %s cannot be merged', s.parent);
 	END IF;
-	-- those by range: piece_bounds()
+	-- for range partitions piece_bounds() checks this
 	IF s.strategy = 'h' AND (s.moduli > 1 OR s.remainders <> cardinality(shards) OR s.modulus % cardinality(shards) <> 0 OR s.rests > 1) THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('these shards of table %s do not make up one', s.parent),
 			DETAIL = 'What can be merged are n shards of one modulus m whose remainders are r, r + m/n, r + 2m/n and so on.', HINT = 'The view shardfdw.shards shows the bounds.';
@@ -431,11 +431,11 @@ BEGIN
 	IF shard IS NULL OR mode IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, mode, verify and wait must not be null';
 	END IF;
-	-- before anything of the table's owner can run
+	-- Checked before any code of the table's owner can run.
 	PERFORM shardfdw_internal.check_group_here(shard, mode, 'split');
 	SELECT x.strategy INTO strategy FROM shardfdw_internal.shard_bound(shard) x;
 	at := CASE WHEN at IS NOT NULL AND shardfdw_internal.shard_key_type(shard) IS NOT NULL THEN shardfdw_internal.key_values(shard, at) ELSE coalesce(at, '{}') END;
-	-- by list there are two
+	-- A split by list makes two shards.
 	pieces := CASE WHEN cardinality(at) > 0 AND strategy = 'r' THEN cardinality(at) + 1 ELSE coalesce(pieces, 2) END;
 	PERFORM shardfdw_internal.check_split_here(shard, pieces, at, mode);
 	RETURN shardfdw_internal.run_job('split_shard', ARRAY[shard], (SELECT m.server FROM shardfdw_internal.moving_tables(shard) m LIMIT 1), pieces, at, mode, verify, wait);

@@ -1,4 +1,4 @@
--- Which shards should be on which nodes, and the jobs that bring them there.
+-- Plans on which nodes shards should be, and runs the jobs that move them there.
 
 CREATE FUNCTION shardfdw_internal.shard_groups() RETURNS TABLE (leader regclass, shardno integer, shard regclass)
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_shard_groups';
@@ -58,7 +58,7 @@ AS $$
 BEGIN
 	RETURN QUERY
 	SELECT (array_agg(g.shard ORDER BY g.shard::oid))[1], array_agg(g.shard ORDER BY g.shard::oid), min(array_position(nodes, s.srvname)),
-		-- as move_shard() wants it
+		-- the condition that move_shard() checks
 		bool_and(pg_has_role(c.relowner, 'USAGE')
 			AND NOT coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'pinned')::boolean, false)
 			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('replica_nodes', 'stale_replica_nodes')))
@@ -81,7 +81,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
-	-- what a group costs beside its bytes: connections, planning, locks; it keeps empty shards from being of no account
+	-- The cost of a group in addition to its bytes: connections, planning, locks. Without it, empty shards would cost nothing.
 	base CONSTANT double precision := 100 * 1024 * 1024;
 	capacities double precision[];
 	sizes jsonb := '{}';
@@ -140,7 +140,7 @@ BEGIN
 	RAISE NOTICE 'moving shard % from node "%" to node "%"', shard, source, target;
 	PERFORM shardfdw.move_shard(shard, target, mode, verify);
 EXCEPTION WHEN object_not_in_prerequisite_state THEN
-	-- somebody else's plan had the same move
+	-- another session has made the same move
 	IF (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard) IS DISTINCT FROM target THEN
 		RAISE;
 	END IF;
@@ -224,7 +224,7 @@ BEGIN
 		RETURN;
 	END IF;
 	PERFORM shardfdw_internal.check_wait(function_name, NULL, 'block');
-	-- the jobs of the series may wait for whatever this transaction has, and it for them
+	-- The jobs of the series may wait for locks of this transaction, while this transaction waits for them.
 	IF pg_current_xact_id_if_assigned() IS NOT NULL OR EXISTS (SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
 			WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 				AND c.relnamespace NOT IN ('pg_catalog'::regnamespace, 'shardfdw'::regnamespace, 'shardfdw_internal'::regnamespace)) THEN
@@ -260,7 +260,7 @@ AS $$
 DECLARE
 	mode CONSTANT text := plan->>'mode';
 	verify CONSTANT boolean := (plan->>'verify')::boolean;
-	-- a drained node takes no new shards from the first step on
+	-- a drained node gets no new shards from the first step on
 	move CONSTANT jsonb := plan->'moves'->(number - (plan ? 'drain')::integer);
 	step record;
 BEGIN

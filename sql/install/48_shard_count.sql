@@ -1,4 +1,4 @@
--- Another number of shards for a whole table, by splits and merges.
+-- Changes the number of shards of a whole table, by splits and merges.
 
 CREATE FUNCTION shardfdw_internal.can_step(quotient bigint, largest_step integer) RETURNS boolean
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -55,14 +55,14 @@ BEGIN
 			DETAIL = format(CASE other.largest_step WHEN 64 THEN 'A shard of modulus %s would have to be split into more than 64 at once.'
 				ELSE 'More than 16 shards of modulus %s would have to become one at once.' END, other.modulus);
 	END IF;
-	-- the shards that are largest, by modulus, first; core wants each modulus to be a factor of the next larger one, meanwhile as well
+	-- The shards with the smallest modulus first. Core requires at each step that each modulus is a factor of the next larger one.
 	RETURN QUERY SELECT 'split', ARRAY[x.shard], (SELECT max(d) FROM generate_series(2, 64) d WHERE sharding_step.shards / x.modulus % d = 0
 			AND NOT EXISTS (SELECT FROM unnest(moduli) m WHERE m % (x.modulus * d) <> 0 AND x.modulus * d % m <> 0)), NULL::name
 	FROM unnest(present, moduli) x(shard, modulus) WHERE x.modulus < sharding_step.shards ORDER BY x.modulus, x.shard::oid LIMIT 1;
 	IF FOUND THEN
 		RETURN;
 	END IF;
-	-- the largest modulus, down to the next one that there is or is wanted: between them are no others, so all that belong together are there
+	-- From the largest modulus down to the next modulus that exists or is wanted. There is no modulus between them, so the group is complete.
 	largest := (SELECT max(m) FROM unnest(moduli) m);
 	lower := greatest(sharding_step.shards, (SELECT max(m) FROM unnest(moduli) m WHERE m < largest));
 	IF largest = sharding_step.shards THEN
@@ -108,7 +108,7 @@ AS $$
 #variable_conflict use_variable
 BEGIN
 	PERFORM shardfdw_internal.check_series('set_shard_count', mode, verify, wait);
-	-- what cannot be done at all
+	-- reject impossible changes now
 	PERFORM count(s) FROM shardfdw_internal.sharding_step(relation, shards) s;
 	RETURN shardfdw_internal.run_series('set_shard_count', relation, 0, jsonb_build_object('mode', mode, 'verify', verify, 'relation', relation::oid, 'shards', shards), wait);
 END

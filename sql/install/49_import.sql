@@ -1,8 +1,8 @@
--- A sharded table gets the rows of a table of another server, while that one is written to: what is in the way, and the steps of the job, whose
--- order and transactions src/move/import/import_job.c has.
+-- Imports the rows of a table of another server into a sharded table while that table is written to: the checks, and the steps of the job.
+-- src/move/import/import_job.c defines the order and the transactions of the steps.
 --
--- While it goes on, a trigger of the table (shardfdw_import) refuses all writes but those of the job, which plays a replica. Its arguments say whose
--- job this is. It lasts over a crash: what the table has is no copy of anything then, until recovery has emptied it.
+-- During the import, a trigger of the table (shardfdw_import) rejects all writes except those of the job, which acts as a replica. The arguments
+-- of the trigger identify the job. The trigger remains after a crash: then the table is incomplete until recovery has emptied it.
 
 CREATE FUNCTION shardfdw_internal.refuse_write_of_import() RETURNS trigger
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -29,7 +29,7 @@ CREATE FUNCTION shardfdw_internal.mark_import(relation regclass, job bigint, sta
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 BEGIN
-	-- which readers do not wait for, nor it for them
+	-- readers and this lock do not block each other
 	EXECUTE format('CREATE OR REPLACE TRIGGER shardfdw_import BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT %s EXECUTE FUNCTION shardfdw_internal.refuse_write_of_import(%s, %L, %L)',
 		relation, CASE WHEN stage = 'done' THEN 'WHEN (false)' END, job, (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i), stage);
 END
@@ -51,7 +51,7 @@ CREATE FUNCTION shardfdw_internal.undo_import(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s'
 AS $$
 BEGIN
-	-- nobody but the job could write to it
+	-- only the job could write to it
 	PERFORM shardfdw_internal.drop_import_mark(relation);
 	EXECUTE format('TRUNCATE %s', relation);
 END
@@ -71,7 +71,7 @@ CREATE FUNCTION shardfdw_internal.begin_import(relation regclass, job bigint) RE
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	-- of a job whose process has died: none is at work, since this one has the table's turn
+	-- Left by a job whose process died: no such job runs, because this job holds the lock of the table.
 	PERFORM shardfdw_internal.remove_imports();
 	PERFORM shardfdw_internal.check_import_here(relation);
 	IF EXISTS (SELECT FROM shardfdw_internal.imports() x WHERE x.relation = begin_import.relation) THEN
@@ -79,7 +79,7 @@ BEGIN
 			HINT = 'SELECT * FROM shardfdw.recover_prepared_transactions() removes it, or says what to do.';
 	END IF;
 	PERFORM shardfdw_internal.mark_import(relation, job, 'copying');
-	-- those who have written to it have ended, and nobody else does from now on
+	-- Sessions that wrote to the table have ended, and no other session writes from now on.
 	PERFORM shardfdw_internal.check_import_empty(relation);
 END
 $$;
@@ -101,7 +101,7 @@ DECLARE
 	found record;
 BEGIN
 	FOR found IN
-		-- another coordinator's are in a copy of its database, where they are of no use, but not this one's to judge
+		-- If this database is a clone, it has the triggers of the original coordinator. They are of no use here, but only the original may judge them.
 		SELECT x.* FROM shardfdw_internal.imports() x
 		WHERE shardfdw_internal.is_owner(x.relation) AND NOT shardfdw_internal.job_is_running(x.job) AND x.identity = ANY (shardfdw_internal.decided_identities())
 	LOOP
@@ -131,7 +131,7 @@ COMMENT ON FUNCTION shardfdw_internal.remove_imports() IS
 CREATE FUNCTION shardfdw_internal.import_source_query(schema_name name, table_name name, publication name) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- for 10 and later: what older majors do not have is asked for by way of json; they see no words of names
+	-- For version 10 and later. Columns that older versions lack are read through JSON.
 	SELECT format('WITH given AS (SELECT %L::name AS schema_name, %L::name AS table_name, %L::name AS publication), wanted AS (SELECT publication FROM given)', schema_name, table_name, publication) || $query$
 SELECT json_build_object(
 	'version', current_setting('server_version_num')::integer, 'standby', pg_is_in_recovery(), 'role', current_user, 'wal_level', current_setting('wal_level'),
@@ -145,7 +145,7 @@ SELECT json_build_object(
 	'table', (SELECT json_build_object('oid', c.oid, 'kind', c.relkind, 'persistence', c.relpersistence, 'identity', c.relreplident, 'is_parent', EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid),
 			'may_select', has_table_privilege(c.oid, 'SELECT') OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND NOT has_column_privilege(c.oid, a.attnum, 'SELECT')),
 			'owns', pg_has_role(c.relowner, 'USAGE'), 'filtered', row_security_active(c.oid),
-			-- 10 does not send that a table was truncated
+			-- version 10 does not replicate TRUNCATE
 			'file', CASE WHEN current_setting('server_version_num')::integer < 110000 THEN pg_relation_filenode(c.oid) END,
 			'columns', (SELECT json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod), 'number', a.attnum, 'xmin', a.xmin::text,
 					'generated', coalesce(to_json(a)->>'attgenerated', '') <> '', 'is_key', EXISTS (
@@ -162,7 +162,7 @@ COMMENT ON FUNCTION shardfdw_internal.import_source_query(name, name, name) IS
 CREATE FUNCTION shardfdw_internal.referring_table(relation regclass) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- only the nodes know foreign keys of shards
+	-- only the nodes have the foreign keys of shards
 	SELECT min((q.fields)[1])
 	FROM (SELECT array_agg(s.node) AS nodes, array_agg(s.command) AS commands
 		FROM (SELECT s.node, format('SELECT min(k.conrelid::regclass::text) FROM pg_constraint k WHERE k.contype = ''f'' AND k.confrelid IN (SELECT to_regclass(n) FROM unnest(%L::text[]) n)',
@@ -351,7 +351,7 @@ COMMENT ON FUNCTION shardfdw_internal.import_columns(regclass, jsonb) IS
 CREATE FUNCTION shardfdw_internal.sequences_query(relation text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- of identity columns and serials, and those that a default names
+	-- sequences of identity and serial columns, and sequences that a default names
 	SELECT format($query$SELECT coalesce(json_agg(json_build_object('column', a.attname, 'sequence', d.sequence, 'value', pg_sequence_last_value(d.sequence))), '[]')
 		FROM (SELECT d.refobjsubid AS attnum, d.objid AS sequence FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
 				AND d.refobjid = %1$L::regclass AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0
@@ -369,7 +369,7 @@ DECLARE
 	here jsonb;
 BEGIN
 	EXECUTE shardfdw_internal.sequences_query(relation::text) INTO here;
-	-- a sequence of several tables may be further on already
+	-- a sequence that several tables use may be ahead already
 	PERFORM setval(q.seqrelid::regclass, (t->>'value')::bigint)
 	FROM jsonb_array_elements(here) h JOIN jsonb_array_elements(source) t ON t->>'column' = h->>'column'
 	JOIN pg_sequence q ON q.seqrelid = (h->>'sequence')::oid
@@ -382,7 +382,7 @@ COMMENT ON FUNCTION shardfdw_internal.set_import_sequences(regclass, jsonb) IS
 CREATE FUNCTION shardfdw_internal.import_close_commands(schema name, relation text, place text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- statements that name a parent of the table, and what a subscription writes, fire triggers of rows alone
+	-- Statements on a parent of the table, and changes that a subscription applies, fire only row triggers.
 	SELECT format($commands$CREATE SCHEMA %1$I; COMMENT ON SCHEMA %1$I IS %4$L;
 		CREATE FUNCTION %1$I.moved() RETURNS trigger LANGUAGE plpgsql AS %3$L;
 		CREATE TRIGGER shardfdw_moved BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %2$s FOR EACH STATEMENT EXECUTE PROCEDURE %1$I.moved();
@@ -449,7 +449,7 @@ BEGIN
 		END IF;
 	END IF;
 	PERFORM shardfdw_internal.check_import_here(relation);
-	-- the table is not locked here: the job locks it
+	-- the job locks the table, not this session
 	SELECT shardfdw_internal.start_import(relation, jsonb_build_object('schema', CASE WHEN cardinality(names) = 2 THEN names[1] ELSE n.nspname END,
 		'table', coalesce(names[cardinality(names)], c.relname), 'publication', publication, 'mode', mode)::text, conninfo, mode = 'online', verify) INTO id
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;

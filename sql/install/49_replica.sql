@@ -1,8 +1,8 @@
--- Replicas of shards on further nodes.
+-- Replicas of shards on other nodes.
 --
--- Options of the foreign table say where they are: replica_nodes, a text[] of the nodes that have the same rows, and stale_replica_nodes, of those that
--- were disabled and have missed changes. Beside each placement of such a shard stands a table of notes, and triggers of the
--- shard note there which keys a transaction has changed; src/replica/ takes the notes when the transaction commits.
+-- Options of the foreign table record the placements: replica_nodes, a text[] of the nodes with the same rows, and stale_replica_nodes, a text[]
+-- of disabled nodes that have missed changes. Each placement of such a shard has a table of notes, next to the shard. Triggers of the shard
+-- note there the keys that a transaction changes. When the transaction commits, src/replica/ reads the notes.
 
 CREATE FUNCTION shardfdw_internal.nodes_in_option(options text[], name text) RETURNS name[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -15,7 +15,7 @@ COMMENT ON FUNCTION shardfdw_internal.nodes_in_option(text[], text) IS
 CREATE FUNCTION shardfdw_internal.has_replicas(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- pg_partition_tree() would lock all of it, for which who works for this transaction might wait
+	-- pg_partition_tree() would lock all partitions, and a process that works for this transaction could wait for these locks.
 	WITH RECURSIVE t AS (SELECT relation::oid AS relid UNION ALL SELECT i.inhrelid FROM t JOIN pg_inherits i ON i.inhparent = t.relid)
 	SELECT EXISTS (SELECT FROM t JOIN pg_foreign_table f ON f.ftrelid = t.relid
 		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('replica_nodes', 'stale_replica_nodes'))
@@ -76,13 +76,13 @@ CREATE FUNCTION shardfdw_internal.note_replica_commands(schema_name name, shard_
 AS $$
 	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); GRANT SELECT, DELETE ON %2$s TO PUBLIC; '
 		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
-		-- whose shard it is: see drop_replica_command()
+		-- the coordinator of the shard: see drop_replica_command()
 		'COMMENT ON FUNCTION %2$s() IS %6$L; '
 		'CREATE TRIGGER shardfdw_replica_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_replica_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_replica_delete AFTER DELETE ON %1$s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_replica_truncate BEFORE TRUNCATE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
-		-- in sessions that play a replica, too
+		-- also in sessions with session_replication_role = replica
 		'ALTER TABLE %1$s ENABLE ALWAYS TRIGGER shardfdw_replica_insert, ENABLE ALWAYS TRIGGER shardfdw_replica_update, ENABLE ALWAYS TRIGGER shardfdw_replica_delete, ENABLE ALWAYS TRIGGER shardfdw_replica_truncate; '
 		-- once for all notes of a transaction
 		'CREATE CONSTRAINT TRIGGER shardfdw_replicated AFTER INSERT ON %2$s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (%5$L <> ALL (coalesce(nullif(current_setting(''shardfdw_replica.noted'', true), ''''), ''{}'')::text[])) EXECUTE FUNCTION %2$s(); '
@@ -96,7 +96,7 @@ DECLARE
 	noted text[];
 	n bigint;
 BEGIN
-	-- what the owner of the table says is not to be run with the rights of another role: casts, triggers of the notes
+	-- Code of the owner of the table, such as casts and triggers of the notes, must not run with the privileges of another role.
 	IF pg_get_userbyid((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %%s and the function that notes its changes belong to different roles', shard),
 			HINT = 'On the node, give the shard, its notes and their function to one role.';
@@ -152,10 +152,10 @@ CREATE FUNCTION shardfdw_internal.drop_replica_command(schema_name name, shard_n
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('DO %L', format('DECLARE shard oid := pg_catalog.to_regclass(%1$L); BEGIN IF shard IS NULL THEN RETURN; END IF; '
-		-- a name may be that of another role's table
+		-- the name may belong to a table of another role
 		'IF NOT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid JOIN pg_catalog.pg_proc f ON f.oid = t.tgfoid '
 		'WHERE c.oid = shard AND f.oid = pg_catalog.to_regprocedure(%3$L) AND c.relowner = ALL (ARRAY(SELECT f.proowner UNION ALL SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = pg_catalog.to_regclass(%2$L)))) THEN %4$s; END IF; '
-		-- nothing here needs a table that is left, so it may be of another coordinator by now
+		-- The coordinator does not need a table that is left, so another coordinator may own it by now.
 		'IF %5$L::pg_catalog.bool AND pg_catalog.obj_description(pg_catalog.to_regprocedure(%3$L), ''pg_proc'') <> ALL (%6$L::pg_catalog.text[]) THEN '
 		'RAISE WARNING USING MESSAGE = pg_catalog.format(''table %%s is not dropped because it is a shard of another coordinator'', %1$L), DETAIL = pg_catalog.obj_description(pg_catalog.to_regprocedure(%3$L), ''pg_proc''), HINT = ''If no coordinator needs it, drop it on the node.''; RETURN; END IF; '
 		'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %1$s; DROP TABLE IF EXISTS %2$s; DROP FUNCTION %3$s; '
@@ -288,7 +288,7 @@ BEGIN
 				MESSAGE = format('cannot colocate with "%s" because replicas of it are stale', colocate_with),
 				HINT = format('Enable the node first: SELECT shardfdw.enable_node(%L).', stale_node);
 		END IF;
-		-- in the order of the remainders, as hash_placement() has them
+		-- in the order of the remainders, as in hash_placement()
 		RETURN ARRAY(SELECT shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes')::text
 			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_foreign_table f ON f.ftrelid = c.oid
 			CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, 0), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
@@ -303,7 +303,7 @@ BEGIN
 			DETAIL = CASE WHEN closed <> '{}' THEN format('Nodes that do not accept shards: %s.', array_to_string(closed, ', ')) ELSE '' END,
 			HINT = CASE WHEN closed <> '{}' THEN format('ALTER SERVER %I OPTIONS (SET accepts_shards ''true'') changes that.', closed[1]) ELSE 'Add a node with shardfdw.add_node(), or use a smaller replication_factor.' END;
 	END IF;
-	-- those of the shards of one node are on all the others, so that these share its work when it fails
+	-- The replicas of the shards of one node are spread over all other nodes, which share its work when the node fails.
 	RETURN ARRAY(SELECT ARRAY(SELECT candidates[1 + (array_position(candidates, p.node) - 1 + 1 + ((p.ord - 1) / n + k) % (n - 1)) % n] FROM generate_series(0, replication_factor - 2) k)::text
 		FROM unnest(placement) WITH ORDINALITY p(node, ord) ORDER BY p.ord);
 END
@@ -346,7 +346,7 @@ BEGIN
 	PERFORM shardfdw_internal.make_schema_on_nodes(relation, schema_name, distinct_nodes);
 	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes INTO made FROM shardfdw_internal.shard_table_commands(relation) c;
 	PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, made.prefixes, made.suffixes);
-	-- the rows come from the primaries of these shards: other nodes may be down
+	-- The rows come from the primaries of these shards: other nodes may be down.
 	table_options := shardfdw_internal.shard_storage_options(relation, shards[1]);
 	IF table_options IS NOT NULL THEN
 		PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, ARRAY['ALTER TABLE '], ARRAY[format(' SET (%s)', table_options)]);
@@ -391,7 +391,7 @@ AS $$
 		SELECT array_agg(p.node) AS nodes, array_agg(p.shard::text) AS labels, array_agg(format('DO %L', format(
 			'DECLARE owner oid := (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = %1$L::pg_catalog.regclass); notes oid := pg_catalog.to_regclass(%2$L); '
 			'BEGIN IF notes IS NULL OR owner = ALL (ARRAY(SELECT n.relowner FROM pg_catalog.pg_class n WHERE n.oid = notes UNION ALL SELECT f.proowner FROM pg_catalog.pg_proc f WHERE f.oid = pg_catalog.to_regprocedure(%3$L))) THEN RETURN; END IF; '
-			-- nothing of another role is given away: it is made anew
+			-- An object of another role is not given away: it is created again.
 			'IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = %1$L::pg_catalog.regclass AND t.tgfoid = pg_catalog.to_regprocedure(%3$L)) THEN '
 			'RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''function %%s belongs to another role than table %%s and does not note its changes'', %3$L, %1$L); END IF; '
 			'PERFORM pg_catalog.set_config(''client_min_messages'', ''warning'', true); DROP TABLE %2$s; DROP FUNCTION %3$s CASCADE; EXECUTE %4$L; EXECUTE %5$L || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(owner)); EXECUTE %6$L || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(owner)); END',
@@ -497,7 +497,7 @@ DECLARE
 	listed regclass[] := '{}';
 	found regclass[];
 BEGIN
-	-- others may have made one before the turn came
+	-- another session may have created one before the lock was granted
 	LOOP
 		PERFORM shardfdw_internal.take_replicas_turn(listed);
 		found := ARRAY(SELECT t FROM shardfdw_internal.tables_with_replicas(node, roles) t);
@@ -517,7 +517,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	lock_timeout CONSTANT text := current_setting('lock_timeout');
-	-- in ms, for all locks but the first: before another session that waits for the first one looks for a deadlock
+	-- In ms, for all locks except the first: shorter than deadlock_timeout of another session that waits for the first lock.
 	patience CONSTANT integer := greatest(10, extract(epoch FROM current_setting('deadlock_timeout')::interval) * 500);
 	began timestamptz;
 	ordered regclass[] := relations;
@@ -525,11 +525,11 @@ DECLARE
 	is_first boolean;
 BEGIN
 	IF relations <> '{}' THEN
-		-- who waits for one such call after the other would find a deadlock of the moment
+		-- Otherwise sessions that wait for several such calls in turn would find a deadlock.
 		PERFORM shardfdw_internal.take_replicas_turn(relations);
 	END IF;
-	-- A transaction may write to the tables in another order. So only the first lock is waited for long; where another one is
-	-- not to be had soon, all are given up, and that one is the first.
+	-- A transaction may write to the tables in another order. So only the first lock is waited for long. If another lock is
+	-- not available soon, all locks are released, and that lock becomes the first.
 	LOOP
 		BEGIN
 			is_first := true;
@@ -545,7 +545,7 @@ BEGIN
 		EXCEPTION WHEN undefined_table THEN
 			ordered := array_remove(ordered, relation);
 		WHEN lock_not_available OR deadlock_detected THEN
-			-- a deadlock at the first one is of locks that the transaction had before
+			-- a deadlock at the first lock is caused by locks that the transaction held before
 			IF is_first THEN
 				RAISE;
 			END IF;
@@ -599,7 +599,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.warn_missing_shards(name) IS
 	'Warns of shards of which a node is the only place, or the primary, and which it does not have. Returns nothing; raises the node''s error.';
 
--- Not dumped: what nodes have is true of this coordinator alone.
+-- Not dumped: the rows describe nodes of this coordinator only.
 CREATE TABLE shardfdw_internal.left_shard (
 	server name NOT NULL,
 	schema_name name NOT NULL,
@@ -607,7 +607,7 @@ CREATE TABLE shardfdw_internal.left_shard (
 	PRIMARY KEY (server, schema_name, shard_name)
 );
 REVOKE ALL ON shardfdw_internal.left_shard FROM PUBLIC;
--- names alone, as in pg_class
+-- type name, as in pg_class
 GRANT SELECT ON shardfdw_internal.left_shard TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.left_shard IS
 	'Stale replicas of shards that were dropped, or moved from there, while their node was disabled: they are still there.';
@@ -657,7 +657,7 @@ AS $$
 	WITH taken AS (
 		DELETE FROM shardfdw_internal.left_shard l WHERE l.server = take_left_shards.node RETURNING l.*)
 	SELECT coalesce(array_agg(shardfdw_internal.drop_replica_command(t.schema_name, t.shard_name, true)), '{}')
-	-- what another shard of that name has on this node was made after the left one had gone
+	-- If another shard of that name is on this node, it was created after the leftover had been dropped.
 	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_server s ON s.oid = f.ftserver
 		WHERE n.nspname = t.schema_name AND c.relname = t.shard_name
 			AND t.server = ANY (s.srvname || shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') || shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes')))
@@ -666,7 +666,7 @@ COMMENT ON FUNCTION shardfdw_internal.take_left_shards(name) IS
 	'Writes the commands that drop stale replicas of dropped or moved shards on a node, and forgets them. Returns the commands.';
 REVOKE ALL ON FUNCTION shardfdw_internal.take_left_shards(name) FROM PUBLIC;
 
--- Not dumped: it is about the servers that are the nodes now.
+-- Not dumped: the rows describe the servers that are nodes now.
 CREATE TABLE shardfdw_internal.node_position (
 	server name NOT NULL,
 	process integer NOT NULL,
@@ -727,7 +727,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_node_name(node);
 	PERFORM shardfdw_internal.apply_replicas();
 	relations := shardfdw_internal.turn_of_tables(node, '{primary,replica}');
-	-- opens the connections that are needed while writers wait for the locks
+	-- open the needed connections before writers wait for the locks
 	answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x
 		WHERE x.node <> node AND x.role <> 'stale'));
 	PERFORM shardfdw_internal.lock_all_replicas(relations);
@@ -737,7 +737,7 @@ BEGIN
 		FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x GROUP BY x.shard
 		HAVING bool_or(x.node = node AND x.role <> 'stale') ORDER BY x.shard::oid
 	LOOP
-		-- what the shard goes on with
+		-- the new primary of the shard
 		chosen := (SELECT u.node FROM unnest(p.home || p.replicas) WITH ORDINALITY u(node, ord) WHERE u.node <> node AND u.node = ANY (answering) ORDER BY u.ord LIMIT 1);
 		IF chosen IS NULL THEN
 			kept := kept || p.shard;
@@ -757,7 +757,7 @@ BEGIN
 			HINT = 'Enable another node that has a replica of it first.';
 	END IF;
 	PERFORM shardfdw_internal.forget_position(node);
-	-- what the node had committed, and they have only prepared yet; other nodes might have to be waited for
+	-- Commit what the node committed and these nodes have only prepared. Otherwise other nodes might have to be waited for.
 	FOR chosen IN SELECT DISTINCT u FROM unnest(promoted) u
 	LOOP
 		PERFORM shardfdw_internal.settle_server(chosen);
@@ -777,7 +777,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	relations regclass[] := ARRAY(SELECT t FROM shardfdw_internal.tables_with_replicas(node, '{stale}') t);
-	-- for an owner of tables, what is not these is left alone
+	-- for an owner of tables, other tables stay unchanged
 	equips CONSTANT boolean := has_function_privilege('shardfdw_internal.forget_reference_position(name)', 'EXECUTE');
 	outdated regclass[] := '{}';
 	relation regclass;
@@ -795,11 +795,11 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('enable_node');
 	PERFORM shardfdw_internal.check_node_name(node);
 	PERFORM shardfdw_internal.apply_replicas();
-	-- which is compared from here on
+	-- compared from here on
 	IF equips AND shardfdw_internal.answering_nodes(ARRAY[node]) = '{}' THEN
 		PERFORM shardfdw_internal.forget_reference_position(node);
 	END IF;
-	-- what is committed and still prepared there counts, too; what is prepared on the node keeps its old tables
+	-- Transactions that are committed here and still prepared there count, too. A transaction prepared on the node keeps its old tables.
 	IF equips OR relations <> '{}' THEN
 		PERFORM count(r) FROM shardfdw.recover_prepared_transactions() r;
 		PERFORM shardfdw_internal.settle_node(node);
@@ -811,16 +811,16 @@ BEGIN
 		PERFORM shardfdw_internal.lock_schemas(r) FROM unnest(outdated) r;
 	END IF;
 	relations := shardfdw_internal.turn_of_tables(node, '{stale}');
-	-- opens the connections that are needed while writers wait for the locks
+	-- open the needed connections before writers wait for the locks
 	homes := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x WHERE x.role = 'primary'));
 	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations);
 	IF equips THEN
 		PERFORM shardfdw_internal.equip_node(node, outdated, NOT EXISTS (SELECT FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
 			WHERE s.srvname = node AND o.option_name = 'partial_aggregates' AND NOT o.option_value::boolean));
-		-- so it takes part in the commit, and it is noted how far it is, also where no replica differs
+		-- so that the node takes part in the commit and its WAL position is noted, even if no replica differs
 		PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY['SELECT'], 'write');
 	END IF;
-	-- of whatever tables: for superusers
+	-- all tables, for superusers
 	IF has_function_privilege('shardfdw_internal.take_left_shards(name)', 'EXECUTE') THEN
 		commands := shardfdw_internal.take_left_shards(node);
 	END IF;
@@ -828,7 +828,7 @@ BEGIN
 		PERFORM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(commands)]), commands, 'write');
 	END IF;
 	homes := shardfdw_internal.answering_nodes(homes);
-	-- what is committed and still prepared there is copied, too; what is prepared on the node keeps its old tables
+	-- Changes that are committed here and still prepared there are copied, too. A transaction prepared on the node keeps its old tables.
 	IF relations <> '{}' THEN
 		FOREACH home IN ARRAY homes || node
 		LOOP
@@ -842,7 +842,7 @@ BEGIN
 			kept || coalesce(array_agg(x.shard) FILTER (WHERE o.node <> ALL (homes)), '{}') INTO shards, commands, kept
 		FROM shardfdw_internal.shard_placements(relation) x JOIN shardfdw_internal.shard_placements(relation) o ON o.shard = x.shard AND o.role = 'primary' WHERE x.node = node AND x.role = 'stale';
 		CONTINUE WHEN shards IS NULL;
-		-- what the owner of one table has done keeps no other table from having its replicas
+		-- An error caused by the owner of one table does not keep other tables from getting their replicas.
 		BEGIN
 			PERFORM shardfdw_internal.check_shard_owners(relation, node);
 			PERFORM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(shards)]), commands, 'write');
@@ -853,7 +853,7 @@ BEGIN
 				PERFORM shardfdw_internal.set_replica_nodes(p.shard, p.replicas || node, array_remove(p.stale, node));
 			END LOOP;
 			PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation], ARRAY[node]);
-			-- the primaries, too: so they take part in the commit, and it is noted how far they are
+			-- including the primaries, so that they take part in the commit and their WAL positions are noted
 			PERFORM shardfdw_internal.own_notes(relation, homes || node);
 			n := n + cardinality(shards);
 		EXCEPTION WHEN insufficient_privilege THEN
@@ -898,9 +898,9 @@ BEGIN
 			HINT = 'shardfdw.move_shard() moves shards that have none.';
 	END IF;
 	PERFORM shardfdw_internal.apply_replicas();
-	-- all at once: a transaction that waits for a stronger lock than it has may wait for itself
+	-- All locks in one step: a transaction that waits for a stronger lock than it holds could deadlock with itself.
 	reads := EXISTS (SELECT FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = ANY (shards) AND s.srvname = source);
-	-- opens the connections that are needed while sessions wait for the locks
+	-- open the needed connections before sessions wait for the locks
 	PERFORM shardfdw_internal.answering_nodes(ARRAY(SELECT target UNION SELECT x.node FROM pg_inherits i CROSS JOIN LATERAL shardfdw_internal.shard_placements(i.inhparent) x
 		WHERE i.inhrelid = ANY (shards) AND x.shard = i.inhrelid AND x.role <> 'stale'));
 	PERFORM shardfdw_internal.lock_all_replicas(ARRAY(SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = ANY (shards)), reads);
@@ -934,7 +934,7 @@ BEGIN
 		END LOOP;
 		PERFORM shardfdw_internal.make_placements(relation, ARRAY[one], ARRAY[target]);
 		IF p.role = 'primary' THEN
-			-- the new one is read where no node that had it answers, and then what is prepared there is waited for
+			-- The new placement is read if no node that had the shard answers. Transactions prepared there are then waited for.
 			PERFORM shardfdw_internal.set_shard_node(one, p.replicas[1]);
 		END IF;
 		IF p.role = 'stale' THEN
@@ -1002,7 +1002,7 @@ BEGIN
 		RETURN QUERY SELECT l.server, 'warning', format('replicas of %s dropped or moved shards are still there; enable_node() drops them', count(*))
 		FROM shardfdw_internal.left_shard l JOIN pg_foreign_server s ON s.srvname = l.server GROUP BY l.server ORDER BY l.server::text COLLATE "C";
 	END IF;
-	-- what notes changes, see note_replica_commands()
+	-- the triggers and the function of note_replica_commands()
 	RETURN QUERY SELECT q.node, 'error', CASE WHEN q.ok THEN format('what notes changes of shard %s is missing or disabled', x.shards[q.command]) ELSE q.message END
 	FROM (SELECT array_agg(p.node) AS nodes, array_agg(p.shard) AS shards, array_agg(format(
 			'SELECT count(*) FROM pg_trigger g WHERE g.tgenabled = ''A'' AND (g.tgrelid = to_regclass(%1$L) AND starts_with(g.tgname::text, ''shardfdw_replica_'') OR g.tgrelid = to_regclass(%2$L) AND g.tgname = ''shardfdw_replicated'') AND g.tgfoid = to_regproc(%2$L)',

@@ -1,10 +1,10 @@
--- A table is sharded while others read and write it: the steps of the job, whose order and transactions src/move/conversion.c has.
+-- Shards a table while other sessions read and write it: the steps of the job. src/move/conversion.c has their order and transactions.
 --
--- Beside the table stand, in its schema and for its owner, with its OID in their names:
---	shardfdw_new_*		the table that takes its place, sharded here (plain in 49_unshard_online.sql); its comment says whose job this is
---	shardfdw_changed_*	keys of rows that were changed
---	shardfdw_note_*		the function of the triggers that write them down
--- Each of the three has a comment that names the job and the coordinator: a leftover is found by any one of them.
+-- The job creates these objects in the schema of the table, owned by its owner, with the OID of the table in their names.
+-- Table shardfdw_new_* replaces the table. It is sharded here, and plain in 49_unshard_online.sql.
+-- Table shardfdw_changed_* has the keys of changed rows.
+-- Function shardfdw_note_* is the function of the triggers that write these keys.
+-- Each of the three has a comment with the job and the coordinator, so that recovery finds a leftover by any one of them.
 -- Only the process that holds the lock of the job may drop them.
 
 CREATE FUNCTION shardfdw_internal.conversion_name(relation oid, kind text) RETURNS text
@@ -28,7 +28,8 @@ CREATE FUNCTION shardfdw_internal.conversion_objects()
 	RETURNS TABLE (kind text, object oid, owner oid, schema oid, relation oid, job bigint, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- another coordinator's are in a copy of its database, until that takes over from it; anybody can name a table like that, with any number
+	-- A clone of another coordinator's database contains that coordinator's objects, until the clone takes over.
+	-- Any user can create a table with such a name and any number.
 	SELECT x.parts[1], o.object, o.owner, o.schema, (x.parts[2]::bigint % 4294967296)::oid, n.note[1]::bigint, n.note[3]
 	FROM (SELECT c.oid, c.relowner, c.relnamespace, c.relname, '^shardfdw_(new|changed)_([0-9]{1,10})$', obj_description(c.oid, 'pg_class')
 		  FROM pg_class c WHERE c.relname >= 'shardfdw_' AND c.relname < 'shardfdw`' AND c.relkind IN ('p', 'r')
@@ -62,7 +63,7 @@ AS $$
 	JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = i.columns[k]
 	JOIN pg_type y ON y.oid = a.atttypid
 	JOIN pg_opclass g ON g.oid = i.classes[k]
-	-- of a key WITHOUT OVERLAPS, whose GiST operator class has && in the place of =, what the type takes for equal
+	-- A key WITHOUT OVERLAPS has a GiST operator class with && instead of =, so use the equality operator of the type.
 	JOIN pg_opclass c ON c.opcmethod = (SELECT a.oid FROM pg_am a WHERE a.amname = 'btree')
 		AND CASE WHEN g.opcmethod = c.opcmethod THEN c.oid = g.oid ELSE c.opcdefault AND c.opcintype = g.opcintype END
 	JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype AND m.amopstrategy = 3
@@ -81,7 +82,7 @@ AS $$
 		(SELECT to_jsonb(t) FROM shardfdw_internal.shard_key_commands(relation) t),
 		(SELECT array_agg(t) FROM shardfdw_internal.identity_columns(relation) t),
 		(SELECT array_agg(ARRAY[d.adnum::text, pg_get_expr(d.adbin, d.adrelid)] ORDER BY d.adnum) FROM pg_attrdef d WHERE d.adrelid = relation),
-		-- xmin: a rewrite (ALTER TYPE ... USING) fires no triggers, nor do writes by way of a parent that has gone again
+		-- xmin: a rewrite (ALTER TYPE ... USING) fires no triggers, and a parent that existed only for a while allows writes without triggers.
 		(SELECT array_agg(ARRAY[a.attidentity::text, a.xmin::text] ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0),
 		(SELECT array_agg(ARRAY[s.shard::oid::text, s.node, s.remote_name, s.bounds]) FROM shardfdw_internal.shards_of(relation) s),
 		(SELECT ARRAY[c.relowner::text, c.relname, c.relnamespace::text, c.relpersistence::text] FROM pg_class c WHERE c.oid = relation))::text)
@@ -93,7 +94,7 @@ CREATE FUNCTION shardfdw_internal.check_conversion_owner(relation regclass) RETU
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	-- what stands beside the table meanwhile is its owner's, triggers included, and the job writes to it
+	-- The new objects belong to the owner of the table, who could add triggers, and the job writes to them.
 	IF NOT shardfdw_internal.is_owner(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
 			MESSAGE = format('cannot work on table "%s" online with the rights of another role than its owner', (SELECT relname FROM pg_class WHERE oid = relation)),
@@ -162,7 +163,7 @@ COMMENT ON FUNCTION shardfdw_internal.lock_for_conversion(regclass, text) IS
 CREATE FUNCTION shardfdw_internal.own_conversions(relation oid DEFAULT NULL) RETURNS TABLE (relation oid, job bigint)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- with the rights of their owners alone, who could name tables so that drop others on nodes
+	-- Only with the privileges of their owners, who could choose names that make the job drop other tables on nodes.
 	SELECT DISTINCT o.relation, o.job FROM shardfdw_internal.conversion_objects() o
 	WHERE (o.relation = $1 OR $1 IS NULL) AND pg_get_userbyid(o.owner) = current_user
 $$;
@@ -181,7 +182,7 @@ CREATE FUNCTION shardfdw_internal.claim_conversion(job bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	-- recovery holds it no longer than it waits for a node
+	-- recovery holds the lock only while it waits for a node
 	IF NOT shardfdw_internal.claim_job(job, 40000) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('what job %s has left is being removed by another session', job), HINT = 'Try again.';
 	END IF;
@@ -195,7 +196,7 @@ CREATE FUNCTION shardfdw_internal.drop_conversion_table(object oid) RETURNS void
 AS $$
 BEGIN
 	EXECUTE format('DROP TABLE %s', object::regclass);
-	-- the command may have waited, and the name may have been another table's then
+	-- The command may have waited, and the name may belong to another table by then.
 	IF EXISTS (SELECT FROM pg_class c WHERE c.oid = object) THEN
 		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('table %s has been renamed by another session', object::regclass), HINT = 'Try again.';
 	END IF;
@@ -214,9 +215,9 @@ BEGIN
 	FOR part IN SELECT o.object::regclass AS name, o.kind FROM shardfdw_internal.conversion_objects() o JOIN pg_class c ON c.oid = o.object AND c.relkind = 'p'
 		WHERE o.kind <> 'note' AND (o.relation, o.job) = ($1, $2) AND pg_get_userbyid(o.owner) = current_user
 	LOOP
-		-- what is prepared may be what makes the shards
+		-- a transaction prepared there may be the one that creates the shards
 		PERFORM shardfdw_internal.settle_server(x.node) FROM (SELECT DISTINCT s.node FROM shardfdw_internal.shards_of(part.name) s) x;
-		-- a transaction for each shard: who writes to several waits for one of them at a time
+		-- a separate transaction for each shard: a session that writes to several waits for one of them at a time
 		SELECT q.sqlstate, q.message INTO failed
 		FROM (SELECT array_agg(c.node ORDER BY c.number, c.shard) AS nodes, array_agg('SET LOCAL lock_timeout = ''500ms''; ' || c.command ORDER BY c.number, c.shard) AS commands, array_agg(c.shard ORDER BY c.number, c.shard) AS labels
 			  FROM (SELECT 1, s.node, s.shard::text, format('DROP FUNCTION IF EXISTS %s() CASCADE', shardfdw_internal.note_function_of(s.remote_name))
@@ -317,7 +318,7 @@ BEGIN
 		CONTINUE WHEN NOT shardfdw_internal.claim_job(found.job, 0);
 		message := format('what job %s has left', found.job);
 		BEGIN
-			-- a node that does not answer does not keep writers noting their changes
+			-- If a node does not answer, writers must still stop noting their changes.
 			PERFORM shardfdw_internal.unnote_conversion(found.relation, found.job);
 			BEGIN
 				PERFORM shardfdw_internal.clear_conversion_tables(found.relation, found.job);
@@ -327,7 +328,7 @@ BEGIN
 		EXCEPTION WHEN OTHERS THEN
 			RETURN QUERY VALUES (NULL::name, message || ': ' || SQLERRM, false);
 		END;
-		-- where its shards are left, that has been said
+		-- shards that could not be removed have been reported already
 		IF NOT EXISTS (SELECT FROM shardfdw_internal.own_conversions(found.relation) x WHERE x.job = found.job) THEN
 			RETURN QUERY VALUES (NULL::name, message, true);
 		END IF;
@@ -343,11 +344,11 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	-- also while the extension's own functions are made
+	-- event triggers also fire while the functions of the extension are created
 	IF NOT EXISTS (SELECT FROM pg_class WHERE relname ~ '^shardfdw_new_[0-9]{1,10}$') THEN
 		RETURN;
 	END IF;
-	-- by its triggers: the command may have given the table another name, owner or schema
+	-- Found by its triggers: the command may have changed the name, owner or schema of the table.
 	SELECT c.relname, x.job, j.running INTO r
 	FROM shardfdw_internal.conversions() x JOIN pg_class c ON c.oid = x.relation JOIN pg_class s ON s.oid = x.successor
 	CROSS JOIN LATERAL (SELECT shardfdw_internal.job_is_running(x.job)) j(running)
@@ -384,11 +385,11 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	-- also while the extension's own functions are made
+	-- event triggers also fire while the functions of the extension are created
 	IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects() d WHERE d.address_names[2] ~ '^shardfdw_(new|changed|note)_[0-9]{1,10}$') THEN
 		RETURN;
 	END IF;
-	-- one of them is dropped, and another one is there still
+	-- one object is dropped while another one still exists
 	SELECT d.address_names[2] AS object_name, d.object_type, o.relation::regclass INTO r
 	FROM pg_event_trigger_dropped_objects() d
 	CROSS JOIN LATERAL regexp_match(d.address_names[2], '^shardfdw_(?:new|changed|note)_([0-9]{1,10})$') x(parts)
@@ -416,7 +417,7 @@ AS $$
 	SELECT format('CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L; REVOKE ALL ON FUNCTION %1$s() FROM PUBLIC', note, format($body$
 #variable_conflict use_column
 BEGIN
-	-- a cast of the table's columns is not to be run with the rights of another role
+	-- A cast of the type of a column must not run with the privileges of another role.
 	IF pg_catalog.pg_get_userbyid((SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('table %%I.%%I and the function that notes its changes belong to different roles', TG_TABLE_SCHEMA, TG_TABLE_NAME),
 			HINT = 'Cancel the job: SELECT shardfdw.cancel_job(%3$s).';
@@ -445,7 +446,7 @@ AS $$
 		'CREATE TRIGGER shardfdw_note_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_note_delete AFTER DELETE ON %1$s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
 		'CREATE TRIGGER shardfdw_note_truncate BEFORE TRUNCATE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
-		-- in sessions that play a replica, too
+		-- also in sessions with session_replication_role = replica
 		'ALTER TABLE %1$s ENABLE ALWAYS TRIGGER shardfdw_note_insert, ENABLE ALWAYS TRIGGER shardfdw_note_update, ENABLE ALWAYS TRIGGER shardfdw_note_delete, ENABLE ALWAYS TRIGGER shardfdw_note_truncate',
 		relation, note)
 $$;
@@ -482,9 +483,9 @@ DECLARE
 	columns text;
 	table_options text[];
 BEGIN
-	-- of a job whose process has died: none is at work, since this one has the table's turn
+	-- Left by a job whose process died: no such job runs, because this job holds the lock of the table.
 	PERFORM shardfdw_internal.undo_conversions(relation);
-	-- its definition stays what it is until all is made
+	-- the definition must not change until all objects are created
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
 	SELECT n.nspname, c.relname INTO schema_name, table_name
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
@@ -506,7 +507,7 @@ BEGIN
 	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
 	PERFORM shardfdw_internal.make_shards(successor::regclass, shardfdw_internal.shard_names(table_name, shards), shardfdw_internal.hash_bounds(shards), placement, table_options);
 
-	-- a crash may empty it: it ends the job, too
+	-- unlogged: a crash may empty the table, but a crash also ends the job
 	EXECUTE format('CREATE UNLOGGED TABLE %s AS SELECT %s FROM ONLY %s WITH NO DATA', changed, columns, relation);
 	EXECUTE shardfdw_internal.revoke_command(changed);
 	EXECUTE shardfdw_internal.note_function_commands(note, changed, columns, id, 'shards');
@@ -545,7 +546,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
-	-- valid after the switch: rows that they miss now are still to be followed
+	-- Validated after the switch: rows that are missing now are still to be applied.
 	SELECT array_agg(format('SET LOCAL lock_timeout = %L; ', current_setting('lock_timeout')) || k.prefix), array_agg(k.suffix || CASE WHEN k.suffix LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END) INTO prefixes, suffixes
 	FROM shardfdw_internal.reference_key_commands(relation) k;
 	IF prefixes IS NOT NULL THEN
@@ -581,7 +582,7 @@ AS $$
 DECLARE
 	note CONSTANT text := shardfdw_internal.conversion_name(relation, 'note');
 BEGIN
-	-- waits for all that have written without the triggers
+	-- waits for all transactions that have written without the triggers
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'SHARE ROW EXCLUSIVE');
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
 	EXECUTE shardfdw_internal.note_trigger_commands(relation::text, note);
@@ -616,7 +617,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s', shardfdw_internal.conversion_name(relation, 'new'), column_list, column_list, relation);
 	GET DIAGNOSTICS copied = ROW_COUNT;
-	-- faster to make over the rows than to keep up while they come
+	-- Indexes are built after the rows are loaded, which is faster.
 	PERFORM shardfdw_internal.index_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')));
 	RETURN copied;
 END
@@ -627,7 +628,7 @@ COMMENT ON FUNCTION shardfdw_internal.copy_conversion(regclass, jsonb) IS
 CREATE FUNCTION shardfdw_internal.changed_rows_query(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- one condition for all keys that differ in the last column alone, if it is no array; names may contain what format() looks for
+	-- One condition for all keys that differ only in the last column, unless that is an array. Names may contain placeholders of format().
 	SELECT format($query$WITH x AS MATERIALIZED (SELECT %s * FROM %s LIMIT 1000)
 		SELECT (SELECT count(*) FROM x), %s, (SELECT string_agg(g.condition, ' OR ') FROM (SELECT format(%L, %s) AS condition FROM x GROUP BY %s) g)$query$,
 		CASE WHEN n.is_plain THEN 'ctid,' END, n.name, CASE WHEN n.is_plain THEN '(SELECT array_agg(x.ctid)::text FROM x)' ELSE 'NULL' END,
@@ -635,10 +636,10 @@ AS $$
 		string_agg(format(CASE WHEN i.by_one THEN 'x.%s::text' ELSE 'array_agg(x.%s::text)::text' END, i.name), ', ' ORDER BY i.number),
 		format('(%s)', coalesce(string_agg(format('x.%s::text', i.name), ', ' ORDER BY i.number) FILTER (WHERE i.by_one), '')))
 	FROM (SELECT i.name, replace(format('%s %s', i.name, i.equals), '%', '%%') AS subject, replace(i.type, '%', '%%') AS type, i.number,
-			-- an array of arrays would be an array of their elements
+			-- an array of arrays would be flattened
 			i.number < count(*) OVER () OR i.type LIKE '%[]' AS by_one
 		  FROM shardfdw_internal.identity_columns(relation) WITH ORDINALITY i(name, type, equals, number)) i,
-		-- of several tables, places say nothing
+		-- ctids of several tables are not comparable
 		(SELECT x.name, EXISTS (SELECT FROM pg_class c WHERE c.oid = to_regclass(x.name) AND c.relkind = 'r') FROM shardfdw_internal.conversion_name(relation, 'changed') x(name)) n(name, is_plain)
 	GROUP BY n.name, n.is_plain
 $$;
@@ -661,7 +662,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	EXECUTE shardfdw_internal.changed_rows_query(relation) INTO noted, places, condition;
 	IF noted > 0 THEN
-		-- whatever these rows were: they are what the table has now, in this snapshot
+		-- Older versions of these rows do not matter: the query returns what the table contains in this snapshot.
 		EXECUTE format('DELETE FROM %s WHERE %s', successor, condition);
 		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s WHERE %s', successor, column_list, column_list, relation, condition);
 		EXECUTE format('DELETE FROM %s WHERE ctid = ANY (%L::tid[])', shardfdw_internal.conversion_name(relation, 'changed'), places);
@@ -752,7 +753,7 @@ BEGIN
 	EXECUTE format('DROP TABLE %s', changed);
 	PERFORM shardfdw_internal.check_replaceable(relation, 'shard');
 
-	-- everything about the old table is written down before it loses its name
+	-- Write down the whole definition of the old table before the table loses its name.
 	commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, true)) || ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
 	PERFORM shardfdw_internal.exchange_tables(relation, successor, commands);
 	RETURN 0;

@@ -1,7 +1,7 @@
--- Subscriptions that have sharded tables. PostgreSQL has all of them but the process that applies them (src/move/subscription.c): for it they are
--- disabled, and a row here says that they are enabled. What the process writes down is here, too.
+-- Subscriptions that have sharded tables. PostgreSQL manages them, except for the process that applies changes (src/move/subscription.c). In PostgreSQL
+-- they are disabled, and a row here says that they are enabled. The process also records its progress here.
 
--- Not dumped: pg_dump writes subscriptions so that they have to be enabled again.
+-- Not dumped: pg_dump writes subscriptions that have to be enabled again.
 CREATE TABLE shardfdw_internal.subscription (
 	subid oid PRIMARY KEY,
 	position pg_lsn,
@@ -12,7 +12,7 @@ CREATE TABLE shardfdw_internal.subscription (
 	error text
 );
 REVOKE ALL ON shardfdw_internal.subscription FROM PUBLIC;
--- whoever calls recover_prepared_transactions() has processes started that are missing
+-- Any caller of recover_prepared_transactions() starts missing processes.
 GRANT SELECT (subid) ON shardfdw_internal.subscription TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.subscription IS 'Subscriptions that shardfdw applies. Read the view shardfdw.subscriptions instead.';
 COMMENT ON COLUMN shardfdw_internal.subscription.subid IS 'OID of the subscription.';
@@ -69,7 +69,7 @@ DECLARE
 	found record;
 BEGIN
 	SELECT s.xmin::text AS version, s.subowner, s.subname::text AS name, s.subslotname::text AS slot, coalesce(to_jsonb(s)->>'suborigin', 'any') AS origin, s.subdisableonerr,
-		-- before 16 there is no such option: triggers run as the owner of the subscription
+		-- Before version 16 the option does not exist: triggers run as the owner of the subscription.
 		coalesce((to_jsonb(s)->>'subrunasowner')::boolean, true) AS run_as_owner, s.subpublications
 	INTO found FROM pg_subscription s JOIN shardfdw_internal.subscription o ON o.subid = s.oid WHERE s.oid = $1;
 	IF found.version IS NOT NULL AND found.slot IS NULL THEN
@@ -85,7 +85,7 @@ COMMENT ON FUNCTION shardfdw_internal.subscription_definition(oid) IS
 CREATE FUNCTION shardfdw_internal.subscription_rank(relation regclass) RETURNS integer
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- the nodes know foreign keys of shards, which are to reference tables
+	-- Only the nodes have foreign keys of shards; these refer to reference tables.
 	SELECT CASE WHEN p.relkind = 'p' THEN 1000 ELSE coalesce((
 		WITH RECURSIVE f(relation, depth) AS (
 			SELECT p.oid, 0
@@ -179,7 +179,7 @@ CREATE VIEW shardfdw.subscriptions AS
 		t.tables, t.copied, o.position, o.transactions, o.changes, o.applied_at, x.failed_at, x.error
 	FROM shardfdw_internal.subscription o JOIN pg_catalog.pg_subscription s ON s.oid = o.subid
 	CROSS JOIN LATERAL (SELECT count(*) AS tables, count(*) FILTER (WHERE r.srsubstate IN ('s', 'r')) AS copied FROM pg_catalog.pg_subscription_rel r WHERE r.srsubid = o.subid) t
-	-- values of rows may stand in it
+	-- the message may contain values of rows
 	LEFT JOIN LATERAL (SELECT o.failed_at, o.error WHERE pg_catalog.pg_has_role(s.subowner, 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.subscriptions TO PUBLIC;
 COMMENT ON VIEW shardfdw.subscriptions IS 'Lists the enabled subscriptions that have sharded tables, which shardfdw applies. PostgreSQL shows these subscriptions as disabled.';

@@ -1,7 +1,7 @@
--- A sharded table becomes a plain one while others read and write it: the steps of the job that 49_shard_online.sql does not have already.
+-- Turns a sharded table into a plain table while other sessions read and write it: the steps that 49_shard_online.sql does not have.
 --
--- The keys of changed rows are noted by the nodes, each in the transaction of the change: beside every shard stands a
--- shard of shardfdw_changed_*, a table that is sharded as the other one, and a function of triggers. Here one trigger refuses TRUNCATE.
+-- The nodes note the keys of changed rows, in the transaction of the change. Next to every shard, the node has a shard of
+-- shardfdw_changed_*, a table that is sharded like the other one, and a trigger function. On the coordinator a trigger rejects TRUNCATE.
 
 CREATE FUNCTION shardfdw_internal.check_unsharding(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -26,7 +26,7 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because its partition %s is no shard', refusal, r.name), HINT = other_mode;
 	END IF;
-	-- a node that crashes loses rows of which nothing is noted
+	-- a node that crashes would lose rows without a note
 	IF shardfdw_internal.is_unlogged(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
 	END IF;
@@ -93,9 +93,9 @@ DECLARE
 	table_options text;
 	shards record;
 BEGIN
-	-- of a job whose process has died: none is at work, since this one has the table's turn
+	-- Left by a job whose process died: no such job runs, because this job holds the lock of the table.
 	PERFORM shardfdw_internal.undo_conversions(relation);
-	-- its definition stays what it is until all is made
+	-- the definition must not change until all objects are created
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
 	PERFORM shardfdw_internal.check_unsharding(relation);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
@@ -123,7 +123,7 @@ BEGIN
 	SELECT array_agg(s.bounds) AS bounds, array_agg(s.node) AS nodes INTO shards FROM shardfdw_internal.shards_of(relation) s;
 	PERFORM shardfdw_internal.make_shards(changed::regclass, shardfdw_internal.shard_names((SELECT c.relname FROM pg_class c WHERE c.oid = changed::regclass), cardinality(shards.nodes)), shards.bounds, shards.nodes);
 
-	-- rows are looked for there by what was noted
+	-- the job looks up rows there by noted keys
 	PERFORM shardfdw_internal.run_on_noted_shards(relation, format('CREATE INDEX ON %%2$s (%s)', replace(columns, '%', '%%')));
 	EXECUTE shardfdw_internal.note_function_commands(shardfdw_internal.conversion_name(relation, 'note'), changed, columns, id, 'unshards');
 	PERFORM count(q) FROM (SELECT array_agg(s.node) AS nodes, array_agg(s.shard::text) AS labels,
@@ -141,7 +141,7 @@ CREATE FUNCTION shardfdw_internal.lock_unsharding(relation regclass, plan jsonb)
 AS $$
 BEGIN
 	PERFORM shardfdw_internal.lock_conversion(relation, plan);
-	-- waits for what is still prepared there: whatever this table's writers have done is committed then
+	-- Waits for transactions that are still prepared on the nodes: then all changes by writers of this table are committed.
 	PERFORM shardfdw_internal.run_on_noted_shards(relation, format('SET LOCAL lock_timeout = %L; LOCK TABLE %%1$s IN SHARE ROW EXCLUSIVE MODE', current_setting('lock_timeout')));
 	RETURN 0;
 END
@@ -155,7 +155,7 @@ AS $$
 DECLARE
 	note CONSTANT text := shardfdw_internal.conversion_name(relation, 'note');
 BEGIN
-	-- waits for all that have written without the triggers, here and then on the nodes
+	-- waits for all transactions that have written without the triggers, here and then on the nodes
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'SHARE ROW EXCLUSIVE');
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
 	EXECUTE format('CREATE TRIGGER shardfdw_note_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
@@ -237,7 +237,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
 	EXECUTE shardfdw_internal.changed_rows_query(relation) INTO noted, places, condition;
 	IF noted > 0 THEN
-		-- a key has its rows and its notes on one node, so in one snapshot; places are those of several tables here
+		-- The rows and notes of a key are on one node, so in one snapshot. Here the ctids are those of several tables.
 		EXECUTE format('DELETE FROM %s WHERE %s', successor, condition);
 		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s WHERE %s', successor, column_list, column_list, relation, condition);
 		EXECUTE format('DELETE FROM %s WHERE %s', shardfdw_internal.conversion_name(relation, 'changed'), condition);
@@ -285,7 +285,7 @@ BEGIN
 		RAISE EXCEPTION 'changes of table "%" have not been followed', table_name;
 	END IF;
 	clustered_by := shardfdw_internal.shard_clustered_index(relation);
-	-- validated afterwards: the nodes have held them
+	-- validated afterwards: the nodes have enforced them
 	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN k.definition LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END), k.referenced)
 		FROM shardfdw_internal.shard_foreign_keys(relation) k);
 	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'DROP TABLE %1$s, %2$s; DROP FUNCTION %3$s()');
@@ -294,7 +294,7 @@ BEGIN
 	EXECUTE format('DROP TABLE %s', changed);
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 
-	-- everything about the old table is written down before it loses its name
+	-- Write down the whole definition of the old table before the table loses its name.
 	commands := ARRAY(SELECT x.rename FROM shardfdw_internal.successor_index_commands(relation, successor) x)
 		|| ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false) c WHERE c !~ '^(ALTER TABLE|CREATE) ')
 		|| ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation))

@@ -1,7 +1,7 @@
--- Atomic commit: the log of decisions, recovery, and what is left on nodes.
+-- Atomic commit: the commit log, recovery, and prepared transactions on nodes.
 
 -- Not registered with pg_extension_config_dump: its rows name transactions of this
--- very server, and in another one they would decide about transactions of others.
+-- server, and in another server they would decide about other transactions.
 CREATE TABLE shardfdw_internal.commit_log (
 	xid xid8 NOT NULL,
 	token bigint NOT NULL,
@@ -113,8 +113,8 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- Sessions of the predecessor know the note that they have read when they began. So those are ended, and not before the new one has
-	-- committed: one that begins meanwhile would read the old one, and go on.
+	-- Sessions of the predecessor check the identity that they read when they began. So these sessions are ended, but only after the new identity
+	-- is committed. A session that begins earlier would read the old identity and continue.
 	command := format($q$DO $end$ DECLARE session record; BEGIN
 		FOR session IN SELECT pid FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()
 			AND pid <> pg_catalog.pg_backend_pid() AND pg_catalog.starts_with(application_name, 'shardfdw:%s:')
@@ -150,7 +150,7 @@ BEGIN
 	END IF;
 	IF restore_point IS NOT NULL THEN
 		PERFORM shardfdw_internal.require_restored(restore_point);
-		-- what nodes have not prepared any more they have committed: their other timelines mean nothing
+		-- A transaction that a node no longer has prepared is committed there. The other timelines of the node mean nothing.
 		PERFORM shardfdw_internal.forget_timelines();
 	END IF;
 	new_identity := shardfdw_internal.replace_identity(commits = 'complete' OR restore_point IS NOT NULL);
@@ -218,7 +218,7 @@ CREATE FUNCTION shardfdw.resolve_transaction(gid text, action text) RETURNS bool
 AS $$
 #variable_conflict use_variable
 DECLARE
-	-- that of the gids on all nodes, without their numbers
+	-- the common prefix of the gids on all nodes, without their numbers
 	transaction CONSTANT text := substring(gid FROM '^(shardfdw:.+:)\d+$');
 	transaction_id CONSTANT text := CASE WHEN gid ~ '^\d+$' THEN gid ELSE substring(gid FROM '^shardfdw:\d+:\d+:[0-9a-f]+:\d+:(\d+):\d+$') END;
 	prepared record;
@@ -229,7 +229,7 @@ BEGIN
 	IF action NOT IN ('commit', 'rollback', 'forget') THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('action "%s" is not known', action), HINT = 'Actions are commit, rollback and forget.';
 	END IF;
-	-- all that a predecessor has left
+	-- everything that a predecessor left prepared
 	IF action = 'rollback' AND gid ~ '^[0-9a-f]{16}$' THEN
 		PERFORM shardfdw_internal.declare_commits_received(gid);
 		RETURN true;

@@ -1,4 +1,4 @@
--- Restore points over all servers: one moment to which they can all be restored.
+-- Restore points over all servers: one moment to which all of them can be restored.
 
 -- Not dumped: a restored dump has another WAL.
 CREATE TABLE shardfdw_internal.restore_point (
@@ -65,7 +65,7 @@ CREATE FUNCTION shardfdw.create_restore_point(name text) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- a database without nodes is as good as any server
+	-- without nodes, any server is sufficient
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
 BEGIN
 	IF name IS NULL THEN
@@ -108,7 +108,7 @@ CREATE FUNCTION shardfdw_internal.check_restored(target text)
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- recovery writes there why it has ended, as its last line
+	-- recovery writes its end reason as the last line of the history file
 	question CONSTANT text := $query$SELECT CASE WHEN NOT pg_is_in_recovery() THEN (regexp_match(
 		pg_read_file(format('pg_wal/%s.history', substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)), 0, 1000000, true),
 		'([^\t\n]*)\n*$'))[1] END$query$;

@@ -1,4 +1,4 @@
--- Coordinators of the same nodes: declaring and removing them, and what they do together.
+-- Coordinators of the same nodes: adding and removing them, and what they do together.
 
 CREATE FUNCTION shardfdw_internal.is_cluster_coordinator(server oid) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_coordinator';
@@ -114,8 +114,8 @@ CREATE FUNCTION shardfdw_internal.shared_sequences(number integer)
 	RETURNS TABLE (sequence regclass, sign integer, share bigint, reached bigint, is_whole boolean, is_used boolean, given_before bigint)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- those that have the bounds of their type, the share of another coordinator (in a dump of it), or this one's share of a smaller type;
-	-- who has set bounds himself knows why
+	-- Sequences with the bounds of their type, with the share of another coordinator (in a dump of it), or with this share of a smaller type.
+	-- A sequence with other bounds was set by a user and stays unchanged.
 	SELECT c.oid::regclass, x.sign, t.share, greatest(x.sign * q.seqstart, x.sign * pg_sequence_last_value(c.oid)),
 		x.lowest = 1 AND x.highest = t.highest, pg_sequence_last_value(c.oid) IS NOT NULL, t.given_before
 	FROM pg_sequence q JOIN pg_class c ON c.oid = q.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -150,7 +150,7 @@ BEGIN
 	LOOP
 		low := (number - 1) * s.share + 1;
 		high := number * s.share;
-		-- beyond what the others may have given while its bounds, or its type, were others
+		-- beyond the values that other coordinators may have used while the sequence had other bounds or another type
 		next := CASE WHEN number = 1 AND s.is_used AND NOT is_alone THEN greatest(s.reached, s.given_before) + 1 END;
 		IF number = 1 AND s.is_whole AND greatest(s.reached, next) > high THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -270,7 +270,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_no_peers(text, text) IS
 CREATE FUNCTION shardfdw_internal.acl_text(acl aclitem[], kind "char", owner oid) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- a default may be written down or not
+	-- default privileges may be stored explicitly or as null
 	SELECT string_agg(x::text, ' ' ORDER BY x::text COLLATE "C") FROM unnest(coalesce(acl, acldefault(kind, owner))) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.acl_text(aclitem[], "char", oid) IS
@@ -280,7 +280,7 @@ CREATE FUNCTION shardfdw_internal.definitions() RETURNS TABLE (object text, defi
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 	WITH own AS MATERIALIZED (
-		-- of extensions, too: their versions are compared
+		-- including objects of extensions, whose versions are compared
 		SELECT d.classid, d.objid FROM pg_depend d WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 	), n AS MATERIALIZED (
 		SELECT s.* FROM pg_namespace s WHERE s.nspname !~ '^pg_' AND s.nspname NOT IN ('information_schema', 'shardfdw', 'shardfdw_internal')
@@ -478,7 +478,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_no_replicas(s.relation, 'have several coordinators of') FROM shardfdw.shards s WHERE shardfdw_internal.has_replicas(s.shard) LIMIT 1;
 	PERFORM shardfdw_internal.lock_all_members();
 	is_declared := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
-	-- never one that a coordinator had which was removed: it has given values of its share
+	-- Never the number of a removed coordinator: it has used values of its share.
 	number := (SELECT coalesce(max(greatest(c.number, shardfdw_internal.node_option(c.name, 'highest_coordinator')::integer)), 0) + 1 FROM shardfdw.coordinators c);
 	PERFORM shardfdw_internal.store_identity();
 	commands := shardfdw_internal.server_commands(name, host, port, dbname, username, password, options);
@@ -510,12 +510,12 @@ BEGIN
 		PERFORM shardfdw_internal.set_turns(r) FROM shardfdw_internal.reference_tables() r;
 		RETURN;
 	END IF;
-	-- what has been made here before there were others
+	-- objects that were created here before there were other coordinators
 	IF shardfdw_internal.peers() = '{}' THEN
 		PERFORM shardfdw_internal.check_plain_keys();
 		PERFORM shardfdw_internal.share_sequences();
 	END IF;
-	-- the others have made the server by now, as they follow this one; the new one does not yet
+	-- The other coordinators have created the server already, because they follow this one. The new coordinator has not.
 	PERFORM shardfdw_internal.run_commands(ARRAY[name], ARRAY[array_to_string(ARRAY['SET LOCAL shardfdw.follows_coordinator = on; SET LOCAL search_path = pg_catalog']
 		|| commands || command, '; ')], 'write');
 	EXECUTE command;

@@ -1,4 +1,4 @@
--- Whether the servers of a cluster belong to one moment: after a restore.
+-- Checks whether the servers of a cluster belong to one moment, as after a restore.
 
 CREATE FUNCTION shardfdw_internal.compare_references_of_peers() RETURNS TABLE (coordinator name, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
@@ -14,7 +14,7 @@ BEGIN
 	FOR relation IN SELECT * FROM shardfdw_internal.reference_tables()
 	LOOP
 		BEGIN
-			-- writers through any coordinator wait
+			-- writers on any coordinator wait
 			PERFORM shardfdw_internal.lock_table(relation, 'SHARE');
 			RETURN QUERY SELECT d.node, 'error', format('reference table %s: %s', relation, d.detail) FROM shardfdw_internal.different_replicas(relation, peers, true) d;
 		EXCEPTION WHEN insufficient_privilege OR undefined_object OR active_sql_transaction OR undefined_table THEN
@@ -30,7 +30,7 @@ COMMENT ON FUNCTION shardfdw_internal.compare_references_of_peers() IS
 CREATE FUNCTION shardfdw_internal.broken_keys_query(relations text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- A cast of a user's type may be its owner's function. Operators of foreign keys are superusers' (classes of operators are).
+	-- A cast of a user-defined type may be a function of its owner. Operators of foreign keys belong to superusers, as operator classes do.
 	SELECT format($query$SELECT k.conname, k.conrelid::regclass, k.confrelid::regclass, CASE WHEN bool_and(a.atttypid < 16384 OR o.oprright = a.atttypid
 			OR (SELECT p.typtype = 'p' FROM pg_type p WHERE p.oid = o.oprright) OR (SELECT d.typtype = 'd' AND d.typbasetype < 16384 FROM pg_type d WHERE d.oid = a.atttypid)) THEN format('SELECT count(*) FROM ONLY %%s f TABLESAMPLE system (100) WHERE %%s AND NOT EXISTS (SELECT FROM ONLY %%s p TABLESAMPLE system (100) WHERE %%s)',
 		k.conrelid::regclass, string_agg(format('f.%%I IS NOT NULL', a.attname), ' AND '), k.confrelid::regclass, string_agg(format('p.%%I OPERATOR(%%I.%%s) f.%%I', b.attname, s.nspname, o.oprname, a.attname), ' AND ')) END
@@ -63,7 +63,7 @@ BEGIN
 		RETURN QUERY SELECT node, 'warning', u FROM unnest(keys.unchecked) u;
 		nkeys := coalesce(cardinality(keys.names), 0);
 		CONTINUE WHEN nkeys = 0;
-		-- each node runs only queries that it has written itself
+		-- each node runs only queries that it has built itself
 		BEGIN
 			RETURN QUERY
 			SELECT node, CASE WHEN q.sqlstate = '42501' THEN 'warning' ELSE 'error' END, CASE
@@ -87,7 +87,7 @@ COMMENT ON FUNCTION shardfdw_internal.inspect_foreign_keys(name[]) IS
 CREATE FUNCTION shardfdw.check_cluster(level text DEFAULT 'definitions', restore_point text DEFAULT NULL)
 	RETURNS TABLE (node name, check_name text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-	-- its queries are long and short-lived
+	-- these queries are long and used only once
 	SET jit = off
 AS $$
 #variable_conflict use_column

@@ -1,4 +1,4 @@
--- Schemas all of whose tables are on one node, each as a single shard.
+-- Schemas whose tables are all on one node, each table as a single shard.
 
 CREATE FUNCTION shardfdw_internal.home_of(schema regnamespace) RETURNS TABLE (relation regclass, shard regclass, node name)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -43,7 +43,7 @@ COMMENT ON FUNCTION shardfdw_internal.home_key(regclass) IS
 CREATE FUNCTION shardfdw_internal.shard_constraint_commands(relation regclass, key name) RETURNS TABLE (is_here boolean, drop_command text, add_command text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- by the table's name: another one takes its place
+	-- by the name of the table: another table replaces it
 	SELECT d.constraint_def IS NULL OR k.contype <> 'x',
 		CASE WHEN k.oid IS NULL THEN format('DROP INDEX %I.%I', n.nspname, d.index_name) ELSE format('ALTER TABLE %s DROP CONSTRAINT %I', relation, d.index_name) END,
 		CASE WHEN k.oid IS NULL THEN format('CREATE UNIQUE INDEX %I ON %s USING %s', d.index_name, relation, d.using_clause)
@@ -66,7 +66,7 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	-- who may only make tables in the schema must not tell where those of others go
+	-- A role that may only create tables in the schema must not decide where tables of other roles go.
 	SELECT c.relowner, n.nspname, n.nspowner, pg_get_userbyid(n.nspowner) AS owner INTO r
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = home;
 	IF r.relowner <> r.nspowner AND NOT (SELECT o.rolsuper FROM pg_roles o WHERE o.oid = r.relowner) AND pg_get_userbyid(r.relowner) <> current_user THEN
@@ -104,7 +104,7 @@ BEGIN
 	END IF;
 	SELECT h.* INTO home FROM pg_class c CROSS JOIN LATERAL shardfdw_internal.home_of(c.relnamespace) h WHERE c.oid = relation;
 	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
-	-- before its indexes are dropped, which shard_table() would look at
+	-- before its indexes are dropped, which shard_table() would check
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', ARRAY[home.node]);
 	key := shardfdw_internal.home_key(relation);
@@ -199,7 +199,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_schema_tables(regnamespace) IS
 CREATE FUNCTION shardfdw_internal.home_node(node name) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- the one with the fewest schemas
+	-- the node with the fewest schemas
 	SELECT coalesce(node, (SELECT n.name FROM unnest(shardfdw_internal.accepting_nodes()) WITH ORDINALITY n(name, ord)
 		LEFT JOIN (SELECT s.srvname FROM pg_class c JOIN pg_inherits i ON i.inhparent = c.oid JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE c.relname = 'shardfdw_home') h ON h.srvname = n.name
@@ -262,7 +262,7 @@ COMMENT ON FUNCTION shardfdw.shard_schema(regnamespace, name) IS
 CREATE FUNCTION shardfdw_internal.home_constraints(schema regnamespace) RETURNS TABLE (relation text, name name, kind text, definition text, referenced regclass)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- the nodes' tables by the names of the tables here
+	-- the tables on the node, by the names of the tables here
 	SELECT t.relation, (q.fields)[1]::name, (q.fields)[2],
 		CASE (q.fields)[2] WHEN 'f' THEN replace((q.fields)[3], ' REFERENCES ' || (q.fields)[4] || '(',
 				' REFERENCES ' || coalesce((SELECT format('%I.%I', n.nspname, p.relname) FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent
@@ -293,7 +293,7 @@ AS $$
 	FROM shardfdw_internal.home_constraints(schema) c
 	JOIN pg_class t ON t.oid = c.relation::regclass JOIN pg_namespace n ON n.oid = t.relnamespace
 	CROSS JOIN LATERAL shardfdw_internal.shards_of(t.oid) s JOIN pg_class o ON o.oid = s.shard
-	-- what the table here has, too
+	-- without constraints that the table here has
 	LEFT JOIN LATERAL (SELECT d.index_name, d.is_unique FROM shardfdw_internal.index_definitions(t.oid) d
 		WHERE shardfdw_internal.shard_object_name(d.index_name, o.relname, ARRAY[o.relname]) = c.name LIMIT 1) x(name, is_unique) ON c.kind <> 'f'
 	WHERE NOT coalesce(x.is_unique, false) AND NOT coalesce(shardfdw_internal.is_reference(c.referenced), false)
@@ -328,7 +328,7 @@ BEGIN
 	END LOOP;
 	SELECT * INTO home FROM shardfdw_internal.home_of(schema);
 	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
-	-- what a node says of constraints is done here
+	-- Definitions of constraints that nodes return run as commands here, so all tables must be on the trusted node.
 	SELECT s.node, c.oid::regclass AS relation INTO elsewhere FROM pg_class c LEFT JOIN LATERAL shardfdw_internal.shards_of(c.oid) s ON true
 	WHERE c.relnamespace = schema AND c.relkind = 'p' AND (s.node IS DISTINCT FROM home.node OR NOT shardfdw_internal.is_sharded(c.oid)) LIMIT 1;
 	IF FOUND THEN
@@ -352,7 +352,7 @@ BEGIN
 	LOOP
 		EXECUTE command;
 	END LOOP;
-	-- a foreign key is validated by a query, and what a node says of an index may mean something else here
+	-- A query validates a foreign key, and the definition of an index from a node may have another meaning here.
 	IF key_commands IS NOT NULL THEN
 		PERFORM shardfdw_internal.check_owner_code(r::regclass, 'unshard') FROM unnest(relations) r;
 	END IF;

@@ -1,6 +1,6 @@
--- What is sharded, and where it is.
+-- Sharded tables and their shards.
 --
--- Views give relations as regclass. A bare literal is compared with a regclass as a number, so a condition is written
+-- Views return relations as regclass. A literal without a cast would be compared with a regclass as a number, so write a condition as
 -- WHERE relation = 'orders'::regclass.
 
 CREATE FUNCTION shardfdw_internal.key_definition(relation regclass) RETURNS text
@@ -21,7 +21,7 @@ COMMENT ON FUNCTION shardfdw_internal.key_definition(regclass) IS
 CREATE VIEW shardfdw.tables AS
 WITH sharded AS MATERIALIZED (
 	SELECT p.partrelid AS relid, p.partstrat AS strategy, s.shards, s.nodes,
-		-- equal for tables of which the same key values are on the same nodes; null for what is not evenly sharded by hash
+		-- Equal for tables whose equal keys are on the same nodes. Null for a table that is not evenly sharded by hash.
 		CASE WHEN h.oid IS NOT NULL THEN h.oid::text || s.nodes::text
 			WHEN p.partstrat = 'h' THEN shardfdw_internal.key_signature(p.partrelid) || shardfdw_internal.hash_placement(p.partrelid)::text END AS placement
 	FROM pg_catalog.pg_partitioned_table p
@@ -113,7 +113,7 @@ BEGIN
 	END LOOP;
 	RETURN QUERY
 	SELECT v.shard, v.node, (x.answer->>0)::bigint,
-		-- -1: never counted
+		-- -1 means never counted
 		nullif((x.answer->>1)::bigint, -1)
 	FROM shardfdw.shards v CROSS JOIN LATERAL (SELECT answers->(v.shard::oid::text)) x(answer)
 	WHERE v.shard = ANY (wanted) ORDER BY v.shard::text COLLATE "C";

@@ -1,4 +1,4 @@
--- Connections to nodes: who has which, and closing them.
+-- Connections to nodes: shows and closes them.
 
 CREATE FUNCTION shardfdw_internal.session_connections(
 	OUT node name,

@@ -1,4 +1,4 @@
--- What goes on, on the coordinator and on all nodes: views that ask each node once.
+-- Monitoring of the coordinator and all nodes: views that query each node once.
 
 CREATE FUNCTION shardfdw_internal.watch(command text, here boolean)
 	RETURNS TABLE (node name, says jsonb, message text)
@@ -14,7 +14,7 @@ BEGIN
 	SELECT q.node, (q.fields)[1]::jsonb, CASE WHEN NOT q.ok THEN concat_ws(': ', q.message, q.detail) END
 	FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'watch', false) q
 	WHERE q.fields IS NOT NULL OR NOT q.ok;
-	-- no answer is not the same as nothing to be seen
+	-- a node without an answer must differ from a node without rows
 	RETURN QUERY SELECT n.node, NULL::jsonb, format('permission denied for foreign server %s', n.node)
 	FROM shardfdw.nodes n WHERE n.in_cluster AND NOT has_server_privilege(n.node, 'USAGE');
 END
@@ -22,7 +22,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.watch(text, boolean) IS
 	'Runs a query whose one column is a JSON object on all nodes of the cluster and, if here, on the coordinator (node is null). Returns a row for each of its rows, and one with the error message for a node that fails or has not answered within shardfdw.watch_timeout.';
 
--- The coordinator's sessions are known to nodes by their application_name.
+-- Nodes identify sessions of the coordinator by their application_name.
 CREATE FUNCTION shardfdw_internal.session_sql(application_name text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -39,7 +39,7 @@ AS $$
 	SELECT format($query$SELECT to_jsonb(x) FROM (
 		SELECT %s AS pid, a.pid AS node_pid, a.usename AS node_user, a.state, a.wait_event_type, a.wait_event,
 			clock_timestamp() - a.xact_start AS xact_age, clock_timestamp() - a.state_change AS state_age,
-			-- without the settings and the BEGIN that go before a transaction's first statement
+			-- without the settings and the BEGIN that precede the first statement of a transaction
 			regexp_replace(a.query, '^(SET (LOCAL )?[A-Za-z_.]+ (=|TO) (''[^'']*''|[^'';]*); ?|BEGIN[^;]*; ?)+(?=.)', '') AS node_query
 		FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()) x WHERE x.pid IS NOT NULL$query$,
 		shardfdw_internal.session_sql('a.application_name'))
@@ -84,13 +84,13 @@ WITH w AS MATERIALIZED (
 SELECT to_jsonb(x) FROM (
 	SELECT w.pid, wa.session, wa.query, b.pid AS blocking_pid, ba.session AS blocking_session, ba.query AS blocking_query, ba.state AS blocking_state,
 		CASE WHEN b.pid = 0 THEN (
-			-- a prepared transaction: it holds what is waited for, and the lock of its own number
+			-- A prepared transaction holds the lock that is waited for, and the lock of its own transaction ID.
 			SELECT string_agg(p.gid, ', ' ORDER BY p.gid) FROM pg_prepared_xacts p WHERE p.transaction = w.transactionid OR w.transactionid IS NULL AND EXISTS (
 				SELECT FROM pg_locks o JOIN pg_locks h ON h.virtualtransaction = o.virtualtransaction AND h.pid IS NULL AND h.granted
 				WHERE o.locktype = 'transactionid' AND o.transactionid = p.transaction AND o.pid IS NULL
 					AND (h.locktype, h.database, h.relation, h.classid, h.objid, h.objsubid) IS NOT DISTINCT FROM (w.locktype, w.database, w.relation, w.classid, w.objid, w.objsubid)))
 			END AS blocking_gid,
-		-- who waits for a row's last writer has locked the row for the time being
+		-- A session that waits for the last writer of a row has locked the row for that time.
 		(SELECT c.oid::regclass::text FROM pg_class c WHERE w.database IS NOT DISTINCT FROM d.oid AND c.oid = w.relation
 			OR w.locktype = 'transactionid' AND c.oid = (SELECT t.relation FROM pg_locks t WHERE t.pid = w.pid AND t.locktype = 'tuple' AND t.granted AND t.database = d.oid LIMIT 1)) AS relation,
 		w.locktype, w.mode, clock_timestamp() - w.waitstart AS waiting

@@ -1,12 +1,12 @@
--- Rows that a load set aside.
+-- Rows that a load sets aside.
 
 CREATE SEQUENCE shardfdw_internal.load_id;
 REVOKE ALL ON shardfdw_internal.load_id FROM PUBLIC;
--- Read by pg_dump, whoever runs it.
+-- Any role that runs pg_dump reads the sequence.
 GRANT SELECT ON shardfdw_internal.load_id TO PUBLIC;
 COMMENT ON SEQUENCE shardfdw_internal.load_id IS
 	'Numbers of the loads that wrote into a REJECT_TABLE. COPY draws from it whatever the rights of its user.';
--- Restored tables of rejected rows keep their numbers; new ones must not collide with them.
+-- Restored tables of rejected rows keep their numbers, and new numbers must not collide with them.
 SELECT pg_catalog.pg_extension_config_dump('shardfdw_internal.load_id', '');
 
 CREATE FUNCTION shardfdw.create_reject_table(

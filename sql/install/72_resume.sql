@@ -1,7 +1,7 @@
--- Loads that commit in parts, and can go on.
+-- Loads that commit in parts and can be resumed.
 
--- Not registered with pg_extension_config_dump: how far a load has come is true of the rows that nodes have, which
--- a dump does not have.
+-- Not registered with pg_extension_config_dump: the progress of a load describes rows on nodes, which
+-- a dump does not contain.
 CREATE TABLE shardfdw_internal.resumable_load (
 	role oid NOT NULL,
 	name text COLLATE "C" NOT NULL,

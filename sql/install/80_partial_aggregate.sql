@@ -1,4 +1,4 @@
--- Partial aggregates: aggregates whose result is the transition state of another one, here and on nodes.
+-- Partial aggregates: their result is the transition state of another aggregate, here and on nodes.
 --
 -- Built-in aggregates with the same transition function have the same state, and share a partial aggregate.
 
@@ -13,7 +13,7 @@ AS $$
 			   CASE WHEN t.initval IS NOT NULL THEN format(', INITCOND = %L', t.initval) END,
 			   CASE WHEN t.internal THEN format(', SERIALFUNC = pg_catalog.%I, DESERIALFUNC = pg_catalog.%I, FINALFUNC = pg_catalog.%I',
 												t.serialfn, t.deserialfn, t.serialfn) END),
-		-- the state of a few values, to be compared with a node's
+		-- the state of a few values, for comparison with the state of a node
 		format('SELECT %s FROM unnest(%L::%s[]) v',
 			   format(CASE WHEN t.internal THEN 'encode(%s, ''hex'')' ELSE '(%s)::text' END,
 					  format('shardfdw_internal.%I(%s)', t.name, array_to_string(array_fill(
@@ -35,7 +35,7 @@ AS $$
 			AND (a.aggfinalfn <> 0 OR a.aggtranstype = 'internal'::regtype)
 			AND (a.aggtranstype <> 'internal'::regtype OR a.aggserialfn <> 0)
 			AND octet_length(f.proname) <= 55
-			-- gone in 17, where pg_upgrade would stumble over a partial aggregate
+			-- removed in version 17, where pg_upgrade would fail on its partial aggregate
 			AND f.proname <> 'interval_accum'
 		ORDER BY name, p.proargtypes, p.oid) t
 	LEFT JOIN (VALUES
@@ -49,7 +49,7 @@ AS $$
 		('text', 'text', '{a,NULL,bc}'),
 		('bytea', 'bytea', '{"\\x00",NULL,"\\x6162"}'),
 		('anynonarray', 'integer', '{1,NULL,-3}'),
-		-- without NULLs: their bitmap has bytes that mean nothing
+		-- without NULLs: their bitmap has unused bytes
 		('anyarray', 'integer', '{1,5,-3}')) s(arg, type, elements) ON s.arg = t.first_arg
 	ORDER BY t.name
 $$;
@@ -68,14 +68,14 @@ BEGIN
 		CONTINUE WHEN EXISTS (SELECT FROM pg_depend d
 			WHERE d.classid = 'pg_proc'::regclass AND d.objid = to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args))
 				AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e');
-		-- this server may have been a node of another one: its partial aggregates give way
+		-- This server may have been a node of another coordinator: its partial aggregates are replaced.
 		IF to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args)) IS NOT NULL THEN
 			EXECUTE format('DROP AGGREGATE shardfdw_internal.%I(%s)', t.name, t.args);
 		END IF;
 		EXECUTE t.definition;
 		EXECUTE format('COMMENT ON AGGREGATE shardfdw_internal.%I(%s) IS %L', t.name, t.args,
 			'Returns the transition state of the aggregates that share it, in the form in which it is sent.');
-		-- after CREATE EXTENSION: a major that has more of them
+		-- after CREATE EXTENSION: a new major version that has more of them
 		IF NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass
 				AND d.objid = to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args)) AND d.deptype = 'e') THEN
 			EXECUTE format('ALTER EXTENSION shardfdw ADD AGGREGATE shardfdw_internal.%I(%s)', t.name, t.args);
@@ -124,7 +124,7 @@ DECLARE
 	there text;
 	b record;
 BEGIN
-	-- Who could change a partial aggregate later would have SQL run as anybody who aggregates.
+	-- A role that could change a partial aggregate later could run SQL as any role that aggregates.
 	SELECT array_agg((q.fields)[1]) INTO results
 	FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[$q$
 		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
@@ -140,7 +140,7 @@ BEGIN
 		WHERE to_regprocedure(format('shardfdw_internal.%I(%s)', x.name, x.args)) IS NOT NULL
 	LOOP
 		IF format('shardfdw_internal.%I(%s)', b.name, replace(b.args, ', ', ',')) = ANY (results) AND b.sample IS NOT NULL THEN
-			-- the same state in the same bytes, whatever major and machine
+			-- The state must have the same bytes here and there, whatever the major version and the machine are.
 			EXECUTE b.sample INTO here;
 			SELECT CASE WHEN q.ok THEN (q.fields)[1] END INTO there
 			FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[b.sample], 'autocommit', false) q;
@@ -179,7 +179,7 @@ BEGIN
 		PERFORM shardfdw_internal.make_local_partial_aggregates();
 	END IF;
 
-	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
+	-- An existing partial aggregate is kept if it is safe: it belongs to a trusted role, as the next query checks.
 	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw_internal.builtin_partial_aggregates() x
 	LOOP
 		made := made || format('IF pg_catalog.to_regprocedure(%L) IS NULL THEN '
@@ -197,7 +197,7 @@ BEGIN
 		  AND NOT (x.internal AND 'internal' = ANY (missing)));
 	PERFORM shardfdw_internal.set_node_option(node, 'partial_aggregates', (n > 0)::text);
 
-	-- Users' aggregates: those that the other nodes have, then those that no node has.
+	-- User-defined aggregates: first those that the other nodes have, then those that no node has.
 	FOR b IN SELECT x.aggregate, x.partial_aggregate FROM shardfdw_internal.user_aggregates() x WHERE n > 0 ORDER BY x.partial_aggregate IS NULL, x.aggregate::text COLLATE "C"
 	LOOP
 		IF b.partial_aggregate IS NULL THEN
@@ -254,7 +254,7 @@ BEGIN
 		SELECT coalesce((SELECT o.option_value::text[] FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o
 						 WHERE s.srvname = inspect_partial_aggregates.node AND o.option_name = 'missing_partial_aggregates'), '{}') INTO noted;
 		missing := shardfdw_internal.find_missing_partial_aggregates(node);
-		-- what the options promise must be there
+		-- the node must have what the options say
 		SELECT string_agg(format('shardfdw_internal.%I', b.name), ', ') INTO gone FROM shardfdw_internal.builtin_partial_aggregates() b
 		WHERE (format('shardfdw_internal.%I', b.name) = ANY (missing) OR (b.internal AND 'internal' = ANY (missing)))
 			AND NOT (format('shardfdw_internal.%I', b.name) = ANY (noted) OR (b.internal AND 'internal' = ANY (noted)));

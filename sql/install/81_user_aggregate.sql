@@ -1,8 +1,8 @@
--- Aggregates of users: copies of them, of their functions and of their partial aggregates on all nodes.
+-- User-defined aggregates: copies of them, of their functions and of their partial aggregates on all nodes.
 --
--- What a copy does on a node must be what the original does here, and must not be at anybody else's command:
--- it is made and run as the role of the user's mapping, bodies may name nothing but what is built in, and
--- objects that are there already are left alone unless they are such copies.
+-- On a node, a copy must do what the original does here, and no other role may control it. So a copy is
+-- created and run as the role of the user mapping. Bodies may name only built-in objects. Existing
+-- objects stay unchanged unless they are such copies.
 
 CREATE FUNCTION shardfdw_internal.partial_aggregate_name(aggregate name) RETURNS name
 	LANGUAGE c STRICT IMMUTABLE AS 'MODULE_PATHNAME', 'shardfdw_partial_aggregate_name';
@@ -29,7 +29,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.support_functions(oid) IS
 	'Lists the functions that an aggregate is made of, without those of moving aggregates.';
 
--- Names are looked for as words, in comments and literals too: rather one too many than one too few.
+-- Names are searched as words, including comments and literals. A false match is better than a missed one.
 CREATE FUNCTION shardfdw_internal.obstacle_in_body(function oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -74,7 +74,7 @@ BEGIN
 		RETURN format('function %s mentions "%s", which nodes may lack', function::regprocedure, found_name);
 	END IF;
 
-	-- Few authors say IMMUTABLE: what names nothing that is not immutable is so.
+	-- Few authors declare functions IMMUTABLE. A body that names only immutable functions is immutable.
 	IF p.provolatile <> 'i' THEN
 		SELECT f.proname INTO found_name FROM pg_proc f
 		WHERE f.proname = ANY (calls) AND f.provolatile <> 'i' LIMIT 1;
@@ -180,7 +180,7 @@ CREATE FUNCTION shardfdw_internal.copy_command(aggregate oid) RETURNS text
 AS $$
 #variable_conflict use_variable
 DECLARE
-	-- how a copy is known
+	-- the comment that identifies a copy
 	mark CONSTANT text := 'Copy of the coordinator''s, made by shardfdw.';
 	steps text := '';
 	names text[] := '{}';
@@ -192,7 +192,7 @@ BEGIN
 		steps := steps || format('IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; ', format('%I', r.nspname), shardfdw_internal.schema_command(r.nspname));
 	END LOOP;
 
-	-- functions: as they are there already, a copy to be renewed, or new
+	-- functions: existing and equal, a copy to be replaced, or new
 	FOR r IN
 		SELECT format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) AS signature,
 			format('%I.%I(%s)', n.nspname, p.proname, (SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord))) AS name,
@@ -240,7 +240,7 @@ BEGIN
 		END IF;
 	END LOOP;
 
-	-- Who owns a function can change what it does; a superuser may do that anyway.
+	-- The owner of a function can change what the function does. A superuser may do that anyway.
 	RETURN format('DO %L', 'DECLARE this pg_catalog.oid; BEGIN ' || steps || format(
 		'IF EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_roles r ON r.oid = p.proowner '
 		'WHERE p.oid = ANY (%L::pg_catalog.regprocedure[]) AND r.rolname <> current_user AND NOT r.rolsuper) '
@@ -273,18 +273,18 @@ BEGIN
 	SELECT * INTO p FROM pg_proc WHERE oid = aggregate;
 	SELECT n.nspname INTO schema FROM pg_namespace n WHERE n.oid = p.pronamespace;
 
-	-- An old partial aggregate tells of an old definition.
+	-- An old partial aggregate belongs to an old definition.
 	PERFORM shardfdw.undistribute_aggregate(aggregate);
 
 	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw_internal.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
 		RETURN false;
 	END IF;
 	obstacle := shardfdw_internal.obstacle_to_replicas(aggregate);
-	-- a node that was added since would be forgotten, and a function copied as it was
+	-- Without the lock, a node that is added now would be missed, and an old version of a function could be copied.
 	IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
 		obstacle := 'copies on the nodes need transaction isolation level READ COMMITTED';
 	END IF;
-	-- copies belong to who makes them, and it should be the owner who can change them
+	-- Copies belong to the role that creates them, and only the owner should be able to change them.
 	IF obstacle IS NULL AND NOT pg_has_role(p.proowner, 'USAGE') THEN
 		obstacle := 'it belongs to another role';
 	END IF;
@@ -294,7 +294,7 @@ BEGIN
 
 	IF obstacle IS NULL THEN
 		BEGIN
-			-- a commit that no node can prepare would take the user's command with it
+			-- A commit that no node can prepare would fail the whole command of the user.
 			IF current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc' THEN
 				SELECT format('node "%s" has no max_prepared_transactions', q.node) INTO obstacle
 				FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT current_setting(''max_prepared_transactions'')'::text, ARRAY[cardinality(nodes)]), 'read', true) q
@@ -311,7 +311,7 @@ BEGIN
 		END;
 	END IF;
 	IF obstacle IS NULL THEN
-		-- a node that lacked it does so no longer
+		-- the node no longer lacks it
 		PERFORM shardfdw_internal.set_node_option(s.srvname, 'missing_partial_aggregates', nullif(array_remove(o.option_value::text[],
 				format('%I.%I', schema, shardfdw_internal.partial_aggregate_name(p.proname))), '{}')::text)
 		FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
@@ -346,7 +346,7 @@ COMMENT ON FUNCTION shardfdw_internal.user_aggregates() IS
 CREATE FUNCTION shardfdw_internal.aggregates_of_seen(classid oid, objid oid) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- the aggregate itself, or those that a function, extension or schema has to do with
+	-- the aggregate itself, or aggregates that use the function, extension or schema
 	SELECT p.oid
 	FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid
 	WHERE p.oid >= 16384 AND a.aggcombinefn <> 0 AND p.pronamespace <> 'shardfdw_internal'::regnamespace AND (
@@ -376,14 +376,14 @@ BEGIN
 		WHERE NOT x.in_extension AND x.classid IN ('pg_proc'::regclass, 'pg_extension'::regclass, 'pg_namespace'::regclass)
 	LOOP
 		FOR r IN
-			-- of one that this transaction does not see nothing is known, and its partial aggregate is dropped
+			-- An aggregate that this transaction does not see cannot be checked, so its partial aggregate is dropped.
 			SELECT u.oid AS aggregate, coalesce(starts_with(p.proname, 'shardfdw_partial_'), false) AS is_partial, p.proargtypes, p.pronamespace, p.proname
 			FROM unnest(shardfdw_internal.aggregates_of(c.classid, c.objid)) u(oid) LEFT JOIN pg_proc p ON p.oid = u.oid
 		LOOP
 			IF NOT r.is_partial THEN
 				PERFORM shardfdw.distribute_aggregate(r.aggregate);
 			ELSE
-				-- a dump that is restored makes the partial aggregate by itself
+				-- a restored dump creates the partial aggregate itself
 				PERFORM shardfdw_internal.attach_partial_aggregate(b.oid, r.aggregate) FROM pg_proc b
 				WHERE b.pronamespace = r.pronamespace AND b.proargtypes = r.proargtypes AND b.prokind = 'a' AND shardfdw_internal.partial_aggregate_name(b.proname) = r.proname
 					AND b.oid <> r.aggregate AND NOT EXISTS (

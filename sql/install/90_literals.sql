@@ -1,9 +1,9 @@
--- What all functions need.
+-- Settings that all functions need.
 
--- Literals are written and read in one way, whatever the session's setting: those in the bodies of functions, which are read when
--- they are first run, and those in the text of commands, which one function prints and another one runs. Read in
--- another way than it was printed, a literal of a table's owner could end before it does, and go on as a command.
--- Procedures that commit cannot have settings of their own: theirs have no backslashes, and run no text.
+-- Literals are written and read in one way, whatever the settings of the session are. This applies to literals in the bodies of
+-- functions, and to literals in commands that one function prints and another one runs. If a literal were read with another
+-- setting than it was printed with, a literal of a table's owner could end early, and the rest would run as a command.
+-- Procedures that commit cannot have SET clauses. Their literals have no backslashes, and they run no dynamic commands.
 DO $$
 DECLARE
 	f pg_catalog.regprocedure;

@@ -1,8 +1,8 @@
--- Who may execute the functions of schema shardfdw_internal.
+-- Privileges on the functions of schema shardfdw_internal.
 
--- Functions in SQL and PL/pgSQL run with the rights of their caller, and so does what they call: they let nobody do what
--- the caller could not do with a statement. A function in C does what it wants. So none of these is for everybody, except
--- those that are named below. t/rights_functions.pl says why for each.
+-- Functions in SQL and PL/pgSQL run with the privileges of their caller, including the functions that they call. They allow nothing
+-- that the caller could not do with a statement. A function in C has no such limit. So PUBLIC can call none of these except
+-- the functions below. t/rights_functions.pl gives the reason for each.
 DO $$
 DECLARE
 	f pg_catalog.regprocedure;
@@ -19,7 +19,7 @@ BEGIN
 END
 $$;
 
--- Only compute, or read what the catalogs show to everybody.
+-- Only compute, or read what all roles can read in the catalogs.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.aggregates_of(oid, oid), shardfdw_internal.balance(double precision[], integer[], boolean[], double precision[], double precision),
 	shardfdw_internal.check_isolation(text), shardfdw_internal.check_owner_code(regclass, text), shardfdw_internal.checked_columns(text),
 	shardfdw_internal.checked_definition(text, regclass), shardfdw_internal.checked_part(text, text, text, text[]), shardfdw_internal.coordinator_identity(), shardfdw_internal.decided_identities(),
@@ -30,18 +30,18 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.aggregates_of(oid, oid), shardfdw_in
 	shardfdw_internal.server_mark(), shardfdw_internal.shard_group(regclass), shardfdw_internal.shard_groups(), shardfdw_internal.shard_object_name(name, name, name[])
 	TO PUBLIC;
 
--- Show what the session, the caller, or everybody may know of connections and loads.
+-- Show what all roles, or the caller, may see of connections and loads.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.all_connections(), shardfdw_internal.load_stats(), shardfdw_internal.node_counters(),
 	shardfdw_internal.session_connections()
 	TO PUBLIC;
 
--- Ask nodes with the user mapping of the caller, who needs USAGE on their servers.
+-- Query nodes with the user mapping of the caller, who needs USAGE on their servers.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.apply_replicas(), shardfdw_internal.list_prepared(), shardfdw_internal.lock_new_objects(name[]), shardfdw_internal.read_as_owner(name[], text[], text, boolean, text[], regclass[]),
 	shardfdw_internal.read_here(regclass, text), shardfdw_internal.run_commands(name[], text[], text, boolean, text[]),
 	shardfdw_internal.settle_node(name), shardfdw_internal.settle_server(name)
 	TO PUBLIC;
 
--- Check that the caller owns the object, or has the rights on the table for which something is locked.
+-- Check that the caller owns the object, or has privileges on the table that is to be locked.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, regprocedure), shardfdw_internal.copy_reference_rows(regclass, name[]),
 	shardfdw_internal.copy_shard_rows(regclass, name), shardfdw_internal.check_shard_owners(regclass, name), shardfdw_internal.hold_shards(regclass), shardfdw_internal.lock_placements(text[], name, boolean),
 	shardfdw_internal.lock_schema(regnamespace), shardfdw_internal.lock_schemas(regclass), shardfdw_internal.lock_servers(name[]), shardfdw_internal.lock_to_clear(regclass), shardfdw_internal.make_objects_on_nodes(regclass, name[]), shardfdw_internal.note_left_shard(regclass, name),
@@ -49,29 +49,29 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedur
 	shardfdw_internal.set_shard_node(regclass, name), shardfdw_internal.start_conversion(oid, text), shardfdw_internal.take_replicas_turn(regclass[], boolean), shardfdw_internal.take_turn(text, boolean)
 	TO PUBLIC;
 
--- Check that the caller owns the table, and may execute the public function: move_shard(), split_shard(), merge_shards(),
+-- Check that the caller owns the table and may execute the public function: move_shard(), split_shard(), merge_shards(),
 -- import_table(), create_restore_point().
 GRANT EXECUTE ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, text[], boolean, boolean), shardfdw_internal.start_series(text, oid, oid, text, boolean),
 	shardfdw_internal.start_import(oid, text, text, boolean, boolean), shardfdw_internal.set_restore_point(text, oid[])
 	TO PUBLIC;
 
--- Check that the job is the caller's; for others' jobs, wait only.
+-- Check that the caller owns the job. For jobs of other roles, the functions only wait.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.ask_for_cut_over(bigint, boolean), shardfdw_internal.claim_job(bigint, integer), shardfdw_internal.wait_move(bigint)
 	TO PUBLIC;
 
--- Called by another coordinator, with the rights of the role of the same name.
+-- Called by another coordinator, with the privileges of the role of the same name.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.begin_following(text), shardfdw_internal.follow_coordinator(text, text, name, text[])
 	TO PUBLIC;
 
--- Forgets only what nothing needs any more, whoever calls.
+-- Removes only what is no longer needed, so any role may call it.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.forget_position(name)
 	TO PUBLIC;
 
--- Writes the identity that the database has, whoever calls.
+-- Writes the identity of the database, which is the same for any caller.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.store_identity()
 	TO PUBLIC;
 
--- Trigger functions: an owner makes the triggers of reference tables.
+-- Trigger functions: the owner of a reference table creates its triggers.
 GRANT EXECUTE ON FUNCTION shardfdw_internal.send_reference_write(), shardfdw_internal.take_reference_turn()
 	TO PUBLIC;
 
