@@ -43,7 +43,7 @@ for my $i (1 .. 2)
 my $encrypted = q{SELECT count(*) > 0 AND bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name LIKE 'shardfdw:%'};
 
 # Rows are about as long as a page, a record of TLS, or a buffer of libpq, and up to 1 MB. All
-# lengths differ. The rows do not compress, so compression cannot hide errors.
+# lengths differ, and the rows do not compress.
 $c->safe_psql(q{
 	CREATE TABLE t (id int PRIMARY KEY, v int, w text);
 	CREATE TABLE t_plain (id int PRIMARY KEY, v int, w text);

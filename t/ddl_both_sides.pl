@@ -1,5 +1,6 @@
-# DDL on sharded and reference tables: done on both sides, or, when the transaction or a savepoint is
-# rolled back or a node is down, on neither.
+# DDL on sharded and reference tables must be done on both the coordinator and the nodes, or on
+# neither. It must be done on neither if the transaction or a savepoint is rolled back, or if a node
+# is down.
 
 use strict;
 use warnings;
@@ -305,7 +306,8 @@ $c->safe_psql('SET client_min_messages = warning; DROP TABLE kid, mum');
 is($err, '', 'ALTER TABLE after a read at REPEATABLE READ');
 is($out, "40\n1", 'has its effect');
 
-# Under a cursor: refused as core does it, at once; the node's locks would be waited for without end
+# Under a cursor, DDL is refused immediately, as in core. Otherwise it would wait for the node's
+# locks without end.
 for my $level ('READ COMMITTED', 'REPEATABLE READ')
 {
 	for my $read ('SELECT id FROM t', 'SELECT id FROM t WHERE id = 1', 'SELECT n, count(*) FROM t GROUP BY n', 'SELECT id FROM t_01', 'SELECT t.id FROM t JOIN r USING (id)')
@@ -337,7 +339,7 @@ for my $statement ('ALTER TABLE t ADD x int', 'CREATE INDEX ON t (n)', 'DROP TAB
 	($rc, $out, $err) = $c->psql("SET ROLE stranger; BEGIN; $statement", on_error_stop => 1);
 	like($err, qr/must be owner|permission denied|cannot run inside/, "refused to a stranger: $statement");
 }
-# but for checkpoints, which come when they do
+# Checkpoints are left out, because they come at any time.
 my $heard = join '', map { slurp_file($c->node($_)->logfile) } 1, 2;
 is($heard =~ s/^.*LOG:  checkpoint .*\n//gmr, $log =~ s/^.*LOG:  checkpoint .*\n//gmr, 'no node has heard of it');
 

@@ -1,6 +1,7 @@
-# Tables, nodes and definitions at REPEATABLE READ and SERIALIZABLE, where queries see what was committed when the
-# transaction began: what others have committed since is never lost. Functions that make tables refuse; DDL, as core's,
-# works on what there is.
+# Tests tables, nodes and definitions at REPEATABLE READ and SERIALIZABLE, where queries see what
+# was committed when the transaction began. What other sessions have committed since then must never
+# be lost. Functions that make tables must raise an error. DDL must work on the present definitions,
+# as core's DDL does.
 
 use strict;
 use warnings;
@@ -35,7 +36,7 @@ sub make_tables
 sub rows { return $c->ask("SELECT string_agg(id || ':' || v, ' ' ORDER BY id) FROM $_[0]"); }
 
 #
-# Functions beside a session that writes
+# Functions next to a session that writes
 #
 
 my %function = (
@@ -262,7 +263,8 @@ for my $statement ('INSERT INTO ref VALUES (1)', 'ALTER TABLE ref ADD COLUMN n i
 	$c->node_safe_psql(3, 'DROP TABLE IF EXISTS ref');
 }
 
-# Nobody waits for what the transaction itself has read over other connections, ended or not
+# The statement must not wait for what the transaction itself has read over other connections, open
+# or closed.
 make_tables();
 $c->safe_psql(q{SET client_min_messages = warning; CREATE SCHEMA side; CREATE TABLE side.source (id int PRIMARY KEY, t text); SELECT shardfdw.shard_table('side.source', shards => 2); CREATE TABLE side.sink (LIKE side.source INCLUDING ALL); SELECT shardfdw.shard_table('side.sink', shards => 2);
 	INSERT INTO side.source SELECT i, repeat('t', 500) FROM generate_series(1, 20000) i});

@@ -1,8 +1,9 @@
-# Changes of definitions by sessions that have not loaded the library when the statement begins: those that were
-# there before CREATE EXTENSION, and those of roles with session_preload_libraries of their own.
+# Sessions change definitions although they have not loaded the library when the statement begins.
+# They started before CREATE EXTENSION, or their role has a different session_preload_libraries.
 #
-# Each statement is the first of its session. What tables on nodes have to follow is refused, and done at the second
-# try; what they do not have to follow is done at once; what is dropped is dropped on the nodes, too.
+# Each statement is the first of its session. If the nodes' tables have to follow a change, the
+# first try must be refused and the second must succeed. If they do not have to follow, the first
+# try must succeed. What is dropped must be dropped on the nodes, too.
 
 use strict;
 use warnings;
@@ -185,7 +186,7 @@ is(on_nodes(q{SELECT count(*) FROM pg_class WHERE relname ~ '^again_\d+$'}), '0 
 $c->safe_psql('DROP EVENT TRIGGER follow_start; DROP EVENT TRIGGER follow_drop; DROP EVENT TRIGGER follow_end');
 is(differences(), '', 'both sides are equal');
 
-# A session that was there before CREATE EXTENSION, and the role with libraries of its own
+# A session that was there before CREATE EXTENSION, and the role that sets its libraries itself
 is($pooled->query('EXECUTE add_column')->{error}{C}, '55000', 'a session from before CREATE EXTENSION');
 is($pooled->query('EXECUTE add_column')->{error}, undef, 'the second try');
 is($pooled->query('UPDATE s.t SET pooled = a')->{error}, undef, 'its column is there');
@@ -198,7 +199,7 @@ is($app->query('ALTER TABLE s.t ADD COLUMN app int')->{error}, undef, 'the secon
 is(differences(), '', 'both sides are equal');
 $app->close;
 
-# The extension itself: what it has made beside objects goes with it
+# DROP EXTENSION must also reset session_preload_libraries, which is not an object of the extension.
 is(run_late('DROP EXTENSION shardfdw CASCADE; SET client_min_messages = error; DROP EXTENSION shardfdw CASCADE;'), 'ERROR:  55000', 'DROP EXTENSION');
 is($c->safe_psql('SHOW session_preload_libraries'), '', 'sessions load the library no more');
 $pooled->query('SELECT 1');

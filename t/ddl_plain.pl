@@ -1,6 +1,7 @@
-# A sharded table behaves as a plain one: sequences, identity, defaults, generated columns, constraints, domains, triggers,
-# views and rules. The same statements on both give the same rows, counts, SQLSTATEs and entries of triggers. Then: what
-# nodes get with a table, by roles that may and may not.
+# A sharded table must behave like a plain one. Covers sequences, identity, defaults, generated
+# columns, constraints, domains, triggers, views and rules. The same statements on both must give
+# the same rows, counts, SQLSTATEs and entries written by triggers. The test also checks what nodes
+# get with a table, made by roles with and without the necessary rights.
 
 use strict;
 use warnings;
@@ -13,7 +14,8 @@ my $c = ShardCluster->new(nodes => 2);
 my $version = $c->safe_psql('SHOW server_version_num');
 my ($setup, $views, $statements) = split /^=====\n/m, join '', <DATA>;
 
-# Runs the statements over tables in a schema of their own. Returns [statement, what it did] for each; rows without order.
+# Runs the statements on tables in a separate schema. Returns [statement, result] for each. Rows
+# have no order.
 sub run_in
 {
 	my ($schema, $settings, $sharded, $text) = @_;

@@ -1,4 +1,4 @@
-# ALTER SCHEMA ... RENAME beside other sessions that drop, make and detach what lies on nodes.
+# Runs ALTER SCHEMA ... RENAME while other sessions drop, make and detach objects that are on nodes.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ sub differences { return $c->safe_psql(q{SELECT node, check_name, detail FROM sh
 my $other = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $c->safe_psql(q{CREATE SCHEMA rn; CREATE TABLE rn.t (k int PRIMARY KEY); SELECT shardfdw.shard_table('rn.t', shards => 2, nodes => '{node1}')});
 
-# Tables that are dropped meanwhile
+# Tables that are dropped during the rename
 for my $make (q{SELECT shardfdw.shard_table('rn.d', shards => 2)}, q{SELECT shardfdw.create_reference_table('rn.d')})
 {
 	$c->safe_psql("CREATE TABLE rn.d (k int PRIMARY KEY); $make");
@@ -155,7 +155,7 @@ is($err, '', 'nobody waits in a circle');
 is($c->safe_psql('SELECT count(*) FROM rn2.made'), '1', 'both have done their work');
 is(differences(), '', 'on both sides');
 
-# Who may not rename it waits for nobody, and locks nothing
+# A role that may not rename the schema must wait for no session, and must lock nothing.
 $c->safe_psql('CREATE ROLE owner; ALTER SCHEMA rn2 OWNER TO owner');
 $other->query('BEGIN; LOCK TABLE rn2.t');
 for my $case ([ 'owner', 'database' ], [ 'pg_monitor', 'schema' ])
@@ -165,7 +165,7 @@ for my $case ([ 'owner', 'database' ], [ 'pg_monitor', 'schema' ])
 }
 $other->query('COMMIT');
 
-# An empty schema on a node that somebody else has made
+# An empty schema on a node that the extension has not made
 $c->node_safe_psql(3, 'CREATE SCHEMA theirs');
 $c->psql_fails_like('ALTER SCHEMA rn2 RENAME TO theirs;', qr/42P06: schema "theirs" already exists.*not made by this extension.*node3/s, 'is in the way');
 is($c->node_safe_psql(3, q{SELECT to_regnamespace('theirs')}), 'theirs', 'and stays');
@@ -180,7 +180,8 @@ $c->safe_psql('BEGIN; ALTER SCHEMA known RENAME TO unknown; ALTER SCHEMA sharded
 $other->query('CREATE INDEX by_v ON known.t (v); ALTER TABLE known.plain ADD COLUMN w int; COMMIT');
 is(differences(), '', 'names are looked up as they are now');
 
-# A schema that is in the way may go before core looks: whoever has seen it is refused, and core is not asked
+# A schema that is in the way may go before core looks. If the extension has seen that schema, the
+# rename must be refused, and core must not try it.
 $c->safe_psql(q{CREATE SCHEMA taken; CREATE FUNCTION waits() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(4711); END';
 	CREATE EVENT TRIGGER waits ON ddl_command_start WHEN TAG IN ('ALTER SCHEMA', 'ALTER TABLE') EXECUTE FUNCTION waits()});
 $other->query('SELECT pg_advisory_lock(4711)');

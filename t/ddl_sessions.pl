@@ -1,4 +1,5 @@
-# Changes of definitions beside other sessions: what they have planned and prepared, and whom they wait for.
+# Changes definitions while other sessions work. Their cached plans and prepared statements must
+# follow the change. The test also checks which sessions they wait for.
 
 use strict;
 use warnings;
@@ -133,7 +134,7 @@ for my $how ('pg_cancel_backend', 'pg_terminate_backend')
 	$c->safe_psql("SELECT $how(pid) FROM pg_stat_activity WHERE query = '$create'");
 	if ($how eq 'pg_cancel_backend')
 	{
-		# one of the second node's cannot be dropped at once
+		# one index on the second node cannot be dropped immediately
 		my ($rc, $out, $err) = $c->wait_sql($creator);
 		like($err, qr/canceling statement due to user request/, 'a cancel');
 		like($err, qr/WARNING:  could not drop what CREATE INDEX CONCURRENTLY has left .*lock timeout.*DETAIL:  There may still be: public.ci_01 on node "node2"\..*HINT:  The same command, run again/s, 'what cannot be dropped is named');
@@ -163,7 +164,7 @@ $c->safe_psql('UPDATE t SET v = 1 WHERE k <= 60');
 like($err, qr/division by zero/, 'an index that cannot be made on one shard');
 unlike($err, qr/WARNING/, 'is dropped everywhere');
 is(left_over(), ' ', 'on all nodes');
-# a node that is lost meanwhile
+# a node that is lost during the statement
 $c->safe_psql('UPDATE t SET v = k');
 $writer = $c->node(2)->background_psql('postgres');
 $writer->query('BEGIN; UPDATE t_01 SET v = v');
@@ -203,7 +204,7 @@ $writer->quit;
 is($c->psql('REINDEX INDEX CONCURRENTLY ci'), 0, 'and runs again');
 is(left_over(), "ci_00\nci_02 ci_01\nci_03", 'nothing is left of the first');
 
-# check_cluster() beside a DROP that is done while it waits for a node
+# check_cluster() waits for a node while another session commits a DROP
 $c->safe_psql(q{CREATE TABLE dropped (k int PRIMARY KEY, v int CHECK (v > 0)); SELECT shardfdw.shard_table('dropped', shards => 4)});
 $writer = $c->node(1)->background_psql('postgres');
 $writer->query('BEGIN; LOCK TABLE dropped_00 IN ACCESS EXCLUSIVE MODE');

@@ -1,4 +1,5 @@
-# TRUNCATE ... CASCADE: foreign keys that only the nodes have are followed as core follows its own.
+# TRUNCATE ... CASCADE must follow foreign keys that only the nodes have, as core follows its
+# foreign keys.
 
 use strict;
 use warnings;
@@ -12,7 +13,8 @@ my $c = ShardCluster->new(nodes => 2);
 for my $server ($c->coordinator, $c->nodes) { $server->safe_psql('postgres', 'CREATE ROLE low LOGIN'); }
 $c->safe_psql("CREATE USER MAPPING FOR low SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1, 2;
 
-# the same tables as shards (s) and as plain ones (p): b refers to a, c to b, d to the reference table r, and so does the local table l
+# The same tables as shards (s) and as plain tables (p). b refers to a, c to b, d to the reference
+# table r. The local table l refers to r, too.
 for my $schema ('s', 'p')
 {
 	$c->safe_psql(qq{CREATE SCHEMA $schema; SET search_path = $schema;
@@ -125,7 +127,8 @@ $c->psql_fails_like('TRUNCATE s.r CASCADE', qr/2BP01: table s.own on node "node1
 is($c->node_safe_psql(1, 'SELECT count(*) FROM s.own'), 1, 'which keeps its rows');
 
 $c->node_safe_psql(1, 'DROP TABLE s.own');
-# partitions that are no shards do not refer to a reference table when the shards beside them do
+# Some partitions are not shards. They do not refer to a reference table when the shards next to
+# them do.
 $c->safe_psql(q{SET search_path = s; CREATE TABLE y (at int, k int, v int) PARTITION BY RANGE (at); CREATE TABLE y1 PARTITION OF y FOR VALUES FROM (0) TO (10) PARTITION BY HASH (k);
 	CREATE TABLE y2 PARTITION OF y FOR VALUES FROM (10) TO (20); CREATE TABLE y3 PARTITION OF y FOR VALUES FROM (20) TO (30) PARTITION BY RANGE (at); CREATE TABLE y3a PARTITION OF y3 DEFAULT;
 	SELECT shardfdw.create_shard('y1', 'y1_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('y1', 'y1_1', 'WITH (MODULUS 2, REMAINDER 1)', 'node2');

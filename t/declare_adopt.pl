@@ -1,4 +1,5 @@
-# A set-up of postgres_fdw is adopted, used and released: the same rows at each step as in plain tables.
+# Adopts, uses and releases a set-up of postgres_fdw. At each step it must have the same rows as
+# plain tables.
 
 use strict;
 use warnings;
@@ -126,7 +127,7 @@ my @queries = (
 	'SELECT * FROM a WHERE t IS NULL OR t LIKE \'t1%\' ORDER BY id FOR UPDATE',
 );
 
-# What is done, here for values of its own in each of the three phases.
+# The changes of one phase. Each of the three phases uses different values.
 sub changes
 {
 	my ($p) = @_;    # phase, 0 to 2
@@ -301,7 +302,8 @@ same_changes('released', 2);
 same_rows('released, changed');
 unlike($c->safe_psql('EXPLAIN (VERBOSE) SELECT * FROM far.a'), qr/Node:/, 'by postgres_fdw');
 
-# Shards beside partitions of postgres_fdw: a sub-select that core hashes for each of them, anew for each outer row
+# Shards next to partitions of postgres_fdw. Core builds a hash table of a sub-select for each
+# partition, and again for each outer row.
 $c->add_node(1);
 $c->node_safe_psql(2, 'CREATE TABLE mixed_0 (i int, v int); CREATE TABLE mixed_2 (i int, v int)');
 $c->safe_psql(q{CREATE TABLE mixed (i int, v int) PARTITION BY LIST (i);

@@ -1,5 +1,5 @@
-# Declaring: the library in new sessions, nodes that fit and nodes that do not, nodes that are down, and
-# columns that only newer majors have.
+# Adds nodes and tables: the library in new sessions, nodes that fit and nodes that do not, nodes
+# that are down, and columns that only newer majors have.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# shard_table(mode => 'online'), unshard_table(mode => 'online'): a table becomes a sharded one, or a plain one again, while others read and write it.
-# ROUNDS: how many tables are sharded under load (2).
+# Runs shard_table(mode => 'online') and unshard_table(mode => 'online') while other sessions read
+# and write the table. No change may be lost, and the table must equal one that stays plain. ROUNDS
+# is the number of tables that are sharded under load (2).
 
 use strict;
 use warnings;
@@ -26,7 +27,7 @@ sub wait_for_stage { my ($stage) = @_; return $c->wait_for("SELECT stage = '$sta
 
 $c->safe_psql('CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO keeper');
 $c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1 .. 3;
-# the same table three times: plain, sharded at once, and sharded online
+# the same table three times: plain, sharded offline, and sharded online
 $c->safe_psql(q{CREATE ROLE reader; CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(1, 10);
 	SELECT shardfdw.create_reference_table('ref'); CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.note := ''stamped''; RETURN NEW; END'});
 for my $schema (qw(block online))
@@ -75,7 +76,7 @@ like(described('online'), qr/\{postgres=\S+\}?\|r\|t\|/, 'which it is');
 is($c->safe_psql(q{SELECT kind, state, stage, shards, rows_copied FROM shardfdw.jobs WHERE id = 2}), 'unshard|done|done|{"online.\"Big Table\""}|501', 'the job is told');
 is(traces_on_nodes(), '0 0 0', 'nothing is left on the nodes');
 
-# ---------- what changes meanwhile ----------
+# ---------- changes during the conversion ----------
 
 SKIP:
 {
@@ -156,7 +157,7 @@ SKIP:
 	}
 	$c->safe_psql(q{DROP TABLE typed, twin; ALTER DATABASE postgres RESET extra_float_digits; ALTER DATABASE postgres RESET datestyle; ALTER DATABASE postgres RESET timezone});
 
-	# names that anybody can give are in nobody's way
+	# any user can give these names; they must not get in the way
 	for my $planted (['shardfdw_new_9999999999', 1], ['shardfdw_new_99999999999999', 1], ['shardfdw_new_1', '9' x 30])
 	{
 		$c->safe_psql(sprintf q{CREATE TABLE %1$s (i int) PARTITION BY LIST (i); SELECT format('COMMENT ON TABLE %1$s IS %%L', format('job %2$s of coordinator %%s, definition a', i.identity)) FROM shardfdw_internal.coordinator_identity() i \gexec}, @$planted);
@@ -164,7 +165,8 @@ SKIP:
 		$c->safe_psql("DROP TABLE IF EXISTS $planted->[0]");    # its owner's recovery takes it for what a job has left
 	}
 
-	# who uses what stands beside the table is waited for, but nobody waits for him behind the job
+	# A session reads the job's table of changes. The job waits for that session. No other session
+	# may wait behind the job.
 	$c->safe_psql('CREATE TABLE beside (id int PRIMARY KEY); INSERT INTO beside VALUES (1)');
 	append_to_file($file{convert_copied}, '');
 	$c->set_faults('convert_copied=wait');
@@ -238,10 +240,11 @@ SKIP:
 
 }
 
-# ---------- many at once ----------
+# ---------- many in parallel ----------
 
 my $script = $c->coordinator->basedir . '/load.sql';
-# each change twice: what the table becomes is compared with a table that stays plain (and nobody changes the key between the two)
+# Each change is made twice, to the table that is converted and to a table that stays plain. Both
+# must be equal at the end. No client changes the key between the two changes.
 append_to_file($script, q{\set id random(1, 2000)
 \set new random(100000, 1000000000000000)
 \set op random(1, 10)
@@ -275,7 +278,8 @@ for my $round (1 .. $ENV{ROUNDS} // 2)
 	append_to_file($script, $sql);
 	my ($in, $out, $err) = ('', '', '');
 	local $ENV{PGOPTIONS} = '-c client_min_messages=error';
-	# a steady stream of changes, not all that the processors can do: other tests run beside this one
+	# a steady rate of changes, below the limit of the processors, because other tests run at the
+	# same time
 	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-M', $mode, '-c', 4, '-R', 500, '-f', $script, '-T', 3600, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ], \$in, \$out, \$err);
 	my $changes = q{SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables WHERE relname = 'twin'};
 	$c->wait_for("SELECT ($changes) > 2100");

@@ -1,6 +1,8 @@
-# shard_table(mode => 'online') and unshard_table(mode => 'online') that end at each of their stages: by an error, by its cancellation, by the death of the coordinator or of a node.
-# CONVERT_ALL: every case in both directions; else each in one of them, by turns.
-# Afterwards, or after a round of recovery, the table is plain or sharded, with all rows, nothing else is left, and it can be sharded.
+# Ends shard_table(mode => 'online') and unshard_table(mode => 'online') at each of their stages: by
+# an error, by a cancel, by the death of the coordinator or of a node. Afterwards, or after a round
+# of recovery, the table must be plain or sharded, with all rows. Nothing else may be left, and it
+# must be possible to shard the table. CONVERT_ALL runs every case in both directions. Otherwise
+# each case runs in one direction, in turn.
 
 use strict;
 use warnings;
@@ -45,7 +47,7 @@ sub check
 	my ($end, $left) = (time + 60);
 	do
 	{
-		# recovery needs the locks of sessions that have lost theirs
+		# recovery needs locks that sessions still hold whose clients are gone
 		eval { $c->ask('SELECT shardfdw.recover_prepared_transactions()') } unless $by_itself;
 		$left = left();
 	} while (!$by_itself && $left !~ /^0\|0\|0 (?:0 0 plain|2 2 sharded) 0 0$/ && time < $end);

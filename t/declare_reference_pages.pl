@@ -1,6 +1,6 @@
-# What users see and what docs/reference.md describes are the same: functions with their arguments and
-# results, views with their columns, settings with their defaults. In both directions, so that nothing
-# public is undocumented and nothing documented is gone; and none of it is without a comment.
+# Compares what users see with docs/reference.md: functions with their arguments and results, views
+# with their columns, settings with their defaults. Everything public must be documented, and
+# everything documented must exist. Each object must have a comment.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use Test::More;
 my $c = ShardCluster->new(nodes => 0);
 my $reference = joined(slurp_file('docs/reference.md'));
 
-# A page with each paragraph and each item of a list on a line of its own.
+# A page with each paragraph and each item of a list on a separate line.
 sub joined
 {
 	my ($page) = @_;
@@ -62,7 +62,7 @@ my %functions = map { short($_) => 1 } split /\n/, $c->safe_psql(q{
 cmp_ok(scalar keys %functions, '>', 20, 'there are functions');
 is(differences(\%functions, \%documented), '', 'the functions are those of docs/reference.md');
 
-# ## Views: - **`name`:** its columns, where these are not in a section of their own
+# ## Views: - **`name`:** its columns, where these are not in a separate section
 my ($views) = $reference =~ /^## Views\n(.*?)^## /ms;
 my ($list) = $views =~ /^(- .*?)^(?!- )/ms;
 my %listed = map { $_ => 1 } map { /`(\w+)`/g } $list =~ /^- \*\*(`\w+`(?:, `\w+`)*):\*\*/mg;
@@ -77,7 +77,7 @@ for (split /\n/, $c->safe_psql(q{SELECT attrelid::regclass || '.' || attname FRO
 	like($reference, qr/^- \*\*.*`\Q$view\E`.*`\Q$column\E`|[Vv]iew `\Q$view\E`[^#]*`\Q$column\E`|^### \Q$view\E\n[^#]*`\Q$column\E`/m, "column $column of $view");
 }
 
-# ## Settings: - **`shardfdw.name`** (default ...): ...; but for that of builds for tests
+# ## Settings: - **`shardfdw.name`** (default ...): ...; except the setting of builds for tests
 my %settings = map { $_ => 1 } split /\n/, $c->safe_psql(q{LOAD 'shardfdw'; SELECT name FROM pg_settings WHERE name LIKE 'shardfdw.%' AND name <> 'shardfdw.fault_points'});
 my %explained = map { $_ => 1 } $reference =~ /^- \*\*`(shardfdw\.\w+)`\*\* \(default /mg;
 is(differences(\%settings, \%explained), '', 'the settings are those of docs/reference.md');
@@ -91,7 +91,8 @@ is($c->safe_psql(q{
 			WHERE c.relnamespace = 'shardfdw'::regnamespace AND a.attnum > 0 AND col_description(a.attrelid, a.attnum) IS NULL) x(object)}),
 	'', 'each function, view and column has a comment');
 
-# The rest is in a schema of its own, whose name says so. What the pages name is there.
+# The rest is in a separate schema, whose name says so. The objects that the pages name must be in
+# the public schema.
 is($c->safe_psql(q{
 	SELECT string_agg(DISTINCT n.nspname, ', ') FROM pg_depend d
 	LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid

@@ -1,5 +1,6 @@
-# Schemas of which all tables are on one node: statements print and store there what they do in a plain schema, definitions
-# included; they move as a whole, and come back.
+# All tables of a sharded schema are on one node. Statements, including DDL, must print and store
+# there what they do in a plain schema. The tables must move together to another node, and it must
+# be possible to make the schema plain again.
 
 use strict;
 use warnings;
@@ -113,7 +114,7 @@ for my $statement (@statements)
 	same($name, $script, %opt);
 }
 
-# statements go to the node as they stand
+# statements go to the node unchanged
 for my $query ('SELECT count(*) FROM customer c JOIN orders o ON o.customer = c.id JOIN line l ON l.orders = o.id', 'INSERT INTO note SELECT body, NULL FROM note',
 	'WITH x AS (DELETE FROM line RETURNING *) SELECT count(*) FROM x', 'SELECT sku, row_number() OVER (ORDER BY price) FROM product')
 {
@@ -193,7 +194,8 @@ is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SEL
 $c->safe_psql('DROP SCHEMA h4 CASCADE');
 is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('h3', 'h4') AND relkind = 'r'}), '0', 'and be dropped, there, too');
 
-# beside others who make tables in the schema: none is left here alone
+# other sessions make tables in the schema at the same time: no table may be left on the coordinator
+# only
 {
 	my $client = WireClient->new($c->coordinator, 'postgres');
 	my $waits = q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = '%s' AND wait_event_type = 'Lock'};
@@ -267,7 +269,7 @@ $c->psql_fails_like(q{SELECT shardfdw.unshard_schema('lies')}, qr/08P01.*is no d
 $c->node_safe_psql(1, q{SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.pg_get_constraintdef(oid); ALTER FUNCTION pg_catalog.pg_get_constraintdef_real(oid) RENAME TO pg_get_constraintdef});
 is($c->safe_psql(q{SELECT count(*) FROM kept; DROP SCHEMA lies CASCADE; DROP TABLE lied, kept}), '0', 'nothing of it was run');
 
-# a plain index beside a unique one of the same columns is one of its own
+# a plain index next to a unique index of the same columns is a separate index
 $c->safe_psql('CREATE SCHEMA twin');
 $c->safe_psql(q{SELECT shardfdw.shard_schema('twin', 'node1'); CREATE TABLE twin.t (id int, v int UNIQUE); CREATE INDEX ON twin.t (v)});
 is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'two indexes of the same columns');
@@ -293,7 +295,8 @@ $c->safe_psql(qq{CREATE TABLE swaps.$long (id int); INSERT INTO swaps.$long VALU
 is($c->safe_psql(qq{SELECT (SELECT id FROM swaps.short), (SELECT id FROM swaps.$long)}), '1|2', 'the same with a long name');
 $c->safe_psql(q{SELECT shardfdw.unshard_schema('swaps'); DROP SCHEMA swaps CASCADE});
 
-# A tenant whose role the nodes have, too, keeps his schema when somebody else moves it.
+# A tenant's role also exists on the nodes. The tenant must keep the schema when another role moves
+# it.
 $c->node_safe_psql($_, q{CREATE ROLE settler LOGIN; CREATE ROLE lodger; DO $$BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO settler', current_database()); END$$}) for 1, 2;
 $c->safe_psql(q{CREATE ROLE settler LOGIN; CREATE SCHEMA settled AUTHORIZATION settler; GRANT USAGE ON FOREIGN SERVER node1, node2 TO settler;
 	CREATE USER MAPPING FOR settler SERVER node1 OPTIONS (user 'settler', password_required 'false'); CREATE USER MAPPING FOR settler SERVER node2 OPTIONS (user 'settler', password_required 'false');

@@ -1,4 +1,5 @@
-# Databases that come and go, as test runners make them: dropped without a word, cloned from a template, two at a time.
+# Makes and drops databases as test runners do: databases are dropped without notice, cloned from a
+# template, and used two at a time.
 
 use strict;
 use warnings;
@@ -51,7 +52,7 @@ for my $run (1, 2)
 	$server->safe_psql('postgres', "DROP DATABASE $_") for 'test_1', 'test_2', 'test';
 }
 
-# what belongs to a database that is there, or to somebody else, stays
+# databases of a coordinator that still exists, and databases of other owners, must stay
 $server->safe_psql('postgres', 'CREATE DATABASE test');
 $c->node_safe_psql(1, 'CREATE DATABASE test_other');
 in('test', "CREATE EXTENSION shardfdw; $add $schema");

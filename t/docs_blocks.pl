@@ -1,5 +1,5 @@
-# The commands of the pages from which people learn, in order, most pages on a cluster of their own; what the pages show
-# of their results is what comes.
+# Runs the commands of the pages from which users learn, in order. Most pages get a separate
+# cluster. The results must be those that the pages show.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ my %expected = (
 my $shared;
 for my $page (grep { -e } sort keys %expected)
 {
-	# these have tables of names of their own
+	# the tables of these pages have different names, so the pages share a cluster
 	my $shares = $page =~ /tutorial|production/;
 	my $c = ($shares && $shared) || ShardCluster->new(nodes => 4);
 	$shared = $c if $shares;

@@ -1,6 +1,7 @@
-# The cells of docs/compatibility.md: each feature is tried on a sharded table, a reference table and the tables of a
-# sharded schema, and compared with the same on plain tables. "yes": it works, and nodes do the work; "coordinator": it
-# works, and the coordinator does a part of the work; otherwise "no" and the SQLSTATE.
+# Checks the cells of docs/compatibility.md. Each feature is tried on a sharded table, a reference
+# table and the tables of a sharded schema, and compared with plain tables. The cell must be true. The cell
+# "yes" means that the feature works and that nodes do the work. The cell "coordinator" means that it
+# works and that the coordinator does a part of the work. Otherwise the cell is "no" and the SQLSTATE.
 
 use strict;
 use warnings;

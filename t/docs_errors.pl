@@ -1,4 +1,5 @@
-# docs/errors.md explains each message that users can meet, with its SQLSTATE, and none that the sources do not have.
+# docs/errors.md must explain each message that users can get, with its SQLSTATE. It must not
+# contain messages that the sources do not have.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Calls of the extension's functions in hints and other messages can be run as they are: the function exists, takes as
-# many arguments, and has those that are named.
+# Hints and other messages name calls of the extension's functions. These calls must be valid: the
+# function exists, takes that number of arguments, and has the named arguments.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Links of the documentation lead to pages, files and headings that are there; each page is in mkdocs.yml. Pages can be
-# read in a terminal: lines and cells of tables are short.
+# Links of the documentation must point to pages, files and headings that exist. Each page must be
+# in mkdocs.yml. Lines and table cells must be short, so that pages can be read in a terminal.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Names that the extension had before 1.0 are nowhere in the tree: functions, views, columns and arguments that have been
-# renamed. CHANGELOG.md may tell of them.
+# Names from before 1.0 must be nowhere in the tree: functions, views, columns and arguments that
+# have been renamed. Only CHANGELOG.md may contain them.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# ALTER EXTENSION shardfdw UPDATE makes what CREATE EXTENSION makes: the catalogs of an upgraded and of a fresh extension
-# are compared object by object, from each released version, and from the present one to a version that is made up here.
+# ALTER EXTENSION shardfdw UPDATE must make what CREATE EXTENSION makes. The test compares the
+# catalogs of an upgraded and of a new extension, object by object. It upgrades from each released
+# version, and from the present version to one that the test makes.
 
 use strict;
 use warnings;
@@ -128,7 +129,7 @@ my @changes = (
 		join "\n", map { "has also function shardfdw_internal.library_version(): $_" } 'comment', 'function', 'function\'s owner and rights', 'function\'s result', 'is member' ],
 );
 
-# The upgrade script, but for one of the changes.
+# The upgrade script without one of the changes.
 sub script
 {
 	my ($without) = @_;

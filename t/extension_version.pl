@@ -1,5 +1,6 @@
-# Library and SQL objects of different versions: a package is installed under a server that runs, the extension updated
-# later, in another session, or before the server has loaded the new library.
+# The library and the SQL objects have different versions. The test installs a package while the
+# server runs. It updates the extension later, in another session, or before the server has loaded
+# the new library.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Cancel, timeouts and termination while a node keeps the coordinator waiting; many children of an
-# Append that have rows ready.
+# Tests cancel, timeouts and termination while the coordinator waits for a node. Also tests an
+# Append with many children that have rows ready.
 
 use strict;
 use warnings;
@@ -28,10 +28,11 @@ my %queries = (
 	'lateral'   => 'SELECT count(*) FROM fast f, LATERAL (SELECT FROM slow s WHERE s.v = f.v OFFSET 0) x');
 my @modes = ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_copy_fetch = off');
 
-# What errors say beside the message. A timeout may come between two waits, so not each of them has the node.
+# The contexts of the errors. A timeout may come between two waits, so not every context names the
+# node.
 my @contexts;
 
-# statement_timeout ends a wait for a node at once, and the session works on (R2).
+# statement_timeout must end a wait for a node immediately, and the session must work on (R2).
 for my $mode (@modes)
 {
 	for my $name (sort keys %queries)

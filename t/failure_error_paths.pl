@@ -1,10 +1,10 @@
-# What is left behind by errors: cursors whose connection is lost (R6), results of statements that
-# fail (R7); one shard of four that fails in the middle of a statement (R36); and where R11 is shown.
+# Tests what errors leave behind: cursors whose connection is lost (R6), results of statements that
+# fail (R7), and one shard of four that fails in the middle of a statement (R36).
 #
 #   ERROR_STATEMENTS=n   failing statements of each kind in one session (200)
 #
-# R11, a checkpoint while a prepared transaction is aborted: t/commit_crash.pl runs CHECKPOINT all the time
-# while it kills the servers.
+# R11 is a checkpoint while a prepared transaction is aborted. t/commit_crash.pl tests R11: it runs
+# CHECKPOINT all the time while it kills the servers.
 
 use strict;
 use warnings;
@@ -29,8 +29,9 @@ sub status_of
 }
 sub one { my ($client, $sql) = @_; my $r = $client->query($sql); return $r->{error} ? $r->{error}{C} : join ',', map { join '|', @$_ } @{ $r->{rows} }; }
 
-# R6: the connection of an open cursor is lost before, at, or after ROLLBACK TO SAVEPOINT. The session lives,
-# the cursor is an error, and so is what needs the lost transaction; then all is well.
+# R6: the connection of an open cursor is lost before, at, or after ROLLBACK TO SAVEPOINT. The
+# session must survive. The cursor must raise an error, and every statement that needs the lost
+# transaction, too. After that, statements must succeed.
 my @settings = ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_copy_fetch = off', 'shardfdw.max_connections_per_node = 1');
 for my $setting (@settings)
 {
@@ -65,8 +66,8 @@ for my $setting (@settings)
 	}
 }
 
-# A lost connection's number goes to the next socket that is opened, be it the one that asks for a cancel: whoever
-# waits then waits for the new one.
+# The next socket that is opened gets the number of the lost connection's socket. It may be the
+# socket that sends a cancel. A session that waits must then wait for the new socket.
 {
 	my %seen;
 	for (1 .. 20)

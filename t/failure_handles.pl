@@ -1,4 +1,5 @@
-# A backend that has few file handles: connections take what there is, and waits go without.
+# A backend has few file handles. Connections take the handles that exist, and waits must work
+# without one.
 
 use strict;
 use warnings;
@@ -38,7 +39,7 @@ my ($rc, $out, $err) = $c->psql(q{SET shardfdw.max_connections_per_node = 64; SE
 	SET statement_timeout = '500ms'; SELECT count(*) FROM (SELECT id FROM t ORDER BY id OFFSET 0) a, LATERAL (SELECT pg_sleep(60) FROM t WHERE t.id = a.id) b; SELECT 1});
 like($err, qr/canceling statement due to statement timeout/, 'a statement that waits is cancelled');
 
-# Many cursors, each of which waits for sockets of its own.
+# Many cursors, each of which waits for separate sockets.
 my $cursors = join("\n", map { "DECLARE c$_ SCROLL CURSOR FOR SELECT id FROM t ORDER BY id; FETCH 1 FROM c$_;" } 1 .. 40);
 ($rc, $out, $err) = $c->psql("SET shardfdw.max_connections_per_node = 1; BEGIN; $cursors FETCH 2 FROM c1; COMMIT");
 is($rc, 0, 'forty cursors at the same time');

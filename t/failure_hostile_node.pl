@@ -1,9 +1,10 @@
-# A node that does not keep to the protocol: whatever it answers, in place of whichever message, costs an
-# error (or a wait that a cancel ends), never the server process, memory without bound or another result.
+# A node violates the protocol: it sends any answer in place of any message. The result must be an
+# error, or a wait that a cancel ends. It must never be a crash of the server process, memory
+# without bound or another result.
 #
-# (A row that a node leaves out, or makes up in the right form, is another matter: nobody can know.)
+# (The coordinator cannot detect a row that a node leaves out, or invents in the right form.)
 #
-# HOSTILE=all puts every answer in place of every message; by default some answers take the place of one
+# HOSTILE=all puts every answer in place of every message. By default some answers replace one
 # message of each statement, chosen by HOSTILE_SEED.
 
 use strict;
@@ -226,7 +227,7 @@ for my $statement (@statements)
 {
 	next if $ENV{HOSTILE_ONLY} && $statement->{name} ne $ENV{HOSTILE_ONLY};
 
-	# a transaction that was left prepared holds its locks until it is settled
+	# a transaction that was left prepared holds its locks until it is committed or rolled back
 	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()') for 1 .. 2;
 	prepare_session($statement);
 	$proxy->arm(from => 'none', action => '');

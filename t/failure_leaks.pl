@@ -1,8 +1,9 @@
-# One session, every kind of statement again and again, failing ones included: memory, file descriptors and
-# connections stay what they were.
+# One session runs every kind of statement again and again, including statements that fail. Memory,
+# file descriptors and connections must not grow.
 #
-# STATEMENTS of each kind (300 by default; of what takes long a part, unless LEAKS_WEIGHTS is 0), a quarter of
-# them before the first look. LEAKS_ONLY: those whose names match.
+# STATEMENTS is the number of statements of each kind (300 by default). Slow kinds run only a part
+# of them, unless LEAKS_WEIGHTS is 0. A quarter of the statements runs before the first measurement.
+# LEAKS_ONLY selects kinds by name.
 
 use strict;
 use warnings;
@@ -77,7 +78,7 @@ my @kinds = (
 
 my $client = WireClient->new($c->coordinator, 'postgres');
 my $pid = $client->query('SELECT pg_backend_pid()')->{rows}[0][0];
-# a node's sessions for us, and how they are counted beside the client
+# the coordinator's sessions on a node; they are counted over direct connections to the nodes
 my $served = "pg_stat_activity WHERE application_name LIKE 'shardfdw:%'";
 my @direct = map { WireClient->new($c->node($_), 'postgres', application_name => 'direct') } 1 .. 2;
 

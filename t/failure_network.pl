@@ -1,12 +1,14 @@
-# The network drops everything without a word: the error comes within the documented time. A node that is
-# frozen: cancel, statement_timeout, COMMIT and the end of the session do not wait for it.
+# The network drops all packets without notice. The error must come within the documented time. A
+# node may also be frozen. Cancel, statement_timeout, COMMIT and the end of the session must not
+# wait for that node.
 #
-# The cut is made in a network namespace, where the test runs as a whole; where none can be had, it is skipped.
+# The whole test runs in a network namespace, in which the network is cut. If no namespace can be
+# made, the test is skipped.
 
 use strict;
 use warnings;
 
-# Begun again in a network of its own, before anything else has been set up.
+# The test starts itself again in a separate network namespace, before anything else is set up.
 my $in_namespace;
 
 BEGIN
@@ -90,7 +92,7 @@ for my $how ('cancel', 'statement_timeout', 'end of the session')
 	{
 		my ($name, $sql, @before) = @$statement;
 
-		# core counts statement_timeout until the commit begins, and ROLLBACK has limits of its own
+		# core counts statement_timeout until the commit begins, and ROLLBACK has separate limits
 		next if $sql =~ /^COMMIT|^ROLLBACK/ && $how eq 'statement_timeout';
 		my $session = session(@before, $how eq 'statement_timeout' ? "SET statement_timeout = '300ms'" : ());
 		my $pid = $session->query('SELECT pg_backend_pid()')->{rows}[0][0];
@@ -137,7 +139,7 @@ is($c->safe_psql('SELECT count(DISTINCT v) FROM t WHERE id NOT IN (' . join(',',
 
 # ---- silence ------------------------------------------------------------------------------------
 
-# From here the node's address leads to where nobody is.
+# From here on, no host answers at the node's address.
 SKIP:
 {
 	skip 'needs network namespaces', 6 unless $in_namespace;

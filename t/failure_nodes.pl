@@ -1,4 +1,5 @@
-# What is wrong with a node is said with the names of node and shard, soon, and hurts nobody else.
+# A node has a fault. The error must come soon, with the names of the node and of the shard, and
+# must not affect other sessions.
 
 use strict;
 use warnings;

@@ -1,9 +1,11 @@
-# Every statement, cut at each of the messages that it exchanges with a node: the outcome is one of those
-# that are documented, data are there as a whole or not at all, the session goes on, nothing leaks.
+# Cuts the connection at each message that a statement exchanges with a node. The outcome must be
+# one of the documented outcomes. All data of the statement must be there, or none. The session must
+# work on, and nothing may leak.
 #
-# PROXY_GRID=all takes every message (of rows that follow each other the first and the last); by default a
-# few of each statement. PROXY_ONLY=name,name: these statements alone (see @statements). All of them take
-# some quarter of an hour: a cell that hangs or is canceled lasts for the half second that a node is given to answer.
+# PROXY_GRID=all cuts at every message (for consecutive rows, at the first and the last). By default
+# the test cuts at a few messages of each statement. PROXY_ONLY=name,name selects statements (see
+# @statements). All messages take about 15 minutes, because a cell that hangs or is canceled takes
+# the half second that a node is given to answer.
 
 use strict;
 use warnings;
@@ -196,7 +198,7 @@ sub run_cell
 	push @wrong, 'it said that it was done, with another result' if $code eq 'done' && result_text($result) ne $statement->{result};
 	push @wrong, "no node is named: $text" if $code =~ /^(08|58)/ && $text !~ /node1/;
 
-	# What is left on nodes ends by itself, but for what is prepared.
+	# What is left on nodes ends by itself, except prepared transactions.
 	my $end = $session->query($statement->{end} // 'ROLLBACK');
 	my $is_done = $statement->{end} ? !$end->{error} && "@{$end->{tags}}" eq 'COMMIT' : $code eq 'done';
 	my $left = wait_zero($busy, 10);

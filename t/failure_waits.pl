@@ -1,5 +1,5 @@
-# A backend that waits for a node, where it must not raise errors either, answers what other backends
-# wait for, and notices that its client or its time has gone.
+# A backend waits for a node at a place where it must not raise errors. It must still answer what
+# other backends wait for, and must notice that its client is gone or its time is over.
 
 use strict;
 use warnings;
@@ -31,7 +31,8 @@ sub pid_of
 	return $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = '$name'");
 }
 
-# Nobody waits for the backend: databases can be dropped, memory contexts looked at.
+# No other session may wait for the backend: databases can be dropped, and memory contexts can be
+# logged.
 sub answers
 {
 	my ($pid, $name) = @_;

@@ -1,4 +1,5 @@
-# Moves of shards during which writers wait: what is moved with a shard, what stays as it was, and what is in the way.
+# Moves shards while writers wait. Tests what is moved with a shard, what must stay unchanged, and
+# what prevents a move.
 
 use strict;
 use warnings;

@@ -1,8 +1,10 @@
-# Jobs of all kinds, one after the other, each of which may end at any of its points: by an error, its cancellation, the death of
-# its process, of the coordinator or of a node. Clients read and write all the time, and recovery runs its rounds.
-# Afterwards one round of recovery leaves nothing, no acknowledged change is lost, and clients have seen documented errors alone.
+# Runs jobs of all kinds, one after the other. Each job may end at any of its points: by an error,
+# by a cancel, or by the death of its process, of the coordinator or of a node. Clients read and
+# write, and recovery runs, all the time. Afterwards one round of recovery must leave nothing
+# behind. No acknowledged change may be lost, and clients may have seen only documented errors.
 #
-# MOVE_CHAOS_S: seconds, 30 by default. MOVE_CHAOS_SEED: of the random choices.
+# MOVE_CHAOS_S is the duration in seconds (30 by default). MOVE_CHAOS_SEED changes the random
+# choices.
 
 use strict;
 use warnings;
@@ -41,7 +43,8 @@ sub client
 	{
 		my ($a, $b) = sort { $a <=> $b } 1 + int rand $nrows, 1 + int rand $nrows;
 		my $kind = int rand 5;
-		# several rows of one's own: other clients would lock them in another order on the nodes
+		# the client changes only its rows: other clients would lock them in another order on the
+		# nodes
 		($a, $b) = sort { $a <=> $b } map { $nclients * int(rand($nrows / $nclients - 1)) + $number } 1 .. 2 if $kind == 1 || $kind == 2;
 		my $sql = (
 			"UPDATE t SET w = w + 1 WHERE id = $a",

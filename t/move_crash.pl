@@ -1,6 +1,7 @@
-# Moves, splits and merges that end at each of their stages: by an error, by the death of the coordinator, or of a node. After a
-# round of recovery the old shards, or the new ones, are on one node with all rows, nothing else is left, and can be moved.
-# MOVE_GRID=all: errors at all points in both modes, too.
+# Ends moves, splits and merges at each of their stages: by an error, by the death of the
+# coordinator, or by the death of a node. After a round of recovery, either the old or the new
+# shards must be on one node with all rows. Nothing else may be left, and the shards must be
+# movable. MOVE_GRID=all also raises errors at all points in both modes.
 
 use strict;
 use warnings;
@@ -37,7 +38,8 @@ sub check
 {
 	my ($name) = @_;
 	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
-	# a walsender that has lost its client needs a moment, and recovery the locks of sessions that have lost theirs
+	# A walsender that has lost its client needs a moment. Recovery needs locks that sessions still
+	# hold whose clients are gone.
 	my ($end, $left) = (time + 60);
 	do
 	{

@@ -1,6 +1,7 @@
-# Moves and splits, cut at the messages that they exchange with a node: after a round of recovery the shard is on one node with
-# all rows, nothing else is left, and the job can be started again.
-# MOVE_CUT=all: every message; by default one of STRIDE of each direction, another one in each kind of job.
+# Cuts moves and splits at the messages that they exchange with a node. After a round of recovery
+# the shard must be on one node with all rows. Nothing else may be left, and it must be possible to
+# start the job again. MOVE_CUT=all cuts at every message. By default the test cuts at one of STRIDE
+# messages in each direction, and at a different one in each kind of job.
 
 use strict;
 use warnings;

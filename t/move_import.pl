@@ -1,5 +1,6 @@
-# Tables of a live server that are imported: copies, changes that follow, the cut-over, what keeps it from beginning, and what crashes
-# leave. MOVE_SOURCE: an installation (with bin/) of another major, for the source.
+# Imports tables of a live server. Tests the copies, the changes that follow, the cut-over, what
+# prevents an import, and what crashes leave behind. MOVE_SOURCE is an installation (with bin/) of
+# another major, for the source.
 
 use strict;
 use warnings;
@@ -188,7 +189,7 @@ is(join(' ', ($c->wait_sql($cutter))[0, 2]), '0 ', 'then it cuts over');
 eval { $c->wait_sql($holder) };
 same('held', 'with what was written meanwhile');
 
-# a name that leads elsewhere after a while
+# a name that points to another server after a while
 make('astray', 'id int PRIMARY KEY');
 my $sockets = PostgreSQL::Test::Utils::tempdir_short();
 symlink $source->host . '/.s.PGSQL.' . $source->port, "$sockets/.s.PGSQL.7499" or die;

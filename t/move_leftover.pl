@@ -1,4 +1,5 @@
-# What is left behind by a move, or waits to be dropped: never taken for something else, and in nobody's way.
+# A move leaves tables behind, or tables wait to be dropped. They must never be mistaken for other
+# tables, and must not get in the way.
 
 use strict;
 use warnings;
@@ -79,7 +80,7 @@ hold('move_prepared');
 my $inherited = start_move('inherited', 'node2', 'preparing');
 $c->wait_for("SELECT count(*) = 1 FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'", 2);
 my $mark = $c->log_position;
-# the server restarts, and nobody cleans up
+# the server restarts, and no session cleans up
 kill 'KILL', $c->safe_psql("SELECT pid FROM shardfdw.jobs WHERE id = $inherited");
 $c->wait_for_log(qr/ready to accept connections/, $mark);
 release('move_prepared');
@@ -115,7 +116,7 @@ for my $name ('a_node', 'b_node')
 	is($c->safe_psql("SELECT count(*) FROM aliased_$name"), 100, "the table is not taken for that of the other server: $name");
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'}), 0, "nothing is left on node $_") for 1, 2;
 }
-# a server that is gone: what was made for it is judged by nobody
+# a server that is gone: recovery must not decide about tables that were made for it
 make_table('orphaned', '{node1,node3}');
 die_switched('orphaned', 'b_node');
 $c->safe_psql(q{ALTER TABLE orphaned DETACH PARTITION orphaned_00; SET shardfdw.enable_ddl_propagation = off; DROP FOREIGN TABLE orphaned_00; DROP TABLE aliased_a_node, aliased_b_node; SELECT shardfdw.remove_node('b_node');
@@ -168,7 +169,7 @@ is($c->safe_psql(qq{SELECT string_agg(s.srvname, ' ' ORDER BY s.srvname) FROM pg
 release('move_copied');
 is($c->safe_psql("SELECT shardfdw.wait_job($second)"), 'done', 'and ends');
 
-# ---------- tables that are colocated meanwhile ----------
+# ---------- tables that are colocated in the meantime ----------
 
 make_table('grown', '{node1,node3}');
 hold('move_indexed');
@@ -179,7 +180,7 @@ like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], qr/colocated with shard pu
 is(($c->psql(q{SELECT shardfdw.move_shard('grown_00', 'node2')}))[2], '', 'moves along with the next one');
 is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE shard IN ('grown_00'::regclass, 'beside_00'::regclass)}), 'node2', 'to the same node');
 
-# ---------- tables that are changed on the node meanwhile ----------
+# ---------- tables that are changed on the node in the meantime ----------
 
 make_table('defined', '{node1,node3}');
 hold('move_indexed');
@@ -291,7 +292,7 @@ for my $way ('', 'by way of another session')
 	$_->quit for $waiter, $between;
 	wait_for_no_job();
 }
-# CREATE INDEX CONCURRENTLY waits for all that have a snapshot, and nobody for it
+# CREATE INDEX CONCURRENTLY waits for all sessions that have a snapshot. No session may wait for it.
 {
 	my $between = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 	$c->ask('CREATE TABLE indexed (k int); INSERT INTO indexed VALUES (1)');

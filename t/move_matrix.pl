@@ -1,5 +1,6 @@
-# Kinds of tables and changes that follow a copy: each is made on a sharded table, whose shard moves meanwhile, is split or
-# merged with another one, and on a plain one beside it. Afterwards both have the same rows.
+# Combines kinds of tables with kinds of changes that follow a copy. Each change is made on a
+# sharded table and on a plain table. At the same time the shard moves, is split, or is merged with
+# another one. Afterwards both tables must have the same rows.
 
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
-# Shards that move, are split and merged while clients move money, and others read the sum of all accounts as of one moment.
-# A table that is sharded and made plain again meanwhile. MOVES: how many moves; SPLITS: how many splits, half of which are merged
-# again; CONVERSIONS: how often the table is sharded or made plain.
+# Shards move, are split and are merged while clients move money and others read the sum of all
+# accounts as of one moment. Another table is sharded and made plain again at the same time. The sum
+# must always be right. MOVES is the number of moves. SPLITS is the number of splits, half of which
+# are merged again. CONVERSIONS is how often the table is sharded or made plain.
 
 use strict;
 use warnings;

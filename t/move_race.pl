@@ -1,4 +1,4 @@
-# What statements see and do that meet the switch of a move at its worst moments.
+# Statements meet the switch of a move at its worst moments. Tests what they see and do.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# Plans of moves, and the procedures that make them: nodes that are added, emptied, larger than others; what may not move;
-# and what is left when they are interrupted.
+# Tests the plans of moves, and the procedures that make them. Nodes are added, emptied, or larger
+# than others, and some shards may not move. Also tests what is left when the procedures are
+# interrupted.
 
 use strict;
 use warnings;
@@ -99,7 +100,7 @@ $c->safe_psql(q{SELECT shardfdw.remove_node('node1')});
 is($c->safe_psql($query), $before, 'a node is taken out with nothing lost');
 is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
-# ---------- two sessions at once ----------
+# ---------- two sessions at the same time ----------
 
 $c->safe_psql(q{UPDATE orders SET v = v; CREATE TABLE two (id int PRIMARY KEY); SELECT shardfdw.shard_table('two', 'id', shards => 6, nodes => '{node2}')});
 my @sessions = map { $c->start_sql(q{SELECT shardfdw.rebalance('count')}) } 1, 2;

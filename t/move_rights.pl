@@ -1,4 +1,5 @@
-# Who may move a shard, and with which rights on the nodes; and other coordinators that know the old place only.
+# Tests which roles may move a shard, and with which rights on the nodes. Other coordinators know
+# only the old place of the shard.
 
 use strict;
 use warnings;
@@ -80,7 +81,7 @@ is(error('owner', 'UPDATE t SET v = v; ALTER TABLE t ADD COLUMN w int'), '', 'he
 is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 is($c->safe_psql(q{SELECT count(*) > 0 FROM pg_stats WHERE tablename = 't_04'}), 't', 'with statistics');
 
-# ---------- somebody who writes on the old node while the shards are switched ----------
+# ---------- another session writes on the old node while the shards are switched ----------
 
 SKIP:
 {

@@ -1,4 +1,5 @@
-# Splits and merges of shards: what the pieces have, where their rows are, what is in the way, and what others see meanwhile.
+# Splits and merges shards. Tests what the pieces have, where their rows are, what prevents a split,
+# and what other sessions see while it runs.
 
 use strict;
 use warnings;
@@ -219,7 +220,8 @@ for my $n (12, 6, 1, 2)
 is($c->safe_psql('SELECT count(*) FROM grow JOIN along USING (id)'), 300, 'colocated tables, too');
 clean('all shards');
 
-# What set_shard_count does next, from so many shards to so many: the largest step that leads there.
+# What set_shard_count does next, from one number of shards to another: the largest step towards the
+# target.
 for ([1, 66, 'split 33'], [2, 132, 'split 33'], [3, 48, 'split 16'], [18, 1, 'merge 9'], [31, 1, '31 shards of modulus 31'], [30, 2, 'merge 15'], [1, 67, 'split into more than 64'], [2, 2 * 131, 'split into more than 64'])
 {
 	my ($from, $to, $step) = @$_;
@@ -243,7 +245,8 @@ $c->safe_psql(q{SELECT shardfdw.shard_table('twice', 'id', shards => 2, nodes =>
 	is($c->safe_psql('SELECT count(*) FROM twice') . ' ' . $c->safe_psql(q{SELECT count(DISTINCT shard) FROM shardfdw.shards WHERE relation = 'twice'::regclass}), '100 4', 'which has its pieces, and its rows');
 }
 
-# Nobody can read more of the pieces than of the shard, on neither side, whatever default privileges say.
+# No role may read more of the pieces than of the shard, on the coordinator or on nodes, whatever
+# default privileges say.
 $c->safe_psql(q{CREATE TABLE secret (id int PRIMARY KEY); INSERT INTO secret SELECT generate_series(1, 100)});
 $c->safe_psql(q{SELECT shardfdw.shard_table('secret', 'id', shards => 1, nodes => '{node1}'); GRANT SELECT ON secret_00 TO clerk});
 $c->node_safe_psql(1, 'GRANT INSERT ON secret_00 TO clerk');

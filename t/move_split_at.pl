@@ -1,4 +1,5 @@
-# Splits at values, of shards by range and by list, and their merges: where rows are, what stands in the way, changes meanwhile.
+# Splits shards by range and by list at values, and merges them. Tests where rows are, what prevents
+# a split, and changes during the split.
 
 use strict;
 use warnings;
@@ -153,7 +154,7 @@ $c->safe_psql(q{CREATE TABLE nums (n numeric, v int) PARTITION BY LIST (n); SELE
 is(split_at('nums_0', q{'{-2.5,3.00}'}), '', 'values that are equal and written otherwise');
 intact('nums', 'n', 'numbers');
 
-# ---------- changes meanwhile, and what is colocated ----------
+# ---------- changes during the split, and colocated tables ----------
 
 SKIP:
 {

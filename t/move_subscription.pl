@@ -1,5 +1,6 @@
-# Subscriptions with sharded tables: copies, changes, the publisher's transactions, statements on them, errors, and crashes of all servers
-# while clients write to the publisher. MOVE_SECONDS: how long these write, by default 12.
+# Subscriptions with sharded tables. Tests the copies, the changes, the publisher's transactions,
+# statements on the tables, and errors. All servers crash while clients write to the publisher.
+# MOVE_SECONDS is how many seconds these clients write (12 by default).
 
 use strict;
 use warnings;
@@ -100,7 +101,7 @@ is($c->node_safe_psql(2, 'SELECT count(*) FROM kinds WHERE v = \'new\''), 2, 're
 there(q{TRUNCATE items, plain; INSERT INTO items SELECT i, 1, 0 FROM generate_series(1, 1000) i});
 caught_up('shop');
 same($_, "$_: truncated") for qw(items plain);
-# more than fits into memory at once
+# more than fits into memory in one piece
 there(q{BEGIN; INSERT INTO items SELECT i, 2, 0 FROM generate_series(1, 5000) i; INSERT INTO orders SELECT i, NULL, repeat('x', 2000) FROM generate_series(1000000, 1040000) i; UPDATE orders SET v = 'u' WHERE id > 1039000; COMMIT});
 caught_up('shop');
 same($_, "$_: a large transaction") for qw(items orders);

@@ -1,4 +1,5 @@
-# What a job waits for, and what waits for a job: transactions of clients, other jobs, statements that would take its shard or its node away.
+# Tests what a job waits for, and what waits for a job: transactions of clients, other jobs, and
+# statements that would take away its shard or its node.
 
 use strict;
 use warnings;
