@@ -35,17 +35,17 @@ GRANT USAGE ON SCHEMA shardfdw, shardfdw_internal TO PUBLIC;
 CREATE FUNCTION shardfdw_internal.shardfdw_handler() RETURNS fdw_handler
 	LANGUAGE c STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shardfdw_internal.shardfdw_handler() IS
-	'Gives the callbacks of the foreign-data wrapper to the server. Not to be called by users; returns a pseudo-type.';
+	'Returns the callbacks of the foreign-data wrapper. Only the server calls it, because its result is a pseudo-type.';
 
 CREATE FUNCTION shardfdw_internal.shardfdw_validator(options text[], catalog oid) RETURNS void
 	LANGUAGE c STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shardfdw_internal.shardfdw_validator(text[], oid) IS
-	'Checks the options of a server, user mapping, foreign table or column. Returns nothing; raises fdw_invalid_option_name or invalid_parameter_value for a wrong one.';
+	'Checks the options of a server, user mapping, foreign table or column. Returns nothing. Raises fdw_invalid_option_name or invalid_parameter_value for a wrong option.';
 
 CREATE FUNCTION shardfdw_internal.library_version() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_library_version';
 COMMENT ON FUNCTION shardfdw_internal.library_version() IS
-	'Tells the version of the library that this session has loaded. Returns it as pg_extension has that of the SQL objects.';
+	'Returns the version of the library that this session has loaded, in the format of pg_extension.extversion.';
 
 CREATE FOREIGN DATA WRAPPER shardfdw
 	HANDLER shardfdw_internal.shardfdw_handler VALIDATOR shardfdw_internal.shardfdw_validator;
@@ -54,7 +54,7 @@ COMMENT ON FOREIGN DATA WRAPPER shardfdw IS
 
 CREATE SERVER shardfdw_cluster FOREIGN DATA WRAPPER shardfdw;
 COMMENT ON SERVER shardfdw_cluster IS
-	'Stands for all nodes together while a query is planned. Has no connection, and must not be dropped or used for foreign tables.';
+	'Represents all nodes together while a query is planned. Has no connection, and must not be dropped or used for foreign tables.';
 
 -- Sessions need the library before their first query. Otherwise they plan sharded tables shard by shard:
 -- slower, but never wrong. So the database loads the library at session start, unless the server does so.

@@ -6,7 +6,7 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 									 OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_query_nodes';
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
-	'Runs commands[i] on nodes[i], on all nodes in parallel, with the caller''s user mappings. mode: one of five words. "write" runs the commands in this transaction. "read" runs them like queries. "autocommit" commits each command separately. "settle" is "autocommit" with an error if a node does not answer within 30 seconds. "watch" raises an error if a node does not answer within shardfdw.watch_timeout or has no free connection. Returns one row per result row, or one row per command without result rows. If stop_on_error is true, raises the first error. Raises insufficient_privilege without USAGE on a server.';
+	'Runs commands[i] on nodes[i], on all nodes in parallel, with the caller''s user mappings. mode: one of five words. Mode write runs the commands in this transaction. Mode read runs them like queries. Mode autocommit commits each command separately. Mode "settle" is autocommit with an error if a node does not answer within 30 seconds. Mode watch raises an error if a node does not answer within shardfdw.watch_timeout or has no free connection. Returns one row per result row, or one row per command without result rows. If stop_on_error is true, raises the first error. Raises insufficient_privilege without USAGE on a server.';
 
 CREATE FUNCTION shardfdw_internal.run_commands(nodes name[], commands text[], mode text DEFAULT 'read',
 											   stop_on_error boolean DEFAULT true, labels text[] DEFAULT NULL,
@@ -14,39 +14,39 @@ CREATE FUNCTION shardfdw_internal.run_commands(nodes name[], commands text[], mo
 											   OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_run_commands';
 COMMENT ON FUNCTION shardfdw_internal.run_commands(name[], text[], text, boolean, text[]) IS
-	'Does what query_nodes() does with commands of this extension, which leave no setting, lock or temporary object in the node''s session: the session''s connections are kept, where query_nodes() closes those that it has used. Returns and raises as query_nodes() does.';
+	'Does what query_nodes() does, for commands of this extension. These commands leave no setting, lock or temporary object in the node''s session, so the connections are kept; query_nodes() closes the connections that it has used. Returns and raises as query_nodes() does.';
 
 CREATE FUNCTION shardfdw_internal.read_as_owner(nodes name[], commands text[], mode text, stop_on_error boolean, labels text[], relations regclass[],
 											   OUT command integer, OUT node name, OUT ok boolean, OUT fields text[],
 											   OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_read_as_owner';
 COMMENT ON FUNCTION shardfdw_internal.read_as_owner(name[], text[], text, boolean, text[], regclass[]) IS
-	'Does what run_commands() does for commands that read the rows of tables, given here by relations. For a superuser it uses the user mappings of the owners, whose functions the planner may call. Returns and raises as run_commands() does; raises active_sql_transaction for another owner''s table in a transaction that has written to nodes.';
+	'Does what run_commands() does, for commands that read rows of the given relations. For a superuser, uses the user mappings of the owners of the relations, because the planner may call functions of the owners. Returns and raises as run_commands() does. Raises active_sql_transaction for a table of another owner in a transaction that has written to nodes.';
 
 CREATE FUNCTION shardfdw_internal.read_here(relation regclass, query text) RETURNS text[]
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_read_here';
 COMMENT ON FUNCTION shardfdw_internal.read_here(regclass, text) IS
-	'Runs a query of one row that reads a table here; for a superuser, with the rights of the owner of the table and in a security-restricted operation. Returns the row; raises as read_as_owner() does.';
+	'Runs a query that reads a table here and returns one row. For a superuser, runs it with the privileges of the owner of the table, in a security-restricted operation. Returns the row. Raises as read_as_owner() does.';
 
 CREATE FUNCTION shardfdw_internal.check_shard_owners(relation regclass, node name DEFAULT NULL) RETURNS void
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_check_shard_owners';
 COMMENT ON FUNCTION shardfdw_internal.check_shard_owners(regclass, name) IS
-	'Checks that the tables on nodes for which a table''s shards stand belong to the owner of the table, where a role that is no superuser has chosen them and the caller is not the owner: asks with the user mapping of the owner. node: asks this one alone, also about stale replicas; null: all but those of stale replicas. Returns nothing; raises insufficient_privilege.';
+	'Checks that the tables on nodes that a table''s shards refer to belong to the owner of the table. Checks this only if a role that is no superuser has chosen these tables and the caller is not the owner. Uses the user mapping of the owner. node: checks this node only, including stale replicas; null checks all nodes except those of stale replicas. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';
 COMMENT ON FUNCTION shardfdw_internal.check_isolation(text) IS
-	'Refuses a function, named without parentheses, in a transaction with one snapshot for all of its statements: REPEATABLE READ and SERIALIZABLE. Called before anything is locked. Returns nothing; raises feature_not_supported.';
+	'Rejects a function, given by its name without parentheses, in a transaction with one snapshot for all statements (REPEATABLE READ and SERIALIZABLE). Call it before anything is locked. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.is_cluster_node(server oid) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_node';
 COMMENT ON FUNCTION shardfdw_internal.is_cluster_node(oid) IS
-	'Tells whether a server is a node of the whole cluster: a server of the wrapper whose owner may call add_node(). Returns false for anything else.';
+	'Tells whether a server is a node of the whole cluster: a server of the wrapper whose owner may call add_node(). Returns false for any other server.';
 
 CREATE FUNCTION shardfdw_internal.is_trusted_node(server oid) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_trusted_node';
 COMMENT ON FUNCTION shardfdw_internal.is_trusted_node(oid) IS
-	'Tells whether statements of the caller may use a server that they do not name: a node of the cluster, or one that the caller owns. Returns false for anything else.';
+	'Tells whether statements of the caller may use a server that they do not name: a node of the cluster, or a server that the caller owns. Returns false for any other server.';
 
 CREATE VIEW shardfdw.nodes AS
 SELECT s.srvname AS node,
@@ -80,7 +80,7 @@ AS $$
 	WHERE has_server_privilege(s.oid, 'USAGE') AND shardfdw_internal.is_trusted_node(s.oid)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.trusted_nodes() IS
-	'Lists the nodes that statements of the caller use without naming them: those with USAGE, of the cluster or the caller''s own. Returns them by name.';
+	'Lists the nodes that statements of the caller use without naming them: nodes of the cluster, or owned by the caller, on which the caller has USAGE. Returns them by name.';
 
 CREATE FUNCTION shardfdw_internal.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -120,12 +120,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.usable_nodes(name[]) IS
-	'Checks a list of nodes, null standing for those of trusted_nodes(). Returns the list; raises undefined_object or insufficient_privilege.';
+	'Checks a list of nodes. Null means the nodes of trusted_nodes(). Returns the list. Raises undefined_object or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.default_collation() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_default_collation';
 COMMENT ON FUNCTION shardfdw_internal.default_collation() IS
-	'Describes the default collation of this database. Returns provider, locales, rules, version of the library and encoding with bars between them. If text was indexed in another version, that version follows an exclamation mark.';
+	'Describes the default collation of this database. Returns provider, locales, rules, library version and encoding, separated by bars. If text was indexed with another library version, that version follows after an exclamation mark.';
 
 CREATE FUNCTION shardfdw_internal.note_default_collation(node name, description text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -141,7 +141,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_default_collation(name, text) IS
-	'Notes in the options of a node''s server what its default collation is, as default_collation() describes it, or removes the note when it is null. Does nothing in read-only transactions, for a caller who does not own the server, and for servers of an adopted wrapper, whose own options a dump has to restore.';
+	'Records the default collation of a node, as default_collation() describes it, in the options of its server. Null removes the option. Does nothing in read-only transactions, if the caller does not own the server, and for servers of an adopted wrapper, whose original options a dump has to restore. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.node_query() RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -166,7 +166,7 @@ AS $$
 		FROM (SELECT x.oid, to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.node_query() IS
-	'Writes the query, to be run on a node, by which judge_node() judges it. Returns its text; the query returns version number, version, encoding, max_prepared_transactions, locale, clock (seconds since 1970), what tells the database from others, and the default collation.';
+	'Writes the query, to be run on a node, whose answer judge_node() checks. Returns its text. The query returns version number, version, encoding, max_prepared_transactions, locale, clock (seconds since 1970), an identification of the database, and the default collation.';
 
 CREATE FUNCTION shardfdw_internal.judge_node(node name, answer text[], answered_at timestamptz)
 	RETURNS TABLE (check_name text, status text, detail text, hint text)
@@ -226,7 +226,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.judge_node(name, text[], timestamptz) IS
-	'Judges what a node has answered to node_query() at a moment of this server''s clock, and notes its default collation. Returns one row per check with status ok, warning or error.';
+	'Checks a node''s answer to node_query() against the time of this server''s clock, and records the node''s default collation. Returns one row per check with status ok, warning or error.';
 
 CREATE FUNCTION shardfdw_internal.inspect_nodes(nodes name[])
 	RETURNS TABLE (node name, check_name text, status text, detail text, hint text)
@@ -251,7 +251,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_nodes(name[]) IS
-	'Asks nodes for version, encoding, locale, max_prepared_transactions and clock, and notes their default collations. Returns one row per node and check with status ok, warning or error; raises nothing for a node that does not answer.';
+	'Queries nodes for version, encoding, locale, max_prepared_transactions and clock, and records their default collations. Returns one row per node and check with status ok, warning or error. Raises no error for a node that does not answer.';
 
 CREATE FUNCTION shardfdw_internal.check_new_node(name name, is_new boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -279,7 +279,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_new_node(name, boolean) IS
-	'Checks that a node is fit, by inspect_nodes(). Of a new node, tells all that is found, in WARNINGs and NOTICEs. Returns nothing; raises the first error that it finds.';
+	'Checks with inspect_nodes() that a node can be used. For a new node, reports all findings as WARNINGs and NOTICEs. Returns nothing. Raises the first error.';
 
 CREATE FUNCTION shardfdw_internal.note_cores(name name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -303,7 +303,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_cores(name) IS
-	'Asks a node for the cores of its machine, and notes them in its server''s options; a NOTICE says how many, or that they are not known. Returns nothing.';
+	'Queries a node for the number of cores of its machine, and records it in the options of its server. A NOTICE reports the number, or that it is not known. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.server_commands(name name, host text, port integer, dbname name, username name, password text, options jsonb) RETURNS text[]
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -331,7 +331,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.server_commands(name, text, integer, name, name, text, jsonb) IS
-	'Writes the commands that make a server and the current user''s mapping for it, which options belong to. Returns both; raises invalid_parameter_value for options that are no object.';
+	'Writes the commands that create a server and the current user''s mapping for it. Each option is given to the object that accepts it. Returns both commands. Raises invalid_parameter_value if options is not a JSON object.';
 
 CREATE FUNCTION shardfdw_internal.make_server(commands text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -356,7 +356,7 @@ COMMENT ON FUNCTION shardfdw_internal.make_server(text[]) IS
 CREATE FUNCTION shardfdw_internal.settle_server(name name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_settle_server';
 COMMENT ON FUNCTION shardfdw_internal.settle_server(name) IS
-	'Commits, or rolls back, what transactions of this coordinator that have ended have left prepared on a server, as a crash of add_node() has. Returns nothing, also for a server that does not answer; raises undefined_object, insufficient_privilege.';
+	'Ends what transactions of this coordinator have left prepared on a server, for example after a crash during add_node(). Commits or rolls back only transactions that have ended here. Returns nothing, even if the server does not answer. Raises undefined_object, insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.equip_node(name name, outdated regclass[], with_aggregates boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -386,7 +386,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.equip_node(name, regclass[], boolean) IS
-	'Gives a node all that it needs besides shards, as far as it lacks it: partial aggregates, reference tables with the types, functions and schemas that they need, users and their rights, the note of this coordinator''s identity. outdated: the reference tables that are looked at, which are locked; null for a new node, which gets all. Called by add_node() and enable_node(); partial aggregates and users are made at once. Returns nothing; raises what cannot be made.';
+	'Creates on a node what it needs in addition to shards and does not have yet: partial aggregates, reference tables with their types, functions and schemas, users with their privileges, and the identity of this coordinator. outdated: the reference tables to check, which are locked; null for a new node, which gets all of them. add_node() and enable_node() call it. Partial aggregates and users are created immediately, outside of the transaction. Returns nothing. Raises errors of the node.';
 
 CREATE FUNCTION shardfdw.add_node(node name, host text, port integer DEFAULT 5432,
 								  dbname name DEFAULT pg_catalog.current_database(), username name DEFAULT CURRENT_USER,

@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw_internal.scram_secret(password text) RETURNS text
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_scram_secret';
 COMMENT ON FUNCTION shardfdw_internal.scram_secret(text) IS
-	'Makes the SCRAM verifier that a server stores for a password, so that nodes and their logs do not see the password itself. Returns it.';
+	'Computes the SCRAM verifier that a server stores for a password, so that nodes and their logs do not see the password. Returns the verifier.';
 
 CREATE FUNCTION shardfdw_internal.grants_on_nodes(relations regclass[]) RETURNS TABLE (node name, role name, command text, condition text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -59,7 +59,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grants_on_nodes(regclass[]) IS
-	'Writes the commands that give roles on nodes the rights on the shards and replicas of some tables, and on their schemas, which roles of these names have here, on the tables or on those of which they are partitions. Returns for each its node and role, null for PUBLIC, and, for a schema, the query that tells on the node whether the right is missing.';
+	'Writes the commands that grant roles on nodes the privileges on shards, replicas and their schemas that roles of the same names have here. Privileges on a partitioned table also apply to its partitions. Returns each command with its node and role, null for PUBLIC. For a schema, also returns the query that tells on the node whether the privilege is missing.';
 
 CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -105,7 +105,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grant_on_nodes(regclass[], name[]) IS
-	'Gives roles on nodes, as far as they exist there, the rights on shards and replicas of some tables, and on their schemas, that roles of these names have here; owners who were added by add_user() own them. Leaves out, with a warning, tables that check_shard_owners() refuses. Returns nothing; raises the node''s error.';
+	'Grants roles that exist on nodes the privileges on shards, replicas and their schemas that roles of the same names have here. Owners that were added by add_user() become the owners there. Skips tables that check_shard_owners() rejects, with a WARNING. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.tables_on_nodes() RETURNS regclass[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -117,7 +117,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_on_nodes() IS
-	'Lists the tables that have shards or replicas on nodes: sharded and reference tables, with several levels the topmost one, too. Returns their OIDs.';
+	'Lists the tables that have shards or replicas on nodes: sharded tables, reference tables, and the root table of several levels. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw_internal.role_commands(role oid, secret text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -147,7 +147,7 @@ AS $$
 	FROM member x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.role_commands(oid, text) IS
-	'Writes the command that makes a role on a node, and the roles that it is a member of, as far as they are not there, the memberships, and one of the role that runs it. secret: what is stored for its password, or null. Returns the command.';
+	'Writes the command that creates a role on a node if it is missing. The command also creates the roles that it is a member of, the memberships, and a membership of the role that runs the command. secret: the stored form of the password, null for none. Returns the command.';
 
 CREATE FUNCTION shardfdw_internal.make_user(role name, nodes name[], secret text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -165,7 +165,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_user(name, name[], text) IS
-	'Makes a role on nodes, see role_commands(), committed at once. Returns nothing; raises the node''s error.';
+	'Creates a role on nodes with role_commands(), committed immediately. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.map_user(role name, server name, options text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -178,7 +178,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.map_user(name, name, text[]) IS
-	'Makes the user mapping of a role for a server, in the place of the one that it has; options as the catalog has them. Returns nothing; raises core''s errors, without the password.';
+	'Creates the user mapping of a role for a server, and replaces an existing mapping. options: in the format of the catalog. Returns nothing. Raises core''s errors, without the password.';
 
 CREATE FUNCTION shardfdw.add_user(role name, nodes name[] DEFAULT NULL, password text DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -262,4 +262,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.add_users_to(name) IS
-	'Gives a node the users that add_user() has given all nodes, as far as it lacks them, and the rights on its replicas of reference tables that roles have here. Returns nothing; raises the node''s error.';
+	'Creates on a node the users that add_user() added for all nodes and that the node does not have, and grants roles the privileges on replicas of reference tables that they have here. Returns nothing. Raises errors of the node.';

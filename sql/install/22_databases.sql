@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw_internal.server_mark() RETURNS text
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_server_mark';
 COMMENT ON FUNCTION shardfdw_internal.server_mark() IS
-	'Writes what tells this server from all others, copies of its data directory included. Returns it.';
+	'Returns a text that identifies this server among all servers, including copies of its data directory.';
 
 CREATE FUNCTION shardfdw_internal.run_beside(server name, commands text[]) RETURNS SETOF text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_coordinator_propagation = off
@@ -32,7 +32,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_beside(name, text[]) IS
-	'Runs commands in database postgres of the server to which a node''s server leads, with the caller''s mapping, each committed by itself. Returns the rows of their answers; raises the first error.';
+	'Runs commands in database postgres on the server of a node, with the caller''s user mapping, each committed separately. Returns the rows of the results. Raises the first error.';
 
 CREATE FUNCTION shardfdw_internal.make_node_database(server name, dbname name, template name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -63,7 +63,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_node_database(name, name, name) IS
-	'Makes a database on the server of a node, committed at once, from a template or with the encoding and locale of this database, and notes there for which database it is. One that was made so for a database of this server that does not exist any more is dropped before. Returns nothing; raises duplicate_database for any other.';
+	'Creates a database on the server of a node, committed immediately, from a template or with the encoding and locale of this database. Records there for which database it was created. If such a database was created for a database of this server that no longer exists, it is dropped first. Returns nothing. Raises duplicate_database for any other existing database.';
 
 CREATE FUNCTION shardfdw_internal.database_mark(server name, dbname name) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -78,7 +78,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.database_mark(name, name) IS
-	'Asks the server of a node for the comment of one of its databases, which says for which database here it was made. Returns it, empty for none; null where there is no such database.';
+	'Queries the server of a node for the comment of one of its databases, which names the database here that it was created for. Returns the comment: empty if there is none, null if there is no such database.';
 
 CREATE FUNCTION shardfdw_internal.own_mark() RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -87,7 +87,7 @@ BEGIN
 	RETURN format('shardfdw: for database %s of %s', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()), shardfdw_internal.server_mark());
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.own_mark() IS 'Writes the comment that says that a database of a node was made for this one. Returns it.';
+COMMENT ON FUNCTION shardfdw_internal.own_mark() IS 'Returns the comment that marks a node database as created for this database.';
 
 CREATE FUNCTION shardfdw_internal.cloned_name(mark text, dbname name) RETURNS name
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -100,7 +100,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.cloned_name(text, name) IS
-	'Names the copy of a node''s database that has this mark: as this one, and what follows the name of the database for which the original was made. Returns the name.';
+	'Returns the name for the clone of a node database with this mark: the name of this database, followed by the part of the original name after the name of the database that the original was created for.';
 
 CREATE FUNCTION shardfdw.clone_node_databases() RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off

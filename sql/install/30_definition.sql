@@ -16,7 +16,7 @@ AS $$
 	FROM (SELECT regexp_match(x, '^(toast\.)?([^=]*)=(.*)$') AS parts FROM unnest(options) x) o
 $$;
 COMMENT ON FUNCTION shardfdw_internal.storage_options(text[]) IS
-	'Writes storage parameters given as "name=value". Returns what stands between the parentheses of WITH or SET, null for none.';
+	'Writes storage parameters given as "name=value". Returns the text between the parentheses of WITH or SET, null if there are none.';
 
 CREATE FUNCTION shardfdw_internal.index_definitions(relation regclass)
 	RETURNS TABLE (index_name name, is_unique boolean, constraint_def text, using_clause text, description text)
@@ -65,7 +65,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.index_definitions(regclass) IS
-	'Takes the indexes of a table apart, primary key first. Returns for each its name, the constraint it belongs to if any, and the text of its definition after USING.';
+	'Lists the indexes of a table in parts, primary key first. Returns for each its name, its constraint if any, and the text of its definition after USING.';
 
 CREATE FUNCTION shardfdw_internal.check_constraint_definitions(relation regclass)
 	RETURNS TABLE (constraint_name name, definition text)
@@ -99,7 +99,7 @@ AS $$
 	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_columns(regclass) IS
-	'Writes the column list of a shard: names, types, collations, generation expressions and NOT NULL, but no defaults, which the coordinator computes. Returns what stands between the parentheses of CREATE TABLE.';
+	'Writes the column list of a shard: names, types, collations, generation expressions and NOT NULL. Defaults are omitted, because the coordinator computes them. Returns the text between the parentheses of CREATE TABLE.';
 
 CREATE FUNCTION shardfdw_internal.shard_table_commands(relation regclass, reloptions text[] DEFAULT NULL)
 	RETURNS TABLE (prefix text, suffix text)
@@ -116,7 +116,7 @@ AS $$
 	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attstorage <> t.typstorage
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_table_commands(regclass, text[]) IS
-	'Writes the commands that make a shard of a table on its node, without indexes. Returns what stands before and after the name of the shard.';
+	'Writes the commands that create a shard of a table on its node, without indexes. Returns the text before and after the name of the shard.';
 
 CREATE FUNCTION shardfdw_internal.shard_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text, object_name name, object_kind text)
@@ -147,7 +147,7 @@ AS $$
 	ORDER BY c.ord, c.sub
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_index_commands(regclass) IS
-	'Writes the commands that make a table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a shard. Returns what stands before and after the name of the shard, and the name and kind of the object that run_on_new_shards() names for the shard.';
+	'Writes the commands that create a table''s keys, indexes and NOT VALID CHECK constraints on a shard. Returns the text before and after the name of the shard, and the name and kind of the object that run_on_new_shards() renames for the shard.';
 
 CREATE FUNCTION shardfdw_internal.parent_index_commands(relation regclass, sharded boolean)
 	RETURNS SETOF text
@@ -185,7 +185,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.parent_index_commands(regclass, boolean) IS
-	'Writes the commands that make a table''s keys and indexes again on a table of the same name here; on a sharded one, unique keys as markers. Returns the commands in order.';
+	'Writes the commands that create a table''s keys and indexes again on a table of the same name here. On a sharded table, unique keys become markers. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.column_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -225,7 +225,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.column_commands(regclass) IS
-	'Writes the commands for what CREATE TABLE ... LIKE leaves out of columns and CHECK constraints: statistics targets, options, constraints that are not valid for old rows, comments of constraints. Returns the commands in order.';
+	'Writes the commands for properties that CREATE TABLE ... LIKE does not copy: statistics targets, column options, NOT VALID constraints, and comments of constraints. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.statistics_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -375,7 +375,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: CHECK constraints that are not valid for old rows, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -391,7 +391,7 @@ AS $$
 				   WHERE o.option_name = 'unlogged' AND o.option_value::boolean)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_unlogged(regclass) IS
-	'Tells whether a table is unlogged: by itself, or by the option of its shards, of any of them. Returns false for what does not exist.';
+	'Tells whether a table is unlogged: the table itself, or any of its shards by option. Returns false if the table does not exist.';
 
 CREATE FUNCTION shardfdw_internal.log_sequences(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -407,7 +407,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.log_sequences(regclass) IS
-	'Makes the sequences of a table''s columns permanent, as they outlive a crash of the coordinator with the rows on the nodes, whatever becomes of an unlogged table here. Returns nothing.';
+	'Makes the sequences of a table''s columns permanent. The rows on nodes survive a crash of the coordinator, so the sequences must survive it too. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.make_successor(relation regclass, successor text, partition_by text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -432,7 +432,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_successor(regclass, text, text) IS
-	'Makes a table of this name, qualified and quoted, with the columns, defaults, CHECK constraints and owner of another one, partitioned if told so, without rows, keys and indexes. Returns nothing.';
+	'Creates a table of a qualified and quoted name with the columns, defaults, CHECK constraints and owner of another table, without rows, keys and indexes. Optionally partitioned. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.sequence_commands(old_sequence regclass, new_sequence regclass) RETURNS SETOF text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -448,7 +448,7 @@ AS $$
 	SELECT format('COMMENT ON SEQUENCE %s IS %L', new_sequence, obj_description(old_sequence, 'pg_class')) WHERE obj_description(old_sequence, 'pg_class') IS NOT NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.sequence_commands(regclass, regclass) IS
-	'Writes the commands that give the sequence of an identity column the privileges and the comment of another one. Returns the commands in order.';
+	'Writes the commands that give the sequence of an identity column the privileges and the comment of another sequence. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.take_sequences(old_table regclass, new_table regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -489,7 +489,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_sequences(regclass, regclass) IS
-	'Gives the table that make_successor() has made the sequences of the old one: serial columns the same, identity columns their values, privileges and comments. Returns nothing.';
+	'Moves the sequences of a table to the table that make_successor() created. Serial columns keep their sequence; identity columns get the values, privileges and comments. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -506,7 +506,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.replace_table(regclass, text, name) IS
-	'Renames a table to old_name and makes a new one in its place, with the same columns, defaults, sequences, CHECK constraints and owner, partitioned if told so, without rows, keys and indexes. Returns the new table.';
+	'Renames a table to old_name and creates a new table in its place with the same columns, defaults, sequences, CHECK constraints and owner, without rows, keys and indexes. Optionally partitioned. Returns the new table.';
 
 CREATE FUNCTION shardfdw_internal.drop_replaced_table(old_table regclass, new_table regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -532,4 +532,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_replaced_table(regclass, regclass) IS
-	'Drops a table that replace_table() has put aside, and gives the names of its identity sequences to those of the new table. Raises dependent_objects_still_exist if something else needs it.';
+	'Drops a table that replace_table() renamed, and gives the names of its identity sequences to those of the new table. Raises dependent_objects_still_exist if another object depends on it.';

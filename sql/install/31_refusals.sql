@@ -21,7 +21,7 @@ AS $$
 		WHERE c.oid = relation AND c.relkind IN ('p', 'f'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_at_home(regclass) IS
-	'Tells whether a table, or its shard, is of a schema that shard_schema() has moved to a node.';
+	'Tells whether a table, or the table of a shard, is in a schema that shard_schema() moved to a node.';
 
 CREATE FUNCTION shardfdw_internal.check_not_at_home(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -39,7 +39,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_not_at_home(regclass, text) IS
-	'Checks that a table is none of a schema that shard_schema() has moved to a node. Returns nothing; raises feature_not_supported.';
+	'Checks that a table is not in a schema that shard_schema() moved to a node. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.is_gone(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -48,7 +48,7 @@ AS $$
 	SELECT relation::text = relation::oid::text
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_gone(regclass) IS
-	'Tells whether a relation has been dropped since a list of relations was read: who works through such a list without locks leaves it out.';
+	'Tells whether a relation has been dropped since a list of relations was read. Loops over such a list without locks skip dropped relations.';
 
 CREATE FUNCTION shardfdw_internal.lock_table(relation regclass, lock_mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -67,7 +67,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_table(regclass, text) IS
-	'Locks a table, and its shards on their nodes, until the transaction ends, as LOCK TABLE does. Returns nothing; raises undefined_table for one that has been dropped, serialization_failure where the name has become another table''s.';
+	'Locks a table, and its shards on their nodes, until the transaction ends, as LOCK TABLE does. Returns nothing. Raises undefined_table for a dropped table, and serialization_failure if the name now belongs to another table.';
 
 CREATE FUNCTION shardfdw_internal.raise_other_kind(relation regclass, kind text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -81,7 +81,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_other_kind(regclass, text) IS
-	'Says that a relation is not what a function is for. Never returns; raises undefined_table when there is no such relation, else wrong_object_type.';
+	'Reports that a relation has the wrong kind for a function. Never returns. Raises undefined_table if there is no such relation, or else wrong_object_type.';
 
 CREATE FUNCTION shardfdw_internal.check_replaceable_kind(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -126,7 +126,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_kind(regclass, text) IS
-	'Checks that a table is of a kind that another one can take the place of: a table of users, permanent or unlogged, without inheritance, and the caller owns it. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege.';
+	'Checks that another table can replace a table: a user table, permanent or unlogged, without inheritance, and owned by the caller. Returns nothing. Raises wrong_object_type, feature_not_supported or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.shard_together_call(constraint_oid oid) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -151,7 +151,7 @@ AS $$
 	SELECT format('SELECT shardfdw.shard_tables(%L, %L)', (SELECT array_agg(DISTINCT t.relid::regclass::text COLLATE "C") FROM together t), k.name) FROM key k
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_together_call(oid) IS
-	'Writes the call that shards the two tables of a foreign key, and those that foreign keys with the same column tie to them. Returns null for a foreign key of a table to itself that does not pair a column with itself.';
+	'Writes the call that shards the two tables of a foreign key, together with the tables that are connected to them by foreign keys with the same column. Returns null for a foreign key of a table to itself that does not pair a column with itself.';
 
 CREATE FUNCTION shardfdw_internal.check_not_null_valid(relation regclass, refusal text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -170,7 +170,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_not_null_valid(regclass, text) IS
-	'Checks that all NOT NULL constraints of a table hold for its rows; refusal: how the message begins. Returns nothing; raises feature_not_supported.';
+	'Checks that no NOT NULL constraint of a table is NOT VALID. refusal: beginning of the error message. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.check_replaceable_constraints(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -247,7 +247,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_constraints(regclass, text) IS
-	'Checks that a table has no foreign keys but to reference tables, no exclusion constraints, no triggers that foreign tables cannot have, and no constraints and indexes that shards cannot have. Returns nothing; raises feature_not_supported, naming what is in the way.';
+	'Checks that a table has only foreign keys to reference tables, no exclusion constraints, no triggers that foreign tables cannot have, and no constraints and indexes that shards cannot have. Returns nothing. Raises feature_not_supported with the name of the obstacle.';
 
 CREATE FUNCTION shardfdw_internal.check_replaceable_dependents(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -307,7 +307,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_dependents(regclass, text) IS
-	'Checks that nothing depends on a table or its row type which would go with it, and that it is not a member of an extension. Returns nothing; raises dependent_objects_still_exist or feature_not_supported, naming what is in the way.';
+	'Checks that no object that would be dropped with a table depends on the table or its row type, and that the table is not a member of an extension. Returns nothing. Raises dependent_objects_still_exist or feature_not_supported with the name of the obstacle.';
 
 CREATE FUNCTION shardfdw_internal.check_no_conversion(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -338,7 +338,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable(regclass, text) IS
-	'Checks that nothing about a table would be lost when another one takes its place. Returns nothing; raises feature_not_supported, dependent_objects_still_exist, object_in_use or insufficient_privilege, naming what is in the way.';
+	'Checks that no property of a table would be lost if another table replaced it. Returns nothing. Raises feature_not_supported, dependent_objects_still_exist, object_in_use or insufficient_privilege with the name of the obstacle.';
 
 CREATE FUNCTION shardfdw_internal.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -373,7 +373,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_unique_keys(regclass, smallint[]) IS
 CREATE FUNCTION shardfdw_internal.key_default_reason(relation regclass, attnum smallint) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_key_default_reason';
 COMMENT ON FUNCTION shardfdw_internal.key_default_reason(regclass, smallint) IS
-	'Tells why shards cannot have the default of a column, which they need where a foreign key sets it. Returns a sentence; null if they can.';
+	'Tells why shards cannot have the default of a column. Shards need the default if a foreign key sets it. Returns a sentence, null if they can have it.';
 
 CREATE FUNCTION shardfdw_internal.check_key_default(constraint_oid oid, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -395,7 +395,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_key_default(oid, text) IS
-	'Checks that shards can have the defaults that a foreign key sets. action: what cannot be done otherwise. Returns nothing; raises feature_not_supported.';
+	'Checks that shards can have the defaults that a foreign key sets. action: what is rejected otherwise. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.check_key_actions(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -440,7 +440,7 @@ AS $$
 	SELECT p.attname, p.type FROM parts p
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_types(regclass, smallint[]) IS
-	'Finds the types of key columns, and those that they are made of: of domains, arrays, ranges and composites. Returns each column with each of its types.';
+	'Finds the types of key columns and the types that they consist of: base types of domains, and elements of arrays, ranges and composite types. Returns each column with each of its types.';
 
 CREATE FUNCTION shardfdw_internal.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -463,4 +463,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_hash_key(regclass, smallint[]) IS
-	'Checks that the values of a hash key are hashed alike in a database restored from a dump, which those of enums are not. Returns nothing; raises feature_not_supported.';
+	'Checks that the values of a hash key have the same hash in a database that is restored from a dump. Values of enums do not. Returns nothing. Raises feature_not_supported.';

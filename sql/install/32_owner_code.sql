@@ -86,7 +86,7 @@ AS $$
 		ORDER BY f.is_foreign DESC, f.name COLLATE "C" LIMIT 1$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.owner_code_query(text, jsonb) IS
-	'Writes the query, to be run here or on a node, for a function by which the owner of a table decides what runs when its rows are moved: in CHECK constraints, generated columns, indexes, statistics, partition keys, operators, domains, casts. relation: null for none; names: of functions, operators and types that are looked at, too, as needed_objects() has them, with their kind. Functions of superusers and of the current user are none, unless volatile or known to run what their arguments say. Returns its text; the query returns the function, its owner if that is what counts, and the current user, or no row.';
+	'Writes the query, to be run here or on a node, that finds a function by which the owner of a table controls what runs when its rows are moved. Searches CHECK constraints, generated columns, indexes, statistics, partition keys, operators, domains and casts. relation: the table; null for none. names: further functions, operators and types to search, with their kinds, in the format of needed_objects(). Functions of superusers and of the current user are ignored, unless they are volatile or run code that their arguments contain. Returns the text of the query. The query returns the function, its owner if the owner is the reason, and the current user, or no row.';
 
 CREATE FUNCTION shardfdw_internal.raise_owner_code(relation regclass, action text, function_name text, function_owner text, runs_as text, node name DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -102,7 +102,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_owner_code(regclass, text, text, text, text, name) IS
-	'Raises insufficient_privilege for a function that owner_code_query() has found, here or on a node.';
+	'Raises insufficient_privilege for a function that owner_code_query() found, here or on a node.';
 
 CREATE FUNCTION shardfdw_internal.is_owner(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -110,7 +110,7 @@ AS $$
 	SELECT pg_get_userbyid(c.relowner) = current_user FROM pg_class c WHERE c.oid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_owner(regclass) IS
-	'Tells whether the current user is the very role that owns a table. Returns false for superusers and members of that role.';
+	'Tells whether the current user is exactly the role that owns a table. Returns false for superusers and for members of that role.';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code_seen(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -128,7 +128,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_seen(regclass, text) IS
-	'Does what check_owner_code() does, by what the statement''s snapshot shows. Returns nothing; raises insufficient_privilege.';
+	'Does what check_owner_code() does, with the snapshot of the statement. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code_on_nodes(relation regclass, action text, schema_name name, table_names name[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -153,7 +153,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_on_nodes(regclass, text, name, name[], name[]) IS
-	'Checks what check_owner_code() does for the tables that have just been made on nodes: names in a definition may mean something else there. Returns nothing; raises insufficient_privilege, naming function and node.';
+	'Does the check of check_owner_code() for tables that have just been created on nodes, because names in a definition may have another meaning there. Returns nothing. Raises insufficient_privilege with function and node.';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code_of_tables(relation regclass, action text, nodes name[], names text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
@@ -176,7 +176,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_of_tables(regclass, text, name[], text[]) IS
-	'Checks what check_owner_code() does for tables on nodes that a query is about to read, given by their qualified names there, and keeps their definitions as they are until the transaction ends. Returns nothing; raises insufficient_privilege, naming function and node, and wrong_object_type for what is no table on its node.';
+	'Does the check of check_owner_code() for tables on nodes that a query is about to read, given by their qualified names there. Locks their definitions until the transaction ends. Returns nothing. Raises insufficient_privilege with function and node, and wrong_object_type if a name is not a table on its node.';
 
 CREATE FUNCTION shardfdw_internal.check_names_on_nodes(relation regclass, action text, nodes name[], names jsonb) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
@@ -197,7 +197,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_names_on_nodes(regclass, text, name[], jsonb) IS
-	'Checks that names in the definition of a table mean no code of others on nodes, as check_owner_code() does, before a table is made there: constants in expressions are computed when a table or an index is made. names: as owner_code_query() takes them. Returns nothing; raises insufficient_privilege, naming function and node.';
+	'Checks that names in the definition of a table do not refer to code of other roles on nodes, as check_owner_code() does. Runs before the table is created, because CREATE TABLE and CREATE INDEX evaluate constant expressions. names: in the format of owner_code_query(). Returns nothing. Raises insufficient_privilege with function and node.';
 
 CREATE FUNCTION shardfdw_internal.check_references_on_nodes(relation regclass, action text, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
@@ -217,7 +217,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_references_on_nodes(regclass, text, name[]) IS
-	'Checks what check_owner_code_of_tables() does for the replicas on nodes of reference tables to which a table''s foreign keys refer. Returns nothing; raises insufficient_privilege, naming function and node.';
+	'Does the check of check_owner_code_of_tables() for the replicas of reference tables that a table''s foreign keys refer to. Returns nothing. Raises insufficient_privilege with function and node.';
 
 CREATE FUNCTION shardfdw_internal.prepare_nodes(relation regclass, action text, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
@@ -232,7 +232,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.prepare_nodes(regclass, text, name[]) IS
-	'Makes what make_objects_on_nodes() makes, and checks before a table is made what the names in its definition mean on nodes, and what the reference tables to which its foreign keys refer would run there. Returns nothing; raises insufficient_privilege, naming function and node, and the errors of make_objects_on_nodes().';
+	'Does what make_objects_on_nodes() does. Before a table is created, also checks the code that names in its definition, and replicas that its foreign keys refer to, would run on nodes. Returns nothing. Raises insufficient_privilege with function and node, and the errors of make_objects_on_nodes().';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code_of_shards(relation regclass, action text, one regclass DEFAULT NULL) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -241,7 +241,7 @@ AS $$
 	FROM shardfdw_internal.shards_of(relation) s WHERE (one IS NULL OR s.shard = one) AND NOT shardfdw_internal.is_owner(relation)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code_of_shards(regclass, text, regclass) IS
-	'Does what check_owner_code_of_tables() does for the shards of a table, or one of them, if the caller is not the owner. Returns nothing; raises the same.';
+	'Does the check of check_owner_code_of_tables() for the shards of a table, or for one shard, if the caller is not the owner. Returns nothing. Raises the same errors.';
 
 CREATE FUNCTION shardfdw_internal.validating_command(relation text, constraint_name text, raises boolean DEFAULT true) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -258,7 +258,7 @@ AS $$
 		relation, constraint_name, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', relation, constraint_name), quote_ident(constraint_name), shardfdw_internal.owner_code_query(NULL)))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.validating_command(text, text, boolean) IS
-	'Writes the command, to be run here or on a node, that validates a foreign key which is NOT VALID. relation: the qualified name of its table. The command leaves the key as it is, with a WARNING, if a superuser would run code of the owner of one of the two tables, and, unless told to raise foreign_key_violation, if rows break the key. Returns its text.';
+	'Writes the command, to be run here or on a node, that validates a NOT VALID foreign key. relation: qualified name of the table. If a superuser would run code of the owner of one of the two tables, the command leaves the key NOT VALID with a WARNING. The same applies if rows violate the key, unless the command is told to raise foreign_key_violation. Returns the text of the command.';
 
 CREATE FUNCTION shardfdw_internal.index_before_rows(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -267,9 +267,9 @@ AS $$
 		AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.index_before_rows(regclass) IS
-	'Tells whether indexes on nodes must be there before rows, so that check_owner_code_on_nodes() sees what their expressions call. Returns false where the owner moves the rows.';
+	'Tells whether indexes on nodes must be created before the rows are loaded, so that check_owner_code_on_nodes() sees what their expressions call. Returns false if the owner moves the rows.';
 
 CREATE FUNCTION shardfdw_internal.check_owner_code(relation regclass, action text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_owner_code';
 COMMENT ON FUNCTION shardfdw_internal.check_owner_code(regclass, text) IS
-	'Checks that moving the rows of a table runs no code of others with the rights of the caller: the caller owns the table, or owner_code_query() finds nothing. Returns nothing; raises insufficient_privilege, naming a function.';
+	'Checks that moving the rows of a table runs no code of other roles with the privileges of the caller: the caller owns the table, or owner_code_query() finds nothing. Returns nothing. Raises insufficient_privilege with the name of a function.';

@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw_internal.checked_definition(command text, refers_to regclass DEFAULT NULL) RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_checked_definition';
 COMMENT ON FUNCTION shardfdw_internal.checked_definition(text, regclass) IS
-	'Checks a command that contains a definition as a node has answered with it: it adds one key, exclusion constraint, or foreign key to the table refers_to, or makes one index. Returns it; raises protocol_violation for anything else.';
+	'Checks a command with a definition from a node. It must add one key, one exclusion constraint, or one foreign key to the table refers_to, or create one index. Returns the command. Raises protocol_violation for anything else.';
 
 CREATE FUNCTION shardfdw_internal.shard_name(base name, shardno integer, nshards integer) RETURNS name
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -25,7 +25,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_name(name, integer, integer) IS
-	'Names a shard: the table''s name and the number of the shard (0-based), padded with zeros. A long name is cut to fit, and gets a part of its hash. Returns at most 62 bytes.';
+	'Returns the name of a shard: the table''s name and the number of the shard (0-based), padded with zeros. A long name is truncated and gets a part of its hash. The name has at most 62 bytes.';
 
 CREATE FUNCTION shardfdw_internal.shard_command(schema_name name, shard name, prefix text, suffix text, object name, kind text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -38,7 +38,7 @@ AS $$
 		ELSE format('%I.%I', schema_name, shard) || suffix END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_command(name, name, text, text, name, text) IS
-	'Writes a command for a shard from what stands before and after its name; kind tells where the name of an object of the shard goes. Returns the command.';
+	'Writes a command for a shard from the text before and after its name. kind: where the name of an object of the shard goes. Returns the command.';
 
 CREATE FUNCTION shardfdw_internal.run_on_new_shards(schema_name name, shard_names name[], nodes name[],
 										   prefixes text[], suffixes text[],
@@ -58,12 +58,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_on_new_shards(name, name[], name[], text[], text[], name[], text[], name[]) IS
-	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name, object_names and object_kinds say what objects of the shard get a name made of that of the parent''s and the shard''s. Returns nothing; raises the node''s error.';
+	'Runs the same commands for each of several shards on their nodes, in this transaction. prefixes, suffixes: text before and after the name of the shard. object_names, object_kinds: objects of the shard whose name is built from the name of the parent''s object and of the shard. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.schema_command(schema_name name) RETURNS text
 	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'shardfdw_schema_command';
 COMMENT ON FUNCTION shardfdw_internal.schema_command(name) IS
-	'Writes the commands, for a block of PL/pgSQL, that make a schema on a node, with a comment by which it is known as made by the extension. Returns them.';
+	'Writes the PL/pgSQL commands that create a schema on a node, with a comment that marks it as created by the extension. Returns them.';
 
 CREATE FUNCTION shardfdw_internal.raise_schema_owner(schema_name name, node name, owner text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -76,7 +76,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_schema_owner(name, name, text) IS
-	'Raises insufficient_privilege for a schema on a node whose owner could exchange what is put into it.';
+	'Raises insufficient_privilege for a schema on a node whose owner could replace the objects in it.';
 
 CREATE FUNCTION shardfdw_internal.role_on_node(role oid, node name) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -85,7 +85,7 @@ AS $$
 	FROM pg_user_mappings m WHERE m.srvname = node AND m.umuser IN (role, 0) ORDER BY m.umuser DESC LIMIT 1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.role_on_node(oid, name) IS
-	'Finds the remote user of a role''s user mapping, as far as the caller may see that, else the name of the role. Returns null for a role without a mapping.';
+	'Finds the remote user of a role''s user mapping if the caller can see it, or else returns the name of the role. Returns null for a role without a user mapping.';
 
 CREATE FUNCTION shardfdw_internal.give_command(remote_name text, role text) RETURNS text
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -95,7 +95,7 @@ AS $$
 		role, remote_name, role))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.give_command(text, text) IS
-	'Writes the command, to be run on a node, that gives a table to a role, if that exists there and a superuser runs the command. Returns its text.';
+	'Writes the command, to be run on a node, that changes the owner of a table if the role exists there and a superuser runs the command. Returns its text.';
 
 CREATE FUNCTION shardfdw_internal.owns_shards(relation regclass, node name, remote_role text) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -104,7 +104,7 @@ AS $$
 	FROM pg_class c WHERE c.oid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.owns_shards(regclass, name, text) IS
-	'Tells whether a role of a node has the name of the owner of a table, or is the one of that owner''s user mapping, as far as the caller may see that. Returns null for a table that is not there.';
+	'Tells whether a role of a node has the name of the owner of a table, or is the remote user of that owner''s user mapping if the caller can see it. Returns null if the table does not exist.';
 
 CREATE FUNCTION shardfdw_internal.schema_owner_query(schema_name name) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -114,7 +114,7 @@ AS $$
 		JOIN pg_roles m ON m.rolname = current_user WHERE s.nspname = %L$query$, schema_name)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.schema_owner_query(name) IS
-	'Writes the query, to be run here or on a node, for the owner of a schema; for pg_database_owner, that of the database. Returns its text; the query returns the role, and whether that is no superuser, and who asks is one.';
+	'Writes the query, to be run here or on a node, for the owner of a schema. pg_database_owner is replaced by the owner of the database. Returns its text. The query returns the role, and whether that role is no superuser while the current user is a superuser.';
 
 CREATE FUNCTION shardfdw_internal.check_schema_owner(relation regclass, schema_name name, node name, owner text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -130,12 +130,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_schema_owner(regclass, name, name, text) IS
-	'Checks that a role, the owner of a schema on a node where the caller is a superuser, may own the schema of shards of a table: it owns the shards, or has the name of the owner of the schema here. Returns nothing; raises insufficient_privilege.';
+	'Checks a role that owns a schema on a node where the caller is a superuser. The role may own the schema of a table''s shards if it owns the shards, or has the name of the owner of the schema here. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.lock_servers(nodes name[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_servers';
 COMMENT ON FUNCTION shardfdw_internal.lock_servers(name[]) IS
-	'Keeps the servers of nodes from being dropped until this transaction ends: core locks none for a new foreign table. Returns nothing; raises undefined_object for a node that is gone, insufficient_privilege for who may not use it.';
+	'Locks the servers of nodes against DROP SERVER until this transaction ends, because core does not lock the server of a new foreign table. Returns nothing. Raises undefined_object for a dropped node, and insufficient_privilege if the caller may not use it.';
 
 CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(relation regclass, schema_name name, nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -149,7 +149,7 @@ AS $$
 	WHERE (q.fields)[2] = 't'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(regclass, name, name[]) IS
-	'Makes the schema for shards of a table on each of several different nodes where it does not exist, as part of this transaction, until whose end the servers are not dropped. Returns nothing; raises insufficient_privilege as check_schema_owner() does where it exists, and the node''s error.';
+	'Creates the schema for shards of a table on different nodes where it does not exist, in this transaction. Locks the servers against DROP SERVER until the transaction ends. Returns nothing. If the schema exists, raises insufficient_privilege as check_schema_owner() does. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
 									 reloptions text[] DEFAULT NULL, unlogged boolean DEFAULT false) RETURNS void
@@ -185,12 +185,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_shards(regclass, name[], text[], name[], text[], boolean) IS
-	'Makes shards of a partitioned table: tables without indexes on their nodes, and foreign tables for them here. bounds are FOR VALUES clauses or DEFAULT. Returns nothing; raises the node''s error, naming node and shard.';
+	'Creates shards of a partitioned table: tables without indexes on their nodes, and foreign tables for them here. bounds: FOR VALUES clauses or DEFAULT. Returns nothing. Raises errors of nodes with node and shard.';
 
 CREATE FUNCTION shardfdw_internal.set_key_defaults(relation regclass, shards regclass[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT SET shardfdw.enable_ddl_propagation = on AS 'MODULE_PATHNAME', 'shardfdw_set_key_defaults';
 COMMENT ON FUNCTION shardfdw_internal.set_key_defaults(regclass, regclass[]) IS
-	'Gives some shards of a table, on their nodes, the defaults of columns that their foreign keys set. Returns nothing; raises feature_not_supported for defaults that nodes cannot have.';
+	'Sets on the nodes, for some shards of a table, the defaults of columns that their foreign keys set. Returns nothing. Raises feature_not_supported for defaults that nodes cannot have.';
 
 CREATE FUNCTION shardfdw_internal.index_shards(parent regclass, shard_names name[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -207,7 +207,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.index_shards(regclass, name[], name[]) IS
-	'Makes the keys and indexes of a table on its shards, all nodes at once. Returns nothing; raises the node''s error, for example unique_violation.';
+	'Creates the keys and indexes of a table on its shards, on all nodes in parallel. Returns nothing. Raises errors of nodes, for example unique_violation.';
 
 CREATE FUNCTION shardfdw_internal.hash_placement(relation regclass) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -244,4 +244,4 @@ AS $$
 	FROM pg_partitioned_table p WHERE p.partrelid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_signature(regclass) IS
-	'Writes down what decides where a key value goes: strategy, operator classes, collations and types. Returns equal texts for tables that agree in it, null for a table that is not partitioned.';
+	'Describes what determines the shard of a key value: strategy, operator classes, collations and types. Returns equal texts for tables with equal properties, null for a table that is not partitioned.';

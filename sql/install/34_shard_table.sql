@@ -35,7 +35,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_shardable(regclass, boolean) IS
-	'Checks that a table can be sharded; lock: and keeps all others from it until the transaction ends. Returns nothing; raises what is in the way.';
+	'Checks that a table can be sharded. lock: also locks the table in ACCESS EXCLUSIVE mode until the transaction ends. Returns nothing. Raises an error for the first obstacle.';
 
 CREATE FUNCTION shardfdw_internal.choose_key(relation regclass, key name) RETURNS name
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -69,7 +69,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.choose_key(regclass, name) IS
-	'Checks that a plain table has a column that can be the shard key; null stands for the first column of the primary key. Returns the column; raises undefined_column, invalid_parameter_value or feature_not_supported.';
+	'Checks that a column of a plain table can be the shard key. Null means the first column of the primary key. Returns the column. Raises undefined_column, invalid_parameter_value or feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.key_columns(relation regclass, key name) RETURNS smallint[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -97,7 +97,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_columns(regclass, name) IS
-	'Finds the columns of the shard key: those of a table that is partitioned by hash, for which key must be null, else column key. Returns their numbers, without expressions; raises invalid_parameter_value or wrong_object_type.';
+	'Finds the columns of the shard key. For a table that is partitioned by hash, key must be null and the partition key is used; for other tables column key is used. Returns their numbers, without expressions. Raises invalid_parameter_value or wrong_object_type.';
 
 CREATE FUNCTION shardfdw_internal.successor_of(relation regclass) RETURNS regclass
 	LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -115,12 +115,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_of(regclass) IS
-	'Finds the table that shard_table() has put in the place of another one in this transaction: a statement that also shards that one has looked its name up before. Returns it, or the table itself if it is there, null for null; raises undefined_table.';
+	'Finds the table that shard_table() created in place of another table in this transaction. A statement that shards several tables may have looked up the name of the old table before. Returns that table, the table itself if it still exists, or null for null. Raises undefined_table.';
 
 CREATE FUNCTION shardfdw_internal.hold_shards(relation regclass) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_hold_shards';
 COMMENT ON FUNCTION shardfdw_internal.hold_shards(regclass) IS
-	'Keeps the shards of a table on their nodes until the transaction ends, so that others can be placed beside them. Returns nothing; raises insufficient_privilege for a table that the user can neither read nor write.';
+	'Prevents the shards of a table from being moved until the transaction ends, so that other shards can be colocated with them. Returns nothing. Raises insufficient_privilege for a table that the user can neither read nor write.';
 
 CREATE FUNCTION shardfdw_internal.choose_placement(shards integer, nodes name[], colocate_with regclass) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -157,7 +157,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.choose_placement(integer, name[], regclass) IS
-	'Chooses the nodes of new shards: those of another table, or the given ones in turn. Returns a node for each shard, in order; raises invalid_parameter_value, wrong_object_type, undefined_object or insufficient_privilege.';
+	'Chooses the nodes of new shards: those of another table, or the given nodes in turn. Returns a node for each shard, in order. Raises invalid_parameter_value, wrong_object_type, undefined_object or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_colocatable(relation regclass, colocate_with regclass) RETURNS void
 	LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -172,7 +172,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_colocatable(regclass, regclass) IS
-	'Checks that two partitioned tables send the same key to the shard of the same number; does nothing for null. Returns nothing; raises datatype_mismatch.';
+	'Checks that two partitioned tables map equal keys to shards of the same number. Does nothing if a table is null. Returns nothing. Raises datatype_mismatch.';
 
 CREATE FUNCTION shardfdw_internal.insertable_columns(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -181,7 +181,7 @@ AS $$
 	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 $$;
 COMMENT ON FUNCTION shardfdw_internal.insertable_columns(regclass) IS
-	'Lists the columns of a table that are not generated, as INSERT names them. Returns their names with commas between, null for none.';
+	'Lists the columns of a table that are not generated. Returns their quoted names separated by commas, null if there are none.';
 
 CREATE FUNCTION shardfdw_internal.partition_table(relation regclass, key name, successor text DEFAULT NULL) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -201,7 +201,7 @@ EXCEPTION WHEN undefined_object THEN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.partition_table(regclass, name, text) IS
-	'Puts a table that is partitioned by hash in the place of a plain one, see replace_table(); or makes one of the name successor, see make_successor(). Returns the new table; raises feature_not_supported for a column that cannot be hashed.';
+	'Replaces a plain table by a table that is partitioned by hash, see replace_table(), or creates one with the name successor, see make_successor(). Returns the new table. Raises feature_not_supported for a column that cannot be hashed.';
 
 CREATE FUNCTION shardfdw_internal.shard_key_commands(relation regclass)
 	RETURNS TABLE (prefixes text[], suffixes text[], names name[], kinds text[])
@@ -215,7 +215,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_key_commands(regclass) IS
-	'Writes the commands that make the keys and indexes of a plain table on its shards, its foreign keys to reference tables, too. Returns one row, the arguments of run_on_new_shards(); nulls when there are none.';
+	'Writes the commands that create the keys, the indexes and the foreign keys to reference tables of a plain table on its shards. Returns one row, the arguments of run_on_new_shards(); nulls if there are none.';
 
 CREATE FUNCTION shardfdw_internal.at_most(number integer, largest integer) RETURNS integer
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -228,7 +228,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.at_most(integer, integer) IS
-	'Checks a number that an internal function counts to. Users'' functions have checked it before. Returns the number; raises invalid_parameter_value if it is larger than largest.';
+	'Checks a number that an internal function uses as a limit of a loop. Public functions have checked it already. Returns the number. Raises invalid_parameter_value if it is larger than largest.';
 
 CREATE FUNCTION shardfdw_internal.shard_names(table_name name, shards integer) RETURNS name[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -236,7 +236,7 @@ AS $$
 	SELECT array_agg(shardfdw_internal.shard_name(table_name, i, shards) ORDER BY i) FROM generate_series(0, shardfdw_internal.at_most(shards, 65536) - 1) i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_names(name, integer) IS
-	'Names the shards of a new table. Returns their names, in the order of hash_bounds().';
+	'Returns the names of the shards of a new table, in the order of hash_bounds().';
 
 CREATE FUNCTION shardfdw_internal.free_shard_names(relation regclass, shards integer, shards_in name DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -262,7 +262,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.free_shard_names(regclass, integer, name) IS
-	'Names the shards of a table: as shard_names(), with a number more where shards of a table that was renamed have these, in its schema or in the one to which they are to go. Returns the names in the order of hash_bounds().';
+	'Returns names for the shards of a table, as shard_names() does. If shards of a renamed table already have these names, adds a number. Checks the table''s schema and the schema of the new shards. Returns the names in the order of hash_bounds().';
 
 CREATE FUNCTION shardfdw_internal.hash_bounds(shards integer) RETURNS text[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -270,7 +270,7 @@ AS $$
 	SELECT array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', shards, i) ORDER BY i) FROM generate_series(0, shardfdw_internal.at_most(shards, 65536) - 1) i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.hash_bounds(integer) IS
-	'Writes the bounds of shards by hash. Returns a FOR VALUES clause for each.';
+	'Returns a FOR VALUES clause for each shard of a table that is sharded by hash.';
 
 CREATE FUNCTION shardfdw_internal.replace_by_shards(relation regclass, key name, shard_names name[], bounds text[], placement name[],
 													colocate_with regclass, table_options text[]) RETURNS void
@@ -323,7 +323,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.replace_by_shards(regclass, name, name[], text[], name[], regclass, text[]) IS
-	'Puts a sharded table in the place of a plain one that check_shardable() has locked, and moves its rows. Returns nothing; raises the node''s error, datatype_mismatch, and insufficient_privilege for code of the table''s owner.';
+	'Replaces a plain table that check_shardable() has locked by a sharded table, and moves its rows. Returns nothing. Raises errors of nodes, datatype_mismatch, and insufficient_privilege for code of the table''s owner.';
 
 CREATE FUNCTION shardfdw_internal.check_conversion_mode(relation regclass, mode text, wait boolean) RETURNS void
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp

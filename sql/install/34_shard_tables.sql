@@ -27,7 +27,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_beside_others(regclass, regclass[], name) IS
-	'Finds the shard key of a table among several: the column that the key column of others refers to by foreign keys, or the one of that name. Returns its name; raises undefined_column.';
+	'Finds the shard key of one of several tables: the column that the key columns of other tables refer to by foreign keys, or the column of that name. Returns its name. Raises undefined_column.';
 
 CREATE FUNCTION shardfdw_internal.check_key_between(constraint_oid oid, from_key name, to_key name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -58,7 +58,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_key_between(oid, name, name) IS
-	'Checks that a foreign key between two tables can be one of their shards, given both shard keys. Returns nothing; raises feature_not_supported.';
+	'Checks that a foreign key between two tables can be a foreign key between their shards, given both shard keys. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw.shard_tables(relations regclass[], key name, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
 									  colocate_with regclass DEFAULT NULL, shards_in name DEFAULT NULL) RETURNS void

@@ -48,7 +48,7 @@ AS $$
 		AND NOT EXISTS (SELECT FROM answer a WHERE NOT coalesce(a.keys, '[]') @> jsonb_build_array(k))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.common_keys(regclass, regclass[], jsonb) IS
-	'Finds which foreign keys, as describe_query() returns them, all other shards of a table and of the tables above it have: they are those of the topmost one. Those to shards of another table are left out. Returns them in the same form.';
+	'Finds the foreign keys that all other shards of a table, and of the tables above it, have. These are the foreign keys of the root table. Foreign keys to shards of another table are omitted. Input and result have the format of describe_query().';
 
 CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, new_shards regclass[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -145,7 +145,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass[]) IS
-	'Gives new shards of a parent on their nodes what only shards have, as one of its other shards has it, the first ones of a partitioned partition as those of other partitions: foreign keys and the defaults that these set, storage parameters, and, as far as the roles exist there, privileges and owner. The first shards of their parent get the privileges that roles have on it here. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on the same node.';
+	'Gives new shards of a parent the properties that only shards have, on their nodes. They are copied from another shard of the parent, or for the first shards of a partitioned partition, from shards of other partitions. Copies foreign keys and the defaults that these set, storage parameters, and, if the roles exist there, privileges and owner. The first shards of a parent get the privileges that roles have on the parent here. Returns nothing. Raises object_not_in_prerequisite_state if a foreign key would refer to a shard on another node.';
 
 CREATE FUNCTION shardfdw.create_shard(relation regclass, name name, bounds text, node name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off

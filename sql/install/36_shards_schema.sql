@@ -8,7 +8,7 @@ AS $$
 	JOIN pg_namespace n ON n.oid = coalesce(s.relnamespace, p.relnamespace) WHERE p.oid = parent
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shards_schema(regclass) IS
-	'Tells in which schema a new shard of a table comes to be: where its first one is, or the table itself. Returns its name.';
+	'Finds the schema for a new shard of a table: the schema of the first shard, or of the table itself. Returns its name.';
 
 CREATE FUNCTION shardfdw.set_shards_schema(relation regclass, schema name) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on

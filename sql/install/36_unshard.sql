@@ -41,7 +41,7 @@ AS $$
 	WHERE CASE WHEN shard_storage_options.shard IS NULL THEN s.ordinality = 1 ELSE s.shard = shard_storage_options.shard END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_storage_options(regclass, regclass) IS
-	'Asks a node for the storage parameters of a table''s shard; shard: which one, null: the first. Returns them as for SET (...); null for none.';
+	'Queries a node for the storage parameters of a table''s shard. shard: the shard to use; null for the first. Returns them as for SET (...), null if there are none.';
 
 CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS TABLE (name name, definition text, referenced regclass)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -67,7 +67,7 @@ AS $$
 	WHERE s.ordinality = 1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_clustered_index(regclass) IS
-	'Asks a node by which index a shard is clustered. Returns the name of that of the table; null: by none.';
+	'Queries a node for the index that a shard is clustered on. Returns the name of the table''s index, null if there is none.';
 
 CREATE FUNCTION shardfdw_internal.unshard_block(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.multi_shard_statements = allow SET shardfdw.max_rows_gathered = 0 SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -128,7 +128,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unshard_block(regclass) IS
-	'Puts a plain table in the place of a sharded one, and drops the shards on their nodes. Returns nothing; raises what cannot be kept.';
+	'Replaces a sharded table by a plain table, and drops the shards on their nodes. Returns nothing. Raises an error if something of the table cannot be kept.';
 
 CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off

@@ -2,7 +2,7 @@
 
 CREATE SEQUENCE shardfdw_internal.job_id;
 REVOKE ALL ON SEQUENCE shardfdw_internal.job_id FROM PUBLIC;
-COMMENT ON SEQUENCE shardfdw_internal.job_id IS 'Numbers of jobs. They are in the names of what a job makes on nodes.';
+COMMENT ON SEQUENCE shardfdw_internal.job_id IS 'Numbers of jobs. The names of objects that a job creates on nodes contain its number.';
 
 -- Not dumped: a restored database is another coordinator, whose nodes have no leftovers of these jobs.
 CREATE TABLE shardfdw_internal.job (
@@ -33,48 +33,48 @@ CREATE TABLE shardfdw_internal.job (
 REVOKE ALL ON shardfdw_internal.job FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.job IS 'Jobs, running and ended. Read the view shardfdw.jobs instead.';
 COMMENT ON COLUMN shardfdw_internal.job.id IS 'Number of the job.';
-COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move, split, merge, shard, unshard or import; rebalance, drain_node or set_shard_count: runs others.';
-COMMENT ON COLUMN shardfdw_internal.job.state IS 'running, done, failed or cancelled.';
-COMMENT ON COLUMN shardfdw_internal.job.stage IS 'What it is doing, or did last.';
-COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together; once a split or merge has switched, those of the new ones; of shard, unshard and import, the table.';
-COMMENT ON COLUMN shardfdw_internal.job.names IS 'Their names when it began.';
-COMMENT ON COLUMN shardfdw_internal.job.source IS 'Node that has the shards when it begins, or where the server is that an import reads; null: the coordinator, or several nodes.';
-COMMENT ON COLUMN shardfdw_internal.job.target IS 'Node that has them when it is done; null: several nodes, or the coordinator.';
-COMMENT ON COLUMN shardfdw_internal.job.mode IS 'online or block; of imports, online or copy.';
-COMMENT ON COLUMN shardfdw_internal.job.role IS 'Role that has asked for it, and whose user mappings it uses.';
-COMMENT ON COLUMN shardfdw_internal.job.pid IS 'Process that does it.';
-COMMENT ON COLUMN shardfdw_internal.job.started IS 'When it began.';
-COMMENT ON COLUMN shardfdw_internal.job.ended IS 'When it ended; null: it has not.';
-COMMENT ON COLUMN shardfdw_internal.job.rows_copied IS 'Rows copied so far.';
-COMMENT ON COLUMN shardfdw_internal.job.bytes_copied IS 'Bytes of these rows on their way.';
-COMMENT ON COLUMN shardfdw_internal.job.changes_applied IS 'Changes that were made on the source during the copy, and are made on the target.';
-COMMENT ON COLUMN shardfdw_internal.job.lag_bytes IS 'Bytes of the source''s WAL that are still to be looked at; null: not known.';
-COMMENT ON COLUMN shardfdw_internal.job.write_pause IS 'How long writers of the shards, or of an import''s source, have waited at the switch; null: it has not come.';
-COMMENT ON COLUMN shardfdw_internal.job.waits_for IS 'Whom it waits for; null: nobody.';
-COMMENT ON COLUMN shardfdw_internal.job.sqlstate IS 'Of the error that has ended it.';
-COMMENT ON COLUMN shardfdw_internal.job.message IS 'The error.';
-COMMENT ON COLUMN shardfdw_internal.job.detail IS 'Its detail.';
-COMMENT ON COLUMN shardfdw_internal.job.hint IS 'Its hint.';
+COMMENT ON COLUMN shardfdw_internal.job.kind IS 'Kind of job: move, split, merge, shard, unshard or import. rebalance, drain_node and set_shard_count start other jobs.';
+COMMENT ON COLUMN shardfdw_internal.job.state IS 'State of the job: running, done, failed or cancelled.';
+COMMENT ON COLUMN shardfdw_internal.job.stage IS 'Current step of the job, or its last step if it has ended.';
+COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, including those of colocated tables. After the switch of a split or merge, OIDs of the new shards. For shard, unshard and import: OID of the table.';
+COMMENT ON COLUMN shardfdw_internal.job.names IS 'Names of the tables when the job began.';
+COMMENT ON COLUMN shardfdw_internal.job.source IS 'Node that has the shards when the job begins. For import: host of the server that is read. Null for the coordinator or for several nodes.';
+COMMENT ON COLUMN shardfdw_internal.job.target IS 'Node that has the shards when the job is done. Null for the coordinator or for several nodes.';
+COMMENT ON COLUMN shardfdw_internal.job.mode IS 'online or block; for import, online or copy.';
+COMMENT ON COLUMN shardfdw_internal.job.role IS 'Role that started the job, and whose user mappings the job uses.';
+COMMENT ON COLUMN shardfdw_internal.job.pid IS 'Process ID of the job.';
+COMMENT ON COLUMN shardfdw_internal.job.started IS 'Time when the job began.';
+COMMENT ON COLUMN shardfdw_internal.job.ended IS 'Time when the job ended. Null if the job has not ended.';
+COMMENT ON COLUMN shardfdw_internal.job.rows_copied IS 'Number of rows copied so far.';
+COMMENT ON COLUMN shardfdw_internal.job.bytes_copied IS 'Bytes of the rows copied so far.';
+COMMENT ON COLUMN shardfdw_internal.job.changes_applied IS 'Number of changes that were made on the source during the copy and have been applied on the target.';
+COMMENT ON COLUMN shardfdw_internal.job.lag_bytes IS 'Bytes of the source''s WAL that the job has not processed yet. Null if not known.';
+COMMENT ON COLUMN shardfdw_internal.job.write_pause IS 'How long writers of the shards, or of the source of an import, waited at the switch. Null before the switch.';
+COMMENT ON COLUMN shardfdw_internal.job.waits_for IS 'Sessions that the job waits for. Null if it waits for none.';
+COMMENT ON COLUMN shardfdw_internal.job.sqlstate IS 'SQLSTATE of the error that ended the job.';
+COMMENT ON COLUMN shardfdw_internal.job.message IS 'Message of the error that ended the job.';
+COMMENT ON COLUMN shardfdw_internal.job.detail IS 'DETAIL of that error.';
+COMMENT ON COLUMN shardfdw_internal.job.hint IS 'HINT of that error.';
 
 CREATE FUNCTION shardfdw_internal.job_is_running(id bigint) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_job_is_running';
 COMMENT ON FUNCTION shardfdw_internal.job_is_running(bigint) IS
-	'Tells whether the process of a job is at work. Returns true or false.';
+	'Tells whether the process of a job is running. Returns true or false.';
 
 CREATE FUNCTION shardfdw_internal.claim_job(id bigint, timeout_ms integer) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_claim_job';
 COMMENT ON FUNCTION shardfdw_internal.claim_job(bigint, integer) IS
-	'Takes the lock of a job whose process has ended, until the transaction ends, so that no other session removes what the job has left. Returns false when another process has the lock for as long as timeout_ms, and for a job of a role of which the current user is no member. Of a job that the journal does not have, another session of the same role alone counts.';
+	'Takes the lock of a job whose process has ended until the transaction ends, so that no other session removes the leftovers of the job. Returns false if another process holds the lock for timeout_ms, or if the current user is not a member of the role of the job. If the journal does not contain the job, only other sessions of the same role are excluded.';
 
 CREATE FUNCTION shardfdw_internal.holds_job(id bigint) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_holds_job';
 COMMENT ON FUNCTION shardfdw_internal.holds_job(bigint) IS
-	'Tells whether this process has the lock of a job: it is the job''s, or has called claim_job(). Returns true or false.';
+	'Tells whether this process holds the lock of a job: it runs the job, or has called claim_job(). Returns true or false.';
 
 CREATE FUNCTION shardfdw_internal.lock_to_clear(relation regclass) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_to_clear';
 COMMENT ON FUNCTION shardfdw_internal.lock_to_clear(regclass) IS
-	'Locks a table that clients use, of the current user, against all others until the transaction ends. Waits for lock_timeout where the transaction has not locked another one so, else not at all: no client meets a deadlock. Returns nothing; raises lock_not_available, undefined_table and insufficient_privilege.';
+	'Locks a table of the current user that clients use, in ACCESS EXCLUSIVE mode, until the transaction ends. If the transaction has not locked another such table, waits for lock_timeout; otherwise does not wait, so that no client gets a deadlock. Returns nothing. Raises lock_not_available, undefined_table and insufficient_privilege.';
 
 CREATE VIEW shardfdw.jobs AS
 	SELECT j.id, j.kind, CASE WHEN j.state = 'running' AND NOT shardfdw_internal.job_is_running(j.id) THEN 'interrupted' ELSE j.state END AS state,
@@ -114,7 +114,7 @@ COMMENT ON FUNCTION shardfdw.cancel_job(bigint) IS
 CREATE FUNCTION shardfdw_internal.wait_move(id bigint) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_move';
 COMMENT ON FUNCTION shardfdw_internal.wait_move(bigint) IS
-	'Waits until the shards of a job are where they should be, and for a little while until the old tables are gone. Returns nothing; raises the error that has ended the job, and undefined_object for a job that does not exist.';
+	'Waits until the shards of a job are where they should be, and then for a short time until the old tables are dropped. Returns nothing. Raises the error that ended the job, and undefined_object if the job does not exist.';
 
 CREATE FUNCTION shardfdw_internal.is_this_server(node name) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -126,7 +126,7 @@ AS $$
 	WHERE s.srvname = is_this_server.node AND has_server_privilege(s.oid, 'USAGE')
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_this_server(name) IS
-	'Tells whether a node is a database of the server that has the coordinator. Returns true or false; false, too, when the node does not answer, or the caller may not ask it.';
+	'Tells whether a node is a database of the coordinator''s server. Returns true or false; false also if the node does not answer, or the caller may not use it.';
 
 CREATE FUNCTION shardfdw_internal.check_wait(function_name text, source name, mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -146,7 +146,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_wait(text, name, text) IS
-	'Checks that a job of this mode, from a node, would not wait for the current transaction, which is about to wait for the job. Returns nothing; raises active_sql_transaction.';
+	'Checks that a job of this mode, from a node, would not wait for the current transaction, which is going to wait for the job. Returns nothing. Raises active_sql_transaction.';
 
 CREATE FUNCTION shardfdw.wait_job(id bigint) RETURNS text
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_job';

@@ -18,7 +18,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.time_partitions(regclass) IS
-	'Lists the partitions by time of a table, without DEFAULT. Returns where they end, null for MAXVALUE: in the session''s time zone, and as it stands, which is for columns without one; raises wrong_object_type.';
+	'Lists the time partitions of a table, except DEFAULT. Returns the end of each, null for MAXVALUE, in two forms: in the session''s time zone, and without time zone conversion, for columns without time zone. Raises wrong_object_type.';
 
 CREATE FUNCTION shardfdw.drop_old_time_partitions(relation regclass, older_than timestamptz) RETURNS SETOF text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

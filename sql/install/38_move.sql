@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw_internal.shard_group(shard regclass) RETURNS SETOF regclass
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_shard_group';
 COMMENT ON FUNCTION shardfdw_internal.shard_group(regclass) IS
-	'Lists a shard and those of colocated tables with the same bounds, which have to stay on one node. Returns them by OID, nothing for what is no shard.';
+	'Lists a shard and the shards of colocated tables with the same bounds, which have to stay on one node. Returns them by OID, or no row if the relation is not a shard.';
 
 CREATE FUNCTION shardfdw_internal.moving_tables(shard regclass)
 	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean)
@@ -23,7 +23,7 @@ AS $$
 	ORDER BY c.oid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_tables(regclass) IS
-	'Lists what moves with a shard. Returns each shard, its table, owner, node, and its names here and on the node; adopted: whether they differ.';
+	'Lists the tables that move with a shard. Returns each shard, its table, owner and node, and its names here and on the node. adopted: whether these names differ.';
 
 CREATE FUNCTION shardfdw_internal.job_schema(id bigint) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -31,7 +31,7 @@ AS $$
 	SELECT format('shardfdw_%s_%s', i.identity, id)::name FROM shardfdw_internal.coordinator_identity() i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
-	'Names the schema that a job makes on nodes; its publication and its slots have the same name. Returns the name, by which recovery knows what is this coordinator''s.';
+	'Returns the name of the schema that a job creates on nodes. Its publication and its slots have the same name. By this name, recovery recognizes the objects of this coordinator.';
 
 CREATE FUNCTION shardfdw_internal.revoke_command(name text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -41,7 +41,7 @@ AS $$
 		'BEGIN IF others IS NOT NULL THEN EXECUTE pg_catalog.concat(%L, '' FROM '', others); END IF; END', name, format('REVOKE ALL ON %s', name)))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.revoke_command(text) IS
-	'Writes the command that takes away what default privileges have granted to others than the owner on a table that has just been made. name: qualified and quoted. Returns its text.';
+	'Writes the command that revokes the privileges that default privileges gave other roles on a new table. name: qualified and quoted. Returns its text.';
 
 CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, new_name text, renames jsonb, move_group text[], references_here text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -190,7 +190,7 @@ UNION ALL SELECT 'validate', 40, k.conname::text FROM t, k WHERE k.contype = 'f'
 ORDER BY 2, 3$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text, jsonb, text[], text[]) IS
-	'Writes the query, to be run on a node, for all about a shard that is to be made again: what is in the way, facts about it, and the commands that make it, first under the name staging, then new_name. renames: null if that is the name that it has, else an object with those to which foreign keys lead (tables) and of indexes and statistics (objects), each from old to new, and what is added to other such names (suffix). move_group: what goes together; references_here: reference tables; both as JSON arrays of schema and name, which no setting changes. Returns its text; the query returns a part''s name, an order, and a text.';
+	'Writes the query, to be run on a node, that describes a shard so that it can be created again. The query returns obstacles, facts about the shard, and the commands that create it, first under the name staging, then new_name. renames: null if the shard keeps its name. Otherwise a JSON object with the new names of tables that foreign keys refer to (tables) and of indexes and statistics (objects), and what is appended to other such names (suffix). move_group: the tables that move together. references_here: the reference tables. Both are JSON arrays of schema and name, which no setting changes. Returns the text of the query. The query returns the kind of each part, its position, and its text.';
 
 CREATE FUNCTION shardfdw_internal.reference_names() RETURNS text[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -203,12 +203,12 @@ COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference 
 CREATE FUNCTION shardfdw_internal.checked_part(command text, staging text, name text, referred text[]) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_part';
 COMMENT ON FUNCTION shardfdw_internal.checked_part(text, text, text, text[]) IS
-	'Checks a command by which a node says how a table is to be made on another one: a single one, of a kind that makes a table and what belongs to it, about the table with these names alone; its foreign keys may refer to the tables with the names referred. Returns it; raises protocol_violation for anything else.';
+	'Checks a command from a node that creates a table on another node. It must be a single command that creates the table or an object of the table, and may name only this table. Its foreign keys may refer only to the tables in referred. Returns the command. Raises protocol_violation for anything else.';
 
 CREATE FUNCTION shardfdw_internal.checked_columns(columns text) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_columns';
 COMMENT ON FUNCTION shardfdw_internal.checked_columns(text) IS
-	'Reads a list of columns that a node has answered with. Returns their names, quoted; raises protocol_violation for anything else.';
+	'Parses a list of columns from a node. Returns their quoted names. Raises protocol_violation for anything else.';
 
 CREATE FUNCTION shardfdw_internal.moving_command(part text, answer text, staging text, name text, referred text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -234,7 +234,7 @@ AS $$
 		ELSE shardfdw_internal.checked_part(answer, staging, name, referred) END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_command(text, text, text, text, text[]) IS
-	'Makes a command for the target of a move of what its source has answered to moving_table_query(), which checked_part() has checked. staging, name, referred: as checked_part() takes them. Returns it; raises protocol_violation.';
+	'Builds a command for the target of a move from the source''s answer to moving_table_query(), and checks it with checked_part(). staging, name, referred: as for checked_part(). Returns the command. Raises protocol_violation.';
 
 CREATE FUNCTION shardfdw_internal.raise_unknown_part(part text, name text) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -244,7 +244,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_unknown_part(text, text) IS
-	'Refuses what a node has answered about a table that is to be moved. Raises protocol_violation.';
+	'Rejects a node''s answer about a table that is to be moved. Raises protocol_violation.';
 
 CREATE FUNCTION shardfdw_internal.moving_questions(shards regclass[], id bigint, pieces integer, at text[])
 	RETURNS TABLE (relation regclass, node name, question text, staging text, name text, is_first boolean)
@@ -260,7 +260,7 @@ AS $$
 	ORDER BY m.relation::oid, p.number
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_questions(regclass[], bigint, integer, text[]) IS
-	'Lists what the source node is asked about all that goes with shards, for each of the pieces that they become. Returns moving_table_query(), the names of the table until the switch and after it, and whether it goes with the first of shards; in order.';
+	'Lists the queries for the source node about all tables that move with the shards, for each new piece. Returns moving_table_query(), the names of the table until the switch and after it, and whether it belongs to the first of the shards, in order.';
 
 CREATE FUNCTION shardfdw_internal.moving_parts(shards regclass[], id bigint, pieces integer, at text[])
 	RETURNS TABLE (relation regclass, part text, command text)
@@ -297,7 +297,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass[], bigint, integer, text[]) IS
-	'Asks the source node for what moving_table_query() writes down, of all that goes with shards, for each of the pieces that they become. Returns for each shard its parts, in order, and those of piece_parts(); raises the node''s error.';
+	'Runs moving_table_query() on the source node for all tables that move with the shards, for each new piece. Returns for each shard its parts in order, and the parts of piece_parts(). Raises errors of the node.';
 
 CREATE FUNCTION shardfdw_internal.check_recovered(shards regclass[], done text, may_run boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -316,7 +316,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_recovered(regclass[], text, boolean) IS
-	'Checks that no job that has ended has left tables which are colocated with shards; may_run: or jobs that run now, whose end the caller waits for. done: what is asked for, as in "cannot be moved". Returns nothing; raises object_not_in_prerequisite_state.';
+	'Checks that no ended job has left tables that are colocated with the shards. may_run: also accepts jobs that still run and whose end the caller waits for; false rejects them. done: the requested action, as the word that follows "cannot be" in messages. Returns nothing. Raises object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_group_here(shard regclass, mode text, done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -356,7 +356,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_group_here(regclass, text, text) IS
-	'Checks what the coordinator knows about a shard and what goes together with it; done: what is asked for, as in "cannot be moved". Returns nothing; raises invalid_parameter_value, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
+	'Checks what the coordinator knows about a shard and the shards that move with it. done: the requested action, as the word that follows "cannot be" in messages. Returns nothing. Raises invalid_parameter_value, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_move_here(shard regclass, node name, mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -377,7 +377,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_move_here(regclass, name, text) IS
-	'Checks what the coordinator knows about a move that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, wrong_object_type, undefined_object, insufficient_privilege or object_not_in_prerequisite_state.';
+	'Checks a requested move with the catalogs of the coordinator. Returns nothing. Raises null_value_not_allowed, invalid_parameter_value, wrong_object_type, undefined_object, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.ask_for_move(node name) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -397,7 +397,7 @@ AS $$
 		'is_standby', pg_is_in_recovery())$query$], 'autocommit') q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.ask_for_move(name) IS
-	'Asks a node for what decides whether shards can be moved from it or to it. Returns settings, free slots and senders, the role that is used there and its rights; raises the node''s error.';
+	'Queries a node for the conditions under which shards can be moved from it or to it. Returns settings, free replication slots and WAL senders, and the role used there with its privileges. Raises errors of the node.';
 
 CREATE FUNCTION shardfdw_internal.check_job_nodes(shards regclass[], source name, target name, mode text, done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -446,7 +446,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_job_nodes(regclass[], name, name, text, text) IS
-	'Checks what the nodes know about a job that is asked for: settings and rights; done: moved, split or merged. Returns nothing; raises object_not_in_prerequisite_state or insufficient_privilege.';
+	'Checks settings and privileges on the nodes for a requested job. done: moved, split or merged. Returns nothing. Raises object_not_in_prerequisite_state or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_move_nodes(shard regclass, source name, target name, mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -468,4 +468,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_move_nodes(regclass, name, name, text) IS
-	'Checks what the nodes know about a move that is asked for: as check_job_nodes(), and names that are taken on the target. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege or duplicate_table.';
+	'Checks the nodes for a requested move: as check_job_nodes() does, and whether names exist already on the target. Returns nothing. Raises object_not_in_prerequisite_state, insufficient_privilege or duplicate_table.';

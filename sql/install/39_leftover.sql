@@ -20,7 +20,7 @@ AS $$
 		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.oid = ((q.fields)[2]::jsonb->>'server')::oid AND s.srvname <> q.node)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
-	'Asks nodes for the schemas that jobs of this coordinator, and of predecessors of which it has all commits, have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, what the job has noted in it, and whether it was a job of this coordinator; nothing for a node that does not answer, or that another coordinator has taken over.';
+	'Queries nodes for schemas that jobs of this coordinator created there, or jobs of predecessors of which it has all commits. Only schemas of the current user''s role on the node count. Returns the node, the number of the job, the schema, the note of the job in it, and whether it was a job of this coordinator. Returns no row for a node that does not answer, or that another coordinator has taken over.';
 
 CREATE FUNCTION shardfdw_internal.servers_of(remote_schema name, remote_table name) RETURNS oid[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -31,7 +31,7 @@ AS $$
 		AND coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname) = remote_table
 $$;
 COMMENT ON FUNCTION shardfdw_internal.servers_of(name, name) IS
-	'Finds the foreign tables that stand for tables of this schema and name on their nodes, as committed by now. Returns their servers.';
+	'Finds the foreign tables that refer to a table of this schema and name on their nodes, with the latest committed catalogs. Returns their servers.';
 
 CREATE FUNCTION shardfdw_internal.trace_commands(schema_name name, note jsonb) RETURNS TABLE (kind text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -122,7 +122,7 @@ END$body$, schema_name, placed, quote_ident(schema_name)));
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, jsonb) IS
-	'Writes the commands for what a job has left on a node. Returns, in order: validate, those that validate the foreign keys of its tables where the shards are; table, one for each of these tables; rest, which removes its schema and publication, and its tables where the shards are not.';
+	'Writes the commands that remove the leftovers of a job from a node. Returns in order: "validate", commands that validate the foreign keys of its tables where the shards are; "table", one command for each of these tables; "rest", the command that drops its schema and publication, and its tables where the shards are not.';
 
 CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -137,7 +137,7 @@ AS $$
 		CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[c.srvname], ARRAY[c.command], 'settle', false) q), false)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.source_has_tables(jsonb) IS
-	'Asks the source of a job, whose note is given, for its tables. Returns true when all of them are there and have not moved; false when one is not so, or the node does not answer.';
+	'Checks on the source of a job, whose note is given, whether its tables exist. Returns true if all of them exist and have not moved; false otherwise, or if the node does not answer.';
 
 CREATE FUNCTION shardfdw_internal.remove_traces(nodes name[], own bigint DEFAULT NULL)
 	RETURNS TABLE (node name, message text, ok boolean)
@@ -179,12 +179,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_traces(name[], bigint) IS
-	'Removes from nodes what jobs have left there whose process has ended; own: of this one alone, which the calling process may do itself. Returns one row for each job and node, with the node''s error where that failed, and one for foreign keys that could not be validated.';
+	'Removes the leftovers of ended jobs from nodes. own: removes only those of this job, which the process of the job may do itself; null for all. Returns one row for each job and node, with the node''s error if it failed, and one row for foreign keys that could not be validated.';
 
 CREATE FUNCTION shardfdw_internal.start_job(shards regclass[], target oid, pieces integer, at text[], online boolean, verify boolean) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_job';
 COMMENT ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, text[], boolean, boolean) IS
-	'Starts the process of a move (one shard, pieces: 1), split (at these values, or by hash) or merge (several shards), which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
+	'Starts the process of a move (one shard, pieces: 1), a split (at these values, or by hash) or a merge (several shards). The process makes all checks itself. Returns the number of the job. Raises insufficient_resources.';
 
 CREATE FUNCTION shardfdw_internal.await_job(id bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -197,7 +197,7 @@ EXCEPTION WHEN query_canceled OR active_sql_transaction THEN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.await_job(bigint) IS
-	'Waits for a job as wait_move() does, and cancels it where the wait is cancelled, or the job would wait for this transaction. Returns nothing; raises the error that has ended the job.';
+	'Waits for a job as wait_move() does. Cancels the job if the wait is cancelled or the job would wait for this transaction. Returns nothing. Raises the error that ended the job.';
 
 CREATE FUNCTION shardfdw_internal.run_job(function_name text, shards regclass[], target oid, pieces integer, at text[], mode text, verify boolean, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -220,7 +220,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_job(text, regclass[], oid, integer, text[], text, boolean, boolean) IS
-	'Starts a job whose checks have been made, and waits for it if that is asked for. Returns its number; raises null_value_not_allowed, active_sql_transaction, and the error that has ended the job.';
+	'Starts a job after its checks, and optionally waits for it. Returns the number of the job. Raises null_value_not_allowed, active_sql_transaction, and the error that ended the job.';
 
 CREATE FUNCTION shardfdw.move_shard(shard regclass, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off

@@ -30,7 +30,7 @@ AS $$
 	ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.expected_shards(name) IS
-	'Lists the foreign tables here whose shards a node should hold. Returns each with its sharded table if any, its qualified name on the node, whether that and all columns have the names they have here, and the names of columns that differ.';
+	'Lists the foreign tables here whose shards a node should have. Returns each with its sharded table if any, its qualified name on the node, whether the table and its columns have the same names here, and the names of columns that differ.';
 
 CREATE FUNCTION shardfdw_internal.keys_of_levels(parents jsonb[]) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -42,7 +42,7 @@ AS $$
 			SELECT FROM jsonb_array_elements(parents[1]->'indexes') o WHERE (o->'kind', o->'using', o->'deferral') = (k->'kind', k->'using', k->'deferral'))), '[]')
 $$;
 COMMENT ON FUNCTION shardfdw_internal.keys_of_levels(jsonb[]) IS
-	'Puts together the indexes of a shard''s parent and the keys of the tables above that, which are given from below in the form of describe_query(). Returns them in the form of its indexes.';
+	'Combines the indexes of a shard''s parent with the keys of the tables above it. parents: from the bottom, in the format of describe_query(). Returns them in the format of its indexes.';
 
 CREATE FUNCTION shardfdw_internal.expected_definition(shard jsonb, parent jsonb, siblings jsonb, remote_columns jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -54,7 +54,7 @@ AS $$
 			FROM jsonb_array_elements(shard->'columns') c)) END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.expected_definition(jsonb, jsonb, jsonb, jsonb) IS
-	'Writes down how a shard should be: columns and constraints as its foreign table, indexes as its parent and keys as all levels above, foreign keys and owner as its siblings. Returns it in the form of describe_query().';
+	'Builds the expected definition of a shard: columns and constraints of its foreign table, indexes of its parent, keys of all levels above, foreign keys and owner of its siblings. Returns it in the format of describe_query().';
 
 CREATE FUNCTION shardfdw_internal.inspect_shards(nodes name[])
 	RETURNS TABLE (node name, shard regclass, status text, detail text)
@@ -124,7 +124,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_shards(name[]) IS
-	'Asks nodes for the definitions of the tables that should be their shards. Returns one row per shard: error if its table is missing, lacks a column, constraint or index, or has another type, collation or expression for a column; warning if it has more than expected, else ok. Of shards with names of their own on the node, columns alone are compared.';
+	'Queries nodes for the definitions of their shards. Returns one row per shard. error: its table is missing, lacks a column, constraint or index, or has another type, collation or expression for a column. warning: it has more than expected. Otherwise ok. If the names on the node differ from those here, only columns are compared.';
 
 CREATE FUNCTION shardfdw_internal.inspect_identity(nodes name[])
 	RETURNS TABLE (node name, status text, detail text)
@@ -149,7 +149,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_identity(name[]) IS
-	'Asks nodes which coordinator has noted itself there; with null, asks whether this server is a copy of the coordinator. Returns one row, an error, for each node that another one has taken over, or for such a copy (without node).';
+	'Queries nodes for the coordinator whose identity is recorded there. Null checks instead whether this server is a clone of the coordinator. Returns an error row for each node that another coordinator has taken over, or for a clone (without node).';
 
 CREATE FUNCTION shardfdw_internal.inspect_tables(nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, check_name text, status text, detail text)
@@ -178,7 +178,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_tables(name[], boolean) IS
-	'Compares the tables of nodes with those here: shards, the types and functions that they need, replicas of reference tables. Returns one row for each that is not as expected, with status warning or error, and one with the number of those that are.';
+	'Compares the tables of nodes with those here: shards, the types and functions that they need, and replicas of reference tables. Returns one row for each difference, with status warning or error, and one row with the number of tables without findings.';
 
 CREATE FUNCTION shardfdw_internal.inspect_schemas() RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -193,4 +193,4 @@ AS $$
 	ORDER BY c.oid::regclass::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_schemas() IS
-	'Looks for tables of sharded schemas that are not on the node where the others are. Returns the node and an error for each.';
+	'Finds tables of sharded schemas that are not on the node of the other tables. Returns the node and an error for each.';

@@ -45,7 +45,7 @@ AS $$
 		ORDER BY t.ord$query$, '$relations$', quote_literal(relations::text))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.describe_query(text[]) IS
-	'Writes the query, to be run here or on a node, for the definitions of tables given by their qualified names. Returns its text; the query returns for each its number, the major version of the server, and its columns, CHECK constraints, indexes, foreign keys and owner as jsonb, null if there is no such table.';
+	'Writes the query, to be run here or on a node, for the definitions of tables given by their qualified names. Returns its text. The query returns for each table its number, the major version of the server, and its columns, CHECK constraints, indexes, foreign keys and owner as jsonb, null if there is no such table.';
 
 CREATE FUNCTION shardfdw_internal.describe_tables(relations regclass[])
 	RETURNS TABLE (relation regclass, definition jsonb)
@@ -72,7 +72,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.describe_tables(regclass[]) IS
-	'Describes tables here. Returns for each what describe_query() asks for, and nothing for tables that have been dropped.';
+	'Describes tables here. Returns for each what describe_query() returns. Dropped tables are omitted.';
 
 CREATE FUNCTION shardfdw_internal.comparable_keys(shard regclass, keys jsonb) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -87,7 +87,7 @@ AS $$
 			AND pg_get_expr(c.relpartbound, 0) = (SELECT pg_get_expr(s.relpartbound, 0) FROM pg_class s WHERE s.oid = shard)) p ON true
 $$;
 COMMENT ON FUNCTION shardfdw_internal.comparable_keys(regclass, jsonb) IS
-	'Writes the foreign keys of a shard, as describe_query() returns them, in a form that is the same for all shards of a table: those to a colocated shard as to its table. Returns a list of texts.';
+	'Writes the foreign keys of a shard, as describe_query() returns them, in a form that is the same for all shards of a table. A foreign key to a colocated shard is written as one to its table. Returns a list of texts.';
 
 CREATE FUNCTION shardfdw_internal.compare_definitions(here jsonb, there jsonb, same_major boolean)
 	RETURNS TABLE (status text, difference text)
@@ -175,7 +175,7 @@ AS $$
 	WHERE d.difference IS NOT NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_definitions(jsonb, jsonb, boolean) IS
-	'Compares what describe_query() returns of a table here and there. Returns the differences, each with its weight: error for what would make a node answer or check otherwise, warning for the rest.';
+	'Compares the results of describe_query() for a table here and on a node. Returns the differences. error: the node would return other results or make other checks. warning: any other difference.';
 
 CREATE FUNCTION shardfdw_internal.shard_differences(shard regclass, there jsonb, major integer) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -189,4 +189,4 @@ AS $$
 	WHERE x.status = 'error'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_differences(regclass, jsonb, integer) IS
-	'Compares a foreign table with what describe_query() says of its table on the node, whose major version is given: columns and constraints. Returns what would make the node answer or check otherwise, null if there is nothing of that kind.';
+	'Compares the columns and constraints of a foreign table with the result of describe_query() for its table on the node, whose major version is given. Returns differences that would change results or checks on the node, null if there are none.';

@@ -4,7 +4,7 @@ CREATE FUNCTION shardfdw_internal.needed(relations regclass[])
 	RETURNS TABLE (classid oid, objid oid, level integer)
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_needed';
 COMMENT ON FUNCTION shardfdw_internal.needed(regclass[]) IS
-	'Finds the user-defined objects without which the shards of tables cannot be made on their nodes: what their columns, constraints, generated columns and indexes depend on, and what that needs in turn; of members of extensions the extension. Returns the class and OID of each, and its level: what has a higher one is needed by what has a lower one.';
+	'Finds the user-defined objects that must exist on nodes before the shards of tables can be created. These are the objects that their columns, constraints, generated columns and indexes depend on, and in turn what those objects need. For a member of an extension, the extension is returned. Returns class and OID of each object, and its level: objects with a lower level need those with a higher level.';
 
 CREATE FUNCTION shardfdw_internal.needed_objects(relations regclass[])
 	RETURNS TABLE (kind text, object jsonb, label text, level integer)
@@ -55,7 +55,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.needed_objects(regclass[]) IS
-	'Lists what the shards of tables need on their nodes, see needed(): schemas, extensions, types, functions, collations, operators and their classes. Returns for each its kind, its name as jsonb (with the owner of a function that the current user may not make on nodes), a description, and a level: higher ones are needed by lower ones.';
+	'Lists what the shards of tables need on their nodes, see needed(): schemas, extensions, types, functions, collations, operators and operator classes. Returns for each object the kind, the name as jsonb, a description, and a level: objects with a lower level need those with a higher level. The name contains the owner of a function that the current user may not create on nodes.';
 
 CREATE FUNCTION shardfdw_internal.tables_that_need(schema_name name) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -77,7 +77,7 @@ AS $$
 		WHERE schema_name IN (n.object->>'schema', s.nspname))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_that_need(name) IS
-	'Lists the sharded and reference tables, in whatever schema, whose shards and replicas need types, functions, collations, operators or an extension of a schema on their nodes.';
+	'Lists the sharded and reference tables, in any schema, whose shards and replicas need types, functions, collations, operators or an extension of a schema on their nodes.';
 
 CREATE FUNCTION shardfdw_internal.tables_of_type(type oid) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -95,12 +95,12 @@ COMMENT ON FUNCTION shardfdw_internal.tables_of_type(oid) IS
 CREATE FUNCTION shardfdw_internal.lock_schema(schema regnamespace) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schema';
 COMMENT ON FUNCTION shardfdw_internal.lock_schema(regnamespace) IS
-	'Keeps others from making tables in a schema, and from renaming it, until the transaction ends. Returns nothing; raises insufficient_privilege for those who do not own it.';
+	'Prevents other sessions from creating tables in a schema and from renaming it until the transaction ends. Returns nothing. Raises insufficient_privilege if the caller does not own it.';
 
 CREATE FUNCTION shardfdw_internal.lock_schemas(relation regclass) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schemas';
 COMMENT ON FUNCTION shardfdw_internal.lock_schemas(regclass) IS
-	'Keeps the schemas that a table needs on nodes from being renamed until this transaction ends. Returns nothing; raises insufficient_privilege for those who may not lock the table.';
+	'Prevents the schemas that a table needs on nodes from being renamed until this transaction ends. Returns nothing. Raises insufficient_privilege if the caller may not lock the table.';
 
 CREATE FUNCTION shardfdw_internal.object_query(objects jsonb) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -179,7 +179,7 @@ AS $$
 	WHERE objects @> jsonb_build_array(jsonb_build_object('kind', k.kind))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
-	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), the major version of the server, the owner of a schema, type or function, and whether that is no superuser, and who asks is one.';
+	'Writes the query, to be run here or on a node, for the definitions of objects in the format of needed_objects(). Returns its text. The query returns for each object its number, whether it exists, and its definition as a command, if it has one (for an extension its version). It also returns the major version of the server, the owner of a schema, type or function, and whether that owner is no superuser while the current user is a superuser.';
 
 CREATE FUNCTION shardfdw_internal.compare_objects(relations regclass[], nodes name[], mode text, stop_on_error boolean DEFAULT true)
 	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, owner text, here text, there text, found boolean, is_different boolean, level integer, owner_here text, other_owner text)
@@ -220,7 +220,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text, boolean) IS
-	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error if stop_on_error is false, else raises that error. other_owner: the owner there, if it is neither a superuser nor the role that is the owner here, and the remote user is a superuser; of a schema, also not the role that owns the shards of all these tables in it.';
+	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns one row per node and object, in the order in which they can be created. If a node does not answer, returns one row with its error if stop_on_error is false, and raises the error otherwise. other_owner: the owner on the node, if the remote user is a superuser and that owner is neither a superuser nor the role that owns the object here. For a schema, the role that owns all shards of these tables in it is also accepted.';
 
 CREATE FUNCTION shardfdw_internal.extensions_command(node name, names text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -235,12 +235,12 @@ AS $$
 	WHERE s.srvname = node AND n.missing IS NOT NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.extensions_command(name, text[]) IS
-	'Writes the command that adds extensions to the option extensions of a server. Returns null when it lists them.';
+	'Writes the command that adds extensions to the option extensions of a server. Returns null if the option lists them already.';
 
 CREATE FUNCTION shardfdw_internal.lock_new_objects(nodes name[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_new_objects';
 COMMENT ON FUNCTION shardfdw_internal.lock_new_objects(name[]) IS
-	'Keeps other sessions from making schemas, types, functions and the like on nodes until the transaction ends: two sessions may need the same ones. Returns nothing; raises insufficient_privilege for who may not use the nodes.';
+	'Prevents other sessions from creating schemas, types, functions and similar objects on nodes until the transaction ends, because two sessions may need the same objects. Returns nothing. Raises insufficient_privilege if the caller may not use the nodes.';
 
 CREATE FUNCTION shardfdw_internal.make_objects_seen(relation regclass, nodes name[], mode text DEFAULT 'write') RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -323,12 +323,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_objects_seen(regclass, name[], text) IS
-	'Does what make_objects_on_nodes() does, by what the statement''s snapshot shows. mode: write, as part of this transaction, or autocommit. Returns nothing; raises the same.';
+	'Does what make_objects_on_nodes() does, with the snapshot of the statement. mode: write, in this transaction, or autocommit. Returns nothing. Raises the same errors.';
 
 CREATE FUNCTION shardfdw_internal.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_make_objects_on_nodes';
 COMMENT ON FUNCTION shardfdw_internal.make_objects_on_nodes(regclass, name[]) IS
-	'Makes on nodes what the shards of a table need there and lack: schemas, extensions, types, collations and functions, as part of this transaction; replaces nothing. Returns nothing; raises object_not_in_prerequisite_state for an object of that name that is another one, undefined_object for what is not made by itself, insufficient_privilege for a function of another role (superusers count as one), and the node''s error, each with the command.';
+	'Creates on nodes the missing objects that the shards of a table need: schemas, extensions, types, collations and functions, in this transaction. Replaces nothing. Returns nothing. Raises object_not_in_prerequisite_state if an object of the same name differs, and undefined_object if an object cannot be created automatically. Raises insufficient_privilege for a function of another role (all superusers count as one role), and errors of nodes. Each error contains the command.';
 
 CREATE FUNCTION shardfdw_internal.inspect_objects(nodes name[])
 	RETURNS TABLE (node name, label text, status text, detail text)
@@ -368,4 +368,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_objects(name[]) IS
-	'Compares the types, functions, collations and extensions that sharded and reference tables need with those of the nodes that hold them. Returns one row per object and node: error if it is missing or another one, warning for another version of an extension, or one that option extensions does not list, else ok.';
+	'Compares the types, functions, collations and extensions that sharded and reference tables need with those on their nodes. Returns one row per object and node. error: it is missing or differs. warning: an extension has another version, or option extensions does not list it. Otherwise ok.';

@@ -3,17 +3,17 @@
 CREATE FUNCTION shardfdw_internal.send_reference_write() RETURNS trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'shardfdw_send_reference_write';
 COMMENT ON FUNCTION shardfdw_internal.send_reference_write() IS
-	'Sends what a statement has changed in a reference table to its replicas on all nodes. Only for the triggers that create_reference_table() makes; raises the node''s error, or object_not_in_prerequisite_state for a replica that lacks a row.';
+	'Sends the changes of a statement in a reference table to its replicas on all nodes. Only the triggers of create_reference_table() call it. Raises errors of nodes, and object_not_in_prerequisite_state for a replica that lacks a row.';
 
 CREATE FUNCTION shardfdw_internal.is_reference(relation regclass) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_reference';
 COMMENT ON FUNCTION shardfdw_internal.is_reference(regclass) IS
-	'Tells whether a table is a reference table: a plain one without children whose triggers send every write to the nodes. Returns false for anything else.';
+	'Tells whether a table is a reference table: a plain table without children whose triggers send every write to the nodes. Returns false for any other table.';
 
 CREATE FUNCTION shardfdw_internal.copy_reference_rows(relation regclass, nodes name[]) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_reference_rows';
 COMMENT ON FUNCTION shardfdw_internal.copy_reference_rows(regclass, name[]) IS
-	'Copies all rows of a table to the tables of the same name on some nodes, as part of this transaction, and keeps writers out until it ends. Returns the number of rows; raises insufficient_privilege for those who do not own the table, or lack USAGE on one of the servers.';
+	'Copies all rows of a table to the tables of the same name on some nodes in this transaction, and blocks writers until it ends. Returns the number of rows. Raises insufficient_privilege if the caller does not own the table, or lacks USAGE on one of the servers.';
 
 CREATE FUNCTION shardfdw_internal.lock_node_list() RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -22,7 +22,7 @@ AS $$
 		(SELECT s.oid::integer FROM pg_foreign_server s WHERE s.srvname = 'shardfdw_cluster'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_node_list() IS
-	'Keeps others from adding a node or making a reference table until this transaction ends, so that no replica is forgotten. Returns nothing.';
+	'Prevents other sessions from adding a node or creating a reference table until this transaction ends, so that no replica is missed. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.reference_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
@@ -40,7 +40,7 @@ AS $$
 	FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_index_commands(regclass) IS
-	'Writes the commands that make a reference table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a replica. Returns what stands before and after the name of the table.';
+	'Writes the commands that create a reference table''s keys, indexes and NOT VALID CHECK constraints on a replica. Returns the text before and after the name of the table.';
 
 CREATE FUNCTION shardfdw_internal.make_reference_replicas(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -80,7 +80,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_reference_replicas(regclass, name[]) IS
-	'Makes replicas of a table on nodes: columns, CHECK constraints, rows, keys and indexes, but no defaults, foreign keys or triggers, since every value comes from here. Returns nothing; raises the node''s error.';
+	'Creates replicas of a table on nodes: columns, CHECK constraints, rows, keys and indexes. Defaults, foreign keys and triggers are omitted, because every value comes from the coordinator. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.reference_triggers(relation regclass) RETURNS SETOF name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -137,7 +137,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replicable(regclass) IS
-	'Checks that a table can be a reference table. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege, saying why not.';
+	'Checks that a table can be a reference table. Returns nothing. Raises wrong_object_type, feature_not_supported or insufficient_privilege with the reason.';
 
 CREATE FUNCTION shardfdw.create_reference_table(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
@@ -274,7 +274,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_all_references(name, regclass[]) IS
-	'Makes replicas of all reference tables on a node that is new, or of given ones, which are locked, where it has none or others, as part of this transaction. Of a new node a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when a new node has a table of such a name, and what drop_reference_replica() raises.';
+	'Creates replicas of reference tables on a node in this transaction. For a new node, creates replicas of all reference tables. For given tables, which are locked, creates a replica if the node has none or a different one. If functions of the owner of a table would run with the caller''s privileges, the owner has to create the replica: for a new node, a WARNING reports such tables. Returns nothing. Raises duplicate_table if a new node has a table of such a name, and the errors of drop_reference_replica().';
 
 CREATE FUNCTION shardfdw_internal.unshard_reference(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
@@ -304,7 +304,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unshard_reference(regclass) IS
-	'Makes a plain table of a reference table: drops its triggers, and its replicas on all nodes. Returns nothing; raises the node''s error, for example dependent_objects_still_exist.';
+	'Turns a reference table into a plain table: drops its triggers, and its replicas on all nodes. Returns nothing. Raises errors of nodes, for example dependent_objects_still_exist.';
 
 CREATE FUNCTION shardfdw_internal.reference_key_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
@@ -316,7 +316,7 @@ AS $$
 	ORDER BY k.conname::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
-	'Writes the commands that make a table''s foreign keys to reference tables on its shards, where they refer to the replicas. Returns what stands before and after the name of the shard.';
+	'Writes the commands that create a table''s foreign keys to reference tables on its shards, where they refer to the replicas. Returns the text before and after the name of the shard.';
 
 CREATE FUNCTION shardfdw_internal.stored_rows(table_name text) RETURNS text
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -326,7 +326,7 @@ AS $$
 	SELECT format('ONLY %s TABLESAMPLE system (100)', table_name)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.stored_rows(text) IS
-	'Writes the FROM item that reads all rows of a table, and of nothing else. table_name: qualified and quoted, perhaps with an alias. Returns its text.';
+	'Writes the FROM item that reads all rows of a table, and that fails if the name is not a table. table_name: qualified and quoted, optionally with an alias. Returns its text.';
 
 CREATE FUNCTION shardfdw_internal.checksum_query(relation regclass, schema_name name, table_name name, compare_rows boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -338,7 +338,7 @@ AS $$
 			ELSE '0' END, shardfdw_internal.stored_rows(format('%I.%I', schema_name, table_name)))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.checksum_query(regclass, name, name, boolean) IS
-	'Writes the query, to be run here and on nodes, by which replicas of a table are compared, to be run by read_as_owner(). schema_name, table_name: of the replica. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
+	'Writes the query, to be run by read_as_owner() here and on nodes, that compares replicas of a table. schema_name, table_name: of the replica. Returns its text. The query returns the number of rows and, with compare_rows, a sum of hashes of the rows, or else 0.';
 
 CREATE FUNCTION shardfdw_internal.different_replicas(relation regclass, nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, detail text)
@@ -364,7 +364,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.different_replicas(regclass, name[], boolean) IS
-	'Compares a reference table with its replicas, by read_as_owner(): by number of rows, and by a checksum of them with compare_rows. Returns the nodes whose replicas differ, or cannot be read, and how.';
+	'Compares a reference table with its replicas by read_as_owner(): by the number of rows, and with compare_rows also by a checksum. Returns the nodes whose replicas differ or cannot be read, and the difference.';
 
 CREATE FUNCTION shardfdw_internal.expected_replica(definition jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -375,7 +375,7 @@ AS $$
 			THEN i || '{"kind": "INDEX", "deferral": null}' ELSE i END), '[]') FROM jsonb_array_elements(definition->'indexes') i))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.expected_replica(jsonb) IS
-	'Writes down how a replica of a reference table should be, from the definition of the table in the form of describe_query(). Returns it in that form.';
+	'Builds the expected definition of a replica from the definition of the reference table. Input and result have the format of describe_query().';
 
 CREATE FUNCTION shardfdw_internal.compare_reference_definitions(relation regclass, nodes name[])
 	RETURNS TABLE (node name, ok boolean, message text, found boolean, differences text, has_error boolean, other_columns boolean)
@@ -391,7 +391,7 @@ AS $$
 	ORDER BY q.node::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.compare_reference_definitions(regclass, name[]) IS
-	'Compares the definitions of a reference table''s replicas on nodes with that of the table here. Returns for each node whether it has answered, or its error, whether there is a replica, and what differs: null where nothing does.';
+	'Compares the definitions of a reference table''s replicas on nodes with the definition here. Returns for each node whether it answered, its error, whether there is a replica, and the differences, null if there are none.';
 
 CREATE FUNCTION shardfdw_internal.inspect_references(nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, relation regclass, status text, detail text)
@@ -461,7 +461,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_references(name[], boolean) IS
-	'Compares the replicas of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which rows are compared; with compare_rows locks all tables with replicas of shards, too. Returns one row per replica with status ok, warning (it could not be compared) or error.';
+	'Compares the replicas of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or whose rows are compared. With compare_rows, also locks all tables with replicas of shards. Returns one row per replica with status ok, warning (not comparable) or error.';
 
 CREATE FUNCTION shardfdw_internal.outdated_references(node name, relations regclass[], compares boolean) RETURNS TABLE (relation regclass, is_there boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
@@ -490,7 +490,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.outdated_references(name, regclass[], boolean) IS
-	'Finds, among given reference tables, those of which a node has no replica, or, if told to compare them, one with another definition or other rows; without compares, any. Returns them, and whether there is a table of that name; raises the node''s error.';
+	'Finds among given reference tables those whose replica on a node has to be created. compares: true returns tables without a replica there, and tables whose replica has another definition or other rows; false returns all given tables. Returns them, and whether the node has a table of that name. Raises errors of the node.';
 
 CREATE FUNCTION shardfdw_internal.drop_reference_replica(relation regclass, node name) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -526,7 +526,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_reference_replica(regclass, name) IS
-	'Drops the replica of a reference table on a node, as part of this transaction, and the foreign keys that refer to it there. Returns the commands that make these keys again; raises insufficient_privilege for a table of another role than that of the owner''s user mapping, unless the owner is a superuser or the caller.';
+	'Drops the replica of a reference table on a node in this transaction, and the foreign keys that refer to it there. Returns the commands that create these keys again. Raises insufficient_privilege if the table on the node does not belong to the remote user of the owner''s user mapping, unless the owner is a superuser or the caller.';
 
 CREATE FUNCTION shardfdw_internal.nodes_without_replica(relation regclass, nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -539,4 +539,4 @@ AS $$
 	WHERE c.oid = relation AND (q.fields)[1] = 't'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.nodes_without_replica(regclass, name[]) IS
-	'Finds out which nodes have no table of that name, as seen by this transaction. Returns them; raises the node''s error.';
+	'Finds the nodes that have no table of that name in this transaction. Returns them. Raises errors of nodes.';

@@ -3,13 +3,13 @@
 CREATE FUNCTION shardfdw_internal.lock_wrapper(wrapper oid) RETURNS void
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_lock_wrapper';
 COMMENT ON FUNCTION shardfdw_internal.lock_wrapper(oid) IS
-	'Locks the foreign tables of a wrapper and the partitioned tables above them until the transaction ends, and has all sessions look up their handler again. Returns nothing.';
+	'Locks the foreign tables of a wrapper and the partitioned tables above them until the transaction ends, and makes all sessions look up their handler again. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.lock_wrapper(oid) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.in_remote_transaction() RETURNS boolean
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_in_remote_transaction';
 COMMENT ON FUNCTION shardfdw_internal.in_remote_transaction() IS
-	'Tells whether the current transaction has a part of its own on some node. Returns true or false.';
+	'Tells whether the current transaction has a transaction open on a node. Returns true or false.';
 
 CREATE FUNCTION shardfdw_internal.refused_options(wrapper oid, validator regproc)
 	RETURNS TABLE (object text, "option" text)
@@ -54,7 +54,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refused_options(oid, regproc) IS
-	'Puts each option of a wrapper''s servers, user mappings, foreign tables and columns to a validator. Returns one row per option that it refuses.';
+	'Checks the options of a wrapper''s servers, user mappings, foreign tables and columns with a validator. Returns one row per option that it rejects.';
 REVOKE ALL ON FUNCTION shardfdw_internal.refused_options(oid, regproc) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.switch_postgres_fdw(adopt boolean) RETURNS void
@@ -110,7 +110,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.switch_postgres_fdw(boolean) IS
-	'Gives the foreign-data wrapper postgres_fdw the handler and validator of shardfdw (true), or its own (false). Returns nothing; raises undefined_object, object_not_in_prerequisite_state for a handler of another origin, and fdw_invalid_option_name, naming the options that the other side does not know.';
+	'Gives the foreign-data wrapper postgres_fdw the handler and validator of shardfdw (true) or its original ones (false). Returns nothing. Raises undefined_object, object_not_in_prerequisite_state for a handler of a third party, and fdw_invalid_option_name for options that the other side does not support.';
 REVOKE ALL ON FUNCTION shardfdw_internal.switch_postgres_fdw(boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.check_postgres_fdw_switch(busy boolean) RETURNS void
@@ -130,7 +130,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_postgres_fdw_switch(boolean) IS
-	'Refuses a change of the wrapper postgres_fdw to others than superusers, and where the transaction is busy. Returns nothing; raises insufficient_privilege or active_sql_transaction.';
+	'Checks that the caller may change the wrapper postgres_fdw: a superuser, in a transaction that does not use foreign tables. Returns nothing. Raises insufficient_privilege or active_sql_transaction.';
 
 CREATE FUNCTION shardfdw.adopt_postgres_fdw() RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = error
@@ -174,7 +174,7 @@ REVOKE ALL ON shardfdw_internal.adopted_wrapper FROM PUBLIC;
 -- Any role that runs pg_dump reads the table.
 GRANT SELECT ON shardfdw_internal.adopted_wrapper TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.adopted_wrapper IS
-	'For dumps: has them adopt the wrapper postgres_fdw again when they are restored. pg_foreign_data_wrapper tells whether it is.';
+	'Contains a row in dumps only, so that a restored dump adopts the wrapper postgres_fdw again. pg_foreign_data_wrapper shows whether it is adopted.';
 COMMENT ON COLUMN shardfdw_internal.adopted_wrapper.name IS 'Name of the wrapper.';
 INSERT INTO shardfdw_internal.adopted_wrapper VALUES ('postgres_fdw');
 SELECT pg_catalog.pg_extension_config_dump('shardfdw_internal.adopted_wrapper',
@@ -195,9 +195,9 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.adopt_restored() IS
-	'Trigger of shardfdw_internal.adopted_wrapper: adopts the wrapper in place of storing the row. Returns null; raises nothing, a failure is a warning.';
+	'Adopts the wrapper instead of storing the row; trigger function of shardfdw_internal.adopted_wrapper. Returns null. Reports failures as a WARNING.';
 
 CREATE TRIGGER adopt BEFORE INSERT ON shardfdw_internal.adopted_wrapper
 	FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.adopt_restored();
 COMMENT ON TRIGGER adopt ON shardfdw_internal.adopted_wrapper IS
-	'Adopts the wrapper in place of storing the row.';
+	'Adopts the wrapper instead of storing the row.';

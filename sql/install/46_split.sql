@@ -7,7 +7,7 @@ AS $$
 	SELECT ARRAY(SELECT x.value[1] FROM regexp_matches(list, '(E?''(?:[^'']|'''')*''|[^(), '']+)', 'g') WITH ORDINALITY x(value, ord) ORDER BY x.ord)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.bound_values(text) IS
-	'Takes a list in a partition bound, as pg_get_expr() writes it, to pieces. Returns its literals, MINVALUE, MAXVALUE and NULL.';
+	'Splits a list in a partition bound, as pg_get_expr() prints it. Returns its literals, MINVALUE, MAXVALUE and NULL.';
 
 CREATE FUNCTION shardfdw_internal.shard_bound(shard regclass) RETURNS TABLE (strategy "char", modulus bigint, remainder bigint, lower text, upper text, list text)
 	-- literals that every session reads in the same way
@@ -22,7 +22,7 @@ AS $$
 	WHERE c.oid = shard
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_bound(regclass) IS
-	'Takes the partition bound of a shard to pieces. Returns how its table is partitioned and, by that, modulus and remainder, or the lists after FROM and TO, or the one after IN; nulls for a default partition.';
+	'Splits the partition bound of a shard. Returns how its table is partitioned. For hash also returns modulus and remainder, for range the lists after FROM and TO, and for list the list after IN. Returns nulls for a DEFAULT partition.';
 
 CREATE FUNCTION shardfdw_internal.shard_key_type(shard regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -34,7 +34,7 @@ AS $$
 	WHERE i.inhrelid = shard AND (t.typtype = 'e' OR t.oid = ANY ('{smallint,integer,bigint,numeric,real,double precision,text,varchar,bpchar,"char",name,boolean,date,time,timestamp,timestamptz,uuid,bytea,oid,inet,cidr}'::regtype[]))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_key_type(regclass) IS
-	'Names the type of the first column of the partition key of a shard''s table. Returns null when that is an expression, or of a type of which values cannot be told to nodes in a safe way.';
+	'Returns the type of the first column of the partition key of a shard''s table. Null if that is an expression, or a type whose values cannot be sent to nodes safely.';
 
 CREATE FUNCTION shardfdw_internal.key_values(shard regclass, at text[]) RETURNS text[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 SET bytea_output = 'hex'
@@ -50,7 +50,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_values(regclass, text[]) IS
-	'Reads values for the first column of a partition key, whose type shard_key_type() knows, as this session does. Returns them as texts that every session reads in the same way; raises the errors of the type.';
+	'Parses values for the first column of a partition key, of a type from shard_key_type(), with the settings of this session. Returns them as texts that every session parses in the same way. Raises the errors of the type.';
 
 CREATE FUNCTION shardfdw_internal.are_among(shard regclass, literals text[], at text[]) RETURNS boolean[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -64,7 +64,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.are_among(regclass, text[], text[]) IS
-	'Tells of each of the literals in a partition bound whether one of these values equals it. Returns true or false for each.';
+	'Tells for each literal of a partition bound whether one of the values equals it. Returns true or false for each.';
 
 CREATE FUNCTION shardfdw_internal.piece_bounds(parts regclass[], pieces integer, at text[]) RETURNS text[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -99,7 +99,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.piece_bounds(regclass[], integer, text[]) IS
-	'Writes the bounds of what shards of one table become: so many pieces, by range divided at these values; by list those of other values, and those of these. Returns FOR VALUES clauses; raises invalid_parameter_value for ranges that are not side by side.';
+	'Writes the bounds of the pieces that shards of one table become. A range is divided at the values of at. A list is divided into the other values and the values of at. Returns FOR VALUES clauses. Raises invalid_parameter_value for ranges that are not adjacent.';
 
 CREATE FUNCTION shardfdw_internal.shard_pieces(shards regclass[], pieces integer, at text[]) RETURNS TABLE (relation regclass, number integer, name name, bounds text, is_first boolean)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -115,7 +115,7 @@ AS $$
 	CROSS JOIN generate_series(1, shardfdw_internal.at_most(pieces, 64)) n
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass[], integer, text[]) IS
-	'Names what shards, and each that goes with them, become: one shard itself (pieces: 1), or several, or several shards one; numbered on from the last of their table. at: for piece_bounds(). Returns for each shard its pieces: number (1-based), name and FOR VALUES clause, null for a shard that stays what it is; is_first: whether it goes with the first of shards.';
+	'Names the pieces that shards, and the shards that go with them, become. One shard stays itself (pieces: 1) or becomes several, or several shards become one. Numbers continue after the last shard of the table. at: as for piece_bounds(). Returns for each shard its pieces: number (1-based), name, and FOR VALUES clause, null for an unchanged shard. is_first: whether the piece belongs to the group of the first shard.';
 
 CREATE FUNCTION shardfdw_internal.job_tables(shards regclass[])
 	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean, is_first boolean, staging name)
@@ -126,7 +126,7 @@ AS $$
 	FROM unnest(shards) WITH ORDINALITY s(shard, ord) CROSS JOIN LATERAL shardfdw_internal.moving_tables(s.shard) m ORDER BY m.relation::oid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_tables(regclass[]) IS
-	'Lists what a job on these shards works on: moving_tables() of all. Returns also whether a table goes with the first of shards, and the name of its staging table.';
+	'Lists the tables of a job on these shards: moving_tables() of all shards. Also returns whether a table belongs to the group of the first shard, and the name of its staging table.';
 
 CREATE FUNCTION shardfdw_internal.piece_renames(shards regclass[], relation regclass, pieces integer, at text[], number integer) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -149,7 +149,7 @@ AS $$
 	FROM g WHERE g.relation = piece_renames.relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.piece_renames(regclass[], regclass, integer, text[], integer) IS
-	'Finds the names that a piece of a shard, and what belongs to it, gets on the node. Returns them as moving_table_query() wants them.';
+	'Finds the names of a piece of a shard, and of its objects, on the node. Returns them in the format of moving_table_query().';
 
 CREATE FUNCTION shardfdw_internal.piece_parts(shards regclass[], id bigint, pieces integer, at text[]) RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -195,7 +195,7 @@ AS $$
 	SELECT x.relation, x.part, x.command FROM parts x(relation, part, ord, number, command) WHERE x.command IS NOT NULL ORDER BY x.relation::oid, x.ord, x.number
 $$;
 COMMENT ON FUNCTION shardfdw_internal.piece_parts(regclass[], bigint, integer, text[]) IS
-	'Writes what a job does with the pieces of shards besides making them: their staging table, their names, and what stands for them here. Returns for each shard its parts, in order.';
+	'Writes what a job does with the pieces of shards in addition to creating them: their staging tables, their names, and their foreign tables here. Returns for each shard its parts, in order.';
 
 CREATE FUNCTION shardfdw_internal.run_here(commands text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -204,7 +204,7 @@ BEGIN
 	EXECUTE commands;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.run_here(text) IS 'Runs commands as the current user, which are not sent to nodes. Returns nothing; raises their errors.';
+COMMENT ON FUNCTION shardfdw_internal.run_here(text) IS 'Runs commands as the current user without sending them to nodes. Returns nothing. Raises their errors.';
 
 CREATE FUNCTION shardfdw_internal.check_split_key(parent regclass, shard regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -234,7 +234,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_key(regclass, regclass) IS
-	'Checks that a node divides the rows of a shard of this table as the coordinator would. Returns nothing; raises feature_not_supported.';
+	'Checks that a node divides the rows of a shard of this table exactly as the coordinator would. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.check_pieces_here(shards regclass[], pieces integer, at text[], done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -286,7 +286,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_pieces_here(regclass[], integer, text[], text) IS
-	'Checks what the coordinator knows about partitions that are to take the place of others. Returns nothing; raises invalid_parameter_value or object_not_in_prerequisite_state.';
+	'Checks with the catalogs of the coordinator whether the new partitions can replace the present ones. Returns nothing. Raises invalid_parameter_value or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_split_at(shard regclass, at text[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -335,7 +335,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_at(regclass, text[]) IS
-	'Checks that a shard can be split at these values, or, if there are none, that it is one by hash. Returns nothing; raises invalid_parameter_value, feature_not_supported or the errors of the key''s type.';
+	'Checks that a shard can be split at these values. Without values, checks that the shard is one by hash. Returns nothing. Raises invalid_parameter_value, feature_not_supported or the errors of the key''s type.';
 
 CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces integer, at text[], mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -356,7 +356,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_here(regclass, integer, text[], text) IS
-	'Checks what the coordinator knows about a split that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
+	'Checks a requested split with the catalogs of the coordinator. Returns nothing. Raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_merge_here(shards regclass[], mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -398,7 +398,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_merge_here(regclass[], text) IS
-	'Checks what the coordinator knows about a merge that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
+	'Checks a requested merge with the catalogs of the coordinator. Returns nothing. Raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_split_node(shard regclass, node name, mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -415,7 +415,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_node(regclass, name, text) IS
-	'Checks what the node knows about a split that is asked for. Returns nothing; raises what check_job_nodes() does, and feature_not_supported.';
+	'Checks the node for a requested split. Returns nothing. Raises the errors of check_job_nodes(), and feature_not_supported.';
 
 CREATE FUNCTION shardfdw.split_shard(shard regclass, pieces integer DEFAULT NULL, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true, at text[] DEFAULT NULL) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off

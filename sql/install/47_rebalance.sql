@@ -3,20 +3,20 @@
 CREATE FUNCTION shardfdw_internal.shard_groups() RETURNS TABLE (leader regclass, shardno integer, shard regclass)
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_shard_groups';
 COMMENT ON FUNCTION shardfdw_internal.shard_groups() IS
-	'Lists all shards by the groups that move together. Returns for each the first table of those that are colocated with its own, and its number, counted from 0: shards with both in common are one group.';
+	'Lists all shards by the groups that move together. Returns for each shard the first of the tables that are colocated with its table, and its number (0-based). Shards with equal values of both are one group.';
 
 CREATE FUNCTION shardfdw_internal.balance(costs float8[], places integer[], movable boolean[], capacities float8[], threshold float8)
 	RETURNS TABLE (item integer, source integer, target integer, before float8, after float8)
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_balance';
 COMMENT ON FUNCTION shardfdw_internal.balance(float8[], integer[], boolean[], float8[], float8) IS
-	'Plans moves of items, which cost something and are in places, between places of given capacities; one of capacity 0 is emptied. Returns the moves in order, all counted from 1, with the highest use of a place as a multiple of the mean before and after each; raises null_value_not_allowed and invalid_parameter_value.';
+	'Plans moves of items with costs between places with capacities. A place of capacity 0 is emptied. Returns the moves in order with 1-based numbers, and the highest use of a place before and after each move, as a multiple of the mean. Raises null_value_not_allowed and invalid_parameter_value.';
 
 CREATE FUNCTION shardfdw_internal.node_option(node name, option text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT o.option_value FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o WHERE s.srvname = node AND o.option_name = option
 $$;
-COMMENT ON FUNCTION shardfdw_internal.node_option(name, text) IS 'Reads an option of a node''s server. Returns null when it is not given.';
+COMMENT ON FUNCTION shardfdw_internal.node_option(name, text) IS 'Returns an option of a node''s server, null if the option is not set.';
 
 CREATE FUNCTION shardfdw_internal.check_accepts(nodes name[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -49,7 +49,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.accepting_nodes() IS
-	'Lists the nodes to which new shards go that name none: those of trusted_nodes() that accept shards. Returns them by name; raises object_not_in_prerequisite_state.';
+	'Lists the nodes for new shards if the caller names none: those of trusted_nodes() that accept shards. Returns them by name. Raises object_not_in_prerequisite_state if there are none.';
 
 CREATE FUNCTION shardfdw_internal.movable_groups(nodes name[])
 	RETURNS TABLE (shard regclass, shards regclass[], place integer, movable boolean)
@@ -72,7 +72,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.movable_groups(name[]) IS
-	'Lists the groups of shards that are on nodes. Returns for each its first shard, all of them, the number of its node among these, and whether the caller may move it: owns its tables, and none of the shards is pinned (option of the foreign table) or has replicas.';
+	'Lists the groups of shards that are on nodes. Returns for each group its first shard, all its shards, the number of its node in nodes, and whether the caller may move it. The caller may move a group if the caller owns its tables and no shard is pinned (option of the foreign table) or has replicas.';
 
 CREATE FUNCTION shardfdw.rebalance_plan(strategy text DEFAULT 'bytes', threshold double precision DEFAULT 0.1, drain name DEFAULT NULL)
 	RETURNS TABLE (step integer, shard regclass, shards regclass[], size_bytes bigint, source name, target name, imbalance_before double precision, imbalance_after double precision)
@@ -148,7 +148,7 @@ EXCEPTION WHEN object_not_in_prerequisite_state THEN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.move_step(regclass, name, name, text, boolean) IS
-	'Moves a shard as planned, if it is still where it was then. Returns nothing; raises the errors of move_shard().';
+	'Makes a planned move of a shard if the shard is still on the source node. Returns nothing. Raises the errors of move_shard().';
 
 CREATE FUNCTION shardfdw_internal.check_drainable(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -162,7 +162,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_drainable(name) IS
-	'Checks that the shards of a node can go somewhere. Returns nothing; raises undefined_object, insufficient_privilege or object_not_in_prerequisite_state.';
+	'Checks that other nodes can accept the shards of a node. Returns nothing. Raises undefined_object, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_drained(node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -179,7 +179,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_drained(name) IS 'Warns of shards that a node still has. Returns nothing.';
+COMMENT ON FUNCTION shardfdw_internal.check_drained(name) IS 'Reports a WARNING for shards that are still on a node. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.drain_replica(node name) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -202,12 +202,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drain_replica(name) IS
-	'Moves what a node has of one group of shards with replicas to the node with the fewest placements. Returns whether there was one whose tables are the caller''s, and a node that lacks it; raises the errors of move_replica().';
+	'Moves a node''s placement of one group of shards with replicas to the node with the fewest placements. Returns whether there was a group whose tables the caller owns and a node without it. Raises the errors of move_replica().';
 
 CREATE FUNCTION shardfdw_internal.start_series(function_name text, relation oid, node oid, plan text, online boolean) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_series';
 COMMENT ON FUNCTION shardfdw_internal.start_series(text, oid, oid, text, boolean) IS
-	'Starts the process that runs series_step() until nothing is left. relation, node: which the view jobs is to show; 0: none. Returns the number of its job; raises insufficient_privilege for who may not call the function, active_sql_transaction, and insufficient_resources.';
+	'Starts the process that runs series_step() until nothing is left to do. relation, node: shown in the view jobs; 0 for none. Returns the number of the job. Raises insufficient_privilege if the caller may not call the function, active_sql_transaction, and insufficient_resources.';
 
 CREATE FUNCTION shardfdw_internal.check_series(function_name text, mode text, verify boolean, wait boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -235,7 +235,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_series(text, text, boolean, boolean) IS
-	'Checks the arguments of a function that starts a job which consists of others, and that these would not wait for the current transaction. To be called before anything locks a table. Returns nothing; raises null_value_not_allowed, invalid_parameter_value and active_sql_transaction.';
+	'Checks the arguments of a function that starts a series of jobs, and that these jobs would not wait for the current transaction. Call it before any table is locked. Returns nothing. Raises null_value_not_allowed, invalid_parameter_value and active_sql_transaction.';
 
 CREATE FUNCTION shardfdw_internal.run_series(function_name text, relation oid, node oid, plan jsonb, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -251,7 +251,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_series(text, oid, oid, jsonb, boolean) IS
-	'Starts a job that consists of others, whose checks have been made, and waits for it if that is asked for. plan: what series_step() needs. Returns its number; raises the error that has ended the job.';
+	'Starts a series of jobs after its checks, and optionally waits for it. plan: input of series_step(). Returns the number of the job. Raises the error that ended the job.';
 
 CREATE FUNCTION shardfdw_internal.series_step(plan jsonb, number integer) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -283,7 +283,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.series_step(jsonb, integer) IS
-	'Does one step of a job of rebalance(), drain_node() or set_shard_count(). number: of the step, from 0. Returns whether there was one to be done; raises the errors of the jobs that it starts.';
+	'Runs one step of a job of rebalance(), drain_node() or set_shard_count(). number: of the step, from 0. Returns whether there was a step to run. Raises the errors of the jobs that it starts.';
 
 CREATE FUNCTION shardfdw_internal.plan_moves(strategy text, threshold double precision, drain name, mode text, verify boolean) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -293,7 +293,7 @@ AS $$
 	FROM shardfdw.rebalance_plan(strategy, threshold, drain) p WHERE p.source = drain OR drain IS NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.plan_moves(text, double precision, name, text, boolean) IS
-	'Writes what rebalance_plan() plans, for drain only the moves away from that node, as series_step() reads it. Returns that; raises the errors of rebalance_plan().';
+	'Writes the plan of rebalance_plan() in the format of series_step(). drain: only the moves away from that node; null for all. Returns the plan. Raises the errors of rebalance_plan().';
 
 CREATE FUNCTION shardfdw.rebalance(strategy text DEFAULT 'bytes', threshold double precision DEFAULT 0.1, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off

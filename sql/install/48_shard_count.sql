@@ -15,7 +15,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.can_step(bigint, integer) IS
-	'Tests whether a number is a product of factors, none of which is larger than largest_step. Returns that.';
+	'Tells whether a number is a product of factors that are not larger than largest_step. Returns true or false.';
 
 CREATE FUNCTION shardfdw_internal.sharding_step(relation regclass, shards integer) RETURNS TABLE (action text, members regclass[], pieces integer, target name)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -80,7 +80,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.sharding_step(regclass, integer) IS
-	'Finds what is to be done next so that all shards of a table by hash get this modulus. Returns one row: split, move or merge, of which shards, into how many, where to; none when it is done. Raises null_value_not_allowed, invalid_parameter_value or feature_not_supported.';
+	'Finds the next step that changes the shards of a table by hash to this modulus. Returns one row: split, move or merge, the shards, the number of new shards, and the target node. Returns no row if nothing is left to do. Raises null_value_not_allowed, invalid_parameter_value or feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.run_sharding_step(action text, members regclass[], pieces integer, target name, mode text, verify boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -100,7 +100,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_sharding_step(text, regclass[], integer, name, text, boolean) IS
-	'Does what sharding_step() has found. Returns nothing; raises the errors of split_shard(), move_shard() and merge_shards().';
+	'Runs a step that sharding_step() found. Returns nothing. Raises the errors of split_shard(), move_shard() and merge_shards().';
 
 CREATE FUNCTION shardfdw.set_shard_count(relation regclass, shards integer, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off

@@ -13,7 +13,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refuse_write_of_import() IS
-	'Keeps others from writing to a table into which a job imports rows. Raises object_in_use.';
+	'Rejects writes of other sessions to a table into which a job imports rows. Raises object_in_use.';
 
 CREATE FUNCTION shardfdw_internal.imports() RETURNS TABLE (relation regclass, job bigint, identity text, stage text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -23,7 +23,7 @@ AS $$
 	WHERE t.tgfoid = 'shardfdw_internal.refuse_write_of_import()'::regprocedure AND a.args[1] ~ '^[0-9]{1,18}$'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.imports() IS
-	'Lists the tables into which jobs import rows, or were importing them when they died. Returns each with the number of the job, its coordinator''s identity, and how far it had come: what mark_import() was told.';
+	'Lists the tables into which jobs import rows, or were importing rows when their process died. Returns each with the number of the job, the identity of its coordinator, and its stage, see mark_import().';
 
 CREATE FUNCTION shardfdw_internal.mark_import(relation regclass, job bigint, stage text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -35,7 +35,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.mark_import(regclass, bigint, text) IS
-	'Keeps all but job from writing to the table. stage: copying; switching, when the source may be closed already; done, when all may write again. Returns nothing; waits for transactions that have written to it.';
+	'Prevents all sessions except the job from writing to the table. stage: copying; switching, when the source may be closed already; done, when all sessions may write again. Returns nothing. Waits for transactions that have written to the table.';
 
 CREATE FUNCTION shardfdw_internal.drop_import_mark(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -45,7 +45,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_import_mark(regclass) IS
-	'Removes what mark_import() has made. Returns nothing; waits for all who use the table.';
+	'Removes the trigger of mark_import(). Returns nothing. Waits for all sessions that use the table.';
 
 CREATE FUNCTION shardfdw_internal.undo_import(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s'
@@ -57,7 +57,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undo_import(regclass) IS
-	'Empties a table whose import has failed, and lets all write to it again. Returns nothing; raises lock_not_available, and the node''s error.';
+	'Empties a table whose import has failed, and lets all sessions write to it again. Returns nothing. Raises lock_not_available, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.undo_own_import(relation regclass, job bigint) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -65,7 +65,7 @@ AS $$
 	SELECT shardfdw_internal.undo_import(x.relation) FROM shardfdw_internal.imports() x WHERE (x.relation, x.job) = ($1, $2) AND x.stage <> 'done'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undo_own_import(regclass, bigint) IS
-	'Does undo_import() for a job that has failed, if it has come to fill the table. Returns nothing; raises lock_not_available, and the node''s error.';
+	'Does undo_import() for a failed job if the job has started to fill the table. Returns nothing. Raises lock_not_available, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.begin_import(relation regclass, job bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -84,7 +84,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.begin_import(regclass, bigint) IS
-	'First step of an import: keeps all but job from writing to the table. Returns nothing; raises what is in the way, and lock_not_available.';
+	'First step of an import: prevents all sessions except the job from writing to the table. Returns nothing. Raises an error if the table cannot be imported, and lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.import_owners() RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -92,7 +92,7 @@ AS $$
 	SELECT coalesce(string_agg(DISTINCT c.relowner::text, ' '), '') FROM shardfdw_internal.imports() x JOIN pg_class c ON c.oid = x.relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.import_owners() IS
-	'Lists the owners of tables into which jobs import rows, or were importing them when they died. Returns their OIDs, with blanks between.';
+	'Lists the owners of tables into which jobs import rows, or were importing rows when their process died. Returns their OIDs, separated by blanks.';
 
 CREATE FUNCTION shardfdw_internal.remove_imports() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
@@ -126,7 +126,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_imports() IS
-	'Empties tables of the current user into which jobs were importing rows whose process has ended. Returns a row for each, without a node, with the error where that failed; one that died while it cut over is only reported.';
+	'Empties tables of the current user into which jobs were importing rows when their process died. Returns a row for each, without a node, with the error if it failed. An import that died during the cut-over is only reported.';
 
 CREATE FUNCTION shardfdw_internal.import_source_query(schema_name name, table_name name, publication name) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -157,7 +157,7 @@ SELECT json_build_object(
 FROM (SELECT) q$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.import_source_query(name, name, name) IS
-	'Writes the query by which a server says what decides whether a table of it can be imported. publication: that is to be used, null: none yet. Returns its text; the query returns settings, free slots, rights of its role, the table and its columns, as json.';
+	'Writes the query, to be run on another server, that tells whether a table there can be imported. publication: the publication to use; null for none yet. Returns its text. The query returns settings, free slots, privileges of its role, the table and its columns, as JSON.';
 
 CREATE FUNCTION shardfdw_internal.referring_table(relation regclass) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -171,7 +171,7 @@ AS $$
 		shardfdw_internal.run_commands(x.nodes, x.commands, 'write') q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.referring_table(regclass) IS
-	'Asks the nodes whether foreign keys refer to shards of a table, its own, too. Returns the name of a table there that does; null: none.';
+	'Queries the nodes for foreign keys that refer to shards of a table, including its own. Returns the name of a table there with such a key, null if there is none.';
 
 CREATE FUNCTION shardfdw_internal.check_import_here(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -215,7 +215,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_import_here(regclass) IS
-	'Checks what the coordinator and its nodes know about an import that is asked for. Returns nothing; raises wrong_object_type, insufficient_privilege or feature_not_supported.';
+	'Checks a requested import with the catalogs of the coordinator and its nodes. Returns nothing. Raises wrong_object_type, insufficient_privilege or feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.check_import_empty(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.multi_shard_statements = allow SET shardfdw.max_rows_gathered = 0 SET row_security = off
@@ -313,7 +313,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_import_source(regclass, jsonb, jsonb) IS
-	'Checks what the source has said about an import that is asked for: what import_source_query() returns. Returns nothing; raises undefined_table, undefined_object, wrong_object_type, insufficient_privilege, object_not_in_prerequisite_state or feature_not_supported.';
+	'Checks the answer of the source to import_source_query() for a requested import. Returns nothing. Raises undefined_table, undefined_object, wrong_object_type, insufficient_privilege, object_not_in_prerequisite_state or feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.import_columns(relation regclass, source jsonb) RETURNS TABLE (name text, is_key boolean)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -346,7 +346,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.import_columns(regclass, jsonb) IS
-	'Lists the columns whose values the source sends, and which of them tell which row a change is about: those of its replica identity, or, where that is the whole row, of this table''s key. source: what import_source_query() returns. Raises datatype_mismatch where columns differ.';
+	'Lists the columns whose values the source sends, and which of them identify a changed row: those of its replica identity, or if that is the whole row, those of this table''s key. source: the result of import_source_query(). Raises datatype_mismatch if columns differ.';
 
 CREATE FUNCTION shardfdw_internal.sequences_query(relation text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -360,7 +360,7 @@ AS $$
 		JOIN pg_class s ON s.oid = d.sequence AND s.relkind = 'S' JOIN pg_attribute a ON a.attrelid = %1$L::regclass AND a.attnum = d.attnum$query$, relation)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.sequences_query(text) IS
-	'Writes the query, to be run here or on another server, for the sequences of a table''s columns. Returns its text; the query returns for each column its sequence and its last value, null before the first one, as json.';
+	'Writes the query, to be run here or on another server, for the sequences of a table''s columns. Returns its text. The query returns for each column its sequence and its last value, null if unused, as JSON.';
 
 CREATE FUNCTION shardfdw_internal.set_import_sequences(relation regclass, source jsonb) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -377,7 +377,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.set_import_sequences(regclass, jsonb) IS
-	'Sets the sequences of a table''s columns to where those of the source are. source: what sequences_query() returns there. Returns nothing.';
+	'Sets the sequences of a table''s columns to the values of the source. source: the result of sequences_query() there. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.import_close_commands(schema name, relation text, place text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -396,7 +396,7 @@ END$body$, format('Its rows were imported by shardfdw on %s.', place), format('C
 		format('Keeps writers from %s, whose rows were imported by shardfdw on %s.', relation, place))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.import_close_commands(name, text, text) IS
-	'Writes the commands that close the table of the source: triggers refuse all writes; dropping the schema opens it again. Returns them in one text.';
+	'Writes the commands that close the table of the source: triggers reject all writes. Dropping their schema opens the table again. Returns them in one text.';
 
 CREATE FUNCTION shardfdw_internal.sums_query(relations text[], column_list text, by_md5 boolean) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -406,7 +406,7 @@ AS $$
 	FROM unnest(relations) r
 $$;
 COMMENT ON FUNCTION shardfdw_internal.sums_query(text[], text, boolean) IS
-	'Writes the query for the number of rows of tables, and the sums of both halves of their hashes, which do not depend on the order. by_md5: for servers before 11, and those whose encodings differ. Returns its text.';
+	'Writes the query for the number of rows of tables, and the sums of both halves of the rows'' hashes, which do not depend on the order. by_md5: for servers before version 11, and for servers with different encodings. Returns its text.';
 
 CREATE FUNCTION shardfdw_internal.import_sums_queries(relation regclass, column_list text, by_md5 boolean) RETURNS TABLE (server oid, query text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -467,7 +467,7 @@ REVOKE ALL ON FUNCTION shardfdw.import_table(regclass, text, text, name, text, b
 CREATE FUNCTION shardfdw_internal.ask_for_cut_over(job bigint, lock boolean) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_cut_over';
 COMMENT ON FUNCTION shardfdw_internal.ask_for_cut_over(bigint, boolean) IS
-	'Asks a job that imports to cut over, and waits for its end. Returns nothing; raises the error that has ended the job.';
+	'Requests the cut-over from an import job, and waits for its end. Returns nothing. Raises the error that ended the job.';
 
 CREATE FUNCTION shardfdw.cut_over(job bigint, lock boolean DEFAULT true) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp

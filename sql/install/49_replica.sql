@@ -10,7 +10,7 @@ AS $$
 	SELECT coalesce((SELECT o.option_value::name[] FROM pg_options_to_table(options) o WHERE o.option_name = nodes_in_option.name), '{}')
 $$;
 COMMENT ON FUNCTION shardfdw_internal.nodes_in_option(text[], text) IS
-	'Reads a foreign table''s option replica_nodes or stale_replica_nodes. Returns the nodes; an empty array where the option is not set.';
+	'Returns the nodes in the option replica_nodes or stale_replica_nodes of a foreign table. Returns an empty array if the option is not set.';
 
 CREATE FUNCTION shardfdw_internal.has_replicas(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -21,7 +21,7 @@ AS $$
 		CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('replica_nodes', 'stale_replica_nodes'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.has_replicas(regclass) IS
-	'Tells whether a shard, or some shard of a table, has replicas, or had them until their node was disabled.';
+	'Tells whether a shard, or any shard of a table, has replicas, including stale ones.';
 
 CREATE FUNCTION shardfdw_internal.check_no_replicas(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -36,7 +36,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_no_replicas(regclass, text) IS
-	'Checks that the shards of a table have no replicas; action: what is asked for, as a verb. Returns nothing; raises feature_not_supported.';
+	'Checks that the shards of a table have no replicas. action: the requested action, as a verb. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.shard_placements(relation regclass)
 	RETURNS TABLE (shard regclass, schema_name name, shard_name name, node name, role text)
@@ -53,7 +53,7 @@ AS $$
 	ORDER BY c.relname::text COLLATE "C", p.ord
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_placements(regclass) IS
-	'Lists where the shards of a table are. Returns for each its name, and the nodes that have it: role primary, replica, or stale for a replica that has missed changes.';
+	'Lists the placements of the shards of a table. Returns for each shard its name, and its nodes with a role: primary, replica, or stale for a replica that has missed changes.';
 
 CREATE FUNCTION shardfdw_internal.notes_name(shard_name name) RETURNS name
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
@@ -61,7 +61,7 @@ AS $$
 	SELECT 'shardfdw_notes_' || md5(shard_name::text)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.notes_name(name) IS
-	'Names the table beside a shard, and the function of its triggers, that note which keys were changed. Returns the name.';
+	'Returns the name of the table that notes changed keys of a shard, and of the function of its triggers.';
 
 CREATE FUNCTION shardfdw_internal.replica_mark(identity text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -69,7 +69,7 @@ AS $$
 	SELECT format('Notes changes of a shard of coordinator %s.', identity)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.replica_mark(text) IS
-	'Writes the comment of the function, beside a placement of a shard with replicas, that notes its changes. Returns it.';
+	'Writes the comment of the function that notes the changes of a placement of a shard with replicas. Returns it.';
 
 CREATE FUNCTION shardfdw_internal.note_replica_commands(schema_name name, shard_name name, key name[]) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -146,7 +146,7 @@ $body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT str
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_replica_commands(name, name, name[]) IS
-	'Writes the commands that make, beside a placement of a shard with replicas, what notes the keys of changed rows and keeps transactions from committing as long as replicas lack the changes. key: columns of the primary key. Returns the commands in one text.';
+	'Writes the commands that create the objects which note the keys of changed rows for a placement of a shard with replicas. They also prevent a commit before the replicas have the changes. key: columns of the primary key. Returns the commands in one text.';
 
 CREATE FUNCTION shardfdw_internal.drop_replica_command(schema_name name, shard_name name, or_skip boolean DEFAULT false) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -167,22 +167,22 @@ AS $$
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_replica_command(name, name, boolean) IS
-	'Writes the command that drops a placement of a shard with replicas, if it is there, and what notes its changes. or_skip: leave a table alone that is none, or, with a WARNING, is one of another coordinator. Returns its text; it raises insufficient_privilege for a table whose changes no function of its owner notes.';
+	'Writes the command that drops a placement of a shard with replicas, if it exists, and the objects that note its changes. or_skip: leaves a relation unchanged that is not a placement, and with a WARNING a placement of another coordinator. Returns its text. The command raises insufficient_privilege for a table whose changes no function of its owner notes.';
 
 CREATE FUNCTION shardfdw_internal.copy_shard_rows(shard regclass, node name) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_shard_rows';
 COMMENT ON FUNCTION shardfdw_internal.copy_shard_rows(regclass, name) IS
-	'Copies the rows of a shard from its node into the table of its name on another node, as part of this transaction. Returns their number; raises insufficient_privilege for who does not own it, and the nodes'' errors.';
+	'Copies the rows of a shard from its node into the table of its name on another node, in this transaction. Returns the number of rows. Raises insufficient_privilege if the caller does not own the shard, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.set_shard_node(shard regclass, node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_set_shard_node';
 COMMENT ON FUNCTION shardfdw_internal.set_shard_node(regclass, name) IS
-	'Has the catalog say that a shard, which is locked, is on another node. Returns nothing; raises insufficient_privilege for who does not own it.';
+	'Changes the node of a locked shard in the catalog. Returns nothing. Raises insufficient_privilege if the caller does not own the shard.';
 
 CREATE FUNCTION shardfdw_internal.settle_node(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_settle_node';
 COMMENT ON FUNCTION shardfdw_internal.settle_node(name) IS
-	'Waits until what transactions of this server have prepared on a node by now is committed or rolled back there. Returns nothing; raises object_in_use where that does not come to an end by itself, and the node''s error.';
+	'Waits until the transactions that this server has prepared on a node so far are committed or rolled back there. Returns nothing. Raises object_in_use if no session is going to end one of them, and errors of the node.';
 
 CREATE FUNCTION shardfdw_internal.set_replica_nodes(shard regclass, replica_nodes name[], stale_replica_nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -202,7 +202,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.set_replica_nodes(regclass, name[], name[]) IS
-	'Notes which nodes have replicas of a shard. Returns nothing; raises insufficient_privilege for who does not own it.';
+	'Records which nodes have replicas of a shard. Returns nothing. Raises insufficient_privilege if the caller does not own the shard.';
 
 CREATE FUNCTION shardfdw_internal.check_shard_replicable(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -269,7 +269,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replication_factor(integer, regclass, regclass, text) IS
-	'Checks how many nodes are to have each shard; null stands for as many as have those of colocate_with, or 1. Returns the number; raises invalid_parameter_value and feature_not_supported.';
+	'Checks on how many nodes each shard is stored. Null means the number of colocate_with, or 1. Returns the number. Raises invalid_parameter_value and feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.choose_replicas(placement name[], nodes name[], replication_factor integer, colocate_with regclass) RETURNS text[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -309,7 +309,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.choose_replicas(name[], name[], integer, regclass) IS
-	'Chooses the nodes of replicas. placement: the node of each shard; replication_factor: how many nodes are to have it, that one included. Returns for each shard the other nodes, as an array in text form; raises invalid_parameter_value or object_not_in_prerequisite_state.';
+	'Chooses the nodes of replicas. placement: the node of each shard. replication_factor: number of nodes of each shard, including that node. Returns for each shard the other nodes, as an array in text form. Raises invalid_parameter_value or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.own_replicas(shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -327,7 +327,7 @@ AS $$
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_replicas(regclass[], name[]) IS
-	'Gives the replicas of some shards, on a node each, to the role that owns the primary, where the caller is a superuser on the node and the role exists there. Returns nothing; raises the node''s error.';
+	'Changes the owner of replicas of some shards to the role that owns the primary, if the caller is a superuser on the node and the role exists there. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.make_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -382,7 +382,7 @@ AS $$
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_placements(regclass, regclass[], name[]) IS
-	'Makes what note_replica_commands() writes for some placements of shards of a table. Returns nothing; raises the node''s error.';
+	'Runs note_replica_commands() for some placements of shards of a table. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.own_notes(relation regclass, nodes name[] DEFAULT NULL) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -404,7 +404,7 @@ AS $$
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_notes(regclass, name[]) IS
-	'Makes what notes changes of a table''s shards anew for the roles that own these on nodes, on all nodes or the given ones, where it belongs to others. Returns nothing; raises the node''s error, and insufficient_privilege where another object has the name.';
+	'Creates the objects that note changes of a table''s shards again if they do not belong to the roles that own the shards. nodes: null for all nodes. Returns nothing. Raises errors of nodes, and insufficient_privilege if another object has the name.';
 
 CREATE FUNCTION shardfdw_internal.make_replicas(relation regclass, placed text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -434,12 +434,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_replicas(regclass, text[]) IS
-	'Gives the shards of a table, which is locked, replicas on further nodes: placed has for each remainder an array of nodes in text form. Returns nothing; raises what is in the way, and nodes'' errors.';
+	'Creates replicas of the shards of a locked table on other nodes. placed: for each remainder an array of nodes in text form. Returns nothing. Raises an error if the shards cannot have replicas, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.apply_replicas() RETURNS void
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_apply_replicas';
 COMMENT ON FUNCTION shardfdw_internal.apply_replicas() IS
-	'Sends what this transaction has changed in shards with replicas to these, as its commit would. Returns nothing; raises the nodes'' errors.';
+	'Sends the changes of this transaction in shards with replicas to the replicas, as its commit would. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.replicated_tables() RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -458,7 +458,7 @@ AS $$
 	ORDER BY x.relation::oid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_with_replicas(name, text[]) IS
-	'Lists the tables whose shards have replicas, and of which a node has placements in some role (see shard_placements()). Returns them by OID.';
+	'Lists the tables whose shards have replicas and that have placements in one of these roles on a node, see shard_placements(). Returns them by OID.';
 
 CREATE FUNCTION shardfdw_internal.lock_replicas(relation regclass, readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -471,7 +471,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_replicas(regclass, boolean) IS
-	'Keeps all others from writing to a table with replicas of shards or a reference table, or (readers) from using the former, until the transaction ends, here alone: no node is asked. Returns nothing; raises insufficient_privilege.';
+	'Locks a reference table or a table with replicas of shards against writers until the transaction ends. readers: also locks a table with replicas of shards against readers. Locks only on this coordinator and queries no node. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_node_name(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -488,7 +488,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_node_name(name) IS
 CREATE FUNCTION shardfdw_internal.take_replicas_turn(relations regclass[], is_shared boolean DEFAULT false) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_replicas_turn';
 COMMENT ON FUNCTION shardfdw_internal.take_replicas_turn(regclass[], boolean) IS
-	'Waits until no other session locks tables with replicas of shards for its functions, or (unless is_shared) makes such a table, and keeps others from it until the transaction ends. With no relations it only waits. Returns nothing; raises insufficient_privilege for who does not own the tables.';
+	'Waits until no other session locks tables with replicas of shards or (unless is_shared) creates such a table. Prevents other sessions from doing so until the transaction ends. Without relations only waits. Returns nothing. Raises insufficient_privilege if the caller does not own the tables.';
 
 CREATE FUNCTION shardfdw_internal.turn_of_tables(node name, roles text[]) RETURNS regclass[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -509,7 +509,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.turn_of_tables(name, text[]) IS
-	'Does what take_replicas_turn() does for the tables that tables_with_replicas() lists. Returns these tables as they are then; raises insufficient_privilege.';
+	'Does what take_replicas_turn() does for the tables of tables_with_replicas(). Returns these tables as they are after the wait. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.lock_all_replicas(relations regclass[], readers boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -555,7 +555,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_all_replicas(regclass[], boolean) IS
-	'Does what lock_replicas() does for several tables, but those that have been dropped, one session after the other, without a deadlock with transactions that use them in another order. Returns nothing; raises insufficient_privilege, and lock_not_available after lock_timeout.';
+	'Does what lock_replicas() does for several tables, one session after the other. Skips dropped tables. Avoids deadlocks with transactions that use the tables in another order. Returns nothing. Raises insufficient_privilege, and lock_not_available after lock_timeout.';
 
 CREATE FUNCTION shardfdw_internal.answering_nodes(nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -564,7 +564,7 @@ AS $$
 	WHERE nodes <> '{}' AND q.ok
 $$;
 COMMENT ON FUNCTION shardfdw_internal.answering_nodes(name[]) IS
-	'Asks nodes whether they answer. Returns those that do.';
+	'Queries nodes and returns those that answer.';
 
 CREATE FUNCTION shardfdw_internal.warn_unchanged(node name, shards regclass[], reason text, hint text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -577,7 +577,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.warn_unchanged(name, regclass[], text, text) IS
-	'Warns that disable_node() or enable_node() has left shards out; reason: why. Returns nothing.';
+	'Reports a WARNING that disable_node() or enable_node() has skipped shards. reason: why. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.warn_missing_shards(node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -597,7 +597,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.warn_missing_shards(name) IS
-	'Warns of shards of which a node is the only place, or the primary, and which it does not have. Returns nothing; raises the node''s error.';
+	'Reports a WARNING for shards that are missing on a node that is their primary or their only placement. Returns nothing. Raises errors of the node.';
 
 -- Not dumped: the rows describe nodes of this coordinator only.
 CREATE TABLE shardfdw_internal.left_shard (
@@ -610,10 +610,10 @@ REVOKE ALL ON shardfdw_internal.left_shard FROM PUBLIC;
 -- type name, as in pg_class
 GRANT SELECT ON shardfdw_internal.left_shard TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.left_shard IS
-	'Stale replicas of shards that were dropped, or moved from there, while their node was disabled: they are still there.';
-COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'Node.';
-COMMENT ON COLUMN shardfdw_internal.left_shard.schema_name IS 'Schema on the node.';
-COMMENT ON COLUMN shardfdw_internal.left_shard.shard_name IS 'Table on the node.';
+	'Stale replicas that remain on a disabled node because their shards were dropped, or moved from there, while the node was disabled.';
+COMMENT ON COLUMN shardfdw_internal.left_shard.server IS 'Name of the node.';
+COMMENT ON COLUMN shardfdw_internal.left_shard.schema_name IS 'Name of the schema on the node.';
+COMMENT ON COLUMN shardfdw_internal.left_shard.shard_name IS 'Name of the table on the node.';
 
 CREATE FUNCTION shardfdw_internal.check_no_left_shard(schema_name name, shards name[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -643,7 +643,7 @@ AS $$
 	ON CONFLICT DO NOTHING
 $$;
 COMMENT ON FUNCTION shardfdw_internal.write_left_shard(regclass, name) IS
-	'Notes that the stale replica of a shard stays on its node when the shard is dropped, or moved from there. Returns nothing.';
+	'Records that the stale replica of a shard remains on its node when the shard is dropped, or moved from there. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.write_left_shard(regclass, name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.note_left_shard(shard regclass, node name) RETURNS void
@@ -663,7 +663,7 @@ AS $$
 			AND t.server = ANY (s.srvname || shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') || shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes')))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_left_shards(name) IS
-	'Writes the commands that drop stale replicas of dropped or moved shards on a node, and forgets them. Returns the commands.';
+	'Writes the commands that drop stale replicas of dropped or moved shards on a node, and removes their records. Returns the commands.';
 REVOKE ALL ON FUNCTION shardfdw_internal.take_left_shards(name) FROM PUBLIC;
 
 -- Not dumped: the rows describe the servers that are nodes now.
@@ -679,30 +679,30 @@ CREATE TABLE shardfdw_internal.node_position (
 ) WITH (fillfactor = 50);
 REVOKE ALL ON shardfdw_internal.node_position FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.node_position IS
-	'How far in the WAL of nodes lies what has been committed there of shards with replicas and of reference tables: a node that is not as far is not connected to. Never change it by hand.';
-COMMENT ON COLUMN shardfdw_internal.node_position.server IS 'Node.';
-COMMENT ON COLUMN shardfdw_internal.node_position.process IS 'Number of the process that has committed: each has a row of its own.';
-COMMENT ON COLUMN shardfdw_internal.node_position.of_replicas IS 'Whether that is of shards with replicas, or of reference tables.';
-COMMENT ON COLUMN shardfdw_internal.node_position.system_identifier IS 'System identifier of the server that is the node; 0: not known.';
-COMMENT ON COLUMN shardfdw_internal.node_position.database IS 'OID of the database there; 0: not known.';
-COMMENT ON COLUMN shardfdw_internal.node_position.timeline IS 'Its timeline.';
+	'WAL positions of nodes up to which changes of shards with replicas and of reference tables are committed. Sessions do not connect to a node that is behind. Never change it manually.';
+COMMENT ON COLUMN shardfdw_internal.node_position.server IS 'Name of the node.';
+COMMENT ON COLUMN shardfdw_internal.node_position.process IS 'Number of the process that committed. Each process has a separate row.';
+COMMENT ON COLUMN shardfdw_internal.node_position.of_replicas IS 'True for shards with replicas, false for reference tables.';
+COMMENT ON COLUMN shardfdw_internal.node_position.system_identifier IS 'System identifier of the node''s server. 0 if not known.';
+COMMENT ON COLUMN shardfdw_internal.node_position.database IS 'OID of the database there. 0 if not known.';
+COMMENT ON COLUMN shardfdw_internal.node_position.timeline IS 'Timeline of the node''s server.';
 COMMENT ON COLUMN shardfdw_internal.node_position.lsn IS 'Position on that timeline up to which the process has committed.';
 
 CREATE FUNCTION shardfdw_internal.forget_position(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_position';
 COMMENT ON FUNCTION shardfdw_internal.forget_position(name) IS
-	'Forgets how far the WAL of a node was: for shards with replicas, if the node has nothing of them that is not stale; for reference tables, if there is no such server. Returns nothing.';
+	'Removes the recorded WAL position of a node: for shards with replicas, if the node has only stale placements; for reference tables, if there is no such server. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.forget_reference_position(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_reference_position';
 COMMENT ON FUNCTION shardfdw_internal.forget_reference_position(name) IS
-	'Forgets how far the WAL of a node was when reference tables were last changed there: by who looks at all replicas. Returns nothing.';
+	'Removes the WAL position of a node that was recorded for reference tables. The caller then compares all replicas on the node. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.forget_reference_position(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.note_dropped_reference() RETURNS void
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_note_dropped_reference';
 COMMENT ON FUNCTION shardfdw_internal.note_dropped_reference() IS
-	'Says that this transaction drops the replicas of a reference table: if it was the last one, its commit forgets how far the WAL of nodes was. Returns nothing.';
+	'Records that this transaction drops the replicas of a reference table. If it was the last reference table, the commit removes the recorded WAL positions of nodes. Returns nothing.';
 
 CREATE FUNCTION shardfdw.confirm_node(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';
@@ -1025,4 +1025,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_replicas(name[], boolean) IS
-	'Looks for replicas of shards that are stale, and for placements on nodes, which answer, of which changes would not be noted; with compare_rows also for replicas that differ. Returns a row for each, with status warning or error.';
+	'Finds stale replicas of shards, and placements on answering nodes whose changes would not be noted. With compare_rows also finds replicas that differ. Returns a row for each, with status warning or error.';

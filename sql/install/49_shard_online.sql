@@ -14,7 +14,7 @@ AS $$
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_name(oid, text) IS
-	'Names what a job makes beside a table that it shards: new, changed or note. Returns the qualified and quoted name; null for a table that does not exist.';
+	'Returns the qualified and quoted name of an object that a job creates for a table that it shards: new, changed or note. Null if the table does not exist.';
 
 CREATE FUNCTION shardfdw_internal.conversion_mark(job bigint) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -22,7 +22,7 @@ AS $$
 	SELECT format('job %s of coordinator %s', job, i.identity) FROM shardfdw_internal.coordinator_identity() i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_mark(bigint) IS
-	'Writes the comment by which recovery finds what a job makes beside a table. Returns its text.';
+	'Returns the comment by which recovery finds the objects that a job creates for a table.';
 
 CREATE FUNCTION shardfdw_internal.conversion_objects()
 	RETURNS TABLE (kind text, object oid, owner oid, schema oid, relation oid, job bigint, definition text)
@@ -41,7 +41,7 @@ AS $$
 	WHERE x.parts IS NOT NULL AND n.note[2] = ANY (shardfdw_internal.decided_identities())
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_objects() IS
-	'Lists what jobs have made beside tables that they shard online or make plain. Returns for each object its kind (new, changed or note), OID, owner, schema, the OID of the table, which may be gone, the number of the job, and, of new, what conversion_definition() has returned when it began.';
+	'Lists the objects that jobs have created for tables that they shard or unshard online. Returns for each object its type (new, changed or note), OID, owner, schema, the OID of the table, which may be dropped, and the number of the job. For new also returns the result of conversion_definition() when the job began.';
 
 CREATE FUNCTION shardfdw_internal.conversions() RETURNS TABLE (successor regclass, relation oid, job bigint, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -49,7 +49,7 @@ AS $$
 	SELECT o.object::regclass, o.relation, o.job, o.definition FROM shardfdw_internal.conversion_objects() o WHERE o.kind = 'new'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversions() IS
-	'Lists the tables that are to take the place of others, which jobs shard online or make plain. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
+	'Lists the tables that will replace tables which jobs shard or unshard online. Returns for each the OID of the replaced table, which may be dropped, the number of the job, and the result of conversion_definition() when the job began.';
 
 CREATE FUNCTION shardfdw_internal.identity_columns(relation regclass) RETURNS TABLE (name text, type text, equals text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -72,7 +72,7 @@ AS $$
 	ORDER BY k
 $$;
 COMMENT ON FUNCTION shardfdw_internal.identity_columns(regclass) IS
-	'Finds the columns by which rows of a table are told apart: those of the primary key, or of the smallest unique key that has no null. Returns their names, quoted, types, domains as what they are of, and equality operators, in order; no row where there is no such key.';
+	'Finds the columns that identify rows of a table: those of the primary key, or of the smallest unique key without nulls. Returns in order their quoted names, types (for domains the base type) and equality operators. Returns no row if there is no such key.';
 
 CREATE FUNCTION shardfdw_internal.conversion_definition(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -88,7 +88,7 @@ AS $$
 		(SELECT ARRAY[c.relowner::text, c.relname, c.relnamespace::text, c.relpersistence::text] FROM pg_class c WHERE c.oid = relation))::text)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_definition(regclass) IS
-	'Writes down what the shards of a table are made of, and who must not have changed before they take its place. Returns a text that is equal as long as that is.';
+	'Describes everything that the shards of a table are built from, including its owner. Returns a text that stays equal as long as none of it changes.';
 
 CREATE FUNCTION shardfdw_internal.check_conversion_owner(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -103,7 +103,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion_owner(regclass) IS
-	'Checks that the current user, and not one of its roles, owns the table. Returns nothing; raises insufficient_privilege.';
+	'Checks that the current user itself owns the table, not only a role that the user is a member of. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_conversion(relation regclass, key name, colocate_with regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -136,7 +136,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion(regclass, name, regclass) IS
-	'Checks that a table can be sharded while others use it. Returns nothing; raises what is in the way.';
+	'Checks that a table can be sharded online. Returns nothing. Raises an error for the first obstacle.';
 
 CREATE FUNCTION shardfdw_internal.conversion_servers(plan jsonb) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -144,7 +144,7 @@ AS $$
 	SELECT coalesce(string_agg(s.oid::text, ' ' ORDER BY s.oid), '') FROM pg_foreign_server s WHERE s.srvname IN (SELECT jsonb_array_elements_text(plan->'nodes'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_servers(jsonb) IS
-	'Lists the servers of a plan of shard_online() or unshard_online(). Returns their OIDs in order, with blanks between.';
+	'Lists the servers in a plan of shard_online() or unshard_online(). Returns their OIDs in order, separated by blanks.';
 
 CREATE FUNCTION shardfdw_internal.lock_for_conversion(relation regclass, lock_mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -158,7 +158,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_for_conversion(regclass, text) IS
-	'Locks a table that a job works on, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped, insufficient_privilege when it has another owner.';
+	'Locks the table of a job until the transaction ends. Returns nothing. Raises undefined_table if it was dropped, and insufficient_privilege if it has another owner.';
 
 CREATE FUNCTION shardfdw_internal.own_conversions(relation oid DEFAULT NULL) RETURNS TABLE (relation oid, job bigint)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -168,7 +168,7 @@ AS $$
 	WHERE (o.relation = $1 OR $1 IS NULL) AND pg_get_userbyid(o.owner) = current_user
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_conversions(oid) IS
-	'Lists the jobs that have made something of the current user beside a table, or beside any. Returns the OID of the table, which may be gone, and the number of the job. The job may be running: see claim_job().';
+	'Lists the jobs that have created objects of the current user for a table. Null means any table. Returns the OID of the table, which may be dropped, and the number of the job. The job may be running: see claim_job().';
 
 CREATE FUNCTION shardfdw_internal.conversion_owners() RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -176,7 +176,7 @@ AS $$
 	SELECT coalesce(string_agg(DISTINCT o.owner::text, ' '), '') FROM shardfdw_internal.conversion_objects() o
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_owners() IS
-	'Lists the owners of what jobs have made beside tables. Returns their OIDs, with blanks between.';
+	'Lists the owners of the objects that jobs have created for tables. Returns their OIDs, separated by blanks.';
 
 CREATE FUNCTION shardfdw_internal.claim_conversion(job bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -189,7 +189,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.claim_conversion(bigint) IS
-	'Takes the lock of a job that has ended until the transaction ends, and waits for another session that removes what the job has left. Returns nothing; raises object_in_use.';
+	'Takes the lock of an ended job until the transaction ends. Waits for another session that removes the leftovers of the job. Returns nothing. Raises object_in_use.';
 
 CREATE FUNCTION shardfdw_internal.drop_conversion_table(object oid) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -203,7 +203,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_conversion_table(oid) IS
-	'Drops a table by its OID. Returns nothing; raises serialization_failure, which undoes the drop, where the name was another table''s.';
+	'Drops a table by its OID. Returns nothing. Raises serialization_failure, which undoes the drop, if the name belonged to another table.';
 
 CREATE FUNCTION shardfdw_internal.clear_conversion_shards(relation oid, job bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET lock_timeout = '500ms'
@@ -234,7 +234,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.clear_conversion_shards(oid, bigint) IS
-	'Removes the shards that a job has made beside a table, and what notes changes on nodes, each in a transaction of its own, and then what stands for them here. The caller holds the lock of the job. Returns nothing; raises lock_not_available, and the node''s error.';
+	'Removes the shards that a job has created for a table, and the objects that note changes on nodes, each in a separate transaction. Then removes their foreign tables here. The caller holds the lock of the job. Returns nothing. Raises lock_not_available, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.unnote_conversion(relation oid, job bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET lock_timeout = '500ms'
@@ -256,7 +256,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unnote_conversion(oid, bigint) IS
-	'Removes the triggers of a job that note changes of a table, and their function: the table is as it was before, and nothing of that needs a node. The caller holds the lock of the job. Returns nothing; raises lock_not_available.';
+	'Removes the triggers of a job that note changes of a table, and their function. The table is then as it was before, and no node is needed. The caller holds the lock of the job. Returns nothing. Raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.clear_conversion_tables(relation oid, job bigint) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET lock_timeout = '500ms'
@@ -265,7 +265,7 @@ AS $$
 	WHERE o.kind <> 'note' AND (o.relation, o.job) = ($1, $2) AND pg_get_userbyid(o.owner) = current_user
 $$;
 COMMENT ON FUNCTION shardfdw_internal.clear_conversion_tables(oid, bigint) IS
-	'Removes the plain tables that a job has made beside a table. The caller holds the lock of the job. Returns nothing; raises lock_not_available.';
+	'Removes the plain tables that a job has created for a table. The caller holds the lock of the job. Returns nothing. Raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.unnote_conversions(relation oid) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -273,7 +273,7 @@ AS $$
 	SELECT shardfdw_internal.claim_conversion(x.job), shardfdw_internal.unnote_conversion(x.relation, x.job) FROM shardfdw_internal.own_conversions(relation) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unnote_conversions(oid) IS
-	'Removes what notes changes for jobs that were to shard a table online or to make it plain, those of own_conversions(). Returns nothing; raises lock_not_available.';
+	'Removes the objects that note changes for the jobs of own_conversions(). Returns nothing. Raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.undo_conversions(relation oid) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -283,7 +283,7 @@ AS $$
 	FROM shardfdw_internal.own_conversions(relation) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undo_conversions(oid) IS
-	'Removes all that is left of jobs that were to shard a table online or to make it plain, those of own_conversions(). Returns nothing; raises object_in_use, lock_not_available, and the node''s error.';
+	'Removes all leftovers of the jobs of own_conversions(). Returns nothing. Raises object_in_use, lock_not_available, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.remove_conversion_shards() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -305,7 +305,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversion_shards() IS
-	'Removes from nodes what jobs of the current user have left there whose process has ended before they had sharded their tables. No table that clients use is locked here then. Returns a row, without a node, for each of which nothing is left, and for each error.';
+	'Removes from nodes the leftovers of jobs of the current user whose process ended before it had sharded its table. Holds no lock on tables that clients use while it waits for nodes. Returns a row, without a node, for each job without further leftovers, and for each error.';
 
 CREATE FUNCTION shardfdw_internal.remove_conversions() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -336,7 +336,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversions() IS
-	'Removes here what jobs of the current user have left whose process has ended before they had sharded their tables, after remove_conversion_shards(). Returns a row, without a node, for each of which nothing is left, and for each error.';
+	'Removes here, after remove_conversion_shards(), the leftovers of jobs of the current user whose process ended before it had sharded its table. Returns a row, without a node, for each job without further leftovers, and for each error.';
 
 CREATE FUNCTION shardfdw_internal.refuse_change_of_conversion() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -370,14 +370,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refuse_change_of_conversion() IS
-	'Refuses changes of the definition of a table that a job shards or makes plain, which would make its writers fail, or the job in the end. Raises object_in_use.';
+	'Rejects changes of the definition of a table that a job shards or unshards. Such a change would make writers or the job fail. Raises object_in_use.';
 
 CREATE EVENT TRIGGER shardfdw_refuse_change_of_conversion ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'ALTER INDEX', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'COMMENT', 'CREATE INDEX')
 	EXECUTE FUNCTION shardfdw_internal.refuse_change_of_conversion();
 ALTER EVENT TRIGGER shardfdw_refuse_change_of_conversion ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_change_of_conversion IS
-	'Keeps the definition of tables that jobs shard or make plain.';
+	'Protects the definition of tables that jobs shard or unshard.';
 
 CREATE FUNCTION shardfdw_internal.refuse_drop_of_successor() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -403,13 +403,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_successor() IS
-	'Refuses to drop one of the objects that a job has made beside a table, while another of them is there. Raises dependent_objects_still_exist.';
+	'Rejects dropping one of the objects that a job has created for a table while another one of them exists. Raises dependent_objects_still_exist.';
 
 CREATE EVENT TRIGGER shardfdw_refuse_drop_of_successor ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP OWNED', 'DROP SCHEMA')
 	EXECUTE FUNCTION shardfdw_internal.refuse_drop_of_successor();
 ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_successor IS
-	'Keeps what jobs need to recover a table that they were sharding.';
+	'Protects the objects that recovery of a table needs after a job was interrupted.';
 
 CREATE FUNCTION shardfdw_internal.note_function_commands(note text, notes text, columns text, job bigint, doing text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -437,7 +437,7 @@ END
 $body$, notes, columns, job, doing))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_function_commands(text, text, text, bigint, text) IS
-	'Writes the commands that make the function of the triggers that note the keys of changed rows. notes: the table that takes them; columns: of the key; doing: what the job does to the table, as a word. Returns the commands in one text.';
+	'Writes the commands that create the trigger function that notes the keys of changed rows. notes: the table for the keys. columns: of the key. doing: what the job does to the table, as one word. Returns the commands in one text.';
 
 CREATE FUNCTION shardfdw_internal.note_trigger_commands(relation text, note text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -451,7 +451,7 @@ AS $$
 		relation, note)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_trigger_commands(text, text) IS
-	'Writes the commands that make the triggers of a table which note the keys of changed rows by a function. Returns the commands in one text.';
+	'Writes the commands that create the triggers of a table that note the keys of changed rows with a function. Returns the commands in one text.';
 
 CREATE FUNCTION shardfdw_internal.mark_conversion(relation regclass, job bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -465,7 +465,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.mark_conversion(regclass, bigint) IS
-	'Comments on what a job has made beside a table, so that recovery finds each of the objects by itself. Returns nothing.';
+	'Comments on the objects that a job has created for a table, so that recovery finds each of them. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.begin_conversion(relation regclass, plan jsonb, id bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -515,7 +515,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.begin_conversion(regclass, jsonb, bigint) IS
-	'First step of shard_table() online: makes the shards, empty, and what notes changed keys. id: of the job. Returns nothing; raises what is in the way.';
+	'First step of shard_table() online: creates empty shards and the objects that note changed keys. id: of the job. Returns nothing. Raises an error for the first obstacle.';
 
 CREATE FUNCTION shardfdw_internal.run_on_conversion(relation regclass, placement name[], prefixes text[], suffixes text[], object_names name[], object_kinds text[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -560,7 +560,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refer_conversion(regclass, jsonb) IS
-	'Fourth step of shard_table() online: makes the foreign keys to reference tables on the shards, and gives these the defaults that they set. Returns 0; raises lock_not_available, and the node''s error.';
+	'Fourth step of shard_table() online: creates the foreign keys to reference tables on the shards, and the defaults that these keys set. Returns 0. Raises lock_not_available, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.check_conversion_unchanged(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -574,7 +574,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion_unchanged(regclass) IS
-	'Checks that a table is still what the shards have been made of that are to take its place. Returns nothing; raises object_not_in_prerequisite_state.';
+	'Checks that the definition of a table has not changed since its new shards were created. Returns nothing. Raises object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.note_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -603,7 +603,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion_noted(regclass) IS
-	'Checks that what notes changes of a table is there, which is sharded online. Returns nothing; raises object_not_in_prerequisite_state.';
+	'Checks that the objects that note changes of a table that is sharded online exist. Returns nothing. Raises object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.copy_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
@@ -623,7 +623,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_conversion(regclass, jsonb) IS
-	'Third step of shard_table() online: copies the rows to the shards, and makes keys and indexes over them. Returns the number of rows; raises the node''s error.';
+	'Third step of shard_table() online: copies the rows to the shards, and then creates keys and indexes. Returns the number of rows. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.changed_rows_query(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -644,7 +644,7 @@ AS $$
 	GROUP BY n.name, n.is_plain
 $$;
 COMMENT ON FUNCTION shardfdw_internal.changed_rows_query(regclass) IS
-	'Writes the query for some of the keys that were noted while a table is sharded. Returns its text; the query returns how many they are, the places of the notes as text (null if the notes are sharded), and a condition that is true for rows with these keys.';
+	'Writes the query for some of the keys that were noted while a table is sharded. Returns its text. The query returns the number of keys, the ctids of the notes as text (null if the notes are sharded), and a condition that is true for rows with these keys.';
 
 CREATE FUNCTION shardfdw_internal.follow_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
@@ -671,7 +671,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_conversion(regclass, jsonb) IS
-	'Step of shard_table() online: takes some keys that were noted, and gives the shards what the table has of these. All it reads has to be of one snapshot. Returns how many notes were taken; raises the node''s error.';
+	'Step of shard_table() online: takes some noted keys, and replaces the rows with these keys on the shards by the present rows of the table. All reads must use one snapshot. Returns the number of notes taken. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.validation_conversion(relation regclass, plan jsonb) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -683,7 +683,7 @@ AS $$
 	WHERE x.nodes IS NOT NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.validation_conversion(regclass, jsonb) IS
-	'Writes the commands that validate foreign keys of the shards when they have taken the table''s place. Returns them in one text; null for none.';
+	'Writes the commands that validate foreign keys of the shards after the switch. Returns them in one text, null if there are none.';
 
 CREATE FUNCTION shardfdw_internal.referenced_conversion(relation regclass, plan jsonb) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -703,7 +703,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_conversion(regclass, jsonb) IS
-	'Step of shard_table() online: keeps all others from the table until the transaction ends. Returns 0; raises lock_not_available.';
+	'Step of shard_table() online: locks the table in ACCESS EXCLUSIVE mode until the transaction ends. Returns 0. Raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.exchange_tables(relation regclass, successor regclass, commands text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -724,7 +724,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.exchange_tables(regclass, regclass, text[]) IS
-	'Puts a table in the place of another one, which is dropped after it has given it its sequences, and runs commands, which name it as the other one was named. Returns nothing; raises dependent_objects_still_exist, and errors of the commands.';
+	'Replaces a table by another one: moves its sequences, drops it, and runs commands that use the old name for the new table. Returns nothing. Raises dependent_objects_still_exist, and errors of the commands.';
 
 CREATE FUNCTION shardfdw_internal.switch_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -760,12 +760,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.switch_conversion(regclass, jsonb) IS
-	'Last step of shard_table() online, when the shards have all that the table has, and others are kept from it: puts them in its place. Returns 0; raises what has come in the way.';
+	'Last step of shard_table() online: replaces the table by the sharded one. The shards have all rows of the table, and the table is locked. Returns 0. Raises an error if the definition has changed.';
 
 CREATE FUNCTION shardfdw_internal.start_conversion(relation oid, plan text) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_conversion';
 COMMENT ON FUNCTION shardfdw_internal.start_conversion(oid, text) IS
-	'Starts the process that shards a table online, or makes a sharded one plain, and makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
+	'Starts the process that shards or unshards a table online. The process makes all checks itself. Returns the number of the job. Raises insufficient_resources.';
 
 CREATE FUNCTION shardfdw_internal.shard_online(relation regclass, key name, shards integer, nodes name[], colocate_with regclass, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off

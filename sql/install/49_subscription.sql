@@ -16,7 +16,7 @@ REVOKE ALL ON shardfdw_internal.subscription FROM PUBLIC;
 GRANT SELECT (subid) ON shardfdw_internal.subscription TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.subscription IS 'Subscriptions that shardfdw applies. Read the view shardfdw.subscriptions instead.';
 COMMENT ON COLUMN shardfdw_internal.subscription.subid IS 'OID of the subscription.';
-COMMENT ON COLUMN shardfdw_internal.subscription.position IS 'End of the publisher''s last transaction that was applied; for the view: what counts is the replication origin''s.';
+COMMENT ON COLUMN shardfdw_internal.subscription.position IS 'End LSN of the publisher''s last transaction that was applied, for the view only. The replication origin is authoritative.';
 COMMENT ON COLUMN shardfdw_internal.subscription.transactions IS 'Transactions of the publisher that were applied.';
 COMMENT ON COLUMN shardfdw_internal.subscription.changes IS 'Changes of rows that were applied.';
 COMMENT ON COLUMN shardfdw_internal.subscription.applied_at IS 'When something was last applied.';
@@ -32,7 +32,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.release_subscription(oid) IS
-	'Shows PostgreSQL a subscription that shardfdw applies as enabled, which it is, until take_subscription(). Returns whether it is one.';
+	'Shows a subscription that shardfdw applies as enabled to PostgreSQL until take_subscription() is called. Returns whether shardfdw applies it.';
 
 CREATE FUNCTION shardfdw_internal.take_subscription(subid oid) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -51,7 +51,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_subscription(oid) IS
-	'Has an enabled subscription with sharded tables applied by shardfdw, any other one not. Returns whether it is.';
+	'Lets shardfdw apply an enabled subscription if it has sharded tables; otherwise lets PostgreSQL apply it. Returns whether shardfdw applies it.';
 
 CREATE FUNCTION shardfdw_internal.forget_subscriptions() RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -104,7 +104,7 @@ AS $$
 	SELECT r.srrelid::regclass FROM pg_subscription_rel r WHERE r.srsubid = $1 AND r.srsubstate NOT IN ('s', 'r') ORDER BY shardfdw_internal.subscription_rank(r.srrelid), r.srrelid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.subscription_copies(oid) IS
-	'Lists the tables of a subscription whose rows are still to be copied, those first to which others refer.';
+	'Lists the tables of a subscription whose rows are still to be copied. Referenced tables come first.';
 
 CREATE FUNCTION shardfdw_internal.subscription_latest_copy(subid oid) RETURNS pg_lsn
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -112,7 +112,7 @@ AS $$
 	SELECT max(CASE r.srsubstate WHEN 's' THEN r.srsublsn ELSE '0/0' END) FROM pg_subscription_rel r WHERE r.srsubid = $1 AND r.srsubstate IN ('s', 'r')
 $$;
 COMMENT ON FUNCTION shardfdw_internal.subscription_latest_copy(oid) IS
-	'Finds the latest position of a copy up to which changes have not come yet. Returns it; 0/0: there is no such copy; null: no table was copied.';
+	'Finds the latest copy position that applied changes have not reached yet. Returns 0/0 if there is no such copy, null if no table was copied.';
 
 CREATE FUNCTION shardfdw_internal.subscription_position(subid oid, relation oid) RETURNS pg_lsn
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -120,7 +120,7 @@ AS $$
 	SELECT CASE r.srsubstate WHEN 's' THEN r.srsublsn ELSE '0/0' END FROM pg_subscription_rel r WHERE (r.srsubid, r.srrelid) = ($1, $2) AND r.srsubstate IN ('s', 'r')
 $$;
 COMMENT ON FUNCTION shardfdw_internal.subscription_position(oid, oid) IS
-	'Tells from where on transactions of the publisher are to be applied to a table. Returns the position; null: not at all.';
+	'Finds the position from which transactions of the publisher are applied to a table. Returns the position, null if none are applied.';
 
 CREATE FUNCTION shardfdw_internal.subscription_referring(relation regclass) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -41,7 +41,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_unsharding(regclass) IS
-	'Checks that a sharded table can become a plain one while others use it. Returns nothing; raises what is in the way.';
+	'Checks that a sharded table can be unsharded online. Returns nothing. Raises an error for the first obstacle.';
 
 CREATE FUNCTION shardfdw_internal.note_function_of(notes text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -49,7 +49,7 @@ AS $$
 	SELECT format('%I.%I', x.parts[1], regexp_replace(x.parts[2], '^shardfdw_changed_', 'shardfdw_note_')) FROM parse_ident(notes) x(parts)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_function_of(text) IS
-	'Names the function on a node that notes changes of a shard there. notes: the table that takes them. Returns the qualified name.';
+	'Returns the qualified name of the function on a node that notes changes of a shard there. notes: the table for the keys.';
 
 CREATE FUNCTION shardfdw_internal.noted_shards(relation oid)
 	RETURNS TABLE (node name, shard regclass, remote_name text, notes text, note_function text)
@@ -60,7 +60,7 @@ AS $$
 	JOIN shardfdw_internal.shards_of(to_regclass(shardfdw_internal.conversion_name(relation, 'changed'))) n USING (bounds)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.noted_shards(oid) IS
-	'Lists the shards of a table that is unsharded online. Returns for each its node, itself, its name there, that of the table of its changed keys, and that of the function that notes them.';
+	'Lists the shards of a table that is unsharded online. Returns for each the node, the shard, its name there, and the names of the table of its changed keys and of the function that notes them.';
 
 CREATE FUNCTION shardfdw_internal.run_on_noted_shards(relation oid, command_format text) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -70,7 +70,7 @@ AS $$
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_on_noted_shards(oid, text) IS
-	'Runs a command for every shard of a table that is unsharded online: a format whose arguments are the names of shard, table of notes and function. Part of this transaction. Returns nothing; raises the node''s error.';
+	'Runs a command for every shard of a table that is unsharded online, in this transaction. The command is a format with three arguments: the names of the shard, of its table of notes, and of the function. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.key_column_definitions(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -81,7 +81,7 @@ AS $$
 	JOIN pg_attribute a ON a.attrelid = relation AND quote_ident(a.attname) = i.name
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_column_definitions(regclass) IS
-	'Writes the definitions of the columns by which rows of a table are told apart. Returns them, with commas between.';
+	'Writes the definitions of the columns that identify rows of a table. Returns them separated by commas.';
 
 CREATE FUNCTION shardfdw_internal.begin_unsharding(relation regclass, plan jsonb, id bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -134,7 +134,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.begin_unsharding(regclass, jsonb, bigint) IS
-	'First step of unshard_table() online: makes the plain table, empty, and on the nodes what notes changed keys. id: of the job. Returns nothing; raises what is in the way.';
+	'First step of unshard_table() online: creates the empty plain table, and on the nodes the objects that note changed keys. id: of the job. Returns nothing. Raises an error for the first obstacle.';
 
 CREATE FUNCTION shardfdw_internal.lock_unsharding(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -147,7 +147,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_unsharding(regclass, jsonb) IS
-	'Step of unshard_table() online: keeps all others from the table and its shards until the transaction ends. Returns 0; raises lock_not_available.';
+	'Step of unshard_table() online: locks the table in ACCESS EXCLUSIVE mode, and its shards on nodes in SHARE ROW EXCLUSIVE mode, until the transaction ends. Returns 0. Raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.note_unsharding(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -181,7 +181,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_unsharding_noted(regclass) IS
-	'Checks that what notes changes on the nodes is there, of a table that is unsharded online. Returns nothing; raises object_not_in_prerequisite_state, and the node''s error.';
+	'Checks that the objects on nodes that note changes of a table exist while it is unsharded online. Returns nothing. Raises object_not_in_prerequisite_state, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.successor_index_commands(relation regclass, successor regclass) RETURNS TABLE (make text, rename text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -195,7 +195,7 @@ AS $$
 	WHERE c.oid = successor
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_index_commands(regclass, regclass) IS
-	'Writes the commands that make the keys and indexes of a table on the one that is to take its place, primary key first, and those that give them their names when the old ones are gone. Returns both for each.';
+	'Writes the commands that create the keys and indexes of a table on its successor, primary key first, and the commands that give them their names after the old ones are dropped. Returns both for each.';
 
 CREATE FUNCTION shardfdw_internal.copy_unsharding(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -219,7 +219,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_unsharding(regclass, jsonb) IS
-	'Third step of unshard_table() online: copies the rows from the shards, and makes keys and indexes over them. Returns the number of rows; raises the node''s error.';
+	'Third step of unshard_table() online: copies the rows from the shards, and then creates keys and indexes. Returns the number of rows. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.follow_unsharding(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
@@ -246,7 +246,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_unsharding(regclass, jsonb) IS
-	'Step of unshard_table() online: takes some keys that were noted, and gives the plain table what the shards have of these. All it reads of a node has to be of one snapshot. Returns how many notes were taken at least; raises the node''s error.';
+	'Step of unshard_table() online: takes some noted keys, and replaces the rows with these keys in the plain table by the present rows of the shards. All reads of a node must use one snapshot. Returns a lower bound of the number of notes taken. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.referenced_unsharding(relation regclass, plan jsonb) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -262,7 +262,7 @@ AS $$
 	SELECT string_agg(format('ALTER TABLE %s VALIDATE CONSTRAINT %I', relation, k.name), '; ') FROM shardfdw_internal.shard_foreign_keys(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.validation_unsharding(regclass, jsonb) IS
-	'Writes the commands that validate the foreign keys which a table will have when it has become plain. Returns them in one text; null for none.';
+	'Writes the commands that validate the foreign keys of a table after it has become plain. Returns them in one text, null if there are none.';
 
 CREATE FUNCTION shardfdw_internal.switch_unsharding(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -304,7 +304,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.switch_unsharding(regclass, jsonb) IS
-	'Last step of unshard_table() online, when the plain table has all that the shards have, and others are kept from these: puts it in their place. Returns 0; raises what has come in the way, and the node''s error.';
+	'Last step of unshard_table() online: replaces the shards by the plain table. The plain table has all rows of the shards, and the shards are locked. Returns 0. Raises an error if the definition has changed, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.unshard_online(relation regclass, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off
@@ -324,4 +324,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unshard_online(regclass, boolean) IS
-	'Does what unshard_table() does online. Returns the number of the job; raises what is in the way, and the error that has ended the job.';
+	'Does what unshard_table() does online. Returns the number of the job. Raises an error for the first obstacle, and the error that ended the job.';

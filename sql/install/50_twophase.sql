@@ -19,18 +19,18 @@ CREATE TABLE shardfdw_internal.commit_log (
 REVOKE ALL ON shardfdw_internal.commit_log FROM PUBLIC;
 
 COMMENT ON TABLE shardfdw_internal.commit_log IS
-	'Transactions that committed on several nodes: the row of a transaction is visible if and only if it committed. Rows are kept for a while after all nodes have confirmed (shardfdw.commit_log_max_age, commit_log_max_rows). Never change it by hand.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.xid IS 'Transaction on the coordinator.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.token IS 'Random number in the identifiers of its prepared transactions: a crash can give out a transaction identifier twice.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.nodes IS 'Nodes that prepared it, by name.';
+	'Transactions that committed on several nodes. The row of a transaction is visible if and only if it committed. Rows are kept for some time after all nodes have confirmed (shardfdw.commit_log_max_age, commit_log_max_rows). Never change it manually.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.xid IS 'Transaction ID on the coordinator.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.token IS 'Random number in the identifiers of the prepared transactions, because transaction IDs can be reused after a crash.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.nodes IS 'Names of the nodes that prepared the transaction.';
 COMMENT ON COLUMN shardfdw_internal.commit_log.logged_at IS 'Time of the commit, as in the identifiers of its prepared transactions.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.timelines IS 'Timelines of the nodes when they prepared it, in their order; 0 or null: not known.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.system_identifiers IS 'System identifiers of the servers that prepared it, in the order of nodes; 0 or null: not known.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.databases IS 'Databases there, in the order of nodes; empty or null: not known.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.confirms_xid IS 'Earlier transaction of the same session all of whose nodes have confirmed; null: none.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.timelines IS 'Timelines of the nodes at PREPARE TRANSACTION, in the order of nodes. 0 or null if not known.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.system_identifiers IS 'System identifiers of the nodes'' servers, in the order of nodes. 0 or null if not known.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.databases IS 'Databases on the nodes, in the order of nodes. Empty or null if not known.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.confirms_xid IS 'Earlier transaction of the same session that all nodes have confirmed. Null if there is none.';
 COMMENT ON COLUMN shardfdw_internal.commit_log.confirms_token IS 'Token of that transaction.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.settled_at IS 'When recovery, or the end of its session, has noted that nothing of it is prepared any more; null: not noted here.';
-COMMENT ON COLUMN shardfdw_internal.commit_log.note IS 'What recovery has found strange about it.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.settled_at IS 'Time when recovery, or the end of the session, recorded that the transaction is no longer prepared on any node. Null if not recorded here.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.note IS 'Unusual findings of recovery about the transaction.';
 
 -- Not dumped either: a restored database is another coordinator.
 CREATE TABLE shardfdw_internal.coordinator (
@@ -46,16 +46,16 @@ CREATE TABLE shardfdw_internal.coordinator (
 );
 REVOKE ALL ON shardfdw_internal.coordinator FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.coordinator IS
-	'Identities of this coordinator: the one of now, and those that promote_coordinator() has replaced. Never change it by hand.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.identity IS 'Stands in the identifiers of its prepared transactions.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.system_identifier IS 'System identifier of the server that made it.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.database IS 'OID of the database in which it was made.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.fingerprint IS 'Of that server''s data directory: inode and time of birth of PG_VERSION, which a copy does not share.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.made_at IS 'When it was made.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'When promote_coordinator() has replaced it; null: not replaced.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether promote_coordinator() or resolve_transaction() was told that all of its commits are here.';
+	'Identities of this coordinator: the present one, and those that promote_coordinator() replaced. Never change it manually.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.identity IS 'Identity in the identifiers of prepared transactions.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.system_identifier IS 'System identifier of the server that created the identity.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.database IS 'OID of the database in which the identity was created.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.fingerprint IS 'Fingerprint of that server''s data directory: inode and birth time of PG_VERSION, which a copy does not share.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.made_at IS 'Time when the identity was created.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'Time when promote_coordinator() replaced the identity. Null if not replaced.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'True if the caller of promote_coordinator() or resolve_transaction() confirmed that all commits are here.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.forgotten_until IS 'Rows of the commit log up to this time may have been deleted.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.settled_below IS 'Transactions before this one are settled.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.settled_below IS 'Transactions with a lower ID are not prepared on any node.';
 
 CREATE FUNCTION shardfdw_internal.coordinator_identity(
 	OUT identity text,
@@ -66,13 +66,13 @@ CREATE FUNCTION shardfdw_internal.coordinator_identity(
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_coordinator_identity';
 COMMENT ON FUNCTION shardfdw_internal.coordinator_identity() IS
-	'Says who this coordinator is. Returns its identity; whether this server made it or took it over, which a copy of its files has not; the name of the table that notes it on nodes; the command that does so.';
+	'Returns the identity of this coordinator, whether this server created it or took it over (false for a clone), the name of the table that records it on nodes, and the command that records it.';
 
 CREATE FUNCTION shardfdw_internal.decided_identities() RETURNS text[]
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_decided_identities';
 COMMENT ON FUNCTION shardfdw_internal.decided_identities() IS
-	'Lists the identities of which this server has all commits. Returns its own, then those of predecessors that were taken over with all of their commits.';
+	'Lists the identities of which this server has all commits: its identity, and then those of predecessors that were taken over with all of their commits.';
 
 CREATE FUNCTION shardfdw_internal.store_identity() RETURNS void
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
@@ -84,7 +84,7 @@ CREATE FUNCTION shardfdw_internal.replace_identity(all_commits_received boolean)
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_replace_identity';
 COMMENT ON FUNCTION shardfdw_internal.replace_identity(boolean) IS
-	'The part of promote_coordinator() that happens here: gives this server an identity of its own, and notes those up to now as its predecessors''. Returns the new identity.';
+	'Does the local part of promote_coordinator(): gives this server a new identity, and records the present identities as those of predecessors. Returns the new identity.';
 REVOKE ALL ON FUNCTION shardfdw_internal.replace_identity(boolean) FROM PUBLIC;
 
 SELECT shardfdw_internal.store_identity();
@@ -131,7 +131,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_identity(name[], boolean) IS
-	'Notes on nodes that this coordinator uses them, in the comment of a table in schema shardfdw_internal there; end_sessions: and ends the sessions there of servers with this one''s system identifier. Returns one row per node, with the error message where that failed.';
+	'Records on nodes that this coordinator uses them, in the comment of a table in schema shardfdw_internal there. end_sessions: also ends the sessions there of servers with this server''s system identifier. Returns one row per node, with the error message if it failed.';
 
 CREATE FUNCTION shardfdw.promote_coordinator(commits text DEFAULT 'unknown', restore_point text DEFAULT NULL) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -186,7 +186,7 @@ CREATE FUNCTION shardfdw_internal.declare_commits_received(predecessor text) RET
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_declare_commits_received';
 COMMENT ON FUNCTION shardfdw_internal.declare_commits_received(text) IS
-	'Says that nothing is missing here of a predecessor (its identity) that was taken over without that: recover_prepared_transactions() then rolls back what it left prepared and is not among the commits of this server. Returns nothing; raises undefined_object where no such predecessor is known, null_value_not_allowed.';
+	'Declares that all commits of a predecessor (given by its identity) are here, although it was taken over without them. recover_prepared_transactions() then rolls back its prepared transactions that are not among the commits of this server. Returns nothing. Raises undefined_object for an unknown predecessor, null_value_not_allowed.';
 REVOKE ALL ON FUNCTION shardfdw_internal.declare_commits_received(text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.recover_prepared_transactions(
@@ -211,7 +211,7 @@ CREATE FUNCTION shardfdw_internal.list_prepared(
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_list_prepared';
 COMMENT ON FUNCTION shardfdw_internal.list_prepared() IS
-	'Asks every node for the transactions that this database has prepared there. Returns one row each, and one without gid per node that was not reached.';
+	'Queries every node for the transactions that this database has prepared there. Returns one row for each, and one row without gid for each node that was not reached.';
 
 CREATE FUNCTION shardfdw.resolve_transaction(gid text, action text) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -277,4 +277,4 @@ COMMENT ON COLUMN shardfdw.prepared_transactions.role IS 'Role on the node that 
 COMMENT ON COLUMN shardfdw.prepared_transactions.prepared_at IS 'Time when the node prepared it.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.committed_at IS 'Time when the transaction committed on the coordinator. Null if it did not commit.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.state IS
-	'State of the transaction. "in progress": it still runs here. "committed": recover_prepared_transactions() will commit it. "not committed": recover_prepared_transactions() will roll it back. "settled": it is not prepared on any node that answered. "left alone", with a reason: recover_prepared_transactions() cannot decide it. "not confirmed": this server is a clone of the coordinator. "unreachable": the node did not answer.';
+	'State of the transaction. State in progress: it still runs here. State committed: recover_prepared_transactions() will commit it. State not committed: recover_prepared_transactions() will roll it back. State "settled": it is not prepared on any node that answered. State left alone, with a reason: recover_prepared_transactions() cannot decide it. State not confirmed: this server is a clone of the coordinator. State unreachable: the node did not answer.';

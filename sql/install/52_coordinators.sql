@@ -8,46 +8,46 @@ COMMENT ON FUNCTION shardfdw_internal.is_cluster_coordinator(oid) IS
 CREATE FUNCTION shardfdw_internal.follow_coordinator(identity text, statement text, role name, settings text[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_follow_coordinator';
 COMMENT ON FUNCTION shardfdw_internal.follow_coordinator(text, text, name, text[]) IS
-	'Runs a statement that another coordinator has run, whose identity it is, as the role of the session, which has to have this name, with settings given as pairs of name and value; nodes and other coordinators are not told. Returns nothing; raises object_not_in_prerequisite_state for a coordinator that is not known, insufficient_privilege for another role.';
+	'Runs a statement that another coordinator, given by its identity, has run. The role of the session must have the given name. settings: pairs of name and value. Nodes and other coordinators are not informed. Returns nothing. Raises object_not_in_prerequisite_state for an unknown coordinator, insufficient_privilege for another role.';
 
 CREATE FUNCTION shardfdw_internal.begin_following(identity text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_begin_following';
 COMMENT ON FUNCTION shardfdw_internal.begin_following(text) IS
-	'Says that what this transaction does from now on is sent by another coordinator, whose identity it is, which tells nodes and other coordinators itself. Returns nothing; raises object_not_in_prerequisite_state for a coordinator that is not known.';
+	'Declares that another coordinator, given by its identity, sends the following statements of this transaction. That coordinator informs nodes and other coordinators itself. Returns nothing. Raises object_not_in_prerequisite_state for an unknown coordinator.';
 
 CREATE FUNCTION shardfdw_internal.take_fence_turn() RETURNS void
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_take_fence_turn';
 COMMENT ON FUNCTION shardfdw_internal.take_fence_turn() IS
-	'Waits for other snapshots over all nodes and restore points, and keeps further ones waiting until this transaction ends; commits go on. Called on the first coordinator before the fences of all are closed. Returns nothing; raises lock_not_available.';
+	'Waits for other snapshots over all nodes and restore points, and blocks new ones until this transaction ends. Commits are not blocked. Called on the first coordinator before the snapshot barriers of all coordinators are closed. Returns nothing. Raises lock_not_available.';
 REVOKE ALL ON FUNCTION shardfdw_internal.take_fence_turn() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.close_fence() RETURNS boolean
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_close_fence';
 COMMENT ON FUNCTION shardfdw_internal.close_fence() IS
-	'Keeps transactions over nodes from being committed until this transaction ends, for a snapshot over all nodes or a restore point of another coordinator. Returns false, and keeps nobody, when a commit that is under way takes too long; raises lock_not_available.';
+	'Blocks commits of transactions over nodes until this transaction ends, for a snapshot over all nodes or a restore point of another coordinator. Returns false, and blocks no commit, if a commit in progress takes too long. Raises lock_not_available.';
 REVOKE ALL ON FUNCTION shardfdw_internal.close_fence() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.commit_state(gid text) RETURNS text
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_commit_state';
 COMMENT ON FUNCTION shardfdw_internal.commit_state(text) IS
-	'Tells whether a transaction that is prepared on a node has been committed by this coordinator. Returns committed, being committed while its session is still at work, null for what this coordinator has not committed.';
+	'Tells whether this coordinator has committed a transaction that is prepared on a node. Returns committed, or being committed while its session is still running, or null if this coordinator has not committed it.';
 REVOKE ALL ON FUNCTION shardfdw_internal.commit_state(text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.lock_members() RETURNS void
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_lock_members';
 COMMENT ON FUNCTION shardfdw_internal.lock_members() IS
-	'Waits for the transactions of this coordinator that have others do something, and keeps further ones waiting until this transaction ends. Returns nothing.';
+	'Waits for transactions of this coordinator that run statements on other coordinators, and blocks new ones until this transaction ends. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.lock_members() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.take_turn(relation text, refers boolean) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_turn';
 COMMENT ON FUNCTION shardfdw_internal.take_turn(text, boolean) IS
-	'Waits until no other transaction of any coordinator writes to a reference table, or, if refers, to one to which its foreign keys refer, and keeps them from it until this one ends. Returns nothing; raises insufficient_privilege for who may not write to it.';
+	'Waits until no other transaction of any coordinator writes to a reference table, and blocks such writes until this transaction ends. refers: also for the tables that its foreign keys refer to. Returns nothing. Raises insufficient_privilege if the caller may not write to it.';
 
 CREATE FUNCTION shardfdw_internal.take_reference_turn() RETURNS trigger
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_take_reference_turn';
 COMMENT ON FUNCTION shardfdw_internal.take_reference_turn() IS
-	'Trigger before each statement that writes to a reference table, where there are several coordinators: takes the turn of take_turn() on the first one. Returns null.';
+	'Calls take_turn() on the first coordinator, before each statement that writes to a reference table; trigger function, used with several coordinators. Returns null.';
 
 CREATE FUNCTION shardfdw_internal.set_turns(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -67,17 +67,17 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.set_turns(regclass) IS
-	'Gives a table the trigger by which writers of several coordinators take turns, if it is a reference table and there are several; takes it away otherwise. Returns nothing.';
+	'Creates the trigger that calls take_reference_turn() if the table is a reference table and there are several coordinators; drops it otherwise. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.lock_placements(shards text[], node name, replaced boolean) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_placements';
 COMMENT ON FUNCTION shardfdw_internal.lock_placements(text[], name, boolean) IS
-	'Locks shards of the caller, as another coordinator asks that moves them, and their tables if they are to be replaced. Returns nothing; raises object_not_in_prerequisite_state for one that is not on the node here, insufficient_privilege.';
+	'Locks shards of the caller for another coordinator that moves them, and also their tables if the shards are to be replaced. Returns nothing. Raises object_not_in_prerequisite_state for a shard that is not on the node here, insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.set_placements(shards text[], source name, target name) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_set_placements';
 COMMENT ON FUNCTION shardfdw_internal.set_placements(text[], name, name) IS
-	'Has the catalogs here say that shards of the caller are on another node, as a coordinator asks that has moved them. Returns nothing; raises what lock_placements() does.';
+	'Changes the node of shards of the caller in the catalogs here, for another coordinator that has moved them. Returns nothing. Raises the errors of lock_placements().';
 
 CREATE VIEW shardfdw.coordinators AS
 SELECT s.srvname AS name, o.host, o.port, o.dbname, o.coordinator::integer AS number, o.identity,
@@ -129,7 +129,7 @@ AS $$
 			OR x.highest - x.lowest + 1 IN (2048, 134217728) AND x.highest - x.lowest + 1 < t.share AND x.highest = number * (x.highest - x.lowest + 1))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shared_sequences(integer) IS
-	'Finds the sequences that the caller may alter and that have not got the share of values which the coordinator with this number gives them. Returns each with the sign of its increment, how many values a share has, how far it has got, whether it has the bounds of its type, whether it has been used, and up to where coordinators may have given values when it was of a smaller type.';
+	'Finds the sequences that the caller may alter and that do not have the share of values for the coordinator with this number. Returns each with the sign of its increment, the number of values of a share, its present value, whether it has the bounds of its type, and whether it has been used. If the type was smaller before, also returns the value up to which coordinators may have used values.';
 
 CREATE FUNCTION shardfdw_internal.share_sequences() RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -188,7 +188,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_plain_keys() IS
-	'Refuses foreign keys of plain tables to reference tables, which other coordinators change without a look at the rows here. Returns nothing; raises feature_not_supported.';
+	'Rejects foreign keys of plain tables to reference tables, because other coordinators change reference tables without checking the rows here. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.lock_all_members(left_out name DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -265,7 +265,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_no_peers(text, text) IS
-	'Refuses what is done to plain tables of this coordinator alone while there are others. Returns nothing; raises feature_not_supported.';
+	'Rejects an action on plain tables of this coordinator while there are other coordinators. Returns nothing. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.acl_text(acl aclitem[], kind "char", owner oid) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -274,7 +274,7 @@ AS $$
 	SELECT string_agg(x::text, ' ' ORDER BY x::text COLLATE "C") FROM unnest(coalesce(acl, acldefault(kind, owner))) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.acl_text(aclitem[], "char", oid) IS
-	'Writes down who has which rights on an object, of a kind as acldefault() has it. Returns the same text for the same rights.';
+	'Writes the privileges on an object, of a type as in acldefault(). Returns the same text for the same privileges.';
 
 CREATE FUNCTION shardfdw_internal.definitions() RETURNS TABLE (object text, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -352,7 +352,7 @@ AS $$
 	SELECT format('extension %I', e.extname), e.extversion FROM pg_extension e
 $$;
 COMMENT ON FUNCTION shardfdw_internal.definitions() IS
-	'Writes down what all coordinators of a cluster must have alike: tables, shards and where they are, what belongs to them, types, functions, schemas, owners and grants. Returns a row for each object.';
+	'Describes the definitions that must be equal on all coordinators of a cluster: tables, shards and their nodes, dependent objects, types, functions, schemas, owners and privileges. Returns a row for each object.';
 
 CREATE FUNCTION shardfdw_internal.compare_coordinators(coordinators name[])
 	RETURNS TABLE (coordinator name, status text, detail text)
@@ -438,7 +438,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.judge_coordinator(name) IS
-	'Asks a server whether it can be a coordinator beside this one. Returns its identity; raises object_not_in_prerequisite_state, system_error.';
+	'Queries a server to find out whether it can be a coordinator together with this one. Returns its identity. Raises object_not_in_prerequisite_state, system_error.';
 
 CREATE FUNCTION shardfdw_internal.copy_references_to_peer(peer name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

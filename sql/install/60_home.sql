@@ -8,7 +8,7 @@ AS $$
 	WHERE c.relnamespace = schema AND c.relname = 'shardfdw_home' AND c.relkind = 'p'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.home_of(regnamespace) IS
-	'Finds the table that says where all tables of a schema are, its shard and the node. Returns no row for other schemas.';
+	'Finds the table that records the node of a sharded schema, its shard, and the node. Returns no row for other schemas.';
 
 CREATE FUNCTION shardfdw_internal.home_key(relation regclass) RETURNS name
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -38,7 +38,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.home_key(regclass) IS
-	'Chooses the column by which a table is partitioned whose only shard takes every row: of the primary key, or of another unique one, if possible. Returns its name; raises feature_not_supported.';
+	'Chooses the partition key for a table whose single shard accepts all rows: a column of the primary key or of another unique key, if possible. Returns its name. Raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.shard_constraint_commands(relation regclass, key name) RETURNS TABLE (is_here boolean, drop_command text, add_command text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -82,7 +82,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_home_trusted(regclass, name) IS
-	'Checks that the tables of a schema may go where its table shardfdw_home says: it is the schema owner''s or a superuser''s, and the node is one that the caller trusts. Returns nothing; raises insufficient_privilege.';
+	'Checks that the table shardfdw_home of a schema belongs to the owner of the schema or a superuser, and that the caller trusts the node that it names. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.bring_home(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
@@ -127,7 +127,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.bring_home(regclass) IS
-	'Makes a plain table of a schema whose tables are on one node a sharded one, with a single shard there. Returns nothing; raises what shard_table() does.';
+	'Turns a plain table of a sharded schema into a sharded table with a single shard on the node of the schema. Returns nothing. Raises the errors of shard_table().';
 
 CREATE FUNCTION shardfdw_internal.check_home(schema regnamespace, is_home boolean) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -160,7 +160,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_home(regnamespace, boolean) IS
-	'Checks that the caller owns a schema, and that its tables are on one node, or that they are not. Returns nothing; raises null_value_not_allowed, invalid_schema_name, insufficient_privilege or object_not_in_prerequisite_state.';
+	'Checks that the caller owns a schema, and whether its tables are on one node, as required. Returns nothing. Raises null_value_not_allowed, invalid_schema_name, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_schema_tables(schema regnamespace) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -397,13 +397,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_home() IS
-	'Refuses to drop the table that says where the tables of a schema are while there are some. Raises dependent_objects_still_exist.';
+	'Rejects dropping the table that records the node of a sharded schema while the schema has tables. Raises dependent_objects_still_exist.';
 
 CREATE EVENT TRIGGER shardfdw_refuse_drop_of_home ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP FOREIGN TABLE', 'DROP OWNED')
 	EXECUTE FUNCTION shardfdw_internal.refuse_drop_of_home();
 ALTER EVENT TRIGGER shardfdw_refuse_drop_of_home ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_home IS
-	'Keeps the table that says where the tables of a schema are.';
+	'Protects the table that records the node of a sharded schema.';
 
 CREATE VIEW shardfdw.sharded_schemas AS
 SELECT n.nspname AS schema, h.node,

@@ -16,7 +16,7 @@ EXCEPTION WHEN internal_error THEN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_definition(regclass) IS
-	'Writes down the columns and expressions of the key of a partitioned table. Returns null for one that has been dropped, which it opens.';
+	'Writes the columns and expressions of the key of a partitioned table, which it opens. Returns null if the table has been dropped.';
 
 CREATE VIEW shardfdw.tables AS
 WITH sharded AS MATERIALIZED (
@@ -120,4 +120,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_sizes(regclass) IS
-	'Asks nodes, all at once, for the sizes of the shards of a table, of one shard, or by default of all. Returns one row per shard: size_bytes with indexes, estimated_rows as of the last ANALYZE or VACUUM there, null before the first. Both are null, with a warning, when a node does not answer. Raises wrong_object_type for what is not sharded.';
+	'Queries nodes in parallel for the sizes of the shards of a table, or of one shard. Null means all shards. Returns one row per shard: size_bytes including indexes, and estimated_rows from the last ANALYZE or VACUUM there, null before the first. Both are null, with a WARNING, if a node does not answer. Raises wrong_object_type for a table that is not sharded.';

@@ -65,7 +65,7 @@ CREATE FUNCTION shardfdw_internal.node_counters()
 	LANGUAGE C VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_node_counters';
 COMMENT ON FUNCTION shardfdw_internal.node_counters() IS
-	'Lists what sessions of this database have done on each node, see view stat_nodes. Returns a row for each server that was connected to since the server was started.';
+	'Lists the counters of this database for each node, see view stat_nodes. Returns a row for each server that sessions have connected to since the server was started.';
 
 CREATE VIEW shardfdw.stat_nodes AS
 SELECT n.node, c.connections, c.connection_failures, c.connection_retries, c.statements, c.rows_read, c.rows_written, c.bytes_sent, c.bytes_received, c.errors, c.commits, c.two_phase_commits, c.recovered, c.since AS stats_reset

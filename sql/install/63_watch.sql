@@ -84,7 +84,7 @@ WITH w AS MATERIALIZED (
 SELECT to_jsonb(x) FROM (
 	SELECT w.pid, wa.session, wa.query, b.pid AS blocking_pid, ba.session AS blocking_session, ba.query AS blocking_query, ba.state AS blocking_state,
 		CASE WHEN b.pid = 0 THEN (
-			-- A prepared transaction holds the lock that is waited for, and the lock of its own transaction ID.
+			-- A prepared transaction holds the lock that is waited for, and the lock of its transaction ID.
 			SELECT string_agg(p.gid, ', ' ORDER BY p.gid) FROM pg_prepared_xacts p WHERE p.transaction = w.transactionid OR w.transactionid IS NULL AND EXISTS (
 				SELECT FROM pg_locks o JOIN pg_locks h ON h.virtualtransaction = o.virtualtransaction AND h.pid IS NULL AND h.granted
 				WHERE o.locktype = 'transactionid' AND o.transactionid = p.transaction AND o.pid IS NULL

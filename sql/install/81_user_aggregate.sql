@@ -12,7 +12,7 @@ COMMENT ON FUNCTION shardfdw_internal.partial_aggregate_name(name) IS
 CREATE FUNCTION shardfdw_internal.attach_partial_aggregate(aggregate regprocedure, partial_aggregate regprocedure) RETURNS void
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_attach_partial_aggregate';
 COMMENT ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, regprocedure) IS
-	'Makes a partial aggregate be dropped with its aggregate. Returns nothing; raises insufficient_privilege for a partial aggregate of another owner, invalid_parameter_value for what is no partial aggregate of it.';
+	'Makes a partial aggregate depend on its aggregate, so that both are dropped together. Returns nothing. Raises insufficient_privilege for a partial aggregate of another owner, invalid_parameter_value for a function that is not a partial aggregate of it.';
 
 CREATE FUNCTION shardfdw.undistribute_aggregate(aggregate regprocedure) RETURNS integer
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_undistribute_aggregate';
@@ -92,7 +92,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.obstacle_in_body(oid) IS
-	'Says why a function in SQL or PL/pgSQL might do something else on a node: words of its body that name objects of this database, or that make its result depend on more than its arguments. Returns null when nothing is found.';
+	'Tells why a function in SQL or PL/pgSQL could behave differently on a node: its body names objects of this database, or contains words that make its result depend on more than its arguments. Returns null if nothing is found.';
 
 CREATE FUNCTION shardfdw_internal.obstacle_to_replicas(aggregate oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -143,7 +143,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.obstacle_to_replicas(oid) IS
-	'Says why a user''s aggregate with a combine function cannot be copied to nodes: its types, rights, languages, or what its functions mention. Returns null when it can.';
+	'Tells why a user-defined aggregate with a combine function cannot be copied to nodes: its types, privileges or languages, or names in its functions. Returns null if it can be copied.';
 
 CREATE FUNCTION shardfdw_internal.aggregate_definition(aggregate oid, as_partial boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -394,7 +394,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_aggregates() IS
-	'Keeps partial aggregates and copies on nodes as the aggregates and their functions here are. Raises nothing for what nodes refuse.';
+	'Updates partial aggregates and the copies on nodes after changes of aggregates and their functions here. Raises no error if nodes refuse.';
 
 CREATE FUNCTION shardfdw_internal.drop_replicas() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -442,7 +442,7 @@ CREATE EVENT TRIGGER shardfdw_follow_aggregates ON ddl_command_end
 	WHEN TAG IN ('CREATE AGGREGATE', 'ALTER AGGREGATE', 'CREATE FUNCTION', 'ALTER FUNCTION', 'ALTER ROUTINE', 'CREATE EXTENSION', 'ALTER EXTENSION', 'ALTER SCHEMA')
 	EXECUTE FUNCTION shardfdw_internal.follow_aggregates();
 COMMENT ON EVENT TRIGGER shardfdw_follow_aggregates IS
-	'Has nodes compute the aggregates that users create.';
+	'Lets nodes compute the aggregates that users create.';
 CREATE EVENT TRIGGER shardfdw_drop_replicas ON sql_drop
 	WHEN TAG IN ('DROP AGGREGATE', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP SCHEMA', 'DROP OWNED', 'DROP EXTENSION', 'DROP TYPE')
 	EXECUTE FUNCTION shardfdw_internal.drop_replicas();

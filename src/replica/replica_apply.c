@@ -251,7 +251,7 @@ read_keys(List *noted)
 
 /* ---------- deleting ---------- */
 
-/* is_held: transactions are prepared on the node that nobody is about to end, and may have these rows. */
+/* is_held: the node has prepared transactions that no session is about to end.  They may have changed these rows. */
 static void
 report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwanted, bool is_held)
 {
@@ -468,7 +468,7 @@ check_found(const ShardCommand *command, const NotedShard *noted, int64 nfound)
 		report_difference(noted, command->serverid, nfound, nwanted, is_held);
 }
 
-/* Sends what are few rows to the replicas, and meanwhile deletes the notes of all. */
+/* Sends the rows of shards with few changes to the replicas.  At the same time deletes the notes of all shards. */
 static void
 send_few_and_forget(List *noted)
 {

@@ -12,11 +12,12 @@
 #include "remote/pool/snapshot.h"
 
 /*
- * Where a statement that only reads finds shards (shardnos; NULL: all) of a table: map itself, or, where nodes cannot be
- * connected to, one that has their shards on nodes that have replicas of them.  What these have prepared by now is settled then.
- * A transaction that has written to a node, or has read it by snapshot, reads there or fails; what it has once read elsewhere,
- * it goes on to read there.  Memory: current context.
- * Errors: object_in_use where it cannot be known whether a replica has all that is committed.
+ * Finds the nodes on which a read-only statement reads shards (NULL: all) of a table.  Returns map if all of its nodes can be
+ * connected to.  Otherwise returns a map in which nodes with replicas take the place of the others.  Transactions that were
+ * prepared on these nodes are then committed or rolled back.  A transaction that has written to a node, or has read it by
+ * snapshot, reads there or fails.  A transaction that has read a shard on another node continues to read it there.
+ * Memory: current context.
+ * Errors: object_in_use if it cannot be determined whether a replica has all committed changes.
  */
 extern const ShardMap *shard_replica_read_map(const ShardMap *map, const Bitmapset *shards, ShardSnapshot *snapshot, Oid userid);
 

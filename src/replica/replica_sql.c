@@ -1,14 +1,14 @@
 /*
  * replica_sql.c
- *	  The commands by which changes of a shard get to its replicas.
+ *	  Writes the commands that send changes of a shard to its replicas.
  *
- * Triggers of a shard note the keys of changed rows (49_replica.sql): a row of the table of notes for each statement, with
- * arrays of the keys that its rows had before (o1, o2, ...: one for each column of the primary key) and that they have
- * after it (n1, n2, ...).  A key is in a shard once at the most, so
+ * Triggers of a shard note the keys of changed rows (49_replica.sql).  The table of notes has a row for each statement.
+ * The row has arrays of the keys before the statement (o1, o2, ...: one for each column of the primary key), and arrays of
+ * the keys after it (n1, n2, ...).  A shard contains a key at most once, so
  *
  *	 was there before the transaction = is there now - times that it is noted as new + times that it is noted as old
  *
- * in whatever order statements and savepoints came.
+ * whatever the order of statements and savepoints was.
  */
 #include "postgres.h"
 
@@ -29,15 +29,15 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-/* So many keys are in one row of the answer: they are deleted from replicas by one command. */
+/* Number of keys in one row of the result.  One command deletes them from a replica. */
 #define CHUNK_KEYS 10000
 
-/* Bytes of a row that is not sent as a literal. */
+/* A row of more bytes is not sent as a literal. */
 #define SHORT_ROW_BYTES 8000
 
 #define NOTES_PREFIX "shardfdw_notes_"
 
-/* Nobody sees other notes, but those that are dead are many while an old snapshot keeps VACUUM from them: an index passes them by. */
+/* No other notes are visible, but an old snapshot may keep VACUUM from removing many dead ones.  The index skips these. */
 #define OF_XACT "xact = pg_catalog.pg_current_xact_id()"
 
 /* A column of the primary key. */

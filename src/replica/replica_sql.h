@@ -15,22 +15,23 @@ typedef struct ShardReplicaSql
 	int			ncolumns;		/* columns that INSERT sets */
 
 	/*
-	 * Of the primary, where few keys are noted: one row for each of them, of
-	 *	 times that it is noted as new, less those as old
-	 *	 true if its row is there now, else NULL
-	 *	 true if that is short
-	 *	 the columns of the key
-	 *	 the row, if it is short: the columns that INSERT sets
-	 * Each row is looked up by its key: the node's planner, which does not know how few they are, would read all of a small shard.
+	 * Query for the primary if few keys are noted.  It returns one row for each key, with these columns:
+	 * - how often the key is noted as new, minus how often it is noted as old
+	 * - true if the row of the key exists, or else NULL
+	 * - true if that row is short
+	 * - the columns of the key
+	 * - the row, if it is short: the columns that INSERT sets
+	 *
+	 * Each row is looked up by its key.  The node's planner cannot estimate how few keys there are, and would scan a small shard.
 	 */
 	const char *few;
 
 	/*
-	 * Of the primary: one row for each so many keys of rows that this transaction has changed, of
-	 *	 number of keys whose row is there now
-	 *	 number of keys whose row was there before
-	 *	 number of keys of which it cannot be told, always 0
-	 *	 the keys whose row was there before: an array for each column of the key, NULL for none
+	 * Query for the primary.  It returns one row for each CHUNK_KEYS keys that this transaction has changed, with these columns:
+	 * - number of keys whose row exists now
+	 * - number of keys whose row existed before
+	 * - number of keys for which this is not known, always 0
+	 * - the keys whose row existed before: an array for each column of the key, NULL for none
 	 */
 	const char *keys;
 	const char *rows;			/* COPY of the rows with these keys that are there now */
