@@ -62,6 +62,7 @@ my $view = object('view', 'nodes');
 my $table = object('table', 'commit_log');
 my $sequence = object('sequence', 'load_id');
 my $column = $server->safe_psql('present', "SELECT attname FROM pg_attribute WHERE attrelid = '$table'::regclass AND attnum = 1");
+my $viewed = $server->safe_psql('present', "SELECT attname FROM pg_attribute WHERE attrelid = '$view'::regclass AND attnum = 1");
 
 my @mutations = (
 	[ "ALTER FUNCTION $function SET work_mem = '1MB'",         "function $function: function" ],
@@ -79,8 +80,8 @@ my @mutations = (
 	[ "CREATE DOMAIN shardfdw.stray AS int CHECK (VALUE > 0)", 'type shardfdw.stray: constraint stray_check' ],
 	[ "ALTER VIEW $view SET (security_barrier)",               "view $view: relation" ],
 	[ "GRANT DELETE ON $view TO pg_monitor",                   "view $view: relation" ],
-	[ "ALTER VIEW $view RENAME COLUMN name TO renamed",        "view $view: query" ],
-	[ "COMMENT ON COLUMN $view.name IS 'x'",                   "view $view: comment on column name" ],
+	[ "ALTER VIEW $view RENAME COLUMN $viewed TO renamed",        "view $view: query" ],
+	[ "COMMENT ON COLUMN $view.$viewed IS 'x'",                   "view $view: comment on column $viewed" ],
 	[ "CREATE RULE stray AS ON INSERT TO $view DO INSTEAD NOTHING", "view $view: rule stray" ],
 	[ "ALTER TABLE $table ADD stray int",                      "table $table: column stray" ],
 	[ "ALTER TABLE $table ALTER $column SET DEFAULT NULL; ALTER TABLE $table ALTER $column SET STATISTICS 7; ALTER TABLE $table ALTER $column SET (n_distinct = 7)", "table $table: column $column" ],
@@ -125,8 +126,8 @@ my @changes = (
 	[ "ALTER TABLE $table ADD made_up integer DEFAULT 7",   qr/(CREATE TABLE \w+\.commit_log \(.*?)(?=,\n\tPRIMARY KEY)/s, sub { "$1,\n\tmade_up integer DEFAULT 7" }, "lacks table $table: column made_up" ],
 	[ "ALTER SEQUENCE $sequence CACHE 7",                   qr/(CREATE SEQUENCE \w+\.load_id);/, sub { "$1 CACHE 7;" }, "sequence $sequence: sequence" ],
 	[ "COMMENT ON FUNCTION $function IS 'Changed.'",        qr/(COMMENT ON FUNCTION \w+\.remove_node\(name\) IS)\s+'(?:[^']|\'\')*'/, sub { "$1 'Changed.'" }, "function $function: comment" ],
-	[ 'DROP FUNCTION shardfdw_internal.library_version()',           qr/CREATE FUNCTION shardfdw_internal\.library_version\(\).*?;\nCOMMENT ON FUNCTION shardfdw_internal\.library_version\(\) IS\n.*?;\n/s, sub { '' },
-		join "\n", map { "has also function shardfdw_internal.library_version(): $_" } 'comment', 'function', 'function\'s owner and rights', 'function\'s result', 'is member' ],
+	[ 'DROP FUNCTION shardfdw.forget_load(text, name)',      qr/CREATE FUNCTION shardfdw\.forget_load\(name text.*?;\nCOMMENT ON FUNCTION shardfdw\.forget_load\(text, name\) IS\n.*?;\n/s, sub { '' },
+		join "\n", map { "has also function shardfdw.forget_load(pg_catalog.text,pg_catalog.name): $_" } 'comment', 'function', 'function\'s owner and rights', 'function\'s result', 'is member' ],
 );
 
 # The upgrade script without one of the changes.

@@ -375,6 +375,8 @@ sub check_texts
 			1 while $text =~ s/\A\s*(?:RESET [\w.]+|SELECT pg_catalog\.pg_export_snapshot\(\)|SET (?:SESSION |LOCAL )?[\w.]+ (?:=|TO) (?:'[^']*'|[\w, ."]+)|BEGIN[\w ,]*|START TRANSACTION[\w ,]*|SELECT pg_catalog\.set_config\('[^']*', '[^']*', \w+\)|(?:RELEASE )?SAVEPOINT \w+|COMMIT|ROLLBACK|SET TRANSACTION SNAPSHOT '[^']*')\s*(?:;|\z)//;
 			# a default that is for the rows that are there
 			$text =~ s/\A\s*(ALTER TABLE ($identifier\.$identifier) ADD COLUMN .*); ALTER TABLE \2 ALTER COLUMN $identifier DROP DEFAULT\z/$1/s;
+			# the schema is made before its owner is asked for
+			$text =~ s/\A\s*DO E?'.*?'; (?=SELECT r\.rolname)//s;
 			$text =~ s/;\s*(?:COMMIT|RELEASE SAVEPOINT \w+)\s*;?\s*\z//;
 			# along with it the node's position is asked for
 			next if $text eq '' || $text =~ /\APREPARE TRANSACTION / || $seen_text{$text}++;
