@@ -4,6 +4,7 @@
 #   make PG_CONFIG=/path/...    build for another one
 #   make install                install library, control file and scripts
 #   make installcheck           run the tests against a running server
+#
 #   make COPT=-Werror FAULT_POINTS=1    what scripts/check does; see src/fault.h
 
 EXTENSION = shardfdw
@@ -42,7 +43,8 @@ endif
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -MMD -MP
 SHLIB_LINK_INTERNAL = $(libpq)
 EXTRA_CLEAN = $(OBJS:.o=.d)
-# Nobody replaces our functions: calls between files need no detour through the linker's table.
+# No other library replaces our functions, so calls between files need no symbol look-up by the
+# dynamic linker.
 PG_CFLAGS += -fno-semantic-interposition
 
 # No LLVM bitcode: it would make the matching clang a build dependency.

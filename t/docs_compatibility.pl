@@ -1,6 +1,6 @@
 # Checks the cells of docs/compatibility.md. Each feature is tried on a sharded table, a reference
-# table and the tables of a sharded schema, and compared with plain tables. The cell must be true. The cell
-# "yes" means that the feature works and that nodes do the work. The cell "coordinator" means that it
+# table and the tables of a sharded schema, and compared with plain tables. The cell "yes" means that
+# the feature works and that nodes do the work. The cell "coordinator" means that it
 # works and that the coordinator does a part of the work. Otherwise the cell is "no" and the SQLSTATE.
 
 use strict;

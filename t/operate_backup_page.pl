@@ -1,5 +1,5 @@
-# The commands of docs/backup.md, as they stand there but for addresses and folders: all servers are backed up, lost, and
-# restored to a restore point.
+# Runs the commands of docs/backup.md unchanged, except for addresses and folders. All servers are
+# backed up, lost, and restored to a restore point. All data must be there.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ sub blocks
 
 my ($c, $peers, %server, $backups, $pgbackrest);
 
-# The page's servers have names and addresses of their own.
+# The page's servers have other names and addresses.
 sub here
 {
 	my ($commands) = @_;

@@ -1,6 +1,7 @@
-# Two coordinators of the same nodes, the second one from a dump of the first: both load, write and query at the
-# same time; what each has of its own (sequences, definitions, reference tables) is kept by the means of docs/usage.md.
-# At the end the second one reads from standbys.
+# Sets up two coordinators of the same nodes, the second one from a dump of the first. Both load,
+# write and query at the same time. Sequences, definitions and reference tables are separate on
+# each. They must stay correct with the methods of docs/usage.md. At the end the second coordinator
+# reads from standbys.
 
 use strict;
 use warnings;
@@ -88,7 +89,7 @@ for my $i (0, 1)
 same('SELECT sum(code) FROM orders WHERE id <= 8', 22 + 8 * 40, 'each counted once');
 nothing_prepared();
 
-# ---------- what each has of its own ----------
+# ---------- what is separate on each coordinator ----------
 
 # sequences
 $both[$_]->safe_psql('ALTER SEQUENCE numbered_id_seq INCREMENT BY 2 RESTART WITH ' . ($_ + 1)) for 0, 1;

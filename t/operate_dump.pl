@@ -1,4 +1,4 @@
-# pg_dump of a coordinator, restored into an empty database, is a working coordinator.
+# A dump of a coordinator (pg_dump), restored into an empty database, must be a working coordinator.
 
 use strict;
 use warnings;

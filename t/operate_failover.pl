@@ -1,5 +1,5 @@
-# Failover of nodes to a standby: connection strings with several hosts, prepared transactions that a standby
-# has, and those that it has not (R12).
+# Nodes fail over to a standby. Tests connection strings with several hosts, prepared transactions
+# that the standby has, and prepared transactions that it lacks (R12).
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# contrib/monitoring: its queries run with the rights that it gives, alerts and dashboard name what the queries make, and each alert's
-# condition holds in its scene and not otherwise. Exporter and Prometheus themselves: contrib/monitoring/try.
+# Tests contrib/monitoring. Its queries must run with the rights that it grants. Alerts and the
+# dashboard must use metrics that the queries make. Each alert must fire in its scene and in no
+# other. contrib/monitoring/try tests with the exporter and Prometheus.
 
 use strict;
 use warnings;
@@ -16,7 +17,7 @@ my $dir = 'contrib/monitoring';
 my $m = Monitoring->new($dir);
 my $c = ShardCluster->new(nodes => 3, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 0\n", node_conf => "max_connections = 30\n");
 
-# Nodes ask the role for its password, as they do of anybody who is no superuser.
+# Nodes ask the role for its password, because the role is not a superuser.
 for my $i (1 .. 3)
 {
 	my $hba = $c->node($i)->data_dir . '/pg_hba.conf';
@@ -128,7 +129,8 @@ like($_->[1], $_->[2], "it may not $_->[0]")
 
 # ---------- scenes ----------
 
-# Which alerts fire. Times and sizes count from the start, as nobody waits for an hour here; or as the file has them.
+# Returns which alerts fire. By default times and sizes count from the start, so that the test need
+# not wait for an hour. If $exact is set, they are those of the file.
 my $exact = 0;
 sub firing
 {

@@ -1,4 +1,4 @@
-# Shards that are moved to another node as docs/usage.md says, while others read and write.
+# Moves shards to another node as docs/usage.md describes, while other sessions read and write.
 
 use strict;
 use warnings;

@@ -1,4 +1,5 @@
-# pg_upgrade of a coordinator, to the same major: the new server is a coordinator of the same nodes, which it has asked for nothing.
+# Runs pg_upgrade on a coordinator, to the same major. The new server must be a coordinator of the
+# same nodes. The upgrade must not contact the nodes.
 
 use strict;
 use warnings;
@@ -30,7 +31,7 @@ $c->safe_psql(q{
 	GRANT SELECT ON t, r TO reader;
 	CREATE VIEW joined AS SELECT name, count(*) AS n, sum(g) AS s FROM t JOIN r ON r.code = t.v % 10 GROUP BY name});
 
-# a trigger of one's own that has been disabled, and rights that the dump brings back by ALTER and GRANT
+# a user's trigger that is disabled, and rights that the dump restores by ALTER and GRANT
 $c->safe_psql(q{
 	CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 	CREATE TRIGGER off BEFORE INSERT ON r FOR EACH ROW EXECUTE FUNCTION nothing();

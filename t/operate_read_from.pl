@@ -1,5 +1,6 @@
-# Reads from standbys of nodes: server option standbys, shardfdw.read_from, shardfdw.max_standby_lag. Own writes are
-# seen, nothing is older than the bound, and reads go on while a node's primary is lost.
+# Reads from standbys of nodes: server option standbys, shardfdw.read_from,
+# shardfdw.max_standby_lag. A session must see its writes, and must not read data older than the
+# bound. Reads must continue while a node's primary is lost.
 
 use strict;
 use warnings;
@@ -369,7 +370,8 @@ $sessions[2]->query('UPDATE t SET v = 3002');
 like($sessions[2]->{stderr}, qr/could not connect to node "node1"/, 'writes fail');
 $sessions[2]->{stderr} = '';
 
-# nothing is read that may be older than the bound: nobody can say how far the primary went
+# Nothing may be read that may be older than the bound: the standby's distance from the primary is
+# unknown.
 $standbys[0]->poll_query_until('postgres', q{SELECT clock_timestamp() - pg_last_xact_replay_timestamp() > interval '1 s'}) or die 'it has something new';
 $s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $s->query_safe(q{SET shardfdw.read_from = 'any'; SET shardfdw.max_standby_lag = '1s'});

@@ -1,5 +1,6 @@
-# shardfdw-report: one page about a cluster, true and complete, harmless whatever names and statements are; readable in
-# a browser, wide and narrow, light and dark.
+# shardfdw-report writes one page about a cluster. The page must be true and complete, and safe
+# whatever names and statements contain. It must be readable in a browser, wide and narrow, light
+# and dark.
 
 use strict;
 use warnings;

@@ -1,7 +1,9 @@
-# Restore points over all servers: base backups of different moments, restored to one point, agree about every transaction
-# of a bank at work, and no commit is there without those that its client had been told of.
+# Sets restore points over all servers while a bank is at work. Base backups of different moments
+# are restored to one point. The restored servers must agree about every transaction. A restored
+# commit must come with all commits that its client had seen acknowledged before.
 #
-# RESTORE_POINTS: how many are set (3 by default); RESTORE_TO: to how many of them all servers are restored (1 by default).
+# RESTORE_POINTS is the number of points that are set (3 by default). RESTORE_TO is the number of
+# points to which all servers are restored (1 by default).
 
 use strict;
 use warnings;

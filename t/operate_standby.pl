@@ -1,5 +1,6 @@
-# A standby of the coordinator: it reads from the nodes, changes nothing, and is the coordinator once it is promoted,
-# with all that the lost one had under way; by contrib/patroni, too.
+# Sets up a standby of the coordinator. The standby must read from the nodes and must change
+# nothing. After its promotion, also by contrib/patroni, it must be the coordinator. It must then
+# resolve all transactions that were in progress on the lost coordinator.
 
 use strict;
 use warnings;

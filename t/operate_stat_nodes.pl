@@ -1,4 +1,5 @@
-# View stat_nodes: what it counts is what a proxy between the coordinator and a node has seen.
+# The counters of the view stat_nodes must equal what a proxy between the coordinator and a node has
+# seen.
 
 use strict;
 use warnings;
@@ -27,7 +28,8 @@ sub counters
 	return \%values;
 }
 
-# Runs sql in a session of its own from zero on. Returns the counters and the messages that node 1 had.
+# Resets the counters and runs sql in a separate session. Returns the counters, and the messages
+# that node 1 has received.
 sub count
 {
 	my ($sql, %options) = @_;

@@ -1,5 +1,6 @@
-# What comments on nodes tell of the client's statement: its query id, by which pg_stat_statements of nodes are joined
-# with the coordinator's; the traceparent that the client has put into a comment.
+# Comments in the statements on nodes must tell the client's query id. By it, pg_stat_statements of
+# the nodes is joined with that of the coordinator. They must also tell the traceparent that the
+# client has put into a comment.
 
 use strict;
 use warnings;

@@ -1,4 +1,5 @@
-# check_cluster(): what it finds where servers do not belong to one moment, and nothing where they do.
+# check_cluster() must report servers that do not belong to one moment. It must report nothing if
+# all servers belong to one moment.
 
 use strict;
 use warnings;
@@ -39,7 +40,7 @@ $c->node_safe_psql($node, "SET session_replication_role = replica; DELETE FROM $
 like(found(), qr/^node$node\|foreign keys\|1 rows of public\."Bestell'ung_0\d" refer to nothing in public\.customer_0\d/, 'a row of a shard is missing');
 $c->safe_psql('INSERT INTO customer VALUES (5, 5)');
 
-# what nobody has decided
+# a prepared transaction that was neither committed nor rolled back
 my $gid = $c->gid_prefix . '1000000000000:1';
 $c->node_safe_psql(2, "BEGIN; INSERT INTO country VALUES (50, 'x'); PREPARE TRANSACTION '$gid'");
 like(found(), qr/^node2\|transactions\|\Q$gid\E: /, 'a transaction that is prepared');

@@ -1,4 +1,5 @@
-# Views over all nodes: who does what where, who waits for whom, what is open for how long, how nodes and shards are.
+# Tests the views over all nodes: activity, lock waits, open transactions, and the state of nodes
+# and shards.
 
 use strict;
 use warnings;
@@ -79,8 +80,8 @@ is(who($c->safe_psql(q{SET ROLE clerk; SELECT node, pid, query, blocking_pid, bl
 
 # ---------- a node that does not answer ----------
 
-# A connection that is kept hangs in another way than one that is being opened. Nobody looks for a deadlock meanwhile:
-# that would open one more, and wait for it.
+# A kept connection hangs in another way than a connection that is being opened. No deadlock check
+# may run during the test: it would open another connection, and wait for it.
 $c->safe_psql(q{ALTER SERVER node1 OPTIONS (ADD connect_timeout '1000')});
 for (['5s', 'lock_waits', "count(*) FILTER (WHERE node = 'node3' AND message IS NULL) > 0 AND bool_and((blocker_waits IS NULL) = (message IS NOT NULL))", 1], ['1ms', 'activity', 'true', 0])
 {

@@ -1,4 +1,5 @@
-# Several coordinators that know of each other: definitions change on all of them, or on none.
+# Sets up several coordinators that are registered with each other. A change of definitions must be
+# made on all of them, or on none.
 
 use strict;
 use warnings;
@@ -123,7 +124,8 @@ my @refused = (
 $all[ $_->[0] ]->psql_fails_like($_->[1], $_->[2], "refused: $_->[1]") for @refused;
 $p->all_alike('after what was refused', rows => 1);
 
-# At once, and one after the other's commit; in the end all are the same
+# Some commands run on all coordinators in parallel, others commit on one after the other. At the
+# end all must be the same.
 $all[1]->safe_psql('CREATE INDEX CONCURRENTLY purchases_at ON purchases (at)');
 $p->all_alike('CREATE INDEX CONCURRENTLY');
 $all[2]->safe_psql('DROP INDEX CONCURRENTLY purchases_at');

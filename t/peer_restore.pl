@@ -1,9 +1,12 @@
-# Restore points of several coordinators: base backups of different moments, restored to one point, agree about every
-# transaction that clients have made through either of them, and no commit is there without those that its client
-# had been told of, through whichever coordinator. A coordinator that has been restored to another moment is named.
+# Sets restore points of several coordinators. Base backups of different moments are restored to one
+# point. The servers must agree about every transaction that clients have made through any
+# coordinator. A restored commit must come with all commits that its client had seen acknowledged
+# before, through any coordinator. A coordinator that has been restored to another moment must be
+# reported.
 #
-# RESTORE_POINTS: how many are set (12 by default); RESTORE_TO: to how many of them all servers are restored (1 by
-# default); RESTORE_CLIENTS: how many clients are at work (4 by default).
+# RESTORE_POINTS is the number of points that are set (12 by default). RESTORE_TO is the number of
+# points to which all servers are restored (1 by default). RESTORE_CLIENTS is the number of clients
+# (4 by default).
 
 use strict;
 use warnings;

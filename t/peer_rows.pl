@@ -1,5 +1,5 @@
-# Several coordinators that know of each other: rows of reference tables, moves, and what a crash or a lost coordinator
-# leaves.
+# Sets up several coordinators that are registered with each other. Tests rows of reference tables,
+# moves, and what a crash or a lost coordinator leaves behind.
 
 use strict;
 use warnings;
@@ -70,7 +70,7 @@ $p->same('SELECT count(*) FROM renter.item', '1', 'and is everywhere');
 $c->safe_psql('DROP SCHEMA renter CASCADE');
 $reader->quit;
 
-# nobody passes the nodes by who only says so
+# A session cannot avoid the other coordinators by claiming to follow one of them.
 $all[1]->safe_psql(q{SET shardfdw.follows_coordinator = on; INSERT INTO country VALUES (70, 'by himself')});
 $all[1]->safe_psql(q{SELECT shardfdw_internal.follow_coordinator((SELECT identity FROM shardfdw.coordinators WHERE name = 'c1'), 'DELETE FROM country WHERE code = 70', CURRENT_USER, '{}')});
 $p->all_alike('one who says that he follows', rows => 1);
@@ -84,7 +84,8 @@ is(($all[$_]->wait_sql($runs[$_]))[2], '', 'INSERT by all at once, coordinator '
 $p->same('SELECT count(*), count(DISTINCT name) FROM country', '62|62', 'all rows');
 $p->all_alike('after all have written', rows => 1);
 
-# The same rows, in different orders, of two tables: they take turns, and none waits for ever.
+# The same rows of two tables, in different orders: the transactions must run one after the other,
+# and none may wait indefinitely.
 my @same = map {
 	$all[$_]->start_sql(join ";\n", "SET lock_timeout = '60s'", map { "BEGIN; UPDATE country SET name = name || '' WHERE code IN (101, 201); UPDATE country SET name = name || '.' WHERE code = 301; COMMIT" } 1 .. 15)
 } 0 .. $#all;
@@ -108,7 +109,8 @@ for my $name (sort keys %holds)
 }
 $p->all_alike('after deadlocks', rows => 1);
 
-# Each waits for a lock of its own server, which another coordinator's session has: its worker finds that.
+# Each session waits for a lock on its coordinator that the other coordinator's session holds. A
+# recovery worker must find the deadlock.
 $_->safe_psql("ALTER SYSTEM SET shardfdw.recovery_interval = '1s'; SELECT pg_reload_conf()") for @all;
 $c->safe_psql('CREATE TABLE one (a int); CREATE TABLE two (a int)');
 my @crosswise = map { $all[ $_->[0] ]->start_sql("SET statement_timeout = '100s'; BEGIN; ALTER TABLE $_->[1] ADD b int; SELECT pg_sleep(2); SELECT count(*) FROM $_->[2]; ROLLBACK") } [ 0, 'one', 'two' ], [ 1, 'two', 'one' ];
@@ -214,7 +216,8 @@ $writing->quit;
 
 # ---------- snapshots over all nodes, and restore points ----------
 
-# Transfers through all coordinators at once, from node to node; each cluster snapshot of each of them has the sum.
+# Transfers from node to node through all coordinators in parallel. Each cluster snapshot of each
+# coordinator must have the sum.
 my $sum = $c->safe_psql('SELECT sum(balance) FROM account');
 my @transfers = map {
 	my $seed = $_;
@@ -247,7 +250,8 @@ is($c->safe_psql(q{SELECT string_agg(coalesce(node::text, '-'), ' ' ORDER BY nod
 
 # what goes wrong on another coordinator is told as it is
 my $marker = $all[1]->coordinator->data_dir . '/shardfdw_fault_restore_point_closed';
-# the session may be ended while it still closes its fence: then the point is tried again, and so is this
+# The session may be ended while it still closes its snapshot barrier. The restore point is then
+# tried again, so this test tries again, too.
 my $told = '';
 for (1 .. 10)
 {

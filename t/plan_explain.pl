@@ -1,5 +1,5 @@
-# EXPLAIN of scans: the node's plan, in all formats, with and without values of parameters; what goes
-# wrong on the node; auto_explain.
+# EXPLAIN of scans must show the node's plan, in all formats, with and without values of parameters.
+# Also tests errors on the node, and auto_explain.
 
 use strict;
 use warnings;
@@ -142,7 +142,7 @@ $plan = explain_query("SELECT (SELECT max(v) FROM t WHERE t.grp = g) FROM genera
 like($plan, qr/never executed/, 'never executed');
 unlike($plan, qr/per Query/, 'no figures of it');
 
-# ---------- statements that one shard runs as they stand ----------
+# ---------- statements that one shard runs unchanged ----------
 
 my @routed = (before => 'SET shardfdw.enable_router = on;');
 my $one = 'SELECT v, count(*) FROM t WHERE id = 3 AND grp > 0 GROUP BY v';
@@ -183,7 +183,7 @@ SKIP:
 		qr/Remote Plan:(?s:.)*Filter: .*\$1/, 'EXPLAIN (GENERIC_PLAN) of a statement on one shard');
 }
 
-# A cursor whose rows were not all read, and a change of which nobody has read the rows.
+# A cursor of which not all rows were read, and a change whose returned rows were not read.
 my $logged = q{SET auto_explain.log_min_duration = 0; SET auto_explain.log_verbose = on; SET auto_explain.log_analyze = on;
 	SET shardfdw.explain_remote = on; SET shardfdw.enable_router = on;};
 my $log_start = $c->log_position;

@@ -1,18 +1,26 @@
-# Random queries, among them joins of 2 to 16 tables of all kinds, on sharded tables against the same queries on plain ones,
-# while the planner is made to go ways that it seldom goes: the same rows, or the same SQLSTATE.
+# Runs random queries on sharded tables and on plain ones, among them joins of 2 to 16 tables of all
+# kinds. Planner modes make the planner choose plans that it seldom chooses. Both runs must give the
+# same rows or the same SQLSTATE.
 #
-#   MODES_SEED=n      the first seed; each query has its own, one more than the one before
-#   MODES_QUERIES=n   how many
-#   MODES_SECONDS=n   no new query after so many seconds
+#   MODES_SEED=n      the first seed; each next query adds 1
+#   MODES_QUERIES=n   number of queries
+#   MODES_SECONDS=n   start no query after n seconds
 #   MODES_TIMEOUT=n   statement_timeout in seconds (15)
-#   MODES_JOINS=x     which part of the queries has a large join (0.7)
-#   MODES_LEVELS=x    which part of the queries reads tables of two levels (0.3)
-#   MODES_DIFF=n      so many times the queries of a file of sql/diff (1)
-#   MODES_REGRESS=n   so many times all of sql/*.sql, of which only internal errors and crashes count, since their plans differ (0)
-#   MODES_EXPLAIN=1   print the plan of what differs
-#   PLANNER_MODES=s   comma-separated: these modes for each query, instead of some at random (PlannerModes.pm)
 #
-# SqlRandom.pm makes the queries, PlannerModes.pm has the modes; t/write_random.pl runs scripts under them by DML_MODES=1. What differs is printed with its settings, made as small as possible.
+#   MODES_JOINS=x     part of the queries that has a large join (0.7)
+#   MODES_LEVELS=x    part of the queries that reads tables of two levels (0.3)
+#   MODES_DIFF=n      how often the queries of a file of sql/diff run (1)
+#
+#   MODES_REGRESS=n   how often all of sql/*.sql run (0); plans differ, so
+#                     only internal errors and crashes count
+#
+#   MODES_EXPLAIN=1   print the plan of a query that differs
+#   PLANNER_MODES=s   comma-separated: these modes for each query, instead of
+#                     random ones (PlannerModes.pm)
+#
+# SqlRandom.pm makes the queries, PlannerModes.pm has the modes. With DML_MODES=1, t/write_random.pl
+# runs scripts under these modes. A query that differs is made smaller and printed with its
+# settings.
 
 use strict;
 use warnings;
@@ -135,7 +143,7 @@ for (1 .. $ndiff)
 	queries_ok($c, $file, rand() < 0.3 ? 'diff_one' : 'diff_seven', options(@names), title => "modes @names");
 }
 
-# Settings as they stand in PGOPTIONS.
+# Settings in the format of PGOPTIONS.
 sub options { return [ map { s/ = /=/r =~ s/'//gr } $modes->settings(@_) ]; }
 
 # ---- all of sql/*.sql ----------------------------------------------------------------------------

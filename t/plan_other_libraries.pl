@@ -1,8 +1,8 @@
-# Libraries with hooks of their own beside this one, loaded before it and after it: what pg_stat_statements
-# and auto_explain see of each kind of statement.
+# Loads other libraries with hooks before and after this library. pg_stat_statements and
+# auto_explain must see each kind of statement correctly.
 #
-# Each statement stands behind another one in its text, so that a part of our own that is planned with
-# another text than the statement's shows in the view.
+# Each statement is the second one of its text. If the extension plans a part of it with another
+# text, the view shows this.
 
 use strict;
 use warnings;
@@ -46,7 +46,7 @@ my @statements = (
 	# a foreign table by itself
 	single_insert => 'INSERT INTO alone SELECT k + 1, a FROM alone WHERE k = 4',
 	single_select => 'SELECT count(*) FROM alone x JOIN alone y ON x.k = y.k',
-	# all shards, as they stand
+	# all shards, with the unchanged statement
 	pushed_update => 'UPDATE st SET a = a + 1 WHERE a > 3',
 	pushed_insert => 'INSERT INTO st SELECT k, a FROM st ON CONFLICT (k) DO NOTHING',
 	pushed_delete => 'DELETE FROM st WHERE a = 200',

@@ -1,4 +1,5 @@
-# ANALYZE of shards: statistics that their nodes have are taken over, others come from a sample.
+# ANALYZE of shards must take over the statistics of the nodes if the nodes have them. Otherwise the
+# statistics must come from a sample.
 
 use strict;
 use warnings;

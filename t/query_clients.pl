@@ -1,6 +1,6 @@
-# The queries of sql/diff as statements of a client, on nodes that are servers of their own: the same
-# rows as from plain tables, with every switch of the planner and the fetchers, through cursors, and
-# in a transaction that has written.
+# Runs the queries of sql/diff as statements of a client, on nodes that are separate servers. They
+# must give the same rows as from plain tables: with every switch of the planner and the fetchers,
+# through cursors, and in a transaction that has written.
 
 use strict;
 use warnings;

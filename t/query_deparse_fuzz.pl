@@ -1,16 +1,17 @@
-# Random identifiers, literals and option values through every class of statements: each text that a
-# node gets is one statement, nothing that is hidden in a name or value is run, and rows, tags and
-# errors are those of plain tables.
+# Puts random identifiers, literals and option values into every class of statements. Each text that
+# a node gets must be one statement. No SQL that is hidden in a name or value may run. Rows, tags
+# and errors must be those of plain tables.
 #
-#   FUZZ_STATEMENTS=n  how many statements (600)
-#   FUZZ_SECONDS=n     no new round after so many seconds
-#   FUZZ_SEED=n        seed of the first round (1); each round of statements has its own, one more than the one before
+#   FUZZ_STATEMENTS=n  number of statements (600)
+#   FUZZ_SECONDS=n     start no round after n seconds
+#   FUZZ_SEED=n        seed of the first round (1); each next round adds 1
 #   FUZZ_SHOW=1        print every statement
 #
-# Both sides have the same names, but for the schema. Sessions have standard_conforming_strings,
-# backslash_quote and quote_all_identifiers on or off, and at times public, where operators and
-# functions are planted, before pg_catalog in search_path; the nodes' databases have it so always.
-# From 19 on standard_conforming_strings is always on.
+# Both sides have the same names, except for the schema. standard_conforming_strings,
+# backslash_quote and quote_all_identifiers are on or off in the sessions. In some sessions public
+# is before pg_catalog in search_path, and public contains operators and functions that must not be
+# used. The nodes' databases always have this search_path. From 19 on standard_conforming_strings is
+# always on.
 
 use strict;
 use warnings;

@@ -1,4 +1,5 @@
-# Key joins and correlated sub-selects: how many queries nodes get, what a failure in mid-way leaves, memory.
+# Tests key joins and correlated sub-selects: how many queries nodes get, what a failure during a
+# join leaves behind, and the use of memory.
 
 use strict;
 use warnings;
@@ -146,7 +147,7 @@ my (undef, undef, $plan) = $c->psql(join '', (map { "SET $_; " } @kept, 'jit = o
 like($plan, qr/CUSTOMSCAN/, 'a key join whose cost is mostly that of nodes');
 unlike($plan, qr/:jitFlags [1-9]/, 'is not compiled');
 
-# A function that joins within a join: each execution has keys of its own.
+# A function that joins is called within a join. Each execution has separate keys.
 $c->safe_psql(q{
 	CREATE FUNCTION joined(g int) RETURNS bigint LANGUAGE sql VOLATILE AS
 		'SELECT count(*) FROM small s JOIN big b ON b.id = s.k WHERE s.grp = g'});

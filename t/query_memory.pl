@@ -1,5 +1,5 @@
-# Reading a table much larger than memory should hold, by a client that does not read: the coordinator
-# waits, and keeps little.
+# A client queries a table that is much larger than memory should hold, and does not read the rows.
+# The coordinator must wait, and must keep little in memory.
 
 use strict;
 use warnings;

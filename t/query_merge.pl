@@ -1,4 +1,5 @@
-# Merging sorted streams: many shards and few connections, limits, failures and timeouts in mid-merge.
+# Merges sorted streams: many shards and few connections, limits, and failures and timeouts during
+# the merge.
 
 use strict;
 use warnings;

@@ -1,7 +1,8 @@
-# Every built-in aggregate with a combine function, for each of its argument types: nodes return partial
-# states, and the answer is that of a plain table. On nodes where the role is a superuser, where it is
-# none, and on nodes of another major (where there is one). And aggregates of users: on nodes that were
-# there before them and on others, dumped and restored, and what must not be used.
+# Runs every built-in aggregate with a combine function, for each of its argument types. Nodes must
+# return partial states, and the answer must be that of a plain table. The role on the nodes is a
+# superuser or not, and the nodes have the same or another major (if one is installed). Also tests
+# users' aggregates: on nodes that existed before the aggregates and on others, after dump and
+# restore, and aggregates that must not be used.
 
 use strict;
 use warnings;
@@ -206,7 +207,7 @@ like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shard
 $c->safe_psql(q{SELECT shardfdw.refresh_node('node1')});
 like($c->safe_psql($check), qr/^node1\|ok/m, 'refresh_node mends it');
 
-# Partial aggregates that somebody else could change are not used.
+# Partial aggregates that another role could change must not be used.
 $c->node_safe_psql(1, 'CREATE ROLE mallory; CREATE DATABASE squat TEMPLATE template0');
 $c->node(1)->safe_psql('squat', q{
 	CREATE SCHEMA shardfdw_internal; GRANT USAGE, CREATE ON SCHEMA shardfdw_internal TO mallory; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC;

@@ -1,17 +1,18 @@
-# Random queries on sharded tables against the same queries on plain ones: the same rows, or the same
-# SQLSTATE. SqlRandom.pm makes the queries.
+# Runs random queries on sharded tables and the same queries on plain ones. Both must give the same
+# rows, or the same SQLSTATE. SqlRandom.pm makes the queries.
 #
-#   SQL_SEED=n      the first seed; each query has its own, one more than the one before
-#   SQL_QUERIES=n   how many
-#   SQL_SECONDS=n   no new query after so many seconds
-#   SQL_LEVELS=x    which part of the queries reads tables of two levels (0.3)
+#   SQL_SEED=n      the first seed; each next query adds 1
+#   SQL_QUERIES=n   number of queries
+#   SQL_SECONDS=n   start no query after n seconds
+#   SQL_LEVELS=x    part of the queries that reads tables of two levels (0.3)
+#
 #   SQL_SWITCHES=s  "name = value; ..." for every sharded run, instead of random settings
-#   SQL_EXPLAIN=1   print the plan of what differs
-#   SQL_ERRORS=1    print what fails in both runs
+#   SQL_EXPLAIN=1   print the plan of a query that differs
+#   SQL_ERRORS=1    print queries that fail in both runs
 #
-# Both runs use the same names, in the schemas p and s. Every query runs once on each; the sharded run
-# has switches of core's planner and of shardfdw on or off at random. An internal error, or a
-# connection that breaks, is a failure whatever the other run says.
+# Both runs use the same names, in the schemas p and s. Every query runs once on each. In the
+# sharded run, switches of core's planner and of shardfdw are on or off at random. An internal
+# error, or a connection that breaks, is a failure in any case.
 
 use strict;
 use warnings;

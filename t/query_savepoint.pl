@@ -1,6 +1,6 @@
-# Savepoints on nodes: each has a name of its own, so that none is ever taken for an earlier one.
-# Those that reads set for themselves in a transaction that has written: no more than one is left standing on a connection, however
-# many statements the transaction has.
+# Each savepoint on a node must have a unique name, so that it is never mistaken for an earlier one.
+# Reads in a transaction that has written set savepoints, too. At most one of these may stay on a
+# connection, however many statements the transaction has.
 
 use strict;
 use warnings;
@@ -62,8 +62,8 @@ my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
 cmp_ok($cancelled, '>', 0, 'some were cancelled');
 note "$cancelled cancelled; other errors: " . join ' ', grep { !/statement timeout|^\s*$/ } split /\n/, $err;
 
-# At REPEATABLE READ, the same while a connection exports the snapshot that others wait for: they must not wait for an identifier
-# that nobody reads any more.
+# At REPEATABLE READ, the same while a connection exports the snapshot that others wait for. They
+# must not wait for a snapshot identifier that will never be read.
 $c->safe_psql("INSERT INTO t SELECT g, g FROM generate_series(101, 4000) g");
 $script = "SET client_min_messages = error;\nPREPARE q AS SELECT count(*) FROM u WHERE NOT ($long);\nEXECUTE q;\n";
 for my $i (1 .. 24)

@@ -1,5 +1,6 @@
 
-# Whole statements on one shard: round trips, what is committed when something goes wrong, and what is kept on the node.
+# Tests whole statements on one shard: the number of round trips, what is committed after an error,
+# and what is kept on the node.
 use strict;
 use warnings;
 use FindBin;
@@ -216,7 +217,7 @@ $locker->query_safe('COMMIT');
 is($c->safe_psql('SELECT k FROM t WHERE k = 1 FOR UPDATE NOWAIT'), 1, 'until the end of the transaction');
 $locker->quit;
 
-# a connection that the node has closed meanwhile
+# a connection that the node has closed between two statements
 sub close_connections
 {
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity

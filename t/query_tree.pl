@@ -1,4 +1,5 @@
-# A tree of servers: a node that is the coordinator of nodes of its own combines what these return.
+# Sets up a tree of servers: a node is itself a coordinator of other nodes. The node must combine
+# what these nodes return.
 
 use strict;
 use warnings;

@@ -1,4 +1,5 @@
-# The parallel workers of a node are used where its shards in flight leave cores idle, and only there.
+# The parallel workers of a node must be used if the node's active shards leave cores idle, and not
+# otherwise.
 
 use strict;
 use warnings;
@@ -152,7 +153,8 @@ $locker->query("BEGIN; LOCK TABLE $first");
 	my $result = $reader->finish_query($PostgreSQL::Test::Utils::timeout_default);
 	is(join('|', @{ $result->{rows}[0] }), $expected_keys, 'groups of shards: then it works');
 }
-# What a statement, a loop or a cursor's transaction writes meanwhile is not seen in a later turn
+# A statement, a loop or a cursor's transaction may write while groups are read. Groups that are
+# read later must not show these rows.
 $c->safe_psql(q{CREATE FUNCTION write(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO grouped SELECT 100000 + i, 0, 0 FROM generate_series($1 * 10, $1 * 10 + 9) i; RETURN $1; END'});
 is($c->safe_psql("BEGIN; SELECT count(*), sum(n) FROM (SELECT id, count(*) AS n, write(id % 100) AS w FROM grouped GROUP BY id HAVING id <= 20 OFFSET 0) s; ROLLBACK"), '20|20', 'a function that writes, called for groups');
 is($c->safe_psql(q{CREATE FUNCTION loop_over() RETURNS bigint LANGUAGE plpgsql AS $$DECLARE r record; n bigint := 0; BEGIN

@@ -1,5 +1,5 @@
-# Reference tables: whatever is written to one, and however, its replicas on all nodes are the same at
-# the end of each statement and of each transaction, or the statement fails.
+# Writes to reference tables in every way. The replicas on all nodes must be the same at the end of
+# each statement and of each transaction, or the statement must fail.
 
 use strict;
 use warnings;
@@ -303,8 +303,9 @@ my $log = $c->log_position(1);
 $c->safe_psql(q{SET shardfdw.log_remote_sql = on; SET client_min_messages = error; INSERT INTO r (id) VALUES (950)});
 like($c->log_since(0), qr/PREPARE TRANSACTION/, 'a write is committed in two phases');
 
-# A row that another transaction has just committed is there on the coordinator first: who changes it
-# at once waits until the node has it.  Here the transaction is stopped in between by being made by hand.
+# A row that another transaction has just committed is visible on the coordinator first. A session
+# that changes the row must wait until the node has it. Here the test runs the other transaction's
+# steps itself, to stop between them.
 sub committed_late
 {
 	my ($id, $late, $now, $error) = @_;
@@ -333,7 +334,7 @@ $c->safe_psql('DELETE FROM r WHERE id = 965');
 committed_late(3, "INSERT INTO r (id, v) VALUES (963, 'late')", 'UPDATE r SET id = id + 10 WHERE id IN (961, 963)');
 is($c->safe_psql('SELECT id, v FROM r WHERE id > 955 ORDER BY id'), "971|found\n973|late", 'all of it was done');
 
-# ---------- many at once ----------
+# ---------- many sessions in parallel ----------
 
 $c->safe_psql('DELETE FROM r; INSERT INTO r (id, extra) SELECT g, 0 FROM generate_series(1, 5) g');
 my $script = PostgreSQL::Test::Utils::tempdir() . '/script';

@@ -1,4 +1,5 @@
-# Replicas of shards: whatever is written, whoever dies, all placements that are in step have the same rows.
+# Writes to shards with replicas while servers and sessions die. All placements that are not stale
+# must have the same rows.
 
 use strict;
 use warnings;
@@ -266,7 +267,7 @@ for my $round (1 .. $rounds)
 
 # ---------- a node dies ----------
 
-# Each client writes rows of its own and notes what it was told: the ledger.
+# Each client writes separate rows, and notes acknowledged rows in a ledger.
 $c->safe_psql(q{CREATE TABLE l (id bigint PRIMARY KEY, v int); SELECT shardfdw.shard_table('l', shards => 6, replication_factor => 2)});
 for my $kill (1 .. $kills)
 {
@@ -358,7 +359,7 @@ fails($_->[0], $_->[1], $_->[0]) for
 $c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_replica('$moved', '$from', '$third'); UPDATE r SET n = n + 1; ROLLBACK");
 $c->safe_psql("BEGIN; UPDATE r SET n = n + 1; SELECT shardfdw.move_replica('$moved', '$from', '$third'); UPDATE r SET n = n + 1; COMMIT");
 is(differences('r'), '', 'a move in the middle of a transaction');
-# a node that is lost for ever
+# a node that is permanently lost
 $c->safe_psql("SELECT shardfdw.disable_node('$copy'); SELECT shardfdw.move_replica('$moved', '$copy', '$from')");
 is($c->safe_psql("SELECT node || replica_nodes::text || stale_replica_nodes::text FROM shardfdw.shards WHERE shard = '$moved'::regclass"), "$third\{$from}{}", 'what is stale is made again elsewhere');
 $c->safe_psql("SELECT shardfdw.enable_node('$copy')");

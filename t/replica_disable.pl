@@ -1,5 +1,6 @@
-# disable_node() and enable_node(): clusters of two and of three nodes, nodes that are really gone, and crashes of the coordinator.
-# DISABLE_CRASHES: how often the coordinator crashes around them, on two nodes and on three each.
+# Tests disable_node() and enable_node() on clusters of two and of three nodes. Nodes are really
+# gone, and the coordinator crashes. DISABLE_CRASHES is the number of crashes of the coordinator on
+# two nodes, and again on three nodes.
 
 use strict;
 use warnings;
@@ -119,8 +120,9 @@ $c->safe_psql(q{CREATE TABLE u (id int PRIMARY KEY, v int); SELECT shardfdw.shar
 	is(differences($c, $_), '', "replicas of $_ are equal") for qw(t u);
 }
 
-# ---------- several administrators at once ----------
-# One call at a time locks tables: who waits for one after the other would find a deadlock of the moment.
+# ---------- several administrators at the same time ----------
+# Only one call at a time may lock tables. Otherwise calls that lock one table after the other could
+# deadlock.
 
 {
 	my $writer = $c->coordinator->background_psql('postgres');
@@ -202,7 +204,8 @@ is($c->safe_psql(ShardCluster::problems(q{check_cluster('rows')})), '', 'and not
 
 # ---------- crashes of the coordinator ----------
 
-# A node is disabled, rows are written, the coordinator crashes: what it was told stays, and so do the rows.
+# Disables a node, writes rows, and crashes the coordinator. The disabled state and the rows must
+# stay.
 sub crash_around
 {
 	my ($cluster, $nnodes) = @_;

@@ -1,5 +1,6 @@
-# enable_node() gives a node that is back all that it needs, as add_node() does: the table "Replicas instead of standbys" of
-# docs/high_availability.md, row by row, with the node's data and with an empty database, on two and on three nodes.
+# enable_node() must give a returning node all that it needs, as add_node() does. Tests each row of
+# the table "Replicas instead of standbys" in docs/high_availability.md. The node returns with its
+# data or with an empty database, in clusters of two and of three nodes.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# A node with replicas of shards, or of reference tables, that comes back with older data, before anybody has disabled it: it is not
-# connected to. So it neither gives old rows nor has them written to the other nodes.
+# A node with replicas of shards, or of reference tables, comes back with older data before it was
+# disabled. The coordinator must not connect to this node. So no old rows may be read from the node
+# or written to other nodes.
 
 use strict;
 use warnings;
@@ -99,7 +100,7 @@ for my $change ('UPDATE t SET v = v + 1 WHERE id = 1', 'UPDATE t SET v = v + 1 W
 	refused_and_made_again($sum, "an older state, without $change");
 }
 
-# a node that writes WAL of its own is as far some time later
+# A node also writes WAL by itself, so some time later its position is as far as before.
 save();
 $c->safe_psql('UPDATE t SET v = v + 1 WHERE id = 1');
 my $gone_on = $c->safe_psql('SELECT sum(v) FROM t');
@@ -147,7 +148,7 @@ my $alone = $c->safe_psql('SELECT sum(v) FROM t');
 restore();
 refused_and_made_again($alone, 'an older state, without what the node wrote alone');
 
-# the same while the other one is still disabled: nobody else has these rows
+# The same while the other node is still disabled: no other node has these rows.
 for my $change ('UPDATE t SET v = v + 10 WHERE id = 1', 'UPDATE t SET v = v + 10', 'INSERT INTO t SELECT 1000, 1', 'BEGIN; UPDATE t SET v = v + 1 WHERE id = 1; SET CONSTRAINTS ALL IMMEDIATE; COMMIT', 'DELETE FROM t WHERE id = 99',
 	q{COPY t FROM PROGRAM 'seq -f "100%g,1" 4' (DELIMITER ',')}, 'ALTER TABLE t ALTER v SET NOT NULL', 'TRUNCATE t')
 {
@@ -343,7 +344,7 @@ $refs->safe_psql(q{SET shardfdw.enable_ddl_propagation = off; DROP TABLE lost, p
 $refs->node_safe_psql(2, 'DROP TABLE p_01, p_03');
 $refs->safe_psql(q{CREATE TABLE p (id int PRIMARY KEY, r int REFERENCES r); INSERT INTO p SELECT g, 1 + g % 5 FROM generate_series(1, 20) g; SELECT shardfdw.shard_table('p', shards => 4)});
 
-# a failover needs nobody, and the former primary is older
+# A failover needs no call. The former primary is older, and must be refused.
 my $refs_standby = ShardServer->standby_of('refs_standby', $node1);
 my ($refs_host, $refs_port) = $refs->node_address(1);
 $refs->safe_psql(sprintf q{ALTER SERVER node1 OPTIONS (SET host '%s,%s', SET port '%d,%d', ADD target_session_attrs 'read-write')}, $refs_standby->host, $refs_host, $refs_standby->port, $refs_port);
@@ -362,7 +363,8 @@ reference_is_refused('the former primary, on an older timeline, whatever its pos
 $refs->safe_psql(q{SELECT shardfdw.enable_node('node1')});
 reference_is_equal('the former primary', $promoted + 1);
 
-# the last reference table takes its positions along, whoever drops it, but not one that is rolled back
+# When the last reference table is dropped by any role, its positions must go. If the drop is rolled
+# back, the positions must stay.
 {
 	my $noted = q{SELECT count(*) > 0 FROM shardfdw_internal.node_position WHERE NOT of_replicas};
 

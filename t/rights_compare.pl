@@ -1,6 +1,7 @@
-# A superuser compares, copies and verifies what belongs to others: check_cluster(), compare_replicas(), check_cluster(),
-# move_replica(), enable_node(). None of it runs code of a table's owner, who may log in on the nodes; and what the owner's
-# tables, columns and triggers are called does not hide a difference.
+# A superuser compares, copies and verifies tables of other roles: check_cluster(),
+# compare_replicas(), move_replica(), enable_node(). None of them may run code of a table's owner,
+# who can log in on the nodes. Names of the owner's tables, columns and triggers must not hide a
+# difference.
 
 use strict;
 use warnings;

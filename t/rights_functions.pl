@@ -1,5 +1,6 @@
-# Who may execute what the extension has made: the functions of shardfdw_internal that everybody may call, each with its
-# reason; what they refuse; and what the extension makes on nodes.
+# Tests who may execute the extension's functions. The functions of shardfdw_internal that every
+# role may call are listed, each with its reason. Also tests what these functions refuse, and what
+# the extension makes on nodes.
 
 use strict;
 use warnings;
@@ -87,7 +88,7 @@ for (
 	my ($call, $error) = @$_;
 	$c->psql_fails_like("SET ROLE nobody; SELECT shardfdw_internal.$call;", $error, "refused: $call");
 }
-# What they do for nothing keeps nobody waiting, and no call computes without end.
+# A call without work must keep no other session waiting, and no call may compute without end.
 is($c->safe_psql(q{SET ROLE nobody; BEGIN; SELECT FROM shardfdw_internal.take_replicas_turn('{}'); SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid = 11}), '0', 'no turn for no table');
 $c->psql_fails_like(q{SET ROLE nobody; SELECT shardfdw_internal.scram_secret(repeat('x', 65536));}, qr/22023: password is longer than 65535 bytes/, 'a password that no login can use');
 # Public functions that change something.
@@ -146,7 +147,8 @@ for my $table (['a sharded table', q{SELECT shardfdw.shard_table('%s', 'k', shar
 
 # ---- arguments of no sense --------------------------------------------------------------------------
 
-# Each function is called with 4 rows of arguments that its types allow. An internal error says that nobody has thought of them.
+# Calls each function with 4 rows of arguments that its types allow. An internal error shows that
+# the function does not check these arguments.
 $c->safe_psql(q{CREATE FUNCTION literals_of(type oid) RETURNS text[] LANGUAGE plpgsql AS $$
 	DECLARE literal text; found text[] := ARRAY['NULL'];
 	BEGIN

@@ -1,6 +1,7 @@
-# Nodes as managed services give them (docs/managed_services.md): the role is no superuser and logs in with a password;
-# the database is its own, or it may create nothing but tables in schema public, or the server allows no prepared
-# transactions. What people do every day works with each of them, with the same rows as on plain tables.
+# Sets up nodes as managed services provide them (docs/managed_services.md). The role is not a
+# superuser, and logs in with a password. The role owns the database, or may only create tables in
+# schema public, or the server allows no prepared transactions. Everyday work must succeed on each
+# of them, with the same rows as on plain tables.
 
 use strict;
 use warnings;

@@ -1,16 +1,19 @@
-# Who may do what. Three matrices:
+# Tests which roles may do what. There are three matrices:
 #
-#   object x role       every function of the extension's schemas is called, every table and view read and
-#                       written, by every role; an object that has no expectation here fails the test
-#   path x role         every way into a sharded table gives each role what the plain table gives it,
-#                       but for roles that have no way to a node
-#   row security x path statements under policies give the rows and errors of the plain table
+#   object x role       Every role calls every function of the extension's schemas, and reads
+#                       and writes every table and view. An object without an expectation in
+#                       this file fails the test.
 #
-# PRINT_MATRIX=1 prints the outcomes of the objects, as %outcomes has them.
+#   path x role         Every way into a sharded table must give each role what the plain table
+#                       gives it. Roles that have no access to a node are the exception.
 #
-# All roles have mappings to one and the same role of the nodes, which may do everything there: what
-# holds them back is the coordinator alone. Roles that add_user() has added have roles of their own on the
-# nodes, which may do there what they may here.
+#   row security x path Statements under policies must give the rows and errors of the plain table.
+#
+# PRINT_MATRIX=1 prints the outcomes of the objects, in the format of %outcomes.
+#
+# All roles have mappings to the same role of the nodes, which may do everything there. So only the
+# coordinator restricts them. Roles that add_user() has added have separate roles on the nodes, with
+# the same rights as on the coordinator.
 
 use strict;
 use warnings;
@@ -613,8 +616,9 @@ for my $role (@roles, @added)
 }
 
 # ---------------------------------------------------------------------------------------------------
-# 3. Row security of the parent, and views that are security barriers. tenant sees and may write rows
-# of his own; 1 / (v - 7) fails for a row of somebody else's, and is cheaper than the policy, so that a node would compute it first.
+# 3. Row security of the parent, and views that are security barriers. tenant may see and write only
+# its rows. 1 / (v - 7) fails for a row of another role. It is cheaper than the policy, so a node
+# would compute it first.
 $c->safe_psql(q{
 	CREATE FUNCTION state_of(relation text) RETURNS text SECURITY DEFINER LANGUAGE plpgsql AS $$
 	DECLARE result text;

@@ -1,6 +1,6 @@
-# SQL that the extension runs by itself, as a superuser or in background processes, means the same whatever the
-# owner of the database has set: search_path, standard_conforming_strings and the like. Answers of nodes are values
-# in it, never text.
+# The extension runs SQL by itself, as a superuser or in background processes. This SQL must mean
+# the same whatever the owner of the database has set: search_path, standard_conforming_strings and
+# similar settings. Answers of nodes may be used as values in this SQL, never as text.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# Whose rights the code of a table's owner gets when somebody else, a superuser say, works on the table: CHECK
-# constraints, generated columns, indexes, domains. Never the superuser's, here or on the nodes.
+# A table's owner has code in CHECK constraints, generated columns, indexes and domains. Another
+# role, such as a superuser, works on the table. The code must never run with the superuser's
+# rights, on the coordinator or on the nodes.
 
 use strict;
 use warnings;
@@ -109,7 +110,8 @@ $c->safe_psql("SET ROLE mallory; CREATE TABLE inputted (id int PRIMARY KEY, v in
 $c->psql_fails_like("SELECT shardfdw.$function{$_}('inputted');", qr/42501: cannot $_ table "inputted" because function record_in/, "$function{$_} by a superuser: inputted") for 'shard', 'replicate';
 is(as_superuser(), '', 'nor of a type');
 
-# A shard beside a DEFAULT one, whose rows are looked at with the expression of the key.
+# A shard next to a DEFAULT shard. The DEFAULT shard's rows are checked with the expression of the
+# key.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE ranged (id int) PARTITION BY RANGE (spy(id));
 	SELECT shardfdw.create_shard('ranged', 'ranged_rest', 'DEFAULT', 'node1'); INSERT INTO ranged SELECT generate_series(1, 9)});
 $c->psql_fails_like(q{SELECT shardfdw.create_shard('ranged', 'ranged_1', 'FROM (100) TO (200)', 'node1');}, qr/42501: .*function .*spy/, 'create_shard by a superuser');
@@ -253,7 +255,8 @@ $c->psql_fails_like("SELECT shardfdw.unshard_schema('home');", qr/42501: cannot 
 is(as_superuser(), '', 'nor does such an index run');
 $c->safe_psql('SET ROLE mallory; DROP SCHEMA home CASCADE; DROP FUNCTION only_there(int)');
 
-# A node that gets a reference table anew makes the keys to it again, of tables of others.
+# If a node gets a reference table again, the foreign keys to it are made again, also those of other
+# roles' tables.
 $c->safe_psql(q{CREATE TABLE own_ref (id int PRIMARY KEY); INSERT INTO own_ref SELECT generate_series(1, 9); SELECT shardfdw.create_reference_table('own_ref'); GRANT SELECT, REFERENCES ON own_ref TO mallory;
 	SET ROLE mallory; CREATE TABLE to_own (id int PRIMARY KEY, r int); INSERT INTO to_own SELECT i, i FROM generate_series(1, 9) i; SELECT shardfdw.shard_table('to_own', shards => 1, nodes => '{node2}');
 	ALTER TABLE to_own ADD FOREIGN KEY (r) REFERENCES own_ref; CREATE INDEX spied_r ON to_own (spy(1), r)});
@@ -286,7 +289,7 @@ $c->safe_psql('INSERT INTO counted (v) VALUES (3)');
 is($c->safe_psql('SELECT max(id) FROM counted'), '7', 'goes on where it was');
 is(as_superuser(), '', 'and a view of its old name is not read');
 
-# What only computes, or deals out numbers and the time, is nobody's code.
+# Functions that only compute, or that return numbers and the time, do not count as a role's code.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE harmless (id int PRIMARY KEY, v int CHECK (random() < 1 AND clock_timestamp() > '2000-01-01' AND now() > '2000-01-01'), u uuid DEFAULT gen_random_uuid(),
 		g text GENERATED ALWAYS AS (lower(v::text) || to_hex(v)) STORED, CHECK (to_json(ARRAY[v]) IS NOT NULL AND gen_random_uuid() <> u));
 	CREATE INDEX ON harmless (abs(v)) WHERE v IS NOT NULL; INSERT INTO harmless SELECT i, i FROM generate_series(1, 20) i});
@@ -330,7 +333,8 @@ $on_node->quit;
 like(($c->wait_sql($waits))[2], qr/function .*spy.* of role "mallory"/, 'while nodes are waited for');
 is(as_superuser(), '', 'nothing of hers has run');
 
-# Code that superusers have made their own is theirs.
+# If a superuser takes over the ownership of a function, the function counts as the superuser's
+# code.
 $c->safe_psql('ALTER FUNCTION spy(int) OWNER TO postgres');
 $c->psql_fails_like("SELECT shardfdw.shard_table('checked');", qr/42501: function public\.spy\(integer\) on node "node1" belongs to role "mallory"/, 'a function that is still hers on the nodes');
 $c->node_safe_psql($_, 'ALTER FUNCTION spy(int) OWNER TO postgres') for 1, 2;

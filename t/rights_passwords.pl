@@ -1,7 +1,7 @@
-# A password that cannot be overlooked stands in user mappings; everything that can go wrong does, with
-# every log switched on. It is found in no log, error, view, plan or dump, but where core itself puts
-# it: in pg_user_mapping, and in the statements that say it (docs/security.md), which run before the
-# logs are watched.
+# User mappings contain a password that is easy to find. Everything that can fail does fail, with
+# every log switched on. The password must be in no log, error, view, plan or dump. Core itself
+# writes it to pg_user_mapping and logs statements that contain it (docs/security.md). These
+# statements run before the logs are checked.
 
 use strict;
 use warnings;
@@ -53,8 +53,8 @@ $c->safe_psql(q{SET ROLE alice; SELECT shardfdw.shard_table('t', 'id', shards =>
 	INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; INSERT INTO r SELECT i, i FROM generate_series(1, 10) i;
 	GRANT ALL ON t, r TO mallory, reader});
 
-# Functions of ours that are given one. Core logs the statement of whoever calls them if it is told to;
-# what they say themselves, and their context, must not have it.
+# Functions of the extension that take a password. Core logs the caller's statement if it is
+# configured to. The functions' messages and their context must not contain the password.
 my $quiet = "SET log_min_error_statement = panic;\n";
 try_sql('add_node', $quiet . $_)
   for (

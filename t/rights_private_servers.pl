@@ -1,5 +1,5 @@
-# A role that may create servers cannot have what others write or run led to its own server: only servers of roles
-# that may add nodes are used without being named.
+# A role that may create servers must not be able to redirect other roles' writes or statements to
+# its server. Servers are used without being named only if their owners may add nodes.
 
 use strict;
 use warnings;
@@ -32,7 +32,7 @@ $c->safe_psql('GRANT CREATE ON SCHEMA shardfdw TO mallory; SET ROLE mallory; CRE
 is($c->safe_psql(q{SELECT in_cluster FROM shardfdw.nodes WHERE node = 'a_trap'}), 'f', 'a function of hers by that name does not count');
 $c->safe_psql('SET ROLE mallory; DROP FUNCTION shardfdw.add_node()');
 
-# The server's log, but for what the test itself does there.
+# The server's log, without what the test itself does there.
 my $from = $c->log_position(3);
 sub nothing_came
 {

@@ -1,5 +1,5 @@
-# Whose credentials a query uses: SET ROLE inside of a transaction, views, cached plans (R47); and
-# postgres_fdw's password rules for those who are no superusers.
+# Tests whose credentials a query uses: SET ROLE inside a transaction, views, cached plans (R47).
+# Also tests postgres_fdw's password rules for roles that are not superusers.
 
 use strict;
 use warnings;
@@ -160,7 +160,7 @@ is($c->safe_psql($alice . q{INSERT INTO guarded VALUES (1, 'alice', 1), (2, 'ali
 $c->psql_fails_like($alice . q{INSERT INTO guarded VALUES (10, 'bob', 1, 'hidden')}, qr/^(?!.*hidden).*42501.*row-level security/s, 'the policy is checked');
 $c->psql_fails_like($alice . q{INSERT INTO guarded VALUES (10, 'alice', 1) RETURNING *}, qr/42501/, 'RETURNING needs the right to read');
 
-# A role that somebody has made here does not stand for a superuser of the nodes.
+# A role that a user has created here must not get the rights of a superuser of the nodes.
 $c->safe_psql('CREATE ROLE climber CREATEROLE; SET ROLE climber; CREATE ROLE chief; GRANT chief TO climber');
 $c->node_safe_psql(1, 'CREATE ROLE chief SUPERUSER');
 $c->node_safe_psql(2, 'CREATE ROLE chiefs SUPERUSER; CREATE ROLE chief; GRANT chiefs TO chief');

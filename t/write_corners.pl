@@ -1,6 +1,6 @@
-# What postgres_fdw and libpq have got wrong over the years, or still do: batches near the limit of
-# parameters, cursors over lost connections, memory of statements that fail, rows behind a ctid that
-# says nothing, messages and literals that are long.
+# Tests what postgres_fdw and libpq have got wrong over the years, or still do. Covers batches near
+# the limit of parameters, cursors over lost connections, and memory of statements that fail. Also
+# covers rows that their ctid does not identify, and long messages and literals.
 
 use strict;
 use warnings;

@@ -1,13 +1,15 @@
-# What the parts of one statement see of what the statement writes: random statements (NestedRandom.pm) on sharded tables
-# against the same statements on plain ones, with functions of every volatility in every place, and sub-selects.
+# Tests what the parts of one statement see of the rows that the statement writes. Random statements
+# (NestedRandom.pm) run on sharded tables and on plain ones. They have functions of every volatility
+# in every place, and sub-selects.
 #
 #   NESTED_SEED=n      the seed (1)
-#   NESTED_CASES=n     how many cases (450)
-#   NESTED_DIAGS=n     how many of those that differ are printed (10)
+#   NESTED_CASES=n     number of cases (450)
+#   NESTED_DIAGS=n     how many differing cases are printed (10)
 #   NESTED_SHOW=1      print every case
 #
-# After each statement both have the same SQLSTATE, command tag and rows; after each case the tables have the same
-# contents. A sharded table may refuse a statement as docs/limits.md says; how often is bounded.
+# After each statement both runs must have the same SQLSTATE, command tag and rows. After each case
+# the tables must have the same contents. A sharded table may refuse a statement as docs/limits.md
+# says; the number of refusals is limited.
 
 use strict;
 use warnings;

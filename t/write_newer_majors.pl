@@ -1,6 +1,6 @@
-# Writes that PostgreSQL 17 and 18 brought, on sharded tables and on plain ones: MERGE into views, WHEN NOT MATCHED BY
-# SOURCE, SQL/JSON in MERGE, keys WITHOUT OVERLAPS, OLD and NEW in RETURNING. Constraints that 18 brought, on reference
-# tables, too.
+# Runs writes that PostgreSQL 17 and 18 introduced, on sharded tables and on plain ones. Covers
+# MERGE into views, WHEN NOT MATCHED BY SOURCE, SQL/JSON in MERGE, keys WITHOUT OVERLAPS, and OLD
+# and NEW in RETURNING. Also tests constraints that 18 introduced, on reference tables, too.
 
 use strict;
 use warnings;

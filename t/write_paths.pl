@@ -1,5 +1,6 @@
-# Writing to sharded tables: INSERT and COPY through the streams, UPDATE, DELETE, TRUNCATE, compared
-# with a plain table; savepoints, triggers, errors, full buffers, and nodes that stop reading.
+# Writes to sharded tables and compares with a plain table: INSERT and COPY through the streams,
+# UPDATE, DELETE, TRUNCATE. Also tests savepoints, triggers, errors, full buffers, and nodes that
+# stop reading.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# INSERT, UPDATE, DELETE, TRUNCATE and COPY on sharded tables print and store what they do on plain
-# ones: command tags, RETURNING, SQLSTATEs, what is seen within the transaction and after it.
+# INSERT, UPDATE, DELETE, TRUNCATE and COPY on sharded tables must print and store what they do on
+# plain ones. Compares command tags, RETURNING, SQLSTATEs, and what is visible within the
+# transaction and after it.
 
 use strict;
 use warnings;
@@ -113,7 +114,7 @@ for my $mode (qw(on off))
 	is($c->safe_psql('SELECT count(*) FROM placed'), '6000', "no row is lost or doubled (shard scan $mode)");
 }
 
-# Several sessions load at once (R19).
+# Several sessions load in parallel (R19).
 $c->safe_psql('TRUNCATE placed');
 my @sessions;
 for my $i (1 .. 4)

@@ -1,6 +1,7 @@
-# Job queues: LIMIT ... FOR UPDATE [SKIP LOCKED] over several shards locks the rows that it returns, and changes of rows whose keys
-# come from such a SELECT with SKIP LOCKED wait for nobody. The same on a plain table beside it.
-# QUEUE_JOBS: how many jobs eight workers take (2000).
+# Job queues. LIMIT ... FOR UPDATE [SKIP LOCKED] over several shards must lock the rows that it
+# returns. If the keys of a change come from such a SELECT with SKIP LOCKED, the change must not
+# wait. The results must be those of a plain table. QUEUE_JOBS is the number of jobs that eight
+# workers take (2000).
 
 use strict;
 use warnings;
@@ -78,7 +79,7 @@ for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 	}
 }
 
-# where one level waits and another one skips, the first is served as ever
+# If one query level waits and another one skips, the first must return rows as always.
 $a->query(q{BEGIN});
 $a->query(q{UPDATE job SET note = 'changed' WHERE id = 1});
 my $waiting = $c->start_sql(q{SELECT x.id, x.note FROM (SELECT id, note FROM job WHERE id IN (1, 2) ORDER BY id LIMIT 2 FOR UPDATE) x WHERE EXISTS (SELECT FROM (SELECT id FROM job ORDER BY id DESC LIMIT 1 FOR UPDATE SKIP LOCKED) y) ORDER BY 1}, name => 'waits');
@@ -234,9 +235,10 @@ for my $strengths ([ 'SHARE', 'SHARE' ], [ 'KEY SHARE', 'NO KEY UPDATE' ], [ 'NO
 	is($seen[1], $seen[0], "FOR $second of rows that another session has FOR $first");
 }
 
-# ---------- rows that others change or move meanwhile ----------
+# ---------- rows that other sessions change or move during the statement ----------
 
-# who locks a key keeps nobody from changing the row: the change waits for him, and is of the row as it has become
+# A key lock does not prevent changes of the row. The change waits for the other session, and must
+# apply to the row's new version.
 for my $limit (1, 2)
 {
 	$a->query('BEGIN');
@@ -248,7 +250,8 @@ for my $limit (1, 2)
 	is($c->safe_psql('SELECT v FROM job WHERE id = 1'), '-6', "UPDATE of $limit rows whose keys are locked");
 }
 
-# a shard is written anew between the look at its rows and their locks, for which another node keeps the statement waiting
+# A shard is rewritten after its rows were read and before they are locked. Another node keeps the
+# statement waiting in between.
 $c->safe_psql(q{CREATE TABLE moved (id int PRIMARY KEY, due int); SELECT shardfdw.shard_table('moved', shards => 2); INSERT INTO moved SELECT i, i FROM generate_series(1, 40) i});
 for my $limit (1, 2)
 {

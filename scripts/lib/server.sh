@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # server.sh - private copies of a PostgreSQL installation, and servers from them
 #
-# A copy holds the programs, libraries and shared files of one major with the extension installed
-# in it, so that nothing is written to the system's installation, no privilege is needed for that,
-# and several runs do not disturb each other. PostgreSQL finds its files relative to its programs.
+# A copy holds the programs, libraries and shared files of one major, with the extension installed
+# in it. So nothing is written to the system's installation, no privilege is needed, and several
+# runs do not disturb each other. PostgreSQL finds its files relative to its programs.
 #
 # Needs common.sh.
 
@@ -85,7 +85,7 @@ servers_below() {
 	done 2>/dev/null
 }
 
-# stop_servers_below folder: ends them at once, frozen ones too.
+# stop_servers_below folder: ends them immediately, frozen ones too.
 stop_servers_below() {
 	local pids i signal
 

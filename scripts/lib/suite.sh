@@ -84,14 +84,15 @@ suite_run() {
 	case ",$SUITE_ONLY," in
 	,, | *,unit,*) suite_units ;;
 	esac
-	# Tests write beside their sources.
+	# Tests write next to their sources.
 	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$SUITE_SRC"
 	suite_server
 	suite_tap
 	suite_finish
 }
 
-# Servers write many small files that nobody needs afterwards: they are in memory where there is plenty of it (kB).
+# Servers write many small files that are not needed afterwards. If there is enough memory (kB), the
+# files are in memory.
 suite_place_data() {
 	local room memory
 
@@ -305,7 +306,8 @@ suite_tap_end() {
 
 	wait -n -p pid "${!SUITE_RUNNING[@]}" || rc=$?
 	if [ -z "${pid-}" ]; then
-		# one that a signal has ended while nobody waited: the shell has said so, and has its status, but no job
+		# A signal has ended a job before this wait. The shell has reported the job and has its
+		# status, but no longer lists it.
 		for pid in "${!SUITE_RUNNING[@]}"; do
 			kill_as_root -0 "$pid" || break
 		done

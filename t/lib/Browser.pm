@@ -3,9 +3,9 @@
 #   use Browser;
 #   if (my $browser = browser()) { is(look($browser, 'page.html', 400, 'dark', 'page.png'), '', 'narrow and dark') }
 #
-# look() draws a page at a width and in a colour scheme, writes the picture, and returns what is wrong with it, in words:
-# a page that is wider than the window, text that is cut off or lies on other text, text that has the colour of what
-# is behind it. Needs chromium.
+# look() draws a page at a width and in a colour scheme, writes the picture, and returns the faults
+# as text. Faults are: a page wider than the window, text that is cut off or overlaps, and text in
+# the colour of its background. Needs chromium.
 
 package Browser;
 
@@ -102,7 +102,8 @@ sub look
 	};
 	my $folder = dirname($file);
 
-	# In a frame, whose width a browser does not round up; beside the page, for its style sheets.
+	# In a frame, whose width a browser does not round up. It is next to the page, for its style
+	# sheets.
 	my $source = $page =~ s/&/&amp;/gr =~ s/"/&quot;/gr;
 	my $wrapper = "$folder/look-$$.html";
 	my $write = sub {

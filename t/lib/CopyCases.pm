@@ -5,24 +5,30 @@
 #   group     name of the group it is counted in
 #   table     one of tables()
 #   columns   column list with brackets, or ''
+#
 #   options   what stands between the brackets after FROM, or ''
 #   where     condition, or ''
 #   data      bytes of the file
+#
 #   mode      txn      in a transaction block, from a file
 #             sub      within a subtransaction of PL/pgSQL, from a file
 #             top      a transaction by itself, from a file
+#
 #             program  as txn, from PROGRAM 'cat file'
 #             stdin    as txn, from the client, in messages of the sizes given in cuts
+#
 #   cuts      mode stdin: sizes of the first messages; the rest is one
 #   set       settings, 'a = b; c = d'
 #   db        utf8 (default), latin, eucjp
+#
 #   source    instead of a file: what stands after FROM
 #   probe     query on {t} that gives a count and a checksum
+#
 #   binary_fails  SQLSTATE of the error that values in binary may raise
 #   loose     1: messages and the place in a line may differ, SQLSTATE and line may not;
 #             2: only SQLSTATE counts
 #
-# Every group has a random generator of its own, so that cases of one do not depend on another.
+# Every group has a separate random generator, so that cases of one group do not depend on another.
 
 package CopyCases;
 
@@ -112,7 +118,7 @@ sub csv_places
 	return;
 }
 
-# Values of the types of keys, each in a row of its own between two others.
+# Values of the types of keys, each in a separate row between two others.
 my %values = (
 	ints => [ ' 5', '5 ', '+5', '05', '-0', ' -7', '--7', '2147483647', '2147483648', '-2147483648', '-2147483649', '99999999999999999999', '', ' ', '5.0', '1e3', '0x10', '0b1', '0o7', '1_000', '_1', '1_', "5\x0b", "\xef\xbc\x95", 'NULL', 'null', '- 5', '+', '-', '000000000000000000000000000001' ],
 	smalls => [ '32767', '32768', '-32768', '-32769', ' 12 ', '', 'x', '0x7f' ],
@@ -501,7 +507,7 @@ sub refusals
 			my @file = @lines;
 			$file[$at] = $bad;
 			add('refused rows', 'strict', '', join("\n", @file, ''), loose => $bad =~ /0$|-5$/ ? 1 : 0);
-			# A second bad line: the first one counts, whoever finds it.
+			# A second bad line: the first one counts, whichever process finds it.
 			$file[ pick(grep { $_ > $at } $at + 1, 20, 29) // 29 ] = pick("x\tv\t1", "8\tv\t0", "8\t\\N\t1", "8", "8\tv\tx", "8\tv\t1\xff", "9\tv\t1\r", '\.x') if $at < 29;
 			add('refused rows', 'strict', '', join("\n", @file, ''), loose => 1);
 		}

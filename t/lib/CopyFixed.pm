@@ -1,7 +1,7 @@
 # CopyFixed.pm - random cases of FIXED_WIDTH, compared with the same rows by CSV in core
 #
-# A layout has the columns at any places of the record, with bytes between them that are nobody's. Integers
-# are text or, in records of constant length, binary.
+# A layout has the columns at any places of the record, with unused bytes between them. Integers are
+# text or, in records of constant length, binary.
 
 package CopyFixed;
 

@@ -8,19 +8,23 @@
 #
 # pause: microseconds between two transactions of a client; without it clients do all that the processors can.
 #
-# Each transaction of a client moves money between two accounts, many of them between a few that everybody wants, and writes
-# its number into three tables under keys that are on nodes of their own: entry_a, entry_b and, on the coordinator,
-# entry_here. Some notify. Single statements, each a commit on one node, come in between: they write their number
-# into entry_one. A client writes a number into its ledger file after the server has confirmed the commit. An auditor reads the sum
-# of all accounts in snapshots over all nodes, again and again.
+# Each transaction of a client moves money between two accounts. Many of these accounts are among a
+# few that all clients use. The transaction also writes its number into three tables: entry_a and
+# entry_b under keys on different nodes, and entry_here on the coordinator. Some transactions
+# notify. Between them, clients run single statements, each of which commits on one node and writes
+# its number into entry_one. After the server has confirmed the commit, the client writes the number
+# into its ledger file. An auditor repeatedly reads the sum of all accounts in cluster snapshots.
 #
-#   lost     numbers in a ledger that some table lacks: an acknowledged commit that is not there
-#   halves   numbers that some of the tables have and others lack
-#   balance  what all accounts hold more or less than at the start
-#   audits   sums that the auditor has read; wrong: those that are not that of the start
-#   prepared transactions that are still prepared on nodes after two rounds of recovery
-#   panics   lines with PANIC in the servers' logs
-#   outlived backends that were there a minute after their postmaster had died
+#   lost      numbers in a ledger that some table lacks: an acknowledged commit is not there
+#   halves    numbers that some of the tables have and others lack
+#   balance   what all accounts hold more or less than at the start
+#
+#   audits    sums that the auditor has read
+#   wrong     sums that differ from the sum at the start
+#
+#   prepared  transactions that are still prepared on nodes after two rounds of recovery
+#   panics    lines with PANIC in the servers' logs
+#   outlived  backends that were there a minute after their postmaster had died
 
 package CrashDriver;
 
@@ -39,7 +43,7 @@ my @POINTS = qw(prepare prepare_sent prepared commit commit_sent committed rollb
 
 sub points { return @POINTS; }
 
-# The settings that new() expects of the coordinator, beside `preload`.
+# The settings that new() expects of the coordinator, in addition to `preload`.
 sub coordinator_conf { return "shardfdw.recovery_interval = $INTERVAL_S\ncheckpoint_timeout = 30s\n"; }
 
 sub new
@@ -221,9 +225,10 @@ sub _wait_up
 	die "the server did not come back after $what";
 }
 
-# The $i-th crash: power cuts of the coordinator and of nodes, kills of single backends and of the coordinator's postmaster alone, a
-# node that hangs for a while, a node whose sessions are terminated, and, where the library has fault points, deaths at
-# each of them in turn.
+# Runs the $i-th crash. It is a power cut of the coordinator or of a node, a kill of a single
+# backend, or a kill of the coordinator's postmaster alone. Or a node hangs for a while, or its
+# sessions are terminated. If the library has fault points, the process dies at each of them in
+# turn.
 sub crash
 {
 	my ($self, $i) = @_;
@@ -311,7 +316,7 @@ sub _crash_at
 	return;
 }
 
-# The setting is in a file of its own, which can be written when the server is down.
+# The setting is in a separate file, which can be written when the server is down.
 sub _set_faults
 {
 	my ($self, $value) = @_;
@@ -360,7 +365,7 @@ sub verdict
 	my %have;
 	my $end = time + 2 * $INTERVAL_S + 10;
 
-	# sessions that nobody can see any more have their commits settled by recovery
+	# Some sessions have ended without a trace. Recovery resolves their transactions.
 	$self->_wait_up($_, 'the end') for $c->coordinator, $c->nodes;
 	usleep(200_000) while $self->_prepared > 0 && time < $end;
 	$found{prepared} = $self->_prepared;

@@ -1,8 +1,8 @@
 # DiffQueries.pm - runs the query files of sql/diff on sharded tables and on plain ones
 #
-# The regression tests run the same files inside of a procedure; here every query is a statement of
-# psql by itself, and the nodes are servers of their own. The format of the files is explained in
-# sql/diff/harness.sql.
+# The regression tests run the same files inside a procedure. Here every query is a separate
+# statement of psql, and the nodes are separate servers. sql/diff/harness.sql explains the format of
+# the files.
 
 package DiffQueries;
 

@@ -3,6 +3,7 @@
 #   my $script = DmlRandom->new(seed => $n, major => 15, features => [ ... ], levels => 1);
 #   $script->setup($sharded)     SQL that makes and fills the tables; with $sharded = 1 as sharded tables
 #   $script->next                the next statement: { sql, data (rows of COPY) }
+#
 #   $script->done($ok)           says how it ended: the script knows its transaction and its tables' columns
 #   $script->contents            a query for the contents of all tables, as (table, row)
 #
@@ -10,9 +11,10 @@
 # SqlRandom.pm, with keys and constraints, so that its queries and conditions can stand in every statement; d is
 # there for DDL, g has one shard for each list of values, va is a view. With levels they are partitioned twice (LevelTables.pm).
 #
-# A script has one right outcome, whatever the order in which rows are read or written: a row of a target has one
-# partner in a join, numbers that come from sequences are not compared, unique columns change one row at a time, and what reads a
-# table that the same statement writes is left out where docs/limits.md says so (inside transactions).
+# A script has one right outcome, whatever the order in which rows are read or written. A target row
+# has one partner in a join. Numbers from sequences are not compared. Unique columns change one row
+# at a time. Statements that read a table that they write are left out where docs/limits.md says so
+# (inside transactions).
 
 package DmlRandom;
 

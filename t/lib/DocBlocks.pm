@@ -4,10 +4,13 @@
 #   my @blocks = doc_blocks('docs/start.md');
 #   my %count = run_blocks($cluster, 'docs/start.md');
 #
-# A comment on the line before a block says more about it: "<!-- fragment: reason -->": it does not run by itself;
-# "<!-- output -->": it is what the block before it shows last, with "..." for what differs from run to run;
-# "<!-- output: 15 -->": on that major version; "<!-- before: SQL -->": what is run before it, and not shown;
-# there may be several lines of it.
+# A comment on the line before a block describes the block. There may be several such lines.
+#
+#   <!-- fragment: reason -->  the block does not run by itself
+#   <!-- output -->            the output of the block before it, with "..." for parts that vary
+#
+#   <!-- output: 15 -->        the same on that major version
+#   <!-- before: SQL -->       SQL that runs before the block, and is not shown
 
 package DocBlocks;
 

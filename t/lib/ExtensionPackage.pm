@@ -99,7 +99,7 @@ sub install
 	my ($self) = @_;
 	my $version = $self->version;
 
-	# the install script is made anew whatever the clock says
+	# the install script is always made again, because its time stamp may be equal
 	unlink "$self->{tree}/sql/shardfdw--$version.sql";
 	# compilers that cache want a home
 	run("CCACHE_DISABLE=1 make -s -C '$self->{tree}' PG_CONFIG='$self->{pg_config}' FAULT_POINTS=1 DESTDIR='$self->{root}' install");

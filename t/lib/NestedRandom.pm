@@ -3,6 +3,7 @@
 #   my $maker = NestedRandom->new(seed => $n, major => 15);
 #   $maker->setup($sharded)    SQL that makes the tables and functions in the first schema of search_path
 #   NestedRandom->reset         statements that fill the tables
+#
 #   $maker->next               the next case: { sql => [ statements ], compare, kind, fresh }
 #   NestedRandom::contents      a query for the contents of all tables
 #

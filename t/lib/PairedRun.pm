@@ -2,7 +2,8 @@
 #
 #   my $pair = PairedRun->new($cluster);
 #   $pair->make_tables;                     # those of SqlRandom.pm; make_tables(1): with those of large joins
-#   $pair->make_levels;                     # ditto (make_levels(1)): a third time, as LevelTables.pm has them
+#   $pair->make_levels;                     # ditto (make_levels(1)): a third time, as in LevelTables.pm
+#
 #   $pair->agree($case, \my %why)          # true: the same rows, or the same SQLSTATE
 #   $pair->report($case, \%why, $explain)  # makes the case smaller, and prints it
 #
@@ -99,7 +100,7 @@ sub client
 		options => "-c search_path=$schema,public -c statement_timeout=$self->{timeout} -c client_min_messages=error");
 }
 
-# What nobody may see: internal errors, connections that break here or to a node.
+# Failures in any case: internal errors, and connections that break here or to a node.
 sub is_failure { return $_[0] =~ /^(?:XX|conn|08|57P)/; }
 
 # Runs statements in one session; the result of the last one, or the first error.

@@ -6,16 +6,22 @@
 #   $pair->{refusals}, {errors}, {tags}     # message -> how often
 #
 # Options of new():
-#   make        makes a script of the options of run_script(); DmlRandom.pm says what a script can do
+#   make        makes a script of the options of run_script(); DmlRandom.pm describes scripts
 #   settings    returns { common => [ 'name = value' ], sharded => [ ... ] } of the next script
-#   refused     (script, statement, result of the sharded run): why the sharded tables may refuse it; undef: they may not
-#   tolerated   (script, statement, SQLSTATE plain, sharded): the two may end differently, which ends the script
-#   length      statements of a script (90)
+#
+#   refused     (script, statement, result of the sharded run): the reason why the sharded
+#               tables may refuse the statement; undef: they may not
+#
+#   tolerated   (script, statement, SQLSTATE plain, sharded): true if the two may end
+#               differently, which ends the script
+#
+#   length      statements in one script (90)
 #   tries       how often a script that differs is run again to make it smaller (30)
 #   max_diags   how many differences are made smaller and printed; others are named (12)
+#
 #   on_node     SQL to run on each node once it has the schema
 #   on_schema   SQL to run in the coordinator's schemas before the script's setup
-#   skip        no statement that matches
+#   skip        leave out statements that match
 #   show        print every statement
 #
 # Both runs use the same names, in the schemas p and s, and one session for each script. They have to agree in the SQLSTATE, the

@@ -1,6 +1,6 @@
 # ProtocolProxy.pm - stands between the coordinator and a node, and breaks the connection at a message
 #
-#   my $proxy = ProtocolProxy->new(port => $node->port);      # a process of its own
+#   my $proxy = ProtocolProxy->new(port => $node->port);      # a separate process
 #   $c->safe_psql("SELECT shardfdw.add_node('node1', '127.0.0.1', " . $proxy->port . ')');
 #   $proxy->arm(from => 'node', n => 3, action => 'reset');   # counting starts here
 #   ... a statement ...
@@ -13,13 +13,17 @@
 #   from     'node' or 'coordinator': the messages that are looked at
 #   type     only messages of this type ('startup' for those without one)
 #   n        the n-th of them (default 1); 0: every one
+#
 #   action   kill      the connection ends in order, before the message
 #            reset     the connection is torn down (RST)
-#            hang      from now on nothing comes through, on any connection, nor do new ones
+#            hang      from now on nothing comes through, on old and new connections
+#
 #            hold      the message, and what follows it in that direction, waits for release
 #            delay     the same for ms milliseconds
+#
 #            replace   bytes go out in its place ('' swallows it)
 #            repeat    the message goes out again and again, as fast as the other side takes it
+#
 #   bytes    for replace
 #   ms       for delay
 #
@@ -60,7 +64,8 @@ sub new
 	$self->{pid} = fork // croak "fork: $!";
 	if ($self->{pid} == 0)
 	{
-		# those of other proxies, too: they end when the last one who has theirs closes it
+		# Also closes the control sockets of other proxies: a proxy ends when the last process
+		# closes its control socket.
 		CORE::close $_ for grep { defined } @controls;
 		$SIG{$_} = 'DEFAULT' for qw(INT TERM ALRM __DIE__);
 		eval { _serve($listener, $theirs, $opt{host} // '127.0.0.1', $opt{port}); 1 } or print STDERR "proxy: $@";
@@ -297,7 +302,7 @@ sub _close
 		{
 			_write_some($pair, $side);
 			shutdown $socket, 1 if $pair->{socket}[$side];
-			# what has come and nobody reads would turn the close into RST
+			# data that has arrived and is not read would turn the close into RST
 			1 while sysread $socket, my $rest, 1 << 16;
 		}
 		CORE::close $socket;

@@ -3,10 +3,11 @@
 #   my ($rc, $stdout, $stderr) = quick_psql($server, $dbname, $sql, $file, on_error_stop => 1, user => 'bob')
 #     or ...;    # an empty list: only psql can run this
 #
-# Runs SQL as "psql -XAtq -f $file" does: statement by statement in a session of its own, with psql's output, messages and
-# exit code. psql_session() is that session alone. Left to psql: its own commands (but settings of VERBOSITY and SHOW_CONTEXT at the beginning) and variables,
-# COPY FROM STDIN, notifications, bodies of SQL standard functions, sessions that cannot be had without a password or at
-# all (its message says why).
+# Runs SQL as "psql -XAtq -f $file" does: statement by statement in a separate session, with psql's
+# output, messages and exit code. psql_session() is that session alone. Some SQL is left to psql:
+# its commands (except settings of VERBOSITY and SHOW_CONTEXT at the beginning) and variables, and
+# COPY FROM STDIN. Also left to psql: notifications, bodies of SQL standard functions, and sessions
+# that need a password or cannot connect.
 
 package QuickPsql;
 

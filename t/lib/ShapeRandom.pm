@@ -1,9 +1,11 @@
 # ShapeRandom.pm - random scripts of statements whose form or names are unusual, for the comparison of sharded tables with plain ones
 #
-# The interface is that of DmlRandom.pm. Where DmlRandom.pm makes deep expressions over ordinary tables, the statements here
-# have few values and many forms: assignments of several columns, rules, views with check options, instead-of triggers, FULL JOIN USING,
-# MERGE into views, DEFAULT VALUES, deferrable keys, cursors, row locks, composite values, whole rows, functions that read
-# the table which the statement writes, names that need quotes or look like aliases, and settings of the session.
+# The interface is that of DmlRandom.pm. DmlRandom.pm makes deep expressions over ordinary tables.
+# Here the statements have few values and many forms. Tables and views: rules, views with check
+# options, instead-of triggers, MERGE into views, deferrable keys. Statements: assignments of
+# several columns, FULL JOIN USING, DEFAULT VALUES, cursors, row locks. Values: composite values,
+# whole rows, and functions that read the table that the statement writes. Names need quotes or look
+# like aliases. Settings of the session change, too.
 #
 # A script has one right outcome, whatever the order in which rows are read or written.
 

@@ -47,10 +47,12 @@ my $nclusters = 0;
 my %stopped;    # postmaster's pid -> pids that got SIGSTOP
 
 # new(%options): starts the servers, creates the extension and adds the nodes.
+#
 #   nodes             how many (default 2)
 #   preload           also put the library into the coordinator's shared_preload_libraries
 #   coordinator_conf  lines for the coordinator's postgresql.conf
 #   node_conf         lines for every node's postgresql.conf
+#
 #   extension         0: leave the coordinator without the extension and the nodes
 #   add_nodes         0: create the extension, but add no node
 #   host              'socket' (default) or 'tcp': how the coordinator reaches the nodes
@@ -95,8 +97,9 @@ sub _start_server
 	return $server;
 }
 
-# What the identifiers of the coordinator's prepared transactions begin with, but for the transaction and
-# the random number; of a time that lies ahead, so that no row of it can have been forgotten.
+# The beginning of the coordinator's prepared transaction identifiers, without the transaction and
+# the random number. Its time is in the future, so that the commit log's rows cannot have been
+# forgotten.
 sub gid_prefix
 {
 	my ($self) = @_;
@@ -113,7 +116,7 @@ sub problems
 	return qq{SELECT $columns FROM shardfdw.$call problem WHERE status <> 'ok' AND (check_name, status) <> ('version', 'warning')};
 }
 
-# Rows of the commit log that are not known to be settled.
+# Rows of the commit log whose transactions are not known to be resolved.
 sub unsettled
 {
 	return q{SELECT count(*) FROM shardfdw_internal.commit_log u WHERE settled_at IS NULL
@@ -174,8 +177,9 @@ sub node_safe_psql
 	return $self->node($i)->safe_psql($self->{dbname}, $sql, %opt);
 }
 
-# ask(sql, i): what safe_psql returns, on the coordinator or on node i, by a session that is kept and opened anew when it was lost:
-# in a fifth of the time, for tests that ask hundreds of times. Statements of one call are one transaction.
+# ask(sql, i): returns what safe_psql returns, on the coordinator or on node i. The session is kept,
+# and opened again after it was lost. This takes a fifth of the time, for tests that ask hundreds of
+# times. Statements of one call are one transaction.
 sub ask
 {
 	my ($self, $sql, $i) = @_;
@@ -256,7 +260,7 @@ sub start_sql
 	};
 	my $connstr = $self->{coordinator}->connstr($self->{dbname});
 
-	# Files, not pipes: nobody reads a pipe while the test does something else.
+	# Files, not pipes: the test does not read a pipe while it does something else.
 	open my $fh, '>', "$stem.sql" or croak "could not write $stem.sql: $!";
 	print $fh $sql;
 	close $fh;
@@ -398,20 +402,21 @@ sub start_node
 	return $self->node($i)->start;
 }
 
-# Kills all processes of a server at once, as a power cut does.
+# Kills all processes of a server together, as a power cut does.
 sub kill9_node { my ($self, $i) = @_; return $self->kill9_server($self->node($i)); }
 sub kill9_coordinator { my ($self) = @_; return $self->kill9_server($self->{coordinator}); }
 
 sub kill9_server
 {
 	my ($self, $server) = @_;
-	# Nobody does anything more: a backend that sees the postmaster gone would end its wait, and commit.
+	# Stop all processes first: a backend that sees the postmaster gone would end its wait, and
+	# commit.
 	my @pids = _freeze($server);
 
 	$server->kill9;
 	kill 'KILL', @pids;
-	# A new postmaster refuses to start as long as one of them is attached to shared memory, or
-	# the old one is there, be it as a zombie that nobody has reaped yet.
+	# A new postmaster refuses to start while one of them is attached to shared memory. It also
+	# refuses while the old postmaster exists, even as a zombie that is not reaped yet.
 	for my $pid (@pids)
 	{
 		my $n = 0;
@@ -446,8 +451,8 @@ sub _sigcont
 	return;
 }
 
-# What a process has open beside files (those of relations come and go with core's cache): sockets, pipes, and
-# epoll objects that are more than it keeps: 16 in remote/wire/wait.c, some of core.
+# What a process has open, except files (core's cache opens and closes files of relations): sockets,
+# pipes, and epoll objects above the number that it keeps (16 in remote/wire/wait.c, some in core).
 sub open_handles
 {
 	my ($self, $pid) = @_;
@@ -493,6 +498,7 @@ sub wait_for_log
 
 # compare(query, %options): one test that a query gives the same rows on a sharded table and on its
 # plain copy. In the query {t} stands for the table: t, and t_plain for the copy.
+#
 #   settings  a list of 'name = value', set for the sharded run
 #   ordered   1: the order of the rows counts, too
 #   name      the test's name (default: the query)

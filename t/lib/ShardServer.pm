@@ -26,7 +26,7 @@ use Time::HiRes qw(usleep);
 
 my $dir;    # of the files, one for each process
 
-# Each server's archive lies beside its data directory.
+# Each server's archive is next to its data directory.
 use constant ARCHIVE_CONF => q{
 wal_level = replica
 max_wal_senders = 6

@@ -1,19 +1,22 @@
 # SqlRandom.pm - random queries for the comparison of sharded tables with plain ones
 #
 #   my $case = random_case($seed);
-#   my $case = random_case($seed, \@switches, joins => 1);    # with a join of 2 to 16 tables, of more kinds (more_tables)
+#   # with a join of 2 to 16 tables, of more kinds (more_tables):
+#   my $case = random_case($seed, \@switches, joins => 1);
+#
 #   $case->{settings}     [ 'name = value', ... ] for the sharded run
 #   $case->{common}       settings of both runs: they change results
 #   $case->{params}       types of the parameters, when it is to be prepared
+#
 #   $case->{values}       for each EXECUTE the list of the parameters' values
 #   $case->{ordered}      1: the whole order of the rows is determined
 #   text_of($case)        the query
 #   cuts_of($case)        what can be left out of it; see below
 #
 # The same seed gives the same query. The tables (random_tables) have the same names in the schemas
-# of both runs. Queries have one right answer: what depends on an order has one that leaves only
-# equal rows in any order, numbers that are equal are written in the same way (numeric has one scale,
-# there are no floats), and nothing fails for a value.
+# of both runs. Queries have one right answer. A result that depends on an order has an order that
+# leaves only equal rows in any order. Equal numbers are written in the same way: numeric has one
+# scale, and there are no floats. No query fails because of a value.
 #
 # A query is a tree. A node is [ parts, simple, cut ]: lists of texts and nodes; it stands for its
 # parts, or once cut is set, for what is simpler. So a query is made smaller by setting cuts one after the other

@@ -7,13 +7,15 @@
 #   $bank->stop;
 #   my %found = $bank->audit;
 #
-# Each transfer takes from an account on node 1, gives the same amount to one on each other node, and writes its number
-# with that amount on all of them (entry_1, entry_2...) and on its coordinator (entry_here, with the transaction's number
-# there). So each node by itself says which transfers it has, and its balances follow from them. The audit asks the nodes,
-# not the coordinator, wherever its addresses lead.
+# Each transfer takes from an account on node 1, and gives the same amount to an account on each
+# other node. It writes its number and the amount on all nodes (entry_1, entry_2...). It writes the
+# same on its coordinator (entry_here, with the coordinator's transaction number). So each node by
+# itself shows which transfers it has, and its balances follow from them. The audit asks the nodes
+# directly, not through the coordinator, whose addresses may be wrong.
 #
 #   torn      transfers that one node has and another one lacks
 #   undone    acknowledged transfers that all nodes lack, or that their coordinator lacks
+#
 #   unasked   transfers that a node has, and no coordinator ever committed
 #   balance   accounts whose balance does not follow from the node's transfers
 

@@ -4,11 +4,12 @@
 #   my $client = WireClient->new($cluster->coordinator, 'postgres');
 #   my $result = $client->query('COPY t FROM STDIN', "1\t", "2\n");
 #
-# A result is a hash: rows (lists of values, undef for NULL), copied (bytes of COPY TO STDOUT), tags (of the commands), notices and
-# error (hashes by the protocol's one-letter field names: C the SQLSTATE, M the message, D the
-# detail, W the context; error is undef when there was none). Values are bytes, nothing is decoded.
+# A result is a hash. Its field rows has lists of values, with undef for NULL. Its field copied has the
+# bytes of COPY TO STDOUT. Its field tags has the tags of the commands. Its fields notices and error
+# have hashes by the field names of the protocol: C is the SQLSTATE, M the message, D the detail, W the
+# context. If there was no error, error is undef. Values are bytes, and are not decoded.
 #
-# What happens meanwhile:
+# To act while a query runs:
 #
 #   $client->start_query('SELECT ...');
 #   $client->cancel;
