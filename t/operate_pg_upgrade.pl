@@ -38,7 +38,7 @@ $c->safe_psql(q{
 	ALTER TABLE r DISABLE TRIGGER off;
 	ALTER TABLE t OWNER TO CURRENT_USER});
 
-# The transaction that is left prepared, below, is a finding of its own.
+# The transaction that is left prepared, below, is a separate finding.
 my $problems = ShardCluster::problems(q{check_cluster('rows')});
 my @queries = (
 	'SELECT count(*), sum(v), sum(g), max(id) FROM t',
