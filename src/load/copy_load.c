@@ -100,8 +100,7 @@ connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
 {
 	uint64		nbytes;
 
-	/* functions that the load calls (FILTER, triggers of the reject table) may read the rows */
-	if (load->filter || load->options->reject_table)
+	if (load->options->calls_functions)
 		return 1;
 	/* rows that shards note for their replicas are searched on the writing connections only, see shard_load_raw() */
 	if (load->map->has_replicas &&
@@ -269,7 +268,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 		shard_fixed_width_is_binary(load->fixed, load->source);
 	say_mode(load);
 
-	if (load->plan.reason != NULL && !options->any)
+	if (load->plan.reason != NULL && !options->by_lines)
 		nrows = shard_load_parsed_all(load);
 	else if (has_rows)
 	{

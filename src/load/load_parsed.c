@@ -255,7 +255,7 @@ shard_load_parsed(ShardLoad *load)
 	const ShardCopyOptions *options = load->options;
 	ShardCopyContext context = {0};
 	ShardProgress progress;
-	bool		by_lines = options->any || load->ends_here;
+	bool		by_lines = options->by_lines || load->ends_here;
 
 	if (!by_lines)
 		shard_copy_lines_push_back(load->lines);

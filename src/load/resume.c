@@ -77,7 +77,7 @@ static char *
 describe(const ShardCopyOptions *options, const Node *where, CopyFromState source)
 {
 	Relation	rel = source->rel;
-	List	   *core = list_copy(options->core);
+	List	   *core = list_copy(options->described);
 	StringInfoData text;
 	ListCell   *lc;
 
@@ -89,22 +89,10 @@ describe(const ShardCopyOptions *options, const Node *where, CopyFromState sourc
 	list_sort(core, compare_options);
 	foreach_node(DefElem, def, core)
 	{
-		if (strcmp(def->defname, "encoding") != 0 && strcmp(def->defname, "log_verbosity") != 0)
+		if (strcmp(def->defname, "encoding") != 0)
 			appendStringInfo(&text, ", %s %s", def->defname, def->arg ? quote_literal_cstr(defGetString(def)) : "true");
 	}
-	if (options->duplicate != SHARD_DUPLICATE_ERROR)
-		appendStringInfo(&text, ", on_duplicate %s",
-						 options->duplicate == SHARD_DUPLICATE_KEEP_OLD ? "keep_old" : "keep_new");
-	if (options->skip > 0)
-		appendStringInfo(&text, ", skip " INT64_FORMAT, options->skip);
-	if (options->max_rows >= 0)
-		appendStringInfo(&text, ", max_rows " INT64_FORMAT, options->max_rows);
-	if (options->fixed_width)
-		appendStringInfo(&text, ", fixed_width %s, record_length " INT64_FORMAT "%s%s%s", quote_literal_cstr(options->fixed_width),
-						 options->record_length, options->fixed_header ? ", header true" : "",
-						 options->fixed_null ? ", null " : "", options->fixed_null ? quote_literal_cstr(options->fixed_null) : "");
-	if (options->filter)
-		appendStringInfo(&text, ", filter %s", quote_literal_cstr(options->filter));
+	shard_copy_option_describe(options, &text);
 	if (where)
 		appendStringInfo(&text, "; WHERE %s",
 						 deparse_expression((Node *) make_ands_explicit((List *) where),

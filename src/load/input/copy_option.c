@@ -2,6 +2,8 @@
  * copy_option.c
  *	  Parses and removes the options of COPY FROM that core does not have, or not in every major version.
  *
+ * One row of rules[] describes an option: its values, where they are stored, and what follows from the option.
+ *
  * ON_ERROR, REJECT_LIMIT and LOG_VERBOSITY are core options from 17 and 18 on.  This file parses them in all major
  * versions, with core's messages and SQLSTATEs, because they do more for a sharded table: they include rows that
  * nodes reject.  ON_ERROR 'set_null' (19) is left to core, which has to convert the values then.  FREEZE, which core
@@ -23,90 +25,99 @@
 #define MAX_RECORD_BYTES (256 * 1024 * 1024)
 #define MAX_NAME_BYTES 1000		/* name of a load, which is in an index */
 
-typedef struct OptionName
+typedef enum OptionKind
+{
+	OPTION_FLAG,				/* bool; two words stand for false and true */
+	OPTION_WORD,				/* enum; words stand for 0, 1, ... */
+	OPTION_NUMBER,				/* int64, which may be given as a string */
+	OPTION_TEXT,				/* char *, not empty */
+	OPTION_IGNORED				/* a boolean that has no effect */
+} OptionKind;
+
+/* What follows from an option. */
+#define BY_LINES 0x01			/* no major version of core has the option, and it works by lines or rows */
+#define MAKES_ROWS 0x02			/* determines how lines become rows, so each part of a load must have the same value */
+#define CALLS_FUNCTIONS 0x04	/* functions that the load calls (FILTER, triggers of the reject table) may read its rows */
+
+typedef struct OptionRule
 {
 	const char *name;			/* as in the grammar */
-	const char *shown;
-	void		(*read) (DefElem *def, ParseState *pstate, ShardCopyOptions *result);
-	bool		ours;			/* no major version of core has the option, and it works by lines */
-} OptionName;
+	OptionKind	kind;
+	int			flags;
+	size_t		offset;			/* of the value in ShardCopyOptions */
+	const char *words[3];		/* OPTION_FLAG, OPTION_WORD */
+	const char *core_word;		/* a further word, with which the option is left to core */
+	int64		min;			/* OPTION_NUMBER */
+	int64		max;			/* OPTION_NUMBER: largest value; OPTION_TEXT: largest number of bytes; 0: any */
+	int64		dflt;			/* OPTION_NUMBER: value without the option */
+	const char *requires;		/* another option that has to be given, too */
+	void		(*check) (const char *value, DefElem *def, ParseState *pstate);
+} OptionRule;
 
-/* The option's text.  Raises an error if it is empty, as core's defGet functions do. */
+static void check_reject_file(const char *value, DefElem *def, ParseState *pstate);
+
+static const OptionRule rules[] = {
+	/* affects only how soon rows are frozen; some clients use it for each table that they have just truncated */
+	{"freeze", OPTION_IGNORED},
+	{"on_error", OPTION_FLAG, 0, offsetof(ShardCopyOptions, ignore_errors), .words = {"stop", "ignore"},
+	.core_word = SHARD_CORE_COPY_SET_NULL ? "set_null" : NULL},
+	{"reject_limit", OPTION_NUMBER, 0, offsetof(ShardCopyOptions, reject_limit), .min = 1},
+	{"log_verbosity", OPTION_WORD, 0, offsetof(ShardCopyOptions, verbosity), .words = {"default", "verbose", "silent"}},
+	{"reject_file", OPTION_TEXT, BY_LINES, offsetof(ShardCopyOptions, reject_file), .check = check_reject_file},
+	{"reject_table", OPTION_TEXT, BY_LINES | CALLS_FUNCTIONS, offsetof(ShardCopyOptions, reject_table)},
+	{"on_duplicate", OPTION_WORD, BY_LINES | MAKES_ROWS, offsetof(ShardCopyOptions, duplicate), .words = {"error", "keep_old", "keep_new"}},
+	{"skip", OPTION_NUMBER, BY_LINES | MAKES_ROWS, offsetof(ShardCopyOptions, skip)},
+	{"max_rows", OPTION_NUMBER, BY_LINES | MAKES_ROWS, offsetof(ShardCopyOptions, max_rows), .dflt = -1},
+	{"filter", OPTION_TEXT, BY_LINES | MAKES_ROWS | CALLS_FUNCTIONS, offsetof(ShardCopyOptions, filter)},
+	{"fixed_width", OPTION_TEXT, BY_LINES | MAKES_ROWS, offsetof(ShardCopyOptions, fixed_width)},
+	{"record_length", OPTION_NUMBER, BY_LINES | MAKES_ROWS, offsetof(ShardCopyOptions, record_length),
+	.min = 1, .max = MAX_RECORD_BYTES, .requires = "fixed_width"},
+	{"resume", OPTION_TEXT, BY_LINES, offsetof(ShardCopyOptions, resume), .max = MAX_NAME_BYTES},
+	{"commit_rows", OPTION_NUMBER, BY_LINES, offsetof(ShardCopyOptions, commit_rows), .min = 1, .requires = "resume"},
+	{"indexes", OPTION_FLAG, 0, offsetof(ShardCopyOptions, defer_indexes), .words = {"immediate", "deferred"}}
+};
+
+static DefElem *
+find_option(const List *options, const char *name)
+{
+	foreach_node(DefElem, def, options)
+	{
+		if (strcmp(def->defname, name) == 0)
+			return def;
+	}
+	return NULL;
+}
+
+/* NULL for an option of core. */
+static const OptionRule *
+find_rule(const char *name)
+{
+	for (int i = 0; i < lengthof(rules); i++)
+	{
+		if (strcmp(rules[i].name, name) == 0)
+			return &rules[i];
+	}
+	return NULL;
+}
+
 static char *
-text_value(DefElem *def, ParseState *pstate, const char *shown)
+shown_name(const char *name)
 {
-	char	   *value = defGetString(def);
-
-	if (value[0] == '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("COPY %s cannot be empty", shown),
-				 parser_errposition(pstate, def->location)));
-	return value;
+	return asc_toupper(name, strlen(name));
 }
 
-/* The option's number, which may be given as a string. */
-static int64
-number_value(DefElem *def)
+static inline void *
+value_of(const ShardCopyOptions *options, const OptionRule *rule)
 {
-	if (def->arg != NULL && IsA(def->arg, String))
-		return pg_strtoint64(strVal(def->arg));
-	return defGetInt64(def);
+	return (char *) options + rule->offset;
 }
 
-static void
-not_recognized(DefElem *def, ParseState *pstate, const char *shown, const char *value)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("COPY %s \"%s\" not recognized", shown, value),
-			 parser_errposition(pstate, def->location)));
-}
-
-static void
-read_on_error(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	char	   *value = defGetString(def);
-
-	if (pg_strcasecmp(value, "ignore") == 0)
-		result->ignore_errors = true;
-	else if (SHARD_CORE_COPY_SET_NULL && pg_strcasecmp(value, "set_null") == 0)
-		result->core = lappend(result->core, def);
-	else if (pg_strcasecmp(value, "stop") != 0)
-		not_recognized(def, pstate, "ON_ERROR", value);
-}
-
-static void
-read_reject_limit(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->reject_limit = number_value(def);
-	if (result->reject_limit <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("REJECT_LIMIT (%lld) must be greater than zero",
-						(long long) result->reject_limit)));
-}
-
-static void
-read_log_verbosity(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	char	   *value = defGetString(def);
-
-	if (pg_strcasecmp(value, "silent") == 0)
-		result->verbosity = SHARD_VERBOSITY_SILENT;
-	else if (pg_strcasecmp(value, "default") == 0)
-		result->verbosity = SHARD_VERBOSITY_DEFAULT;
-	else if (pg_strcasecmp(value, "verbose") == 0)
-		result->verbosity = SHARD_VERBOSITY_VERBOSE;
-	else
-		not_recognized(def, pstate, "LOG_VERBOSITY", value);
-}
+/* ---------- values ---------- */
 
 /* The permission and the form of the path are those of COPY TO a file. */
 static void
-read_reject_file(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+check_reject_file(const char *value, DefElem *def, ParseState *pstate)
 {
-	result->reject_file = text_value(def, pstate, "REJECT_FILE");
 	if (!has_privs_of_role(GetUserId(), ROLE_PG_WRITE_SERVER_FILES))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -114,147 +125,126 @@ read_reject_file(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 				 errdetail("Only roles with privileges of the \"%s\" role may write files of the server.",
 						   "pg_write_server_files"),
 				 errhint("REJECT_TABLE takes rejected rows without that.")));
-	if (!is_absolute_path(result->reject_file))
+	if (!is_absolute_path(value))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_NAME),
 				 errmsg("relative path not allowed for REJECT_FILE"),
 				 parser_errposition(pstate, def->location)));
 }
 
-static void
-read_reject_table(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->reject_table = text_value(def, pstate, "REJECT_TABLE");
-}
-
-static void
-read_on_duplicate(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+/* Raises an error if the text is empty, as core's defGet functions do. */
+static char *
+read_text(const OptionRule *rule, DefElem *def, ParseState *pstate)
 {
 	char	   *value = defGetString(def);
 
-	if (pg_strcasecmp(value, "error") == 0)
-		result->duplicate = SHARD_DUPLICATE_ERROR;
-	else if (pg_strcasecmp(value, "keep_old") == 0)
-		result->duplicate = SHARD_DUPLICATE_KEEP_OLD;
-	else if (pg_strcasecmp(value, "keep_new") == 0)
-		result->duplicate = SHARD_DUPLICATE_KEEP_NEW;
-	else
-		not_recognized(def, pstate, "ON_DUPLICATE", value);
-}
-
-static int64
-read_row_count(DefElem *def, const char *shown)
-{
-	int64		value = number_value(def);
-
-	if (value < 0)
+	if (value[0] == '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s (%lld) must not be negative", shown, (long long) value)));
+				 errmsg("COPY %s cannot be empty", shown_name(rule->name)),
+				 parser_errposition(pstate, def->location)));
+	if (rule->max > 0 && strlen(value) > rule->max)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("name of %s is longer than %d bytes", shown_name(rule->name), (int) rule->max),
+				 parser_errposition(pstate, def->location)));
 	return value;
 }
 
-static void
-read_skip(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+static int64
+read_number(const OptionRule *rule, DefElem *def)
 {
-	result->skip = read_row_count(def, "SKIP");
+	int64		value = def->arg != NULL && IsA(def->arg, String) ? pg_strtoint64(strVal(def->arg)) : defGetInt64(def);
+
+	if (value >= rule->min && (rule->max == 0 || value <= rule->max))
+		return value;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 rule->max > 0 ?
+			 errmsg("%s (%lld) must be from %lld to %lld", shown_name(rule->name), (long long) value, (long long) rule->min, (long long) rule->max) :
+			 rule->min > 0 ?
+			 errmsg("%s (%lld) must be greater than zero", shown_name(rule->name), (long long) value) :
+			 errmsg("%s (%lld) must not be negative", shown_name(rule->name), (long long) value)));
 }
 
-static void
-read_max_rows(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->max_rows = read_row_count(def, "MAX_ROWS");
-}
-
-static void
-read_filter(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->filter = text_value(def, pstate, "FILTER");
-}
-
-/* The layout is checked later, with the columns of the table. */
-static void
-read_fixed_width(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->fixed_width = text_value(def, pstate, "FIXED_WIDTH");
-}
-
-static void
-read_record_length(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->record_length = number_value(def);
-	if (result->record_length <= 0 || result->record_length > MAX_RECORD_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("RECORD_LENGTH (%lld) must be from 1 to %d", (long long) result->record_length, MAX_RECORD_BYTES)));
-}
-
-static void
-read_resume(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->resume = text_value(def, pstate, "RESUME");
-	if (strlen(result->resume) > MAX_NAME_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("name of RESUME is longer than %d bytes", MAX_NAME_BYTES),
-				 parser_errposition(pstate, def->location)));
-}
-
-static void
-read_commit_rows(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
-{
-	result->commit_rows = number_value(def);
-	if (result->commit_rows <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("COMMIT_ROWS (%lld) must be greater than zero", (long long) result->commit_rows)));
-}
-
-static void
-read_indexes(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+/* The number of the option's word, or -1 if the option is left to core. */
+static int
+read_word(const OptionRule *rule, DefElem *def, ParseState *pstate)
 {
 	char	   *value = defGetString(def);
 
-	if (pg_strcasecmp(value, "deferred") == 0)
-		result->defer_indexes = true;
-	else if (pg_strcasecmp(value, "immediate") != 0)
-		not_recognized(def, pstate, "INDEXES", value);
+	for (int i = 0; i < lengthof(rule->words) && rule->words[i] != NULL; i++)
+	{
+		if (pg_strcasecmp(value, rule->words[i]) == 0)
+			return i;
+	}
+	if (rule->core_word == NULL || pg_strcasecmp(value, rule->core_word) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("COPY %s \"%s\" not recognized", shown_name(rule->name), value),
+				 parser_errposition(pstate, def->location)));
+	return -1;
 }
 
-/*
- * Core refuses FREEZE for partitioned tables.  But FREEZE only affects how soon rows are frozen, and some clients use
- * it for each table that they have just truncated (pgbench -i).  So it is checked, but not passed on.
- */
 static void
-read_freeze(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+read_value(const OptionRule *rule, DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 {
-	(void) defGetBoolean(def);
+	void	   *value = value_of(result, rule);
+	int			word;
+
+	switch (rule->kind)
+	{
+		case OPTION_FLAG:
+		case OPTION_WORD:
+			word = read_word(rule, def, pstate);
+			if (word < 0)
+				result->core = lappend(result->core, def);
+			else if (rule->kind == OPTION_FLAG)
+				*(bool *) value = word == 1;
+			else
+				*(int *) value = word;
+			break;
+		case OPTION_NUMBER:
+			*(int64 *) value = read_number(rule, def);
+			break;
+		case OPTION_TEXT:
+			*(char **) value = read_text(rule, def, pstate);
+			if (rule->check != NULL)
+				rule->check(*(char **) value, def, pstate);
+			break;
+		case OPTION_IGNORED:
+			(void) defGetBoolean(def);
+			break;
+	}
 }
 
-static const OptionName option_names[] = {
-	{"freeze", "FREEZE", read_freeze, false},
-	{"on_error", "ON_ERROR", read_on_error, false},
-	{"reject_limit", "REJECT_LIMIT", read_reject_limit, false},
-	{"log_verbosity", "LOG_VERBOSITY", read_log_verbosity, false},
-	{"reject_file", "REJECT_FILE", read_reject_file, true},
-	{"reject_table", "REJECT_TABLE", read_reject_table, true},
-	{"on_duplicate", "ON_DUPLICATE", read_on_duplicate, true},
-	{"skip", "SKIP", read_skip, true},
-	{"max_rows", "MAX_ROWS", read_max_rows, true},
-	{"filter", "FILTER", read_filter, true},
-	{"fixed_width", "FIXED_WIDTH", read_fixed_width, true},
-	{"record_length", "RECORD_LENGTH", read_record_length, true},
-	{"resume", "RESUME", read_resume, true},
-	{"commit_rows", "COMMIT_ROWS", read_commit_rows, true},
-	{"indexes", "INDEXES", read_indexes, false}
-};
+void
+shard_copy_option_describe(const ShardCopyOptions *options, StringInfo out)
+{
+	for (int i = 0; i < lengthof(rules); i++)
+	{
+		const OptionRule *rule = &rules[i];
+		const void *value = value_of(options, rule);
+
+		if ((rule->flags & MAKES_ROWS) == 0)
+			continue;
+		if (rule->kind == OPTION_WORD && *(const int *) value != 0)
+			appendStringInfo(out, ", %s %s", rule->name, rule->words[*(const int *) value]);
+		else if (rule->kind == OPTION_NUMBER && *(const int64 *) value != rule->dflt)
+			appendStringInfo(out, ", %s " INT64_FORMAT, rule->name, *(const int64 *) value);
+		else if (rule->kind == OPTION_TEXT && *(char *const *) value != NULL)
+			appendStringInfo(out, ", %s %s", rule->name, quote_literal_cstr(*(char *const *) value));
+	}
+}
+
+/* ---------- combinations ---------- */
 
 static void
 raise_unfit(DefElem *def, ParseState *pstate, const char *with)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("COPY %s cannot be used with %s", with, asc_toupper(def->defname, strlen(def->defname))),
+			 errmsg("COPY %s cannot be used with %s", with, shown_name(def->defname)),
 			 parser_errposition(pstate, def->location)));
 }
 
@@ -301,7 +291,7 @@ take_fixed_width(ShardCopyOptions *result, ParseState *pstate)
 
 /* Raises an error if options cannot be combined. */
 static void
-check_combination(const ShardCopyOptions *result, const OptionName *ours, bool binary)
+check_combination(const ShardCopyOptions *result, const List *options, const OptionRule *by_lines, bool binary)
 {
 	bool		rejects = result->ignore_errors || result->duplicate != SHARD_DUPLICATE_ERROR;
 
@@ -309,10 +299,10 @@ check_combination(const ShardCopyOptions *result, const OptionName *ours, bool b
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("only ON_ERROR STOP is allowed in BINARY mode")));
-	if (binary && ours != NULL)
+	if (binary && by_lines != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("cannot specify %s in BINARY mode", ours->shown)));
+				 errmsg("cannot specify %s in BINARY mode", shown_name(by_lines->name))));
 	if (result->reject_limit > 0 && !result->ignore_errors)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -323,10 +313,13 @@ check_combination(const ShardCopyOptions *result, const OptionName *ours, bool b
 				 errmsg("COPY %s requires %s to be set to %s, or %s to %s",
 						result->reject_file ? "REJECT_FILE" : "REJECT_TABLE",
 						"ON_ERROR", "IGNORE", "ON_DUPLICATE", "KEEP_OLD or KEEP_NEW")));
-	if (result->commit_rows > 0 && result->resume == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("COPY %s requires %s", "COMMIT_ROWS", "RESUME")));
+	for (int i = 0; i < lengthof(rules); i++)
+	{
+		if (rules[i].requires != NULL && find_option(options, rules[i].name) != NULL && find_option(options, rules[i].requires) == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("COPY %s requires %s", shown_name(rules[i].name), shown_name(rules[i].requires))));
+	}
 	if (result->resume != NULL && result->reject_file != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -342,21 +335,21 @@ check_combination(const ShardCopyOptions *result, const OptionName *ours, bool b
 void
 shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result)
 {
-	bool		seen[lengthof(option_names)] = {false};
-	const OptionName *ours = NULL;	/* the first option that core does not have */
-	DefElem    *verbosity = NULL;
+	const OptionRule *by_lines = NULL;	/* the first such option */
+	DefElem    *verbosity = find_option(options, "log_verbosity");
 	bool		binary = false;
 
 	memset(result, 0, sizeof(*result));
-	result->max_rows = -1;
-
+	for (int i = 0; i < lengthof(rules); i++)
+	{
+		if (rules[i].kind == OPTION_NUMBER)
+			*(int64 *) value_of(result, &rules[i]) = rules[i].dflt;
+	}
 	foreach_node(DefElem, def, options)
 	{
-		int			i = 0;
+		const OptionRule *rule = find_rule(def->defname);
 
-		while (i < lengthof(option_names) && strcmp(def->defname, option_names[i].name) != 0)
-			i++;
-		if (i == lengthof(option_names))
+		if (rule == NULL)
 		{
 			/* Core checks it after our options. */
 			if (strcmp(def->defname, "format") == 0)
@@ -364,20 +357,16 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 			result->core = lappend(result->core, def);
 			continue;
 		}
-		if (seen[i])
+		if (find_option(options, def->defname) != def)
 			errorConflictingDefElem(def, pstate);
-		seen[i] = true;
-		if (option_names[i].ours && ours == NULL)
-			ours = &option_names[i];
-		if (option_names[i].read == read_log_verbosity)
-			verbosity = def;
-		option_names[i].read(def, pstate, result);
+		if ((rule->flags & BY_LINES) && by_lines == NULL)
+			by_lines = rule;
+		if (rule->flags & CALLS_FUNCTIONS)
+			result->calls_functions = true;
+		read_value(rule, def, pstate, result);
 	}
-	check_combination(result, ours, binary);
-	if (result->record_length > 0 && result->fixed_width == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("COPY %s requires %s", "RECORD_LENGTH", "FIXED_WIDTH")));
+	check_combination(result, options, by_lines, binary);
+	result->described = list_copy(result->core);
 	if (result->fixed_width)
 		take_fixed_width(result, pstate);
 	if (result->filter)
@@ -386,29 +375,19 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 	/* Core implements ON_ERROR 'set_null', and needs LOG_VERBOSITY for it. */
 	if (verbosity != NULL && SHARD_CORE_COPY_SET_NULL && !result->ignore_errors)
 		result->core = lappend(result->core, verbosity);
-	result->any = ours != NULL || result->ignore_errors;
+	result->by_lines = by_lines != NULL || result->ignore_errors;
 }
 
 bool
 shard_copy_option_defers_indexes(const List *options)
 {
-	foreach_node(DefElem, def, options)
-	{
-		if (strcmp(def->defname, "indexes") == 0 && def->arg != NULL && pg_strcasecmp(defGetString(def), "deferred") == 0)
-			return true;
-	}
-	return false;
+	DefElem    *def = find_option(options, "indexes");
+
+	return def != NULL && def->arg != NULL && pg_strcasecmp(defGetString(def), "deferred") == 0;
 }
 
 bool
 shard_copy_option_is_resume(const List *options)
 {
-	ListCell   *lc;
-
-	foreach(lc, options)
-	{
-		if (strcmp(lfirst_node(DefElem, lc)->defname, "resume") == 0)
-			return true;
-	}
-	return false;
+	return find_option(options, "resume") != NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
 #include "parser/parse_node.h"
 
@@ -19,9 +20,9 @@ typedef enum ShardCopyDuplicate
 
 typedef enum ShardCopyVerbosity
 {
-	SHARD_VERBOSITY_SILENT = -1,
 	SHARD_VERBOSITY_DEFAULT,
-	SHARD_VERBOSITY_VERBOSE		/* a NOTICE for each rejected row */
+	SHARD_VERBOSITY_VERBOSE,	/* a NOTICE for each rejected row */
+	SHARD_VERBOSITY_SILENT
 } ShardCopyVerbosity;
 
 typedef struct ShardCopyOptions
@@ -42,8 +43,10 @@ typedef struct ShardCopyOptions
 	int64		commit_rows;	/* COMMIT_ROWS: lines between two commits; 0 = by bytes */
 	bool		defer_indexes;	/* INDEXES DEFERRED */
 	ShardCopyVerbosity verbosity;	/* LOG_VERBOSITY */
-	bool		any;			/* ON_ERROR 'ignore' or an option that core never has: parsed mode reads by lines */
+	bool		by_lines;		/* some option works by lines or rows: parsed mode reads by lines */
+	bool		calls_functions;	/* functions of some option may read the rows of the load */
 	List	   *core;			/* the remaining options, for core */
+	List	   *described;		/* the same before FIXED_WIDTH has removed some */
 } ShardCopyOptions;
 
 /*
@@ -58,6 +61,9 @@ typedef struct ShardCopyOptions
  * - REJECT_FILE without the privileges of pg_write_server_files
  */
 extern void shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result);
+
+/* Appends ", name value" for each of our options that determines how lines become rows. */
+extern void shard_copy_option_describe(const ShardCopyOptions *options, StringInfo out);
 
 /* Do the options contain INDEXES DEFERRED?  Does not check whether it is allowed. */
 extern bool shard_copy_option_defers_indexes(const List *options);
