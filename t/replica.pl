@@ -140,9 +140,9 @@ unlike($refused, qr/max_prepared_transactions/, 'and no hint that does not help'
 my ($rc, $out, $err) = $c->node_psql($home, "TRUNCATE $shard");
 like($err, qr/cannot be truncated without its replicas/, 'TRUNCATE by a client of a node');
 $c->node_safe_psql($home, "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.v := ''other''; RETURN NEW; END'; CREATE TRIGGER own BEFORE INSERT OR UPDATE ON $shard FOR EACH ROW EXECUTE FUNCTION own()");
-fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has replicas, and triggers, rules or row security of its own/, 'a trigger of the node');
+fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has replicas, and triggers, rules or row security on its node/, 'a trigger of the node');
 $c->node_safe_psql($home, "DROP FUNCTION own CASCADE; ALTER TABLE $shard ENABLE ROW LEVEL SECURITY");
-fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has replicas, and triggers, rules or row security of its own/, 'row security of the node');
+fails(q{UPDATE t SET v = 'x'}, qr/shard public\.$shard has replicas, and triggers, rules or row security on its node/, 'row security of the node');
 $c->node_safe_psql($home, "ALTER TABLE $shard DISABLE ROW LEVEL SECURITY");
 $c->node_safe_psql($home, "ALTER TABLE $shard DISABLE TRIGGER shardfdw_replica_update");
 like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/what notes changes of shard public\.$shard is missing or disabled/, 'check_cluster() sees that a trigger is disabled');

@@ -159,7 +159,7 @@ $c->node_safe_psql($node, "SET shardfdw_replica.applied = on; UPDATE $named SET 
 
 # A trigger of a user is one, whatever its name.
 $c->node_safe_psql($node, qq{CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.x := NEW.x + 1; RETURN NEW; END'; CREATE TRIGGER shardfdw_copy_mine BEFORE UPDATE ON $named FOR EACH ROW EXECUTE FUNCTION other()});
-$c->psql_fails_like('UPDATE named SET x = 5;', qr/55000: shard .*$named has replicas, and triggers, rules or row security of its own/, 'a trigger with a name as ours have');
+$c->psql_fails_like('UPDATE named SET x = 5;', qr/55000: shard .*$named has replicas, and triggers, rules or row security on its node/, 'a trigger with a name as ours have');
 $c->node_safe_psql($node, "DROP TRIGGER shardfdw_copy_mine ON $named");
 $c->safe_psql('UPDATE named SET x = 5');
 is($c->safe_psql(q{SELECT bool_and(is_equal) FROM shardfdw.compare_replicas('named')}), 't', 'without it the replicas are changed');

@@ -200,7 +200,7 @@ BEGIN
 	IF r.rolsuper THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot add superuser "%s" to nodes', role),
 			DETAIL = 'It may do everything here, and would need a superuser on each node.',
-			HINT = 'CREATE USER MAPPING gives it the role of your own mapping, or another one.';
+			HINT = 'CREATE USER MAPPING gives it the role of your user mapping, or another role.';
 	END IF;
 	PERFORM shardfdw_internal.lock_node_list();
 	nodes := shardfdw_internal.usable_nodes(nodes);
@@ -227,7 +227,7 @@ BEGIN
 	END LOOP;
 	PERFORM shardfdw_internal.grant_on_nodes(shardfdw_internal.tables_on_nodes(), nodes);
 	IF NOT r.rolcanlogin THEN
-		RAISE NOTICE USING MESSAGE = format('role "%s" cannot log in', role), HINT = 'Its members use its mappings when they SET ROLE; those of their own need add_user(), too.';
+		RAISE NOTICE USING MESSAGE = format('role "%s" cannot log in', role), HINT = 'Its members use its user mappings after SET ROLE. Members that log in without SET ROLE need add_user(), too.';
 	END IF;
 END
 $$;

@@ -51,7 +51,7 @@ BEGIN
 				DETAIL = CASE WHEN made_for IS NULL THEN 'It was not made by add_node() for a database here.' ELSE 'It was made for another database, which is there, or of another server.' END,
 				HINT = 'Drop it there, or use it as it is: leave create_database out.';
 		END IF;
-		RAISE NOTICE 'node "%": database "%" was made for one that does not exist any more, and is made anew', server, dbname;
+		RAISE NOTICE 'node "%": database "%" was made for a database that does not exist any more, and is made again', server, dbname;
 		PERFORM shardfdw_internal.run_beside(server, ARRAY[format('DROP DATABASE %I WITH (FORCE)', dbname)]);
 	END IF;
 	PERFORM shardfdw_internal.run_beside(server, ARRAY[

@@ -301,7 +301,7 @@ BEGIN
 		WHERE n.pnpubid = p.oid AND c.oid = relation));
 	IF r.names IS NOT NULL THEN
 		RAISE WARNING USING MESSAGE = format('publication %s does not publish changes of table "%s" any more', r.names, (SELECT relname FROM pg_class WHERE oid = relation)),
-			DETAIL = 'The rows are on nodes, and so are the changes.',
+			DETAIL = 'The rows and their changes are on nodes.',
 			HINT = format('Publish the shards on the nodes, or undo this: SELECT shardfdw.unshard_table(%L).', relation);
 	END IF;
 END

@@ -348,7 +348,7 @@ BEGIN
 				DETAIL = CASE WHEN m.relation <> shard THEN format('Its shard %s is %s together with %s.', m.relation, done, shard) ELSE format('Shard %s is a part of it.', shard) END;
 		END IF;
 		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal AND t.tgparentid = 0) THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: it has triggers of its own on the coordinator', m.relation, done);
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: the shard itself has triggers on the coordinator', m.relation, done);
 		END IF;
 		PERFORM shardfdw_internal.check_shard_owners(m.relation);
 		PERFORM shardfdw_internal.check_owner_code(m.parent, CASE done WHEN 'moved' THEN 'move' WHEN 'merged' THEN 'merge' ELSE done END);
@@ -418,7 +418,7 @@ BEGIN
 	IF NOT (here->>'may_create')::boolean OR NOT (there->>'may_create')::boolean THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
 			MESSAGE = format('role "%s" may not create schemas on node "%s"', CASE WHEN (here->>'may_create')::boolean THEN there->>'role' ELSE here->>'role' END, CASE WHEN (here->>'may_create')::boolean THEN target ELSE source END),
-			DETAIL = 'A job has a schema of its own on its nodes while it goes on.',
+			DETAIL = 'Each job has a schema on its nodes until it ends.',
 			HINT = 'Grant that role CREATE on the database there.';
 	END IF;
 	IF decides AND here->>'prepared' = '0' THEN
@@ -463,7 +463,7 @@ BEGIN
 	LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'duplicate_table', MESSAGE = format('relation %s exists on node "%s" already', taken, target),
-			HINT = 'Drop or rename it there, if nobody needs it.';
+			HINT = 'Drop or rename it there, if it is not needed.';
 	END IF;
 END
 $$;

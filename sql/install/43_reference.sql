@@ -250,7 +250,7 @@ BEGIN
 					DETAIL = SQLERRM,
 					HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.create_reference_table(%L). Then: SELECT shardfdw.enable_node(%L).', r.relation, node);
 			END IF;
-			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no replica there, so that nobody can write to it', node, r.relation),
+			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no replica there, so no session can write to it', node, r.relation),
 				DETAIL = SQLERRM,
 				HINT = format('As the owner of the table, with a user mapping for the node: SELECT shardfdw.create_reference_table(%L).', r.relation);
 			CONTINUE;

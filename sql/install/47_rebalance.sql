@@ -175,7 +175,7 @@ BEGIN
 	IF held > 0 THEN
 		RAISE WARNING USING MESSAGE = format('%s shards stay on node "%s"', held, node),
 			DETAIL = format('One of them is %s.', example),
-			HINT = 'They are pinned, or not the caller''s, or were made meanwhile; or they have replicas, which mode ''block'' moves if there is a node without one.';
+			HINT = 'They are pinned, or not the caller''s, or were made during the call, or have replicas. If there is a node without a replica, mode ''block'' moves them.';
 	END IF;
 END
 $$;

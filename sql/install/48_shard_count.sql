@@ -52,8 +52,8 @@ BEGIN
 	WHERE NOT shardfdw_internal.can_step(greatest(x.modulus, sharding_step.shards) / least(x.modulus, sharding_step.shards), x.largest_step) LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s cannot have %s shards', sharding_step.relation, sharding_step.shards),
-			DETAIL = format(CASE other.largest_step WHEN 64 THEN 'A shard of modulus %s would have to be split into more than 64 at once.'
-				ELSE 'More than 16 shards of modulus %s would have to become one at once.' END, other.modulus);
+			DETAIL = format(CASE other.largest_step WHEN 64 THEN 'A shard of modulus %s would have to be split into more than 64 shards in one step.'
+				ELSE 'More than 16 shards of modulus %s would have to become one shard in one step.' END, other.modulus);
 	END IF;
 	-- The shards with the smallest modulus first. Core requires at each step that each modulus is a factor of the next larger one.
 	RETURN QUERY SELECT 'split', ARRAY[x.shard], (SELECT max(d) FROM generate_series(2, 64) d WHERE sharding_step.shards / x.modulus % d = 0

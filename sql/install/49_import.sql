@@ -107,7 +107,7 @@ BEGIN
 	LOOP
 		ok := found.stage <> 'switching';
 		IF found.stage = 'switching' THEN
-			message := format('table %s, of job %s, which died while it cut over: if the source refuses writes, as moved, all rows are here (DROP TRIGGER shardfdw_import ON %1$s); else they have to be imported again (the same, then TRUNCATE %1$s)', found.relation, found.job);
+			message := format('table %s, of job %s, which died while it cut over: if the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %1$s. If the source accepts writes: DROP TRIGGER shardfdw_import ON %1$s; TRUNCATE %1$s; and import again', found.relation, found.job);
 		ELSE
 			message := format('what job %s has left of its import into %s', found.job, found.relation);
 			BEGIN
@@ -193,7 +193,7 @@ BEGIN
 	found := (SELECT i.inhparent::regclass::text FROM pg_inherits i WHERE i.inhrelid = relation);
 	IF found IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because it is a partition of %s', refusal, found),
-			DETAIL = 'It could be written to by way of that meanwhile.', HINT = 'ALTER TABLE ... DETACH PARTITION before, and ATTACH it when the rows are here.';
+			DETAIL = 'Sessions could write to it through that table during the import.', HINT = 'ALTER TABLE ... DETACH PARTITION before, and ATTACH it when the rows are here.';
 	END IF;
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	PERFORM shardfdw_internal.make_schema_on_nodes(relation, s.schema_name, array_agg(DISTINCT s.node)) FROM (
@@ -201,7 +201,7 @@ BEGIN
 		JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server v ON v.oid = f.ftserver) s GROUP BY s.schema_name;
 	IF EXISTS (SELECT FROM shardfdw.coordinators) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' while other coordinators know it',
-			DETAIL = 'They would take writes to it meanwhile.', HINT = 'Import before shardfdw.add_coordinator().';
+			DETAIL = 'They would accept writes to it during the import.', HINT = 'Import before shardfdw.add_coordinator().';
 	END IF;
 	IF row_security_active(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
@@ -210,7 +210,7 @@ BEGIN
 	found := shardfdw_internal.referring_table(relation);
 	IF found IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because table %s refers to it', refusal, found),
-			DETAIL = 'A row that changes meanwhile is deleted and inserted again, and the nodes would delete what refers to it, or refuse that.', HINT = 'Make the foreign key when the rows are here.';
+			DETAIL = 'If a row changes during the import, the job deletes it and inserts it again. The nodes would delete the rows that refer to it, or raise an error.', HINT = 'Make the foreign key when the rows are here.';
 	END IF;
 END
 $$;
@@ -298,7 +298,7 @@ BEGIN
 	IF source->'table'->>'identity' = 'f' THEN
 		IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
 			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot import rows into table %s online because it has no primary key', relation),
-				DETAIL = 'The source has REPLICA IDENTITY FULL; rows that change meanwhile are known by a key that this table has.', HINT = other_mode;
+				DETAIL = 'The source has REPLICA IDENTITY FULL. The import then finds rows that change by a key of this table.', HINT = other_mode;
 		END IF;
 	ELSIF NOT EXISTS (SELECT FROM jsonb_array_elements(source->'table'->'columns') c WHERE (c->>'is_key')::boolean) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('%s online because it has no replica identity', refusal),

@@ -119,7 +119,7 @@ BEGIN
 	IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = TG_RELID AND NOT t.tgisinternal AND t.tgenabled <> 'D'
 			AND t.tgfoid <> (SELECT own.tgfoid FROM pg_trigger own WHERE own.tgrelid = TG_RELID AND own.tgname = TG_NAME))
 		OR EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = TG_RELID) OR (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = TG_RELID) THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has replicas, and triggers, rules or row security of its own', shard),
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s has replicas, and triggers, rules or row security on its node', shard),
 			DETAIL = 'What they do would not be done to the replicas.', HINT = 'Drop them, and make triggers and policies of the sharded table on its coordinator.';
 	END IF;
 	IF current_setting('shardfdw_replica.applied', true) = 'on' THEN
@@ -923,7 +923,7 @@ BEGIN
 				HINT = 'Enable another node that has a replica of it first.';
 		END IF;
 		IF p.role = 'primary' AND NOT reads THEN
-			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('node "%s" has become the primary of shard %s meanwhile', source, one),
+			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('node "%s" has become the primary of shard %s', source, one),
 				HINT = 'Try again.';
 		END IF;
 		PERFORM shardfdw_internal.check_shard_owners(one);

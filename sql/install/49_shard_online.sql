@@ -116,7 +116,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_shardable(relation, false);
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'p' THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so nobody waits.', HINT = 'Leave the mode out.';
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so no session waits.', HINT = 'Leave the mode out.';
 	END IF;
 	IF shardfdw_internal.is_unlogged(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
@@ -127,7 +127,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
-			DETAIL = 'Rows that change meanwhile are known by it; a unique key of columns that are not null does as well.', HINT = other_mode;
+			DETAIL = 'The job finds rows that change by their key. A unique key of columns that are not null does as well.', HINT = other_mode;
 	END IF;
 	IF row_security_active(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',

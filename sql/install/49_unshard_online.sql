@@ -12,7 +12,7 @@ DECLARE
 	r record;
 BEGIN
 	IF shardfdw_internal.is_reference(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is a reference table', DETAIL = 'Its rows are here already, so nobody waits.', HINT = 'Leave the mode out.';
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is a reference table', DETAIL = 'Its rows are here already, so no session waits.', HINT = 'Leave the mode out.';
 	END IF;
 	IF relation IS NULL OR NOT shardfdw_internal.is_sharded(relation) THEN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
@@ -32,7 +32,7 @@ BEGIN
 	END IF;
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
-			DETAIL = 'Rows that change meanwhile are known by it; a unique key of columns that are not null does as well.', HINT = other_mode;
+			DETAIL = 'The job finds rows that change by their key. A unique key of columns that are not null does as well.', HINT = other_mode;
 	END IF;
 	IF row_security_active(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',

@@ -269,7 +269,7 @@ report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwa
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("rows of the replica of shard %s on node \"%s\" are missing, and transactions are prepared there", noted->shard->name, node),
 				 errdetail("%lld rows were to be changed there, %lld were found.", (long long) nwanted, (long long) nfound),
-				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles them; then try again.")));
+				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() commits them or rolls them back. Then try again.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the replica of shard %s on node \"%s\" differs", noted->shard->name, node),

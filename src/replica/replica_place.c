@@ -107,7 +107,7 @@ shardfdw_settle_node(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("node \"%s\" has prepared transactions that no session is about to end", NameStr(*name)),
-				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles those that are this coordinator's, or says why not.")));
+				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() commits or rolls back those of this coordinator, and says why others stay.")));
 	PG_RETURN_VOID();
 }
 

@@ -91,6 +91,6 @@ shard_replica_read_map(const ShardMap *map, const Bitmapset *shards, ShardSnapsh
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("replicas of shards on node \"%s\" cannot be read yet", GetForeignServer(linitial_oid(old))->servername),
 				 errdetail("Their primary cannot be connected to, and transactions are prepared there of which the node does not know yet whether they are committed."),
-				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() settles them.")));
+				 errhint("SELECT * FROM shardfdw.recover_prepared_transactions() commits them or rolls them back.")));
 	return shard_map_redirect(map, servers);
 }

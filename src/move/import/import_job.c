@@ -981,8 +981,8 @@ shard_import_end_failed(ShardTableImport *import, ErrorData *error)
 		(void) attempt(import, undo_there);
 	}
 	else if (import->phase == IMPORT_DOUBTFUL)
-		error->hint = psprintf("If the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %s. Otherwise do that, TRUNCATE the table, and start again.",
-							   import->table.relation);
+		error->hint = psprintf("If the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %s. If the source accepts writes: DROP TRIGGER shardfdw_import ON %s; TRUNCATE %s; and import again.",
+							   import->table.relation, import->table.relation, import->table.relation);
 	else if (import->phase == IMPORT_SWITCHED && error->hint == NULL)
 		error->hint = "The table has all rows, and can be written to.";
 	shard_job_end(import->id, error);
