@@ -216,9 +216,12 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 			}
 			put_shards(rsinfo, leader, relid);
 		}
-		/* leaders stay locked until the end of the transaction, since they are read again */
-		if (leader != relid)
+		/* leaders are read again */
+		if (!list_member_oid(leaders, relid))
 			UnlockRelationOid(relid, AccessShareLock);
 	}
+	/* a job that the transaction starts and waits for may need to lock them */
+	foreach_oid(leader, leaders)
+		UnlockRelationOid(leader, AccessShareLock);
 	return (Datum) 0;
 }
