@@ -25,49 +25,6 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-enum ModifyField
-{
-	MODIFY_OPERATION,			/* Integer */
-	MODIFY_TARGET_ATTNOS,		/* IntList */
-	MODIFY_RETURNING_ATTNOS,	/* IntList */
-	MODIFY_DO_NOTHING,			/* Boolean */
-	MODIFY_CONFLICT_ATTNOS,		/* IntList */
-	MODIFY_CHECK_PARTITION,		/* Boolean */
-	MODIFY_NFIELDS
-};
-
-List *
-shard_dml_pack(const ShardModifyPlan *plan)
-{
-	List	   *packed = NIL;
-
-	packed = lappend(packed, makeInteger((int) plan->operation));
-	packed = lappend(packed, plan->target_attnos);
-	packed = lappend(packed, plan->returning_attnos);
-	packed = lappend(packed, makeBoolean(plan->do_nothing));
-	packed = lappend(packed, plan->conflict_attnos);
-	packed = lappend(packed, makeBoolean(plan->check_partition));
-	Assert(list_length(packed) == MODIFY_NFIELDS);
-	return packed;
-}
-
-ShardModifyPlan *
-shard_dml_unpack(List *fdw_private)
-{
-	ShardModifyPlan *plan = palloc0(sizeof(ShardModifyPlan));
-
-	if (list_length(fdw_private) != MODIFY_NFIELDS)
-		elog(ERROR, "unexpected length of a modification's private data: %d",
-			 list_length(fdw_private));
-	plan->operation = (CmdType) intVal(list_nth(fdw_private, MODIFY_OPERATION));
-	plan->target_attnos = list_nth(fdw_private, MODIFY_TARGET_ATTNOS);
-	plan->returning_attnos = list_nth(fdw_private, MODIFY_RETURNING_ATTNOS);
-	plan->do_nothing = boolVal(list_nth(fdw_private, MODIFY_DO_NOTHING));
-	plan->conflict_attnos = list_nth(fdw_private, MODIFY_CONFLICT_ATTNOS);
-	plan->check_partition = boolVal(list_nth(fdw_private, MODIFY_CHECK_PARTITION));
-	return plan;
-}
-
 List *
 shard_dml_all_attnos(Relation rel)
 {

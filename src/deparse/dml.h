@@ -1,7 +1,6 @@
 /*
  * dml.h
- *	  Makes INSERT, UPDATE, DELETE, COPY and TRUNCATE statements for one shard, and has the planner's data for the
- *	  executor of row-wise modifications.
+ *	  Makes INSERT, UPDATE, DELETE, COPY and TRUNCATE statements for one shard.
  *
  * Columns have the shard's remote names (option column_name), and the table has its remote name.  Parameters are
  * plain $n: they are sent as text, and the node infers their types from the columns.  Attribute numbers are those of
@@ -17,37 +16,6 @@
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
-
-/*
- * fdw_private of a ModifyTable's foreign result relation (row-wise modification, modify.c).  If there is no plan
- * (COPY FROM, tuple routing: BeginForeignInsert), the executor fills it.
- */
-typedef struct ShardModifyPlan
-{
-	CmdType		operation;		/* CMD_INSERT, CMD_UPDATE, CMD_DELETE */
-
-	/* Columns to send, in order (INSERT, UPDATE).  The node computes generated columns. */
-	List	   *target_attnos;	/* IntList */
-
-	/*
-	 * Columns that the node must return for RETURNING, for WITH CHECK OPTION, or for AFTER ROW triggers on the
-	 * coordinator (then all columns).  May contain system columns.  NIL: no RETURNING clause; the row count tells
-	 * whether the row was changed.
-	 */
-	List	   *returning_attnos;	/* IntList */
-
-	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
-	List	   *conflict_attnos;	/* IntList: columns of the ON CONFLICT clause, or NIL */
-
-	/*
-	 * UPDATE may change partition key columns of a shard.  Core does not check the partition constraint of foreign
-	 * tables.  So the executor has to check it before the row is sent (ExecPartitionCheck, error on failure).
-	 */
-	bool		check_partition;
-} ShardModifyPlan;
-
-extern List *shard_dml_pack(const ShardModifyPlan *plan);
-extern ShardModifyPlan *shard_dml_unpack(List *fdw_private);
 
 /* Qualified, quoted name of a shard on its node. */
 extern const char *shard_dml_remote_name(Oid relid);

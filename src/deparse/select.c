@@ -100,7 +100,6 @@ shard_select_output(ShardSelect *select, Expr *expr, int target)
 	ShardSelectKind kind;
 	Expr	   *form = shard_select_wire_form(shard_select_convert(select, expr), type, &kind);
 
-	select->text_columns |= kind == SHARD_SELECT_TEXT;
 	shard_select_add_column(select, form);
 	add_output(select, kind, target, type, exprTypmod((Node *) expr));
 }

@@ -81,7 +81,6 @@ typedef struct ShardSelect
 	List	   *shard_template; /* set if the template is one query per node, see ShardScanPlan */
 	List	   *params;			/* expressions: the scan's parameters, in order */
 	List	   *outputs;		/* of ShardSelectOutput */
-	bool		text_columns;	/* some output is SHARD_SELECT_TEXT */
 
 	/* under construction */
 	struct ShardLevel *level;	/* the outermost level, see level.h */

@@ -572,7 +572,6 @@ make_outputs(Query *query, WholeState *state)
 		output->typmod = exprTypmod((Node *) entry->expr);
 		form = shard_select_wire_form(entry->expr, output->type, &output->kind);
 		state->whole->outputs = lappend(state->whole->outputs, output);
-		state->whole->text_columns |= output->kind == SHARD_SELECT_TEXT;
 
 		/* a session has only one style: the user's, or the portable one that the coordinator reads exactly */
 		if (output->kind == SHARD_SELECT_TEXT && state->cxt.casts_styled &&

@@ -23,7 +23,6 @@ typedef struct ShardWholeQuery
 	List	   *assigned;		/* INSERT: IntList, for each entry of its target list the parameter that is its
 								 * value, or 0 */
 	List	   *outputs;		/* list of ShardSelectOutput: its result columns; NIL without RETURNING */
-	bool		text_columns;
 } ShardWholeQuery;
 
 /*

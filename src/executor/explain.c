@@ -249,7 +249,7 @@ shardExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 
 	if (fdw_private == NIL)
 		return;
-	plan = shard_dml_unpack(fdw_private);
+	plan = shard_plan_private_unpack(SHARD_PLAN_MODIFY, fdw_private);
 	switch (plan->operation)
 	{
 		case CMD_INSERT:
@@ -277,7 +277,7 @@ void
 shardExplainDirectModify(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *fsplan = (ForeignScan *) node->ss.ps.plan;
-	ShardDirectPlan *plan = shard_plan_private_unpack_direct(fsplan->fdw_private);
+	ShardDirectPlan *plan = shard_plan_private_unpack(SHARD_PLAN_DIRECT, fsplan->fdw_private);
 	const ShardMap *map = shard_map_get(plan->relid);
 	StringInfoData sql;
 

@@ -127,7 +127,7 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 	ShardStatementState *state = (ShardStatementState *) node;
 	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
 
-	state->plan = shard_plan_private_unpack_statement(cscan->custom_private);
+	state->plan = shard_plan_private_unpack(SHARD_PLAN_STATEMENT, cscan->custom_private);
 	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
 	resolve_maps(state);
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();

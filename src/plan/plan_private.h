@@ -33,6 +33,24 @@ typedef List ShardTemplate;
  */
 #define SHARD_KEYS_PARAM 0x10000000
 
+/* The structs below. */
+typedef enum ShardPlanKind
+{
+	SHARD_PLAN_SCAN,
+	SHARD_PLAN_MODIFY,
+	SHARD_PLAN_DIRECT,
+	SHARD_PLAN_KEY_JOIN,
+	SHARD_PLAN_STATEMENT,
+	SHARD_PLAN_TAKE,
+	SHARD_PLAN_SOURCE
+} ShardPlanKind;
+
+/* Packs the struct of this kind.  Memory: shares the lists and strings of plan. */
+extern List *shard_plan_private_pack(ShardPlanKind kind, const void *plan);
+
+/* Returns the struct of this kind.  Memory: the struct is in the current context; lists and strings are those of packed. */
+extern void *shard_plan_private_unpack(ShardPlanKind kind, List *packed);
+
 /* How remote columns become attributes of the scan's slot. */
 typedef enum ShardOutputKind
 {
@@ -58,6 +76,7 @@ typedef struct ShardOutput
 /* Number of remote columns of an output. */
 extern int	shard_output_ncolumns(ShardOutputKind kind);
 
+/* fdw_exprs of the ForeignScan are the scan's parameters, in order. */
 typedef struct ShardScanPlan
 {
 	List	   *relids;			/* OidList: tables read, sharded parent or shard; the first one's shards are queried */
@@ -105,26 +124,46 @@ typedef struct ShardScanPlan
 	bool		for_values;		/* but not if it has parameters: nodes plan it for their values each time */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: uses the writing connection */
 	bool		locks_late;		/* and the rows that are used are locked one by one: read in batches */
-	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
 	double		rows_per_shard; /* estimate, for choosing the fetcher */
 	int			width;			/* bytes per row, estimate */
 	char	   *relations;		/* EXPLAIN: "Relations" of a scan without scanrelid, otherwise NULL */
-	char	   *refused;		/* EXPLAIN: why nodes do not compute the plan node above it; NULL: no reason.  Not packed */
+	char	   *refused;		/* EXPLAIN: why nodes do not compute the plan node above it; NULL: no reason */
 	Oid			check_as_user;	/* user of the user mappings; 0 is the current user */
 } ShardScanPlan;
-
-/* fdw_exprs of the ForeignScan are the scan's parameters, in order. */
-extern List *shard_plan_private_pack(const ShardScanPlan *plan);
-extern ShardScanPlan *shard_plan_private_unpack(List *fdw_private);
 
 /* Sets refused in fdw_private, if it is that of a scan and has none. */
 extern void shard_plan_private_refused(List *fdw_private, const char *reason);
 
-/*
- * Returns locks_rows of a scan, without unpacking everything.  False for fdw_private of other plans, which have
- * another length.
- */
+/* Returns locks_rows of a scan, without unpacking everything.  False for fdw_private of other plans. */
 extern bool shard_plan_private_locks(List *fdw_private);
+
+/*
+ * fdw_private of a ModifyTable's foreign result relation (row-wise modification, modify.c).  If there is no plan
+ * (COPY FROM, tuple routing: BeginForeignInsert), the executor fills it.
+ */
+typedef struct ShardModifyPlan
+{
+	CmdType		operation;		/* CMD_INSERT, CMD_UPDATE, CMD_DELETE */
+
+	/* Columns to send, in order (INSERT, UPDATE).  The node computes generated columns. */
+	List	   *target_attnos;	/* IntList */
+
+	/*
+	 * Columns that the node must return for RETURNING, for WITH CHECK OPTION, or for AFTER ROW triggers on the
+	 * coordinator (then all columns).  May contain system columns.  NIL: no RETURNING clause; the row count tells
+	 * whether the row was changed.
+	 */
+	List	   *returning_attnos;	/* IntList */
+
+	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	List	   *conflict_attnos;	/* IntList: columns of the ON CONFLICT clause, or NIL */
+
+	/*
+	 * UPDATE may change partition key columns of a shard.  Core does not check the partition constraint of foreign
+	 * tables.  So the executor has to check it before the row is sent (ExecPartitionCheck, error on failure).
+	 */
+	bool		check_partition;
+} ShardModifyPlan;
 
 /*
  * UPDATE and DELETE that run completely on the node (direct modification): fdw_private of the ForeignScan. template,
@@ -146,9 +185,6 @@ typedef struct ShardDirectPlan
 	List	   *prune_quals;
 	Oid			parent;			/* the sharded table; only if prune_quals is set */
 } ShardDirectPlan;
-
-extern List *shard_plan_private_pack_direct(const ShardDirectPlan *plan);
-extern ShardDirectPlan *shard_plan_private_unpack_direct(List *fdw_private);
 
 /* CustomName of a key join's plan node. */
 #define SHARD_KEY_JOIN_NAME "ShardKeyJoin"
@@ -179,9 +215,6 @@ typedef struct ShardKeyJoinPlan
 	bool		in_rounds;		/* SEMI, ANTI: the other shards are queried only for keys without rows in the first
 								 * ones */
 } ShardKeyJoinPlan;
-
-extern List *shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan);
-extern ShardKeyJoinPlan *shard_plan_private_unpack_key_join(List *custom_private);
 
 /* CustomName of the plan node of a statement that nodes run unchanged. */
 #define SHARD_STATEMENT_NAME "ShardStatement"
@@ -221,12 +254,8 @@ typedef struct ShardStatementPlan
 	ShardTemplate *template;
 	ShardOutput *outputs;		/* result columns */
 	int			noutputs;
-	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
 	Oid			check_as_user;	/* user of the user mappings; 0 is the current user */
 } ShardStatementPlan;
-
-extern List *shard_plan_private_pack_statement(const ShardStatementPlan *plan);
-extern ShardStatementPlan *shard_plan_private_unpack_statement(List *custom_private);
 
 /* CustomName of the plan node of statements that take rows as jobs from a queue. */
 #define SHARD_TAKE_NAME "ShardTake"
@@ -277,9 +306,6 @@ typedef struct ShardTakePlan
 	int			noutputs;
 } ShardTakePlan;
 
-extern List *shard_plan_private_pack_take(const ShardTakePlan *plan);
-extern ShardTakePlan *shard_plan_private_unpack_take(List *custom_private);
-
 /* CustomName of the plan node of INSERT ... ON CONFLICT and MERGE over rows that the coordinator computes. */
 #define SHARD_SOURCE_NAME "ShardSourceModify"
 
@@ -305,9 +331,6 @@ typedef struct ShardSourcePlan
 	int			tableoid_attno; /* attribute of custom_scan_tlist that is the shard's OID; 0: none */
 	Oid			check_as_user;	/* user of the user mappings; 0 is the current user */
 } ShardSourcePlan;
-
-extern List *shard_plan_private_pack_source(const ShardSourcePlan *plan);
-extern ShardSourcePlan *shard_plan_private_unpack_source(List *custom_private);
 
 /*
  * Columns of the ON CONFLICT clause (IntList of the parent's attribute numbers), for rows that are inserted one by

@@ -135,7 +135,6 @@ fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 	ListCell   *lc;
 
 	plan->outputs = shard_scan_convert_outputs(select->outputs, &plan->noutputs);
-	plan->text_columns = select->text_columns;
 	plan->relids = select->relids;
 	plan->template = shard_select_finish(select);
 	plan->shard_template = select->shard_template;
@@ -206,7 +205,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 	fill_query(root, select, &plan);
 
 	return make_foreignscan(tlist, local, info->rtindex, select->params,
-							shard_plan_private_pack(&plan), NIL, remote, outer_plan);
+							shard_plan_private_pack(SHARD_PLAN_SCAN, &plan), NIL, remote, outer_plan);
 }
 
 /* Adds the Vars of relids in exprs (a list, possibly of TargetEntries) to a flat target list. */
@@ -274,7 +273,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	plan.is_prepared = !shard_key_filter_is_set(path) && shard_node_query_is_kept(info, query.per_node);
 
 	return make_foreignscan(tlist, local, 0, select->params,
-							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
+							shard_plan_private_pack(SHARD_PLAN_SCAN, &plan), scan_tlist, NIL, outer_plan);
 }
 
 /* Fills the sort order of each remote query's rows, by attributes of the scan's slot. */
@@ -361,7 +360,7 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	plan.for_values = shard_early_stop_of_remote(info->query);
 
 	return make_foreignscan(tlist, info->local_having, 0, select->params,
-							shard_plan_private_pack(&plan), info->query->tlist, NIL, outer_plan);
+							shard_plan_private_pack(SHARD_PLAN_SCAN, &plan), info->query->tlist, NIL, outer_plan);
 }
 
 ForeignScan *

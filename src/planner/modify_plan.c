@@ -245,7 +245,7 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 	modify.returning_attnos = shard_dml_needed_attnos(rel, resultRelation, exprs, all_columns);
 
 	table_close(rel, NoLock);
-	return shard_dml_pack(&modify);
+	return shard_plan_private_pack(SHARD_PLAN_MODIFY, &modify);
 }
 
 /* The plan node that reads resultRelation for a ModifyTable, if it is a plain scan of resultRelation. */
@@ -400,7 +400,7 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 	scan->operation = plan->operation;
 	scan->resultRelation = resultRelation;
 	scan->fdw_exprs = select->params;
-	scan->fdw_private = shard_plan_private_pack_direct(&direct);
+	scan->fdw_private = shard_plan_private_pack(SHARD_PLAN_DIRECT, &direct);
 
 	/* core has marked it as async capable while it was a scan */
 	scan->scan.plan.async_capable = false;

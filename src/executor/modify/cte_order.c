@@ -141,7 +141,7 @@ add_part(List *parts, const PlannedStmt *stmt, Plan *plan, int cte)
 			 strcmp(((CustomScan *) plan)->methods->CustomName, SHARD_SOURCE_NAME) == 0)
 	{
 		part.inserts = true;
-		part.parent = shard_plan_private_unpack_source(((CustomScan *) plan)->custom_private)->relid;
+		part.parent = ((ShardSourcePlan *) shard_plan_private_unpack(SHARD_PLAN_SOURCE, ((CustomScan *) plan)->custom_private))->relid;
 	}
 	if (!OidIsValid(part.parent) || !has_shards(part.parent))
 		return parts;

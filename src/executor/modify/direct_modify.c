@@ -122,7 +122,7 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 		return;
 
 	state = palloc0(sizeof(ShardDirectState));
-	state->plan = shard_plan_private_unpack_direct(fsplan->fdw_private);
+	state->plan = shard_plan_private_unpack(SHARD_PLAN_DIRECT, fsplan->fdw_private);
 	map = shard_map_get(state->plan->relid);
 	if (map == NULL)
 		elog(ERROR, "relation %u is not a shard", state->plan->relid);

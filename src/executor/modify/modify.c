@@ -178,7 +178,7 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	plan = shard_dml_unpack(fdw_private);
+	plan = shard_plan_private_unpack(SHARD_PLAN_MODIFY, fdw_private);
 	state = create_state(mtstate, rinfo, plan);
 
 	if (plan->operation == CMD_INSERT)

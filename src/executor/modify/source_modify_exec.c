@@ -346,7 +346,7 @@ source_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	SourceState *state = (SourceState *) node;
 	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
-	ShardSourcePlan *plan = shard_plan_private_unpack_source(cscan->custom_private);
+	ShardSourcePlan *plan = shard_plan_private_unpack(SHARD_PLAN_SOURCE, cscan->custom_private);
 	AttrNumber *attnos;
 
 	state->plan = plan;

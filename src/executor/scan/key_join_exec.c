@@ -166,7 +166,7 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 	int			i = 0;
 	ListCell   *lc;
 
-	state->plan = shard_plan_private_unpack_key_join(cscan->custom_private);
+	state->plan = shard_plan_private_unpack(SHARD_PLAN_KEY_JOIN, cscan->custom_private);
 	state->nkeys = state->plan->nkeys;
 	state->keys = palloc0(sizeof(KeyJoinKey) * state->nkeys);
 	for (int keyno = 0; keyno < state->nkeys; keyno++)

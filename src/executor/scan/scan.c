@@ -253,7 +253,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	ShardScanState *state = palloc0(sizeof(ShardScanState));
 
 	node->fdw_state = state;
-	state->plan = shard_plan_private_unpack(fsplan->fdw_private);
+	state->plan = shard_plan_private_unpack(SHARD_PLAN_SCAN, fsplan->fdw_private);
 	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
 	/* before the maps, since a shard may be moved in between */
 	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))

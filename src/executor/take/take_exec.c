@@ -55,7 +55,7 @@ take_begin(CustomScanState *node, EState *estate, int eflags)
 	ShardTakeState *state = (ShardTakeState *) node;
 	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
 
-	state->plan = shard_plan_private_unpack_take(cscan->custom_private);
+	state->plan = shard_plan_private_unpack(SHARD_PLAN_TAKE, cscan->custom_private);
 	state->nparams = list_length(cscan->custom_exprs);
 	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
 	shard_take_resolve_map(state);

@@ -244,7 +244,7 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->custom_exprs = list_make3(name_columns((Node *) join_clauses, scan->custom_scan_tlist),
 									name_columns((Node *) outer_exprs, scan->custom_scan_tlist),
 									name_columns((Node *) inner_exprs, scan->custom_scan_tlist));
-	scan->custom_private = shard_plan_private_pack_key_join(plan);
+	scan->custom_private = shard_plan_private_pack(SHARD_PLAN_KEY_JOIN, plan);
 	scan->methods = GetCustomScanMethods(SHARD_KEY_JOIN_NAME, false);
 	return &scan->scan.plan;
 }

@@ -158,7 +158,7 @@ plan_source(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, L
 	cscan->custom_scan_tlist = list_make1(makeTargetEntry((Expr *) probe, 1, NULL, false));
 	cscan->custom_plans = custom_plans;
 	cscan->custom_exprs = source->made->custom_exprs;
-	cscan->custom_private = shard_plan_private_pack_source(source->plan);
+	cscan->custom_private = shard_plan_private_pack(SHARD_PLAN_SOURCE, source->plan);
 	cscan->methods = source->made->methods;
 	source->cscan = cscan;
 	return (Plan *) cscan;

@@ -268,7 +268,7 @@ make_plan(ShardSourceInfo *info, const char *query_string, int cursor_options, P
 	child = stmt->planTree;
 
 	cscan->custom_plans = list_make1(child);
-	cscan->custom_private = shard_plan_private_pack_source(plan);
+	cscan->custom_private = shard_plan_private_pack(SHARD_PLAN_SOURCE, plan);
 	cscan->scan.plan.startup_cost = child->total_cost;
 	cscan->scan.plan.total_cost = child->total_cost;
 	cscan->scan.plan.plan_rows = plan->returns_rows ? child->plan_rows : 0;

@@ -332,7 +332,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	scan = only_scan(select, &values);
 	if (scan == NULL)
 		return refuse("the rows are not found by one scan of the shards");
-	scan_plan = shard_plan_private_unpack(scan->fdw_private);
+	scan_plan = shard_plan_private_unpack(SHARD_PLAN_SCAN, scan->fdw_private);
 	if (scan_plan->shard_template != NIL || scan_plan->locks_rows ||
 		!shard_colocated(target, linitial_oid(scan_plan->relids)))
 		return refuse("not shard by shard");

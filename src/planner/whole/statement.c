@@ -325,7 +325,6 @@ fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
 	plan->relids = text->relids;
 	plan->template = text->template;
 	plan->outputs = shard_scan_convert_outputs(text->outputs, &plan->noutputs);
-	plan->text_columns = text->text_columns;
 	if (!shard_statement_user(query, &plan->check_as_user))
 		elog(ERROR, "tables of a statement for nodes belong to several users");
 }
@@ -372,7 +371,7 @@ shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPl
 	plan->key_params = NIL;
 	foreach(lc, keys)
 		plan->key_params = lappend_int(plan->key_params, key_param(query, text, &params, lfirst(lc)));
-	stmt = make_stmt(query, SHARD_STATEMENT_NAME, params, shard_plan_private_pack_statement(plan), plan->returns_rows);
+	stmt = make_stmt(query, SHARD_STATEMENT_NAME, params, shard_plan_private_pack(SHARD_PLAN_STATEMENT, plan), plan->returns_rows);
 	depend_on_shards(stmt, plan->shards, text->relids);
 	return stmt;
 }

@@ -656,7 +656,7 @@ make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
 	origin->keys = NIL;
 	return shard_statement_make_scan(query, SHARD_TAKE_NAME,
 									 all_params(text->params, (Node *) expression_planner(copyObject((Expr *) limit)), work->params),
-									 shard_plan_private_pack_take(&plan), plan.returns_rows, list_make1_oid(parts->relid));
+									 shard_plan_private_pack(SHARD_PLAN_TAKE, &plan), plan.returns_rows, list_make1_oid(parts->relid));
 }
 
 PlannedStmt *
