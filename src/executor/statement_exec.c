@@ -25,12 +25,12 @@
 #include "replica/replica_read.h"
 #include "executor/explain.h"
 #include "executor/explain_remote.h"
-#include "executor/returned.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_alone.h"
 #include "executor/scan/statement_view.h"
+#include "executor/shard_run.h"
 #include "executor/statement_exec.h"
 #include "fault.h"
 #include "guc.h"
@@ -41,27 +41,14 @@
 #include "optimizer/optimizer.h"
 #include "partitioning/partdesc.h"
 #include "remote/run/autocommit.h"
-#include "remote/run/command.h"
 #include "remote/run/read_role.h"
-#include "remote/run/stream.h"
 #include "storage/lmgr.h"
-#include "tuple/decode.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
-
-/* A shard, or a set of colocated shards, on which the statement runs. */
-typedef struct StatementTarget
-{
-	int			shardno;
-	const char *sql;
-	int			nparams;
-	const char *const *params;
-	ShardStream *stream;		/* NULL: no rows, or ended */
-} StatementTarget;
 
 typedef struct ShardStatementState
 {
@@ -72,11 +59,7 @@ typedef struct ShardStatementState
 	const ShardMap **maps;		/* maps of plan->relids */
 	List	   *rels;			/* these tables, open; NULL: closed */
 	Oid			userid;			/* the user whose mappings are used */
-	ShardTxnLevel *level;		/* when the statement began */
-	const ShardStreamView *view;
-	ShardStreamLimit *limit;
-	ShardDecoder *decoder;		/* NULL: no rows are returned */
-	MemoryContext row_cxt;		/* for values of the current row */
+	ShardRun	run;			/* decoder NULL: no rows are returned */
 
 	/* set from the first call on; in run_cxt */
 	MemoryContext run_cxt;
@@ -84,16 +67,8 @@ typedef struct ShardStatementState
 	Datum	   *datums;			/* values of the parameters, evaluated once */
 	bool	   *isnull;
 	const char **values;		/* their text forms */
-	int			ntargets;
-	StatementTarget *targets;
-	ShardStream **streams;		/* of the targets, for waiting */
-	ShardWaitSet *wait_set;
-	int			current;		/* target from which rows are read */
-	int			nopen;			/* number of streams that have not ended */
+	Bitmapset  *live;			/* shards that run the statement; the targets of run are in their order */
 	List	   *rows;			/* List of MinimalTuple: rows that have arrived all together */
-	uint64		nrows;			/* received; for EXPLAIN ANALYZE */
-	uint64		nbytes;
-	List	   *conns;			/* the distinct connections that were used */
 } ShardStatementState;
 
 /* ------------------------------------------------------------------------
@@ -126,26 +101,29 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	ShardStatementState *state = (ShardStatementState *) node;
 	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
+	ShardStreamSpec *spec = &state->run.spec;
 
 	state->plan = shard_plan_private_unpack(SHARD_PLAN_STATEMENT, cscan->custom_private);
 	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
 	resolve_maps(state);
-	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
-	state->level = shard_txn_level_create(estate->es_query_cxt);
+	spec->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
 	state->rels = shard_scan_open_rels(estate, state->plan->relids);
-	state->view = shard_statement_view_create(estate, state->rels);
-	state->limit = shard_asked_limit("Custom Scan (" SHARD_STATEMENT_NAME ")", state->plan->relids);
-	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement",
-										   ALLOCSET_SMALL_SIZES);
+	state->run.cxt = state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement",
+															ALLOCSET_SMALL_SIZES);
+	state->run.inlines = true;
+	spec->as_writer = state->plan->on_writer;
+	spec->only_locks = state->plan->only_locks;
+	spec->for_values = state->plan->for_values;
+	spec->view = state->plan->on_writer ? NULL : shard_statement_view_create(estate, state->rels);
+	/* row locks belong to the savepoint in which the rows are fetched */
+	spec->level = state->plan->only_locks ? NULL : shard_txn_level_create(estate->es_query_cxt);
+	spec->limit = shard_asked_limit("Custom Scan (" SHARD_STATEMENT_NAME ")", state->plan->relids);
 	if (state->plan->returns_rows)
-	{
-		state->decoder = shard_returned_decoder(state->plan->outputs, state->plan->noutputs, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
-		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement row",
-											   ALLOCSET_SMALL_SIZES);
-	}
+		shard_run_set_outputs(&state->run, state->plan->outputs, state->plan->noutputs,
+							  node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 }
 
 /* ------------------------------------------------------------------------
@@ -369,66 +347,56 @@ lock_live_shards(ShardStatementState *state)
 static void
 make_targets(ShardStatementState *state)
 {
-	Bitmapset  *live = lock_live_shards(state);
+	ShardRun   *run = &state->run;
 	int			shardno = -1;
 	int			first;
 
+	state->live = lock_live_shards(state);
 	/* rows of VALUES are sent where they belong */
 	if (!state->plan->inserts_values)
-		shard_asked_add(state->css.ss.ps.state, state->plan->relids, state->maps[0], live);
-	state->ntargets = 0;
-	state->targets = palloc0(sizeof(StatementTarget) * Max(bms_num_members(live), 1));
-	while ((shardno = bms_next_member(live, shardno)) >= 0)
+		shard_asked_add(state->css.ss.ps.state, state->plan->relids, state->maps[0], state->live);
+	run->ntargets = 0;
+	run->targets = palloc0(sizeof(ShardRunTarget) * Max(bms_num_members(state->live), 1));
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
 	{
-		StatementTarget *target = &state->targets[state->ntargets++];
+		ShardRunTarget *target = &run->targets[run->ntargets++];
 
-		target->shardno = shardno;
+		target->label = state->maps[0]->shards[shardno].name;
 		target->sql = render(state, shardno, false);
 		target->nparams = shard_param_count(template_of(state, shardno, &first), NIL);
 		target->params = state->values + first;
 	}
 }
 
+/* Sets the servers of the targets, once it is known which map is used. */
 static void
-fill_command(const ShardStatementState *state, int targetno, ShardCommand *command)
+set_servers(ShardStatementState *state)
 {
-	const StatementTarget *target = &state->targets[targetno];
-	const Shard *shard = &state->maps[0]->shards[target->shardno];
+	int			shardno = -1;
 
-	command->serverid = shard->serverid;
-	command->userid = state->userid;
-	command->sql = target->sql;
-	command->label = shard->name;
-	command->nparams = target->nparams;
-	command->params = target->params;
+	for (int i = 0; i < state->run.ntargets; i++)
+	{
+		shardno = bms_next_member(state->live, shardno);
+		state->run.targets[i].serverid = state->maps[0]->shards[shardno].serverid;
+	}
 }
 
 /* Runs the statement on all targets.  They return only counts. */
 static void
 run_commands(ShardStatementState *state)
 {
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(state->ntargets, 1));
-	EState	   *estate = state->css.ss.ps.state;
 	int64		nchanged = 0;
+	ShardCommand command;
 
-	for (int i = 0; i < state->ntargets; i++)
+	if (state->run.ntargets == 1 && shard_autocommit_possible() && shard_statement_is_alone(state->css.ss.ps.state))
 	{
-		fill_command(state, i, &commands[i]);
-		commands[i].inlines = true;
-		commands[i].for_values = state->plan->for_values;
+		command = shard_run_command(&state->run, 0);
+		if (!shard_autocommit_run(&command, &nchanged))
+			nchanged = shard_run_commands(&state->run);
 	}
-	if (state->ntargets != 1 || !shard_autocommit_possible() || !shard_statement_is_alone(estate) ||
-		!shard_autocommit_run(&commands[0], &nchanged))
-	{
-		shard_command_run(commands, state->ntargets, SHARD_COMMAND_WRITE, false);
-		for (int i = 0; i < state->ntargets; i++)
-			nchanged += strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-		shard_command_free(commands, state->ntargets);
-	}
-	if (state->plan->set_processed)
-		estate->es_processed += nchanged;
-	if (state->css.ss.ps.instrument)
-		state->css.ss.ps.instrument->tuplecount += nchanged;
+	else
+		nchanged = shard_run_commands(&state->run);
+	shard_run_count(&state->css.ss.ps, state->plan->set_processed, nchanged);
 }
 
 /*
@@ -441,7 +409,7 @@ may_commit_returning(const ShardStatementState *state)
 {
 	const ShardStatementPlan *plan = state->plan;
 
-	if (!plan->inserts_values || state->ntargets != 1 || state->targets[0].nparams == 0)
+	if (!plan->inserts_values || state->run.ntargets != 1 || state->run.targets[0].nparams == 0)
 		return false;
 	for (int i = 0; i < plan->noutputs; i++)
 	{
@@ -465,14 +433,14 @@ static bool
 run_returning(ShardStatementState *state)
 {
 	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
-	ShardAutocommitRows rows = {.ncolumns = shard_decode_nremote(state->decoder)};
-	ShardCommand command = {0};
+	ShardAutocommitRows rows = {.ncolumns = state->run.spec.ncolumns};
+	ShardCommand command;
 	ShardRow	row;
 	ErrorContextCallback callback = {.callback = committed_already, .previous = error_context_stack};
 
 	if (!may_commit_returning(state))
 		return false;
-	fill_command(state, 0, &command);
+	command = shard_run_command(&state->run, 0);
 	if (!shard_autocommit_returning(&command, &rows))
 		return false;
 	error_context_stack = &callback;
@@ -489,8 +457,8 @@ run_returning(ShardStatementState *state)
 			row.values[i] = PQgetvalue(res, 0, i);
 			row.lens[i] = PQgetisnull(res, 0, i) ? -1 : PQgetlength(res, 0, i);
 		}
-		MemoryContextReset(state->row_cxt);
-		shard_decode_row(state->decoder, &row, slot, state->row_cxt);
+		MemoryContextReset(state->run.row_cxt);
+		shard_decode_row(state->run.decoder, &row, slot, state->run.row_cxt);
 		state->rows = lappend(state->rows, ExecCopySlotMinimalTuple(slot));
 		PQclear(res);
 	}
@@ -502,44 +470,15 @@ run_returning(ShardStatementState *state)
 static void
 open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 {
-	const ShardMap *map = state->maps[0];
-
-	state->streams = palloc0(sizeof(ShardStream *) * Max(state->ntargets, 1));
-	state->wait_set = shard_wait_set_create(state->run_cxt);
-	for (int i = 0; i < state->ntargets; i++)
+	for (int i = 0; i < state->run.ntargets && !state->plan->on_writer; i++)
 	{
-		Oid			serverid = map->shards[state->targets[i].shardno].serverid;
+		Oid			serverid = state->run.targets[i].serverid;
 
-		if (state->plan->on_writer)
-			continue;
-		shard_snapshot_expect(snapshot, serverid, state->userid, 1);
+		shard_snapshot_expect(snapshot, serverid, state->run.spec.userid, 1);
 		if (shard_guc_read_from != SHARD_READ_PRIMARY && shard_statement_view_only_reads(state->css.ss.ps.state))
-			shard_read_role_choose(snapshot, list_make1_oid(serverid), state->userid);
+			shard_read_role_choose(snapshot, list_make1_oid(serverid), state->run.spec.userid);
 	}
-	for (int i = 0; i < state->ntargets; i++)
-	{
-		const Shard *shard = &map->shards[state->targets[i].shardno];
-		ShardStreamSpec spec = {0};
-
-		spec.serverid = shard->serverid;
-		spec.userid = state->userid;
-		spec.sql = state->targets[i].sql;
-		spec.label = shard->name;
-		spec.ncolumns = shard_decode_nremote(state->decoder);
-		spec.portable_text = shard_decode_has_styled_text(state->decoder);
-		spec.as_writer = state->plan->on_writer;
-		spec.only_locks = state->plan->only_locks;
-		spec.view = state->plan->on_writer ? NULL : state->view;
-		/* row locks belong to the savepoint in which the rows are fetched */
-		spec.level = state->plan->only_locks ? NULL : state->level;
-		spec.limit = state->limit;
-		spec.workers = -1;
-		spec.for_values = state->plan->for_values;
-		spec.nparams = state->targets[i].nparams;
-		spec.params = state->targets[i].params;
-		state->streams[i] = shard_stream_open(state->run_cxt, snapshot, &spec);
-		state->nopen++;
-	}
+	shard_run_open(&state->run, snapshot);
 }
 
 /* Evaluates parameter paramno (1-based). */
@@ -578,31 +517,6 @@ evaluate_all(ShardStatementState *state)
 	}
 }
 
-/* Raises if a shard was moved after the transaction's snapshot. */
-static void
-check_unmoved(const ShardStatementState *state)
-{
-	Bitmapset  *live = NULL;
-
-	if (!IsolationUsesXactSnapshot())
-		return;
-	for (int i = 0; i < state->ntargets; i++)
-		live = bms_add_member(live, state->targets[i].shardno);
-	shard_map_check_unmoved(state->maps[0], live);
-}
-
-/* Reads replicas instead of shards whose primary is unavailable. */
-static void
-read_replicas(ShardStatementState *state, ShardSnapshot *snapshot)
-{
-	Bitmapset  *live = NULL;
-
-	for (int i = 0; i < state->ntargets; i++)
-		live = bms_add_member(live, state->targets[i].shardno);
-	if (live != NULL)
-		state->maps[0] = shard_replica_read_map(state->maps[0], live, snapshot, state->userid);
-}
-
 /* Starts the statement on all of its shards. */
 static void
 start(ShardStatementState *state)
@@ -620,11 +534,12 @@ start(ShardStatementState *state)
 	make_targets(state);
 	if (snapshot && snapshot->local && !state->plan->on_writer)
 		state->maps[0] = shard_map_as_of(state->maps[0], snapshot->local, snapshot->local_xmin);
-	else
-		check_unmoved(state);
-	if (state->maps[0]->has_replicas && state->plan->returns_rows && !state->plan->on_writer && !snapshot->local &&
+	else if (IsolationUsesXactSnapshot())
+		shard_map_check_unmoved(state->maps[0], state->live);
+	if (state->maps[0]->has_replicas && state->live != NULL && state->plan->returns_rows && !state->plan->on_writer && !snapshot->local &&
 		shard_statement_view_only_reads(state->css.ss.ps.state))
-		read_replicas(state, snapshot);
+		state->maps[0] = shard_replica_read_map(state->maps[0], state->live, snapshot, state->run.spec.userid);
+	set_servers(state);
 	if (!state->plan->returns_rows)
 		run_commands(state);
 	else if (!run_returning(state))
@@ -632,62 +547,15 @@ start(ShardStatementState *state)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Stream i has returned all of its rows. */
-static void
-end_stream(ShardStatementState *state, int i)
-{
-	ShardStream *stream = state->streams[i];
-
-	state->nrows += shard_stream_rows(stream);
-	state->nbytes += shard_stream_bytes(stream);
-	if (state->css.ss.ps.instrument)
-		state->conns = list_append_unique_ptr(state->conns,
-											  unconstify(void *, shard_stream_conn_id(stream)));
-	shard_stream_close(stream);
-	state->streams[i] = NULL;
-	state->nopen--;
-}
-
 /* Stores the next row in slot.  False at the end of all streams. */
 static bool
 next_row(ShardStatementState *state, TupleTableSlot *slot)
 {
-	int			nidle = 0;		/* number of consecutive streams without a row */
-
-	if (state->rows != NIL)
-	{
-		ExecForceStoreMinimalTuple(linitial(state->rows), slot, false);
-		state->rows = list_delete_first(state->rows);
-		return true;
-	}
-	while (state->nopen > 0)
-	{
-		int			i = state->current;
-		ShardRow	row;
-
-		if (state->streams[i] != NULL)
-		{
-			switch (shard_stream_next(state->streams[i], &row))
-			{
-				case SHARD_STREAM_ROW:
-					MemoryContextReset(state->row_cxt);
-					shard_decode_row(state->decoder, &row, slot, state->row_cxt);
-					return true;
-				case SHARD_STREAM_DONE:
-					end_stream(state, i);
-					break;
-				case SHARD_STREAM_WAIT:
-					break;
-			}
-		}
-		state->current = (i + 1) % state->ntargets;
-		if (++nidle >= state->ntargets && state->nopen > 0)
-		{
-			shard_stream_wait(state->streams, state->ntargets, state->wait_set);
-			nidle = 0;
-		}
-	}
-	return false;
+	if (state->rows == NIL)
+		return shard_run_next_slot(&state->run, slot);
+	ExecForceStoreMinimalTuple(linitial(state->rows), slot, false);
+	state->rows = list_delete_first(state->rows);
+	return true;
 }
 
 static TupleTableSlot *
@@ -706,37 +574,13 @@ statement_exec(CustomScanState *node)
 }
 
 static void
-close_streams(ShardStatementState *state)
-{
-	for (int i = 0; i < state->ntargets; i++)
-	{
-		if (state->streams[i] != NULL)
-			shard_stream_close(state->streams[i]);
-		state->streams[i] = NULL;
-	}
-	state->nopen = 0;
-}
-
-static void
 statement_end(CustomScanState *node)
 {
 	ShardStatementState *state = (ShardStatementState *) node;
 
-	if (!state->started || state->nopen == 0)
-	{
-		shard_scan_close_rels(state->rels);
-		return;
-	}
-
-	/* closing the stream of a running change would cancel it, and thus abort the transaction */
 	if (state->plan->operation != CMD_SELECT || node->ss.ps.state->es_plannedstmt->hasModifyingCTE)
-	{
-		TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
-
-		while (next_row(state, ExecClearTuple(slot)))
-			CHECK_FOR_INTERRUPTS();
-	}
-	close_streams(state);
+		shard_run_finish(&state->run);
+	shard_run_close(&state->run);
 	shard_scan_close_rels(state->rels);
 }
 
@@ -751,7 +595,6 @@ statement_rescan(CustomScanState *node)
 		elog(ERROR, "a statement that changes or locks rows cannot be run again");
 	statement_end(node);
 	state->started = false;
-	state->current = 0;
 	MemoryContextReset(state->run_cxt);
 }
 
@@ -767,13 +610,7 @@ explained_shards(ShardStatementState *state)
 	ListCell   *lc;
 
 	if (state->started)
-	{
-		Bitmapset  *live = NULL;
-
-		for (int i = 0; i < state->ntargets; i++)
-			live = bms_add_member(live, state->targets[i].shardno);
-		return live;
-	}
+		return state->live;
 	foreach(lc, state->plan->key_params)
 	{
 		if (contain_volatile_functions(list_nth(cscan->custom_exprs, lfirst_int(lc) - 1)))
@@ -816,8 +653,8 @@ explain_remote(ShardStatementState *state, int shardno, ExplainState *es)
 
 	/* no more rows will be requested, and the connections may be needed */
 	if (state->started && reads)
-		close_streams(state);
-	shard_explain_remote_statement(&state->maps[0]->shards[shardno], state->userid, sql,
+		shard_run_close(&state->run);
+	shard_explain_remote_statement(&state->maps[0]->shards[shardno], state->run.spec.userid, sql,
 								   es->analyze && state->started && reads, !known, es);
 }
 
@@ -832,7 +669,7 @@ statement_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 						 state->plan->key_params != NIL ? 1 : bms_num_members(live), es);
 	shard_explain_remote_sql(render(state, shardno, false), es);
 	if (es->analyze && state->plan->returns_rows)
-		shard_explain_received(state->nrows, state->nbytes, list_length(state->conns), es);
+		shard_explain_received(state->run.nrows, state->run.nbytes, list_length(state->run.conns), es);
 	if (shard_guc_explain_remote && es->verbose)
 		explain_remote(state, shardno, es);
 }

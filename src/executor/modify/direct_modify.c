@@ -20,39 +20,23 @@
 #include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "executor/returned.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
+#include "executor/shard_run.h"
 #include "lib/ilist.h"
 #include "plan/plan_private.h"
-#include "remote/run/command.h"
-#include "remote/run/stream.h"
-#include "tuple/decode.h"
-#include "utils/memutils.h"
 
 /* fdw_state of the ForeignScan. */
 typedef struct ShardDirectState
 {
 	ShardDirectPlan *plan;
 	const Shard *shard;
-	Oid			userid;
 	ShardParams *params;
-	const char *const *param_values;
-	const char *sql;			/* NULL: the shard has no rows for the parameters' values */
-	bool		counted;		/* its rows are included in es_processed */
+	ShardRunTarget target;		/* sql NULL: the shard has no rows for the parameters' values */
+	ShardRun	run;			/* of this target; decoder NULL: RETURNING has no columns of the shard */
 	struct ShardDirectGroup *group;
-
-	/* RETURNING columns of the shard */
-	ShardDecoder *decoder;		/* NULL: none */
-	ShardStream *stream;
-	bool		finished;		/* all rows were read */
-	MemoryContext row_cxt;		/* values of the current row */
-
-	/* RETURNING no columns of the shard */
-	int64		nchanged;		/* number of changed rows */
-	int64		nleft;			/* number of these not returned yet */
 } ShardDirectState;
 
 /* The shards of one UPDATE or DELETE, whose statements are run together. */
@@ -128,18 +112,20 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 		elog(ERROR, "relation %u is not a shard", state->plan->relid);
 	shard_map_check_unmoved(map, NULL);	/* core has locked it */
 	state->shard = &map->shards[0];
-	state->userid = shard_result_userid(node->resultRelInfo, estate);
+	state->target.serverid = state->shard->serverid;
+	state->target.label = state->shard->name;
 	state->params = shard_param_create(fsplan->fdw_exprs, &node->ss.ps);
+	state->run.cxt = estate->es_query_cxt;
+	state->run.spec.userid = shard_result_userid(node->resultRelInfo, estate);
+	state->run.spec.as_writer = true;
+	state->run.ntargets = 1;
+	state->run.targets = &state->target;
 	if (state->plan->has_returning && state->plan->noutputs > 0)
-	{
-		state->decoder = shard_returned_decoder(state->plan->outputs, state->plan->noutputs,
-												node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
-		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw returned row",
-											   ALLOCSET_SMALL_SIZES);
-	}
+		shard_run_set_outputs(&state->run, state->plan->outputs, state->plan->noutputs,
+							  node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 	state->group = join_group(node);
 	node->fdw_state = state;
-	shard_statement_view_pin(estate, state->shard->serverid, state->userid);
+	shard_statement_view_pin(estate, state->shard->serverid, state->run.spec.userid);
 }
 
 /* Builds the text and the parameters.  Memory: current context. */
@@ -149,67 +135,36 @@ build_statement(ForeignScanState *node)
 	ShardDirectState *state = node->fdw_state;
 	StringInfoData sql;
 
-	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	state->target.nparams = shard_param_count(state->plan->template, NIL);
+	state->target.params = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
 	initStringInfo(&sql);
-	shard_param_render(&sql, state->plan->template, &state->shard->relation, NULL, false,
-					   state->param_values);
-	state->sql = sql.data;
-}
-
-static void
-open_stream(ForeignScanState *node)
-{
-	ShardDirectState *state = node->fdw_state;
-	EState	   *estate = node->ss.ps.state;
-	ShardStreamSpec spec = {0};
-
-	spec.serverid = state->shard->serverid;
-	spec.userid = state->userid;
-	spec.sql = state->sql;
-	spec.label = state->shard->name;
-	spec.ncolumns = shard_decode_nremote(state->decoder);
-	spec.portable_text = shard_decode_has_styled_text(state->decoder);
-	spec.as_writer = true;
-	spec.workers = -1;
-	spec.nparams = shard_param_count(state->plan->template, NIL);
-	spec.params = state->param_values;
-	state->stream = shard_stream_open(estate->es_query_cxt,
-									  shard_txn_snapshot(estate->es_query_cxt), &spec);
+	shard_param_render(&sql, state->plan->template, &state->shard->relation, NULL, false, NULL);
+	state->target.sql = sql.data;
 }
 
 /* Runs the statements of the group that return no columns. */
 static void
 run_plain(ShardDirectGroup *group)
 {
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(group->members));
 	ShardDirectState **states = palloc(sizeof(ShardDirectState *) * list_length(group->members));
-	int			ncommands = 0;
-	ListCell   *lc;
+	ShardRun	run = {0};
 
-	foreach(lc, group->members)
+	run.targets = palloc(sizeof(ShardRunTarget) * list_length(group->members));
+	foreach_ptr(ForeignScanState, node, group->members)
 	{
-		ShardDirectState *state = ((ForeignScanState *) lfirst(lc))->fdw_state;
-		ShardCommand *command = &commands[ncommands];
+		ShardDirectState *state = node->fdw_state;
 
-		if (state->decoder != NULL || state->sql == NULL)
+		if (state->run.decoder != NULL || state->target.sql == NULL)
 			continue;
-		command->serverid = state->shard->serverid;
-		command->userid = state->userid;
-		command->sql = state->sql;
-		command->label = state->shard->name;
-		command->nparams = shard_param_count(state->plan->template, NIL);
-		command->params = state->param_values;
-		states[ncommands++] = state;
+		run.spec.userid = state->run.spec.userid;
+		states[run.ntargets] = state;
+		run.targets[run.ntargets++] = state->target;
 	}
-	if (ncommands == 0)
+	if (run.ntargets == 0)
 		return;
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < ncommands; i++)
-	{
-		states[i]->nchanged = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-		states[i]->nleft = states[i]->nchanged;
-	}
-	shard_command_free(commands, ncommands);
+	(void) shard_run_commands(&run);
+	for (int i = 0; i < run.ntargets; i++)
+		states[i]->target.nchanged = run.targets[i].nchanged;
 }
 
 /*
@@ -242,15 +197,15 @@ start_group(ShardDirectGroup *group)
 	group->started = true;
 	foreach_ptr(ForeignScanState, node, group->members)
 	{
-		const ShardDirectState *state = node->fdw_state;
+		ShardDirectState *state = node->fdw_state;
 
 		if (!is_live(group, node))
 			continue;
 		shard_asked_add(group->estate, list_make1_oid(state->plan->relid), shard_map_get(state->plan->relid),
 						bms_make_singleton(0));
 		build_statement(node);
-		if (state->decoder != NULL)
-			open_stream(node);
+		if (state->run.decoder != NULL)
+			shard_run_open(&state->run, shard_txn_snapshot(CurrentMemoryContext));
 	}
 	run_plain(group);
 	MemoryContextSwitchTo(oldcxt);
@@ -260,28 +215,14 @@ start_group(ShardDirectGroup *group)
 static bool
 next_returned(ShardDirectState *state, TupleTableSlot *slot)
 {
-	ShardRow	row;
+	if (state->run.decoder != NULL)
+		return shard_run_next_slot(&state->run, slot);
 
-	if (state->decoder == NULL)
-	{
-		/* RETURNING has only constants: an empty row for each changed row */
-		if (state->nleft == 0)
-			return false;
-		state->nleft--;
-		ExecStoreAllNullTuple(slot);
-		return true;
-	}
-	if (state->stream == NULL)
+	/* RETURNING has only constants: an empty row for each changed row */
+	if (state->target.nchanged == 0)
 		return false;
-	if (!shard_stream_next_row(state->stream, &row))
-	{
-		state->finished = true;
-		return false;
-	}
-	MemoryContextReset(state->row_cxt);
-	shard_decode_row(state->decoder, &row, slot, state->row_cxt);
-	if (shard_decode_has_header(state->decoder))
-		shard_decode_add_header(state->decoder, slot, state->row_cxt);
+	state->target.nchanged--;
+	ExecStoreAllNullTuple(slot);
 	return true;
 }
 
@@ -295,17 +236,12 @@ shardIterateDirectModify(ForeignScanState *node)
 	ExecClearTuple(slot);
 	if (!state->group->started)
 		start_group(state->group);
-	if (state->decoder == NULL && !state->counted)
-	{
-		state->counted = true;
-		if (state->plan->set_processed && rinfo->ri_projectReturning == NULL)
-			node->ss.ps.state->es_processed += state->nchanged;
-		if (node->ss.ps.instrument)
-			node->ss.ps.instrument->tuplecount += state->nchanged;
-	}
-
 	if (rinfo->ri_projectReturning == NULL)
+	{
+		shard_run_count(&node->ss.ps, state->plan->set_processed, state->target.nchanged);
+		state->target.nchanged = 0;
 		return slot;
+	}
 	if (!next_returned(state, slot))
 		return ExecClearTuple(slot);
 
@@ -322,16 +258,9 @@ shardEndDirectModify(ForeignScanState *node)
 {
 	ShardDirectState *state = node->fdw_state;
 
-	if (state == NULL || state->stream == NULL)
-		return;
-
-	/* closing a running stream would cancel it, and thus abort the transaction */
-	while (!state->finished)
+	if (state != NULL)
 	{
-		TupleTableSlot *slot = ExecClearTuple(node->ss.ss_ScanTupleSlot);
-
-		(void) next_returned(state, slot);
+		shard_run_finish(&state->run);
+		shard_run_close(&state->run);
 	}
-	shard_stream_close(state->stream);
-	state->stream = NULL;
 }

@@ -18,38 +18,26 @@
 #include "catalog/trigger.h"
 #include "compat.h"
 #include "executor/explain.h"
-#include "executor/returned.h"
 #include "executor/modify/row_arrays.h"
 #include "executor/modify/source_modify_exec.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/nested_write.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
+#include "executor/shard_run.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "plan/plan_private.h"
-#include "remote/run/command.h"
-#include "remote/run/stream.h"
 #include "tuple/encode.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
-
-/* One shard on which the statement runs. */
-typedef struct SourceShard
-{
-	const Shard *shard;
-	const char *sql;
-	const char **params;
-	int64		nleft;			/* if no columns are returned: number of rows still to be returned */
-} SourceShard;
 
 typedef struct SourceState
 {
 	CustomScanState css;
 	ShardSourcePlan *plan;
 	PlanState  *child;
-	Oid			userid;
 	Relation	parent;
 	ShardRouting *routing;
 	const ShardMap *map;		/* map of the routing */
@@ -57,17 +45,12 @@ typedef struct SourceState
 	int			nscalars;
 	ShardEncoder *encoder;
 	ShardRowArrays **rows;		/* by shardno; NULL: no rows */
-	MemoryContext row_cxt;		/* for texts of a source row, and values of a returned one */
-	ShardDecoder *decoder;		/* NULL: no columns are returned */
+	MemoryContext row_cxt;		/* for texts of a source row */
 
 	ShardPendingRows *pending;	/* rows that are not written or not returned yet */
 	bool		started;
-	SourceShard *shards;
-	int			nshards;
-	ShardStream **streams;		/* by shard; NULL: ended */
-	ShardWaitSet *wait_set;
-	int			nopen;			/* number of streams that have not ended */
-	int			current;		/* shard to read next */
+	ShardRun	run;			/* decoder NULL: no columns are returned */
+	Oid		   *relids;			/* shards of the targets of run */
 	int64		nsource;		/* number of rows of the child, for EXPLAIN */
 } SourceState;
 
@@ -159,73 +142,23 @@ lock_shard(SourceState *state, const Shard *shard)
 static void
 build_statement(SourceState *state, int shardno, const char *const *scalars)
 {
-	SourceShard *target = &state->shards[state->nshards++];
+	const Shard *shard = &state->map->shards[shardno];
+	ShardRunTarget *target = &state->run.targets[state->run.ntargets];
 	ShardRowArrays *rows = state->rows[shardno];
 	int			narrays = state->plan->narrays;
+	const char **params = palloc(sizeof(char *) * Max(narrays + state->nscalars, 1));
 	StringInfoData sql;
 
-	target->shard = &state->map->shards[shardno];
-	lock_shard(state, target->shard);
+	lock_shard(state, shard);
 	if (rows == NULL)
-		rows = shard_row_arrays_create(narrays, target->shard->name);
-	target->params = palloc(sizeof(char *) * Max(narrays + state->nscalars, 1));
-	shard_row_arrays_finish(rows, target->params);
+		rows = shard_row_arrays_create(narrays, shard->name);
+	shard_row_arrays_finish(rows, params);
 	for (int i = 0; i < state->nscalars; i++)
-		target->params[narrays + i] = scalars[i];
+		params[narrays + i] = scalars[i];
 	initStringInfo(&sql);
-	shard_param_render(&sql, state->plan->template, &target->shard->relation, NULL, false, NULL);
-	target->sql = sql.data;
-}
-
-static void
-open_stream(SourceState *state, int i)
-{
-	SourceShard *target = &state->shards[i];
-	EState	   *estate = state->css.ss.ps.state;
-	ShardStreamSpec spec = {0};
-
-	spec.serverid = target->shard->serverid;
-	spec.userid = state->userid;
-	spec.sql = target->sql;
-	spec.label = target->shard->name;
-	spec.ncolumns = shard_decode_nremote(state->decoder);
-	spec.portable_text = shard_decode_has_styled_text(state->decoder);
-	spec.as_writer = true;
-	spec.workers = -1;
-	spec.nparams = state->plan->narrays + state->nscalars;
-	spec.params = target->params;
-	state->streams[i] = shard_stream_open(estate->es_query_cxt,
-										  shard_txn_snapshot(estate->es_query_cxt), &spec);
-	state->nopen++;
-}
-
-/* Runs the statements of all shards to their end.  They return only counts. */
-static void
-run_commands(SourceState *state)
-{
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(state->nshards, 1));
-
-	for (int i = 0; i < state->nshards; i++)
-	{
-		commands[i].serverid = state->shards[i].shard->serverid;
-		commands[i].userid = state->userid;
-		commands[i].sql = state->shards[i].sql;
-		commands[i].label = state->shards[i].shard->name;
-		commands[i].nparams = state->plan->narrays + state->nscalars;
-		commands[i].params = state->shards[i].params;
-	}
-	shard_command_run(commands, state->nshards, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < state->nshards; i++)
-	{
-		SourceShard *target = &state->shards[i];
-
-		target->nleft = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-		if (state->plan->set_processed && !state->plan->returns_rows)
-			state->css.ss.ps.state->es_processed += target->nleft;
-		if (state->css.ss.ps.instrument && !state->plan->returns_rows)
-			state->css.ss.ps.instrument->tuplecount += target->nleft;
-	}
-	shard_command_free(commands, state->nshards);
+	shard_param_render(&sql, state->plan->template, &shard->relation, NULL, false, NULL);
+	*target = (ShardRunTarget) {shard->serverid, shard->name, sql.data, narrays + state->nscalars, params};
+	state->relids[state->run.ntargets++] = shard->relid;
 }
 
 static void
@@ -242,7 +175,8 @@ start(SourceState *state)
 		shard_route_open_parts(state->routing);
 
 	scalars = shard_param_evaluate(state->params, state->css.ss.ps.ps_ExprContext);
-	state->shards = palloc0(sizeof(SourceShard) * state->map->nshards);
+	state->run.targets = palloc(sizeof(ShardRunTarget) * state->map->nshards);
+	state->relids = palloc(sizeof(Oid) * state->map->nshards);
 	for (int i = 0; i < state->map->nshards; i++)
 	{
 		if (!state->plan->all_shards && state->rows[i] == NULL)
@@ -253,14 +187,14 @@ start(SourceState *state)
 	/* MERGE reads its target; rows of an INSERT are sent where they belong */
 	if (state->plan->operation == CMD_MERGE)
 		shard_asked_add(state->css.ss.ps.state, list_make1_oid(state->plan->relid), state->map, asked);
-	if (state->decoder == NULL)
-		run_commands(state);
+	if (state->run.decoder != NULL)
+		shard_run_open(&state->run, shard_txn_snapshot(CurrentMemoryContext));
 	else
 	{
-		state->streams = palloc0(sizeof(ShardStream *) * Max(state->nshards, 1));
-		state->wait_set = shard_wait_set_create(CurrentMemoryContext);
-		for (int i = 0; i < state->nshards; i++)
-			open_stream(state, i);
+		int64		nchanged = shard_run_commands(&state->run);
+
+		if (!state->plan->returns_rows)
+			shard_run_count(&state->css.ss.ps, state->plan->set_processed, nchanged);
 	}
 	/* a single row is written when it is returned, as in core */
 	shard_pending_rows_set(state->pending, state->plan->returns_rows && state->nsource > 1);
@@ -269,74 +203,35 @@ start(SourceState *state)
 
 /* ---- rows that nodes return ---- */
 
-/* Stores a row of shard i in slot.  False if none has arrived, or there are no more (then nopen has been reduced). */
+/* RETURNING needs no column from nodes: stores an empty row for each row that they have changed. */
 static bool
-next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
+next_empty_row(ShardRun *run, TupleTableSlot *slot)
 {
-	SourceShard *target = &state->shards[i];
-	ShardRow	row;
-
-	if (state->decoder == NULL)
-	{
-		/* RETURNING needs no column from the node, so empty rows are returned */
-		if (target->nleft == 0)
-			return false;
-		target->nleft--;
-		ExecStoreAllNullTuple(slot);
-		if (state->plan->set_processed)
-			state->css.ss.ps.state->es_processed++;
-		return true;
-	}
-	if (state->streams[i] == NULL)
+	while (run->current < run->ntargets && run->targets[run->current].nchanged == 0)
+		run->current++;
+	if (run->current == run->ntargets)
 		return false;
-	switch (shard_stream_next(state->streams[i], &row))
-	{
-		case SHARD_STREAM_DONE:
-			shard_stream_close(state->streams[i]);
-			state->streams[i] = NULL;
-			state->nopen--;
-			return false;
-		case SHARD_STREAM_WAIT:
-			return false;
-		case SHARD_STREAM_ROW:
-			break;
-	}
-	MemoryContextReset(state->row_cxt);
-	shard_decode_row(state->decoder, &row, slot, state->row_cxt);
-	if (state->plan->set_processed)
-		state->css.ss.ps.state->es_processed++;
+	run->targets[run->current].nchanged--;
+	ExecStoreAllNullTuple(slot);
 	return true;
 }
 
-/* Advances all streams in turn, since each must do something before its statement is sent. */
+/* Stores the next row in slot. */
 static bool
 next_returned(SourceState *state, TupleTableSlot *slot)
 {
-	int			nidle = 0;		/* number of consecutive shards without a row */
+	int			attno = state->plan->tableoid_attno;
 
-	ExecClearTuple(slot);
-	while (nidle < state->nshards)
+	if (state->run.decoder ? !shard_run_next_slot(&state->run, slot) : !next_empty_row(&state->run, slot))
+		return false;
+	if (attno > 0)
 	{
-		if (next_of_shard(state, state->current, slot))
-		{
-			int			attno = state->plan->tableoid_attno;
-
-			if (attno > 0)
-			{
-				slot->tts_values[attno - 1] =
-					ObjectIdGetDatum(state->shards[state->current].shard->relid);
-				slot->tts_isnull[attno - 1] = false;
-			}
-			return true;
-		}
-		state->current = (state->current + 1) % state->nshards;
-		if (++nidle == state->nshards && state->nopen > 0)
-		{
-			shard_stream_wait(state->streams, state->nshards, state->wait_set);
-			nidle = 0;
-		}
+		slot->tts_values[attno - 1] = ObjectIdGetDatum(state->relids[state->run.current]);
+		slot->tts_isnull[attno - 1] = false;
 	}
-	return false;
+	if (state->plan->set_processed)
+		state->css.ss.ps.state->es_processed++;
+	return true;
 }
 
 /* ---- the node ---- */
@@ -352,7 +247,9 @@ source_begin(CustomScanState *node, EState *estate, int eflags)
 	state->plan = plan;
 	state->child = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
 	node->custom_ps = list_make1(state->child);
-	state->userid = OidIsValid(plan->check_as_user) ? plan->check_as_user : GetUserId();
+	state->run.cxt = estate->es_query_cxt;
+	state->run.spec.userid = OidIsValid(plan->check_as_user) ? plan->check_as_user : GetUserId();
+	state->run.spec.as_writer = true;
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
@@ -375,10 +272,9 @@ source_begin(CustomScanState *node, EState *estate, int eflags)
 		attnos[i] = plan->first_column + i + 1;
 	state->encoder = shard_encode_create(ExecGetResultType(state->child), attnos, plan->narrays);
 	if (plan->returns_rows && plan->noutputs > 0)
-		state->decoder = shard_returned_decoder(plan->outputs, plan->noutputs,
-												node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+		shard_run_set_outputs(&state->run, plan->outputs, plan->noutputs, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 	for (int i = 0; i < state->map->nnodes; i++)
-		shard_statement_view_pin(estate, state->map->nodes[i].serverid, state->userid);
+		shard_statement_view_pin(estate, state->map->nodes[i].serverid, state->run.spec.userid);
 }
 
 static TupleTableSlot *
@@ -406,12 +302,7 @@ source_end(CustomScanState *node)
 {
 	SourceState *state = (SourceState *) node;
 
-	/* closing a running stream would cancel it, and thus abort the transaction */
-	if (state->started && state->decoder != NULL)
-	{
-		while (next_returned(state, node->ss.ss_ScanTupleSlot))
-			CHECK_FOR_INTERRUPTS();
-	}
+	shard_run_finish(&state->run);
 	ExecEndNode(state->child);
 	if (state->routing != NULL)
 		shard_route_close(state->routing);
@@ -436,7 +327,7 @@ source_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (map == NULL)
 		return;
 	if (es->analyze)
-		shard_explain_shards(map, NULL, state->nshards, es);
+		shard_explain_shards(map, NULL, state->run.ntargets, es);
 	if (!es->verbose)
 		return;
 	initStringInfo(&sql);

@@ -26,37 +26,16 @@ shard_take_resolve_map(ShardTakeState *state)
 }
 
 void
-shard_take_read_streams(ShardTakeState *state, ShardStream **streams, int nstreams, ShardTakeRowTaker take, void *arg)
+shard_take_read(ShardTakeState *state, ShardRun *run, ShardSnapshot *snapshot, ShardTakeRowTaker take, void *arg)
 {
-	ShardWaitSet *set = NULL;
-	int			nopen = nstreams;
+	ShardRow	row;
 
-	while (nopen > 0)
-	{
-		bool		idle = true;
-
-		for (int i = 0; i < nstreams; i++)
-		{
-			ShardStreamStatus status = SHARD_STREAM_WAIT;
-			ShardRow	row;
-
-			while (streams[i] != NULL && (status = shard_stream_next(streams[i], &row)) == SHARD_STREAM_ROW)
-				take(state, i, &row, arg);
-			if (streams[i] == NULL || status != SHARD_STREAM_DONE)
-				continue;
-			state->nrows += shard_stream_rows(streams[i]);
-			state->nbytes += shard_stream_bytes(streams[i]);
-			shard_stream_close(streams[i]);
-			streams[i] = NULL;
-			nopen--;
-			idle = false;
-		}
-		if (nopen == 0 || !idle)
-			continue;
-		if (set == NULL)
-			set = shard_wait_set_create(CurrentMemoryContext);
-		shard_stream_wait(streams, nstreams, set);
-	}
+	shard_run_open(run, snapshot);
+	while (shard_run_next(run, &row))
+		take(state, run->current, &row, arg);
+	state->run.nrows += run->nrows;
+	state->run.nbytes += run->nbytes;
+	MemoryContextDelete(run->cxt);
 }
 
 void
@@ -179,37 +158,31 @@ shard_take_candidates_sql(const ShardTakeState *state, int nodeno, uint64 limit)
 static void
 read_nodes(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
 {
-	MemoryContext cxt = AllocSetContextCreate(state->run_cxt, "shard candidates", ALLOCSET_SMALL_SIZES);
+	ShardRun	run = {.cxt = AllocSetContextCreate(state->run_cxt, "shard candidates", ALLOCSET_SMALL_SIZES)};
 	bool		as_writer = IsolationUsesXactSnapshot() || shard_guc_snapshot == SHARD_SNAPSHOT_CLUSTER;
-	ShardSnapshot *snapshot = shard_txn_snapshot(cxt);
-	ShardStream **streams = palloc(sizeof(ShardStream *) * nnodes);
-	int			nparams = shard_param_count(state->plan->candidates, NIL);
+	ShardSnapshot *snapshot = shard_txn_snapshot(run.cxt);
 
-	for (int i = 0; i < nnodes && !as_writer; i++)
-		shard_snapshot_expect(snapshot, state->map->nodes[nodes[i].nodeno].serverid, state->userid, 1);
+	run.spec.userid = state->run.spec.userid;
+	run.spec.ncolumns = SHARD_TAKE_CANDIDATE_COLUMNS + state->plan->nsort;
+	run.spec.as_writer = run.spec.only_reads = as_writer;
+	run.spec.level = as_writer && state->plan->operation == CMD_SELECT ? NULL : state->level;
+	run.spec.is_prepared = true;
+	run.ntargets = nnodes;
+	run.targets = palloc0(sizeof(ShardRunTarget) * nnodes);
 	for (int i = 0; i < nnodes; i++)
 	{
-		const ShardNode *node = &state->map->nodes[nodes[i].nodeno];
-		ShardStreamSpec spec = {0};
+		ShardRunTarget *target = &run.targets[i];
 
 		nodes[i].limit = limit;
-		spec.serverid = node->serverid;
-		spec.userid = state->userid;
-		spec.sql = shard_take_candidates_sql(state, nodes[i].nodeno, limit);
-		spec.label = get_rel_name(state->plan->relid);
-		spec.ncolumns = SHARD_TAKE_CANDIDATE_COLUMNS + state->plan->nsort;
-		spec.as_writer = spec.only_reads = as_writer;
-		spec.level = as_writer && state->plan->operation == CMD_SELECT ? NULL : state->level;
-		spec.workers = -1;
-		spec.is_prepared = true;
-		spec.nparams = nparams;
-		spec.params = state->values;
-		streams[i] = shard_stream_open(cxt, snapshot, &spec);
+		target->serverid = state->map->nodes[nodes[i].nodeno].serverid;
+		target->label = get_rel_name(state->plan->relid);
+		target->sql = shard_take_candidates_sql(state, nodes[i].nodeno, limit);
+		target->nparams = shard_param_count(state->plan->candidates, NIL);
+		target->params = state->values;
+		if (!as_writer)
+			shard_snapshot_expect(snapshot, target->serverid, run.spec.userid, 1);
 	}
-	shard_take_read_streams(state, streams, nnodes, take_candidate, nodes);
-	pfree(streams);
-	/* ends the readers before anything is locked */
-	MemoryContextDelete(cxt);
+	shard_take_read(state, &run, snapshot, take_candidate, nodes);
 }
 
 int
@@ -330,7 +303,7 @@ shard_take_candidates_share(ShardTakeState *state, ShardTakeNode *nodes, int nno
 	ShardTakeRows *rows = palloc(sizeof(ShardTakeRows));
 	StringInfo	key = share_key(state, limit);
 
-	if (shard_take_read_join(state->plan->relid, state->userid, key->data, key->len, rows))
+	if (shard_take_read_join(state->plan->relid, state->run.spec.userid, key->data, key->len, rows))
 	{
 		state->since = rows->since;
 		state->ncandidates = rows->nrows;

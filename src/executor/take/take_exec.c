@@ -41,7 +41,6 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "executor/explain.h"
-#include "executor/returned.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/scan.h"
 #include "executor/take/take_exec.h"
@@ -62,17 +61,16 @@ take_begin(CustomScanState *node, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
+	state->run.spec.userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	state->level = shard_txn_level_create(estate->es_query_cxt);
 	state->rels = shard_scan_open_rels(estate, list_make1_oid(state->plan->relid));
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard take", ALLOCSET_DEFAULT_SIZES);
-	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard take row", ALLOCSET_SMALL_SIZES);
 	shard_take_candidates_init(state);
 	if (state->plan->returns_rows)
 	{
 		TupleDesc	desc = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
 
-		state->decoder = shard_returned_decoder(state->plan->outputs, state->plan->noutputs, desc);
+		shard_run_set_outputs(&state->run, state->plan->outputs, state->plan->noutputs, desc);
 		state->row_slot = shard_make_tuple_slot(desc, &TTSOpsMinimalTuple);
 	}
 }
@@ -193,7 +191,7 @@ take_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (es->verbose)
 		shard_explain_lock_sql(shard_take_work_sql(state->map, plan->take ? plan->take : plan->lock, 0), es);
 	if (es->analyze && plan->returns_rows)
-		shard_explain_received(state->nrows, state->nbytes, 0, es);
+		shard_explain_received(state->run.nrows, state->run.nbytes, 0, es);
 }
 
 static const CustomExecMethods exec_methods = {

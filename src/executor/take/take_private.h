@@ -11,12 +11,11 @@
 
 #include "catalog/shard_map.h"
 #include "executor/scan/param.h"
+#include "executor/shard_run.h"
 #include "executor/take/take_claim.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "plan/plan_private.h"
-#include "remote/run/stream.h"
-#include "tuple/decode.h"
 #include "utils/sortsupport.h"
 #include "utils/tuplestore.h"
 
@@ -42,9 +41,7 @@ typedef struct ShardTakeWork
 {
 	int			shardno;
 	List	   *candidates;		/* of ShardTakeCandidate */
-	const char *sql;
-	int			nparams;
-	const char **params;
+	ShardRunTarget target;
 } ShardTakeWork;
 
 typedef struct ShardTakeState
@@ -55,16 +52,14 @@ typedef struct ShardTakeState
 	int			nparams;		/* number of custom_exprs */
 	const ShardMap *map;
 	List	   *rels;			/* the table, open */
-	Oid			userid;			/* the user whose mappings are used */
 	ShardTxnLevel *level;		/* when the statement began */
-	ShardDecoder *decoder;		/* for the statement's rows; NULL: it has none */
+	ShardRun	run;			/* for the statement's rows; decoder NULL: it has none */
 	ShardDecoder *sort_decoder; /* for candidates */
 	TupleTableSlot *sort_slot;
 	SortSupport sort_keys;
 
 	/* set from the first call on; in run_cxt */
 	MemoryContext run_cxt;
-	MemoryContext row_cxt;
 	bool		started;
 	const char **values;		/* text forms of the parameters */
 	uint64		nwanted;
@@ -76,8 +71,6 @@ typedef struct ShardTakeState
 	int64		nchanged;
 	Tuplestorestate *rows;		/* rows to return; NULL: none */
 	TupleTableSlot *row_slot;	/* for one of these rows */
-	uint64		nrows;
-	uint64		nbytes;
 } ShardTakeState;
 
 /* Candidates of one node. */
@@ -95,8 +88,11 @@ typedef void (*ShardTakeRowTaker) (ShardTakeState *state, int i, const ShardRow 
 /* Looks up the table's present map. */
 extern void shard_take_resolve_map(ShardTakeState *state);
 
-/* Reads all streams to their ends. take is called with each row and the number of its stream. */
-extern void shard_take_read_streams(ShardTakeState *state, ShardStream **streams, int nstreams, ShardTakeRowTaker take, void *arg);
+/*
+ * Runs the statements of run, and calls take with each row and the number of its target.  Then deletes run->cxt,
+ * which ends the readers.
+ */
+extern void shard_take_read(ShardTakeState *state, ShardRun *run, ShardSnapshot *snapshot, ShardTakeRowTaker take, void *arg);
 
 /* Creates the decoder and the sort support for candidates.  Memory: current context. */
 extern void shard_take_candidates_init(ShardTakeState *state);

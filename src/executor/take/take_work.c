@@ -6,11 +6,9 @@
 
 #include "byte_order.h"
 #include "compat.h"
-#include "executor/instrument.h"
 #include "executor/scan/statement_alone.h"
 #include "executor/take/take_private.h"
 #include "remote/run/autocommit.h"
-#include "remote/run/command.h"
 #include "storage/lockdefs.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -95,6 +93,14 @@ shard_take_work_sql(const ShardMap *map, const ShardTemplate *template, int shar
 	return sql.data;
 }
 
+static void
+set_target(const ShardTakeState *state, ShardTakeWork *work, const char *sql, int nparams, const char *const *params)
+{
+	const Shard *shard = &state->map->shards[work->shardno];
+
+	work->target = (ShardRunTarget) {shard->serverid, shard->name, sql, nparams, params};
+}
+
 /* Builds text and parameters for the candidates of works, from template. */
 static void
 prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
@@ -105,13 +111,13 @@ prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
 
 	foreach_ptr(ShardTakeWork, work, works)
 	{
-		work->sql = shard_take_work_sql(state->map, template, work->shardno);
-		work->nparams = shard_param_count(template, NIL);
-		work->params = palloc0(sizeof(char *) * (nothers + 3));
-		memcpy(work->params, state->values + plan->limit_param, sizeof(char *) * nothers);
-		work->params[by_rows_only ? 0 : plan->ctids_param - 1] = ctids_of(work->candidates);
-		work->params[by_rows_only ? 1 : nothers] = xmins_of(work->candidates);
-		work->params[by_rows_only ? 2 : nothers + 1] = psprintf("%u", ((ShardTakeCandidate *) linitial(work->candidates))->file);
+		const char **params = palloc0(sizeof(char *) * (nothers + 3));
+
+		memcpy(params, state->values + plan->limit_param, sizeof(char *) * nothers);
+		params[by_rows_only ? 0 : plan->ctids_param - 1] = ctids_of(work->candidates);
+		params[by_rows_only ? 1 : nothers] = xmins_of(work->candidates);
+		params[by_rows_only ? 2 : nothers + 1] = psprintf("%u", ((ShardTakeCandidate *) linitial(work->candidates))->file);
+		set_target(state, work, shard_take_work_sql(state->map, template, work->shardno), shard_param_count(template, NIL), params);
 	}
 }
 
@@ -128,6 +134,23 @@ lock_shards(ShardTakeState *state, List *works)
 	return current;
 }
 
+/* Sets the targets, and what their statements have in common. */
+static ShardRun
+make_run(const ShardTakeState *state, List *works)
+{
+	bool		only_locks = state->plan->operation == CMD_SELECT;
+	ShardRun	run = {.spec = state->run.spec};
+
+	run.spec.as_writer = true;
+	run.spec.only_locks = only_locks;
+	run.spec.level = only_locks ? NULL : state->level;
+	run.inlines = true;
+	run.targets = palloc(sizeof(ShardRunTarget) * list_length(works));
+	foreach_ptr(ShardTakeWork, work, works)
+		run.targets[run.ntargets++] = work->target;
+	return run;
+}
+
 /*
  * Runs works on their shards, in parallel on different nodes. take is called with each row and the
  * number of its work.
@@ -135,35 +158,11 @@ lock_shards(ShardTakeState *state, List *works)
 static void
 run_works(ShardTakeState *state, List *works, int ncolumns, ShardTakeRowTaker take)
 {
-	MemoryContext cxt = AllocSetContextCreate(state->run_cxt, "shard works", ALLOCSET_SMALL_SIZES);
-	bool		only_locks = state->plan->operation == CMD_SELECT;
-	ShardSnapshot *snapshot = shard_txn_snapshot(cxt);
-	ShardStream **streams = palloc(sizeof(ShardStream *) * list_length(works));
-	ListCell   *lc;
+	ShardRun	run = make_run(state, works);
 
-	foreach(lc, works)
-	{
-		const ShardTakeWork *work = lfirst(lc);
-		const Shard *shard = &state->map->shards[work->shardno];
-		ShardStreamSpec spec = {0};
-
-		spec.serverid = shard->serverid;
-		spec.userid = state->userid;
-		spec.sql = work->sql;
-		spec.label = shard->name;
-		spec.ncolumns = ncolumns;
-		spec.portable_text = state->decoder && shard_decode_has_styled_text(state->decoder);
-		spec.as_writer = true;
-		spec.only_locks = only_locks;
-		spec.level = only_locks ? NULL : state->level;
-		spec.workers = -1;
-		spec.nparams = work->nparams;
-		spec.params = work->params;
-		streams[foreach_current_index(lc)] = shard_stream_open(cxt, snapshot, &spec);
-	}
-	shard_take_read_streams(state, streams, list_length(works), take, works);
-	pfree(streams);
-	MemoryContextDelete(cxt);
+	run.cxt = AllocSetContextCreate(state->run_cxt, "shard works", ALLOCSET_SMALL_SIZES);
+	run.spec.ncolumns = ncolumns;
+	shard_take_read(state, &run, shard_txn_snapshot(run.cxt), take, works);
 }
 
 /* Decodes the columns of row from first on, as one of the statement's rows. */
@@ -173,8 +172,8 @@ decode_output(ShardTakeState *state, const ShardRow *row, int first)
 	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
 	ShardRow	rest = {row->ncols - first, row->values + first, row->lens + first};
 
-	MemoryContextReset(state->row_cxt);
-	shard_decode_row(state->decoder, &rest, slot, state->row_cxt);
+	MemoryContextReset(state->run.row_cxt);
+	shard_decode_row(state->run.decoder, &rest, slot, state->run.row_cxt);
 	return slot;
 }
 
@@ -188,10 +187,7 @@ static void
 count_changed(ShardTakeState *state, int64 nchanged)
 {
 	state->nchanged += nchanged;
-	if (state->plan->set_processed)
-		state->css.ss.ps.state->es_processed += nchanged;
-	if (state->css.ss.ps.instrument && !state->plan->returns_rows)
-		state->css.ss.ps.instrument->tuplecount += nchanged;
+	shard_run_count(&state->css.ss.ps, state->plan->set_processed, nchanged);
 }
 
 static int64
@@ -238,26 +234,23 @@ take_one_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 static void
 take_one(ShardTakeState *state, ShardTakeWork *work)
 {
-	const Shard *shard = &state->map->shards[work->shardno];
 	ShardTakeCandidate  *candidate = linitial(work->candidates);
-	ShardCommand command = {0};
 	int64		nlocked;
 	int64		nchanged;
 
 	prepare_works(state, list_make1(work), state->plan->take);
-	command.serverid = shard->serverid;
-	command.userid = state->userid;
-	command.label = shard->name;
-	command.sql = work->sql;
-	command.nparams = work->nparams;
-	command.params = work->params;
-	if (!state->plan->returns_rows && shard_autocommit_possible() &&
-		shard_statement_is_alone(state->css.ss.ps.state) && shard_autocommit_take(&command, &nlocked, &nchanged))
+	if (!state->plan->returns_rows && shard_autocommit_possible() && shard_statement_is_alone(state->css.ss.ps.state))
 	{
-		candidate->locked = nlocked > 0;
-		candidate->changed = nchanged > 0;
-		count_changed(state, nchanged);
-		return;
+		ShardRun	run = make_run(state, list_make1(work));
+		ShardCommand command = shard_run_command(&run, 0);
+
+		if (shard_autocommit_take(&command, &nlocked, &nchanged))
+		{
+			candidate->locked = nlocked > 0;
+			candidate->changed = nchanged > 0;
+			count_changed(state, nchanged);
+			return;
+		}
 	}
 	run_works(state, list_make1(work), 2 + (state->plan->returns_rows ? state->plan->noutputs : 0), take_one_row);
 }
@@ -302,32 +295,6 @@ take_changed_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 	state->nchanged++;
 }
 
-static void
-run_changes(ShardTakeState *state, List *works)
-{
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(works));
-	ListCell   *lc;
-
-	foreach(lc, works)
-	{
-		const ShardTakeWork *work = lfirst(lc);
-		const Shard *shard = &state->map->shards[work->shardno];
-		ShardCommand *command = &commands[foreach_current_index(lc)];
-
-		command->serverid = shard->serverid;
-		command->userid = state->userid;
-		command->label = shard->name;
-		command->sql = work->sql;
-		command->nparams = work->nparams;
-		command->params = work->params;
-		command->inlines = true;
-	}
-	shard_command_run(commands, list_length(works), SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < list_length(works); i++)
-		count_changed(state, strtoi64(PQcmdTuples(commands[i].result), NULL, 10));
-	shard_command_free(commands, list_length(works));
-}
-
 void
 shard_take_works_change(ShardTakeState *state)
 {
@@ -338,7 +305,11 @@ shard_take_works_change(ShardTakeState *state)
 	if (state->plan->returns_rows)
 		run_works(state, works, 1 + state->plan->noutputs, take_changed_row);
 	else
-		run_changes(state, works);
+	{
+		ShardRun	run = make_run(state, works);
+
+		count_changed(state, shard_run_commands(&run));
+	}
 	foreach(lc, state->nchanged == list_length(state->locked) ? state->locked : NIL)
 	{
 		ShardClaimRow row = shard_take_claim_row(state, lfirst(lc));
@@ -360,9 +331,8 @@ shard_take_works_lock_first(ShardTakeState *state, int shardno, int n)
 	ShardTakeWork *work = palloc0(sizeof(ShardTakeWork));
 
 	work->shardno = shardno;
-	work->sql = psprintf("%s LIMIT %d %s", shard_take_work_sql(state->map, state->plan->candidates, shardno), n, state->plan->locking);
-	work->nparams = shard_param_count(state->plan->candidates, NIL);
-	work->params = state->values;
+	set_target(state, work, psprintf("%s LIMIT %d %s", shard_take_work_sql(state->map, state->plan->candidates, shardno), n, state->plan->locking),
+			   shard_param_count(state->plan->candidates, NIL), state->values);
 	run_works(state, list_make1(work), SHARD_TAKE_CANDIDATE_COLUMNS + state->plan->nsort, ignore_row);
 }
 
