@@ -10,6 +10,7 @@
 #include "catalog/shard_map.h"
 #include "executor/scan/nested_write.h"
 #include "executor/take/take_claim.h"
+#include "executor/take/take_read.h"
 #include "hook/hook.h"
 #include "load/input/reject_file.h"
 #include "reference/reference_pending.h"
@@ -47,6 +48,7 @@ end_transaction(XactEvent event, void *arg)
 	shard_txn_end(event);
 	/* other queue workers may look at the rows when the nodes have released them */
 	shard_claim_end_transaction(committed);
+	shard_take_read_end(NULL);
 	/* these forget pointers into memory of the transaction */
 	shard_reject_file_end_transaction(committed);
 	shard_reference_trigger_end_transaction();
@@ -72,6 +74,8 @@ end_subtransaction(SubXactEvent event, SubTransactionId subid, SubTransactionId 
 	/* RELEASE or ROLLBACK TO SAVEPOINT on the nodes */
 	shard_txn_end_level(level, committed);
 	shard_claim_end_level(level, committed);
+	if (!committed)
+		shard_take_read_end(NULL);
 	shard_nested_write_end_level(level, committed);
 	shard_reject_file_end_level(subid, committed ? parent : InvalidSubTransactionId);
 	shard_reference_trigger_end_level(level);

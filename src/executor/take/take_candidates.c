@@ -317,16 +317,7 @@ shard_take_candidates_share(ShardTakeState *state, ShardTakeNode *nodes, int nno
 		}
 		return rows->more;
 	}
-	PG_TRY();
-	{
-		rows->more = shard_take_candidates_read(state, nodes, nnodes, limit);
-	}
-	PG_CATCH();
-	{
-		shard_take_read_end(NULL);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	rows->more = shard_take_candidates_read(state, nodes, nnodes, limit);
 	rows->since = state->since;
 	rows->nrows = state->ncandidates;
 	for (int i = 0; i < Min(state->ncandidates, SHARD_TAKE_MAX_ROWS); i++)

@@ -6,9 +6,9 @@
  * session reads if that read began after the statement did.  Then the statement could have read the
  * same rows itself.
  *
- *	 join --> fewer than MAX_READERS read: read, end --> the others get the rows
+ *	 join --> no other session reads: read, end --> the others get the rows
  *		 \-> else wait --> rows of a read that began after join
- *					  \-> a reader has ended: read
+ *					  \-> the reader has ended: read
  *					  \-> WAIT_MS have passed: read, without sharing
  *
  * Reads are numbered when they begin.  A queue is identified by table, user, and a hash of all else
@@ -23,13 +23,11 @@
 #include "miscadmin.h"
 #include "shared_memory.h"
 #include "storage/condition_variable.h"
-#include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "utils/timestamp.h"
 #include "wait_event.h"
 
 #define NQUEUES 16				/* queues in use at the same time; the sessions of further queues do not share reads */
-#define MAX_READERS 1			/* of a queue, at the same time */
 #define WAIT_MS 20
 
 typedef struct TakeKey
@@ -44,7 +42,7 @@ typedef struct TakeQueue
 {
 	TakeKey		key;			/* dboid is invalid: never used */
 	uint64		last_use;
-	int			nreaders;
+	bool		is_read;		/* a session is reading */
 	uint64		nbegun;			/* number of the last read that has begun */
 	uint64		done;			/* number of the read that returned rows */
 	ConditionVariable ended;	/* signaled when a read has ended */
@@ -84,7 +82,7 @@ get_queue(const TakeKey *key)
 
 		if (is_key(queue, key))
 			return queue;
-		if (queue->nreaders == 0 && (oldest == NULL || queue->last_use < oldest->last_use))
+		if (!queue->is_read && (oldest == NULL || queue->last_use < oldest->last_use))
 			oldest = queue;
 	}
 	if (oldest != NULL)
@@ -105,7 +103,7 @@ wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
 	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
 
 	ConditionVariablePrepareToSleep(&queue->ended);
-	while (is_key(queue, key) && queue->done <= nbefore && queue->nreaders >= MAX_READERS)
+	while (is_key(queue, key) && queue->done <= nbefore && queue->is_read)
 	{
 		long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 
@@ -120,27 +118,16 @@ wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
 	return is_key(queue, key) && queue->done > nbefore;
 }
 
-/* A session that is terminated ends its read. */
-static void
-leave(int code, Datum arg)
-{
-	shard_take_read_end(NULL);
-}
-
 bool
 shard_take_read_join(Oid relid, Oid userid, const char *text, int len, ShardTakeRows *rows)
 {
 	TakeKey		key;
 	TakeQueue  *queue;
 	bool		found = false;
-	static bool leaves = false;
 
 	Assert(reading == NULL);
 	if (shared == NULL)
 		return false;
-	if (!leaves)
-		before_shmem_exit(leave, (Datum) 0);
-	leaves = true;
 	key.hash[0] = hash_bytes_extended((const unsigned char *) text, len, 0);
 	key.hash[1] = hash_bytes_extended((const unsigned char *) text, len, 1);
 	key.dboid = MyDatabaseId;
@@ -151,12 +138,12 @@ shard_take_read_join(Oid relid, Oid userid, const char *text, int len, ShardTake
 	if (queue != NULL)
 	{
 		queue->last_use = ++shared->nuses;
-		found = queue->nreaders >= MAX_READERS && wait_for_read(queue, &key, queue->nbegun);
+		found = queue->is_read && wait_for_read(queue, &key, queue->nbegun);
 		if (found)
 			*rows = queue->rows;
-		else if (is_key(queue, &key) && queue->nreaders < MAX_READERS)
+		else if (is_key(queue, &key) && !queue->is_read)
 		{
-			queue->nreaders++;
+			queue->is_read = true;
 			reading = queue;
 			reading_number = ++queue->nbegun;
 		}
@@ -174,7 +161,7 @@ shard_take_read_end(const ShardTakeRows *rows)
 		return;
 	reading = NULL;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	queue->nreaders--;
+	queue->is_read = false;
 	if (rows != NULL && reading_number > queue->done)
 	{
 		queue->done = reading_number;

@@ -37,7 +37,7 @@ typedef struct ShardTakeRows
  */
 extern bool shard_take_read_join(Oid relid, Oid userid, const char *key, int keylen, ShardTakeRows *rows);
 
-/* rows: what was read; NULL: nothing that others can use. */
+/* rows: what was read; NULL: nothing that others can use.  If a read fails, it ends with its (sub)transaction. */
 extern void shard_take_read_end(const ShardTakeRows *rows);
 
 /* Requests shared memory.  Called once. */
