@@ -483,6 +483,36 @@ shard_route_nkeys(Oid relid)
 	return nkeys;
 }
 
+List *
+shard_route_key_attnos(Oid relid)
+{
+	Relation	parent = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(parent);
+	const ShardLevelKey *below = shard_map_get_levels(relid, true)->part_key;
+	List	   *attnos = NIL;
+
+	for (int i = 0; i < key->partnatts; i++)
+		attnos = lappend_int(attnos, key->partattrs[i]);
+	for (int i = 0; below != NULL && i < below->natts; i++)
+		attnos = lappend_int(attnos, below->attnos[i]);
+	table_close(parent, NoLock);
+	return attnos;
+}
+
+bool
+shard_route_assigns_key(Oid relid, const List *targets)
+{
+	List	   *attnos = targets == NIL ? NIL : shard_route_key_attnos(relid);
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		if (list_member_int(attnos, InvalidAttrNumber) || list_member_int(attnos, lfirst_node(TargetEntry, lc)->resno))
+			return true;
+	}
+	return false;
+}
+
 /* May the user see the key of a row of rel that cannot be stored?  As in core. */
 static bool
 may_see_key(Relation rel)

@@ -101,6 +101,12 @@ extern bool shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1,
 									Oid eqop, Oid collation);
 extern int	shard_route_nkeys(Oid relid);
 
+/* Columns of the shard key, of both levels.  IntList; 0 stands for an expression. */
+extern List *shard_route_key_attnos(Oid relid);
+
+/* May an assignment of targets (TargetEntries) to columns of relid change the shard key of a row? */
+extern bool shard_route_assigns_key(Oid relid, const List *targets);
+
 /* Raises the error for a row for whose key rel has no shard. */
 extern void shard_route_raise_no_shard(Relation rel, const Datum *values, const bool *isnull) __attribute__((noreturn));
 

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_constraint.h"
+#include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "catalog_scan.h"
 #include "compat.h"
@@ -31,8 +32,8 @@ shard_source_insert_columns(ShardSourceInfo *info)
 {
 	TupleDesc	desc = RelationGetDescr(info->rel);
 	List	   *places = NIL;
-	PartitionKey key = RelationGetPartitionKey(info->rel);
-	const ShardLevelKey *below = shard_map_get_levels(RelationGetRelid(info->rel), true)->part_key;
+	List	   *keys = shard_route_key_attnos(RelationGetRelid(info->rel));
+	ListCell   *lc;
 
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -46,7 +47,7 @@ shard_source_insert_columns(ShardSourceInfo *info)
 		if (entry == NULL)
 		{
 			entry = shard_source_null(info, att);
-			if (!shard_source_is_key(info, att->attnum) && IsA(entry->expr, Const))
+			if (!list_member_int(keys, att->attnum) && IsA(entry->expr, Const))
 			{
 				info->insert_values = lappend(info->insert_values, entry);
 				continue;
@@ -57,12 +58,8 @@ shard_source_insert_columns(ShardSourceInfo *info)
 		llast_int(places) = list_length(info->columns);
 		info->insert_values = lappend(info->insert_values, entry);
 	}
-	for (int i = 0; i < key->partnatts; i++)
-		info->key_columns = lappend_int(info->key_columns,
-										list_nth_int(places, key->partattrs[i] - 1));
-	for (int i = 0; below != NULL && i < below->natts; i++)
-		info->key_columns = lappend_int(info->key_columns,
-										list_nth_int(places, below->attnos[i] - 1));
+	foreach(lc, keys)
+		info->key_columns = lappend_int(info->key_columns, list_nth_int(places, lfirst_int(lc) - 1));
 }
 
 List *
@@ -146,7 +143,7 @@ shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry)
 {
 	Var		   *var = (Var *) entry->expr;
 
-	if (shard_source_is_key(info, entry->resno) && !shard_map_get_levels(RelationGetRelid(info->rel), true)->takes_all &&
+	if (list_member_int(shard_route_key_attnos(RelationGetRelid(info->rel)), entry->resno) && !shard_map_get_levels(RelationGetRelid(info->rel), true)->takes_all &&
 		(!IsA(var, Var) || var->varlevelsup != 0 || var->varattno != entry->resno))
 		shard_source_refuse(info, psprintf(_("DO UPDATE changes column \"%s\" of the shard key."),
 										   get_attname(RelationGetRelid(info->rel), entry->resno, false)));

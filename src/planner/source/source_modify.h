@@ -99,9 +99,6 @@ extern Expr *shard_source_convert(ShardSourceInfo *info, Expr *expr);
 /* Does expr use the target or the proposed row? */
 extern bool shard_source_names_target(const ShardSourceInfo *info, Node *expr);
 
-/* Is attno a column of the shard key? */
-extern bool shard_source_is_key(const ShardSourceInfo *info, AttrNumber attno);
-
 /* An assignment of NULL to a column that the statement leaves out and that has no default. */
 extern TargetEntry *shard_source_null(const ShardSourceInfo *info, Form_pg_attribute att);
 

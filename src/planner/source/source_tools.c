@@ -88,25 +88,6 @@ shard_source_names_target(const ShardSourceInfo *info, Node *expr)
 	return bms_is_member(info->target, relids);
 }
 
-bool
-shard_source_is_key(const ShardSourceInfo *info, AttrNumber attno)
-{
-	PartitionKey key = RelationGetPartitionKey(info->rel);
-	const ShardLevelKey *below = shard_map_get_levels(RelationGetRelid(info->rel), true)->part_key;
-
-	for (int i = 0; i < key->partnatts; i++)
-	{
-		if (key->partattrs[i] == attno)
-			return true;
-	}
-	for (int i = 0; below != NULL && i < below->natts; i++)
-	{
-		if (below->attnos[i] == attno)
-			return true;
-	}
-	return false;
-}
-
 TargetEntry *
 shard_source_null(const ShardSourceInfo *info, Form_pg_attribute att)
 {

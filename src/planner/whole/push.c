@@ -17,10 +17,10 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "catalog/colocate.h"
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
+#include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "nodes/makefuncs.h"
@@ -37,8 +37,6 @@
 #include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/partcache.h"
-#include "utils/rel.h"
 
 static PlannedStmt *
 refuse(const char *reason)
@@ -74,37 +72,6 @@ is_candidate(Query *query)
 		return rt_fetch(source->rtindex, query->rtable)->rtekind == RTE_SUBQUERY;
 	}
 	return true;
-}
-
-/* Columns of relid's partition key, of both levels.  NIL if one of them is an expression. */
-static List *
-key_attnos(Oid relid)
-{
-	Relation	rel = table_open(relid, NoLock);
-	PartitionKey key = RelationGetPartitionKey(rel);
-	const ShardLevelKey *below = shard_map_get_levels(relid, true)->part_key;
-	List	   *attnos = NIL;
-
-	for (int i = 0; i < key->partnatts; i++)
-		attnos = lappend_int(attnos, key->partattrs[i]);
-	for (int i = 0; below != NULL && i < below->natts; i++)
-		attnos = lappend_int(attnos, below->attnos[i]);
-	table_close(rel, NoLock);
-	return list_member_int(attnos, InvalidAttrNumber) ? NIL : attnos;
-}
-
-/* Does one of the assignments change a column of attnos? */
-static bool
-assigns(List *targets, List *attnos)
-{
-	ListCell   *lc;
-
-	foreach(lc, targets)
-	{
-		if (list_member_int(attnos, lfirst_node(TargetEntry, lc)->resno))
-			return true;
-	}
-	return false;
 }
 
 /* A column of the statement's target, so that the SELECT of the same rows has an output column. */
@@ -309,11 +276,11 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	if (!is_candidate(query))
 		return NULL;
 	target = rt_fetch(query->resultRelation, query->rtable)->relid;
-	attnos = key_attnos(target);
-	if (attnos == NIL)
+	attnos = shard_route_key_attnos(target);
+	if (list_member_int(attnos, InvalidAttrNumber))
 		return refuse("key with expressions");
-	if ((query->commandType == CMD_UPDATE && assigns(query->targetList, attnos)) ||
-		(query->onConflict != NULL && assigns(query->onConflict->onConflictSet, attnos)))
+	if ((query->commandType == CMD_UPDATE && shard_route_assigns_key(target, query->targetList)) ||
+		(query->onConflict != NULL && shard_route_assigns_key(target, query->onConflict->onConflictSet)))
 		return refuse("shard key is changed");
 	/* sub-selects that the equivalent SELECT does not have would read one shard only */
 	if (checkExprHasSubLink((Node *) query->returningList) ||

@@ -186,20 +186,7 @@ find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, 
 static bool
 assigns_key(Oid relid, List *targets)
 {
-	Relation	rel = table_open(relid, NoLock);
-	const ShardMap *map = shard_map_get_levels(relid, true);
-	PartitionKey key = map->takes_all ? NULL : RelationGetPartitionKey(rel);
-	bool		result = false;
-
-	foreach_node(TargetEntry, entry, targets)
-	{
-		for (int i = 0; key != NULL && i < key->partnatts; i++)
-			result |= key->partattrs[i] == entry->resno;
-		for (int i = 0; map->part_key != NULL && i < map->part_key->natts; i++)
-			result |= map->part_key->attnos[i] == entry->resno;
-	}
-	table_close(rel, NoLock);
-	return result;
+	return !shard_map_get_levels(relid, true)->takes_all && shard_route_assigns_key(relid, targets);
 }
 
 static void

@@ -30,6 +30,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "deparse/shippable/shippable_compare.h"
@@ -43,7 +44,6 @@
 #include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/partcache.h"
 #include "utils/rel.h"
 
 /* Name of the table in remote statements: see TABLE_ALIAS in deparse/whole_query.c. */
@@ -327,24 +327,6 @@ without_keys(TakeParts *parts, Query *query)
 	return change;
 }
 
-/* Does the statement assign a column of the shard key, so that a row may belong to another shard? */
-static bool
-assigns_key(Oid relid, const Query *change)
-{
-	Relation	rel = table_open(relid, NoLock);
-	PartitionKey key = RelationGetPartitionKey(rel);
-	bool		result = false;
-	ListCell   *lc;
-
-	foreach(lc, change->commandType == CMD_UPDATE ? change->targetList : NIL)
-	{
-		for (int i = 0; i < key->partnatts; i++)
-			result |= key->partattrs[i] == lfirst_node(TargetEntry, lc)->resno || key->partattrs[i] == InvalidAttrNumber;
-	}
-	table_close(rel, NoLock);
-	return result;
-}
-
 static void
 check_change(TakeParts *parts, Query *query)
 {
@@ -368,7 +350,7 @@ check_change(TakeParts *parts, Query *query)
 	/* with a shared key lock, another session may have changed the row, so that it has another ctid */
 	if (parts->reason == NULL && linitial_node(RowMarkClause, parts->select->rowMarks)->strength == LCS_FORKEYSHARE)
 		refuse(parts, "lock that does not keep others from changing the row");
-	if (parts->reason == NULL && assigns_key(parts->relid, query))
+	if (parts->reason == NULL && query->commandType == CMD_UPDATE && shard_route_assigns_key(parts->relid, query->targetList))
 		refuse(parts, "shard key is changed");
 	if (parts->reason != NULL)
 		return;
