@@ -43,8 +43,6 @@
 #define PROP_PER_NODE		"Query Per Node"
 #define PROP_FIRST_PARTS	"First Partitions"
 #define PROP_REFUSED		"Not Pushed Down"
-#define PROP_REMOTE_SQL		"Remote SQL"
-#define PROP_LOCK_SQL		"Remote Lock SQL"
 #define PROP_ROWS			"Rows Received"
 #define PROP_BYTES			"Bytes Received"
 #define PROP_CONNECTIONS	"Connections"
@@ -142,23 +140,11 @@ explain_merge_key(ForeignScanState *node, ExplainState *es)
 }
 
 void
-shard_explain_lock_sql(const char *sql, ExplainState *es)
-{
-	ExplainPropertyText(PROP_LOCK_SQL, sql, es);
-}
-
-void
 shard_explain_received(uint64 rows, uint64 bytes, int nconns, ExplainState *es)
 {
 	ExplainPropertyInteger(PROP_ROWS, NULL, rows, es);
 	ExplainPropertyInteger(PROP_BYTES, NULL, bytes, es);
 	ExplainPropertyInteger(PROP_CONNECTIONS, NULL, nconns, es);
-}
-
-void
-shard_explain_remote_sql(const char *sql, ExplainState *es)
-{
-	ExplainPropertyText(PROP_REMOTE_SQL, sql, es);
 }
 
 void
@@ -196,7 +182,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 
 		initStringInfo(&sql);
 		shard_scan_sql(state, &first, 1, false, &sql);
-		ExplainPropertyText(PROP_REMOTE_SQL, sql.data, es);
+		ExplainPropertyText(SHARD_PROP_REMOTE_SQL, sql.data, es);
 		pfree(sql.data);
 	}
 
@@ -220,7 +206,7 @@ explain_statement(Oid relid, const char *sql, ExplainState *es)
 
 	if (map != NULL)
 		ExplainPropertyText(PROP_NODE, map->nodes[0].name, es);
-	ExplainPropertyText(PROP_REMOTE_SQL, sql, es);
+	ExplainPropertyText(SHARD_PROP_REMOTE_SQL, sql, es);
 }
 
 /* Would a COPY of these columns be binary? (Unless the node's types turn out to be different.) */

@@ -11,13 +11,12 @@
 #include "compat.h"
 #include "nodes/bitmapset.h"
 
+#define SHARD_PROP_REMOTE_SQL	"Remote SQL"
+#define SHARD_PROP_LOCK_SQL		"Remote Lock SQL"
+
 /* Shards: nlive of map's.  Nodes: those of live, which may be unknown (NULL). */
 extern void shard_explain_shards(const ShardMap *map, const Bitmapset *live, int nlive,
 								 ExplainState *es);
-
-extern void shard_explain_remote_sql(const char *sql, ExplainState *es);
-
-extern void shard_explain_lock_sql(const char *sql, ExplainState *es);
 
 /* With ANALYZE. */
 extern void shard_explain_received(uint64 rows, uint64 bytes, int nconns, ExplainState *es);

@@ -667,7 +667,7 @@ statement_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 
 	shard_explain_shards(state->maps[0], live,
 						 state->plan->key_params != NIL ? 1 : bms_num_members(live), es);
-	shard_explain_remote_sql(render(state, shardno, false), es);
+	ExplainPropertyText(SHARD_PROP_REMOTE_SQL, render(state, shardno, false), es);
 	if (es->analyze && state->plan->returns_rows)
 		shard_explain_received(state->run.nrows, state->run.nbytes, list_length(state->run.conns), es);
 	if (shard_guc_explain_remote && es->verbose)

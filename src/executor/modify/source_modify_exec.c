@@ -332,7 +332,7 @@ source_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		return;
 	initStringInfo(&sql);
 	shard_param_render(&sql, state->plan->template, &map->shards[0].relation, NULL, false, NULL);
-	shard_explain_remote_sql(sql.data, es);
+	ExplainPropertyText(SHARD_PROP_REMOTE_SQL, sql.data, es);
 	pfree(sql.data);
 }
 

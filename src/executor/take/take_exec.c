@@ -187,9 +187,9 @@ take_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	Bitmapset  *all = bms_add_range(NULL, 0, state->map->nshards - 1);
 
 	shard_explain_shards(state->map, all, state->map->nshards, es);
-	shard_explain_remote_sql(shard_take_candidates_sql(state, 0, 0), es);
+	ExplainPropertyText(SHARD_PROP_REMOTE_SQL, shard_take_candidates_sql(state, 0, 0), es);
 	if (es->verbose)
-		shard_explain_lock_sql(shard_take_work_sql(state->map, plan->take ? plan->take : plan->lock, 0), es);
+		ExplainPropertyText(SHARD_PROP_LOCK_SQL, shard_take_work_sql(state->map, plan->take ? plan->take : plan->lock, 0), es);
 	if (es->analyze && plan->returns_rows)
 		shard_explain_received(state->run.nrows, state->run.nbytes, 0, es);
 }
