@@ -58,8 +58,8 @@ shard_run_command(const ShardRun *run, int i)
 	return (ShardCommand)
 	{
 		.serverid = target->serverid, .userid = run->spec.userid, .sql = target->sql, .label = target->label,
-			.nparams = target->nparams, .params = target->params, .for_values = run->spec.for_values,
-			.inlines = run->inlines
+			.keeps_rows = run->spec.keeps_rows, .nparams = target->nparams, .params = target->params,
+			.for_values = run->spec.for_values, .inlines = run->inlines
 	};
 }
 
@@ -150,7 +150,7 @@ shard_run_next(ShardRun *run, ShardRow *row)
 		run->current = (i + 1) % run->ntargets;
 		if (nidle < run->ntargets)
 			continue;
-		if (run->wait_set == NULL)
+		if (run->wait_set == NULL && run->ntargets > 1)
 			run->wait_set = shard_wait_set_create(run->cxt);
 		shard_stream_wait(run->streams, run->ntargets, run->wait_set);
 		nidle = 0;

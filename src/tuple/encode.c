@@ -236,6 +236,17 @@ shard_encode_create(TupleDesc desc, const AttrNumber *attnos, int natts)
 	return encoder;
 }
 
+ShardEncoder *
+shard_encode_create_list(TupleDesc desc, const List *attnos)
+{
+	AttrNumber *numbers = palloc(sizeof(AttrNumber) * Max(list_length(attnos), 1));
+	ListCell   *lc;
+
+	foreach(lc, attnos)
+		numbers[foreach_current_index(lc)] = (AttrNumber) lfirst_int(lc);
+	return attnos == NIL ? NULL : shard_encode_create(desc, numbers, list_length(attnos));
+}
+
 bool
 shard_encode_is_binary(const ShardEncoder *encoder)
 {

@@ -9,11 +9,15 @@
 
 #include "executor/tuptable.h"
 #include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
 
 typedef struct ShardEncoder ShardEncoder;
 
 /* Creates an encoder for columns attnos (natts 1-based attribute numbers of desc).  Memory: current context. */
 extern ShardEncoder *shard_encode_create(TupleDesc desc, const AttrNumber *attnos, int natts);
+
+/* The same for an IntList of columns.  NIL: NULL. */
+extern ShardEncoder *shard_encode_create_list(TupleDesc desc, const List *attnos);
 
 /* Are rows COPY BINARY (every column has a portable binary form)?  Otherwise COPY text. */
 extern bool shard_encode_is_binary(const ShardEncoder *encoder);

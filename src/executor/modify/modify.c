@@ -82,7 +82,6 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 {
 	Oid			relid = RelationGetRelid(state->rel);
 	bool		by_ctid = (plan->operation != CMD_INSERT);
-	int			natts = list_length(plan->target_attnos);
 
 	switch (plan->operation)
 	{
@@ -97,23 +96,14 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 			break;
 		case CMD_DELETE:
 			state->statement.sql = shard_dml_delete(relid, plan->returning_attnos);
-			natts = 0;
 			break;
 		default:
 			elog(ERROR, "unexpected operation %d", (int) plan->operation);
 	}
 
-	if (natts > 0)
-	{
-		AttrNumber *attnos = palloc(sizeof(AttrNumber) * natts);
-		int			i = 0;
-		ListCell   *lc;
-
-		foreach(lc, plan->target_attnos)
-			attnos[i++] = (AttrNumber) lfirst_int(lc);
-		state->encoder = shard_encode_create(RelationGetDescr(state->rel), attnos, natts);
-	}
-	state->statement.nparams = natts + (by_ctid ? 1 : 0);
+	if (plan->operation != CMD_DELETE)
+		state->encoder = shard_encode_create_list(RelationGetDescr(state->rel), plan->target_attnos);
+	state->statement.nparams = (state->encoder ? list_length(plan->target_attnos) : 0) + (by_ctid ? 1 : 0);
 	state->statement.params = palloc0(sizeof(char *) * Max(state->statement.nparams, 1));
 
 	state->statement.decoder = shard_row_statement_decoder(state->rel, plan->returning_attnos);

@@ -229,13 +229,10 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	MemoryContext oldcxt = MemoryContextSwitchTo(sink->estate->es_query_cxt);
 	ShardRowTarget *target = palloc0(sizeof(ShardRowTarget));
 	Oid			relid = RelationGetRelid(rel);
-	AttrNumber *attno_array = palloc(sizeof(AttrNumber) * Max(list_length(attnos), 1));
-	int			natts = 0;
 	Oid			serverid = shard_map_server(RelationGetRelid(rel));
 	const char *label;
 	const char *copy_sql;
 	bool		binary;
-	ListCell   *lc;
 
 	if (sink->from_copy && sink->cstate == NULL)
 		find_copy_state(sink);
@@ -244,9 +241,7 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 		open_set(sink);
 		begin_stat(sink, rel);
 	}
-	foreach(lc, attnos)
-		attno_array[natts++] = (AttrNumber) lfirst_int(lc);
-	target->encoder = shard_encode_create(RelationGetDescr(rel), attno_array, natts);
+	target->encoder = shard_encode_create_list(RelationGetDescr(rel), attnos);
 	if (shard_encode_is_binary(target->encoder) &&
 		!shard_remote_table_same_types(relid, serverid, userid))
 		shard_encode_use_text(target->encoder);

@@ -9,8 +9,7 @@
 
 #include "compat.h"
 #include "executor/modify/row_statement.h"
-#include "remote/run/command.h"
-#include "remote/run/stream.h"
+#include "executor/shard_run.h"
 #include "tuple/type_io.h"
 #include "utils/rel.h"
 
@@ -47,29 +46,24 @@ shard_row_statement_decoder(Relation rel, List *attnos)
 	return shard_decode_create(desc, columns, ncolumns);
 }
 
-/* Runs a statement that returns rows. */
-static int64
-run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot *slot)
+int64
+shard_row_statement_run(const ShardRowStatement *statement, EState *estate, TupleTableSlot *slot)
 {
-	ShardStreamSpec spec = {0};
-	ShardStream *stream;
+	ShardRunTarget target = {statement->serverid, statement->label, statement->sql, statement->nparams, statement->params};
+	ShardRun	run = {.cxt = CurrentMemoryContext, .ntargets = 1, .targets = &target};
 	int64		nrows = 0;
 	ShardRow	row;
 
-	spec.serverid = statement->serverid;
-	spec.userid = statement->userid;
-	spec.sql = statement->sql;
-	spec.label = statement->label;
-	spec.ncolumns = shard_decode_nremote(statement->decoder);
-	spec.portable_text = shard_decode_has_styled_text(statement->decoder);
-	spec.as_writer = true;
-	spec.keeps_rows = statement->keeps_rows;
-	spec.workers = -1;
-	spec.nparams = statement->nparams;
-	spec.params = statement->params;
+	run.spec.userid = statement->userid;
+	run.spec.as_writer = true;
+	run.spec.keeps_rows = statement->keeps_rows;
+	if (statement->decoder == NULL)
+		return shard_run_commands(&run);
 
-	stream = shard_stream_open(CurrentMemoryContext, shard_txn_snapshot(estate->es_query_cxt), &spec);
-	while (shard_stream_next_row(stream, &row))
+	run.spec.ncolumns = shard_decode_nremote(statement->decoder);
+	run.spec.portable_text = shard_decode_has_styled_text(statement->decoder);
+	shard_run_open(&run, shard_txn_snapshot(estate->es_query_cxt));
+	while (shard_run_next(&run, &row))
 	{
 		if (nrows++ > 0)
 			continue;
@@ -77,32 +71,5 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 		if (shard_decode_has_header(statement->decoder))
 			shard_decode_add_header(statement->decoder, slot, CurrentMemoryContext);
 	}
-	shard_stream_close(stream);
 	return nrows;
-}
-
-/* Runs a statement that returns only a count. */
-static int64
-run_plain(const ShardRowStatement *statement)
-{
-	ShardCommand command = {0};
-	int64		nrows;
-
-	command.serverid = statement->serverid;
-	command.userid = statement->userid;
-	command.sql = statement->sql;
-	command.keeps_rows = statement->keeps_rows;
-	command.label = statement->label;
-	command.nparams = statement->nparams;
-	command.params = statement->params;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	nrows = strtoi64(PQcmdTuples(command.result), NULL, 10);
-	shard_command_free(&command, 1);
-	return nrows;
-}
-
-int64
-shard_row_statement_run(const ShardRowStatement *statement, EState *estate, TupleTableSlot *slot)
-{
-	return statement->decoder ? run_returning(statement, estate, slot) : run_plain(statement);
 }

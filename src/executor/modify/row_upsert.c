@@ -69,18 +69,6 @@ struct ShardRowUpsert
 	MemoryContext row_cxt;		/* for parameters and values of the UPDATE */
 };
 
-static ShardEncoder *
-create_encoder(Relation rel, List *attnos)
-{
-	AttrNumber *numbers = palloc(sizeof(AttrNumber) * Max(list_length(attnos), 1));
-	int			n = 0;
-	ListCell   *lc;
-
-	foreach(lc, attnos)
-		numbers[n++] = (AttrNumber) lfirst_int(lc);
-	return n == 0 ? NULL : shard_encode_create(RelationGetDescr(rel), numbers, n);
-}
-
 ShardRowUpsert *
 shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 					   const ShardRowStatement *insert, List *conflict_attnos,
@@ -107,7 +95,7 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 
 	upsert->conflict_attnos = conflict_attnos;
 	upsert->nulls = palloc0(sizeof(bool) * list_length(conflict_attnos));
-	upsert->keys = create_encoder(rel, conflict_attnos);
+	upsert->keys = shard_encode_create_list(RelationGetDescr(rel), conflict_attnos);
 	upsert->read_attnos =
 		lcons_int(SelfItemPointerAttributeNumber, shard_dml_needed_attnos(rel, 1, NIL, true));
 	upsert->lock = *insert;
@@ -266,7 +254,7 @@ prepare_update(ShardRowUpsert *upsert, EState *estate)
 	Relation	rel = upsert->rinfo->ri_RelationDesc;
 	List	   *attnos = updated_attnos(upsert, estate);
 
-	upsert->columns = create_encoder(rel, attnos);
+	upsert->columns = shard_encode_create_list(RelationGetDescr(rel), attnos);
 	upsert->update.nparams = list_length(attnos) + 1;
 	upsert->update.params = palloc0(sizeof(char *) * upsert->update.nparams);
 	upsert->update.decoder = shard_row_statement_decoder(rel, upsert->returning_attnos);
