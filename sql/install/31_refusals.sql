@@ -83,6 +83,33 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_other_kind(regclass, text) IS
 	'Reports that a relation has the wrong kind for a function. Never returns. Raises undefined_table if there is no such relation, or else wrong_object_type.';
 
+CREATE FUNCTION shardfdw_internal.obstacle(condition text, message text, detail text, hint text)
+	RETURNS TABLE (condition text, message text, detail text, hint text)
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT $1, $2, $3, $4
+$$;
+COMMENT ON FUNCTION shardfdw_internal.obstacle(text, text, text, text) IS
+	'Returns its arguments as a row. The row describes why a table cannot be replaced by another. condition: name of the SQLSTATE, or warning if the table can be replaced. detail and hint may be null.';
+
+CREATE FUNCTION shardfdw_internal.raise_obstacle(condition text, message text, detail text, hint text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF condition = 'warning' THEN
+		RAISE WARNING USING MESSAGE = message, DETAIL = detail, HINT = hint;
+	ELSIF detail IS NOT NULL AND hint IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = condition, MESSAGE = message, DETAIL = detail, HINT = hint;
+	ELSIF hint IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = condition, MESSAGE = message, HINT = hint;
+	ELSE
+		RAISE EXCEPTION USING ERRCODE = condition, MESSAGE = message;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.raise_obstacle(text, text, text, text) IS
+	'Raises a row of obstacle() as an error or a warning. Returns nothing.';
+
 CREATE FUNCTION shardfdw_internal.check_replaceable_kind(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -153,114 +180,101 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_together_call(oid) IS
 	'Writes the call that shards the two tables of a foreign key, together with the tables that are connected to them by foreign keys with the same column. Returns null for a foreign key of a table to itself that does not pair a column with itself.';
 
-CREATE FUNCTION shardfdw_internal.check_not_null_valid(relation regclass, refusal text) RETURNS void
-	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.not_null_obstacles(relation regclass, refusal text)
+	RETURNS TABLE (condition text, message text, detail text, hint text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	r record;
-BEGIN
-	SELECT k.conname, a.attname INTO r FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
-	WHERE k.conrelid = relation AND k.contype = 'n' AND NOT k.convalidated ORDER BY a.attnum LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s because NOT NULL constraint "%s" is not valid', refusal, r.conname),
-			DETAIL = format('Column "%s" may have nulls, which the tables on the nodes do not accept.', r.attname),
-			HINT = format('Validate it first, ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I, or drop it, ALTER TABLE %1$s ALTER %3$I DROP NOT NULL.', relation, r.conname, r.attname);
-	END IF;
-END
+	SELECT o.* FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('%s because NOT NULL constraint "%s" is not valid', refusal, k.conname),
+		format('Column "%s" may have nulls, which the tables on the nodes do not accept.', a.attname),
+		format('Validate it first, ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I, or drop it, ALTER TABLE %1$s ALTER %3$I DROP NOT NULL.', relation, k.conname, a.attname)) o
+	WHERE k.conrelid = relation AND k.contype = 'n' AND NOT k.convalidated ORDER BY a.attnum
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_not_null_valid(regclass, text) IS
-	'Checks that no NOT NULL constraint of a table is NOT VALID. refusal: beginning of the error message. Returns nothing. Raises feature_not_supported.';
+COMMENT ON FUNCTION shardfdw_internal.not_null_obstacles(regclass, text) IS
+	'Finds the NOT NULL constraints of a table that are NOT VALID. refusal: beginning of the message. Returns a row of obstacle() for each.';
 
-CREATE FUNCTION shardfdw_internal.check_replaceable_constraints(relation regclass, action text) RETURNS void
+CREATE FUNCTION shardfdw_internal.constraint_obstacles(relation regclass, action text)
+	RETURNS TABLE (condition text, message text, detail text, hint text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	r record;
-	together text;
-	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
+	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
 BEGIN
-	SELECT k.oid, k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
+	RETURN QUERY SELECT o.*
 	FROM pg_constraint k
+	CROSS JOIN LATERAL (SELECT k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table) t
+	CROSS JOIN LATERAL (SELECT CASE WHEN action = 'shard' AND NOT shardfdw_internal.is_reference(t.from_table)
+			AND (SELECT c.relkind FROM pg_class c WHERE c.oid = t.to_table) = 'r' THEN shardfdw_internal.shard_together_call(k.oid) END AS together) x
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('%s because of foreign key "%s" from %s to %s', refusal, k.conname, t.from_table, t.to_table),
+		'A foreign key cannot be checked across nodes.',
+		format(CASE WHEN x.together IS NULL THEN 'Drop it first: %2$s.'
+			WHEN t.from_table = relation AND t.to_table <> relation
+			THEN 'Shard both in one call, %1$s, or make %3$s a reference table: SELECT shardfdw.create_reference_table(%4$L).'
+			ELSE 'Shard them in one call, %1$s, or drop it: %2$s.' END,
+			x.together, format('ALTER TABLE %s DROP CONSTRAINT %I', t.from_table, k.conname), t.to_table, t.to_table)) o
 	-- Find referencing keys through pg_depend: pg_constraint has no index for them.
-	WHERE k.contype = 'f' AND k.oid IN (SELECT o.oid FROM pg_constraint o WHERE o.conrelid = relation
+	WHERE k.contype = 'f' AND k.oid IN (SELECT k2.oid FROM pg_constraint k2 WHERE k2.conrelid = relation
 			UNION ALL SELECT d.objid FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.classid = 'pg_constraint'::regclass)
 		-- Shards can refer to the replicas of a reference table.
 		AND NOT (k.conrelid = relation AND shardfdw_internal.is_reference(k.confrelid)
 			AND (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'r')
-	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
-	IF FOUND THEN
-		IF action = 'shard' AND NOT shardfdw_internal.is_reference(r.from_table) AND (SELECT c.relkind FROM pg_class c WHERE c.oid = r.to_table) = 'r' THEN
-			together := shardfdw_internal.shard_together_call(r.oid);
-		END IF;
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s because of foreign key "%s" from %s to %s', refusal, r.conname, r.from_table, r.to_table),
-			DETAIL = 'A foreign key cannot be checked across nodes.',
-			HINT = format(CASE WHEN together IS NULL THEN 'Drop it first: %2$s.'
-				WHEN r.from_table = relation AND r.to_table <> relation
-				THEN 'Shard both in one call, %1$s, or make %3$s a reference table: SELECT shardfdw.create_reference_table(%4$L).'
-				ELSE 'Shard them in one call, %1$s, or drop it: %2$s.' END,
-				together, format('ALTER TABLE %s DROP CONSTRAINT %I', r.from_table, r.conname), r.to_table, r.to_table);
-	END IF;
+	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C";
 
-	SELECT k.conname INTO r FROM pg_constraint k WHERE k.contype = 'x' AND k.conrelid = relation
-	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s because of exclusion constraint "%s"', refusal, r.conname),
-			DETAIL = 'An exclusion constraint cannot be checked across nodes.',
-			HINT = format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', relation, r.conname);
-	END IF;
+	RETURN QUERY SELECT o.* FROM pg_constraint k
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('%s because of exclusion constraint "%s"', refusal, k.conname),
+		'An exclusion constraint cannot be checked across nodes.',
+		format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', relation, k.conname)) o
+	WHERE k.contype = 'x' AND k.conrelid = relation
+	ORDER BY k.conname::text COLLATE "C";
 
 	-- In pg_node_tree, a Var with attribute number 0 is a whole row, and a negative number is a system column.
-	SELECT x.what INTO r FROM (
+	RETURN QUERY SELECT o.* FROM (
 		SELECT format('constraint "%s"', k.conname), k.conbin::text FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'c'
 		UNION ALL SELECT format('index "%s"', c.relname), concat(i.indexprs, i.indpred) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = relation
 		UNION ALL SELECT format('generated column "%s"', a.attname), d.adbin::text FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
 			WHERE d.adrelid = relation AND a.attgenerated <> '') x(what, tree)
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('%s because %s uses a whole row or a system column', refusal, x.what),
+		'A shard has another row type and another table OID than the table.',
+		'Drop it first, or name the columns in it.') o
 	WHERE action = 'shard' AND x.tree ~ ':varattno (0|-[0-9]+) '
-	ORDER BY x.what COLLATE "C" LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s because %s uses a whole row or a system column', refusal, r.what),
-			DETAIL = 'A shard has another row type and another table OID than the table.',
-			HINT = 'Drop it first, or name the columns in it.';
-	END IF;
+	ORDER BY x.what COLLATE "C";
 
 	IF action = 'shard' THEN
-		PERFORM shardfdw_internal.check_not_null_valid(relation, refusal);
+		RETURN QUERY SELECT * FROM shardfdw_internal.not_null_obstacles(relation, refusal);
 	END IF;
 
-	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
+	RETURN QUERY SELECT o.* FROM pg_trigger t
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('%s because of trigger "%s"', refusal, t.tgname),
+		CASE WHEN t.tgconstraint <> 0 THEN 'Foreign tables cannot have constraint triggers.'
+			ELSE 'Triggers on foreign tables cannot have transition tables.' END,
+		format('Drop it first: DROP TRIGGER %I ON %s.', t.tgname, relation)) o
 	WHERE t.tgrelid = relation AND NOT t.tgisinternal
 		-- left by a job whose process died; the next job removes them
 		AND NOT (action = 'shard' AND t.tgfoid = coalesce(to_regproc(shardfdw_internal.conversion_name(relation, 'note')), 0))
 		AND (t.tgconstraint <> 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)
-	ORDER BY t.tgname::text COLLATE "C" LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s because of trigger "%s"', refusal, r.tgname),
-			DETAIL = CASE WHEN r.is_constraint THEN 'Foreign tables cannot have constraint triggers.'
-				ELSE 'Triggers on foreign tables cannot have transition tables.' END,
-			HINT = format('Drop it first: DROP TRIGGER %I ON %s.', r.tgname, relation);
-	END IF;
+	ORDER BY t.tgname::text COLLATE "C";
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_replaceable_constraints(regclass, text) IS
-	'Checks that a table has only foreign keys to reference tables, no exclusion constraints, no triggers that foreign tables cannot have, and no constraints and indexes that shards cannot have. Returns nothing. Raises feature_not_supported with the name of the obstacle.';
+COMMENT ON FUNCTION shardfdw_internal.constraint_obstacles(regclass, text) IS
+	'Finds the constraints, indexes, generated columns and triggers of a table that the table in its place cannot have. action: shard or unshard. Returns a row of obstacle() for each.';
 
-CREATE FUNCTION shardfdw_internal.check_replaceable_dependents(relation regclass, action text) RETURNS void
+CREATE FUNCTION shardfdw_internal.dependent_obstacles(relation regclass, action text)
+	RETURNS TABLE (condition text, message text, detail text, hint text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	r record;
-	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
+	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
 BEGIN
 	-- Other objects that depend on the table or its row type would be dropped with the old table.
-	SELECT CASE d.classid WHEN 'pg_rewrite'::regclass
+	RETURN QUERY SELECT o.* FROM (SELECT DISTINCT CASE d.classid WHEN 'pg_rewrite'::regclass
 			THEN (SELECT CASE WHEN w.ev_class = relation THEN pg_describe_object(d.classid, d.objid, 0)
 					ELSE pg_describe_object('pg_class'::regclass, w.ev_class, 0) END FROM pg_rewrite w WHERE w.oid = d.objid)
-			ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS what, d.deptype INTO r
+			ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS what
 	FROM pg_depend d
 	WHERE ((d.refclassid = 'pg_class'::regclass AND d.refobjid = relation)
 			-- an array, so that the index of pg_depend is used: the catalog is large
@@ -268,8 +282,9 @@ BEGIN
 				SELECT unnest(ARRAY[t.oid, t.typarray]) FROM pg_class c JOIN pg_type t ON t.oid = c.reltype WHERE c.oid = relation))))
 		AND d.deptype IN ('n', 'a', 'i')
 		AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')
+		-- foreign keys of other tables are constraint_obstacles()
 		AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS
-			(SELECT FROM pg_constraint k WHERE k.oid = d.objid AND k.conrelid = relation))
+			(SELECT FROM pg_constraint k WHERE k.oid = d.objid AND (k.conrelid = relation OR k.contype = 'f')))
 		AND NOT (d.classid = 'pg_attrdef'::regclass AND EXISTS
 			(SELECT FROM pg_attrdef a WHERE a.oid = d.objid AND a.adrelid = relation))
 		AND NOT (d.classid = 'pg_trigger'::regclass AND EXISTS
@@ -280,34 +295,33 @@ BEGIN
 			(SELECT FROM pg_class o WHERE o.oid = d.objid AND o.relkind IN ('i', 'I', 'S', 't'))))
 		AND NOT (d.classid = 'pg_class'::regclass AND EXISTS
 			(SELECT FROM pg_inherits i WHERE i.inhrelid = d.objid AND i.inhparent = relation))
-		AND d.classid <> 'pg_statistic_ext'::regclass
-	ORDER BY 1 LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
-			MESSAGE = format('%s because %s depends on it', refusal, r.what),
-			HINT = 'Drop it first, and make it again afterwards.';
-	END IF;
-	IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = relation AND d.deptype = 'e') THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because it belongs to an extension', refusal);
-	END IF;
-	IF EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because a subscription writes to it', refusal),
-			DETAIL = 'The subscription would not have the table that takes its place.',
-			HINT = 'Drop the subscription, or take the table out of the publication and run ALTER SUBSCRIPTION ... REFRESH PUBLICATION.';
-	END IF;
+		AND d.classid <> 'pg_statistic_ext'::regclass) x
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('dependent_objects_still_exist',
+		format('%s because %s depends on it', refusal, x.what), NULL, 'Drop it first, and make it again afterwards.') o
+	ORDER BY x.what;
+
+	RETURN QUERY SELECT o.* FROM pg_depend d
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported', format('%s because it belongs to an extension', refusal), NULL, NULL) o
+	WHERE d.classid = 'pg_class'::regclass AND d.objid = relation AND d.deptype = 'e';
+
+	RETURN QUERY SELECT o.* FROM shardfdw_internal.obstacle('feature_not_supported', format('%s because a subscription writes to it', refusal),
+		'The subscription would not have the table that takes its place.',
+		'Drop the subscription, or take the table out of the publication and run ALTER SUBSCRIPTION ... REFRESH PUBLICATION.') o
+	WHERE EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = relation);
+
 	-- A publication FOR TABLE depends on the table, and is refused above.
-	SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname::text COLLATE "C") AS names INTO r FROM pg_publication p
-	WHERE action = 'shard' AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid
-		WHERE n.pnpubid = p.oid AND c.oid = relation));
-	IF r.names IS NOT NULL THEN
-		RAISE WARNING USING MESSAGE = format('publication %s does not publish changes of table "%s" any more', r.names, (SELECT relname FROM pg_class WHERE oid = relation)),
-			DETAIL = 'The rows and their changes are on nodes.',
-			HINT = format('Publish the shards on the nodes, or undo this: SELECT shardfdw.unshard_table(%L).', relation);
-	END IF;
+	RETURN QUERY SELECT o.* FROM (SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname::text COLLATE "C") AS names FROM pg_publication p
+		WHERE action = 'shard' AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid
+			WHERE n.pnpubid = p.oid AND c.oid = relation))) x
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('warning',
+		format('publication %s does not publish changes of table "%s" any more', x.names, (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
+		'The rows and their changes are on nodes.',
+		format('Publish the shards on the nodes, or undo this: SELECT shardfdw.unshard_table(%L).', relation)) o
+	WHERE x.names IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_replaceable_dependents(regclass, text) IS
-	'Checks that no object that would be dropped with a table depends on the table or its row type, and that the table is not a member of an extension. Returns nothing. Raises dependent_objects_still_exist or feature_not_supported with the name of the obstacle.';
+COMMENT ON FUNCTION shardfdw_internal.dependent_obstacles(regclass, text) IS
+	'Finds the objects that depend on a table or its row type and would be dropped with it, and an extension, a subscription and publications that have the table. action: shard or unshard. Returns a row of obstacle() for each.';
 
 CREATE FUNCTION shardfdw_internal.check_no_conversion(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -327,101 +341,60 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_no_conversion(regclass, text) IS
 	'Checks that no job of another process works on a table. Returns nothing; raises object_in_use.';
 
+CREATE FUNCTION shardfdw_internal.check_obstacles(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.raise_obstacle(o.condition, o.message, o.detail, o.hint) FROM shardfdw_internal.constraint_obstacles(relation, action) o;
+	PERFORM shardfdw_internal.raise_obstacle(o.condition, o.message, o.detail, o.hint) FROM shardfdw_internal.dependent_obstacles(relation, action) o;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_obstacles(regclass, text) IS
+	'Raises the first obstacle of constraint_obstacles() and dependent_obstacles() as an error. Returns nothing.';
+
 CREATE FUNCTION shardfdw_internal.check_replaceable(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_replaceable_kind(relation, action);
 	PERFORM shardfdw_internal.check_no_conversion(relation, action);
-	PERFORM shardfdw_internal.check_replaceable_constraints(relation, action);
-	PERFORM shardfdw_internal.check_replaceable_dependents(relation, action);
+	PERFORM shardfdw_internal.check_obstacles(relation, action);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable(regclass, text) IS
 	'Checks that no property of a table would be lost if another table replaced it. Returns nothing. Raises feature_not_supported, dependent_objects_still_exist, object_in_use or insufficient_privilege with the name of the obstacle.';
-
-CREATE FUNCTION shardfdw_internal.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
-	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	r record;
-BEGIN
-	SELECT x.relname, k.conname, k.contype,
-		(SELECT string_agg(quote_ident(a.attname), ', ') FROM pg_attribute a
-		 WHERE a.attrelid = relation AND a.attnum = ANY (key_columns)) AS key_text
-	INTO r
-	FROM pg_index i
-	JOIN pg_class x ON x.oid = i.indexrelid
-	LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = relation
-	WHERE i.indrelid = relation AND i.indisunique
-		AND NOT key_columns <@ (i.indkey::smallint[])[0:i.indnkeyatts - 1]
-	ORDER BY i.indisprimary DESC, x.relname::text COLLATE "C" LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('cannot shard table "%s" because %s "%s" does not include the shard key (%s)',
-				(SELECT relname FROM pg_class WHERE oid = relation),
-				CASE r.contype WHEN 'p' THEN 'primary key' WHEN 'u' THEN 'unique constraint' ELSE 'unique index' END,
-				coalesce(r.conname, r.relname), r.key_text),
-			DETAIL = 'Uniqueness can be checked only within a shard.',
-			HINT = 'Add the shard key to it, drop it, or choose another shard key.';
-	END IF;
-END
-$$;
-COMMENT ON FUNCTION shardfdw_internal.check_unique_keys(regclass, smallint[]) IS
-	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
 
 CREATE FUNCTION shardfdw_internal.key_default_reason(relation regclass, attnum smallint) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_key_default_reason';
 COMMENT ON FUNCTION shardfdw_internal.key_default_reason(regclass, smallint) IS
 	'Tells why shards cannot have the default of a column. Shards need the default if a foreign key sets it. Returns a sentence, null if they can have it.';
 
-CREATE FUNCTION shardfdw_internal.check_key_default(constraint_oid oid, action text) RETURNS void
-	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.default_obstacles(constraint_oid oid, action text)
+	RETURNS TABLE (condition text, message text, detail text, hint text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	r record;
-BEGIN
-	SELECT k.conname, k.conrelid, a.attname, x.reason INTO r FROM pg_constraint k
+	SELECT o.* FROM pg_constraint k
 	CROSS JOIN LATERAL unnest(CASE WHEN k.confupdtype = 'd' THEN k.conkey ELSE coalesce(k.confdelsetcols, k.conkey) END) c(attnum)
 	JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = c.attnum
 	CROSS JOIN LATERAL shardfdw_internal.key_default_reason(k.conrelid, a.attnum) x(reason)
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('cannot %s because foreign key "%s" of %s sets column "%s" to its default', action, k.conname, k.conrelid::regclass, a.attname),
+		x.reason, 'Give the column a constant default, or make the foreign key again with SET NULL.') o
 	WHERE k.oid = constraint_oid AND 'd' IN (k.confdeltype, k.confupdtype) AND x.reason IS NOT NULL
-	ORDER BY a.attnum LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('cannot %s because foreign key "%s" of %s sets column "%s" to its default', action, r.conname, r.conrelid::regclass, r.attname),
-			DETAIL = r.reason, HINT = 'Give the column a constant default, or make the foreign key again with SET NULL.';
-	END IF;
+	ORDER BY a.attnum
+$$;
+COMMENT ON FUNCTION shardfdw_internal.default_obstacles(oid, text) IS
+	'Finds the columns that a foreign key sets to a default that shards cannot have. action: what is refused. Returns a row of obstacle() for each.';
+
+CREATE FUNCTION shardfdw_internal.check_key_default(constraint_oid oid, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.raise_obstacle(o.condition, o.message, o.detail, o.hint) FROM shardfdw_internal.default_obstacles(constraint_oid, action) o;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_key_default(oid, text) IS
 	'Checks that shards can have the defaults that a foreign key sets. action: what is rejected otherwise. Returns nothing. Raises feature_not_supported.';
-
-CREATE FUNCTION shardfdw_internal.check_key_actions(relation regclass, key_columns smallint[]) RETURNS void
-	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	r record;
-BEGIN
-	SELECT k.conname INTO r FROM pg_constraint k
-	WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
-		AND (k.confdeltype IN ('n', 'd') AND coalesce(k.confdelsetcols, k.conkey) && key_columns
-			-- Rows of a reference table change independently of the shards.
-			OR (k.confupdtype IN ('n', 'd') OR k.confupdtype = 'c' AND shardfdw_internal.is_reference(k.confrelid)) AND k.conkey && key_columns)
-	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('cannot shard table "%s" because foreign key "%s" would change the shard key', (SELECT c.relname FROM pg_class c WHERE c.oid = relation), r.conname),
-			DETAIL = 'The row would not belong to its shard any more.',
-			HINT = 'Make it again without that action, or with the columns that are to become null: ON DELETE SET NULL (column).';
-	END IF;
-	PERFORM shardfdw_internal.check_key_default(k.oid, format('shard table "%s"', (SELECT c.relname FROM pg_class c WHERE c.oid = relation)))
-	FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation AND 'd' IN (k.confdeltype, k.confupdtype)
-	ORDER BY k.conname::text COLLATE "C";
-END
-$$;
-COMMENT ON FUNCTION shardfdw_internal.check_key_actions(regclass, smallint[]) IS
-	'Checks that no foreign key of a table changes the given columns, or sets defaults that shards cannot have. Returns nothing; raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.key_types(relation regclass, key_columns smallint[]) RETURNS TABLE (column_name name, type oid)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -442,25 +415,63 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.key_types(regclass, smallint[]) IS
 	'Finds the types of key columns and the types that they consist of: base types of domains, and elements of arrays, ranges and composite types. Returns each column with each of its types.';
 
-CREATE FUNCTION shardfdw_internal.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.key_obstacles(relation regclass, key_columns smallint[])
+	RETURNS TABLE (condition text, message text, detail text, hint text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	r record;
+	table_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
+	key_text CONSTANT text := (SELECT string_agg(quote_ident(a.attname), ', ') FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY (key_columns));
 BEGIN
+	RETURN QUERY SELECT o.* FROM pg_index i
+	JOIN pg_class x ON x.oid = i.indexrelid
+	LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = relation
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('cannot shard table "%s" because %s "%s" does not include the shard key (%s)', table_name,
+			CASE k.contype WHEN 'p' THEN 'primary key' WHEN 'u' THEN 'unique constraint' ELSE 'unique index' END,
+			coalesce(k.conname, x.relname), key_text),
+		'Uniqueness can be checked only within a shard.',
+		'Add the shard key to it, drop it, or choose another shard key.') o
+	WHERE i.indrelid = relation AND i.indisunique
+		AND NOT key_columns <@ (i.indkey::smallint[])[0:i.indnkeyatts - 1]
+	ORDER BY i.indisprimary DESC, x.relname::text COLLATE "C";
+
+	RETURN QUERY SELECT o.* FROM pg_constraint k
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('cannot shard table "%s" because foreign key "%s" would change the shard key', table_name, k.conname),
+		'The row would not belong to its shard any more.',
+		'Make it again without that action, or with the columns that are to become null: ON DELETE SET NULL (column).') o
+	WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
+		AND (k.confdeltype IN ('n', 'd') AND coalesce(k.confdelsetcols, k.conkey) && key_columns
+			-- Rows of a reference table change independently of the shards.
+			OR (k.confupdtype IN ('n', 'd') OR k.confupdtype = 'c' AND shardfdw_internal.is_reference(k.confrelid)) AND k.conkey && key_columns)
+	ORDER BY k.conname::text COLLATE "C";
+
+	RETURN QUERY SELECT o.* FROM pg_constraint k
+	CROSS JOIN LATERAL shardfdw_internal.default_obstacles(k.oid, format('shard table "%s"', table_name)) o
+	WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
+	ORDER BY k.conname::text COLLATE "C";
+
 	-- The hash of an enum value or of a reg* value is the hash of an OID. A restored dump has other OIDs, so rows
-	-- would be looked up in the wrong shards.
-	SELECT p.column_name AS attname, CASE t.typtype WHEN 'e' THEN 'enum ' ELSE 'type ' END || format_type(p.type, NULL) AS type INTO r
-	FROM shardfdw_internal.key_types(relation, key_columns) p JOIN pg_type t ON t.oid = p.type
-	WHERE t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%' LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('column "%s" of table "%s" cannot be the shard key', r.attname,
-							 (SELECT relname FROM pg_class WHERE oid = relation)),
-			DETAIL = format('The hash of a value of %s is not the same in a restored database.', r.type),
-			HINT = 'Choose another shard key, or partition the table by LIST.';
-	END IF;
+	-- would be looked up in the wrong shards. With other strategies than hash, the key may have these types.
+	RETURN QUERY SELECT o.* FROM shardfdw_internal.key_types(relation, key_columns) p JOIN pg_type t ON t.oid = p.type
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported',
+		format('column "%s" of table "%s" cannot be the shard key', p.column_name, table_name),
+		format('The hash of a value of %s is not the same in a restored database.', CASE t.typtype WHEN 'e' THEN 'enum ' ELSE 'type ' END || format_type(p.type, NULL)),
+		'Choose another shard key, or partition the table by LIST.') o
+	WHERE (t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%')
+		AND NOT EXISTS (SELECT FROM pg_partitioned_table b WHERE b.partrelid = relation AND b.partstrat <> 'h');
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_hash_key(regclass, smallint[]) IS
-	'Checks that the values of a hash key have the same hash in a database that is restored from a dump. Values of enums do not. Returns nothing. Raises feature_not_supported.';
+COMMENT ON FUNCTION shardfdw_internal.key_obstacles(regclass, smallint[]) IS
+	'Finds what prevents columns from being the shard key of a table: unique keys without them, foreign keys that change them, defaults that shards cannot have, and values whose hash is not the same in a restored database. Returns a row of obstacle() for each.';
+
+CREATE FUNCTION shardfdw_internal.check_key(relation regclass, key_columns smallint[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.raise_obstacle(o.condition, o.message, o.detail, o.hint) FROM shardfdw_internal.key_obstacles(relation, key_columns) o;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_key(regclass, smallint[]) IS
+	'Checks that columns can be the shard key of a table. Returns nothing. Raises feature_not_supported for the first row of key_obstacles().';

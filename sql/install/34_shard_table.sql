@@ -1,6 +1,6 @@
 -- Turns a table into shards.
 
-CREATE FUNCTION shardfdw_internal.check_shardable(relation regclass, lock boolean) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_shardable_kind(relation regclass, lock boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -27,7 +27,19 @@ BEGIN
 			MESSAGE = format('table "%s" is a reference table', table_name),
 			HINT = format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', relation);
 	END IF;
-	PERFORM shardfdw_internal.check_replaceable(relation, 'shard');
+	PERFORM shardfdw_internal.check_replaceable_kind(relation, 'shard');
+	PERFORM shardfdw_internal.check_no_conversion(relation, 'shard');
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_shardable_kind(regclass, boolean) IS
+	'Checks that a relation is of a kind that can be sharded, and belongs to the caller. lock: also locks the table in ACCESS EXCLUSIVE mode until the transaction ends. Returns nothing. Raises an error with the reason.';
+
+CREATE FUNCTION shardfdw_internal.check_shardable(relation regclass, lock boolean) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.check_shardable_kind(relation, lock);
+	PERFORM shardfdw_internal.check_obstacles(relation, 'shard');
 	IF lock THEN
 		PERFORM shardfdw_internal.undo_conversions(relation);
 	END IF;
@@ -44,6 +56,7 @@ AS $$
 DECLARE
 	table_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
 	generated "char";
+	type text;
 BEGIN
 	IF key IS NULL THEN
 		SELECT a.attname INTO key FROM pg_index i
@@ -55,7 +68,7 @@ BEGIN
 				HINT = 'Name the column: key => ''...''.';
 		END IF;
 	END IF;
-	SELECT a.attgenerated INTO generated FROM pg_attribute a
+	SELECT a.attgenerated, format_type(a.atttypid, NULL) INTO generated, type FROM pg_attribute a
 	WHERE a.attrelid = relation AND a.attname = key AND a.attnum > 0 AND NOT a.attisdropped;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_column',
@@ -65,7 +78,13 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('generated column "%s" cannot be the shard key', key);
 	END IF;
+	-- looks up the hash function of the type of an element, also for an empty array
+	EXECUTE format('SELECT pg_catalog.hash_array_extended(ARRAY[]::%s[], 0)', type);
 	RETURN key;
+EXCEPTION WHEN undefined_function THEN
+	RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+		MESSAGE = format('column "%s" of table "%s" cannot be the shard key', key, table_name),
+		DETAIL = format('Type %s has no hash function.', type), HINT = 'Choose a column whose type can be hashed.';
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.choose_key(regclass, name) IS
@@ -194,14 +213,10 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.make_successor(relation, successor, partition_by);
 	RETURN successor::regclass;
-EXCEPTION WHEN undefined_object THEN
-	RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-		MESSAGE = format('column "%s" of table "%s" cannot be the shard key', key, (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
-		DETAIL = SQLERRM, HINT = 'Choose a column whose type can be hashed.';
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.partition_table(regclass, name, text) IS
-	'Replaces a plain table by a table that is partitioned by hash, see replace_table(), or creates one with the name successor, see make_successor(). Returns the new table. Raises feature_not_supported for a column that cannot be hashed.';
+	'Replaces a plain table by a table that is partitioned by hash, see replace_table(), or creates one with the name successor, see make_successor(). Returns the new table.';
 
 CREATE FUNCTION shardfdw_internal.shard_key_commands(relation regclass)
 	RETURNS TABLE (prefixes text[], suffixes text[], names name[], kinds text[])
@@ -376,9 +391,7 @@ BEGIN
 		PERFORM shardfdw_internal.check_empty_on_peers(relation, 'shard');
 	END IF;
 	key_columns := shardfdw_internal.key_columns(relation, key);
-	PERFORM shardfdw_internal.check_unique_keys(relation, key_columns);
-	PERFORM shardfdw_internal.check_key_actions(relation, key_columns);
-	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
+	PERFORM shardfdw_internal.check_key(relation, key_columns);
 
 	IF replication_factor > 1 THEN
 		PERFORM shardfdw_internal.take_replicas_turn(ARRAY[relation], true);

@@ -60,9 +60,9 @@ DECLARE
 	sibling record;
 	is_alone boolean;
 	is_valid boolean;
+	k record;
 	had record;
 	shard record;
-	k record;
 	target text;
 	commands text[];
 BEGIN
@@ -153,7 +153,6 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	c record;
-	k record;
 	schema_name name;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('create_shard');
@@ -177,12 +176,7 @@ BEGIN
 	schema_name := shardfdw_internal.shards_schema(relation);
 	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
-	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
-	FROM pg_partitioned_table p WHERE p.partrelid = relation;
-	PERFORM shardfdw_internal.check_unique_keys(relation, k.columns);
-	IF k.partstrat = 'h' THEN
-		PERFORM shardfdw_internal.check_hash_key(relation, k.columns);
-	END IF;
+	PERFORM shardfdw_internal.check_key(relation, array_remove(p.partattrs::smallint[], 0::smallint)) FROM pg_partitioned_table p WHERE p.partrelid = relation;
 
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', ARRAY[node]);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');

@@ -133,7 +133,7 @@ BEGIN
 				ELSE 'has child tables' END),
 			HINT = CASE WHEN c.relispartition THEN 'Detach it first.' ELSE 'End the inheritance first, with ALTER TABLE ... NO INHERIT.' END;
 	END IF;
-	PERFORM shardfdw_internal.check_not_null_valid(relation, refusal);
+	PERFORM shardfdw_internal.raise_obstacle(o.condition, o.message, o.detail, o.hint) FROM shardfdw_internal.not_null_obstacles(relation, refusal) o;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replicable(regclass) IS

@@ -216,7 +216,7 @@ BEGIN
 	SELECT p.partstrat, p.partattrs::smallint[] AS columns, p.partclass::oid[] AS classes, p.partcollation::oid[] AS collations INTO k
 	FROM pg_partitioned_table p WHERE p.partrelid = parent;
 	IF k.partstrat = 'h' THEN
-		PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
+		PERFORM shardfdw_internal.check_key(parent, k.columns);
 	END IF;
 	-- The node has to hash and compare values exactly as the coordinator does.
 	SELECT CASE WHEN 0 = ANY (k.columns) THEN 'its key has an expression'

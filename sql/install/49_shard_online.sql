@@ -122,9 +122,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
 	END IF;
 	key_columns := shardfdw_internal.key_columns(relation, shardfdw_internal.choose_key(relation, key));
-	PERFORM shardfdw_internal.check_unique_keys(relation, key_columns);
-	PERFORM shardfdw_internal.check_key_actions(relation, key_columns);
-	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
+	PERFORM shardfdw_internal.check_key(relation, key_columns);
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
 			DETAIL = 'The job finds rows that change by their key. A unique key of columns that are not null does as well.', HINT = other_mode;

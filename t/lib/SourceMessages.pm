@@ -174,6 +174,16 @@ sub _of_sql
 		}
 		push @messages, { text => $message, sqlstate => defined $code ? $codes->{$code} : $level eq 'EXCEPTION' ? 'P0001' : undef, level => $level, file => $file, line => $line };
 	}
+	# rows of obstacle(condition, message, ...), which are raised later
+	while ($text =~ /\bobstacle\('(\w+)',\s*(?=format\()/g)
+	{
+		my ($code, $begin) = ($1, pos $text);
+		my @refusals = substr($text, 0, $begin) =~ /refusal CONSTANT text := format\('([^']*)'/g;
+		my $message = _sql_text(substr($text, $begin, _closing($text, $begin + 6) - $begin), @refusals ? $refusals[-1] =~ s/%s/.../gr : '...');
+		my $is_warning = $code eq 'warning';
+		push @messages, { text => $message, sqlstate => $is_warning ? undef : $codes->{$code}, level => $is_warning ? 'WARNING' : 'EXCEPTION',
+			file => $file, line => 1 + (substr($text, 0, $begin) =~ tr/\n//) };
+	}
 	return @messages;
 }
 
