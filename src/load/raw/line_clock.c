@@ -4,103 +4,58 @@
  *
  * Several servers read the lines for a shard with replicas.  The words for which input functions of date/time types
  * read the clock (now, today, tomorrow, yesterday) contain a "w" or a "y".  So a field of such a type without these
- * letters means the same on all servers.  Unknown types may do anything.
+ * letters means the same on all servers.  Input functions of other types that raw mode forwards are immutable
+ * (raw_mode.c).
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "compat.h"
+#include "load/raw/key_value.h"
 #include "load/raw/line_clock.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-typedef enum ClockKind
+/* One of these is in each word that reads the clock. */
+#define WORD_LETTERS "wWyY"
+
+typedef enum ByteClass
 {
-	CLOCK_NEVER,
-	CLOCK_BY_WORD,
-	CLOCK_MAYBE
-} ClockKind;
+	BYTE_DATA,
+	BYTE_DELIM,
+	BYTE_OF_WORD,
+	BYTE_QUOTE,					/* CSV: begins or ends quoting; a doubled quote does both */
+	BYTE_ESCAPE,				/* CSV: an escape that is not the quote */
+	BYTE_BACKSLASH				/* text format */
+} ByteClass;
 
 struct ShardLineClock
 {
-	char		delim;
-	char		quote;			/* CSV; '\0': text format, which uses backslashes */
-	char		escape;
-	int			ncolumns;
-	int			ntold;			/* number of columns up to the last one that is not CLOCK_NEVER */
-	ClockKind  *columns;
+	uint8		classes[256];	/* ByteClass of each byte */
+	int			ntold;			/* number of columns up to the last one with knows_clock */
+	bool	   *knows_clock;	/* by column of the input */
 };
-
-static ClockKind
-kind_of(Oid type)
-{
-	Oid			element;
-
-	type = getBaseType(type);
-	element = get_element_type(type);
-	if (OidIsValid(element))
-		type = getBaseType(element);
-	if (get_typtype(type) == TYPTYPE_ENUM)
-		return CLOCK_NEVER;
-	switch (type)
-	{
-		case BOOLOID:
-		case BYTEAOID:
-		case CHAROID:
-		case NAMEOID:
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case TEXTOID:
-		case OIDOID:
-		case FLOAT4OID:
-		case FLOAT8OID:
-		case NUMERICOID:
-		case BPCHAROID:
-		case VARCHAROID:
-		case UUIDOID:
-		case JSONOID:
-		case JSONBOID:
-		case INETOID:
-		case CIDROID:
-		case MACADDROID:
-		case MACADDR8OID:
-		case BITOID:
-		case VARBITOID:
-		case INTERVALOID:
-		case POINTOID:
-		case TSVECTOROID:
-			return CLOCK_NEVER;
-		case DATEOID:
-		case TIMEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			return CLOCK_BY_WORD;
-		default:
-			return CLOCK_MAYBE;
-	}
-}
 
 ShardLineClock *
 shard_line_clock_create(MemoryContext cxt, CopyFromState cstate)
 {
 	ShardLineClock *clock = MemoryContextAllocZero(cxt, sizeof(ShardLineClock));
-	ListCell   *lc;
+	int			ncolumns = 0;
 
-	clock->delim = cstate->opts.delim[0];
+	for (const char *c = WORD_LETTERS; *c; c++)
+		clock->classes[(uint8) *c] = BYTE_OF_WORD;
+	clock->classes[(uint8) cstate->opts.delim[0]] = BYTE_DELIM;
 	if (shard_copy_is_csv(&cstate->opts))
 	{
-		clock->quote = cstate->opts.quote[0];
-		clock->escape = cstate->opts.escape[0];
+		clock->classes[(uint8) cstate->opts.escape[0]] = BYTE_ESCAPE;
+		clock->classes[(uint8) cstate->opts.quote[0]] = BYTE_QUOTE;
 	}
-	clock->columns = MemoryContextAllocZero(cxt, (list_length(cstate->attnumlist) + 1) * sizeof(ClockKind));
-	foreach(lc, cstate->attnumlist)
+	else
+		clock->classes['\\'] = BYTE_BACKSLASH;
+	clock->knows_clock = MemoryContextAllocZero(cxt, list_length(cstate->attnumlist) + 1);
+	foreach_int(attno, cstate->attnumlist)
 	{
-		ClockKind	kind = kind_of(TupleDescAttr(RelationGetDescr(cstate->rel), lfirst_int(lc) - 1)->atttypid);
-
-		clock->columns[clock->ncolumns++] = kind;
-		if (kind != CLOCK_NEVER)
-			clock->ntold = clock->ncolumns;
+		clock->knows_clock[ncolumns++] = shard_key_value_knows_clock(TupleDescAttr(RelationGetDescr(cstate->rel), attno - 1)->atttypid);
+		if (clock->knows_clock[ncolumns - 1])
+			clock->ntold = ncolumns;
 	}
 	return clock;
 }
@@ -111,92 +66,53 @@ shard_line_clock_is_idle(const ShardLineClock *clock)
 	return clock->ntold == 0;
 }
 
-static inline bool
-is_of_clock_word(char c)
-{
-	c |= 0x20;
-	return c == 'w' || c == 'y';
-}
-
-/* Does each delimiter in the line end a field? */
-static inline bool
-is_plain(const ShardLineClock *clock, const char *bytes, size_t nbytes)
-{
-	if (clock->quote == '\0')
-		return memchr(bytes, '\\', nbytes) == NULL;
-	return memchr(bytes, clock->quote, nbytes) == NULL &&
-		(clock->escape == clock->quote || memchr(bytes, clock->escape, nbytes) == NULL);
-}
-
-/* Like shard_line_clock_passes() for such a line: checks only fields that may depend on the clock. */
-static bool
-plain_line_passes(const ShardLineClock *clock, const char *bytes, size_t nbytes)
-{
-	const char *end = bytes + nbytes;
-
-	for (int column = 0; column < clock->ntold; column++)
-	{
-		const char *field = bytes;
-
-		bytes = memchr(field, clock->delim, end - field);
-		if (bytes == NULL)
-			bytes = end;
-		if (clock->columns[column] == CLOCK_MAYBE)
-			return false;
-		if (clock->columns[column] == CLOCK_BY_WORD)
-			for (const char *c = field; c < bytes; c++)
-				if (is_of_clock_word(*c))
-					return false;
-		if (bytes == end)
-			break;
-		bytes++;
-	}
-	return true;
-}
-
 bool
 shard_line_clock_passes(const ShardLineClock *clock, const char *bytes, size_t nbytes)
 {
-	ClockKind	kind = clock->ncolumns > 0 ? clock->columns[0] : CLOCK_NEVER;
+	const char *end = bytes + nbytes;
+	bool		knows_clock = clock->knows_clock[0];
 	bool		quoted = false;
 	int			column = 0;
 
 	if (clock->ntold == 0)
 		return true;
-	if (is_plain(clock, bytes, nbytes))
-		return plain_line_passes(clock, bytes, nbytes);
-	for (size_t i = 0; i < nbytes; i++)
+	for (;; bytes++)
 	{
-		char		c = bytes[i];
-
-		if (kind == CLOCK_MAYBE)
-			return false;
-		if (c == clock->delim && !quoted)
+		while (bytes < end && clock->classes[(uint8) *bytes] == BYTE_DATA)
+			bytes++;
+		if (bytes >= end)
+			return true;
+		switch ((ByteClass) clock->classes[(uint8) *bytes])
 		{
-			column++;
-			if (column >= clock->ntold)
-				return true;
-			kind = clock->columns[column];
-		}
-		else if (clock->quote != '\0')
-		{
-			/* a doubled quote toggles twice; other escapes are not interpreted */
-			if (c == clock->escape && clock->escape != clock->quote)
-				return false;
-			if (c == clock->quote)
+			case BYTE_DATA:
+				break;
+			case BYTE_DELIM:
+				if (quoted)
+				{
+					/* CSV allows letters as delimiters */
+					if (knows_clock && strchr(WORD_LETTERS, *bytes) != NULL)
+						return false;
+					break;
+				}
+				if (++column >= clock->ntold)
+					return true;
+				knows_clock = clock->knows_clock[column];
+				break;
+			case BYTE_OF_WORD:
+				if (knows_clock)
+					return false;
+				break;
+			case BYTE_QUOTE:
 				quoted = !quoted;
-			else if (kind == CLOCK_BY_WORD && is_of_clock_word(c))
+				break;
+			case BYTE_ESCAPE:
 				return false;
+			case BYTE_BACKSLASH:
+				/* the next byte stands for itself, except for \N and for characters by number: n\157w is now */
+				bytes++;
+				if (knows_clock && !(bytes < end && *bytes == 'N'))
+					return false;
+				break;
 		}
-		else if (c == '\\')
-		{
-			/* the next byte stands for itself, except for \N and for characters by number: n\157w is now */
-			i++;
-			if (kind == CLOCK_BY_WORD && !(i < nbytes && bytes[i] == 'N'))
-				return false;
-		}
-		else if (kind == CLOCK_BY_WORD && is_of_clock_word(c))
-			return false;
 	}
-	return kind != CLOCK_MAYBE;
 }
