@@ -2,7 +2,7 @@
  * decode.c
  *	  Decodes a row of bytes into a tuple slot.
  *
- * The operation for each column is chosen when the decoder is created (one DecodeOp per column).
+ * The operation for each column is chosen when the decoder is created (one ShardDecodeOp per column).
  * So the loop over rows is one switch per field: no look-up, no function manager for the common
  * types.
  *
@@ -24,7 +24,6 @@
 #include "agg/state.h"
 #include "byte_order.h"
 #include "catalog/heap.h"
-#include "catalog/pg_type.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
 #include "executor/tuptable.h"
@@ -34,46 +33,15 @@
 #include "tuple/decode.h"
 #include "tuple/text_form.h"
 #include "tuple/type_io.h"
+#include "tuple/wire_form.h"
 #include "utils/date.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-typedef enum DecodeOp
-{
-	OP_BOOL,
-	OP_CHAR,					/* "char" */
-	OP_INT2,
-	OP_INT4,
-	OP_INT8,
-	OP_UINT4,					/* oid, xid, cid */
-	OP_UINT8,					/* xid8, pg_lsn */
-	OP_FLOAT4,
-	OP_FLOAT8,
-	OP_DATE,
-	OP_TIME,
-	OP_TIMESTAMP,				/* with and without time zone */
-	OP_UUID,
-	OP_BYTES,					/* bytea: any bytes */
-	OP_TEXT,					/* text, varchar, bpchar: bytes in the database's encoding */
-	OP_NAME,
-	OP_JSONB,					/* version byte, then text */
-	OP_RECEIVE,					/* calls the receive function */
-	OP_INPUT,					/* calls the input function */
-	OP_SYSTEM,					/* a system column */
-	OP_STATE,					/* bytea: a serialized state, which must be checked */
-
-	/* several remote columns, see remote_columns() */
-	OP_INT8_SUM,
-	OP_NUMERIC_SUM,
-	OP_INTERVAL_SUM,
-	OP_POLY_VARIANCE,
-	OP_NUMERIC_VARIANCE
-} DecodeOp;
-
 typedef struct DecodeColumn
 {
-	DecodeOp	op;
+	ShardDecodeOp	op;
 	int			target;			/* 0-based attribute of the slot; OP_SYSTEM: attribute number */
 	int			colno;			/* first remote column */
 	FmgrInfo	func;			/* OP_RECEIVE, OP_INPUT, OP_JSONB */
@@ -106,65 +74,11 @@ struct ShardDecoder
 	const char *label;
 };
 
-/* Returns the operation for a type's binary form; for domains, that of the base type. */
-static DecodeOp
-binary_op(Oid type)
-{
-	switch (type)
-	{
-		case BOOLOID:
-			return OP_BOOL;
-		case CHAROID:
-			return OP_CHAR;
-		case INT2OID:
-			return OP_INT2;
-		case INT4OID:
-			return OP_INT4;
-		case INT8OID:
-		case CASHOID:
-			return OP_INT8;
-		case OIDOID:
-		case XIDOID:
-		case CIDOID:
-			return OP_UINT4;
-		case XID8OID:
-		case PG_LSNOID:
-			return OP_UINT8;
-		case FLOAT4OID:
-			return OP_FLOAT4;
-		case FLOAT8OID:
-			return OP_FLOAT8;
-		case DATEOID:
-			return OP_DATE;
-		case TIMEOID:
-			return OP_TIME;
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			return OP_TIMESTAMP;
-		case UUIDOID:
-			return OP_UUID;
-		case BYTEAOID:
-			return OP_BYTES;
-		case TEXTOID:
-		case VARCHAROID:
-		case BPCHAROID:
-			return OP_TEXT;
-		case NAMEOID:
-			return OP_NAME;
-		case JSONOID:
-			return OP_INPUT;
-		case JSONBOID:
-			return OP_JSONB;
-		default:
-			/* the binary form of an enum is its label */
-			return get_typtype(type) == TYPTYPE_ENUM ? OP_INPUT : OP_RECEIVE;
-	}
-}
-
 static void
 init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 {
 	Oid			type = spec->type;
+	const ShardWireForm *form;
 	Oid			func;
 
 	column->target = spec->target;
@@ -175,7 +89,9 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 			if (!shard_type_io_binary_output(type))
 				elog(ERROR, "type %u has no portable binary form", type);
 			type = getBaseTypeAndTypmod(type, &column->typmod);
-			column->op = binary_op(type);
+			form = shard_wire_form(type);
+			/* the binary form of an enum is its label */
+			column->op = form != NULL ? form->decode : get_typtype(type) == TYPTYPE_ENUM ? OP_INPUT : OP_RECEIVE;
 			break;
 		case SHARD_DECODE_TEXT:
 			column->op = OP_INPUT;
@@ -216,7 +132,7 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 }
 
 static int
-remote_columns(DecodeOp op)
+remote_columns(ShardDecodeOp op)
 {
 	if (op >= OP_POLY_VARIANCE)
 		return 3;

@@ -23,11 +23,11 @@
 #include "access/detoast.h"
 #include "access/htup_details.h"
 #include "access/transam.h"
-#include "catalog/pg_type.h"
 #include "port/pg_bswap.h"
 #include "tuple/encode.h"
 #include "tuple/text_form.h"
 #include "tuple/type_io.h"
+#include "tuple/wire_form.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
@@ -37,26 +37,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-typedef enum EncodeOp
-{
-	ENCODE_BYTE,				/* bool, "char" */
-	ENCODE_INT2,
-	ENCODE_INT4,				/* also float4, date, oid */
-	ENCODE_INT8,				/* also float8, timestamps, time, money */
-	ENCODE_FIXED,				/* by reference, len bytes unchanged */
-	ENCODE_VARLENA,				/* the payload unchanged: text, bytea, json */
-	ENCODE_NAME,
-	ENCODE_JSONB,
-	ENCODE_TIMETZ,
-	ENCODE_INTERVAL,
-	ENCODE_ENUM,				/* the label */
-	ENCODE_ARRAY,				/* of elements with one of the operations above */
-	ENCODE_SEND					/* calls the type's send function */
-} EncodeOp;
-
 typedef struct EncodeColumn
 {
-	EncodeOp	op;
+	ShardEncodeOp	op;
 	bool		has_op;			/* false: only COPY text */
 	bool		raw_text;		/* the payload is the text form */
 	int			attidx;			/* 0-based position in the slot */
@@ -85,72 +68,6 @@ struct ShardEncoder
 	EncodeColumn *columns;
 };
 
-/* Chooses the operation for values of a type that this file encodes.  False for other types. */
-static bool
-choose_known_op(EncodeColumn *col, Oid type)
-{
-	switch (type)
-	{
-		case BOOLOID:
-		case CHAROID:
-			col->op = ENCODE_BYTE;
-			return true;
-		case INT2OID:
-			col->op = ENCODE_INT2;
-			return true;
-		case INT4OID:
-		case FLOAT4OID:
-		case DATEOID:
-		case OIDOID:
-			col->op = ENCODE_INT4;
-			return true;
-		case INT8OID:
-		case FLOAT8OID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-		case TIMEOID:
-		case CASHOID:
-			col->op = ENCODE_INT8;
-			return true;
-		case UUIDOID:
-			col->op = ENCODE_FIXED;
-			col->len = 16;
-			return true;
-		case MACADDROID:
-			col->op = ENCODE_FIXED;
-			col->len = 6;
-			return true;
-		case MACADDR8OID:
-			col->op = ENCODE_FIXED;
-			col->len = 8;
-			return true;
-		case TEXTOID:
-		case VARCHAROID:
-		case BPCHAROID:
-		case JSONOID:
-			col->op = ENCODE_VARLENA;
-			col->raw_text = true;
-			return true;
-		case BYTEAOID:
-			col->op = ENCODE_VARLENA;
-			return true;
-		case NAMEOID:
-			col->op = ENCODE_NAME;
-			return true;
-		case JSONBOID:
-			col->op = ENCODE_JSONB;
-			return true;
-		case TIMETZOID:
-			col->op = ENCODE_TIMETZ;
-			return true;
-		case INTERVALOID:
-			col->op = ENCODE_INTERVAL;
-			return true;
-		default:
-			return false;
-	}
-}
-
 /*
  * Chooses the operation for values of a type.  False if the type has no binary form that can be
  * sent.
@@ -158,11 +75,24 @@ choose_known_op(EncodeColumn *col, Oid type)
 static bool
 choose_op(EncodeColumn *col, Oid type, bool is_element)
 {
+	const ShardWireForm *form = shard_wire_form(type);
 	Oid			element;
+	Oid			sendfn;
+	bool		varlena;
 
 	col->type = type;
-	if (choose_known_op(col, type))
+	if (form != NULL)
+	{
+		col->op = form->encode;
+		col->raw_text = form->is_text && form->encode == ENCODE_VARLENA;
+		col->len = get_typlen(type);
+		if (form->encode == ENCODE_SEND)
+		{
+			getTypeBinaryOutputInfo(type, &sendfn, &varlena);
+			fmgr_info(sendfn, &col->send);
+		}
 		return true;
+	}
 
 	/* array_recv() checks the element's OID, which is the same on all servers only for built-in types */
 	element = is_element ? InvalidOid : shard_type_io_element(type);
@@ -171,33 +101,18 @@ choose_op(EncodeColumn *col, Oid type, bool is_element)
 		if (element >= FirstGenbkiObjectId)
 			return false;
 		col->element = palloc0(sizeof(EncodeColumn));
-		if (choose_op(col->element, element, true))
-		{
-			get_typlenbyvalalign(element, &col->elem_len, &col->elem_byval, &col->elem_align);
-			col->op = ENCODE_ARRAY;
-			return true;
-		}
+		if (!choose_op(col->element, element, true))
+			return false;
+		get_typlenbyvalalign(element, &col->elem_len, &col->elem_byval, &col->elem_align);
+		col->op = ENCODE_ARRAY;
+		return true;
+	}
+
+	if (is_element || !type_is_enum(type))
 		return false;
-	}
-
-	if (!is_element && type_is_enum(type))
-	{
-		fmgr_info(F_ENUM_OUT, &col->send);
-		col->op = ENCODE_ENUM;
-		return true;
-	}
-
-	if (shard_type_io_binary_input(type))
-	{
-		Oid			sendfn;
-		bool		varlena;
-
-		getTypeBinaryOutputInfo(type, &sendfn, &varlena);
-		fmgr_info(sendfn, &col->send);
-		col->op = ENCODE_SEND;
-		return true;
-	}
-	return false;
+	fmgr_info(F_ENUM_OUT, &col->send);
+	col->op = ENCODE_ENUM;
+	return true;
 }
 
 /* Returns the room for the length word and the value, as far as known without the value. */

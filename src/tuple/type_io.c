@@ -2,8 +2,7 @@
  * type_io.c
  *	  Which types are sent in binary format, and which as text.
  *
- * Assumptions: the binary forms listed here are the same in 15 to 19, and none depends on a
- * setting.  Binary forms of the built-in arrays, ranges and multiranges contain only OIDs of
+ * wire_form.c lists the types with a portable binary form.  Binary forms of built-in arrays contain only OIDs of
  * built-in types, which are the same everywhere.
  *
  *					from a node						to a node
@@ -28,87 +27,10 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "tuple/type_io.h"
+#include "tuple/wire_form.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
-
-/* Does the type have the same binary form everywhere, which depends on no setting and contains no text? */
-static bool
-is_plain_binary(Oid type)
-{
-	switch (type)
-	{
-		case BOOLOID:
-		case BYTEAOID:
-		case CHAROID:
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case OIDOID:
-		case XIDOID:
-		case XID8OID:
-		case CIDOID:
-		case TIDOID:
-		case PG_LSNOID:
-		case FLOAT4OID:
-		case FLOAT8OID:
-		case NUMERICOID:
-		case CASHOID:
-		case DATEOID:
-		case TIMEOID:
-		case TIMETZOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-		case INTERVALOID:
-		case UUIDOID:
-		case INETOID:
-		case CIDROID:
-		case MACADDROID:
-		case MACADDR8OID:
-		case BITOID:
-		case VARBITOID:
-		case POINTOID:
-		case LSEGOID:
-		case PATHOID:
-		case BOXOID:
-		case POLYGONOID:
-		case LINEOID:
-		case CIRCLEOID:
-		case INT4RANGEOID:
-		case INT8RANGEOID:
-		case NUMRANGEOID:
-		case DATERANGEOID:
-		case TSRANGEOID:
-		case TSTZRANGEOID:
-		case INT4MULTIRANGEOID:
-		case INT8MULTIRANGEOID:
-		case NUMMULTIRANGEOID:
-		case DATEMULTIRANGEOID:
-		case TSMULTIRANGEOID:
-		case TSTZMULTIRANGEOID:
-			return true;
-		default:
-			return false;
-	}
-}
-
-/* Is the type's binary form text in the connection's encoding, or does it contain such text? */
-static bool
-is_text_like(Oid type)
-{
-	switch (type)
-	{
-		case TEXTOID:
-		case VARCHAROID:
-		case BPCHAROID:
-		case NAMEOID:
-		case JSONOID:
-		case JSONBOID:
-			return true;
-		default:
-			return false;
-	}
-}
 
 Oid
 shard_type_io_element(Oid type)
@@ -116,30 +38,31 @@ shard_type_io_element(Oid type)
 	return type == INT2VECTOROID || type == OIDVECTOROID ? InvalidOid : get_element_type(type);
 }
 
+/* Have values of a type, which is no array, a portable binary form? */
+static bool
+has_binary_form(Oid type)
+{
+	return shard_wire_form(type) != NULL || get_typtype(type) == TYPTYPE_ENUM;
+}
+
 bool
 shard_type_io_binary_output(Oid type)
 {
 	Oid			base = getBaseType(type);
+	const ShardWireForm *element;
 
-	if (is_plain_binary(base) || is_text_like(base))
+	if (has_binary_form(base))
 		return true;
-	if (get_typtype(base) == TYPTYPE_ENUM)
-		return true;
-	return is_plain_binary(shard_type_io_element(base));
+	element = shard_wire_form(shard_type_io_element(base));
+	return element != NULL && !element->is_text;
 }
 
 bool
 shard_type_io_binary_input(Oid type)
 {
 	Oid			base = getBaseType(type);
-	Oid			element;
 
-	if (is_plain_binary(base) || is_text_like(base))
-		return true;
-	if (get_typtype(base) == TYPTYPE_ENUM)
-		return true;
-	element = shard_type_io_element(base);
-	return is_plain_binary(element) || is_text_like(element);
+	return has_binary_form(base) || shard_wire_form(shard_type_io_element(base)) != NULL;
 }
 
 bool
@@ -188,56 +111,22 @@ base_text_settings(Oid type)
 		return SHARD_TEXT_UNKNOWN;
 	if (shard_type_io_names_object(type))
 		return SHARD_TEXT_NAMES;
-	switch (type)
-	{
-		case INTERVALOID:
-		case POINTOID:
-		case LSEGOID:
-		case PATHOID:
-		case BOXOID:
-		case POLYGONOID:
-		case LINEOID:
-		case CIRCLEOID:
-			return SHARD_TEXT_STYLE;
-		case CASHOID:
-			return SHARD_TEXT_MONEY;
-		case XMLOID:
-			return SHARD_TEXT_XML;
-		default:
-			return 0;
-	}
+	return type == XMLOID ? SHARD_TEXT_XML : 0;
 }
 
 int
 shard_type_io_text_settings(Oid type)
 {
+	const ShardWireForm *form = shard_wire_form(type);
 	Oid			element;
 
-	/* the most frequent types, without a catalog look-up */
-	switch (type)
+	if (form == NULL)
 	{
-		case BOOLOID:
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case OIDOID:
-		case NUMERICOID:
-		case TEXTOID:
-		case VARCHAROID:
-		case BPCHAROID:
-		case UUIDOID:
-			return 0;
-		case DATEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-		case FLOAT4OID:
-		case FLOAT8OID:
-			return SHARD_TEXT_STYLE;
-		default:
-			break;
+		type = getBaseType(type);
+		form = shard_wire_form(type);
 	}
-
-	type = getBaseType(type);
+	if (form != NULL)
+		return form->text_settings;
 	element = get_element_type(type);
 	if (OidIsValid(element))
 		return SHARD_TEXT_ARRAY | shard_type_io_text_settings(element);
