@@ -15,7 +15,6 @@
 #include "remote/copy/copy_context.h"
 #include "remote/copy/copy_stat.h"
 #include "utils/lsyscache.h"
-#include "utils/resowner.h"
 
 /* The load whose lines core's CopyFrom() is reading. */
 static ShardLoad *feeding = NULL;
@@ -193,46 +192,42 @@ fed_targets_closing(void *arg)
 	load->stat = NULL;
 }
 
-/*
- * Runs CopyFrom() with its context.  An error about a row is held back until the nodes have accepted or rejected all
- * earlier rows, because one of them may have an error, too.
- */
-static uint64
-run_copy(ShardLoad *load, const ShardCopyContext *context, CopyFromState cstate)
+typedef struct ParsedCopy
 {
-	const ShardCopyContext *outer_context = shard_copy_context_set(context);
+	ShardLoad  *load;
+	CopyFromState cstate;
+	const ShardCopyContext *context;
+	uint64		nrows;
+} ParsedCopy;
+
+/* Runs CopyFrom() with its context. */
+static void
+copy_step(void *arg)
+{
+	ParsedCopy *copy = arg;
+	const ShardCopyContext *outer_context = shard_copy_context_set(copy->context);
 	ShardLoad  *outer = feeding;
-	ErrorContextCallback *oldstack = error_context_stack;
-	ResourceOwner oldowner = CurrentResourceOwner;
-	uint64		nrows = 0;
 
 	PG_TRY();
 	{
-		feeding = load;
-		nrows = CopyFrom(cstate);
+		feeding = copy->load;
+		copy->nrows = CopyFrom(copy->cstate);
 	}
-	PG_CATCH();
+	PG_FINALLY();
 	{
-		ShardCopySet *set = load->fed_targets == NIL ? NULL :
-			shard_copy_target_get_set(linitial(load->fed_targets));
-		ErrorData  *edata;
-
 		feeding = outer;
 		shard_copy_context_set(outer_context);
-		if (set == NULL || shard_copy_set_is_lost(set) || !shard_load_row_is_about_row(geterrcode()))
-			PG_RE_THROW();
-		MemoryContextSwitchTo(load->cxt);
-		edata = CopyErrorData();
-		FlushErrorState();
-		error_context_stack = oldstack;
-		CurrentResourceOwner = oldowner;
-		shard_copy_set_flush(set);
-		ReThrowError(edata);
 	}
 	PG_END_TRY();
-	feeding = outer;
-	shard_copy_context_set(outer_context);
-	return nrows;
+}
+
+static uint64
+run_copy(ShardLoad *load, const ShardCopyContext *context, CopyFromState cstate)
+{
+	ParsedCopy	copy = {load, cstate, context};
+
+	shard_load_row_hold_error(load, copy_step, &copy);
+	return copy.nrows;
 }
 
 uint64

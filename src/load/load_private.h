@@ -135,6 +135,12 @@ extern void shard_load_row_spell(ShardLoad *load);
  */
 extern bool shard_load_row_probe(ShardLoad *load);
 
+/*
+ * Runs a step.  If it raises an error, the error is held back until the nodes have accepted or rejected all earlier
+ * lines, because one of them may have an error, too.
+ */
+extern void shard_load_row_hold_error(ShardLoad *load, void (*step) (void *arg), void *arg);
+
 /* Is an error with this SQLSTATE about the current row, not about the load? */
 extern bool shard_load_row_is_about_row(int sqlstate);
 

@@ -8,13 +8,13 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/route.h"
 #include "compat.h"
 #include "load/input/progress.h"
 #include "load/load_private.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "subtransaction.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -97,42 +97,18 @@ reject_row(ShardLoad *load, ErrorData *edata)
 	shard_reject_add(load->rejects, &reject);
 }
 
-typedef void (*ShardLoadStep) (ShardLoad *load);
-
 /* Runs a step that may fail, in a load that rejects bad rows.  False: the row was rejected. */
 static bool
-run_step_or_reject(ShardLoad *load, ShardLoadStep step)
+run_step_or_reject(ShardLoad *load, void (*step) (void *load))
 {
-	MemoryContext oldcxt = CurrentMemoryContext;
-	ResourceOwner oldowner = CurrentResourceOwner;
-	ErrorContextCallback *oldstack = error_context_stack;
-	ErrorData  *volatile edata = NULL;
 	ShardProgress progress;
+	ErrorData  *edata;
 
 	shard_progress_save(&progress);
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(oldcxt);
-	PG_TRY();
-	{
-		step(load);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(load->cxt);
-		edata = CopyErrorData();
-		FlushErrorState();
-		/* must not be skipped: otherwise the session would stay in a failed transaction block */
-		RollbackAndReleaseCurrentSubTransaction();
-		shard_progress_restore(&progress);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(oldcxt);
-	CurrentResourceOwner = oldowner;
-	error_context_stack = oldstack;
-
+	edata = shard_subtransaction_run(step, load, true);
 	if (edata == NULL)
 		return true;
+	shard_progress_restore(&progress);
 	/* a step that needs a node may raise an error about earlier rows */
 	if (!shard_load_row_is_about_row(edata->sqlerrcode) ||
 		(load->set && shard_copy_set_is_lost(load->set)))
@@ -142,31 +118,30 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 	return false;
 }
 
-/*
- * Runs a step that may fail.  Its error is held back until the nodes have accepted or rejected all earlier lines,
- * because one of them may have an error, too.
- */
-static void
-run_step_or_raise(ShardLoad *load, ShardLoadStep step)
+void
+shard_load_row_hold_error(ShardLoad *load, void (*step) (void *arg), void *arg)
 {
 	ErrorContextCallback *oldstack = error_context_stack;
+	ResourceOwner oldowner = CurrentResourceOwner;
 
 	PG_TRY();
 	{
-		step(load);
+		step(arg);
 	}
 	PG_CATCH();
 	{
+		ShardCopySet *set = load->fed_targets == NIL ? load->set :
+			shard_copy_target_get_set(linitial(load->fed_targets));
 		ErrorData  *edata;
 
-		if (load->set == NULL || shard_copy_set_is_lost(load->set) ||
-			!shard_load_row_is_about_row(geterrcode()))
+		if (set == NULL || shard_copy_set_is_lost(set) || !shard_load_row_is_about_row(geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();
 		FlushErrorState();
 		error_context_stack = oldstack;
-		shard_copy_set_flush(load->set);
+		CurrentResourceOwner = oldowner;
+		shard_copy_set_flush(set);
 		load->quiet = true;
 		ReThrowError(edata);
 	}
@@ -175,7 +150,7 @@ run_step_or_raise(ShardLoad *load, ShardLoadStep step)
 
 /* False: the row was rejected. */
 static bool
-run_step(ShardLoad *load, ShardLoadStep step)
+run_step(ShardLoad *load, void (*step) (void *load))
 {
 	bool		kept = true;
 	bool		quiet = load->quiet;	/* in parsed mode core's parser adds the line number */
@@ -184,7 +159,7 @@ run_step(ShardLoad *load, ShardLoadStep step)
 	if (load->options->ignore_errors)
 		kept = run_step_or_reject(load, step);
 	else
-		run_step_or_raise(load, step);
+		shard_load_row_hold_error(load, step, load);
 	load->quiet = quiet;
 	return kept;
 }
@@ -276,8 +251,10 @@ record_step(ShardLoad *load)
 }
 
 static void
-make_step(ShardLoad *load)
+make_step(void *arg)
 {
+	ShardLoad  *load = arg;
+
 	if (load->fixed)
 		record_step(load);
 	load->made = load->made && load->filter == NULL;
@@ -405,8 +382,9 @@ route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 
 /* Passes a row that is not plain to core's parser, and finds its shard. */
 static void
-probe_step(ShardLoad *load)
+probe_step(void *arg)
 {
+	ShardLoad  *load = arg;
 	PartitionKey key = RelationGetPartitionKey(load->rel);
 	ShardCopyLines *lines = load->lines;
 	Datum		key_values[PARTITION_MAX_KEYS];

@@ -25,66 +25,44 @@
 #include "libpq-fe.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "subtransaction.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #define CLEAN_UP_LOCK_TIMEOUT "'5s'"
 
 /* The index that the statement makes. */
 typedef struct NewIndex
 {
+	ShardDdlCall *call;
+	IndexStmt  *stmt;			/* for the coordinator: not concurrent */
+	const ShardDdlTable *table;
 	ShardDdlIndex *index;		/* NULL: the name exists, and the statement has IF NOT EXISTS */
 	bool	   *skip;			/* per shard: it needs no index */
 	bool	   *leftover;		/* per shard: an earlier attempt has left an invalid index */
 	bool	   *taken;			/* per shard: another object has the name */
 } NewIndex;
 
-/* Finds the definition of the index: makes it on the coordinator's table and partitions, and rolls back. */
+/* Makes the index on the coordinator's table and partitions, and describes it. */
 static void
-try_index(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, NewIndex *new)
+try_index(void *arg)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	NewIndex   *new = arg;
+	const ShardDdlTable *table = new->table;
 	List	   *before = shard_marker_level_indexes(table->relid);
-	ErrorData  *volatile error = NULL;
+	List	   *made;
 
-	new->index = NULL;
-	new->skip = palloc0(sizeof(bool) * table->nshards);
-	new->leftover = palloc0(sizeof(bool) * table->nshards);
-	new->taken = palloc0(sizeof(bool) * table->nshards);
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		List	   *made;
-
-		shard_ddl_run_core_with(call, copyObject((Node *) stmt), true);
-		CommandCounterIncrement();
-		made = list_difference_oid(shard_marker_level_of(table->relid), before);
-		if (made != NIL)
-		{
-			new->index = shard_ddl_index_describe(linitial_oid(made));
-			if (stmt->unique)
-				shard_marker_level_all(table->relid);
-			for (int i = 0; i < table->nshards; i++)
-				new->skip[i] = shard_marker_level_had(table->shards[i].relid, linitial_oid(made), before);
-			shard_ddl_make_objects(table, true);
-		}
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
-	if (error != NULL)
-		ReThrowError(error);
+	shard_ddl_run_core_with(new->call, copyObject((Node *) new->stmt), true);
+	CommandCounterIncrement();
+	made = list_difference_oid(shard_marker_level_of(table->relid), before);
+	if (made == NIL)
+		return;
+	new->index = shard_ddl_index_describe(linitial_oid(made));
+	if (new->stmt->unique)
+		shard_marker_level_all(table->relid);
+	for (int i = 0; i < table->nshards; i++)
+		new->skip[i] = shard_marker_level_had(table->shards[i].relid, linitial_oid(made), before);
+	shard_ddl_make_objects(table, true);
 }
 
 /* Quoted, qualified name of a shard's index. */
@@ -280,8 +258,10 @@ shard_ddl_drop_replicas(const ShardDdlTable *table)
 
 /* Makes the index on the shards, then on the coordinator. */
 static void
-make_everywhere(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, const NewIndex *new)
+make_everywhere(void *arg)
 {
+	const NewIndex *new = arg;
+	const ShardDdlTable *table = new->table;
 	ShardDdlBatch *batch = shard_ddl_batch_create(table);
 	ErrorData  *error;
 	List	   *done;
@@ -302,54 +282,19 @@ make_everywhere(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table,
 						new->index->name, table->name, error->message),
 				 errdetail("It failed on %s.%s%s", failed_shards(table, done), error->detail ? " " : "",
 						   error->detail ? error->detail : "")));
-	shard_ddl_run_core_with(call, (Node *) stmt, false);
+	shard_ddl_run_core_with(new->call, (Node *) new->stmt, false);
 	CommandCounterIncrement();
-	if (stmt->unique)
+	if (new->stmt->unique)
 		shard_marker_level_all(table->relid);
-}
-
-/*
- * Makes the indexes in a subtransaction, so that they can be dropped after any failure, including a cancel.  Only
- * indexes that this statement may have made are dropped.
- */
-static void
-make_or_drop(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, const NewIndex *new)
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
-	bool	   *drop = palloc(sizeof(bool) * table->nshards);
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		make_everywhere(call, stmt, table, new);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
-	if (error == NULL)
-		return;
-	for (int i = 0; i < table->nshards; i++)
-		drop[i] = !new->skip[i] && !new->taken[i];
-	drop_remains(table, remains_of(table, new->index, drop), "CREATE INDEX CONCURRENTLY");
-	ReThrowError(error);
 }
 
 bool
 shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 {
 	IndexStmt  *stmt = copyObject(castNode(IndexStmt, call->pstmt->utilityStmt));
-	NewIndex	new;
+	NewIndex	new = {call, stmt, table};
+	ErrorData  *error;
+	bool	   *drop;
 
 	PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "CREATE INDEX CONCURRENTLY");
 	shard_identity_require();
@@ -358,7 +303,12 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	stmt->concurrent = false;
 	if (stmt->unique)
 		stmt->relation->inh = false;
-	try_index(call, stmt, table, &new);
+	new.skip = palloc0(sizeof(bool) * table->nshards);
+	new.leftover = palloc0(sizeof(bool) * table->nshards);
+	new.taken = palloc0(sizeof(bool) * table->nshards);
+	error = shard_subtransaction_run(try_index, &new, false);
+	if (error != NULL)
+		ReThrowError(error);
 	if (new.index == NULL)
 		return true;			/* the NOTICE was sent */
 
@@ -369,8 +319,15 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	/* indexes of the shards use the name that core chose */
 	stmt->idxname = new.index->name;
 	stmt->if_not_exists = false;
-	make_or_drop(call, stmt, table, &new);
-	return true;
+	error = shard_subtransaction_run(make_everywhere, &new, true);
+	if (error == NULL)
+		return true;
+	/* after any failure, including a cancel, drops the indexes that this statement may have made */
+	drop = palloc(sizeof(bool) * table->nshards);
+	for (int i = 0; i < table->nshards; i++)
+		drop[i] = !new.skip[i] && !new.taken[i];
+	drop_remains(table, remains_of(table, new.index, drop), "CREATE INDEX CONCURRENTLY");
+	ReThrowError(error);
 }
 
 bool
