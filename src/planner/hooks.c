@@ -396,17 +396,12 @@ show_to_others(const Query *statement, const char *query_string, ExplainState *e
 	(void) shard_call_planner(prev_planner_hook, shown, query_string, 0, NULL, es);
 }
 
+/* The plan of a statement that does not need core's planner, or NULL. */
 static PlannedStmt *
-plan_statement(Query *parse, bool sharded, const char *query_string, int cursor_options, ParamListInfo params,
-			   ExplainState *es)
+plan_without_core(Query *parse, bool sharded, const char *query_string, int cursor_options, ParamListInfo params,
+				  ExplainState *es)
 {
-	PlannedStmt *volatile stmt = NULL;
-	bool		outer_marked = statement_marked;
-	bool		outer_in_cluster = statement_in_cluster;
-	volatile bool marked = false;
-	List	   *outer_ctes;
-	ShardLateLocks outer_late;
-	bool		may_lock;
+	PlannedStmt *stmt = NULL;
 
 	if (!sharded && parse->commandType != CMD_UTILITY)
 		stmt = shard_single_plan(parse, cursor_options, params);
@@ -416,36 +411,28 @@ plan_statement(Query *parse, bool sharded, const char *query_string, int cursor_
 		stmt = plan_whole_statement(parse, query_string, cursor_options, params);
 	}
 	if (stmt != NULL)
-	{
 		show_to_others(parse, query_string, es);
-		return stmt;
-	}
+	return stmt;
+}
 
-	/* functions that are evaluated during planning run statements, which are planned with this state */
-	outer_ctes = shard_source_cte_enter();
-	may_lock = parse->commandType != CMD_UTILITY && OidIsValid(shard_option_cluster_server()) && may_lock_rows(parse);
-	outer_late = shard_late_lock_enter(may_lock ? parse : NULL);
-	PG_TRY();
-	{
-		if (may_lock || sharded)
-			shard_locked_keys(parse);
-		if (sharded)
-			shard_source_cte_replace(parse);
-		marked = sharded && shard_guc_enable_shard_scan;
-		statement_in_cluster = marked && mark_statement(parse);
-		statement_marked = marked;
-		stmt = shard_call_planner(prev_planner_hook ? prev_planner_hook : standard_planner,
-								  parse, query_string, cursor_options, params, es);
-		shard_source_cte_finish(stmt);
-	}
-	PG_FINALLY();
-	{
-		statement_marked = outer_marked;
-		statement_in_cluster = outer_in_cluster;
-		shard_source_cte_leave(outer_ctes);
-		shard_late_lock_leave(outer_late);
-	}
-	PG_END_TRY();
+static PlannedStmt *
+plan_by_core(Query *parse, bool sharded, const char *query_string, int cursor_options, ParamListInfo params,
+			 ExplainState *es)
+{
+	PlannedStmt *stmt;
+	bool		may_lock = parse->commandType != CMD_UTILITY && OidIsValid(shard_option_cluster_server()) && may_lock_rows(parse);
+	bool		marked = sharded && shard_guc_enable_shard_scan;
+
+	(void) shard_late_lock_enter(may_lock ? parse : NULL);
+	if (may_lock || sharded)
+		shard_locked_keys(parse);
+	if (sharded)
+		shard_source_cte_replace(parse);
+	statement_in_cluster = marked && mark_statement(parse);
+	statement_marked = marked;
+	stmt = shard_call_planner(prev_planner_hook ? prev_planner_hook : standard_planner,
+							  parse, query_string, cursor_options, params, es);
+	shard_source_cte_finish(stmt);
 	if (marked)
 	{
 		shard_refusal_explain(stmt);
@@ -463,18 +450,30 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	bool		sharded = parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
 		find_sharded_walker((Node *) parse, NULL);
-	ShardSystemColumns outer = shard_system_column_enter(sharded ? parse : NULL);
+
+	/* functions that are evaluated during planning run statements, which are planned with this state */
+	bool		outer_marked = statement_marked;
+	bool		outer_in_cluster = statement_in_cluster;
+	ShardSystemColumns outer_columns = shard_system_column_enter(sharded ? parse : NULL);
 	ShardRefusals outer_refusals = shard_refusal_enter();
+	List	   *outer_ctes = shard_source_cte_enter();
+	ShardLateLocks outer_late = shard_late_lock_enter(NULL);
 	PlannedStmt *volatile stmt;
 
 	PG_TRY();
 	{
-		stmt = plan_statement(parse, sharded, query_string, cursor_options, params, es);
+		stmt = plan_without_core(parse, sharded, query_string, cursor_options, params, es);
+		if (stmt == NULL)
+			stmt = plan_by_core(parse, sharded, query_string, cursor_options, params, es);
 	}
 	PG_FINALLY();
 	{
-		shard_system_column_leave(outer);
+		statement_marked = outer_marked;
+		statement_in_cluster = outer_in_cluster;
+		shard_system_column_leave(outer_columns);
 		shard_refusal_leave(outer_refusals);
+		shard_source_cte_leave(outer_ctes);
+		shard_late_lock_leave(outer_late);
 	}
 	PG_END_TRY();
 	return stmt;

@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/stratnum.h"
+#include "catalog/integer.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "deparse/shippable/shippable_rule.h"
@@ -64,38 +65,26 @@ strip(Node *node)
 }
 
 static bool
-get_integer(Node *node, int64 *number)
+get_integer(Node *node, Datum *number)
 {
 	Const	   *con = (Const *) node;
 
-	if (!IsA(con, Const) || con->constisnull)
+	if (!IsA(con, Const) || con->constisnull || !shard_integer_is_type(con->consttype))
 		return false;
-	switch (con->consttype)
-	{
-		case INT2OID:
-			*number = DatumGetInt16(con->constvalue);
-			return true;
-		case INT4OID:
-			*number = DatumGetInt32(con->constvalue);
-			return true;
-		case INT8OID:
-			*number = DatumGetInt64(con->constvalue);
-			return true;
-		default:
-			return false;
-	}
+	*number = con->constvalue;
+	return shard_integer_convert(number, con->consttype, INT8OID);
 }
 
 bool
 shard_route_scope_same_value(Node *a, Node *b)
 {
-	int64		a_number;
-	int64		b_number;
+	Datum		a_number;
+	Datum		b_number;
 
 	a = strip(a);
 	b = strip(b);
 	if (get_integer(a, &a_number) && get_integer(b, &b_number))
-		return a_number == b_number;
+		return DatumGetInt64(a_number) == DatumGetInt64(b_number);
 	return equal(a, b) && !contain_volatile_functions(a);
 }
 
