@@ -25,8 +25,8 @@
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
 #include "executor/shard_run.h"
-#include "lib/ilist.h"
 #include "plan/plan_private.h"
+#include "statement_entry.h"
 
 /* fdw_state of the ForeignScan. */
 typedef struct ShardDirectState
@@ -42,9 +42,7 @@ typedef struct ShardDirectState
 /* The shards of one UPDATE or DELETE, whose statements are run together. */
 typedef struct ShardDirectGroup
 {
-	slist_node	link;			/* in groups */
-	EState	   *estate;
-	ResultRelInfo *root;		/* the table named in the UPDATE or DELETE */
+	ShardStatementEntry entry;	/* in groups; the key is the table named in the UPDATE or DELETE */
 	List	   *members;		/* of ForeignScanState */
 	bool		started;
 	Oid			pruned_for;		/* parent of the shards in live; InvalidOid: none yet */
@@ -54,43 +52,18 @@ typedef struct ShardDirectGroup
 /* Groups of running statements, innermost first. */
 static slist_head groups = SLIST_STATIC_INIT(groups);
 
-static void
-forget_group(void *arg)
-{
-	slist_delete(&groups, &((ShardDirectGroup *) arg)->link);
-}
-
 /* Adds node to the group of its UPDATE or DELETE.  Memory: current context, the query's. */
 static ShardDirectGroup *
 join_group(ForeignScanState *node)
 {
 	EState	   *estate = node->ss.ps.state;
 	ResultRelInfo *root = node->resultRelInfo->ri_RootResultRelInfo;
-	ShardDirectGroup *group;
-	MemoryContextCallback *callback;
-	slist_iter	iter;
+	Datum		key = PointerGetDatum(root ? root : node->resultRelInfo);
+	ShardDirectGroup *group = shard_statement_entry_find(&groups, estate, key);
 
-	if (root == NULL)
-		root = node->resultRelInfo;
-	slist_foreach(iter, &groups)
-	{
-		group = slist_container(ShardDirectGroup, link, iter.cur);
-		if (group->estate == estate && group->root == root)
-		{
-			group->members = lappend(group->members, node);
-			return group;
-		}
-	}
-
-	group = palloc0(sizeof(ShardDirectGroup));
-	group->estate = estate;
-	group->root = root;
-	group->members = list_make1(node);
-	slist_push_head(&groups, &group->link);
-	callback = palloc0(sizeof(MemoryContextCallback));
-	callback->func = forget_group;
-	callback->arg = group;
-	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	if (group == NULL)
+		group = shard_statement_entry_add(&groups, estate, key, sizeof(ShardDirectGroup));
+	group->members = lappend(group->members, node);
 	return group;
 }
 
@@ -192,7 +165,7 @@ is_live(ShardDirectGroup *group, ForeignScanState *node)
 static void
 start_group(ShardDirectGroup *group)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(group->estate->es_query_cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(group->entry.estate->es_query_cxt);
 
 	group->started = true;
 	foreach_ptr(ForeignScanState, node, group->members)
@@ -201,7 +174,7 @@ start_group(ShardDirectGroup *group)
 
 		if (!is_live(group, node))
 			continue;
-		shard_asked_add(group->estate, list_make1_oid(state->plan->relid), shard_map_get(state->plan->relid),
+		shard_asked_add(group->entry.estate, list_make1_oid(state->plan->relid), shard_map_get(state->plan->relid),
 						bms_make_singleton(0));
 		build_statement(node);
 		if (state->run.decoder != NULL)

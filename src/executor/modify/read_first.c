@@ -29,19 +29,18 @@
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_view.h"
 #include "foreign/fdwapi.h"
-#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "plan/plan_functions.h"
 #include "plan/plan_walk.h"
+#include "statement_entry.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
 /* Rows that are computed before the first of them is written. */
 typedef struct StoredSource
 {
-	slist_node	link;			/* in sources */
-	PlanState  *source;			/* the plan below a ModifyTable */
+	ShardStatementEntry entry;	/* in sources; the key is the plan below a ModifyTable */
 	Tuplestorestate *store;		/* NULL: all rows were returned */
 	TupleTableSlot *stored;		/* a row as stored */
 	TupleTableSlot *slot;		/* the same row as ModifyTable expects it */
@@ -77,25 +76,12 @@ start_scans(PlanState *ps, void *context)
 
 /* ---- rows to be written ---- */
 
-static void
-forget_source(void *arg)
-{
-	slist_delete(&sources, &((StoredSource *) arg)->link);
-}
-
 static TupleTableSlot *
 next_stored(PlanState *ps)
 {
-	StoredSource *stored = NULL;
-	slist_iter	iter;
+	StoredSource *stored = shard_statement_entry_find(&sources, ps->state, PointerGetDatum(ps));
 
-	slist_foreach(iter, &sources)
-	{
-		stored = slist_container(StoredSource, link, iter.cur);
-		if (stored->source == ps)
-			break;
-	}
-	Assert(stored != NULL && stored->source == ps);
+	Assert(stored != NULL);
 	if (stored->store == NULL)
 		return NULL;
 	if (!tuplestore_gettupleslot(stored->store, true, false, stored->stored))
@@ -125,13 +111,11 @@ may_be_stored(const PlannedStmt *stmt, PlanState *source)
 static void
 store_source(EState *estate, PlanState *source)
 {
-	StoredSource *stored = palloc0(sizeof(StoredSource));
-	MemoryContextCallback *callback = palloc0(sizeof(MemoryContextCallback));
+	StoredSource *stored = shard_statement_entry_add(&sources, estate, PointerGetDatum(source), sizeof(StoredSource));
 	TupleDesc	desc = ExecGetResultType(source);
 	bool		isfixed;
 	const TupleTableSlotOps *ops = ExecGetResultSlotOps(source, &isfixed);
 
-	stored->source = source;
 	stored->store = tuplestore_begin_heap(false, false, work_mem);
 	stored->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	stored->slot = isfixed ? ExecInitExtraTupleSlot(estate, desc, ops) : stored->stored;
@@ -146,10 +130,6 @@ store_source(EState *estate, PlanState *source)
 			break;
 		tuplestore_puttupleslot(stored->store, slot);
 	}
-	callback->func = forget_source;
-	callback->arg = stored;
-	slist_push_head(&sources, &stored->link);
-	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	ExecSetExecProcNode(source, next_stored);
 }
 

@@ -19,9 +19,9 @@
 #include "catalog/pg_index.h"
 #include "deparse/dml.h"
 #include "executor/modify/row_defer.h"
-#include "lib/ilist.h"
 #include "remote/run/command.h"
 #include "remote/run/constraints.h"
+#include "statement_entry.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -30,8 +30,7 @@
 
 struct ShardRowDefer
 {
-	slist_node	link;			/* in statements */
-	EState	   *estate;
+	ShardStatementEntry entry;	/* in statements */
 	int			nusers;			/* number of begins without end */
 	bool		all_immediate;	/* SET CONSTRAINTS ALL IMMEDIATE was run in the transaction */
 	List	   *shards;			/* List of ShardCommand, each of which sets the keys of a shard IMMEDIATE */
@@ -40,12 +39,6 @@ struct ShardRowDefer
 
 /* Running statements, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
-
-static void
-forget(void *arg)
-{
-	slist_delete(&statements, &((ShardRowDefer *) arg)->link);
-}
 
 /* Has the table a key that is not checked with each row? */
 static bool
@@ -76,9 +69,6 @@ shard_row_defer_begin(EState *estate, Oid relid)
 	ShardConstraintsMode mode = shard_constraints_mode();
 	bool		deferrable = false;
 	ShardRowDefer *defer;
-	MemoryContext oldcxt;
-	MemoryContextCallback *callback;
-	slist_iter	iter;
 	ListCell   *lc;
 
 	if (mode == SHARD_CONSTRAINTS_DEFERRED || !get_rel_relispartition(relid))
@@ -88,26 +78,13 @@ shard_row_defer_begin(EState *estate, Oid relid)
 		deferrable |= has_deferrable_key(lfirst_oid(lc));
 	if (!deferrable)
 		return NULL;
-	slist_foreach(iter, &statements)
+	defer = shard_statement_entry_find(&statements, estate, 0);
+	if (defer == NULL)
 	{
-		defer = slist_container(ShardRowDefer, link, iter.cur);
-		if (defer->estate == estate)
-		{
-			defer->nusers++;
-			return defer;
-		}
+		defer = shard_statement_entry_add(&statements, estate, 0, sizeof(ShardRowDefer));
+		defer->all_immediate = mode == SHARD_CONSTRAINTS_IMMEDIATE;
 	}
-	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
-	defer = palloc0(sizeof(ShardRowDefer));
-	defer->estate = estate;
-	defer->nusers = 1;
-	defer->all_immediate = mode == SHARD_CONSTRAINTS_IMMEDIATE;
-	callback = palloc0(sizeof(MemoryContextCallback));
-	callback->func = forget;
-	callback->arg = defer;
-	slist_push_head(&statements, &defer->link);
-	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
-	MemoryContextSwitchTo(oldcxt);
+	defer->nusers++;
 	return defer;
 }
 
@@ -134,7 +111,7 @@ shard_row_defer_shard(ShardRowDefer *defer, Oid relid, Oid serverid, Oid userid,
 
 	if (list_member_oid(defer->relids, relid))
 		return;
-	oldcxt = MemoryContextSwitchTo(defer->estate->es_query_cxt);
+	oldcxt = MemoryContextSwitchTo(defer->entry.estate->es_query_cxt);
 	command = palloc0(sizeof(ShardCommand));
 	command->serverid = serverid;
 	command->userid = userid;
@@ -159,7 +136,7 @@ shard_row_defer_end(ShardRowDefer *defer)
 
 	if (--defer->nusers > 0 || ncommands == 0)
 		return;
-	oldcxt = MemoryContextSwitchTo(defer->estate->es_query_cxt);
+	oldcxt = MemoryContextSwitchTo(defer->entry.estate->es_query_cxt);
 	commands = palloc(sizeof(ShardCommand) * ncommands);
 	foreach(lc, defer->shards)
 		commands[foreach_current_index(lc)] = *(ShardCommand *) lfirst(lc);

@@ -28,9 +28,9 @@
 #include "executor/executor.h"
 #include "executor/modify/row_sink.h"
 #include "foreign/fdwapi.h"
-#include "lib/ilist.h"
 #include "remote/copy/copy_context.h"
 #include "remote/copy/copy_stat.h"
+#include "statement_entry.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -44,8 +44,7 @@
 
 struct ShardRowSink
 {
-	slist_node	link;			/* in sinks */
-	EState	   *estate;
+	ShardStatementEntry entry;	/* in sinks */
 	int			nusers;			/* number of gets without release */
 	ShardCopySet *set;
 	ShardCopyStat *stat;		/* of set */
@@ -132,40 +131,17 @@ find_copy_state(ShardRowSink *sink)
 	}
 }
 
-static void
-forget_sink(void *arg)
-{
-	ShardRowSink *sink = arg;
-
-	slist_delete(&sinks, &sink->link);
-}
-
 ShardRowSink *
 shard_row_sink_get(EState *estate, bool from_copy)
 {
-	slist_iter	iter;
-	ShardRowSink *sink;
-	MemoryContextCallback *callback;
+	ShardRowSink *sink = shard_statement_entry_find(&sinks, estate, 0);
 
-	slist_foreach(iter, &sinks)
+	if (sink == NULL)
 	{
-		sink = slist_container(ShardRowSink, link, iter.cur);
-		if (sink->estate == estate)
-		{
-			sink->nusers++;
-			return sink;
-		}
+		sink = shard_statement_entry_add(&sinks, estate, 0, sizeof(ShardRowSink));
+		sink->from_copy = from_copy;
 	}
-
-	sink = MemoryContextAllocZero(estate->es_query_cxt, sizeof(ShardRowSink));
-	sink->estate = estate;
-	sink->from_copy = from_copy;
-	sink->nusers = 1;
-	callback = MemoryContextAlloc(estate->es_query_cxt, sizeof(MemoryContextCallback));
-	callback->func = forget_sink;
-	callback->arg = sink;
-	slist_push_head(&sinks, &sink->link);
-	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	sink->nusers++;
 	return sink;
 }
 
@@ -190,7 +166,7 @@ shard_row_sink_release(ShardRowSink *sink)
 static void
 open_set(ShardRowSink *sink)
 {
-	sink->set = shard_copy_set_create(sink->estate->es_query_cxt,
+	sink->set = shard_copy_set_create(sink->entry.estate->es_query_cxt,
 									  sink->from_copy ? name_bad_line : NULL, sink);
 	if (sink->cstate)
 		sink->load = shard_copy_context_get(sink->cstate);
@@ -216,7 +192,7 @@ begin_stat(ShardRowSink *sink, Relation rel)
 	Oid			relid = shard_map_top(RelationGetRelid(rel));
 
 	sink->nrows = 0;
-	sink->stat = shard_copy_stat_begin(sink->estate->es_query_cxt, sink->set, relid,
+	sink->stat = shard_copy_stat_begin(sink->entry.estate->es_query_cxt, sink->set, relid,
 									   sink->from_copy ? "parsed" : "insert",
 									   shard_copy_stat_reason(sink->cstate));
 	if (sink->from_copy)
@@ -226,7 +202,7 @@ begin_stat(ShardRowSink *sink, Relation rel)
 ShardRowTarget *
 shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(sink->estate->es_query_cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(sink->entry.estate->es_query_cxt);
 	ShardRowTarget *target = palloc0(sizeof(ShardRowTarget));
 	Oid			relid = RelationGetRelid(rel);
 	Oid			serverid = shard_map_server(RelationGetRelid(rel));

@@ -13,7 +13,7 @@
 #include "catalog/colocate.h"
 #include "executor/scan/asked_shards.h"
 #include "guc.h"
-#include "lib/ilist.h"
+#include "statement_entry.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -21,46 +21,15 @@
 /* What a statement has accessed so far. */
 typedef struct AskedShards
 {
-	slist_node	link;			/* in statements */
-	EState	   *estate;
+	ShardStatementEntry entry;	/* in statements */
 	Oid			relid;			/* the first table accessed */
 	Bitmapset  *shards;			/* of this table, and of tables colocated with it */
 	List	   *tables;			/* List of Oid: all tables accessed */
 	bool		reported;
-	MemoryContextCallback callback;
 } AskedShards;
 
 /* Statements in progress, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
-
-static void
-forget_statement(void *arg)
-{
-	slist_delete(&statements, &((AskedShards *) arg)->link);
-}
-
-/* Finds or creates the entry of estate's statement.  Memory: current context, the query's. */
-static AskedShards *
-asked_by(EState *estate, Oid relid)
-{
-	AskedShards *asked;
-	slist_iter	iter;
-
-	slist_foreach(iter, &statements)
-	{
-		asked = slist_container(AskedShards, link, iter.cur);
-		if (asked->estate == estate)
-			return asked;
-	}
-	asked = palloc0(sizeof(AskedShards));
-	asked->estate = estate;
-	asked->relid = relid;
-	asked->callback.func = forget_statement;
-	asked->callback.arg = asked;
-	slist_push_head(&statements, &asked->link);
-	MemoryContextRegisterResetCallback(estate->es_query_cxt, &asked->callback);
-	return asked;
-}
 
 /* Returns quoted names: "a", "b" */
 static char *
@@ -108,7 +77,12 @@ shard_asked_add(EState *estate, const List *relids, const ShardMap *map, const B
 			shards = bms_make_singleton(shardno);
 		}
 	}
-	asked = asked_by(estate, relid);
+	asked = shard_statement_entry_find(&statements, estate, 0);
+	if (asked == NULL)
+	{
+		asked = shard_statement_entry_add(&statements, estate, 0, sizeof(AskedShards));
+		asked->relid = relid;
+	}
 	if (relid == asked->relid || shard_colocated(relid, asked->relid))
 		asked->shards = bms_add_members(asked->shards, shards);
 	else

@@ -4,8 +4,7 @@
  *
  * A set belongs to one execution (EState), and is identified by the execution and the number of its
  * parameter.  The sets of all executions of the session are in one list, which rarely has more than
- * two.  A set leaves the list when the memory of its query is freed, so no clean-up is needed after
- * an error.
+ * two.
  *
  * Values are the same if their bytes are the same.  Two equal values with different bytes (numeric
  * 1.0 and 1.00) are both kept.  This only costs some memory.
@@ -13,7 +12,7 @@
 #include "postgres.h"
 
 #include "executor/scan/keys.h"
-#include "lib/ilist.h"
+#include "statement_entry.h"
 #include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -24,14 +23,11 @@
 
 struct ShardKeys
 {
-	dlist_node	node;
-	EState	   *estate;
-	int			paramid;
+	ShardStatementEntry entry;	/* in all_keys; the key is the number of the parameter */
 	Oid			type;
 	int16		typlen;
 	bool		typbyval;
 	char		typalign;
-	MemoryContextCallback callback;
 	MemoryContext cxt;			/* contains everything below */
 	int			nvalues;
 	int			nslots;			/* at least twice the number of values */
@@ -41,15 +37,7 @@ struct ShardKeys
 	ArrayType  *array;			/* NULL until requested */
 };
 
-static dlist_head all_keys = DLIST_STATIC_INIT(all_keys);
-
-static void
-unlink_keys(void *arg)
-{
-	ShardKeys  *keys = arg;
-
-	dlist_delete(&keys->node);
-}
+static slist_head all_keys = SLIST_STATIC_INIT(all_keys);
 
 /* Allocates nslots empty slots. */
 static void
@@ -73,19 +61,12 @@ make_empty(ShardKeys *keys)
 ShardKeys *
 shard_keys_create(EState *estate, int paramid, Oid type)
 {
-	ShardKeys  *keys = MemoryContextAllocZero(estate->es_query_cxt, sizeof(ShardKeys));
+	ShardKeys  *keys = shard_statement_entry_add(&all_keys, estate, Int32GetDatum(paramid), sizeof(ShardKeys));
 
-	keys->estate = estate;
-	keys->paramid = paramid;
 	keys->type = type;
 	get_typlenbyvalalign(type, &keys->typlen, &keys->typbyval, &keys->typalign);
 	keys->cxt = AllocSetContextCreate(estate->es_query_cxt, "shard keys", ALLOCSET_DEFAULT_SIZES);
 	make_empty(keys);
-
-	dlist_push_head(&all_keys, &keys->node);
-	keys->callback.func = unlink_keys;
-	keys->callback.arg = keys;
-	MemoryContextRegisterResetCallback(estate->es_query_cxt, &keys->callback);
 	return keys;
 }
 
@@ -163,16 +144,11 @@ shard_keys_memory(const ShardKeys *keys)
 static ShardKeys *
 find_keys(const EState *estate, int paramid)
 {
-	dlist_iter	iter;
+	ShardKeys  *keys = shard_statement_entry_find(&all_keys, estate, Int32GetDatum(paramid));
 
-	dlist_foreach(iter, &all_keys)
-	{
-		ShardKeys  *keys = dlist_container(ShardKeys, node, iter.cur);
-
-		if (keys->estate == estate && keys->paramid == paramid)
-			return keys;
-	}
-	elog(ERROR, "no key join gives a value to parameter %d", paramid);
+	if (keys == NULL)
+		elog(ERROR, "no key join gives a value to parameter %d", paramid);
+	return keys;
 }
 
 Datum
