@@ -34,7 +34,7 @@ sub merged
 sql('CREATE EXTENSION shardfdw');
 is((add_node($_))[0], 0, "node w$_") for 1, 2;
 my $description = sql('SELECT shardfdw_internal.default_collation()');
-like($description, qr/^i\|.*\|en-US\|.*\|[0-9.]+\|UTF8$/, 'what the collation here is');
+like($description, qr/^\d+\|i\|.*\|en-US\|.*\|[0-9.]+\|UTF8$/, 'what the collation here is');
 my $noted = q{SELECT string_agg(DISTINCT o.option_value, ' ') FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'default_collation' AND s.srvname ~ '^w[12]'};
 is(sql($noted), $description, 'nodes have it noted');
 
@@ -117,7 +117,7 @@ SKIP:
 		my ($host, $port) = $c->node_address(1);
 		$here->safe_psql($database, "CREATE EXTENSION shardfdw; SELECT shardfdw.add_node('b1', '$host', $port, '$database')");
 		my $own = $here->safe_psql($database, 'SELECT shardfdw_internal.default_collation()');
-		like($own, $locale eq 'C' ? qr/^b\|.*\|C\|\|1\|UTF8$/ : qr{^b\|.*\|C\.UTF-8\|\|1/$major\|UTF8$}, "what the built-in locale $locale is");
+		like($own, $locale eq 'C' ? qr/^$major\|b\|.*\|C\|\|1\|UTF8$/ : qr{^$major\|b\|.*\|C\.UTF-8\|\|1/$major\|UTF8$}, "what the built-in locale $locale is");
 		is($here->safe_psql($database, $noted =~ s/\^w\[12\]/^b/r), $own, 'and what is noted of the node');
 		next if $locale eq 'C';
 		$here->safe_psql($database, q{CREATE TABLE t (i int PRIMARY KEY, word text); SELECT shardfdw.shard_table('t', shards => 2)});

@@ -125,7 +125,7 @@ COMMENT ON FUNCTION shardfdw_internal.usable_nodes(name[]) IS
 CREATE FUNCTION shardfdw_internal.default_collation() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_default_collation';
 COMMENT ON FUNCTION shardfdw_internal.default_collation() IS
-	'Describes the default collation of this database. Returns provider, locales, rules, library version and encoding, separated by bars. If text was indexed with another library version, that version follows after an exclamation mark.';
+	'Describes the major version of this server and the default collation of this database. Returns major, provider, locales, rules, library version and encoding, separated by bars. If text was indexed with another library version, that version follows after an exclamation mark.';
 
 CREATE FUNCTION shardfdw_internal.note_default_collation(node name, description text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -141,7 +141,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_default_collation(name, text) IS
-	'Records the default collation of a node, as default_collation() describes it, in the options of its server. Null removes the option. Does nothing in read-only transactions, if the caller does not own the server, and for servers of an adopted wrapper, whose original options a dump has to restore. Returns nothing.';
+	'Records the major version and default collation of a node, as default_collation() describes them, in the options of its server. Null removes the option. Does nothing in read-only transactions, if the caller does not own the server, and for servers of an adopted wrapper, whose original options a dump has to restore. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.node_query() RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -155,7 +155,7 @@ AS $$
 			extract(epoch FROM clock_timestamp()),
 			concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), d.j->>'datname'),
 			-- in the format of shardfdw_internal.default_collation()
-			(SELECT concat_ws('|', d.j->>'datlocprovider', format('%s %s', CASE WHEN v.bytes THEN 'C' ELSE d.j->>'datcollate' END,
+			(SELECT concat_ws('|', current_setting('server_version_num')::integer / 10000, d.j->>'datlocprovider', format('%s %s', CASE WHEN v.bytes THEN 'C' ELSE d.j->>'datcollate' END,
 							CASE d.j->>'datctype' WHEN 'POSIX' THEN 'C' ELSE d.j->>'datctype' END),
 						coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''), coalesce(d.j->>'daticurules', ''),
 						CASE WHEN v.bytes THEN 'C' WHEN v.actual = v.noted THEN v.actual ELSE v.actual || '!' || v.noted END
@@ -206,9 +206,9 @@ BEGIN
 	IF answer[5] <> here_locale THEN
 		RETURN QUERY VALUES ('collation', 'warning', format('%s, but %s here', answer[5], here_locale),
 							 'Text is compared and sorted here, not by nodes. Create the database on the node with the locale of this one.');
-	ELSIF answer[8] <> shardfdw_internal.default_collation() THEN
-		RETURN QUERY VALUES ('collation', 'warning', format('%s in version %s, but in version %s here', answer[5], split_part(answer[8], '|', 5),
-								split_part(shardfdw_internal.default_collation(), '|', 5)),
+	ELSIF substring(answer[8] FROM '[|].*') <> substring(shardfdw_internal.default_collation() FROM '[|].*') THEN
+		RETURN QUERY VALUES ('collation', 'warning', format('%s in version %s, but in version %s here', answer[5], split_part(answer[8], '|', 6),
+								split_part(shardfdw_internal.default_collation(), '|', 6)),
 							 'Text is compared and sorted here, not by nodes.');
 	ELSE
 		RETURN QUERY VALUES ('collation', 'ok', answer[5], NULL);

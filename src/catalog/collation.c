@@ -1,9 +1,10 @@
 /*
  * collation.c
- *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?
+ *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?  Which majors do they
+ *	  run?
  *
- * One string describes a default collation: provider, collation and character type, locale, rules,
- * the version of the library that compares, and the encoding.
+ * One string describes a database: the major version of its server, a bar, and its default collation (provider,
+ * collation and character type, locale, rules, the version of the library that compares, and the encoding).
  *
  * add_node() and check_cluster() ask a node for it, and store it as the server's option
  * default_collation.  shardfdw_internal.default_collation() returns the coordinator's.
@@ -12,6 +13,8 @@
  *				database's text was indexed
  *	 compare	unless a node is known to have another description.  A server that was
  *				created manually has none: as in postgres_fdw, it is assumed to be equal
+ *
+ * Both ignore the major.
  *
  * The version is empty for a locale without a version (C.UTF-8 of libc).  If the database's text
  * was indexed in another version, that version follows after an exclamation mark.
@@ -70,11 +73,14 @@ or_empty(const char *string)
 	return string ? string : "";
 }
 
+/* COLLPROVIDER_BUILTIN, which came with 17 */
+#define BUILTIN_PROVIDER 'b'
+
 /* The built-in provider has version 1 in all majors, although their Unicode data differ.  Its locale C uses none. */
 static const char *
 unicode_data(char provider, const char *locale)
 {
-	return provider == 'b' && strcmp(locale, "C") != 0 ? "/" SHARD_MAJOR_VERSION : "";
+	return provider == BUILTIN_PROVIDER && strcmp(locale, "C") != 0 ? "/" SHARD_MAJOR_VERSION : "";
 }
 
 /* Returns the description of this database's default collation. node_query() makes the same of a node's. */
@@ -102,7 +108,7 @@ describe(bool *has_version)
 		(strcmp(collate, "C") == 0 || strcmp(collate, "POSIX") == 0))
 		version = noted = collate = "C";
 	*has_version = *version != '\0' && strcmp(version, noted) == 0;
-	result = psprintf("%c|%s %s|%s|%s|%s%s%s%s|%s", provider, collate, strcmp(ctype, "POSIX") == 0 ? "C" : ctype, locale,
+	result = psprintf(SHARD_MAJOR_VERSION "|%c|%s %s|%s|%s|%s%s%s%s|%s", provider, collate, strcmp(ctype, "POSIX") == 0 ? "C" : ctype, locale,
 					  or_empty(database_text(tuple, SHARD_ANUM_DATABASE_RULES)),
 					  version, strcmp(version, noted) == 0 ? "" : "!", strcmp(version, noted) == 0 ? "" : noted,
 					  unicode_data(provider, locale), GetDatabaseEncodingName());
@@ -123,68 +129,115 @@ own_description(bool *has_version)
 	return ours;
 }
 
+/* Returns the description without the major. */
+static const char *
+collation_part(const char *description)
+{
+	const char *bar = strchr(description, '|');
+
+	return bar ? bar + 1 : description;
+}
+
 bool
 shard_collation_same_default(const ShardMap *map)
 {
 	bool		has_version;
-	const char *ours = own_description(&has_version);
+	const char *ours = collation_part(own_description(&has_version));
 
 	if (!has_version)
 		return false;
 	for (int i = 0; i < map->nnodes; i++)
 	{
 		if (map->nodes[i].default_collation == NULL ||
-			strcmp(map->nodes[i].default_collation, ours) != 0)
+			strcmp(collation_part(map->nodes[i].default_collation), ours) != 0)
 			return false;
 	}
 	return true;
 }
 
-static bool differs_known = false;
-static bool differs;
+/* What the descriptions of all nodes say. */
+typedef struct Differences
+{
+	bool		collation;		/* a node has another default collation */
+	uint32		majors;			/* shard_collation_majors_apart() */
+} Differences;
+
+static bool differences_known = false;
+static Differences differences;
 static uint64 server_changes = 0;
 
 void
 shard_collation_invalidate(void)
 {
-	differs_known = false;
+	differences_known = false;
 	server_changes++;
 }
 
-/* Is a node known to have another default collation? */
-static bool
-find_different(void)
+static Differences
+find_differences(void)
 {
 	bool		has_version;
 	const char *ours = own_description(&has_version);
+	int			lowest = atoi(ours);
+	int			highest = lowest;
+	Differences found = {false};
 	ShardCatalogScan scan;
-	bool		found = false;
 	HeapTuple	tuple;
 
 	shard_catalog_scan_begin(&scan, ForeignServerRelationId);
-	while (!found && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 		const char *theirs = shard_option_is_our_server(serverid) ? shard_option_server(serverid, "default_collation") : NULL;
+		int			major = theirs ? atoi(theirs) : 0;
 
-		found = theirs != NULL && strcmp(theirs, ours) != 0;
+		if (theirs != NULL && strcmp(collation_part(theirs), collation_part(ours)) != 0)
+			found.collation = true;
+		if (major > 0 && major < 32)
+		{
+			lowest = Min(lowest, major);
+			highest = Max(highest, major);
+		}
 	}
 	shard_catalog_scan_end(&scan);
+	found.majors = (UINT32_C(2) << highest) - (UINT32_C(2) << lowest);
 	return found;
+}
+
+static const Differences *
+known_differences(void)
+{
+	if (!differences_known)
+	{
+		/* servers may change during the look-up */
+		uint64		before = server_changes;
+
+		differences = find_differences();
+		differences_known = server_changes == before;
+	}
+	return &differences;
 }
 
 bool
 shard_collation_differs(void)
 {
-	if (!differs_known)
-	{
-		/* servers may change during the look-up */
-		uint64		before = server_changes;
+	return known_differences()->collation;
+}
 
-		differs = find_different();
-		differs_known = server_changes == before;
-	}
-	return differs;
+uint32
+shard_collation_majors_apart(void)
+{
+	return known_differences()->majors;
+}
+
+bool
+shard_collation_is_builtin(Oid collation)
+{
+	HeapTuple	tuple = shard_catalog_row(COLLOID, collation);
+	bool		result = ((Form_pg_collation) GETSTRUCT(tuple))->collprovider == BUILTIN_PROVIDER;
+
+	ReleaseSysCache(tuple);
+	return result;
 }
 
 Datum

@@ -1,6 +1,7 @@
 /*
  * collation.h
- *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?
+ *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?  Which majors do they
+ *	  run?
  */
 #ifndef SHARDFDW_COLLATION_H
 #define SHARDFDW_COLLATION_H
@@ -17,6 +18,15 @@ extern bool shard_collation_same_default(const ShardMap *map);
 
 /* Is any node of the cluster known to have another default collation than the coordinator, or another version? */
 extern bool shard_collation_differs(void);
+
+/*
+ * Returns the major versions that only some of the servers have reached, coordinator and nodes: those above the lowest
+ * up to the highest, bit 1 << major for each.  0 if all run the same major.  Nodes whose major is not known do not count.
+ */
+extern uint32 shard_collation_majors_apart(void);
+
+/* Does a collation, which is not the default one, take its Unicode data from the server's major? */
+extern bool shard_collation_is_builtin(Oid collation);
 
 /* Servers have changed. */
 extern void shard_collation_invalidate(void);

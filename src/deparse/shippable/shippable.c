@@ -20,8 +20,9 @@
  * not shipped.  "C" and "POSIX" sort by bytes everywhere, so they may also appear in COLLATE.  Other explicit
  * collations are not shipped.
  *
- * A node of an older major version may lack a built-in function of the coordinator.  Then the node raises an error;
- * the result is never wrong.
+ * A node of another major version computes no function whose result changed between the majors (shippable_rule.c).  A
+ * node of an older major may lack a built-in function of the coordinator.  Then the node raises an error; the result is
+ * never wrong.
  */
 #include "postgres.h"
 
