@@ -1,5 +1,5 @@
-# Sets up several coordinators that are registered with each other. A change of definitions must be
-# made on all of them, or on none.
+# Registers several coordinators with each other. A change of definitions must be made on all of them,
+# or on none. Rows of a plain table, and the values of sequences, belong to one coordinator.
 
 use strict;
 use warnings;

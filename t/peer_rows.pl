@@ -1,5 +1,6 @@
-# Sets up several coordinators that are registered with each other. Tests rows of reference tables,
-# moves, and what a crash or a lost coordinator leaves behind.
+# Sets up several coordinators that are registered with each other. Tests writes to reference tables
+# and the deadlocks between them, moves, cluster snapshots and restore points. Then coordinators crash
+# in a commit, one is added while the others write, and one is lost.
 
 use strict;
 use warnings;

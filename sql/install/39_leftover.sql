@@ -20,7 +20,7 @@ AS $$
 		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.oid = ((q.fields)[2]::jsonb->>'server')::oid AND s.srvname <> q.node)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
-	'Queries nodes for schemas that jobs of this coordinator created there, or jobs of predecessors of which it has all commits. Only schemas of the current user''s role on the node count. Returns the node, the number of the job, the schema, the note of the job in it, and whether it was a job of this coordinator. Returns no row for a node that does not answer, or that another coordinator has taken over.';
+	'Queries nodes for schemas that jobs of this coordinator created there, or jobs of predecessors of which it has all commits. Only schemas count that the current user''s role on the node owns. If two servers are the same database, each of them returns the schemas of its jobs. Returns the node, the number of the job, the schema, the note of the job in it, and whether it was a job of this coordinator. Returns no row for a node that does not answer, or that another coordinator has taken over.';
 
 CREATE FUNCTION shardfdw_internal.servers_of(remote_schema name, remote_table name) RETURNS oid[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

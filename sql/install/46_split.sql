@@ -115,7 +115,7 @@ AS $$
 	CROSS JOIN generate_series(1, shardfdw_internal.at_most(pieces, 64)) n
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass[], integer, text[]) IS
-	'Names the pieces that shards, and the shards that go with them, become. One shard stays itself (pieces: 1) or becomes several, or several shards become one. Numbers continue after the last shard of the table. at: as for piece_bounds(). Returns for each shard its pieces: number (1-based), name, and FOR VALUES clause, null for an unchanged shard. is_first: whether the piece belongs to the group of the first shard.';
+	'Names the pieces that shards, and the shards that go with them, become. One shard stays itself (pieces: 1) or becomes several, or several shards become one. Numbers continue after the last shard of the table. at: as for piece_bounds(). Returns a row for each shard and piece: number (1-based) and name of the piece, and its FOR VALUES clause, null for an unchanged shard. Shards that become one shard all have number 1 and the same name. is_first: whether the row is of the first shard or a shard that goes with it.';
 
 CREATE FUNCTION shardfdw_internal.job_tables(shards regclass[])
 	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean, is_first boolean, staging name)

@@ -702,7 +702,7 @@ REVOKE ALL ON FUNCTION shardfdw_internal.forget_reference_position(name) FROM PU
 CREATE FUNCTION shardfdw_internal.note_dropped_reference() RETURNS void
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_note_dropped_reference';
 COMMENT ON FUNCTION shardfdw_internal.note_dropped_reference() IS
-	'Records that this transaction drops the replicas of a reference table. If it was the last reference table, the commit removes the recorded WAL positions of nodes. Returns nothing.';
+	'Records that this transaction drops the replicas of a reference table. If no reference table is left at its commit, the commit removes the WAL positions of nodes that are recorded for reference tables. Returns nothing.';
 
 CREATE FUNCTION shardfdw.confirm_node(node name) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_confirm_node';

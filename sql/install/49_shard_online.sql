@@ -303,7 +303,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversion_shards() IS
-	'Removes from nodes the leftovers of jobs of the current user whose process ended before it had sharded its table. Holds no lock on tables that clients use while it waits for nodes. Returns a row, without a node, for each job without further leftovers, and for each error.';
+	'Removes the shards, on nodes and here, that were left by jobs of the current user which were to shard or unshard a table, and whose process ended. Holds no lock on tables that clients use while it waits for nodes. Returns a row, without a node, for each job without further leftovers, and for each error.';
 
 CREATE FUNCTION shardfdw_internal.remove_conversions() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -334,7 +334,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversions() IS
-	'Removes here, after remove_conversion_shards(), the leftovers of jobs of the current user whose process ended before it had sharded its table. Returns a row, without a node, for each job without further leftovers, and for each error.';
+	'Removes here, after remove_conversion_shards(), the other leftovers of jobs of the current user which were to shard or unshard a table, and whose process ended. Returns a row, without a node, for each job without further leftovers, and for each error.';
 
 CREATE FUNCTION shardfdw_internal.refuse_change_of_conversion() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
