@@ -29,7 +29,6 @@
 
 #define BATCH_CHANGES 5000		/* minimum in one transaction on the target */
 #define MAX_UNANSWERED 2000		/* statements without a result from the target */
-#define PROGRESS_MS 1000
 #define MESSAGE_PREFIX "shardfdw"
 #define BARRIER_BYTES 16
 
@@ -208,7 +207,7 @@ execute(ShardApply *apply, const char *name, const char *sql, int nparams, const
 		sent(apply, PQsendPrepare(apply->target->pg, name, sql, 0, NULL), EXPECT_ANYTHING);
 	sent(apply, PQsendQueryPrepared(apply->target->pg, name, nparams, params, NULL, NULL, 0), what);
 	apply->nbatch++;
-	apply->move->progress.nchanges++;
+	apply->move->job.progress.nchanges++;
 }
 
 /* A value as a parameter, or NULL. */
@@ -315,7 +314,7 @@ apply_update(ShardApply *apply, const ApplyTable *table, const ShardChange *chan
 	{
 		sent(apply, PQsendQueryParams(apply->target->pg, sql.data, nparams, NULL, params, NULL, NULL, 0), EXPECT_ONE_ROW);
 		apply->nbatch++;
-		apply->move->progress.nchanges++;
+		apply->move->job.progress.nchanges++;
 	}
 	else
 		execute(apply, name.data, sql.data, nparams, params, EXPECT_ONE_ROW);
@@ -428,7 +427,7 @@ read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
 		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
 	shard_link_send(apply->target, columns_query(entry->table));
 	res = shard_link_result(apply->target, entry->table->name);
-	oldcxt = MemoryContextSwitchTo(apply->move->cxt);
+	oldcxt = MemoryContextSwitchTo(apply->move->job.cxt);
 	entry->ncolumns = PQntuples(res);
 	entry->columns = palloc0(sizeof(ApplyColumn) * Max(entry->ncolumns, 1));
 	same = entry->ncolumns == change->ncolumns;
@@ -543,9 +542,8 @@ note_progress(ShardApply *apply)
 {
 	ShardMove  *move = apply->move;
 
-	move->progress.lag_bytes = apply->slot->written - Min(apply->slot->written, apply->slot->done);
-	if (!IsTransactionState() && TimestampDifferenceExceeds(move->progress.noted_at, GetCurrentTimestamp(), PROGRESS_MS))
-		shard_job_set_progress(move->id, &move->progress);
+	move->job.progress.lag_bytes = apply->slot->written - Min(apply->slot->written, apply->slot->done);
+	shard_job_note_progress(&move->job);
 }
 
 /*
@@ -598,7 +596,7 @@ keep_alive(void *arg)
 ShardApply *
 shard_apply_begin(ShardMove *move, ShardSlot *slot, ShardConn *source, ShardConn *target)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(move->cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->job.cxt);
 	ShardApply *apply = palloc0(sizeof(ShardApply));
 	HASHCTL		ctl = {0};
 
@@ -606,9 +604,9 @@ shard_apply_begin(ShardMove *move, ShardSlot *slot, ShardConn *source, ShardConn
 	apply->slot = slot;
 	apply->source = source;
 	apply->target = target;
-	apply->change_cxt = AllocSetContextCreate(move->cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
+	apply->change_cxt = AllocSetContextCreate(move->job.cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
 	apply->expected = palloc(sizeof(Expected) * RING);
-	ctl.hcxt = move->cxt;
+	ctl.hcxt = move->job.cxt;
 	ctl.keysize = sizeof(uint32);
 	ctl.entrysize = sizeof(ApplyTable);
 	apply->tables = hash_create("shardfdw tables of a move", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);

@@ -27,40 +27,17 @@
 
 #define AGAIN_MS 200			/* pause before another attempt to lock */
 
-typedef struct LockAttempt
-{
-	const ShardMove *move;
-	ShardAttempts attempts;
-} LockAttempt;
-
 static void
-lock(void *arg)
+lock(const ShardAttempts *attempts, void *arg)
 {
-	LockAttempt *attempt = arg;
-
-	shard_attempts_start(&attempt->attempts);
-	shard_place_lock(attempt->move, &attempt->attempts);
+	shard_place_lock(arg, attempts);
 }
 
 void
 shard_block_lock(ShardMove *move, void (*before_each) (void *arg), void *arg)
 {
-	LockAttempt attempt = {move};
-	bool		told = false;
-
-	shard_attempts_init(&attempt.attempts);
-	for (;;)
-	{
-		if (before_each)
-			before_each(arg);
-		if (shard_move_try_step(move->userid, NULL, lock, &attempt))
-			break;
-		if (!told)
-			shard_job_set_waiting(move->id, SHARD_MOVE_REPLACES(move) ? "transactions that use the tables, or have written to their shards" :
-								   "transactions that have written to the shards, or locked rows of them");
-		told = true;
-		shard_attempts_pause(&attempt.attempts);
-	}
+	shard_attempts_insist(&move->job, SHARD_MOVE_REPLACES(move) ? "transactions that use the tables, or have written to their shards" :
+						  "transactions that have written to the shards, or locked rows of them", before_each, arg, lock, move);
 }
 
 typedef struct BlockMove
@@ -86,17 +63,17 @@ hold_tables(void *arg)
 }
 
 void
-shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
+shard_block_run(ShardMove *move)
 {
 	BlockMove	block = {.move = move};
 	ShardConn  *from;
 	ShardConn  *into;
 	TimestampTz locked_at;
 
-	enter_stage(move, "copying");
-	shard_move_begin(move->userid);
-	from = shard_link_open(move->source, move->userid, false);
-	into = shard_link_open(move->target, move->userid, false);
+	shard_job_enter_stage(&move->job, "copying");
+	shard_move_begin(move->job.userid);
+	from = shard_link_open(move->source, move->job.userid, false);
+	into = shard_link_open(move->target, move->job.userid, false);
 	shard_move_commit();
 
 	block.from = from;
@@ -107,7 +84,7 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 		shard_relay_copy(move, &move->tables[i], from, into);
 	SHARD_FAULT_POINT("move_copied");
 	shard_place_index(move);
-	if (move->verify)
+	if (move->job.verify)
 		shard_relay_verify(move, from, into);
 	shard_link_exec(from, "COMMIT");
 	while (!shard_place_switch(move))
@@ -115,8 +92,8 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 	shard_move_commit();
 	move->switched = true;
 	SHARD_FAULT_POINT("move_switched");
-	shard_job_set_pause(move->id, GetCurrentTimestamp() - locked_at);
-	shard_job_set_progress(move->id, &move->progress);
+	shard_job_set_pause(&move->job, GetCurrentTimestamp() - locked_at);
+	shard_job_set_progress(&move->job);
 	shard_link_close(&from);
 	shard_link_close(&into);
 }

@@ -46,55 +46,22 @@
 #include "utils/timestamp.h"
 #include "version.h"
 
-#define BEGIN_LOCK_MS 5000		/* a session that waits for the job's row may have locked the table */
-#define GIVE_WAY_MS 20
+#define GIVE_WAY_MS "20"
 #define FOLLOW_TRIES 50
 #define FOLLOW_PAUSE_MS 20
 #define NEAR_KEYS 200			/* the successor is near if at most this many keys were left; less than one batch */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_conversion);
 
-struct ShardConversion
+typedef struct ShardConversion
 {
-	MemoryContext cxt;
-	int64		id;
-	Oid			userid;
-	Oid			relid;
-	bool		back;				/* a sharded table becomes plain */
-	const char *plan;			/* jsonb for the SQL functions */
+	ShardJob	job;			/* plan: jsonb for the SQL functions */
+	bool		back;			/* a sharded table becomes plain */
 	const char *validation;		/* commands to run after the switch, or NULL */
 	List	   *locks;			/* OIDs of the tables that the switch locks: referenced tables, then the table itself */
 	bool		begun;			/* objects of the job may exist */
 	bool		switched;		/* the successor has replaced the table */
-	ShardJobProgress progress;
-};
-
-ShardConversion *
-shard_conversion_make(const ShardJobArgs *args)
-{
-	ShardConversion *conversion = palloc0(sizeof(ShardConversion));
-
-	conversion->cxt = CurrentMemoryContext;
-	conversion->userid = args->userid;
-	conversion->relid = args->converted;
-	conversion->back = args->back;
-	conversion->progress.lag_bytes = -1;
-	return conversion;
-}
-
-static void
-enter_stage(const ShardConversion *conversion, const char *stage)
-{
-	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": %s", conversion->id, stage));
-	shard_job_set_stage(conversion->id, stage);
-}
-
-/* Sets it until the current transaction ends. */
-static void
-set_timeout(const char *name, int ms)
-{
-	(void) set_config_option(name, psprintf("%d", ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
-}
+} ShardConversion;
 
 static const char *
 kind_of(const ShardConversion *conversion)
@@ -106,8 +73,8 @@ kind_of(const ShardConversion *conversion)
 static char *
 call_for_text(const ShardConversion *conversion, const char *step)
 {
-	return shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->relid,
-											  quote_literal_cstr(conversion->plan)));
+	return shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->job.relid,
+											  quote_literal_cstr(conversion->job.plan)));
 }
 
 /* The same for a step that returns a number. */
@@ -119,13 +86,13 @@ call(const ShardConversion *conversion, const char *step)
 	return value ? DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(value))) : 0;
 }
 
-typedef struct LockAttempt
+/* A step that locks tables. */
+typedef struct LockStep
 {
 	const ShardConversion *conversion;
-	const char *step;
+	const char *name;
 	List	   *locks;			/* OIDs of tables that are locked first */
-	ShardAttempts attempts;
-} LockAttempt;
+} LockStep;
 
 typedef struct FollowAttempt
 {
@@ -134,21 +101,20 @@ typedef struct FollowAttempt
 } FollowAttempt;
 
 static void
-call_with_timeout(void *arg)
+call_with_timeout(const ShardAttempts *attempts, void *arg)
 {
-	LockAttempt *attempt = arg;
+	const LockStep *step = arg;
 	ListCell   *lc;
 
-	shard_attempts_start(&attempt->attempts);
 	/* a running autovacuum is cancelled after this time */
-	set_timeout("deadlock_timeout", GIVE_WAY_MS);
-	foreach(lc, attempt->locks)
+	(void) set_config_option("deadlock_timeout", GIVE_WAY_MS, PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	foreach(lc, step->locks)
 	{
-		shard_attempts_limit(&attempt->attempts);
+		shard_attempts_limit(attempts);
 		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
 	}
-	shard_attempts_limit(&attempt->attempts);
-	(void) call(attempt->conversion, attempt->step);
+	shard_attempts_limit(attempts);
+	(void) call(step->conversion, step->name);
 }
 
 /*
@@ -161,7 +127,7 @@ commit_on_nodes(const ShardConversion *conversion)
 	if (!shard_move_commit_confirmed())
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, conversion->id),
+				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, conversion->job.id),
 				 errdetail("The table is unchanged."),
 				 errhint("Start again when the node answers.")));
 }
@@ -171,20 +137,11 @@ commit_on_nodes(const ShardConversion *conversion)
  * lock first. before: called before each attempt, may be NULL.
  */
 static void
-insist(ShardConversion *conversion, const char *step, List *locks, const char *waits_for, void (*before) (ShardConversion *))
+insist(ShardConversion *conversion, const char *name, List *locks, const char *waits_for, void (*before) (void *conversion))
 {
-	LockAttempt attempt = {conversion, step, locks};
+	LockStep	step = {conversion, name, locks};
 
-	shard_attempts_init(&attempt.attempts);
-	for (;;)
-	{
-		if (before)
-			before(conversion);
-		if (shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
-			break;
-		shard_job_set_waiting(conversion->id, waits_for);
-		shard_attempts_pause(&attempt.attempts);
-	}
+	shard_attempts_insist(&conversion->job, waits_for, before, conversion, call_with_timeout, &step);
 }
 
 /*
@@ -198,51 +155,34 @@ take_turns(const ShardConversion *conversion)
 	ListCell   *lc;
 	MemoryContext oldcxt;
 
-	shard_move_begin(conversion->userid);
-	shard_turn_take(conversion->id, conversion->userid, RelationRelationId, conversion->relid);
-	oldcxt = MemoryContextSwitchTo(conversion->cxt);
-	nodes = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->plan))));
+	shard_move_begin(conversion->job.userid);
+	shard_turn_take(&conversion->job, RelationRelationId, conversion->job.relid);
+	oldcxt = MemoryContextSwitchTo(conversion->job.cxt);
+	nodes = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->job.plan))));
 	MemoryContextSwitchTo(oldcxt);
 	foreach(lc, nodes)
-		shard_turn_take(conversion->id, conversion->userid, ForeignServerRelationId, lfirst_oid(lc));
+		shard_turn_take(&conversion->job, ForeignServerRelationId, lfirst_oid(lc));
 	shard_move_commit();
 }
 
 static void
-begin_job(ShardConversion *conversion, const ShardJobArgs *args)
+describe(ShardJob *job, const ShardJobArgs *args, ShardJobRow *row)
 {
-	const char *name;
-	char	   *plan;
-	ShardJobRow row = {.kind = conversion->back ? "unshard" : "shard", .ntables = 1, .mode = "online"};
-	MemoryContext oldcxt;
+	ShardConversion *conversion = (ShardConversion *) job;
 
-	shard_move_begin(conversion->userid);
-	shard_version_check();
-	set_timeout("lock_timeout", BEGIN_LOCK_MS);
-	oldcxt = MemoryContextSwitchTo(conversion->cxt);
-	conversion->id = shard_job_link(args, &plan);
-	conversion->plan = plan;
-	MemoryContextSwitchTo(oldcxt);
-	name = shard_qualified_relation(conversion->relid);
-	row.id = conversion->id;
-	row.relids = &conversion->relid;
-	row.names = &name;
-	row.userid = conversion->userid;
-	shard_job_insert(&row);
-	shard_move_commit();
-	enter_stage(conversion, "waiting for its turn");
-	take_turns(conversion);
+	conversion->back = get_rel_relkind(job->relid) == RELKIND_PARTITIONED_TABLE;
+	row->kind = conversion->back ? "unshard" : "shard";
 }
 
 /* Makes the successor, and starts recording changes of the table. */
 static void
 prepare(ShardConversion *conversion)
 {
-	enter_stage(conversion, "preparing");
+	shard_job_enter_stage(&conversion->job, "preparing");
 	conversion->begun = true;
-	shard_move_begin(conversion->userid);
-	(void) shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_%s(%u, %s, " INT64_FORMAT ")", kind_of(conversion), conversion->relid,
-									 quote_literal_cstr(conversion->plan), conversion->id));
+	shard_move_begin(conversion->job.userid);
+	(void) shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_%s(%u, %s, " INT64_FORMAT ")", kind_of(conversion), conversion->job.relid,
+									 quote_literal_cstr(conversion->job.plan), conversion->job.id));
 	commit_on_nodes(conversion);
 	SHARD_FAULT_POINT("convert_begun");
 	insist(conversion, "note", NIL, "transactions that have written to the table", NULL);
@@ -253,11 +193,11 @@ prepare(ShardConversion *conversion)
 static void
 copy(ShardConversion *conversion)
 {
-	enter_stage(conversion, "copying");
-	shard_move_begin(conversion->userid);
-	conversion->progress.nrows = call(conversion, "copy");
+	shard_job_enter_stage(&conversion->job, "copying");
+	shard_move_begin(conversion->job.userid);
+	conversion->job.progress.nrows = call(conversion, "copy");
 	commit_on_nodes(conversion);
-	shard_job_set_progress(conversion->id, &conversion->progress);
+	shard_job_set_progress(&conversion->job);
 	SHARD_FAULT_POINT("convert_copied");
 	if (conversion->back)
 		return;
@@ -277,13 +217,13 @@ follow_once(void *arg)
 }
 
 /*
- * Temporary errors.  A row references a row of a reference table whose commit has not reached every server.  Or the
+ * Temporary errors.  A lock was not granted in time.  Or a row references a row of a reference table whose commit has not reached every server.  Or the
  * deletion of that row cascades to rows that are changed here.
  */
 static bool
 is_transient(int code)
 {
-	return code == ERRCODE_FOREIGN_KEY_VIOLATION || code == ERRCODE_T_R_SERIALIZATION_FAILURE;
+	return shard_move_is_lock_timeout(code) || code == ERRCODE_FOREIGN_KEY_VIOLATION || code == ERRCODE_T_R_SERIALIZATION_FAILURE;
 }
 
 /*
@@ -295,10 +235,10 @@ try_follow(ShardConversion *conversion, bool raise, int64 *nkeys)
 {
 	FollowAttempt attempt = {conversion, 0};
 
-	if (!shard_move_try_step(conversion->userid, raise ? NULL : is_transient, follow_once, &attempt))
+	if (!shard_move_try_step(conversion->job.userid, raise ? shard_move_is_lock_timeout : is_transient, follow_once, &attempt))
 		return false;
 	commit_on_nodes(conversion);
-	conversion->progress.nchanges += attempt.nkeys;
+	conversion->job.progress.nchanges += attempt.nkeys;
 	*nkeys = attempt.nkeys;
 	SHARD_FAULT_POINT("convert_followed");
 	return true;
@@ -306,15 +246,16 @@ try_follow(ShardConversion *conversion, bool raise, int64 *nkeys)
 
 /* Follows the table until the successor is near. */
 static void
-catch_up(ShardConversion *conversion)
+catch_up(void *arg)
 {
+	ShardConversion *conversion = arg;
 	int64		nkeys;
 
 	do
 	{
 		for (int ntries = 1; !try_follow(conversion, ntries >= FOLLOW_TRIES, &nkeys); ntries++)
 			shard_wait_pause(FOLLOW_PAUSE_MS, false);
-		shard_job_set_progress(conversion->id, &conversion->progress);
+		shard_job_set_progress(&conversion->job);
 	} while (nkeys > NEAR_KEYS);
 }
 
@@ -377,10 +318,11 @@ note_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void
 static bool
 try_switch(ShardConversion *conversion)
 {
-	LockAttempt attempt = {conversion, "switch", NIL};
+	LockStep	step = {conversion, "switch", NIL};
+	ShardAttempts attempts;
 
-	shard_attempts_init(&attempt.attempts);
-	if (!shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
+	shard_attempts_init(&attempts);
+	if (!shard_attempts_try(&conversion->job, &attempts, call_with_timeout, &step))
 		return false;
 	lock_for_transaction(conversion);
 	RegisterResourceReleaseCallback(note_release, NULL);
@@ -401,12 +343,12 @@ prepare_switch(ShardConversion *conversion)
 	char	   *referenced;
 	MemoryContext oldcxt;
 
-	shard_move_begin(conversion->userid);
+	shard_move_begin(conversion->job.userid);
 	commands = call_for_text(conversion, "validation");
 	referenced = call_for_text(conversion, "referenced");
-	oldcxt = MemoryContextSwitchTo(conversion->cxt);
+	oldcxt = MemoryContextSwitchTo(conversion->job.cxt);
 	conversion->validation = commands ? pstrdup(commands) : NULL;
-	conversion->locks = lappend_oid(shard_move_oids(referenced), conversion->relid);
+	conversion->locks = lappend_oid(shard_move_oids(referenced), conversion->job.relid);
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
 }
@@ -416,8 +358,8 @@ validate(ShardConversion *conversion)
 {
 	if (conversion->validation == NULL)
 		return;
-	enter_stage(conversion, "validating");
-	shard_move_begin(conversion->userid);
+	shard_job_enter_stage(&conversion->job, "validating");
+	shard_move_begin(conversion->job.userid);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(conversion->validation)));
 	shard_move_commit();
 }
@@ -428,7 +370,7 @@ lock_and_switch(ShardConversion *conversion)
 	TimestampTz locked_at;
 	ShardAttempts attempts;
 
-	enter_stage(conversion, "switching");
+	shard_job_enter_stage(&conversion->job, "switching");
 	shard_attempts_init(&attempts);
 	prepare_switch(conversion);
 	for (;;)
@@ -453,68 +395,71 @@ lock_and_switch(ShardConversion *conversion)
 		unlock();
 		if (nkeys > NEAR_KEYS)
 			continue;
-		shard_job_set_waiting(conversion->id, waits_for);
+		shard_job_set_waiting(&conversion->job, waits_for);
 		shard_attempts_pause(&attempts);
 	}
 	conversion->switched = true;
 	unlock();
 	SHARD_FAULT_POINT("convert_switched");
-	shard_job_set_pause(conversion->id, released_at - locked_at);
-	shard_job_set_progress(conversion->id, &conversion->progress);
+	shard_job_set_pause(&conversion->job, released_at - locked_at);
+	shard_job_set_progress(&conversion->job);
 }
 
-void
-shard_conversion_run(ShardConversion *conversion, const ShardJobArgs *args)
+static void
+run(ShardJob *job)
 {
-	begin_job(conversion, args);
+	ShardConversion *conversion = (ShardConversion *) job;
+
+	shard_job_enter_stage(job, "waiting for its turn");
+	take_turns(conversion);
 	prepare(conversion);
 	copy(conversion);
-	enter_stage(conversion, "catching up");
+	shard_job_enter_stage(job, "catching up");
 	catch_up(conversion);
 	lock_and_switch(conversion);
 	validate(conversion);
-	shard_job_end(conversion->id, NULL);
 }
 
-/* Calls a function that removes objects of the job, in a transaction.  Recovery removes the rest. */
+/* Calls a function that removes objects of the job, in a separate transaction. */
 static void
-remove_by(const ShardConversion *conversion, const char *function)
+call_on_leftovers(const ShardConversion *conversion, const char *function)
 {
-	PG_TRY();
-	{
-		shard_move_begin(conversion->userid);
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s(%u)", function, conversion->relid));
-		shard_move_commit();
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		EmitErrorReport();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(conversion->cxt);
-	}
-	PG_END_TRY();
+	shard_move_begin(conversion->job.userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s(%u)", function, conversion->job.relid));
+	shard_move_commit();
 }
 
-void
-shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
+/* Removes what blocks the table.  This needs no node. */
+static void
+unnote(void *arg)
 {
-	QueryCancelPending = false;
+	call_on_leftovers(arg, "unnote_conversions");
+}
+
+static void
+remove_objects(void *arg)
+{
+	call_on_leftovers(arg, "undo_conversions");
+}
+
+static void
+undo(ShardJob *job, ErrorData *error)
+{
+	ShardConversion *conversion = (ShardConversion *) job;
+
 	unlock();
 	if (conversion->switched && error->hint == NULL)
 		error->hint = "The table has been switched.  Foreign keys that are still NOT VALID are validated by ALTER TABLE ... VALIDATE CONSTRAINT.";
 	if (!conversion->switched)
-		shard_job_name_dropped(conversion->id, error);
+		shard_job_name_dropped(job, error);
 	if (conversion->begun && !conversion->switched)
 	{
-		/* first remove what blocks the table; this needs no node */
-		remove_by(conversion, "unnote_conversions");
-		remove_by(conversion, "undo_conversions");
+		(void) shard_move_try_step(InvalidOid, NULL, unnote, conversion);
+		(void) shard_move_try_step(InvalidOid, NULL, remove_objects, conversion);
 	}
-	shard_job_end(conversion->id, error);
 }
+
+const ShardJobKind shard_conversion_kind = {sizeof(ShardConversion), describe, run, undo};
 
 /* Background workers are scarce, so only roles that may use a node can start one. */
 static void
@@ -537,16 +482,15 @@ check_uses_node(void)
 Datum
 shardfdw_start_conversion(PG_FUNCTION_ARGS)
 {
-	ShardJobArgs args = {.converted = PG_GETARG_OID(0), .online = true};
-	char		relkind = get_rel_relkind(args.converted);
+	ShardJobArgs args = {.type = SHARD_JOB_CONVERSION, .relid = PG_GETARG_OID(0), .online = true};
+	char		relkind = get_rel_relkind(args.relid);
 
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %u is not a table", args.converted)));
-	if (!shard_class_ownercheck(args.converted, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.converted));
+				 errmsg("relation %u is not a table", args.relid)));
+	if (!shard_class_ownercheck(args.relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.relid));
 	check_uses_node();
-	args.back = relkind == RELKIND_PARTITIONED_TABLE;
 	PG_RETURN_INT64(shard_job_start(&args, TextDatumGetCString(PG_GETARG_DATUM(1))));
 }

@@ -9,14 +9,6 @@
 
 #include "move/job/job.h"
 
-typedef struct ShardConversion ShardConversion;
-
-/* Memory: current context. */
-extern ShardConversion *shard_conversion_make(const ShardJobArgs *args);
-
-extern void shard_conversion_run(ShardConversion *conversion, const ShardJobArgs *args);
-
-/* Ends a job that has failed with error.  The table is unchanged unless it was already switched. */
-extern void shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error);
+extern const ShardJobKind shard_conversion_kind;
 
 #endif

@@ -74,7 +74,7 @@ void
 shard_leftover_remove_own(const ShardMove *move)
 {
 	List	   *outcomes = remove_traces(psprintf("%s, %s", node_literal(move->source), node_literal(move->target)),
-										 psprintf(INT64_FORMAT, move->id), NIL);
+										 psprintf(INT64_FORMAT, move->job.id), NIL);
 
 	shard_recover_log(outcomes);
 }

@@ -47,38 +47,22 @@ typedef struct OnlineMove
  * one fail.
  */
 static void
-publish(const ShardMove *move)
+publish(const ShardAttempts *attempts, void *arg)
 {
+	const ShardMove *move = arg;
 	StringInfoData sql;
-	StringInfoData names;
-	ShardAttempts attempts;
 
-	shard_attempts_init(&attempts);
 	initStringInfo(&sql);
-	initStringInfo(&names);
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; ", shard_attempts_left_ms(attempts));
 	for (int i = 0; i < move->ntables; i++)
 	{
-		const ShardMoveTable *table = &move->tables[i];
-
-		if (!table->identified)
-			appendStringInfo(&sql, "ALTER TABLE %s REPLICA IDENTITY FULL; ", table->remote_name);
-		appendStringInfo(&names, "%s%s", i > 0 ? ", ONLY " : "ONLY ", table->remote_name);
+		if (!move->tables[i].identified)
+			appendStringInfo(&sql, "ALTER TABLE %s REPLICA IDENTITY FULL; ", move->tables[i].remote_name);
 	}
-	appendStringInfo(&sql, "CREATE PUBLICATION %s FOR TABLE %s", move->schema, names.data);
-	for (;;)
-	{
-		bool		done;
-
-		shard_attempts_start(&attempts);
-		shard_move_begin(move->userid);
-		done = shard_move_try(move, move->source, psprintf("SET LOCAL lock_timeout = %d; %s", shard_attempts_left_ms(&attempts), sql.data));
-		shard_move_commit();
-		if (done)
-			break;
-		shard_job_set_waiting(move->id, psprintf("sessions on node \"%s\" that have locked the tables", move->source_name));
-		shard_attempts_pause(&attempts);
-	}
-	SHARD_FAULT_POINT("move_published");
+	appendStringInfo(&sql, "CREATE PUBLICATION %s FOR TABLE ", move->schema);
+	for (int i = 0; i < move->ntables; i++)
+		appendStringInfo(&sql, "%sONLY %s", i > 0 ? ", " : "", move->tables[i].remote_name);
+	shard_move_run(move, move->source, sql.data);
 }
 
 /* Copies the rows of the slot's snapshot. */
@@ -130,10 +114,10 @@ compare(OnlineMove *online)
 	ShardConn  *from;
 	ShardConn  *into;
 
-	shard_move_begin(move->userid);
-	slot = shard_slot_create(move->cxt, shard_link_open(move->source, move->userid, true), psprintf("%s_v", move->schema));
-	from = shard_link_open(move->source, move->userid, false);
-	into = shard_link_open(move->target, move->userid, false);
+	shard_move_begin(move->job.userid);
+	slot = shard_slot_create(move->job.cxt, shard_link_open(move->source, move->job.userid, true), psprintf("%s_v", move->schema));
+	from = shard_link_open(move->source, move->job.userid, false);
+	into = shard_link_open(move->target, move->job.userid, false);
 	shard_move_commit();
 	shard_link_exec(from, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 	shard_link_exec(from, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
@@ -173,46 +157,48 @@ lock_and_switch(OnlineMove *online)
 }
 
 void
-shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
+shard_online_run(ShardMove *move)
 {
 	OnlineMove	online = {.move = move};
 	TimestampTz locked_at;
 
-	enter_stage(move, "waiting for transactions of the source");
-	publish(move);
-	shard_job_set_waiting(move->id, psprintf("transactions on node \"%s\" that write, including prepared ones", move->source_name));
-	shard_move_begin(move->userid);
-	online.slot = shard_slot_create(move->cxt, shard_link_open(move->source, move->userid, true), move->schema);
-	online.from = shard_link_open(move->source, move->userid, false);
-	online.into = shard_link_open(move->target, move->userid, false);
+	shard_job_enter_stage(&move->job, "waiting for transactions of the source");
+	shard_attempts_insist(&move->job, psprintf("sessions on node \"%s\" that have locked the tables", move->source_name), NULL, NULL, publish, move);
+	shard_move_commit();
+	SHARD_FAULT_POINT("move_published");
+	shard_job_set_waiting(&move->job, psprintf("transactions on node \"%s\" that write, including prepared ones", move->source_name));
+	shard_move_begin(move->job.userid);
+	online.slot = shard_slot_create(move->job.cxt, shard_link_open(move->source, move->job.userid, true), move->schema);
+	online.from = shard_link_open(move->source, move->job.userid, false);
+	online.into = shard_link_open(move->target, move->job.userid, false);
 	shard_move_commit();
 
-	enter_stage(move, "copying");
+	shard_job_enter_stage(&move->job, "copying");
 	copy(&online);
-	enter_stage(move, "indexing");
-	shard_move_begin(move->userid);
+	shard_job_enter_stage(&move->job, "indexing");
+	shard_move_begin(move->job.userid);
 	shard_place_index(move);
 	shard_move_commit();
 
-	enter_stage(move, "catching up");
+	shard_job_enter_stage(&move->job, "catching up");
 	shard_slot_stream(online.slot, list_make1(makeString(pstrdup(move->schema))), "");
 	online.apply = shard_apply_begin(move, online.slot, online.from, online.into);
 	online.definition = shard_definition_begin(move, online.from);
 	catch_up(&online);
-	if (move->verify)
+	if (move->job.verify)
 	{
-		enter_stage(move, "comparing");
+		shard_job_enter_stage(&move->job, "comparing");
 		compare(&online);
 	}
 
-	enter_stage(move, "switching");
+	shard_job_enter_stage(&move->job, "switching");
 	locked_at = lock_and_switch(&online);
 	shard_move_commit();
 	move->switched = true;
 	SHARD_FAULT_POINT("move_switched");
 	shard_link_set_idle(NULL, NULL);
-	shard_job_set_pause(move->id, GetCurrentTimestamp() - locked_at);
-	shard_job_set_progress(move->id, &move->progress);
+	shard_job_set_pause(&move->job, GetCurrentTimestamp() - locked_at);
+	shard_job_set_progress(&move->job);
 	shard_slot_close(online.slot);
 	shard_link_close(&online.from);
 	shard_link_close(&online.into);

@@ -11,6 +11,6 @@
 #include "move/job/move.h"
 
 /* Moves the prepared shards, with a lock only for the switch. */
-extern void shard_online_run(ShardMove *move, ShardMoveStage enter_stage);
+extern void shard_online_run(ShardMove *move);
 
 #endif

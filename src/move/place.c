@@ -88,7 +88,7 @@ append_sources(const ShardMove *move, StringInfo buf)
 		escape_json(buf, table->remote_schema);
 		appendStringInfoString(buf, ", \"table\": ");
 		escape_json(buf, table->remote_table);
-		if (move->online && !table->identified)
+		if (move->job.online && !table->identified)
 			appendStringInfo(buf, ", \"identity\": \"%c\"", table->identity);
 		appendStringInfoChar(buf, '}');
 	}
@@ -216,7 +216,7 @@ static void
 next_transaction(const ShardMove *move)
 {
 	shard_move_commit();
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 }
 
 /* Makes missing schemas of the tables on the target.  Existing ones must belong to roles that may replace the tables. */
@@ -343,7 +343,7 @@ shard_place_lock(const ShardMove *move, const ShardAttempts *attempts)
 	 */
 	check_group(move);
 	command.serverid = move->source;
-	command.userid = move->userid;
+	command.userid = move->job.userid;
 	command.sql = psprintf(SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; "
 						   "LOCK TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0", shard_attempts_left_ms(attempts), names.data);
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
@@ -386,7 +386,7 @@ close_on_source(const ShardMove *move)
 						 " FOR EACH STATEMENT EXECUTE FUNCTION %s.moved(); ALTER TABLE %s ENABLE ALWAYS TRIGGER shardfdw_moved",
 						 i > 0 ? "; " : "", move->tables[i].remote_name, move->schema, move->tables[i].remote_name);
 	command.serverid = move->source;
-	command.userid = move->userid;
+	command.userid = move->job.userid;
 	command.sql = sql.data;
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	shard_command_free(&command, 1);
@@ -417,7 +417,7 @@ note_placed(const ShardMove *move)
 				names = lappend(names, unconstify(char *, part->text));
 		}
 	}
-	shard_job_set_tables_here(move->id, names);
+	shard_job_set_tables(&move->job, names);
 }
 
 bool
@@ -434,7 +434,7 @@ shard_place_switch(ShardMove *move)
 	}
 	else
 		shard_placement_switch(move);
-	shard_job_set_stage_here(move->id, "dropping");
+	shard_job_enter_stage(&move->job, "dropping");
 	SHARD_FAULT_POINT("move_placed");
 	return true;
 }
@@ -455,7 +455,7 @@ shard_place_switch(ShardMove *move)
 static void
 settle_source(const ShardMove *move)
 {
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 	shard_recover_log(shard_recover_settle(move->source));
 	shard_move_commit();
 }
@@ -468,7 +468,7 @@ settle_source(const ShardMove *move)
 static void
 try_release(ShardMove *move)
 {
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 	move->released = shard_move_try(move, move->source,
 									psprintf("SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $release$DECLARE k record; "
 											 "BEGIN FOR k IN SELECT c.conrelid::regclass AS old, c.conname FROM pg_constraint c WHERE c.contype = 'f' AND c.conrelid IN (" OLD_TABLES ") "
@@ -483,7 +483,7 @@ shard_place_finish(ShardMove *move)
 {
 	settle_source(move);
 	try_release(move);
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		StringInfoData sql;
@@ -548,14 +548,14 @@ wait_for_older(ShardMove *move)
 	int			nolder;
 	int			release_ms = POLL_MS;
 
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 	limit = GetTopTransactionId();
 	shard_move_commit();
 	older = find_older(limit, &nolder);
 	while ((nolder = keep_older(limit, older, nolder)) > 0)
 	{
 		if (!told)
-			shard_job_set_waiting(move->id, "transactions on the coordinator that began before the switch, and may read the old tables");
+			shard_job_set_waiting(&move->job, "transactions on the coordinator that began before the switch, and may read the old tables");
 		told = true;
 		shard_wait_pause(move->released ? POLL_MS : release_ms, false);
 		release_ms = Min(release_ms * 2, MAX_RELEASE_MS);
@@ -564,7 +564,7 @@ wait_for_older(ShardMove *move)
 	}
 	pfree(older);
 	if (told)
-		shard_job_set_waiting(move->id, NULL);
+		shard_job_set_waiting(&move->job, NULL);
 }
 
 /* Repeats settle_source() from time to time during a wait for locks on the source. */
@@ -598,7 +598,7 @@ try_drop(const ShardMove *move)
 					 "MESSAGE = format('table %%s has moved to another node, and takes changes', t); END IF; "
 					 "old := concat_ws(', ', old, t::text); END LOOP; "
 					 "IF old IS NOT NULL THEN EXECUTE 'DROP TABLE ' || old; END IF; END$drop$", move->schema);
-	if (move->online)
+	if (move->job.online)
 		appendStringInfo(&sql, "; DROP PUBLICATION IF EXISTS %s", move->schema);
 	appendStringInfo(&sql, "; DROP SCHEMA IF EXISTS %s CASCADE", move->schema);
 	return shard_move_try(move, move->source, sql.data);
@@ -614,7 +614,7 @@ analyze_here(const ShardMove *move)
 
 		if (commands[0] == '\0')
 			continue;
-		shard_move_begin(move->userid);
+		shard_move_begin(move->job.userid);
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(commands)));
 		shard_move_commit();
 	}
@@ -635,18 +635,18 @@ shard_place_drop(ShardMove *move)
 	}
 	for (;;)
 	{
-		shard_move_begin(move->userid);
+		shard_move_begin(move->job.userid);
 		dropped = try_drop(move);
 		shard_move_commit();
 		if (dropped)
 			break;
 		if (!told)
-			shard_job_set_waiting(move->id, psprintf("sessions on node \"%s\" that read the old tables, or a prepared transaction there", move->source_name));
+			shard_job_set_waiting(&move->job, psprintf("sessions on node \"%s\" that read the old tables, or a prepared transaction there", move->source_name));
 		told = true;
 		shard_wait_pause(POLL_MS, false);
 		settle_now_and_then(move, &settled_at);
 	}
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 	shard_move_run(move, move->target, psprintf("DROP SCHEMA IF EXISTS %s CASCADE", move->schema));
 	shard_move_commit();
 	SHARD_FAULT_POINT("move_dropped");

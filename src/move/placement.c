@@ -139,7 +139,7 @@ run_on_peers(const ShardMove *move, const List *peers, const char *sql)
 		ShardCommand command = {0};
 
 		command.serverid = ((ShardNodeName *) list_nth(peers, i))->serverid;
-		command.userid = move->userid;
+		command.userid = move->job.userid;
 		command.sql = sql;
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
@@ -193,14 +193,14 @@ ask_peer(const ShardMove *move, Oid serverid, const char *sql, bool *answers)
 	ShardCommand command = {0};
 	char	   *answer = NULL;
 
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 	command.serverid = serverid;
-	command.userid = move->userid;
+	command.userid = move->job.userid;
 	command.sql = sql;
 	shard_command_run(&command, 1, SHARD_COMMAND_SETTLE, true);
 	*answers = command.error == NULL && PQntuples(command.result) == 1;
 	if (*answers && !PQgetisnull(command.result, 0, 0))
-		answer = MemoryContextStrdup(move->cxt, PQgetvalue(command.result, 0, 0));
+		answer = MemoryContextStrdup(move->job.cxt, PQgetvalue(command.result, 0, 0));
 	shard_command_free(&command, 1);
 	shard_move_commit();
 	return answer;
@@ -214,7 +214,7 @@ is_peer(const ShardMove *move, Oid serverid)
 	int			nbefore;
 	ListCell   *lc;
 
-	shard_move_begin(move->userid);
+	shard_move_begin(move->job.userid);
 	foreach(lc, shard_node_peers(&nbefore))
 		found = found || ((ShardNodeName *) lfirst(lc))->serverid == serverid;
 	shard_move_commit();
@@ -234,7 +234,7 @@ wait_for_peer(const ShardMove *move, Oid serverid, const char *name)
 		if (open == NULL)
 		{
 			/* it may not have the commit yet */
-			shard_move_begin(move->userid);
+			shard_move_begin(move->job.userid);
 			shard_recover_log(shard_recover_settle(serverid));
 			shard_move_commit();
 			open = ask_peer(move, serverid, "SELECT pg_catalog.array_agg(l.virtualtransaction) FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid"
@@ -251,12 +251,12 @@ wait_for_peer(const ShardMove *move, Oid serverid, const char *name)
 				break;
 		}
 		if (!told)
-			shard_job_set_waiting(move->id, psprintf("transactions on coordinator \"%s\" that began before the switch, and may read the old tables", name));
+			shard_job_set_waiting(&move->job, psprintf("transactions on coordinator \"%s\" that began before the switch, and may read the old tables", name));
 		told = true;
 		shard_wait_pause(POLL_MS, false);
 	}
 	if (told)
-		shard_job_set_waiting(move->id, NULL);
+		shard_job_set_waiting(&move->job, NULL);
 }
 
 void
@@ -267,8 +267,8 @@ shard_placement_wait_for_peers(const ShardMove *move)
 	int			nbefore;
 	ListCell   *lc;
 
-	shard_move_begin(move->userid);
-	oldcxt = MemoryContextSwitchTo(move->cxt);
+	shard_move_begin(move->job.userid);
+	oldcxt = MemoryContextSwitchTo(move->job.cxt);
 	peers = shard_node_peers(&nbefore);
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();

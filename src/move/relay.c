@@ -21,7 +21,6 @@
 #include "utils/timestamp.h"
 
 #define FLUSH_BYTES (256 * 1024)	/* maximum of unsent data for the target before the source is read again */
-#define PROGRESS_MS 1000
 
 /* "table (columns)" for COPY.  Without columns, COPY uses all columns that are not generated. */
 static char *
@@ -70,17 +69,6 @@ put_message(const ShardMoveTable *table, ShardConn *into, const char *message, i
 	}
 }
 
-/* Records the progress from time to time, if no transaction is open. */
-static void
-note_progress(void *arg)
-{
-	ShardMove  *move = arg;
-
-	if (!IsTransactionState() &&
-		TimestampDifferenceExceeds(move->progress.noted_at, GetCurrentTimestamp(), PROGRESS_MS))
-		shard_job_set_progress(move->id, &move->progress);
-}
-
 void
 shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, ShardConn *into)
 {
@@ -98,15 +86,15 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 	{
 		if (len == 0)
 		{
-			note_progress(move);
+			shard_job_note_progress(&move->job);
 			shard_link_wait(links, 2);
 			continue;
 		}
 		put_message(table, into, message, len, &unsent);
 		PQfreemem(message);
-		move->progress.nbytes += len;
+		move->job.progress.nbytes += len;
 		CHECK_FOR_INTERRUPTS();
-		shard_rate_keep(&rate, len, note_progress, move);
+		shard_rate_keep(&rate, len, &move->job);
 	}
 	/* check the source: after an error, the target must not commit incomplete rows */
 	res = shard_link_result(from, table->name);
@@ -117,9 +105,9 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 	if (len > 0)
 		shard_connection_flush(into);
 	res = shard_link_result(into, table->name);
-	move->progress.nrows += strtoll(PQcmdTuples(res), NULL, 10);
+	move->job.progress.nrows += strtoll(PQcmdTuples(res), NULL, 10);
 	PQclear(res);
-	note_progress(move);
+	shard_job_note_progress(&move->job);
 }
 
 /* ---------- comparing ---------- */
@@ -178,7 +166,7 @@ add_all_rows(ShardMove *move, RowSums *left, RowSums *right, const char *label)
 			else
 				links[i] = sums[i]->link;
 			if (i == 0 && nbytes > 0)
-				shard_rate_keep(&rate, nbytes, note_progress, move);
+				shard_rate_keep(&rate, nbytes, &move->job);
 		}
 		if (links[0] || links[1])
 			shard_link_wait(links, 2);

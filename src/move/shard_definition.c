@@ -33,18 +33,18 @@ static char *
 of_questions(const ShardMove *move, const char *aggregate)
 {
 	return shard_move_value(psprintf("SELECT %s FROM " SHARD_INTERNAL_SCHEMA ".moving_questions(%s, " INT64_FORMAT ", %d, %s) WITH ORDINALITY q",
-									 aggregate, shard_move_array(move), move->id, move->npieces, quote_literal_cstr(move->at)));
+									 aggregate, shard_move_array(move), move->job.id, move->npieces, quote_literal_cstr(move->job.plan)));
 }
 
 ShardDefinition *
 shard_definition_begin(const ShardMove *move, ShardConn *source)
 {
-	ShardDefinition *definition = MemoryContextAllocZero(move->cxt, sizeof(ShardDefinition));
+	ShardDefinition *definition = MemoryContextAllocZero(move->job.cxt, sizeof(ShardDefinition));
 
 	definition->move = move;
 	definition->source = source;
-	definition->cxt = AllocSetContextCreate(move->cxt, "shardfdw definition of shards", ALLOCSET_DEFAULT_SIZES);
-	shard_move_begin(move->userid);
+	definition->cxt = AllocSetContextCreate(move->job.cxt, "shardfdw definition of shards", ALLOCSET_DEFAULT_SIZES);
+	shard_move_begin(move->job.userid);
 	definition->nquestions = pg_strtoint32(of_questions(move, "pg_catalog.count(*)"));
 	if (definition->nquestions == 0)
 		ereport(ERROR,
@@ -98,7 +98,7 @@ shard_definition_look(ShardDefinition *definition)
 {
 	MemoryContext oldcxt;
 
-	shard_move_begin(definition->move->userid);
+	shard_move_begin(definition->move->job.userid);
 	if (definition->answers == NULL || definition->nmessages != count_messages())
 	{
 		uint64		nmessages;

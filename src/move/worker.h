@@ -1,6 +1,6 @@
 /*
  * worker.h
- *	  The process that moves shards.
+ *	  The process of a job.
  */
 #ifndef SHARDFDW_MOVE_WORKER_H
 #define SHARDFDW_MOVE_WORKER_H

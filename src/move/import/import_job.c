@@ -40,6 +40,7 @@
 #include "move/import/import_job.h"
 #include "move/import/import_stream.h"
 #include "move/import/import_table.h"
+#include "move/job/attempt.h"
 #include "move/job/link.h"
 #include "move/job/rate.h"
 #include "move/job/slot.h"
@@ -48,7 +49,6 @@
 #include "nodes/value.h"
 #include "own_right.h"
 #include "own_schema.h"
-#include "pgstat.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "utils/acl.h"
@@ -59,9 +59,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "version.h"
 
-#define BEGIN_LOCK_MS 5000		/* a session that waits for the job's row may have locked the table */
 #define LOCK_MS 100				/* how long others wait behind an attempt to lock a table */
 #define LAST_CHANGES_MS 1000	/* how long writers on the source wait for the last changes */
 #define NEAR_MS 200				/* the table is near the source if it catches up within this time */
@@ -83,16 +81,12 @@ typedef enum ImportPhase
 	IMPORT_SWITCHED				/* users write to this table now */
 } ImportPhase;
 
-struct ShardTableImport
+typedef struct ShardTableImport
 {
-	MemoryContext cxt;
-	int64		id;
-	Oid			userid;
+	ShardJob	job;
 	const char *conninfo;
 	const char *place;			/* address of the source, for messages */
 	const char *plan;			/* jsonb for the SQL functions */
-	bool		online;
-	bool		verify;
 	ShardImportTable table;
 	const char *copy_query;		/* what COPY reads on the source */
 	const char *definition;		/* description of the table by the source */
@@ -109,37 +103,7 @@ struct ShardTableImport
 	ShardImportFollower follower;
 	ShardImportStream *stream;
 	TimestampTz locked_at;
-	ShardJobProgress progress;
-};
-
-ShardTableImport *
-shard_import_make(const ShardJobArgs *args)
-{
-	ShardTableImport *import = palloc0(sizeof(ShardTableImport));
-
-	import->cxt = CurrentMemoryContext;
-	import->userid = args->userid;
-	import->table.relid = args->converted;
-	import->online = args->online;
-	import->verify = args->verify;
-	import->progress.lag_bytes = -1;
-	return import;
-}
-
-static void
-enter_stage(const ShardTableImport *import, const char *stage)
-{
-	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": %s", import->id, stage));
-	shard_job_set_stage(import->id, stage);
-}
-
-static void
-note_progress(void *arg)
-{
-	ShardTableImport *import = arg;
-
-	shard_job_set_progress(import->id, &import->progress);
-}
+} ShardTableImport;
 
 /* The value of an SQL expression on the coordinator, in a separate transaction.  Memory: the import's. */
 static char *
@@ -147,10 +111,10 @@ ask_here(ShardTableImport *import, const char *sql)
 {
 	char	   *value;
 
-	shard_move_begin(import->userid);
+	shard_move_begin(import->job.userid);
 	value = shard_move_nullable_value(sql);
 	if (value)
-		value = MemoryContextStrdup(import->cxt, value);
+		value = MemoryContextStrdup(import->job.cxt, value);
 	shard_move_commit();
 	return value;
 }
@@ -165,7 +129,7 @@ check_server(ShardTableImport *import, ShardConn *link)
 	char	   *server = shard_link_value(link, SERVER_SQL);
 
 	if (import->server == NULL)
-		import->server = MemoryContextStrdup(import->cxt, server);
+		import->server = MemoryContextStrdup(import->job.cxt, server);
 	else if (strcmp(import->server, server) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -179,8 +143,8 @@ open_link(ShardTableImport *import, bool replicates)
 {
 	ShardConn  *link;
 
-	shard_move_begin(import->userid);
-	link = shard_link_open_string(import->conninfo, import->place, import->userid, replicates);
+	shard_move_begin(import->job.userid);
+	link = shard_link_open_string(import->conninfo, import->place, import->job.userid, replicates);
 	shard_move_commit();
 	return link;
 }
@@ -197,45 +161,40 @@ open_source(ShardTableImport *import, ShardConn **link)
 
 /* Splits the plan of shardfdw_start_import(). */
 static void
-read_plan(ShardTableImport *import, char *plan)
+read_plan(ShardTableImport *import)
 {
-	char	   *newline = strchr(plan, '\n');
+	char	   *newline = strchr(import->job.plan, '\n');
 
 	if (newline == NULL)
 		elog(ERROR, "an import has no connection string");
 	*newline = '\0';
-	import->plan = quote_literal_cstr(plan);
+	import->plan = quote_literal_cstr(import->job.plan);
 	import->conninfo = newline + 1;
 	import->place = shard_conninfo_place(import->conninfo);
 }
 
 static void
-begin_job(ShardTableImport *import, const ShardJobArgs *args)
+describe(ShardJob *job, const ShardJobArgs *args, ShardJobRow *row)
 {
-	ShardJobRow row = {.kind = "import", .ntables = 1, .relids = &import->table.relid, .mode = import->online ? "online" : "copy", .userid = import->userid};
-	char	   *plan;
-	MemoryContext oldcxt;
+	ShardTableImport *import = (ShardTableImport *) job;
 	char	   *place;
 
-	shard_move_begin(import->userid);
-	shard_version_check();
-	shard_move_limit_locks(BEGIN_LOCK_MS);
-	oldcxt = MemoryContextSwitchTo(import->cxt);
-	import->id = shard_job_link(args, &plan);
-	read_plan(import, plan);
-	import->table.relation = shard_qualified_relation(import->table.relid);
-	MemoryContextSwitchTo(oldcxt);
+	read_plan(import);
+	import->table.relid = job->relid;
+	import->table.relation = row->names[0];
 	place = pstrdup(import->place);
 	place[pg_mbcliplen(place, strlen(place), NAMEDATALEN - 1)] = '\0';
-	row.id = import->id;
-	row.names = &import->table.relation;
-	row.source_name = place;
-	shard_job_insert(&row);
-	shard_move_commit();
-	shard_import_set_settings();
-	enter_stage(import, "waiting for its turn");
-	shard_move_begin(import->userid);
-	shard_turn_take(import->id, import->userid, RelationRelationId, import->table.relid);
+	row->kind = "import";
+	row->source_name = place;
+	if (!job->online)
+		row->mode = "copy";
+}
+
+static void
+take_turn(const ShardTableImport *import)
+{
+	shard_move_begin(import->job.userid);
+	shard_turn_take(&import->job, RelationRelationId, import->job.relid);
 	shard_move_commit();
 }
 
@@ -273,24 +232,24 @@ static void
 read_columns(ShardTableImport *import)
 {
 	ShardImportTable *table = &import->table;
-	ColumnsArg	arg = {import->cxt, table};
+	ColumnsArg	arg = {import->job.cxt, table};
 	const char *definition = quote_literal_cstr(import->definition);
 	MemoryContext oldcxt;
 	char	   *fact;
 
 	shard_move_each_row(psprintf("SELECT name, is_key FROM " SHARD_INTERNAL_SCHEMA ".import_columns(%u, %s)", table->relid, definition), take_column_in, &arg);
 	fact = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', p->>'schema', p->>'table') FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan));
-	oldcxt = MemoryContextSwitchTo(import->cxt);
+	oldcxt = MemoryContextSwitchTo(import->job.cxt);
 	table->source = pstrdup(fact);
 	shard_import_table_finish(table);
 	MemoryContextSwitchTo(oldcxt);
-	if (import->online && table->nkeys == 0)
+	if (import->job.online && table->nkeys == 0)
 		elog(ERROR, "an import has no key");
 	table->source_oid = atooid(shard_move_value(psprintf("SELECT coalesce(%s::pg_catalog.jsonb->'table'->>'oid', '0')", definition)));
 	table->nsent = atoi(shard_move_value(psprintf("SELECT count(*) FROM pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb->'table'->'columns') c WHERE NOT (c->>'generated')::pg_catalog.bool", definition)));
 	/* a plain table is read faster by its name */
 	fact = shard_move_value(psprintf("SELECT coalesce(t->>'kind' OPERATOR(pg_catalog.=) 'r' AND NOT (t->>'is_parent')::pg_catalog.bool, false) FROM (SELECT %s::pg_catalog.jsonb->'table') x(t)", definition));
-	oldcxt = MemoryContextSwitchTo(import->cxt);
+	oldcxt = MemoryContextSwitchTo(import->job.cxt);
 	import->copy_query = strcmp(fact, "true") == 0 || strcmp(fact, "t") == 0 ? psprintf("%s (%s)", table->source, table->column_list) :
 		psprintf("(SELECT %s FROM %s)", table->column_list, table->source);
 	fact = shard_move_nullable_value(psprintf("SELECT %s::pg_catalog.jsonb->>'publication'", import->plan));
@@ -307,15 +266,15 @@ check(ShardTableImport *import)
 	char	   *query;
 	char	   *definition;
 
-	enter_stage(import, "checking");
+	shard_job_enter_stage(&import->job, "checking");
 	open_source(import, &import->source);
 	query = ask_here(import, source_query(import));
 	definition = shard_link_value(import->source, query);
-	oldcxt = MemoryContextSwitchTo(import->cxt);
+	oldcxt = MemoryContextSwitchTo(import->job.cxt);
 	import->definition = pstrdup(definition);
 	MemoryContextSwitchTo(oldcxt);
-	import->schema = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT ")", import->id));
-	shard_move_begin(import->userid);
+	import->schema = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT ")", import->job.id));
+	shard_move_begin(import->job.userid);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_import_source(%u, %s, %s)", import->table.relid, import->plan, quote_literal_cstr(import->definition)));
 	read_columns(import);
 	shard_move_commit();
@@ -323,32 +282,28 @@ check(ShardTableImport *import)
 
 /* The step that refuses writes of other sessions to the table. */
 static void
-begin_here(void *arg)
+begin_here(const ShardAttempts *attempts, void *arg)
 {
-	ShardTableImport *import = arg;
+	const ShardTableImport *import = arg;
 
-	shard_move_limit_locks(LOCK_MS);
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_import(%u, " INT64_FORMAT ")", import->table.relid, import->id));
+	shard_attempts_limit(attempts);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_import(%u, " INT64_FORMAT ")", import->table.relid, import->job.id));
 }
 
 static void
-drop_mark(void *arg)
+drop_mark(const ShardAttempts *attempts, void *arg)
 {
-	ShardTableImport *import = arg;
+	const ShardTableImport *import = arg;
 
-	shard_move_limit_locks(LOCK_MS);
+	shard_attempts_limit(attempts);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".drop_import_mark(%u)", import->table.relid));
 }
 
 /* Repeats a step on the coordinator until its locks are granted. */
 static void
-insist(ShardTableImport *import, void (*step) (void *arg))
+insist(ShardTableImport *import, void (*step) (const ShardAttempts *attempts, void *arg))
 {
-	while (!shard_move_try_step(import->userid, NULL, step, import))
-	{
-		shard_job_set_waiting(import->id, "transactions that use the table");
-		shard_wait_pause(AGAIN_MS, false);
-	}
+	shard_attempts_insist(&import->job, "transactions that use the table", NULL, NULL, step, import);
 	shard_move_commit();
 }
 
@@ -371,7 +326,7 @@ remove_publications(ShardTableImport *import)
 	{
 		int64		id = strtoll(PQgetvalue(res, i, 1), NULL, 10);
 
-		if (id != import->id && !shard_moving_is_running(id))
+		if (id != import->job.id && !shard_moving_is_running(id))
 			appendStringInfo(&sql, "DROP PUBLICATION IF EXISTS %s; ", quote_identifier(PQgetvalue(res, i, 0)));
 	}
 	PQclear(res);
@@ -383,7 +338,7 @@ remove_publications(ShardTableImport *import)
 static char *
 read_publication(ShardTableImport *import)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(import->cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(import->job.cxt);
 	char	   *state = shard_link_value(import->source,
 										 psprintf("SELECT concat_ws(' ', (SELECT concat_ws(' ', p.oid, p.xmin, (SELECT r.xmin::text FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = %u)) FROM pg_publication p WHERE p.pubname = %s), "
 												  "(SELECT to_json(t)::text FROM pg_publication_tables t, pg_class c WHERE t.pubname = %s AND c.oid = %u AND (c.relnamespace::regnamespace::text, c.relname) = (quote_ident(t.schemaname), t.tablename)))",
@@ -416,7 +371,7 @@ create_slot(ShardTableImport *import, const char *name)
 	ShardConn  *link = open_link(import, true);
 
 	check_server(import, link);
-	return shard_slot_create(import->cxt, link, name);
+	return shard_slot_create(import->job.cxt, link, name);
 }
 
 /* ---------- the copy ---------- */
@@ -434,19 +389,19 @@ copy_rows(ShardTableImport *import)
 	shard_import_copy_begin(&copy, import->source, import->copy_query);
 	while (shard_import_copy_has_row(&copy))
 	{
-		shard_move_begin(import->userid);
-		import->progress.nrows += shard_import_copy_load(&copy, &import->table, shard_guc_max_move_rate_kb > 0 ? Min(CHUNK_BYTES, (int64) shard_guc_max_move_rate_kb * 1024) : CHUNK_BYTES);
+		shard_move_begin(import->job.userid);
+		import->job.progress.nrows += shard_import_copy_load(&copy, &import->table, shard_guc_max_move_rate_kb > 0 ? Min(CHUNK_BYTES, (int64) shard_guc_max_move_rate_kb * 1024) : CHUNK_BYTES);
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, import->id),
+					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, import->job.id),
 					 errhint("Start again when the node answers.")));
-		import->progress.nbytes += copy.nbytes;
-		note_progress(import);
+		import->job.progress.nbytes += copy.nbytes;
+		shard_job_set_progress(&import->job);
 		SHARD_FAULT_POINT("import_chunk");
-		shard_rate_keep(&rate, copy.nbytes, note_progress, import);
+		shard_rate_keep(&rate, copy.nbytes, &import->job);
 	}
-	note_progress(import);
+	shard_job_set_progress(&import->job);
 }
 
 /* ---------- comparing ---------- */
@@ -491,7 +446,7 @@ take_sums_query(HeapTuple tuple, TupleDesc desc, void *arg)
 	SumsArg    *sums = arg;
 	MemoryContext oldcxt = MemoryContextSwitchTo(sums->cxt);
 
-	sums->links = lappend(sums->links, shard_link_open(atooid(SPI_getvalue(tuple, desc, 1)), sums->import->userid, false));
+	sums->links = lappend(sums->links, shard_link_open(atooid(SPI_getvalue(tuple, desc, 1)), sums->import->job.userid, false));
 	sums->queries = lappend(sums->queries, psprintf("%s%s", sums->settings, SPI_getvalue(tuple, desc, 2)));
 	MemoryContextSwitchTo(oldcxt);
 }
@@ -510,14 +465,14 @@ static void
 compare_rows(ShardTableImport *import, ShardConn *source)
 {
 	bool		by_md5 = source->server_version < HASH_VERSION || !is_encoded_alike(source);
-	SumsArg		arg = {.import = import, .cxt = import->cxt, .settings = source->server_version < FLOAT_VERSION ? "SET extra_float_digits = 0; " : ""};
+	SumsArg		arg = {.import = import, .cxt = import->job.cxt, .settings = source->server_version < FLOAT_VERSION ? "SET extra_float_digits = 0; " : ""};
 	Sums		here = {0};
 	Sums		there = {0};
 	char	   *query;
 
 	query = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".sums_query(ARRAY[%s], %s, %s)", quote_literal_cstr(import->table.source),
 									  quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"));
-	shard_move_begin(import->userid);
+	shard_move_begin(import->job.userid);
 	shard_move_each_row(psprintf("SELECT server, query FROM " SHARD_INTERNAL_SCHEMA ".import_sums_queries(%u, %s, %s)", import->table.relid,
 								 quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"), take_sums_query, &arg);
 	shard_move_commit();
@@ -563,22 +518,22 @@ compare(ShardTableImport *import)
 static void
 copy(ShardTableImport *import)
 {
-	if (import->online)
+	if (import->job.online)
 	{
-		enter_stage(import, "waiting for transactions of the source");
+		shard_job_enter_stage(&import->job, "waiting for transactions of the source");
 		publish(import);
-		shard_job_set_waiting(import->id, "transactions of the source that write, including prepared ones");
+		shard_job_set_waiting(&import->job, "transactions of the source that write, including prepared ones");
 		import->slot = create_slot(import, import->schema);
 	}
-	enter_stage(import, "copying");
+	shard_job_enter_stage(&import->job, "copying");
 	shard_link_exec(import->source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-	if (import->online)
+	if (import->job.online)
 		shard_link_exec(import->source, psprintf("SET TRANSACTION SNAPSHOT '%s'", import->slot->snapshot));
 	copy_rows(import);
 	SHARD_FAULT_POINT("import_copied");
-	if (!import->online && import->verify)
+	if (!import->job.online && import->job.verify)
 	{
-		enter_stage(import, "comparing");
+		shard_job_enter_stage(&import->job, "comparing");
 		compare_rows(import, import->source);
 	}
 	shard_link_exec(import->source, "COMMIT");
@@ -600,50 +555,41 @@ catch_up(ShardTableImport *import)
 static void
 follow(ShardTableImport *import)
 {
-	enter_stage(import, "catching up");
+	shard_job_enter_stage(&import->job, "catching up");
 	shard_slot_stream(import->slot, list_make1(makeString(pstrdup(import->publication))), "");
-	import->follower.id = import->id;
-	import->follower.userid = import->userid;
+	import->follower.job = &import->job;
 	import->follower.table = &import->table;
-	import->follower.progress = &import->progress;
-	import->stream = shard_import_stream_begin(import->cxt, &import->follower, import->slot, import->source);
+	import->stream = shard_import_stream_begin(import->job.cxt, &import->follower, import->slot, import->source);
 	catch_up(import);
-	if (import->verify)
+	if (import->job.verify)
 	{
-		enter_stage(import, "comparing");
+		shard_job_enter_stage(&import->job, "comparing");
 		compare(import);
 	}
-	enter_stage(import, SHARD_JOB_FOLLOWING);
+	shard_job_enter_stage(&import->job, SHARD_JOB_FOLLOWING);
 }
 
 /* ---------- cutting over ---------- */
+
+static void
+lock_there(void *arg)
+{
+	const ShardTableImport *import = arg;
+
+	shard_link_exec(import->locker, psprintf("BEGIN; " SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL lock_timeout = %d; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", LOCK_MS, import->table.source));
+}
 
 /* Tries to lock the source's table against writers.  Returns false if a lock was not granted in time. */
 static bool
 lock_source(ShardTableImport *import)
 {
-	MemoryContext oldcxt = CurrentMemoryContext;
-	volatile bool done = true;
-
 	if (import->locker == NULL)
 		open_source(import, &import->locker);
 	import->locked_at = GetCurrentTimestamp();
-	PG_TRY();
-	{
-		shard_link_exec(import->locker, psprintf("BEGIN; " SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL lock_timeout = %d; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", LOCK_MS, import->table.source));
-	}
-	PG_CATCH();
-	{
-		if (geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE && geterrcode() != ERRCODE_T_R_DEADLOCK_DETECTED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(oldcxt);
-		FlushErrorState();
-		done = false;
-	}
-	PG_END_TRY();
-	if (!done)
-		shard_link_exec(import->locker, "ROLLBACK");
-	return done;
+	if (shard_move_try_step(InvalidOid, shard_move_is_lock_timeout, lock_there, import))
+		return true;
+	shard_link_exec(import->locker, "ROLLBACK");
+	return false;
 }
 
 /*
@@ -677,92 +623,86 @@ set_sequences(ShardTableImport *import, const char *stage)
 	char	   *query = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".sequences_query(%s)", quote_literal_cstr(import->table.source)));
 	char	   *values = shard_link_value(import->source, query);
 
-	shard_move_begin(import->userid);
+	shard_move_begin(import->job.userid);
 	shard_move_limit_locks(import->follower.lock_ms);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_import_sequences(%u, %s)", import->table.relid, quote_literal_cstr(values)));
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", '%s')", import->table.relid, import->id, stage));
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", '%s')", import->table.relid, import->job.id, stage));
 	shard_move_commit();
+}
+
+static bool
+is_not_cancelled(int code)
+{
+	return code != ERRCODE_QUERY_CANCELED;
+}
+
+/* The question whether the source has closed its table. */
+typedef struct ClosedArg
+{
+	ShardTableImport *import;
+	bool		closed;
+} ClosedArg;
+
+static void
+look_closed(void *arg)
+{
+	ClosedArg  *question = arg;
+	const ShardTableImport *import = question->import;
+	ShardConn  *link = open_link(question->import, false);
+	char	   *value;
+
+	/* the server may have been restarted */
+	if (strncmp(shard_link_value(link, SERVER_SQL), import->server, strcspn(import->server, " ") + 1) != 0)
+		elog(ERROR, "another server has answered");
+	/* the lost session may still commit; this waits for it */
+	shard_link_exec(link, psprintf("BEGIN; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", import->table.source));
+	value = shard_link_value(link, psprintf("SELECT count(*) FROM pg_namespace WHERE nspname = %s", quote_literal_cstr(import->schema)));
+	question->closed = strcmp(value, "0") != 0;
+	shard_link_close(&link);
 }
 
 /* Has the source committed the closing of its table?  Raises an error if the source does not answer. */
 static bool
 ask_closed(ShardTableImport *import)
 {
-	MemoryContext oldcxt = CurrentMemoryContext;
-	volatile bool answered = false;
-	volatile bool closed = false;
-	volatile int ntries = 0;
+	ClosedArg	question = {import, false};
 
-	while (!answered)
+	for (int ntries = 1; ntries < ASK_TRIES; ntries++)
 	{
-		ntries++;
-		PG_TRY();
-		{
-			ShardConn  *link;
-			char	   *value;
-
-			link = open_link(import, false);
-			/* the server may have been restarted */
-			if (strncmp(shard_link_value(link, SERVER_SQL), import->server, strcspn(import->server, " ") + 1) != 0)
-				elog(ERROR, "another server has answered");
-			/* the lost session may still commit; this waits for it */
-			shard_link_exec(link, psprintf("BEGIN; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", import->table.source));
-			value = shard_link_value(link, psprintf("SELECT count(*) FROM pg_namespace WHERE nspname = %s", quote_literal_cstr(import->schema)));
-			closed = strcmp(value, "0") != 0;
-			shard_link_close(&link);
-			answered = true;
-		}
-		PG_CATCH();
-		{
-			if (ntries == ASK_TRIES || geterrcode() == ERRCODE_QUERY_CANCELED)
-				PG_RE_THROW();
-			MemoryContextSwitchTo(oldcxt);
-			if (IsTransactionState())
-				AbortCurrentTransaction();
-			FlushErrorState();
-		}
-		PG_END_TRY();
-		if (!answered)
-			shard_wait_pause(AGAIN_MS, false);
+		if (shard_move_try_step(InvalidOid, is_not_cancelled, look_closed, &question))
+			return question.closed;
+		shard_wait_pause(AGAIN_MS, false);
 	}
-	return closed;
+	look_closed(&question);
+	return question.closed;
+}
+
+static void
+commit_there(void *arg)
+{
+	shard_link_exec(((ShardTableImport *) arg)->locker, "COMMIT");
 }
 
 /* Closes the source's table, which is locked. */
 static void
 close_source(ShardTableImport *import)
 {
-	MemoryContext oldcxt = CurrentMemoryContext;
 	char		host[256] = "";
 	char	   *place;
 	char	   *commands;
-	volatile bool lost = false;
 
 	(void) gethostname(host, sizeof(host) - 1);
-	shard_move_begin(import->userid);
+	shard_move_begin(import->job.userid);
 	place = psprintf("%s, database %s", host, get_database_name(MyDatabaseId));
 	commands = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".import_close_commands(%s, %s, %s)", quote_literal_cstr(import->schema),
 										 quote_literal_cstr(import->table.source), quote_literal_cstr(place)));
-	commands = MemoryContextStrdup(import->cxt, commands);
+	commands = MemoryContextStrdup(import->job.cxt, commands);
 	shard_move_commit();
 	shard_link_exec(import->locker, commands);
 	unpublish(import, import->locker);
 	SHARD_FAULT_POINT("import_closing");
 	import->phase = IMPORT_DOUBTFUL;
-	PG_TRY();
-	{
-		shard_link_exec(import->locker, "COMMIT");
-	}
-	PG_CATCH();
-	{
-		if (geterrcode() == ERRCODE_QUERY_CANCELED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(oldcxt);
-		FlushErrorState();
-		lost = true;
-	}
-	PG_END_TRY();
-	if (lost && !ask_closed(import))
+	if (!shard_move_try_step(InvalidOid, is_not_cancelled, commit_there, import) && !ask_closed(import))
 	{
 		import->phase = IMPORT_BEGUN;
 		ereport(ERROR,
@@ -774,15 +714,23 @@ close_source(ShardTableImport *import)
 	SHARD_FAULT_POINT("import_closed");
 }
 
-/* The work while writers on the source wait, except the end.  Returns false if it would take too long. */
-static bool
-follow_locked(ShardTableImport *import)
+typedef struct FollowArg
 {
-	if (!shard_import_stream_to_now(import->stream, LAST_CHANGES_MS))
-		return false;
-	check_unchanged(import);
-	set_sequences(import, "switching");
-	return true;
+	ShardTableImport *import;
+	bool		done;
+} FollowArg;
+
+/* The work while writers on the source wait, except the end.  It is not done if it would take too long. */
+static void
+follow_locked(void *arg)
+{
+	FollowArg  *follow = arg;
+
+	if (!shard_import_stream_to_now(follow->import->stream, LAST_CHANGES_MS))
+		return;
+	check_unchanged(follow->import);
+	set_sequences(follow->import, "switching");
+	follow->done = true;
 }
 
 /*
@@ -792,37 +740,22 @@ follow_locked(ShardTableImport *import)
 static bool
 lock_and_follow(ShardTableImport *import)
 {
-	MemoryContext oldcxt = CurrentMemoryContext;
-	volatile bool done = false;
+	FollowArg	follow = {import, false};
 
 	catch_up(import);
 	if (!lock_source(import))
 	{
-		shard_job_set_waiting(import->id, "transactions of the source that use the table");
+		shard_job_set_waiting(&import->job, "transactions of the source that use the table");
 		return false;
 	}
 	SHARD_FAULT_POINT("import_locked");
 	import->follower.lock_ms = LOCK_MS;
-	PG_TRY();
-	{
-		done = follow_locked(import);
-	}
-	PG_CATCH();
-	{
-		if (geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE)
-			PG_RE_THROW();
-		HOLD_INTERRUPTS();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(oldcxt);
-	}
-	PG_END_TRY();
+	(void) shard_move_try_step(InvalidOid, shard_move_is_lock_timeout, follow_locked, &follow);
 	import->follower.lock_ms = 0;
-	if (done)
+	if (follow.done)
 		return true;
 	shard_link_exec(import->locker, "ROLLBACK");
-	shard_job_set_waiting(import->id, "the last changes, or transactions that use the table here");
+	shard_job_set_waiting(&import->job, "the last changes, or transactions that use the table here");
 	return false;
 }
 
@@ -830,8 +763,8 @@ lock_and_follow(ShardTableImport *import)
 static void
 open_here(ShardTableImport *import)
 {
-	shard_move_begin(import->userid);
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", 'done')", import->table.relid, import->id));
+	shard_move_begin(import->job.userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", 'done')", import->table.relid, import->job.id));
 	shard_move_commit();
 }
 
@@ -864,7 +797,7 @@ cut_over(ShardTableImport *import)
 {
 	for (;;)
 	{
-		ShardCutOver asked = shard_moving_cut_over_asked(import->id);
+		ShardCutOver asked = shard_moving_cut_over_asked(import->job.id);
 
 		if (asked == SHARD_CUT_OVER_NONE)
 		{
@@ -877,8 +810,8 @@ cut_over(ShardTableImport *import)
 		shard_wait_pause(AGAIN_MS, false);
 	}
 	shard_link_set_idle(NULL, NULL);
-	shard_job_set_pause(import->id, GetCurrentTimestamp() - import->locked_at);
-	note_progress(import);
+	shard_job_set_pause(&import->job, GetCurrentTimestamp() - import->locked_at);
+	shard_job_set_progress(&import->job);
 }
 
 /* ---------- the job ---------- */
@@ -894,17 +827,21 @@ close_links(ShardTableImport *import)
 	shard_link_close(&import->locker);
 }
 
-void
-shard_import_run(ShardTableImport *import, const ShardJobArgs *args)
+static void
+run(ShardJob *job)
 {
-	begin_job(import, args);
+	ShardTableImport *import = (ShardTableImport *) job;
+
+	shard_import_set_settings();
+	shard_job_enter_stage(job, "waiting for its turn");
+	take_turn(import);
 	check(import);
-	enter_stage(import, "preparing");
+	shard_job_enter_stage(job, "preparing");
 	import->phase = IMPORT_BEGUN;
 	insist(import, begin_here);
 	SHARD_FAULT_POINT("import_begun");
 	copy(import);
-	if (import->online)
+	if (job->online)
 	{
 		follow(import);
 		cut_over(import);
@@ -916,50 +853,27 @@ shard_import_run(ShardTableImport *import, const ShardJobArgs *args)
 	}
 	close_links(import);
 	SHARD_FAULT_POINT("import_switched");
-	enter_stage(import, "dropping");
+	shard_job_enter_stage(job, "dropping");
 	insist(import, drop_mark);
-	shard_job_end(import->id, NULL);
-}
-
-/* Runs a cleanup step.  An error is logged and does not prevent the next steps. */
-static bool
-attempt(ShardTableImport *import, void (*step) (ShardTableImport *import))
-{
-	volatile bool done = true;
-
-	PG_TRY();
-	{
-		step(import);
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		EmitErrorReport();
-		if (IsTransactionState())
-			AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(import->cxt);
-		done = false;
-	}
-	PG_END_TRY();
-	return done;
 }
 
 static void
-undo_here(ShardTableImport *import)
+undo_here(void *arg)
 {
-	shard_move_begin(import->userid);
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".undo_own_import(%u, " INT64_FORMAT ")", import->table.relid, import->id));
+	const ShardTableImport *import = arg;
+
+	shard_move_begin(import->job.userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".undo_own_import(%u, " INT64_FORMAT ")", import->table.relid, import->job.id));
 	shard_move_commit();
 }
 
 static void
-undo_there(ShardTableImport *import)
+undo_there(void *arg)
 {
+	ShardTableImport *import = arg;
 	ShardConn  *link;
 
-	if (!import->publishes || !import->online)
+	if (!import->publishes || !import->job.online)
 		return;
 	/* uses a new link, since the server may have been restarted */
 	link = open_link(import, false);
@@ -967,26 +881,29 @@ undo_there(ShardTableImport *import)
 	shard_link_close(&link);
 }
 
-void
-shard_import_end_failed(ShardTableImport *import, ErrorData *error)
+/* Empties the table, unless it has replaced the source's table. */
+static void
+undo(ShardJob *job, ErrorData *error)
 {
-	QueryCancelPending = false;
+	ShardTableImport *import = (ShardTableImport *) job;
+
 	close_links(import);
 	if (import->phase != IMPORT_DOUBTFUL && import->phase != IMPORT_SWITCHED)
-		shard_job_name_dropped(import->id, error);
+		shard_job_name_dropped(job, error);
 	if (import->phase == IMPORT_BEGUN)
 	{
-		if (!attempt(import, undo_here) && error->hint == NULL)
+		if (!shard_move_try_step(InvalidOid, NULL, undo_here, import) && error->hint == NULL)
 			error->hint = "The table keeps rows, and refuses writes, until SELECT * FROM shardfdw.recover_prepared_transactions() has emptied it.";
-		(void) attempt(import, undo_there);
+		(void) shard_move_try_step(InvalidOid, NULL, undo_there, import);
 	}
 	else if (import->phase == IMPORT_DOUBTFUL)
 		error->hint = psprintf("If the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %s. If the source accepts writes: DROP TRIGGER shardfdw_import ON %s; TRUNCATE %s; and import again.",
 							   import->table.relation, import->table.relation, import->table.relation);
 	else if (import->phase == IMPORT_SWITCHED && error->hint == NULL)
 		error->hint = "The table has all rows, and can be written to.";
-	shard_job_end(import->id, error);
 }
+
+const ShardJobKind shard_import_kind = {sizeof(ShardTableImport), describe, run, undo};
 
 /* start_import(relation oid, plan text, conninfo text, online boolean, verify boolean) -> bigint */
 Datum
@@ -994,18 +911,18 @@ shardfdw_start_import(PG_FUNCTION_ARGS)
 {
 	char	   *plan = TextDatumGetCString(PG_GETARG_DATUM(1));
 	char	   *conninfo = TextDatumGetCString(PG_GETARG_DATUM(2));
-	ShardJobArgs args = {.converted = PG_GETARG_OID(0), .imported = true, .online = PG_GETARG_BOOL(3), .verify = PG_GETARG_BOOL(4)};
+	ShardJobArgs args = {.type = SHARD_JOB_IMPORT, .relid = PG_GETARG_OID(0), .online = PG_GETARG_BOOL(3), .verify = PG_GETARG_BOOL(4)};
 	const char **keywords;
 	const char **values;
 
 	/* import_table() is granted to roles that may connect the server to other servers */
 	shard_own_right_check("import_table");
-	if (get_rel_relkind(args.converted) != RELKIND_PARTITIONED_TABLE)
+	if (get_rel_relkind(args.relid) != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %u is not a table", args.converted)));
-	if (!shard_class_ownercheck(args.converted, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.converted));
+				 errmsg("relation %u is not a table", args.relid)));
+	if (!shard_class_ownercheck(args.relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.relid));
 	/* check the connection string first; jsonb as text is one line */
 	shard_conninfo_parse(conninfo, GetUserId(), &keywords, &values);
 	PG_RETURN_INT64(shard_job_start(&args, psprintf("%s\n%s", plan, conninfo)));

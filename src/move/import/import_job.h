@@ -9,14 +9,6 @@
 
 #include "move/job/job.h"
 
-typedef struct ShardTableImport ShardTableImport;
-
-/* Memory: current context. */
-extern ShardTableImport *shard_import_make(const ShardJobArgs *args);
-
-extern void shard_import_run(ShardTableImport *import, const ShardJobArgs *args);
-
-/* Ends a job that has failed with error.  Empties the table, unless it has replaced the source's table. */
-extern void shard_import_end_failed(ShardTableImport *import, ErrorData *error);
+extern const ShardJobKind shard_import_kind;
 
 #endif

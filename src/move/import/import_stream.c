@@ -28,7 +28,6 @@
 
 #define BATCH_CHANGES 5000		/* the batch then ends with the source's transaction */
 #define BATCH_BYTES (64 * 1024 * 1024)	/* the batch then ends immediately */
-#define PROGRESS_MS 1000
 
 struct ShardImportStream
 {
@@ -71,15 +70,15 @@ write_batch(ShardImportStream *stream)
 
 	if (shard_import_batch_count(stream->target.batch) > 0)
 	{
-		shard_move_begin(follower->userid);
+		shard_move_begin(follower->job->userid);
 		shard_move_limit_locks(follower->lock_ms);
 		shard_import_batches_write(list_make1(stream->target.batch));
 		if (!shard_move_commit_confirmed())
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, follower->id),
+					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, follower->job->id),
 					 errhint("Start again when the node answers.")));
-		follower->progress->nchanges += shard_import_batch_count(stream->target.batch);
+		follower->job->progress.nchanges += shard_import_batch_count(stream->target.batch);
 		shard_import_batch_reset(stream->target.batch);
 		SHARD_FAULT_POINT("import_followed");
 	}
@@ -181,11 +180,8 @@ take_message(ShardImportStream *stream, XLogRecPtr hold, bool *reached)
 static void
 note_progress(ShardImportStream *stream)
 {
-	ShardJobProgress *progress = stream->follower->progress;
-
-	progress->lag_bytes = stream->slot->written - Min(stream->slot->written, stream->slot->done);
-	if (TimestampDifferenceExceeds(progress->noted_at, GetCurrentTimestamp(), PROGRESS_MS))
-		shard_job_set_progress(stream->follower->id, progress);
+	stream->follower->job->progress.lag_bytes = stream->slot->written - Min(stream->slot->written, stream->slot->done);
+	shard_job_note_progress(stream->follower->job);
 }
 
 /* Waits for the source, at most a second. */

@@ -17,10 +17,8 @@ typedef struct ShardImportStream ShardImportStream;
 /* The import that follows. */
 typedef struct ShardImportFollower
 {
-	int64		id;				/* of the job */
-	Oid			userid;
+	ShardJob   *job;
 	const ShardImportTable *table;
-	ShardJobProgress *progress;
 	int			lock_ms;		/* how long to wait for locks on the coordinator; 0: no limit */
 } ShardImportFollower;
 

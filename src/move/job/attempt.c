@@ -30,12 +30,6 @@ shard_attempts_init(ShardAttempts *attempts)
 	attempts->pause_ms = MIN_PAUSE_MS;
 }
 
-void
-shard_attempts_start(ShardAttempts *attempts)
-{
-	attempts->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), attempts->timeout_ms);
-}
-
 int
 shard_attempts_left_ms(const ShardAttempts *attempts)
 {
@@ -55,4 +49,46 @@ shard_attempts_pause(ShardAttempts *attempts)
 	attempts->pause_ms = Min(attempts->pause_ms * 2, MAX_PAUSE_MS);
 	/* deadlock_timeout can be set to less on this server */
 	attempts->timeout_ms = Min(attempts->timeout_ms * 2, Max(MIN_TIMEOUT_MS, Min(MAX_TIMEOUT_MS, DeadlockTimeout * 4 / 5)));
+}
+
+typedef struct Attempt
+{
+	ShardAttempts *attempts;
+	void		(*step) (const ShardAttempts *attempts, void *arg);
+	void	   *arg;
+} Attempt;
+
+static void
+run_step(void *arg)
+{
+	const Attempt *attempt = arg;
+
+	attempt->attempts->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), attempt->attempts->timeout_ms);
+	attempt->step(attempt->attempts, attempt->arg);
+}
+
+bool
+shard_attempts_try(const ShardJob *job, ShardAttempts *attempts, void (*step) (const ShardAttempts *attempts, void *arg), void *arg)
+{
+	Attempt		attempt = {attempts, step, arg};
+
+	return shard_move_try_step(job->userid, shard_move_is_lock_timeout, run_step, &attempt);
+}
+
+void
+shard_attempts_insist(const ShardJob *job, const char *waits_for, void (*before_each) (void *before_arg), void *before_arg,
+					  void (*step) (const ShardAttempts *attempts, void *arg), void *arg)
+{
+	ShardAttempts attempts;
+
+	shard_attempts_init(&attempts);
+	for (;;)
+	{
+		if (before_each)
+			before_each(before_arg);
+		if (shard_attempts_try(job, &attempts, step, arg))
+			break;
+		shard_job_set_waiting(job, waits_for);
+		shard_attempts_pause(&attempts);
+	}
 }

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "datatype/timestamp.h"
+#include "move/job/job.h"
 
 typedef struct ShardAttempts
 {
@@ -19,8 +19,7 @@ typedef struct ShardAttempts
 /* Sets the time of the first attempt. */
 extern void shard_attempts_init(ShardAttempts *attempts);
 
-/* Begins an attempt.  The second function returns its remaining time, at least one millisecond. */
-extern void shard_attempts_start(ShardAttempts *attempts);
+/* The remaining time of the attempt, at least one millisecond. */
 extern int	shard_attempts_left_ms(const ShardAttempts *attempts);
 
 /* Sets lock_timeout to the remaining time for the next lock of the current transaction. */
@@ -28,5 +27,15 @@ extern void shard_attempts_limit(const ShardAttempts *attempts);
 
 /* Waits after an attempt that has failed.  The next attempt has more time. */
 extern void shard_attempts_pause(ShardAttempts *attempts);
+
+/*
+ * Calls step in a transaction of the job, which stays open.  Repeats that until all locks of step are granted in time.
+ * before_each: called before each attempt, outside any transaction; may be NULL. waits_for: for the journal.
+ */
+extern void shard_attempts_insist(const ShardJob *job, const char *waits_for, void (*before_each) (void *before_arg), void *before_arg,
+								  void (*step) (const ShardAttempts *attempts, void *arg), void *arg);
+
+/* The same for one attempt, without a pause.  Returns false if a lock was not granted in time. */
+extern bool shard_attempts_try(const ShardJob *job, ShardAttempts *attempts, void (*step) (const ShardAttempts *attempts, void *arg), void *arg);
 
 #endif

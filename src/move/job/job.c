@@ -31,6 +31,7 @@
 #include "own_schema.h"
 #include "own_sql.h"
 #include "own_table.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
@@ -47,6 +48,7 @@
 
 #define POLL_MS 50				/* interval for reading a row that a session waits for */
 #define DROP_PATIENCE_MS 2000	/* how long a caller waits for the old table to be dropped */
+#define PROGRESS_MS 1000
 #define KEPT_JOBS 1000			/* an ended job is deleted when a job of the same role has a number this much higher */
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
@@ -97,9 +99,9 @@ run_by_itself(const char *sql, int nparams, const ShardSqlParam *params)
 
 /* params are $2 and following in assignments. */
 static void
-update_row(int64 id, const char *assignments, int nparams, const ShardSqlParam *params)
+update_row(const ShardJob *job, const char *assignments, int nparams, const ShardSqlParam *params)
 {
-	ShardSqlParam all[8] = {shard_sql_int8(id)};
+	ShardSqlParam all[8] = {shard_sql_int8(job->id)};
 
 	Assert(nparams < lengthof(all));
 	for (int i = 0; i < nparams; i++)
@@ -150,12 +152,12 @@ shard_job_link(const ShardJobArgs *args, char **plan)
 }
 
 void
-shard_job_insert(const ShardJobRow *row)
+shard_job_insert(const ShardJob *job, const ShardJobRow *row)
 {
 	const ShardSqlParam params[] = {
-		shard_sql_int8(row->id), shard_sql_text(row->kind), oid_array(row->relids, row->ntables), text_array(row->names, row->ntables),
+		shard_sql_int8(job->id), shard_sql_text(row->kind), oid_array(row->relids, row->ntables), text_array(row->names, row->ntables),
 		shard_sql_text(row->source_name), shard_sql_text(row->target_name), shard_sql_text(row->mode),
-		shard_sql_text(GetUserNameFromId(row->userid, false)), shard_sql_int4(MyProcPid), shard_sql_int8(row->id - KEPT_JOBS)
+		shard_sql_text(GetUserNameFromId(job->userid, false)), shard_sql_int4(MyProcPid), shard_sql_int8(job->id - KEPT_JOBS)
 	};
 
 	run_by_itself("DELETE FROM " SHARD_INTERNAL_SCHEMA ".job WHERE state <> 'running' AND role = $8 AND id <= $10; "
@@ -164,45 +166,40 @@ shard_job_insert(const ShardJobRow *row)
 }
 
 void
-shard_job_set_stage(int64 id, const char *stage)
+shard_job_enter_stage(const ShardJob *job, const char *stage)
 {
 	ShardSqlParam param = shard_sql_text(stage);
 
-	update_row(id, "stage = $2, waits_for = NULL", 1, &param);
+	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": %s", job->id, stage));
+	update_row(job, "stage = $2, waits_for = NULL", 1, &param);
 }
 
 void
-shard_job_set_nodes(int64 id, const char *source_name, const char *target_name)
+shard_job_set_nodes(const ShardJob *job, const char *source_name, const char *target_name)
 {
 	const ShardSqlParam params[] = {shard_sql_text(source_name), shard_sql_text(target_name)};
 
-	update_row(id, "source = $2, target = $3", lengthof(params), params);
+	update_row(job, "source = $2, target = $3", lengthof(params), params);
 }
 
 void
-shard_job_set_stage_here(int64 id, const char *stage)
-{
-	Assert(IsTransactionState());
-	shard_job_set_stage(id, stage);
-}
-
-void
-shard_job_set_tables_here(int64 id, const List *names)
+shard_job_set_tables(const ShardJob *job, const List *names)
 {
 	const char **texts = palloc(sizeof(char *) * Max(list_length(names), 1));
 	ShardSqlParam param;
 	const ListCell *lc;
 
-	Assert(IsTransactionState());
 	foreach(lc, names)
 		texts[foreach_current_index(lc)] = lfirst(lc);
 	param = text_array(texts, list_length(names));
-	update_row(id, "tables = $2::regclass[]::oid[]", 1, &param);
+	update_row(job, "tables = $2::regclass[]::oid[]", 1, &param);
 }
 
 void
-shard_job_set_progress(int64 id, ShardJobProgress *progress)
+shard_job_set_progress(ShardJob *job)
 {
+	ShardJobProgress *progress = &job->progress;
+
 	/* called many times */
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw journal", ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
@@ -212,32 +209,39 @@ shard_job_set_progress(int64 id, ShardJobProgress *progress)
 
 	params[3].isnull = progress->lag_bytes < 0;
 	progress->noted_at = GetCurrentTimestamp();
-	update_row(id, "rows_copied = $2, bytes_copied = $3, changes_applied = $4, lag_bytes = $5", lengthof(params), params);
+	update_row(job, "rows_copied = $2, bytes_copied = $3, changes_applied = $4, lag_bytes = $5", lengthof(params), params);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
 }
 
 void
-shard_job_set_pause(int64 id, int64 pause_us)
+shard_job_note_progress(void *job)
+{
+	if (!IsTransactionState() && TimestampDifferenceExceeds(((ShardJob *) job)->progress.noted_at, GetCurrentTimestamp(), PROGRESS_MS))
+		shard_job_set_progress(job);
+}
+
+void
+shard_job_set_pause(const ShardJob *job, int64 pause_us)
 {
 	ShardSqlParam param = shard_sql_float8(pause_us / 1000000.0);
 
-	update_row(id, "write_pause = make_interval(secs => $2)", 1, &param);
+	update_row(job, "write_pause = make_interval(secs => $2)", 1, &param);
 }
 
 void
-shard_job_set_waiting(int64 id, const char *waits_for)
+shard_job_set_waiting(const ShardJob *job, const char *waits_for)
 {
 	ShardSqlParam param = shard_sql_text(waits_for);
 
-	update_row(id, "waits_for = $2", 1, &param);
+	update_row(job, "waits_for = $2", 1, &param);
 }
 
 void
-shard_job_end(int64 id, const ErrorData *error)
+shard_job_end(const ShardJob *job, const ErrorData *error)
 {
 	if (error == NULL)
-		update_row(id, "state = 'done', stage = 'done', waits_for = NULL, lag_bytes = NULL, ended = clock_timestamp()", 0, NULL);
+		update_row(job, "state = 'done', stage = 'done', waits_for = NULL, lag_bytes = NULL, ended = clock_timestamp()", 0, NULL);
 	else
 	{
 		const ShardSqlParam params[] = {
@@ -245,13 +249,13 @@ shard_job_end(int64 id, const ErrorData *error)
 			shard_sql_text(error->message), shard_sql_text(error->detail), shard_sql_text(error->hint)
 		};
 
-		update_row(id, "state = $2, waits_for = NULL, lag_bytes = NULL, ended = clock_timestamp(), sqlstate = $3, message = $4, detail = $5, hint = $6",
+		update_row(job, "state = $2, waits_for = NULL, lag_bytes = NULL, ended = clock_timestamp(), sqlstate = $3, message = $4, detail = $5, hint = $6",
 				   lengthof(params), params);
 	}
 }
 
 void
-shard_job_name_dropped(int64 id, ErrorData *error)
+shard_job_name_dropped(const ShardJob *job, ErrorData *error)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	char	   *name;
@@ -260,7 +264,7 @@ shard_job_name_dropped(int64 id, ErrorData *error)
 		return;
 	StartTransactionCommand();
 	name = shard_move_nullable_value(psprintf("SELECT min(x.name) FROM " SHARD_INTERNAL_SCHEMA ".job j, ROWS FROM (pg_catalog.unnest(j.tables), pg_catalog.unnest(j.names)) x(relation, name) "
-											  "WHERE j.id OPERATOR(pg_catalog.=) " INT64_FORMAT " AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) x.relation)", id));
+											  "WHERE j.id OPERATOR(pg_catalog.=) " INT64_FORMAT " AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) x.relation)", job->id));
 	if (name)
 	{
 		error->sqlerrcode = ERRCODE_UNDEFINED_TABLE;
@@ -659,8 +663,8 @@ shard_job_start(ShardJobArgs *args, const char *plan)
 
 	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
 	shard_identity_require();
-	if (OidIsValid(args->converted))
-		check_unchanged(args->converted);
+	if (OidIsValid(args->relid))
+		check_unchanged(args->relid);
 	for (int i = 0; i < args->nshards; i++)
 		check_unchanged(args->shards[i]);
 	pg_atomic_init_u64(&link->number, 0);

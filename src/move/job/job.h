@@ -7,9 +7,21 @@
 
 #include "postgres.h"
 
-#include "move/job/move.h"
+#include "nodes/pg_list.h"
 #include "port/atomics.h"
 #include "storage/dsm.h"
+#include "utils/timestamp.h"
+
+#define SHARD_MOVE_MAX_SHARDS 16
+
+/* What a job does, see move/worker.c. */
+typedef enum ShardJobType
+{
+	SHARD_JOB_MOVE,				/* also splits and merges */
+	SHARD_JOB_CONVERSION,
+	SHARD_JOB_IMPORT,
+	SHARD_JOB_SERIES
+} ShardJobType;
 
 /* The arguments of a background worker, in bgw_extra. */
 typedef struct ShardJobArgs
@@ -17,13 +29,11 @@ typedef struct ShardJobArgs
 	dsm_handle	link;			/* a ShardJobLink, while the caller waits for the number */
 	Oid			database;
 	Oid			userid;
-	Oid			converted;		/* the table to be sharded, made plain or imported into; else the job has shards */
-	bool		back;			/* make it plain */
-	bool		imported;		/* fill it with the rows of a table elsewhere */
-	bool		series;			/* run other jobs; converted or target says for which table or node */
+	ShardJobType type;
+	Oid			relid;			/* table of the job; InvalidOid: it has none, or works on shards */
 	int			nshards;
 	Oid			shards[SHARD_MOVE_MAX_SHARDS];
-	Oid			target;
+	Oid			target;			/* of a series: the node that is drained, or InvalidOid */
 	int			npieces;
 	bool		online;
 	bool		verify;
@@ -35,6 +45,29 @@ typedef struct ShardJobLink
 	pg_atomic_uint64 number;	/* of the job; 0: unknown */
 	char		plan[FLEXIBLE_ARRAY_MEMBER];	/* text that does not fit into ShardJobArgs */
 } ShardJobLink;
+
+/* Progress, for the view shardfdw.jobs. */
+typedef struct ShardJobProgress
+{
+	int64		nrows;			/* copied */
+	int64		nbytes;			/* copied, in COPY format */
+	int64		nchanges;		/* applied */
+	int64		lag_bytes;		/* -1: unknown */
+	TimestampTz noted_at;		/* when the progress was last recorded */
+} ShardJobProgress;
+
+/* What all jobs have.  The state of each kind of job begins with it. */
+typedef struct ShardJob
+{
+	MemoryContext cxt;			/* for all data of the job */
+	int64		id;
+	Oid			userid;			/* whose rights and user mappings are used */
+	Oid			relid;			/* as in ShardJobArgs */
+	bool		online;
+	bool		verify;
+	char	   *plan;			/* the text passed to shard_job_start() */
+	ShardJobProgress progress;
+} ShardJob;
 
 /*
  * Starts the process of a job, and fills in database, userid and link of args.  Returns the job's number.  Errors:
@@ -60,7 +93,6 @@ extern int64 shard_job_link(const ShardJobArgs *args, char **plan);
 /* The row of a new job. */
 typedef struct ShardJobRow
 {
-	int64		id;
 	const char *kind;
 	int			ntables;
 	const Oid  *relids;
@@ -68,28 +100,49 @@ typedef struct ShardJobRow
 	const char *source_name;	/* NULL: no node */
 	const char *target_name;
 	const char *mode;
-	Oid			userid;
 } ShardJobRow;
 
-/* Each function writes to the row of a job in a separate transaction, whatever the current user's rights. */
-extern void shard_job_insert(const ShardJobRow *row);
-extern void shard_job_set_stage(int64 id, const char *stage);
-extern void shard_job_set_nodes(int64 id, const char *source_name, const char *target_name);
-extern void shard_job_set_progress(int64 id, ShardJobProgress *progress);
-extern void shard_job_set_pause(int64 id, int64 pause_us);
-extern void shard_job_set_waiting(int64 id, const char *waits_for);	/* NULL: the job does not wait */
-extern void shard_job_end(int64 id, const ErrorData *error);	/* error NULL: success */
+/* A kind of job. */
+typedef struct ShardJobKind
+{
+	Size		size;			/* of its state, which begins with ShardJob; the rest is zero at first */
+
+	/*
+	 * Completes the state and the row.  The row of a job with a table already has that table.  Called in a transaction,
+	 * in the memory of the job.
+	 */
+	void		(*describe) (ShardJob *job, const ShardJobArgs *args, ShardJobRow *row);
+	void		(*run) (ShardJob *job);
+
+	/* Removes what a failed job has made, as far as possible.  May complete the error.  NULL: there is nothing. */
+	void		(*undo) (ShardJob *job, ErrorData *error);
+} ShardJobKind;
+
+/*
+ * Each function writes to the row of a job, in the current transaction or in a separate one if none is open, whatever
+ * the current user's rights.
+ */
+extern void shard_job_insert(const ShardJob *job, const ShardJobRow *row);
+extern void shard_job_enter_stage(const ShardJob *job, const char *stage);
+extern void shard_job_set_nodes(const ShardJob *job, const char *source_name, const char *target_name);
+extern void shard_job_set_progress(ShardJob *job);
+extern void shard_job_set_pause(const ShardJob *job, int64 pause_us);
+extern void shard_job_set_waiting(const ShardJob *job, const char *waits_for);	/* NULL: the job does not wait */
+extern void shard_job_end(const ShardJob *job, const ErrorData *error);	/* error NULL: success */
+
+/* Shards with these names (qualified and quoted) have replaced the shards of the job. */
+extern void shard_job_set_tables(const ShardJob *job, const List *names);
+
+/*
+ * Records the progress of a ShardJob, unless that was done less than a second ago or a transaction is open.  To be called
+ * often.
+ */
+extern void shard_job_note_progress(void *job);
 
 /*
  * If a table of a failed job has been dropped, changes the job's error to say so.  The original error depends on the
  * moment.  For jobs that have not replaced their tables themselves.  Memory: current context.
  */
-extern void shard_job_name_dropped(int64 id, ErrorData *error);
-
-/* The same within the current transaction, so that the stage becomes visible when it commits. */
-extern void shard_job_set_stage_here(int64 id, const char *stage);
-
-/* The same: shards with these names (qualified and quoted) have replaced the shards of the job. */
-extern void shard_job_set_tables_here(int64 id, const List *names);
+extern void shard_job_name_dropped(const ShardJob *job, ErrorData *error);
 
 #endif

@@ -11,10 +11,8 @@
 
 #include "postgres.h"
 
+#include "move/job/job.h"
 #include "nodes/pg_list.h"
-#include "utils/timestamp.h"
-
-#define SHARD_MOVE_MAX_SHARDS 16
 
 /* A part of a table's description by the source, see shardfdw_internal.moving_table_query(). */
 typedef struct ShardMovePart
@@ -41,31 +39,16 @@ typedef struct ShardMoveTable
 	List	   *parts;			/* of ShardMovePart */
 } ShardMoveTable;
 
-/* Progress, for the view shardfdw.jobs. */
-typedef struct ShardJobProgress
-{
-	int64		nrows;			/* copied */
-	int64		nbytes;			/* copied, in COPY format */
-	int64		nchanges;		/* applied */
-	int64		lag_bytes;		/* -1: unknown */
-	TimestampTz noted_at;		/* when the progress was last recorded */
-} ShardJobProgress;
-
 typedef struct ShardMove
 {
-	MemoryContext cxt;			/* for all data of this struct */
-	int64		id;
-	Oid			userid;			/* whose user mappings are used */
+	ShardJob	job;			/* plan: a text array as text, the values at which a shard by range or list is split */
 	int			nshards;		/* number of requested shards; more than one are merged */
 	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			source;			/* server */
 	Oid			target;			/* server; for splits and merges: the source */
 	int			npieces;		/* number of pieces of each shard; more than one for a split */
-	const char *at;				/* a text array as text: the values at which a shard by range or list is split */
 	const char *source_name;
 	const char *target_name;
-	bool		online;
-	bool		verify;
 	const char *schema;			/* of the move, on both nodes */
 	int			ntables;
 	ShardMoveTable *tables;
@@ -74,7 +57,6 @@ typedef struct ShardMove
 	bool		on_nodes;		/* nodes may have objects of the move */
 	bool		indexed;		/* the staging tables got their indexes before their rows */
 	bool		released;		/* the foreign keys of the old tables have been dropped */
-	ShardJobProgress progress;
 } ShardMove;
 
 #define SHARD_MOVE_IS_SPLIT(move) ((move)->npieces > 1)

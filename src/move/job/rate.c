@@ -16,7 +16,7 @@
 #define PIECE_MS 1000			/* pauses are split into pieces, since the setting may change */
 
 void
-shard_rate_keep(ShardRate *rate, int64 nbytes, void (*idle) (void *arg), void *arg)
+shard_rate_keep(ShardRate *rate, int64 nbytes, ShardJob *job)
 {
 	long		early_ms;
 
@@ -43,7 +43,7 @@ shard_rate_keep(ShardRate *rate, int64 nbytes, void (*idle) (void *arg), void *a
 	}
 	while (early_ms >= MIN_PAUSE_MS && !ConfigReloadPending)
 	{
-		idle(arg);
+		shard_job_note_progress(job);
 		shard_wait_pause(Min(early_ms, PIECE_MS), false);
 		early_ms -= PIECE_MS;
 	}

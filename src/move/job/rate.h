@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
+#include "move/job/job.h"
 
 /* The amount copied since a time.  Initialize with zeros. */
 typedef struct ShardRate
@@ -19,8 +20,8 @@ typedef struct ShardRate
 
 /*
  * Adds nbytes, and waits while more has been copied than the current setting of shardfdw.max_move_rate allows.  The
- * source waits too, since its data is not read. idle: called repeatedly while waiting.
+ * source waits too, since its data is not read.  Records the progress of job while waiting.
  */
-extern void shard_rate_keep(ShardRate *rate, int64 nbytes, void (*idle) (void *arg), void *arg);
+extern void shard_rate_keep(ShardRate *rate, int64 nbytes, ShardJob *job);
 
 #endif

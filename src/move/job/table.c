@@ -59,24 +59,31 @@ shard_move_commit_confirmed(void)
 }
 
 bool
+shard_move_is_lock_timeout(int code)
+{
+	return code == ERRCODE_LOCK_NOT_AVAILABLE || code == ERRCODE_T_R_DEADLOCK_DETECTED;
+}
+
+bool
 shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *arg), void *arg)
 {
 	MemoryContext oldcxt = CurrentMemoryContext;
 	volatile bool done = true;
 
-	shard_move_begin(userid);
+	if (OidIsValid(userid))
+		shard_move_begin(userid);
 	PG_TRY();
 	{
 		step(arg);
 	}
 	PG_CATCH();
 	{
-		int			code = geterrcode();
-
-		if (code != ERRCODE_LOCK_NOT_AVAILABLE && code != ERRCODE_T_R_DEADLOCK_DETECTED && !(passes && passes(code)))
+		if (passes && !passes(geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(oldcxt);
 		HOLD_INTERRUPTS();
+		if (passes == NULL)
+			EmitErrorReport();
 		AbortCurrentTransaction();
 		FlushErrorState();
 		RESUME_INTERRUPTS();
@@ -164,7 +171,7 @@ shard_move_run(const ShardMove *move, Oid serverid, const char *sql)
 	ShardCommand command = {0};
 
 	command.serverid = serverid;
-	command.userid = move->userid;
+	command.userid = move->job.userid;
 	command.sql = psprintf(NO_TIMEOUT_SQL "%s", sql);
 	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, false);
 	shard_command_free(&command, 1);
@@ -177,12 +184,11 @@ shard_move_try(const ShardMove *move, Oid serverid, const char *sql)
 	bool		done;
 
 	command.serverid = serverid;
-	command.userid = move->userid;
+	command.userid = move->job.userid;
 	command.sql = psprintf(NO_TIMEOUT_SQL "%s", sql);
 	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, true);
 	done = command.error == NULL;
-	if (!done && command.error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
-		command.error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+	if (!done && !shard_move_is_lock_timeout(command.error->sqlerrcode))
 		ThrowErrorData(command.error);
 	shard_command_free(&command, 1);
 	return done;
@@ -194,7 +200,7 @@ column(const ShardMove *move, HeapTuple tuple, TupleDesc desc, int i)
 {
 	char	   *value = SPI_getvalue(tuple, desc, i);
 
-	return value ? MemoryContextStrdup(move->cxt, value) : NULL;
+	return value ? MemoryContextStrdup(move->job.cxt, value) : NULL;
 }
 
 static void
@@ -202,7 +208,7 @@ take_table(HeapTuple tuple, TupleDesc desc, void *arg)
 {
 	ShardMove  *move = arg;
 	ShardMoveTable *table;
-	MemoryContext oldcxt = MemoryContextSwitchTo(move->cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->job.cxt);
 
 	if (move->tables == NULL)
 		move->tables = palloc0(sizeof(ShardMoveTable) * SPI_processed);
@@ -242,7 +248,7 @@ shard_move_set_target(ShardMove *move, Oid serverid)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("the node to which shards are moved has been removed")));
 	move->target = serverid;
-	move->target_name = MemoryContextStrdup(move->cxt, server->servername);
+	move->target_name = MemoryContextStrdup(move->job.cxt, server->servername);
 }
 
 void
@@ -252,12 +258,12 @@ shard_move_find_tables(ShardMove *move)
 	move->tables = NULL;
 	shard_move_each_row(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
 					  SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT "), m.staging FROM " SHARD_INTERNAL_SCHEMA ".job_tables(%s) m",
-					  move->id, shard_move_array(move)), take_table, move);
+					  move->job.id, shard_move_array(move)), take_table, move);
 	if (move->ntables == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("relation %u is not a shard", move->shards[0])));
-	move->source_name = MemoryContextStrdup(move->cxt, GetForeignServer(move->source)->servername);
+	move->source_name = MemoryContextStrdup(move->job.cxt, GetForeignServer(move->source)->servername);
 	shard_move_set_target(move, move->target);
 }
 
@@ -268,12 +274,12 @@ take_part(HeapTuple tuple, TupleDesc desc, void *arg)
 {
 	ShardMove  *move = arg;
 	Oid			relid = atooid(SPI_getvalue(tuple, desc, 1));
-	ShardMovePart *part = MemoryContextAlloc(move->cxt, sizeof(ShardMovePart));
+	ShardMovePart *part = MemoryContextAlloc(move->job.cxt, sizeof(ShardMovePart));
 	MemoryContext oldcxt;
 
 	part->part = column(move, tuple, desc, 2);
 	part->text = column(move, tuple, desc, 3);
-	oldcxt = MemoryContextSwitchTo(move->cxt);
+	oldcxt = MemoryContextSwitchTo(move->job.cxt);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		if (move->tables[i].relid == relid)
@@ -286,7 +292,7 @@ static void
 ask_parts(ShardMove *move)
 {
 	shard_move_each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d, %s) p",
-					  shard_move_array(move), move->id, move->npieces, quote_literal_cstr(move->at)), take_part, move);
+					  shard_move_array(move), move->job.id, move->npieces, quote_literal_cstr(move->job.plan)), take_part, move);
 }
 
 const char *
@@ -388,7 +394,7 @@ shard_move_check_unchanged(const ShardMove *move)
 {
 	ShardMove	now = *move;
 
-	now.cxt = CurrentMemoryContext;
+	now.job.cxt = CurrentMemoryContext;
 	now.tables = palloc0(sizeof(ShardMoveTable) * move->ntables);
 	memcpy(now.tables, move->tables, sizeof(ShardMoveTable) * move->ntables);
 	for (int i = 0; i < now.ntables; i++)

@@ -45,9 +45,13 @@ extern void shard_move_read_parts(ShardMove *move);
  */
 extern void shard_move_check_unchanged(const ShardMove *move);
 
+/* Was a lock not granted in time? code: an SQLSTATE. */
+extern bool shard_move_is_lock_timeout(int code);
+
 /*
- * Begins a transaction as shard_move_begin() does, and calls step in it.  Returns false if a lock timed out, or if
- * step failed with an SQLSTATE that passes accepts.  Then the transaction is over. passes may be NULL.
+ * Begins a transaction as shard_move_begin() does, and calls step in it.  If userid is InvalidOid, step begins its own
+ * transactions.  Returns false if step failed with an SQLSTATE that passes accepts.  Then no transaction is open.  If
+ * passes is NULL, any error is accepted, and logged.
  */
 extern bool shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *arg), void *arg);
 

@@ -38,7 +38,7 @@ describe(Oid classid, Oid objid)
 }
 
 void
-shard_turn_take(int64 id, Oid userid, Oid classid, Oid objid)
+shard_turn_take(const ShardJob *job, Oid classid, Oid objid)
 {
 	char	   *holder;
 
@@ -46,9 +46,9 @@ shard_turn_take(int64 id, Oid userid, Oid classid, Oid objid)
 		return;
 	holder = describe(classid, objid);
 	/* other sessions see it after the commit */
-	shard_job_set_waiting(id, holder);
+	shard_job_set_waiting(job, holder);
 	shard_move_commit();
-	shard_move_begin(userid);
+	shard_move_begin(job->userid);
 	shard_moving_take_turn(classid, objid);
-	shard_job_set_waiting(id, NULL);
+	shard_job_set_waiting(job, NULL);
 }

@@ -7,11 +7,13 @@
 
 #include "postgres.h"
 
+#include "move/job/job.h"
+
 /*
  * Waits until no other job works on a node (classid: ForeignServerRelationId) or a table (RelationRelationId).
- * Records in the journal which job it waits for.  Call it first in a transaction begun by shard_move_begin(userid):
- * it may commit that and begin another one.
+ * Records in the journal which job it waits for.  Call it first in a transaction begun by shard_move_begin(): it
+ * may commit that and begin another one.
  */
-extern void shard_turn_take(int64 id, Oid userid, Oid classid, Oid objid);
+extern void shard_turn_take(const ShardJob *job, Oid classid, Oid objid);
 
 #endif
