@@ -8,17 +8,13 @@
  * are sent through libpq's pipeline without waiting for each result.  Many transactions of the source become one
  * transaction on the target.  Deferrable constraints are checked at its end.  Every UPDATE and DELETE must find
  * exactly one row.
- *
- * To mark a position, the move writes a logical message into the source's WAL.  When the message arrives, all
- * transactions committed before it have arrived.
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "libpq-fe.h"
-#include "miscadmin.h"
 #include "move/apply.h"
 #include "move/job/change.h"
+#include "move/job/follow.h"
 #include "move/job/job.h"
 #include "move/job/link.h"
 #include "remote/wire/error.h"
@@ -29,8 +25,6 @@
 
 #define BATCH_CHANGES 5000		/* minimum in one transaction on the target */
 #define MAX_UNANSWERED 2000		/* statements without a result from the target */
-#define MESSAGE_PREFIX "shardfdw"
-#define BARRIER_BYTES 16
 
 /* The expected result of a statement. */
 typedef enum Expected
@@ -64,32 +58,27 @@ typedef struct ApplyStatement
 	char		name[NAMEDATALEN];	/* hash key */
 } ApplyStatement;
 
-struct ShardApply
+typedef struct Apply
 {
 	ShardMove  *move;
-	ShardSlot  *slot;
-	ShardConn  *source;
+	ShardFollow follow;
 	ShardConn  *target;
 	HTAB	   *tables;
 	HTAB	   *statements;
 	int			ntables;		/* number of the last table that has one */
-	MemoryContext change_cxt;	/* for one change */
 	Expected   *expected;		/* ring of MAX_UNANSWERED + 2: the expected results */
 	int			first;
 	int			nexpected;
 	bool		in_transaction; /* on the target */
 	int			nbatch;			/* number of its changes */
-	XLogRecPtr	committed;		/* last commit of the source that was read */
-	char		barrier[BARRIER_BYTES * 2 + 1]; /* content of the last barrier that was written */
-	bool		barrier_seen;
-};
+} Apply;
 
 #define RING (MAX_UNANSWERED + 16)
 
 /* ---------- the pipeline ---------- */
 
 static void
-expect(ShardApply *apply, Expected what)
+expect(Apply *apply, Expected what)
 {
 	Assert(apply->nexpected < RING);
 	apply->expected[(apply->first + apply->nexpected) % RING] = what;
@@ -98,7 +87,7 @@ expect(ShardApply *apply, Expected what)
 
 /* Checks the result of the oldest statement that has none. */
 static void
-take_answer(ShardApply *apply, PGresult *res)
+take_answer(Apply *apply, PGresult *res)
 {
 	Expected	what = apply->expected[apply->first];
 	ExecStatusType status = PQresultStatus(res);
@@ -121,8 +110,10 @@ take_answer(ShardApply *apply, PGresult *res)
 
 /* Processes the results that have arrived. */
 static void
-take_answers(ShardApply *apply)
+take_answers(void *arg)
 {
+	Apply	   *apply = arg;
+
 	while (apply->nexpected > 0 && (PQstatus(apply->target->pg) == CONNECTION_BAD || !PQisBusy(apply->target->pg)))
 	{
 		PGresult   *res = PQgetResult(apply->target->pg);
@@ -136,7 +127,7 @@ take_answers(ShardApply *apply)
 
 /* Waits until at most max statements have no result. */
 static void
-wait_answers(ShardApply *apply, int max)
+wait_answers(Apply *apply, int max)
 {
 	shard_connection_flush(apply->target);
 	take_answers(apply);
@@ -149,7 +140,7 @@ wait_answers(ShardApply *apply, int max)
 
 /* Call it after sending a statement. */
 static void
-sent(ShardApply *apply, int ok, Expected what)
+sent(Apply *apply, int ok, Expected what)
 {
 	if (!ok)
 		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
@@ -159,13 +150,13 @@ sent(ShardApply *apply, int ok, Expected what)
 }
 
 static void
-send_plain(ShardApply *apply, const char *sql)
+send_plain(Apply *apply, const char *sql)
 {
 	sent(apply, PQsendQueryParams(apply->target->pg, sql, 0, NULL, NULL, NULL, NULL, 0), EXPECT_ANYTHING);
 }
 
 static void
-begin_batch(ShardApply *apply)
+begin_batch(Apply *apply)
 {
 	if (apply->in_transaction)
 		return;
@@ -177,8 +168,10 @@ begin_batch(ShardApply *apply)
 
 /* Commits the changes that were sent, and waits for the target. */
 static void
-end_batch(ShardApply *apply)
+end_batch(void *arg)
 {
+	Apply	   *apply = arg;
+
 	if (apply->in_transaction)
 	{
 		send_plain(apply, "COMMIT");
@@ -191,14 +184,13 @@ end_batch(ShardApply *apply)
 		expect(apply, EXPECT_SYNC);
 		wait_answers(apply, 0);
 	}
-	apply->slot->done = Max(apply->slot->done, apply->committed);
 }
 
 /* ---------- statements ---------- */
 
 /* Sends the execution of statement name, and its preparation from sql at the first use. */
 static void
-execute(ShardApply *apply, const char *name, const char *sql, int nparams, const char *const *params, Expected what)
+execute(Apply *apply, const char *name, const char *sql, int nparams, const char *const *params, Expected what)
 {
 	bool		found;
 
@@ -218,7 +210,7 @@ param(const ShardChangeValue *value)
 }
 
 static void
-apply_insert(ShardApply *apply, const ApplyTable *table, const ShardChangeRow *row)
+apply_insert(Apply *apply, const ApplyTable *table, const ShardChangeRow *row)
 {
 	char		name[NAMEDATALEN];
 	StringInfoData columns;
@@ -279,7 +271,7 @@ append_identity(const ApplyTable *table, const ShardChangeRow *row, bool whole, 
 }
 
 static void
-apply_update(ShardApply *apply, const ApplyTable *table, const ShardChange *change)
+apply_update(Apply *apply, const ApplyTable *table, const ShardChange *change)
 {
 	const ShardChangeRow *row = &change->new_row;
 	const ShardChangeRow *old = change->old_row.present ? &change->old_row : row;
@@ -321,7 +313,7 @@ apply_update(ShardApply *apply, const ApplyTable *table, const ShardChange *chan
 }
 
 static void
-apply_delete(ShardApply *apply, const ApplyTable *table, const ShardChangeRow *row)
+apply_delete(Apply *apply, const ApplyTable *table, const ShardChangeRow *row)
 {
 	const char **params = palloc0(sizeof(char *) * Max(row->nvalues, 1));
 	int			nparams = 0;
@@ -336,14 +328,14 @@ apply_delete(ShardApply *apply, const ApplyTable *table, const ShardChangeRow *r
 }
 
 static ApplyTable *
-find_table(ShardApply *apply, uint32 relid)
+find_table(Apply *apply, uint32 relid)
 {
 	return hash_search(apply->tables, &relid, HASH_FIND, NULL);
 }
 
 /* Does a TRUNCATE truncate the table with these rows? */
 static bool
-is_truncated(ShardApply *apply, const ShardMoveTable *table, const ShardChange *change)
+is_truncated(Apply *apply, const ShardMoveTable *table, const ShardChange *change)
 {
 	for (int i = 0; i < change->nrelids; i++)
 	{
@@ -356,7 +348,7 @@ is_truncated(ShardApply *apply, const ShardMoveTable *table, const ShardChange *
 }
 
 static void
-apply_truncate(ShardApply *apply, const ShardChange *change)
+apply_truncate(Apply *apply, const ShardChange *change)
 {
 	const ShardMove *move = apply->move;
 	StringInfoData sql;
@@ -415,7 +407,7 @@ columns_query(const ShardMoveTable *table)
 }
 
 static void
-read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
+read_columns(Apply *apply, ApplyTable *entry, const ShardChange *change)
 {
 	PGresult   *res;
 	MemoryContext oldcxt;
@@ -454,7 +446,7 @@ read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
  * definition.
  */
 static void
-take_relation(ShardApply *apply, const ShardChange *change)
+take_relation(Apply *apply, const ShardChange *change)
 {
 	bool		found;
 	ApplyTable *entry = hash_search(apply->tables, &change->relid, HASH_ENTER, &found);
@@ -478,25 +470,26 @@ take_relation(ShardApply *apply, const ShardChange *change)
  * table.
  */
 static const ApplyTable *
-table_of(ShardApply *apply, const ShardChange *change)
+table_of(Apply *apply, const ShardChange *change)
 {
 	const ApplyTable *table = find_table(apply, change->relid);
 
 	if (table == NULL)
-		shard_error_protocol(apply->slot->link, NULL, "a change of a table that has not been described");
+		shard_error_protocol(apply->follow.slot->link, NULL, "a change of a table that has not been described");
 	if (table->table == NULL)
 		return NULL;
 	if ((change->new_row.present && change->new_row.nvalues != table->ncolumns) ||
 		(change->old_row.present && change->old_row.nvalues != table->ncolumns))
-		shard_error_protocol(apply->slot->link, table->table->name, "a row with another number of columns");
+		shard_error_protocol(apply->follow.slot->link, table->table->name, "a row with another number of columns");
 	return table;
 }
 
 /* ---------- the stream ---------- */
 
 static void
-take_change(ShardApply *apply, const ShardChange *change)
+take_change(void *arg, ShardChange *change)
 {
+	Apply	   *apply = arg;
 	const ApplyTable *table;
 
 	switch (change->kind)
@@ -522,89 +515,36 @@ take_change(ShardApply *apply, const ShardChange *change)
 			begin_batch(apply);
 			apply_truncate(apply, change);
 			break;
-		case SHARD_CHANGE_MESSAGE:
-			if (strcmp(change->prefix, MESSAGE_PREFIX) == 0 && strcmp(change->content, apply->barrier) == 0)
-				apply->barrier_seen = true;
-			break;
-		case SHARD_CHANGE_COMMIT:
-			apply->committed = change->lsn;
-			if (apply->nbatch >= BATCH_CHANGES)
-				end_batch(apply);
-			break;
-		case SHARD_CHANGE_BEGIN:
-		case SHARD_CHANGE_OTHER:
+		default:
 			break;
 	}
 }
 
-static void
-note_progress(ShardApply *apply)
-{
-	ShardMove  *move = apply->move;
-
-	move->job.progress.lag_bytes = apply->slot->written - Min(apply->slot->written, apply->slot->done);
-	shard_job_note_progress(&move->job);
-}
-
-/*
- * Reads one message, if one has arrived, and applies its change.  Returns false if none has arrived.  Transactions
- * that commit at position hold or later are not applied yet.  *reached: the first of them has arrived.
- */
 static bool
-take_message(ShardApply *apply, XLogRecPtr hold, bool *reached)
+is_due(void *arg)
 {
-	MemoryContext oldcxt;
-	const char *data;
-	int			len;
-	ShardChange change;
+	const Apply *apply = arg;
 
-	if (!shard_slot_next(apply->slot, &data, &len))
-		return false;
-	oldcxt = MemoryContextSwitchTo(apply->change_cxt);
-	if (!shard_change_read(data, len, &change))
-		shard_error_protocol(apply->slot->link, NULL, "an invalid change message");
-	if (change.kind == SHARD_CHANGE_BEGIN && change.lsn >= hold)
-		*reached = true;
-	take_change(apply, &change);
-	MemoryContextSwitchTo(oldcxt);
-	MemoryContextReset(apply->change_cxt);
-	CHECK_FOR_INTERRUPTS();
-	return true;
+	return apply->in_transaction && apply->nbatch >= BATCH_CHANGES;
 }
 
-/* Waits for the source or the target.  The caller processes what they have sent. */
-static void
-wait_for_both(ShardApply *apply)
+static bool
+is_pending(void *arg)
 {
-	ShardConn  *links[2] = {apply->slot->link, apply->target};
-
-	/* nothing is pending: the source need not send again what it has processed */
-	if (!apply->in_transaction && apply->nexpected == 0)
-		apply->slot->done = Max(apply->slot->done, apply->slot->received);
-	note_progress(apply);
-	shard_slot_tell(apply->slot, false);
-	shard_link_wait(links, 2);
-	take_answers(apply);
+	return ((Apply *) arg)->in_transaction;
 }
 
-static void
-keep_alive(void *arg)
-{
-	shard_slot_tell(((ShardApply *) arg)->slot, false);
-}
+static const ShardFollowTarget follow_target = {take_change, is_due, end_batch, is_pending, take_answers};
 
-ShardApply *
+ShardFollow *
 shard_apply_begin(ShardMove *move, ShardSlot *slot, ShardConn *source, ShardConn *target)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(move->job.cxt);
-	ShardApply *apply = palloc0(sizeof(ShardApply));
+	Apply	   *apply = palloc0(sizeof(Apply));
 	HASHCTL		ctl = {0};
 
 	apply->move = move;
-	apply->slot = slot;
-	apply->source = source;
 	apply->target = target;
-	apply->change_cxt = AllocSetContextCreate(move->job.cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
 	apply->expected = palloc(sizeof(Expected) * RING);
 	ctl.hcxt = move->job.cxt;
 	ctl.keysize = sizeof(uint32);
@@ -615,59 +555,8 @@ shard_apply_begin(ShardMove *move, ShardSlot *slot, ShardConn *source, ShardConn
 	apply->statements = hash_create("shardfdw statements of a move", 64, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	if (PQenterPipelineMode(target->pg) != 1)
 		shard_error_report(ERROR, NULL, target, NULL, NULL);
-	shard_link_set_idle(keep_alive, apply);
+	apply->follow = (ShardFollow) {.slot = slot, .target = &follow_target, .arg = apply, .link = target, .source = source, .job = &move->job};
+	shard_follow_begin(&apply->follow, move->job.cxt);
 	MemoryContextSwitchTo(oldcxt);
-	return apply;
-}
-
-/*
- * Writes a message into the source's WAL, after all commits there.  Every user can write such messages.  The content
- * is random, so that other sessions cannot write the same message earlier.
- */
-static void
-write_barrier(ShardApply *apply)
-{
-	uint8		secret[BARRIER_BYTES];
-
-	if (!pg_strong_random(secret, sizeof(secret)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random bytes")));
-	apply->barrier[hex_encode((char *) secret, sizeof(secret), apply->barrier)] = '\0';
-	apply->barrier_seen = false;
-	shard_link_exec(apply->source, psprintf("SELECT pg_catalog.pg_logical_emit_message(true, '" MESSAGE_PREFIX "', '%s')", apply->barrier));
-}
-
-bool
-shard_apply_to_now(ShardApply *apply, int timeout_ms)
-{
-	TimestampTz began = GetCurrentTimestamp();
-	bool		reached = false;
-
-	write_barrier(apply);
-	while (!apply->barrier_seen)
-	{
-		if (!take_message(apply, PG_UINT64_MAX, &reached))
-			wait_for_both(apply);
-		if (timeout_ms >= 0 && TimestampDifferenceExceeds(began, GetCurrentTimestamp(), timeout_ms))
-			return false;
-	}
-	end_batch(apply);
-	note_progress(apply);
-	return true;
-}
-
-void
-shard_apply_to(ShardApply *apply, XLogRecPtr lsn)
-{
-	bool		reached = false;
-
-	/* ensures a transaction after lsn */
-	write_barrier(apply);
-	while (!reached)
-	{
-		if (!take_message(apply, lsn, &reached))
-			wait_for_both(apply);
-	}
-	end_batch(apply);
+	return &apply->follow;
 }

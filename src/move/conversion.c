@@ -217,8 +217,8 @@ follow_once(void *arg)
 }
 
 /*
- * Temporary errors.  A lock was not granted in time.  Or a row references a row of a reference table whose commit has not reached every server.  Or the
- * deletion of that row cascades to rows that are changed here.
+ * Temporary errors.  A lock was not granted in time.  Or a row references a row of a reference table whose commit has
+ * not reached every server.  Or the deletion of that row cascades to rows that are changed here.
  */
 static bool
 is_transient(int code)

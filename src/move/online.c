@@ -29,7 +29,6 @@
 #include "utils/timestamp.h"
 
 #define LAST_CHANGES_MS 1000	/* how long writers wait for the last changes */
-#define NEAR_MS 200				/* the target is near if it catches up within this time */
 #define AGAIN_MS 500			/* pause before another attempt to lock */
 
 typedef struct OnlineMove
@@ -38,7 +37,7 @@ typedef struct OnlineMove
 	ShardSlot  *slot;
 	ShardConn  *from;			/* reads from the source */
 	ShardConn  *into;			/* writes to the target */
-	ShardApply *apply;
+	ShardFollow *follow;
 	ShardDefinition *definition;
 } OnlineMove;
 
@@ -79,19 +78,6 @@ copy(OnlineMove *online)
 	SHARD_FAULT_POINT("move_copied");
 }
 
-/* Follows the source until the target is near. */
-static void
-catch_up(OnlineMove *online)
-{
-	TimestampTz began;
-
-	do
-	{
-		began = GetCurrentTimestamp();
-		(void) shard_apply_to_now(online->apply, -1);
-	} while (TimestampDifferenceExceeds(began, GetCurrentTimestamp(), NEAR_MS));
-}
-
 /* Before each attempt to lock: the work that can be done while writers continue. */
 static void
 get_ready(void *arg)
@@ -99,7 +85,7 @@ get_ready(void *arg)
 	OnlineMove *online = arg;
 
 	shard_definition_look(online->definition);
-	catch_up(online);
+	shard_follow_catch_up(online->follow);
 }
 
 /*
@@ -121,7 +107,7 @@ compare(OnlineMove *online)
 	shard_move_commit();
 	shard_link_exec(from, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 	shard_link_exec(from, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
-	shard_apply_to(online->apply, slot->start);
+	shard_follow_to(online->follow, slot->start);
 	shard_slot_close(slot);
 	SHARD_FAULT_POINT("move_compare");
 	shard_relay_verify(move, from, into);
@@ -144,7 +130,7 @@ lock_and_switch(OnlineMove *online)
 	{
 		shard_block_lock(move, get_ready, online);
 		locked_at = GetCurrentTimestamp();
-		if (shard_apply_to_now(online->apply, LAST_CHANGES_MS))
+		if (shard_follow_to_now(online->follow, LAST_CHANGES_MS))
 		{
 			shard_definition_check(online->definition);
 			if (shard_place_switch(move))
@@ -182,9 +168,9 @@ shard_online_run(ShardMove *move)
 
 	shard_job_enter_stage(&move->job, "catching up");
 	shard_slot_stream(online.slot, list_make1(makeString(pstrdup(move->schema))), "");
-	online.apply = shard_apply_begin(move, online.slot, online.from, online.into);
+	online.follow = shard_apply_begin(move, online.slot, online.from, online.into);
 	online.definition = shard_definition_begin(move, online.from);
-	catch_up(&online);
+	shard_follow_catch_up(online.follow);
 	if (move->job.verify)
 	{
 		shard_job_enter_stage(&move->job, "comparing");

@@ -19,6 +19,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
@@ -35,6 +36,7 @@
 #include "move/import/import_copy.h"
 #include "move/import/import_target.h"
 #include "move/job/change.h"
+#include "move/job/follow.h"
 #include "move/job/link.h"
 #include "move/job/slot.h"
 #include "move/job/table.h"
@@ -43,14 +45,9 @@
 #include "own_schema.h"
 #include "own_sql.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
-#include "remote/wire/error.h"
-#include "service/worker_settings.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
-#include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -85,7 +82,6 @@ typedef struct Table
 typedef struct Applied
 {
 	MemoryContext cxt;
-	MemoryContext change_cxt;	/* for one change */
 	Oid			oid;
 	TransactionId version;		/* xmin of its catalog row */
 	Oid			owner;
@@ -98,16 +94,13 @@ typedef struct Applied
 	bool		run_as_owner;	/* run as owner of the subscription, not of the table */
 	List	   *publications;	/* String */
 	ShardConn  *source;			/* for queries and copies */
-	ShardSlot  *slot;
+	ShardFollow follow;			/* reads the changes of the slot */
 	List	   *tables;			/* Table, by rank */
 	XLogRecPtr	ready;			/* position from which all changes apply to all tables; invalid: all changes do already */
-	bool		in_transaction; /* of the publisher */
-	XLogRecPtr	final;			/* position of its commit */
 	XLogRecPtr	end;			/* after the last commit of the publisher that was read */
 	TimestampTz time;			/* of that commit */
 	int64		ntransactions;	/* of the publisher, to be committed locally */
 	int64		nchanges;		/* number of their changes that were written */
-	XLogRecPtr	told;			/* last position confirmed to the publisher */
 	TimestampTz checked_at;
 } Applied;
 
@@ -274,8 +267,10 @@ forget_position(int code, Datum arg)
 
 /* Commits all changes that were read, between two transactions of the publisher. */
 static void
-write_all(Applied *sub)
+write_all(void *arg)
 {
+	Applied    *sub = arg;
+
 	if (count_changes(sub) > 0)
 		write_batches(sub);
 	if (sub->nchanges > 0)
@@ -294,8 +289,6 @@ write_all(Applied *sub)
 		shard_move_commit();
 	sub->nchanges = sub->ntransactions = 0;
 	MemoryContextSwitchTo(sub->cxt);
-	sub->slot->done = Max(sub->slot->done, sub->end);
-	shard_slot_tell(sub->slot, false);
 }
 
 /* ---------- tables ---------- */
@@ -304,7 +297,7 @@ write_all(Applied *sub)
 static void
 take_name(HeapTuple tuple, TupleDesc desc, void *arg)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(((Applied **) arg)[0]->change_cxt);
+	MemoryContext oldcxt = MemoryContextSwitchTo(((Applied **) arg)[0]->follow.change_cxt);
 	List	  **names = ((List ***) arg)[1];
 
 	*names = lappend(*names, pstrdup(SPI_getvalue(tuple, desc, 1)));
@@ -495,7 +488,7 @@ table_of_change(const Applied *sub, uint32 source_oid)
 {
 	Table	   *table = find_table(sub, source_oid);
 
-	return table && OidIsValid(table->relid) && table->from <= sub->final ? table : NULL;
+	return table && OidIsValid(table->relid) && table->from <= sub->follow.final ? table : NULL;
 }
 
 /* Does a table have all columns that are sent? */
@@ -565,7 +558,7 @@ take_relation(Applied *sub, const ShardChange *change)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the columns of table %s are not those that the publisher sends", table->columns.relation),
 				 errhint("Both tables must have the same columns, and the publication must send all of them.")));
-	MemoryContextSwitchTo(sub->change_cxt);
+	MemoryContextSwitchTo(sub->follow.change_cxt);
 }
 
 static Size
@@ -579,23 +572,17 @@ count_bytes(const Applied *sub)
 }
 
 static void
-take_change(Applied *sub, ShardChange *change)
+take_change(void *arg, ShardChange *change)
 {
+	Applied    *sub = arg;
 	Table	   *table;
 
 	switch (change->kind)
 	{
-		case SHARD_CHANGE_BEGIN:
-			sub->in_transaction = true;
-			sub->final = change->lsn;
-			break;
 		case SHARD_CHANGE_COMMIT:
-			sub->in_transaction = false;
 			sub->end = change->end;
 			sub->time = change->time;
 			sub->ntransactions++;
-			if (count_changes(sub) >= BATCH_CHANGES || sub->nchanges > 0)
-				write_all(sub);
 			break;
 		case SHARD_CHANGE_RELATION:
 			take_relation(sub, change);
@@ -606,7 +593,7 @@ take_change(Applied *sub, ShardChange *change)
 			table = table_of_change(sub, change->relid);
 			if (table)
 			{
-				shard_import_target_row(&table->target, sub->slot->link, change);
+				shard_import_target_row(&table->target, sub->follow.slot->link, change);
 				if (count_bytes(sub) > BATCH_BYTES)
 					write_batches(sub);
 			}
@@ -619,39 +606,23 @@ take_change(Applied *sub, ShardChange *change)
 					shard_import_batch_truncate(table->target.batch);
 			}
 			break;
-		case SHARD_CHANGE_MESSAGE:
-		case SHARD_CHANGE_OTHER:
+		default:
 			break;
 	}
 }
 
-/* Reads one message, if one has arrived.  Returns false if none has. */
 static bool
-take_message(Applied *sub)
+is_due(void *arg)
 {
-	const char *data;
-	int			len;
-	ShardChange change;
+	const Applied *sub = arg;
 
-	if (!shard_slot_next(sub->slot, &data, &len))
-		return false;
-	MemoryContextSwitchTo(sub->change_cxt);
-	if (!shard_change_read(data, len, &change))
-		shard_error_protocol(sub->slot->link, NULL, "an invalid change message");
-	take_change(sub, &change);
-	MemoryContextSwitchTo(sub->cxt);
-	MemoryContextReset(sub->change_cxt);
-	CHECK_FOR_INTERRUPTS();
-	return true;
+	return count_changes(sub) >= BATCH_CHANGES || sub->nchanges > 0;
 }
 
-static void
-keep_alive(void *arg)
+static bool
+is_pending(void *arg)
 {
-	Applied    *sub = arg;
-
-	if (sub->slot && sub->slot->streams)
-		shard_slot_tell(sub->slot, false);
+	return count_changes(arg) > 0;
 }
 
 /*
@@ -661,11 +632,11 @@ keep_alive(void *arg)
 static void
 note_ready(Applied *sub)
 {
-	const ShardSqlParam params[] = {shard_sql_oid(sub->oid), shard_sql_lsn(sub->slot->received)};
+	const ShardSqlParam params[] = {shard_sql_oid(sub->oid), shard_sql_lsn(sub->follow.slot->received)};
 
 	ensure_transaction(sub);
 	(void) shard_own_sql_run("SELECT " SHARD_INTERNAL_SCHEMA ".note_subscription_ready($1, $2)", lengthof(params), params);
-	set_position(sub, sub->slot->received);
+	set_position(sub, sub->follow.slot->received);
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
 }
@@ -689,20 +660,13 @@ begin_origin(Applied *sub)
 static void
 open_stream(Applied *sub)
 {
-	sub->slot = shard_slot_use(sub->cxt, open_link(sub, true), sub->slot_name, begin_origin(sub));
-	shard_slot_stream(sub->slot, sub->publications,
-					  strcmp(sub->origin, "none") == 0 && sub->slot->link->server_version >= ORIGIN_VERSION ? ", origin 'none'" : "");
-	shard_link_set_idle(keep_alive, sub);
-}
+	static const ShardFollowTarget target = {take_change, is_due, write_all, is_pending, NULL};
+	ShardSlot  *slot = shard_slot_use(sub->cxt, open_link(sub, true), sub->slot_name, begin_origin(sub));
 
-/*
- * Have all transactions been read that committed on the publisher before a position?  No change of a later one has
- * been read.
- */
-static bool
-is_read_up_to(const Applied *sub, XLogRecPtr position)
-{
-	return sub->in_transaction ? sub->final >= position : sub->slot->received >= position;
+	shard_slot_stream(slot, sub->publications,
+					  strcmp(sub->origin, "none") == 0 && slot->link->server_version >= ORIGIN_VERSION ? ", origin 'none'" : "");
+	sub->follow = (ShardFollow) {.slot = slot, .target = &target, .arg = sub};
+	shard_follow_begin(&sub->follow, sub->cxt);
 }
 
 /*
@@ -713,17 +677,9 @@ static void
 follow_up_to(Applied *sub, XLogRecPtr position)
 {
 	open_stream(sub);
-	while (!is_read_up_to(sub, position))
-	{
-		if (take_message(sub))
-			continue;
-		if (!sub->in_transaction)
-			write_all(sub);
-		shard_link_wait(&sub->slot->link, 1);
-	}
-	write_all(sub);
-	shard_slot_close(sub->slot);
-	sub->slot = NULL;
+	shard_follow_to(&sub->follow, position);
+	shard_link_set_idle(NULL, NULL);
+	shard_slot_close(sub->follow.slot);
 }
 
 /* List of the tables that must still be copied, by rank. */
@@ -813,26 +769,17 @@ apply(Applied *sub)
 	open_stream(sub);
 	for (;;)
 	{
-		while (take_message(sub))
-			;
-		if (!sub->in_transaction)
+		shard_follow_wait(&sub->follow);
+		if (sub->follow.in_transaction)
+			continue;
+		if (sub->ready != InvalidXLogRecPtr && sub->ready <= sub->follow.slot->received)
+			note_ready(sub);
+		if (TimestampDifferenceExceeds(sub->checked_at, GetCurrentTimestamp(), CHECK_MS))
 		{
-			write_all(sub);
-			if (sub->ready != InvalidXLogRecPtr && sub->ready <= sub->slot->received)
-				note_ready(sub);
-			/* nothing is pending: the publisher need not send again what it has processed */
-			sub->slot->done = Max(sub->slot->done, sub->slot->received);
-			/* immediately: with synchronous replication, commits may wait for it */
-			shard_slot_tell(sub->slot, sub->slot->done != sub->told);
-			sub->told = sub->slot->done;
-			if (TimestampDifferenceExceeds(sub->checked_at, GetCurrentTimestamp(), CHECK_MS))
-			{
-				ensure_transaction(sub);
-				shard_move_commit();
-				MemoryContextSwitchTo(sub->cxt);
-			}
+			ensure_transaction(sub);
+			shard_move_commit();
+			MemoryContextSwitchTo(sub->cxt);
 		}
-		shard_link_wait(&sub->slot->link, 1);
 	}
 }
 
@@ -856,18 +803,12 @@ shard_subscription_main(Datum arg)
 	Oid			database;
 
 	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
-	pqsignal(SIGINT, StatementCancelHandler);
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
-	shard_worker_settings_apply();
+	shard_background_worker_begin(database);
 	/* runs before PostgreSQL's callback that aborts a transaction */
 	before_shmem_exit(forget_position, (Datum) 0);
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw subscription", ALLOCSET_DEFAULT_SIZES));
 	sub = palloc0(sizeof(Applied));
 	sub->cxt = CurrentMemoryContext;
-	sub->change_cxt = AllocSetContextCreate(sub->cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
 	sub->oid = DatumGetObjectId(arg);
 	if (!begin(sub))
 		proc_exit(0);

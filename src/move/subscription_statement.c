@@ -17,6 +17,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/option.h"
 #include "catalog/pg_subscription.h"
@@ -30,7 +31,6 @@
 #include "nodes/parsenodes.h"
 #include "own_schema.h"
 #include "own_sql.h"
-#include "postmaster/bgworker.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
@@ -51,16 +51,10 @@ shard_subscription_concerns(const Node *stmt)
 static bool
 start(Oid subid)
 {
-	BackgroundWorker worker = {0};
+	BackgroundWorker worker = shard_background_worker("shard_subscription_main", "shardfdw subscription worker");
 
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
 	worker.bgw_main_arg = ObjectIdGetDatum(subid);
-	strlcpy(worker.bgw_library_name, "shardfdw", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "shard_subscription_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "shardfdw subscription worker", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "shardfdw subscription worker", sizeof(worker.bgw_type));
 	memcpy(worker.bgw_extra, &MyDatabaseId, sizeof(MyDatabaseId));
 	return RegisterDynamicBackgroundWorker(&worker, NULL);
 }

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/qualified.h"
 #include "miscadmin.h"
 #include "move/conversion.h"
@@ -18,11 +19,6 @@
 #include "move/move_job.h"
 #include "move/series.h"
 #include "move/worker.h"
-#include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
-#include "service/worker_settings.h"
-#include "storage/ipc.h"
-#include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "version.h"
 
@@ -107,12 +103,7 @@ shard_mover_main(Datum arg)
 
 	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
 	kind = kinds[args.type];
-	pqsignal(SIGINT, StatementCancelHandler);
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(args.database, InvalidOid, 0);
-	shard_worker_settings_apply();
+	shard_background_worker_begin(args.database);
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw job", ALLOCSET_DEFAULT_SIZES));
 	run_to_end(make_job(kind, &args), kind, &args);
 }

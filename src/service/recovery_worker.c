@@ -22,6 +22,7 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_authid.h"
@@ -34,12 +35,10 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "service/deadlock.h"
 #include "service/recover.h"
 #include "service/recovery_worker.h"
-#include "service/worker_settings.h"
 #include "shared_memory.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -182,10 +181,7 @@ shard_recovery_worker_main(Datum arg)
 	ListCell   *lc;
 	bool		has_extension;
 
-	pqsignal(SIGTERM, die);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
-	shard_worker_settings_apply();
+	shard_background_worker_begin(DatumGetObjectId(arg));
 	cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw recovery", ALLOCSET_DEFAULT_SIZES);
 
 	StartTransactionCommand();
@@ -296,19 +292,12 @@ has_ended(WatchedDatabase *database, int ms)
 static void
 run_worker(WatchedDatabase *database, MemoryContext cxt)
 {
-	BackgroundWorker worker = {0};
+	BackgroundWorker worker = shard_background_worker("shard_recovery_worker_main", "shardfdw recovery worker");
 	MemoryContext oldcxt;
 	bool		registered;
 
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	worker.bgw_notify_pid = MyProcPid;
 	worker.bgw_main_arg = ObjectIdGetDatum(database->oid);
-	strlcpy(worker.bgw_library_name, "shardfdw", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "shard_recovery_worker_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "shardfdw recovery worker", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "shardfdw recovery worker", sizeof(worker.bgw_type));
 
 	/* a worker that cannot connect (the database is being dropped) leaves this unchanged */
 	shared->database = database->oid;
@@ -396,7 +385,7 @@ static const ShardSharedArea shared_area = {"shardfdw_recovery", sizeof(Recovery
 void
 shard_recovery_worker_init(void)
 {
-	BackgroundWorker launcher = {0};
+	BackgroundWorker launcher = shard_background_worker("shard_recovery_launcher_main", "shardfdw recovery launcher");
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
@@ -405,12 +394,6 @@ shard_recovery_worker_init(void)
 	/* nothing may change while pg_upgrade runs */
 	if (IsBinaryUpgrade)
 		return;
-	launcher.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	launcher.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	launcher.bgw_restart_time = LAUNCHER_RESTART_S;
-	strlcpy(launcher.bgw_library_name, "shardfdw", sizeof(launcher.bgw_library_name));
-	strlcpy(launcher.bgw_function_name, "shard_recovery_launcher_main", sizeof(launcher.bgw_function_name));
-	strlcpy(launcher.bgw_name, "shardfdw recovery launcher", sizeof(launcher.bgw_name));
-	strlcpy(launcher.bgw_type, "shardfdw recovery launcher", sizeof(launcher.bgw_type));
 	RegisterBackgroundWorker(&launcher);
 }

@@ -62,7 +62,6 @@
 
 #define LOCK_MS 100				/* how long others wait behind an attempt to lock a table */
 #define LAST_CHANGES_MS 1000	/* how long writers on the source wait for the last changes */
-#define NEAR_MS 200				/* the table is near the source if it catches up within this time */
 #define AGAIN_MS 500			/* pause before another attempt to lock */
 #define ASK_TRIES 20			/* attempts to find out whether the source has been closed, if the result was lost */
 #define CHUNK_BYTES (64 * 1024 * 1024)	/* maximum size of rows in one transaction */
@@ -101,7 +100,7 @@ typedef struct ShardTableImport
 	ShardConn  *locker;			/* holds the lock on the source's table */
 	ShardSlot  *slot;
 	ShardImportFollower follower;
-	ShardImportStream *stream;
+	ShardFollow *stream;
 	TimestampTz locked_at;
 } ShardTableImport;
 
@@ -507,7 +506,7 @@ compare(ShardTableImport *import)
 	open_source(import, &source);
 	shard_link_exec(source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 	shard_link_exec(source, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
-	shard_import_stream_to(import->stream, slot->start);
+	shard_follow_to(import->stream, slot->start);
 	shard_slot_close(slot);
 	compare_rows(import, source);
 	shard_link_close(&source);
@@ -539,19 +538,6 @@ copy(ShardTableImport *import)
 	shard_link_exec(import->source, "COMMIT");
 }
 
-/* Follows the source until the table is near. */
-static void
-catch_up(ShardTableImport *import)
-{
-	TimestampTz began;
-
-	do
-	{
-		began = GetCurrentTimestamp();
-		(void) shard_import_stream_to_now(import->stream, -1);
-	} while (TimestampDifferenceExceeds(began, GetCurrentTimestamp(), NEAR_MS));
-}
-
 static void
 follow(ShardTableImport *import)
 {
@@ -560,7 +546,7 @@ follow(ShardTableImport *import)
 	import->follower.job = &import->job;
 	import->follower.table = &import->table;
 	import->stream = shard_import_stream_begin(import->job.cxt, &import->follower, import->slot, import->source);
-	catch_up(import);
+	shard_follow_catch_up(import->stream);
 	if (import->job.verify)
 	{
 		shard_job_enter_stage(&import->job, "comparing");
@@ -726,7 +712,7 @@ follow_locked(void *arg)
 {
 	FollowArg  *follow = arg;
 
-	if (!shard_import_stream_to_now(follow->import->stream, LAST_CHANGES_MS))
+	if (!shard_follow_to_now(follow->import->stream, LAST_CHANGES_MS))
 		return;
 	check_unchanged(follow->import);
 	set_sequences(follow->import, "switching");
@@ -742,7 +728,7 @@ lock_and_follow(ShardTableImport *import)
 {
 	FollowArg	follow = {import, false};
 
-	catch_up(import);
+	shard_follow_catch_up(import->stream);
 	if (!lock_source(import))
 	{
 		shard_job_set_waiting(&import->job, "transactions of the source that use the table");
@@ -775,7 +761,7 @@ try_cut_over(ShardTableImport *import, bool lock)
 	if (!lock)
 	{
 		import->locked_at = GetCurrentTimestamp();
-		(void) shard_import_stream_to_now(import->stream, -1);
+		(void) shard_follow_to_now(import->stream, -1);
 		check_unchanged(import);
 		set_sequences(import, "done");
 		import->phase = IMPORT_SWITCHED;
@@ -801,12 +787,12 @@ cut_over(ShardTableImport *import)
 
 		if (asked == SHARD_CUT_OVER_NONE)
 		{
-			shard_import_stream_wait(import->stream);
+			shard_follow_wait(import->stream);
 			continue;
 		}
 		if (try_cut_over(import, asked == SHARD_CUT_OVER_LOCK))
 			break;
-		shard_import_stream_wait(import->stream);
+		shard_follow_wait(import->stream);
 		shard_wait_pause(AGAIN_MS, false);
 	}
 	shard_link_set_idle(NULL, NULL);

@@ -36,6 +36,7 @@ extern void shard_attempts_insist(const ShardJob *job, const char *waits_for, vo
 								  void (*step) (const ShardAttempts *attempts, void *arg), void *arg);
 
 /* The same for one attempt, without a pause.  Returns false if a lock was not granted in time. */
-extern bool shard_attempts_try(const ShardJob *job, ShardAttempts *attempts, void (*step) (const ShardAttempts *attempts, void *arg), void *arg);
+extern bool shard_attempts_try(const ShardJob *job, ShardAttempts *attempts,
+							   void (*step) (const ShardAttempts *attempts, void *arg), void *arg);
 
 #endif

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/group.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
@@ -32,7 +33,6 @@
 #include "own_sql.h"
 #include "own_table.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
@@ -657,7 +657,7 @@ shard_job_start(ShardJobArgs *args, const char *plan)
 	Size		size = offsetof(ShardJobLink, plan) + strlen(plan) + 1;
 	dsm_segment *segment = dsm_create(size, 0);
 	ShardJobLink *link = dsm_segment_address(segment);
-	BackgroundWorker worker = {0};
+	BackgroundWorker worker = shard_background_worker("shard_mover_main", "shardfdw mover");
 	BackgroundWorkerHandle *handle;
 	int64		id;
 
@@ -673,14 +673,7 @@ shard_job_start(ShardJobArgs *args, const char *plan)
 	args->database = MyDatabaseId;
 	args->userid = GetUserId();
 
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	worker.bgw_notify_pid = MyProcPid;
-	strlcpy(worker.bgw_library_name, "shardfdw", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "shard_mover_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "shardfdw mover", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "shardfdw mover", sizeof(worker.bgw_type));
 	memcpy(worker.bgw_extra, args, sizeof(*args));
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 		ereport(ERROR,
