@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
@@ -454,8 +455,8 @@ undo(ShardJob *job, ErrorData *error)
 		shard_job_name_dropped(job, error);
 	if (conversion->begun && !conversion->switched)
 	{
-		(void) shard_move_try_step(InvalidOid, NULL, unnote, conversion);
-		(void) shard_move_try_step(InvalidOid, NULL, remove_objects, conversion);
+		(void) shard_background_worker_try(NULL, unnote, conversion, NULL);
+		(void) shard_background_worker_try(NULL, remove_objects, conversion, NULL);
 	}
 }
 

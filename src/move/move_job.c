@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
@@ -220,7 +221,7 @@ undo(ShardJob *job, ErrorData *error)
 	if (!move->switched)
 		shard_job_name_dropped(job, error);
 	if (move->on_nodes)
-		(void) shard_move_try_step(InvalidOid, NULL, remove_traces, move);
+		(void) shard_background_worker_try(NULL, remove_traces, move, NULL);
 }
 
 const ShardJobKind shard_move_kind = {sizeof(ShardMove), describe, run, undo};

@@ -752,8 +752,9 @@ check_slot(Applied *sub)
 }
 
 static void
-apply(Applied *sub)
+apply(void *arg)
 {
+	Applied    *sub = arg;
 	bool		has_replicas;
 
 	/* the next change may need rows that an earlier process has left prepared on nodes */
@@ -785,6 +786,14 @@ apply(Applied *sub)
 
 /* ---------- the process ---------- */
 
+/* For any error: called before the transaction is aborted. */
+static bool
+forget_position_after_error(int code)
+{
+	forget_position(0, (Datum) 0);
+	return true;
+}
+
 static void
 note_error(const Applied *sub, const ErrorData *error)
 {
@@ -801,6 +810,7 @@ shard_subscription_main(Datum arg)
 {
 	Applied    *sub;
 	Oid			database;
+	ErrorData  *error;
 
 	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
 	shard_background_worker_begin(database);
@@ -814,24 +824,7 @@ shard_subscription_main(Datum arg)
 		proc_exit(0);
 	pgstat_report_activity(STATE_RUNNING, psprintf("subscription %s", sub->name));
 	shard_import_set_settings();
-	PG_TRY();
-	{
-		apply(sub);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(sub->cxt);
-		HOLD_INTERRUPTS();
-		error = CopyErrorData();
-		EmitErrorReport();
-		forget_position(0, (Datum) 0);
-		AbortOutOfAnyTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		note_error(sub, error);
-		proc_exit(1);
-	}
-	PG_END_TRY();
+	(void) shard_background_worker_try(forget_position_after_error, apply, sub, &error);
+	note_error(sub, error);
+	proc_exit(1);
 }

@@ -9,7 +9,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "background_worker.h"
 #include "catalog/qualified.h"
 #include "miscadmin.h"
@@ -66,44 +65,40 @@ begin_job(ShardJob *job, const ShardJobKind *kind, const ShardJobArgs *args)
 	shard_move_commit();
 }
 
-static void
-run_to_end(ShardJob *job, const ShardJobKind *kind, const ShardJobArgs *args)
+/* A job that runs. */
+typedef struct RunArg
 {
-	PG_TRY();
-	{
-		begin_job(job, kind, args);
-		kind->run(job);
-		shard_job_end(job, NULL);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
+	const ShardJobArgs *args;
+	const ShardJobKind *kind;
+	ShardJob   *job;
+} RunArg;
 
-		MemoryContextSwitchTo(job->cxt);
-		HOLD_INTERRUPTS();
-		error = CopyErrorData();
-		EmitErrorReport();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(job->cxt);
-		QueryCancelPending = false;
-		if (kind->undo)
-			kind->undo(job, error);
-		shard_job_end(job, error);
-	}
-	PG_END_TRY();
+static void
+run(void *arg)
+{
+	const RunArg *run = arg;
+
+	begin_job(run->job, run->kind, run->args);
+	run->kind->run(run->job);
+	shard_job_end(run->job, NULL);
 }
 
 void
 shard_mover_main(Datum arg)
 {
 	ShardJobArgs args;
-	const ShardJobKind *kind;
+	RunArg		running = {.args = &args};
+	ErrorData  *error;
 
 	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
-	kind = kinds[args.type];
 	shard_background_worker_begin(args.database);
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw job", ALLOCSET_DEFAULT_SIZES));
-	run_to_end(make_job(kind, &args), kind, &args);
+	running.kind = kinds[args.type];
+	running.job = make_job(running.kind, &args);
+	if (shard_background_worker_try(NULL, run, &running, &error))
+		return;
+	QueryCancelPending = false;
+	if (running.kind->undo)
+		running.kind->undo(running.job, error);
+	shard_job_end(running.job, error);
 }

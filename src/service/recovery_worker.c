@@ -124,51 +124,43 @@ keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
 	return lappend(outcomes, kept);
 }
 
-/* Runs recover_prepared_transactions() as userid, in a separate transaction.  A failure is only logged. */
-static List *
-recover_as(Oid userid, List *outcomes, MemoryContext cxt)
+/* Recovery as one user. */
+typedef struct RecoverArg
 {
-	List	   *volatile all = outcomes;
+	Oid			userid;
+	List	   *outcomes;		/* of all users so far */
+	MemoryContext cxt;			/* for them */
+} RecoverArg;
 
-	PG_TRY();
+/* Runs recover_prepared_transactions() as a user, in a separate transaction. */
+static void
+recover_as(void *arg)
+{
+	RecoverArg *recover = arg;
+	Oid			save_userid;
+	int			save_sec_context;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(recover->userid)))
 	{
-		Oid			save_userid;
-		int			save_sec_context;
-		ListCell   *lc;
+		List	   *found;
+		MemoryContext oldcxt;
 
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		if (SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)))
-		{
-			List	   *found;
-			MemoryContext oldcxt;
-
-			GetUserIdAndSecContext(&save_userid, &save_sec_context);
-			SetUserIdAndSecContext(userid, save_sec_context | SECURITY_LOCAL_USERID_CHANGE |
-								   SECURITY_RESTRICTED_OPERATION);
-			found = shard_recover_run(false);
-			if (superuser())
-				shard_deadlock_end_local();
-			SetUserIdAndSecContext(save_userid, save_sec_context);
-			oldcxt = MemoryContextSwitchTo(cxt);
-			foreach(lc, found)
-				all = keep_outcome(all, lfirst(lc));
-			MemoryContextSwitchTo(oldcxt);
-		}
-		PopActiveSnapshot();
-		CommitTransactionCommand();
+		GetUserIdAndSecContext(&save_userid, &save_sec_context);
+		SetUserIdAndSecContext(recover->userid, save_sec_context | SECURITY_LOCAL_USERID_CHANGE |
+							   SECURITY_RESTRICTED_OPERATION);
+		found = shard_recover_run(false);
+		if (superuser())
+			shard_deadlock_end_local();
+		SetUserIdAndSecContext(save_userid, save_sec_context);
+		oldcxt = MemoryContextSwitchTo(recover->cxt);
+		foreach_ptr(const ShardRecoverOutcome, outcome, found)
+			recover->outcomes = keep_outcome(recover->outcomes, outcome);
+		MemoryContextSwitchTo(oldcxt);
 	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		EmitErrorReport();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	return all;
+	PopActiveSnapshot();
+	CommitTransactionCommand();
 }
 
 /* arg: OID of the database. */
@@ -176,8 +168,8 @@ void
 shard_recovery_worker_main(Datum arg)
 {
 	MemoryContext cxt;
+	RecoverArg	recover = {0};
 	List	   *users = NIL;
-	List	   *outcomes = NIL;
 	ListCell   *lc;
 	bool		has_extension;
 
@@ -193,9 +185,14 @@ shard_recovery_worker_main(Datum arg)
 	CommitTransactionCommand();
 
 	MemoryContextSwitchTo(cxt);
+	recover.cxt = cxt;
 	foreach(lc, users)
-		outcomes = recover_as(lfirst_oid(lc), outcomes, cxt);
-	shard_recover_log(outcomes);
+	{
+		recover.userid = lfirst_oid(lc);
+		/* a failure is only logged */
+		(void) shard_background_worker_try(NULL, recover_as, &recover, NULL);
+	}
+	shard_recover_log(recover.outcomes);
 }
 
 /* ---------- launcher ---------- */

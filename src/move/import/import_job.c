@@ -24,6 +24,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/qualified.h"
@@ -572,7 +573,7 @@ lock_source(ShardTableImport *import)
 	if (import->locker == NULL)
 		open_source(import, &import->locker);
 	import->locked_at = GetCurrentTimestamp();
-	if (shard_move_try_step(InvalidOid, shard_move_is_lock_timeout, lock_there, import))
+	if (shard_background_worker_try(shard_move_is_lock_timeout, lock_there, import, NULL))
 		return true;
 	shard_link_exec(import->locker, "ROLLBACK");
 	return false;
@@ -655,7 +656,7 @@ ask_closed(ShardTableImport *import)
 
 	for (int ntries = 1; ntries < ASK_TRIES; ntries++)
 	{
-		if (shard_move_try_step(InvalidOid, is_not_cancelled, look_closed, &question))
+		if (shard_background_worker_try(is_not_cancelled, look_closed, &question, NULL))
 			return question.closed;
 		shard_wait_pause(AGAIN_MS, false);
 	}
@@ -688,7 +689,7 @@ close_source(ShardTableImport *import)
 	unpublish(import, import->locker);
 	SHARD_FAULT_POINT("import_closing");
 	import->phase = IMPORT_DOUBTFUL;
-	if (!shard_move_try_step(InvalidOid, is_not_cancelled, commit_there, import) && !ask_closed(import))
+	if (!shard_background_worker_try(is_not_cancelled, commit_there, import, NULL) && !ask_closed(import))
 	{
 		import->phase = IMPORT_BEGUN;
 		ereport(ERROR,
@@ -736,7 +737,7 @@ lock_and_follow(ShardTableImport *import)
 	}
 	SHARD_FAULT_POINT("import_locked");
 	import->follower.lock_ms = LOCK_MS;
-	(void) shard_move_try_step(InvalidOid, shard_move_is_lock_timeout, follow_locked, &follow);
+	(void) shard_background_worker_try(shard_move_is_lock_timeout, follow_locked, &follow, NULL);
 	import->follower.lock_ms = 0;
 	if (follow.done)
 		return true;
@@ -878,9 +879,9 @@ undo(ShardJob *job, ErrorData *error)
 		shard_job_name_dropped(job, error);
 	if (import->phase == IMPORT_BEGUN)
 	{
-		if (!shard_move_try_step(InvalidOid, NULL, undo_here, import) && error->hint == NULL)
+		if (!shard_background_worker_try(NULL, undo_here, import, NULL) && error->hint == NULL)
 			error->hint = "The table keeps rows, and refuses writes, until SELECT * FROM shardfdw.recover_prepared_transactions() has emptied it.";
-		(void) shard_move_try_step(InvalidOid, NULL, undo_there, import);
+		(void) shard_background_worker_try(NULL, undo_there, import, NULL);
 	}
 	else if (import->phase == IMPORT_DOUBTFUL)
 		error->hint = psprintf("If the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %s. If the source accepts writes: DROP TRIGGER shardfdw_import ON %s; TRUNCATE %s; and import again.",

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "background_worker.h"
 #include "catalog/pg_authid.h"
 #include "compat.h"
 #include "executor/spi.h"
@@ -64,34 +65,29 @@ shard_move_is_lock_timeout(int code)
 	return code == ERRCODE_LOCK_NOT_AVAILABLE || code == ERRCODE_T_R_DEADLOCK_DETECTED;
 }
 
+/* A step in a transaction. */
+typedef struct Step
+{
+	Oid			userid;
+	void		(*step) (void *arg);
+	void	   *arg;
+} Step;
+
+static void
+run_step(void *arg)
+{
+	const Step *step = arg;
+
+	shard_move_begin(step->userid);
+	step->step(step->arg);
+}
+
 bool
 shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *arg), void *arg)
 {
-	MemoryContext oldcxt = CurrentMemoryContext;
-	volatile bool done = true;
+	Step		begun = {userid, step, arg};
 
-	if (OidIsValid(userid))
-		shard_move_begin(userid);
-	PG_TRY();
-	{
-		step(arg);
-	}
-	PG_CATCH();
-	{
-		if (passes && !passes(geterrcode()))
-			PG_RE_THROW();
-		MemoryContextSwitchTo(oldcxt);
-		HOLD_INTERRUPTS();
-		if (passes == NULL)
-			EmitErrorReport();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(oldcxt);
-		done = false;
-	}
-	PG_END_TRY();
-	return done;
+	return shard_background_worker_try(passes, run_step, &begun, NULL);
 }
 
 void
