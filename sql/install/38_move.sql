@@ -108,7 +108,6 @@ UNION ALL SELECT 'problem', 0, 'is not the property of the role that is used on 
 -- facts about the table
 UNION ALL SELECT 'fact_columns', 0, coalesce((SELECT string_agg(a.name, ', ' ORDER BY a.attnum) FROM a WHERE a.attgenerated = ''), '') FROM t
 UNION ALL SELECT 'fact_binary', 0, CASE WHEN (SELECT bool_and(a.is_binary) FROM a WHERE a.attgenerated = '') THEN 't' ELSE 'f' END FROM t
-UNION ALL SELECT 'fact_persistence', 0, t.relpersistence::text FROM t
 UNION ALL SELECT 'fact_identity', 0, t.relreplident::text FROM t
 UNION ALL SELECT 'fact_identified', 0, CASE WHEN t.relreplident = 'f' OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 	OR t.relreplident = 'd' AND EXISTS (SELECT FROM i WHERE i.indisprimary AND i.indimmediate) THEN 't' ELSE 'f' END FROM t
@@ -288,7 +287,7 @@ BEGIN
 		WHEN (q.fields)[1] = 'fact_columns' THEN shardfdw_internal.checked_columns((q.fields)[3])
 		WHEN (q.fields)[1] = 'fact_oid' THEN (q.fields)[3]::oid::text
 		-- these strings are compared byte by byte
-		WHEN (q.fields)[1] IN ('fact_binary', 'fact_persistence', 'fact_identity', 'fact_identified', 'fact_expressions', 'fact_names') THEN (q.fields)[3]
+		WHEN (q.fields)[1] IN ('fact_binary', 'fact_identity', 'fact_identified', 'fact_expressions', 'fact_names') THEN (q.fields)[3]
 		ELSE shardfdw_internal.raise_unknown_part((q.fields)[1], names[q.command]) END
 	FROM (SELECT r.*, bool_or((r.fields)[1] = 'problem') OVER () AS has_problem FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY r) q
 	-- If a check fails, return only that failure. For several shards that become one, the first shard reports it.

@@ -21,7 +21,6 @@
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 #define BATCH_CHANGES 5000		/* minimum in one transaction on the target */
 #define MAX_UNANSWERED 2000		/* statements without a result from the target */

@@ -34,7 +34,6 @@
 #include "move/job/table.h"
 #include "move/job/turn.h"
 #include "own_schema.h"
-#include "pgstat.h"
 #include "remote/wire/wait.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -45,7 +44,6 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
-#include "version.h"
 
 #define GIVE_WAY_MS "20"
 #define FOLLOW_TRIES 50

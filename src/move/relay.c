@@ -9,7 +9,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "common/hashfn.h"
 #include "fault.h"
 #include "miscadmin.h"
@@ -18,7 +17,6 @@
 #include "move/job/rate.h"
 #include "move/relay.h"
 #include "remote/wire/error.h"
-#include "utils/timestamp.h"
 
 #define FLUSH_BYTES (256 * 1024)	/* maximum of unsent data for the target before the source is read again */
 

@@ -293,17 +293,6 @@ write_all(void *arg)
 
 /* ---------- tables ---------- */
 
-/* The quoted names of the columns that identify rows of a table. */
-static void
-take_name(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	MemoryContext oldcxt = MemoryContextSwitchTo(((Applied **) arg)[0]->follow.change_cxt);
-	List	  **names = ((List ***) arg)[1];
-
-	*names = lappend(*names, pstrdup(SPI_getvalue(tuple, desc, 1)));
-	MemoryContextSwitchTo(oldcxt);
-}
-
 static bool
 is_listed(const List *names, const char *name)
 {
@@ -337,7 +326,6 @@ static void
 describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 {
 	List	   *keys = NIL;
-	void	   *arg[2] = {sub, &keys};
 	Relation	rel = table_open(table->relid, AccessShareLock);
 	char	   *referring;
 
@@ -351,7 +339,7 @@ describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 				 errhint("ALTER SUBSCRIPTION %s SET (run_as_owner = true) has the owner of the subscription write them.", quote_identifier(sub->name))));
 	if (change && change->identity == REPLICA_IDENTITY_FULL)
 	{
-		shard_move_each_row(psprintf("SELECT name FROM " SHARD_INTERNAL_SCHEMA ".identity_columns(%u)", table->relid), take_name, arg);
+		keys = shard_move_values(psprintf("SELECT name FROM " SHARD_INTERNAL_SCHEMA ".identity_columns(%u)", table->relid));
 		if (keys == NIL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -379,17 +367,6 @@ describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 }
 
 /* ---------- copies ---------- */
-
-static void
-take_relid(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	Applied    *sub = ((Applied **) arg)[0];
-	List	  **relids = ((List ***) arg)[1];
-	MemoryContext oldcxt = MemoryContextSwitchTo(sub->cxt);
-
-	*relids = lappend_oid(*relids, atooid(SPI_getvalue(tuple, desc, 1)));
-	MemoryContextSwitchTo(oldcxt);
-}
 
 /* The text that COPY reads on the publisher: the rows that the publications send. */
 static char *
@@ -544,7 +521,7 @@ take_relation(Applied *sub, const ShardChange *change)
 		table->relid = InvalidOid;
 		return;
 	}
-	table->from = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(from)));
+	table->from = shard_slot_position(from);
 	table->rank = atoi(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_rank(%u)", table->relid)));
 	list_sort(sub->tables, compare_ranks);
 	MemoryContextSwitchTo(table->cxt);
@@ -650,7 +627,7 @@ begin_origin(Applied *sub)
 	shard_move_begin(BOOTSTRAP_SUPERUSERID);
 	shard_move_call(psprintf("SELECT pg_catalog.pg_replication_origin_session_setup('pg_%u')", sub->oid));
 	lsn = shard_move_value("SELECT coalesce(pg_catalog.pg_replication_origin_session_progress(true), '0/0')");
-	sub->end = DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
+	sub->end = shard_slot_position(lsn);
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
 	return sub->end;
@@ -682,15 +659,15 @@ follow_up_to(Applied *sub, XLogRecPtr position)
 	shard_slot_close(sub->follow.slot);
 }
 
-/* List of the tables that must still be copied, by rank. */
+/* List of the tables that must still be copied, by rank: OIDs as text. */
 static List *
 tables_to_copy(Applied *sub)
 {
-	List	   *relids = NIL;
-	void	   *arg[2] = {sub, &relids};
+	List	   *relids;
 
 	ensure_transaction(sub);
-	shard_move_each_row(psprintf("SELECT relation::pg_catalog.oid FROM " SHARD_INTERNAL_SCHEMA ".subscription_copies(%u) relation", sub->oid), take_relid, arg);
+	MemoryContextSwitchTo(sub->cxt);
+	relids = shard_move_values(psprintf("SELECT relation::pg_catalog.oid FROM " SHARD_INTERNAL_SCHEMA ".subscription_copies(%u) relation", sub->oid));
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
 	return relids;
@@ -707,7 +684,7 @@ latest_copy(Applied *sub, bool *has_replicas)
 	*has_replicas = lsn != NULL;
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
-	return lsn ? DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn))) : InvalidXLogRecPtr;
+	return lsn ? shard_slot_position(lsn) : InvalidXLogRecPtr;
 }
 
 /* Copies all new tables, as of one position. */
@@ -728,7 +705,7 @@ copy_tables(Applied *sub)
 	if (has_others)
 		follow_up_to(sub, slot->start);
 	foreach(lc, relids)
-		copy_table(sub, lfirst_oid(lc), slot->start);
+		copy_table(sub, atooid(lfirst(lc)), slot->start);
 	shard_link_exec(sub->source, "COMMIT");
 	shard_slot_close(slot);
 	/* a new process starts the stream of changes, with all tables known */

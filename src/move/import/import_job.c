@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "access/htup_details.h"
-#include "access/xact.h"
 #include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
@@ -54,7 +53,6 @@
 #include "remote/wire/wait.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -204,13 +202,7 @@ source_query(const ShardTableImport *import)
 	return psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".import_source_query(p->>'schema', p->>'table', (p->>'publication')::pg_catalog.name) FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan);
 }
 
-static void
-take_column(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	shard_import_table_add(arg, SPI_getvalue(tuple, desc, 1), strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0);
-}
-
-/* take_column() in a long-lived memory context. */
+/* The columns of a table, in the memory of the job. */
 typedef struct ColumnsArg
 {
 	MemoryContext cxt;
@@ -218,12 +210,12 @@ typedef struct ColumnsArg
 } ColumnsArg;
 
 static void
-take_column_in(HeapTuple tuple, TupleDesc desc, void *arg)
+take_column(HeapTuple tuple, TupleDesc desc, void *arg)
 {
 	ColumnsArg *columns = arg;
 	MemoryContext oldcxt = MemoryContextSwitchTo(columns->cxt);
 
-	take_column(tuple, desc, columns->table);
+	shard_import_table_add(columns->table, SPI_getvalue(tuple, desc, 1), strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0);
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -237,7 +229,7 @@ read_columns(ShardTableImport *import)
 	MemoryContext oldcxt;
 	char	   *fact;
 
-	shard_move_each_row(psprintf("SELECT name, is_key FROM " SHARD_INTERNAL_SCHEMA ".import_columns(%u, %s)", table->relid, definition), take_column_in, &arg);
+	shard_move_each_row(psprintf("SELECT name, is_key FROM " SHARD_INTERNAL_SCHEMA ".import_columns(%u, %s)", table->relid, definition), take_column, &arg);
 	fact = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', p->>'schema', p->>'table') FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan));
 	oldcxt = MemoryContextSwitchTo(import->job.cxt);
 	table->source = pstrdup(fact);

@@ -160,20 +160,6 @@ read_truncate(Cursor *cursor, ShardChange *change)
 		change->relids[i] = take_int32(cursor);
 }
 
-static void
-read_message(Cursor *cursor, ShardChange *change)
-{
-	int			len;
-	const char *content;
-
-	(void) take_byte(cursor);	/* flags */
-	change->lsn = take_int64(cursor);
-	change->prefix = take_string(cursor);
-	len = (int) take_int32(cursor);
-	content = take(cursor, len);
-	change->content = content ? pnstrdup(content, len) : "";
-}
-
 bool
 shard_change_read(const char *data, int len, ShardChange *change)
 {
@@ -220,10 +206,7 @@ shard_change_read(const char *data, int len, ShardChange *change)
 			change->kind = SHARD_CHANGE_TRUNCATE;
 			read_truncate(&cursor, change);
 			break;
-		case 'M':
-			change->kind = SHARD_CHANGE_MESSAGE;
-			read_message(&cursor, change);
-			break;
+		case 'M':				/* message */
 		case 'O':				/* origin */
 		case 'Y':				/* type */
 			break;

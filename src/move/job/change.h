@@ -19,7 +19,6 @@ typedef enum ShardChangeKind
 	SHARD_CHANGE_UPDATE,		/* new_row, and old_row if the identity has changed or consists of all columns */
 	SHARD_CHANGE_DELETE,		/* old_row */
 	SHARD_CHANGE_TRUNCATE,		/* relids */
-	SHARD_CHANGE_MESSAGE,		/* prefix, content */
 	SHARD_CHANGE_OTHER			/* ignored */
 } ShardChangeKind;
 
@@ -61,8 +60,6 @@ typedef struct ShardChange
 	ShardChangeRow new_row;
 	int			nrelids;		/* of TRUNCATE */
 	uint32	   *relids;
-	const char *prefix;			/* of MESSAGE */
-	const char *content;		/* with a terminating zero */
 } ShardChange;
 
 /*

@@ -16,9 +16,7 @@
 #include "move/job/follow.h"
 #include "move/job/link.h"
 #include "remote/wire/error.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/pg_lsn.h"
 #include "utils/timestamp.h"
 
 #define NEAR_MS 200				/* the target is near if it catches up within this time */
@@ -109,9 +107,7 @@ static XLogRecPtr
 position_now(ShardFollow *follow)
 {
 	/* in a transaction that commits, so that the WAL is written beyond the position */
-	char	   *lsn = shard_link_value(follow->source, "SELECT pg_catalog.pg_logical_emit_message(true, 'shardfdw', '')");
-
-	return DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(lsn)));
+	return shard_slot_position(shard_link_value(follow->source, "SELECT pg_catalog.pg_logical_emit_message(true, 'shardfdw', '')"));
 }
 
 bool

@@ -34,7 +34,6 @@ typedef struct ShardMoveTable
 	const char *columns;		/* columns that are not generated, as a column list; may be empty */
 	bool		binary;			/* use COPY with binary format */
 	bool		identified;		/* has a replica identity */
-	char		persistence;	/* relpersistence on the source */
 	char		identity;		/* relreplident on the source */
 	List	   *parts;			/* of ShardMovePart */
 } ShardMoveTable;

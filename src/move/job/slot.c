@@ -23,8 +23,8 @@
 #define MESSAGES_VERSION 140000	/* first version in which pgoutput sends logical messages */
 #define KEEPALIVE_BYTES 18		/* type, end, time, whether a reply is requested */
 
-static XLogRecPtr
-parse_lsn(const char *text)
+XLogRecPtr
+shard_slot_position(const char *text)
 {
 	return DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(text)));
 }
@@ -46,7 +46,7 @@ shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name)
 		PQclear(res);
 		shard_error_protocol(slot->link, NULL, "a replication slot was expected");
 	}
-	slot->start = parse_lsn(PQgetvalue(res, 0, 1));
+	slot->start = shard_slot_position(PQgetvalue(res, 0, 1));
 	slot->snapshot = pstrdup(PQgetvalue(res, 0, 2));
 	PQclear(res);
 	slot->received = slot->done = slot->written = slot->start;

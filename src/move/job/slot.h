@@ -25,6 +25,9 @@ typedef struct ShardSlot
 	char	   *message;		/* the last message, allocated by libpq */
 } ShardSlot;
 
+/* Reads a position that a server has printed. */
+extern XLogRecPtr shard_slot_position(const char *text);
+
 /*
  * Makes a slot that is dropped with link. link: for the replication protocol, and used only for this slot from now
  * on.  Waits for all transactions of the source that have begun to write.  Memory: cxt.

@@ -140,6 +140,31 @@ shard_move_value(const char *sql)
 	return value;
 }
 
+typedef struct ValuesArg
+{
+	MemoryContext cxt;
+	List	   *values;
+} ValuesArg;
+
+static void
+take_values(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	ValuesArg  *values = arg;
+	MemoryContext oldcxt = MemoryContextSwitchTo(values->cxt);
+
+	values->values = lappend(values->values, pstrdup(SPI_getvalue(tuple, desc, 1)));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+List *
+shard_move_values(const char *sql)
+{
+	ValuesArg	values = {CurrentMemoryContext, NIL};
+
+	shard_move_each_row(sql, take_values, &values);
+	return values.values;
+}
+
 List *
 shard_move_oids(const char *text)
 {
@@ -341,7 +366,6 @@ shard_move_read_parts(ShardMove *move)
 		table->columns = shard_move_fact(table, "columns");
 		table->binary = strcmp(shard_move_fact(table, "binary"), "t") == 0;
 		table->identified = strcmp(shard_move_fact(table, "identified"), "t") == 0;
-		table->persistence = shard_move_fact(table, "persistence")[0];
 		table->identity = shard_move_fact(table, "identity")[0];
 	}
 }

@@ -75,6 +75,9 @@ extern char *shard_move_value(const char *sql);
 /* The same; NULL for null or no row. */
 extern char *shard_move_nullable_value(const char *sql);
 
+/* The same for SQL that returns rows with one column, not null: List of text, palloc'd. */
+extern List *shard_move_values(const char *sql);
+
 /* Parses OIDs separated by spaces, as such a query returns them. */
 extern List *shard_move_oids(const char *text);
 
