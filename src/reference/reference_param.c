@@ -174,12 +174,16 @@ shard_reference_param_unique(Relation rel)
 /* ---------- parameters ---------- */
 
 void
-shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumber *attnos, int ncolumns)
+shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumber *attnos, int ncolumns,
+						   const char *prefix, int nbefore, bool is_single)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 
 	columns->ncolumns = ncolumns;
 	columns->attnos = attnos;
+	columns->prefix = prefix;
+	columns->nbefore = nbefore;
+	columns->is_single = is_single;
 	columns->encoder = shard_encode_create(desc, attnos, ncolumns);
 	columns->values = palloc0(sizeof(char *) * Max(ncolumns, 1));
 	columns->types = palloc(sizeof(char *) * Max(ncolumns, 1));
@@ -243,27 +247,74 @@ shard_reference_param_append(ShardReferenceParams *columns)
 	return nbytes;
 }
 
-void
-shard_reference_param_unnest(StringInfo sql, const ShardReferenceParams *columns, int before)
+static int
+add_params(ShardReferenceParams *columns, const char **params, int nparams)
 {
 	for (int i = 0; i < columns->ncolumns; i++)
-		appendStringInfo(sql, "%spg_catalog.unnest($%d::%s[])", before + i > 0 ? ", " : "",
-						 before + i + 1, columns->as_text[i] ? "pg_catalog.text" : columns->types[i]);
+	{
+		if (!columns->is_single)
+			appendStringInfoChar(&columns->arrays[i], '}');
+		params[nparams++] = columns->is_single ? columns->values[i] : columns->arrays[i].data;
+	}
+	return nparams;
+}
+
+const char **
+shard_reference_param_collect(ShardReferenceParams *keys, ShardReferenceParams *values)
+{
+	const char **params = palloc(sizeof(char *) * (keys->ncolumns + (values ? values->ncolumns : 0)));
+	int			nparams = add_params(keys, params, 0);
+
+	if (values)
+		(void) add_params(values, params, nparams);
+	return params;
 }
 
 void
-shard_reference_param_value(StringInfo sql, const ShardReferenceParams *columns, int i, const char *prefix)
+shard_reference_param_empty(ShardReferenceParams *columns)
 {
-	appendStringInfo(sql, "v.%s%d", prefix, i + 1);
-	if (columns->as_text[i])
+	for (int i = 0; i < columns->ncolumns; i++)
+		resetStringInfo(&columns->arrays[i]);
+}
+
+static void
+append_unnest(StringInfo sql, const ShardReferenceParams *columns)
+{
+	for (int i = 0; i < columns->ncolumns; i++)
+		appendStringInfo(sql, "%spg_catalog.unnest($%d::%s[])", columns->nbefore + i > 0 ? ", " : "",
+						 columns->nbefore + i + 1, columns->as_text[i] ? "pg_catalog.text" : columns->types[i]);
+}
+
+static void
+append_aliases(StringInfo sql, const ShardReferenceParams *columns)
+{
+	for (int i = 0; i < columns->ncolumns; i++)
+		appendStringInfo(sql, "%s%s%d", columns->nbefore + i > 0 ? ", " : "", columns->prefix, i + 1);
+}
+
+void
+shard_reference_param_rows(StringInfo sql, const ShardReferenceParams *keys, const ShardReferenceParams *values)
+{
+	appendStringInfoString(sql, "ROWS FROM (");
+	append_unnest(sql, keys);
+	if (values)
+		append_unnest(sql, values);
+	appendStringInfoString(sql, ") AS v (");
+	append_aliases(sql, keys);
+	if (values)
+		append_aliases(sql, values);
+	appendStringInfoChar(sql, ')');
+}
+
+void
+shard_reference_param_value(StringInfo sql, const ShardReferenceParams *columns, int i)
+{
+	if (columns->is_single)
+		appendStringInfo(sql, "$%d", columns->nbefore + i + 1);
+	else
+		appendStringInfo(sql, "v.%s%d", columns->prefix, i + 1);
+	if (columns->is_single || columns->as_text[i])
 		appendStringInfo(sql, "::%s", columns->types[i]);
-}
-
-void
-shard_reference_param_aliases(StringInfo sql, const ShardReferenceParams *columns, const char *prefix, bool first)
-{
-	for (int i = 0; i < columns->ncolumns; i++)
-		appendStringInfo(sql, "%s%s%d", first && i == 0 ? "" : ", ", prefix, i + 1);
 }
 
 void
@@ -274,24 +325,6 @@ shard_reference_param_match(StringInfo sql, Relation rel, const ShardReferencePa
 	{
 		appendStringInfo(sql, "%sr.%s %s ", i > 0 ? " AND " : "",
 						 shard_reference_param_column(rel, keys->attnos[i]), identity->operators[i]);
-		shard_reference_param_value(sql, keys, i, "k");
-	}
-}
-
-void
-shard_reference_param_row_value(StringInfo sql, const ShardReferenceParams *columns, int i, int before)
-{
-	appendStringInfo(sql, "$%d::%s", before + i + 1, columns->types[i]);
-}
-
-void
-shard_reference_param_row_match(StringInfo sql, Relation rel, const ShardReferenceParams *keys,
-								const ShardReferenceIdentity *identity)
-{
-	for (int i = 0; i < keys->ncolumns; i++)
-	{
-		appendStringInfo(sql, "%sr.%s %s ", i > 0 ? " AND " : "",
-						 shard_reference_param_column(rel, keys->attnos[i]), identity->operators[i]);
-		shard_reference_param_row_value(sql, keys, i, 0);
+		shard_reference_param_value(sql, keys, i);
 	}
 }

@@ -17,6 +17,9 @@ typedef struct ShardReferenceParams
 {
 	int			ncolumns;
 	AttrNumber *attnos;
+	const char *prefix;			/* of the names of columns of unnest() */
+	int			nbefore;		/* number of other parameters before them */
+	bool		is_single;		/* the command is for one row, whose values are the parameters; else arrays are */
 	ShardEncoder *encoder;
 	const char **values;		/* of the current row, NULL for NULL */
 	const char **types;			/* names without typmod */
@@ -44,8 +47,8 @@ extern void shard_reference_param_identity(Relation rel, const char *verb, Shard
 /* Columns on which immediate unique indexes depend, offset by FirstLowInvalidHeapAttributeNumber. */
 extern Bitmapset *shard_reference_param_unique(Relation rel);
 
-extern void shard_reference_param_init(ShardReferenceParams *columns, Relation rel,
-									   AttrNumber *attnos, int ncolumns);
+extern void shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumber *attnos, int ncolumns,
+									   const char *prefix, int nbefore, bool is_single);
 
 /* Reads the row's values in text form.  Memory: row_cxt. */
 extern void shard_reference_param_read(ShardReferenceParams *columns, TupleTableSlot *slot,
@@ -54,28 +57,21 @@ extern void shard_reference_param_read(ShardReferenceParams *columns, TupleTable
 /* Appends the current values to the arrays.  Returns their size in bytes. */
 extern Size shard_reference_param_append(ShardReferenceParams *columns);
 
-/* Appends "pg_catalog.unnest($1::type[]), ..."; the first parameter is $(before + 1). */
-extern void shard_reference_param_unnest(StringInfo sql, const ShardReferenceParams *columns, int before);
+/*
+ * Returns the parameters of a command: those of keys, then those of values (NULL: none).  Completes the arrays.  Memory:
+ * current context.  empty: empties the arrays, after the command.
+ */
+extern const char **shard_reference_param_collect(ShardReferenceParams *keys, ShardReferenceParams *values);
+extern void shard_reference_param_empty(ShardReferenceParams *columns);
 
-/* Appends the column names of unnest: prefix and a number each. */
-extern void shard_reference_param_aliases(StringInfo sql, const ShardReferenceParams *columns,
-										  const char *prefix, bool first);
+/* Appends "ROWS FROM (pg_catalog.unnest($1::type[]), ...) AS v (k1, ...)". values may be NULL. */
+extern void shard_reference_param_rows(StringInfo sql, const ShardReferenceParams *keys, const ShardReferenceParams *values);
 
-/* Appends column i (0-based) of unnest, as a value of its type. */
-extern void shard_reference_param_value(StringInfo sql, const ShardReferenceParams *columns, int i,
-										const char *prefix);
+/* Appends the value of column i (0-based): "$1::type", or the column of those rows. */
+extern void shard_reference_param_value(StringInfo sql, const ShardReferenceParams *columns, int i);
 
 /* Appends "r.a OPERATOR(pg_catalog.=) v.k1 AND ..." */
 extern void shard_reference_param_match(StringInfo sql, Relation rel, const ShardReferenceParams *keys,
 										const ShardReferenceIdentity *identity);
-
-/*
- * For commands for a single row, whose values are parameters. row_value: "$1::type" for column i,
- * after before other parameters. row_match: "r.a OPERATOR(pg_catalog.=) $1::type AND ...", with
- * keys as the first parameters.
- */
-extern void shard_reference_param_row_value(StringInfo sql, const ShardReferenceParams *columns, int i, int before);
-extern void shard_reference_param_row_match(StringInfo sql, Relation rel, const ShardReferenceParams *keys,
-											const ShardReferenceIdentity *identity);
 
 #endif

@@ -33,25 +33,28 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Creates commands with the same text for some nodes. */
+/* Creates commands with the same text for some nodes, one for each element of params. */
 static ShardCommand *
-make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int nparams, const char **params)
+make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int nparams, List *params)
 {
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(nodes), 1));
-	int			ncommands = 0;
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(nodes) * list_length(params), 1));
+	ShardCommand *command = commands;
 	ListCell   *lc;
+	ListCell   *lc2;
 
-	foreach(lc, nodes)
+	foreach(lc, params)
 	{
-		ShardCommand *command = &commands[ncommands++];
-
-		command->serverid = lfirst_oid(lc);
-		command->userid = write->userid;
-		command->sql = sql;
-		command->label = write->relation;
-		command->nparams = nparams;
-		command->params = params;
-		command->inlines = true;
+		foreach(lc2, nodes)
+		{
+			command->serverid = lfirst_oid(lc2);
+			command->userid = write->userid;
+			command->sql = sql;
+			command->label = write->relation;
+			command->nparams = nparams;
+			command->params = lfirst(lc);
+			command->inlines = true;
+			command++;
+		}
 	}
 	return commands;
 }
@@ -73,7 +76,7 @@ open_peers(ShardReferenceWrite *write)
 	if (peers == NIL)
 		return NIL;
 	commands = make_commands(write, peers, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL session_replication_role = replica",
-												   quote_literal_cstr(shard_identity_get())), 0, NULL);
+												   quote_literal_cstr(shard_identity_get())), 0, list_make1(NULL));
 	shard_command_run(commands, list_length(peers), SHARD_COMMAND_WRITE, false);
 	shard_command_free(commands, list_length(peers));
 	return peers;
@@ -165,11 +168,12 @@ run_again(ShardReferenceWrite *write, const ShardCommand *command, int64 nrows, 
 }
 
 void
-shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands, int ncommands,
-							 int64 nrows, ShardReferenceCount count)
+shard_reference_run_rows(ShardReferenceWrite *write, const char *sql, int nparams, List *params, int64 nrows,
+						 ShardReferenceCount count)
 {
-	if (ncommands == 0)
-		return;
+	int			ncommands = list_length(write->nodes) * list_length(params);
+	ShardCommand *commands = make_commands(write, write->nodes, sql, nparams, params);
+
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	for (int i = 0; i < ncommands; i++)
 	{
@@ -179,13 +183,14 @@ shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 			run_again(write, &commands[i], nrows, nchanged, count);
 	}
 	shard_command_free(commands, ncommands);
+	pfree(commands);
 }
 
 void
 shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const char *sql)
 {
 	int			ncommands = list_length(nodes);
-	ShardCommand *commands = make_commands(write, nodes, sql, 0, NULL);
+	ShardCommand *commands = make_commands(write, nodes, sql, 0, list_make1(NULL));
 
 	if (ncommands == 0)
 		return;
@@ -193,58 +198,15 @@ shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const cha
 	shard_command_free(commands, ncommands);
 }
 
-/* Completes the array literals, and appends them to params. */
-static int
-end_arrays(ShardReferenceParams *columns, const char **params, int nparams)
-{
-	for (int i = 0; i < columns->ncolumns; i++)
-	{
-		appendStringInfoChar(&columns->arrays[i], '}');
-		params[nparams++] = columns->arrays[i].data;
-	}
-	return nparams;
-}
-
-static void
-empty_arrays(ShardReferenceParams *columns)
-{
-	for (int i = 0; i < columns->ncolumns; i++)
-		resetStringInfo(&columns->arrays[i]);
-}
-
 void
-shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql, ShardReferenceParams *keys,
-						   ShardReferenceParams *values, int64 nrows, ShardReferenceCount count)
+shard_reference_run(ShardReferenceWrite *write, const char *sql, ShardReferenceParams *keys, ShardReferenceParams *values,
+					int64 nrows, ShardReferenceCount count)
 {
-	const char **params = palloc(sizeof(char *) *
-								 (keys->ncolumns + (values ? values->ncolumns : 0)));
-	int			nparams = end_arrays(keys, params, 0);
-	ShardCommand *commands;
+	const char **params = shard_reference_param_collect(keys, values);
 
-	if (values)
-		nparams = end_arrays(values, params, nparams);
-	commands = make_commands(write, write->nodes, sql, nparams, params);
-	shard_reference_run_commands(write, commands, list_length(write->nodes), nrows, count);
-	pfree(commands);
+	shard_reference_run_rows(write, sql, keys->ncolumns + (values ? values->ncolumns : 0), list_make1(params), nrows, count);
 	pfree(params);
-	empty_arrays(keys);
+	shard_reference_param_empty(keys);
 	if (values)
-		empty_arrays(values);
-}
-
-void
-shard_reference_run_row(ShardReferenceWrite *write, const char *sql, const ShardReferenceParams *keys,
-						const ShardReferenceParams *values, ShardReferenceCount count)
-{
-	int			nvalues = values ? values->ncolumns : 0;
-	const char **params = palloc(sizeof(char *) * (keys->ncolumns + nvalues));
-	ShardCommand *commands;
-
-	memcpy(params, keys->values, sizeof(char *) * keys->ncolumns);
-	if (values)
-		memcpy(params + keys->ncolumns, values->values, sizeof(char *) * nvalues);
-	commands = make_commands(write, write->nodes, sql, keys->ncolumns + nvalues, params);
-	shard_reference_run_commands(write, commands, list_length(write->nodes), 1, count);
-	pfree(commands);
-	pfree(params);
+		shard_reference_param_empty(values);
 }

@@ -43,21 +43,18 @@ typedef enum ShardReferenceCount
  */
 extern void shard_reference_run_settle(ShardReferenceWrite *write);
 
-/* Runs commands; each must change nrows rows. */
-extern void shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
-										 int ncommands, int64 nrows, ShardReferenceCount count);
+/*
+ * Runs sql on all nodes, once for each element of params: lists of nparams parameters.  Each command must change nrows
+ * rows.
+ */
+extern void shard_reference_run_rows(ShardReferenceWrite *write, const char *sql, int nparams, List *params,
+									 int64 nrows, ShardReferenceCount count);
+
+/* Runs sql with the parameters of keys and values (NULL: none), for nrows rows, and empties their arrays. */
+extern void shard_reference_run(ShardReferenceWrite *write, const char *sql, ShardReferenceParams *keys,
+								ShardReferenceParams *values, int64 nrows, ShardReferenceCount count);
 
 /* Runs a command that locks the replicas on nodes (OIDs of servers) against reads. */
 extern void shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const char *sql);
-
-/* Runs sql for a chunk, with the arrays of keys, then those of values (NULL: none), and empties them. */
-extern void shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql,
-									   ShardReferenceParams *keys, ShardReferenceParams *values,
-									   int64 nrows, ShardReferenceCount count);
-
-/* Runs sql for a single row.  Its parameters are the current values of keys, then those of values (NULL: none). */
-extern void shard_reference_run_row(ShardReferenceWrite *write, const char *sql,
-									const ShardReferenceParams *keys, const ShardReferenceParams *values,
-									ShardReferenceCount count);
 
 #endif

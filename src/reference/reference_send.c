@@ -101,22 +101,25 @@ copy_row(RowCopy *copy, TupleTableSlot *slot)
 }
 
 static void
-copy_rows(ShardReferenceWrite *write, Tuplestorestate *new_rows, TupleTableSlot *slot)
+copy_rows(ShardReferenceWrite *write, Tuplestorestate *new_rows)
 {
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(write->rel), &TTSOpsMinimalTuple);
 	RowCopy		copy;
 
 	begin_copy(&copy, write, false);
+	shard_reference_send_rewind(new_rows);
 	while (tuplestore_gettupleslot(new_rows, true, false, slot))
 	{
 		copy_row(&copy, slot);
 		CHECK_FOR_INTERRUPTS();
 	}
 	shard_copy_set_finish(copy.set);
+	ExecDropSingleTupleTableSlot(slot);
 }
 
-/* Returns "INSERT INTO ...", for rows whose values are arrays, or for one row whose values are parameters. */
+/* Returns "INSERT INTO ...". */
 static const char *
-insert_sql(ShardReferenceWrite *write, const ShardReferenceParams *values, bool one_row)
+insert_sql(ShardReferenceWrite *write, const ShardReferenceParams *values)
 {
 	StringInfoData sql;
 
@@ -124,77 +127,69 @@ insert_sql(ShardReferenceWrite *write, const ShardReferenceParams *values, bool 
 	appendStringInfo(&sql, "INSERT INTO %s (", write->relation);
 	for (int i = 0; i < values->ncolumns; i++)
 		appendStringInfo(&sql, "%s%s", i == 0 ? "" : ", ", shard_reference_param_column(write->rel, values->attnos[i]));
-	appendStringInfo(&sql, ") OVERRIDING SYSTEM VALUE %s", one_row ? "VALUES (" : "SELECT ");
+	appendStringInfo(&sql, ") OVERRIDING SYSTEM VALUE %s", values->is_single ? "VALUES (" : "SELECT ");
 	for (int i = 0; i < values->ncolumns; i++)
 	{
 		appendStringInfoString(&sql, i == 0 ? "" : ", ");
-		if (one_row)
-			shard_reference_param_row_value(&sql, values, i, 0);
-		else
-			shard_reference_param_value(&sql, values, i, "c");
+		shard_reference_param_value(&sql, values, i);
 	}
-	if (one_row)
+	if (values->is_single)
 	{
 		appendStringInfoChar(&sql, ')');
 		return sql.data;
 	}
-	appendStringInfoString(&sql, " FROM ROWS FROM (");
-	shard_reference_param_unnest(&sql, values, 0);
-	appendStringInfoString(&sql, ") AS v (");
-	shard_reference_param_aliases(&sql, values, "c", true);
-	appendStringInfoChar(&sql, ')');
+	appendStringInfoString(&sql, " FROM ");
+	shard_reference_param_rows(&sql, values, NULL);
 	return sql.data;
 }
 
+/* Runs sql for all rows, a chunk at a time. */
 static void
-insert_rows(ShardReferenceWrite *write, AttrNumber *attnos, int ncolumns, Tuplestorestate *new_rows, TupleTableSlot *slot)
+run_chunks(ShardReferenceWrite *write, const char *sql, ShardReferenceParams *columns, Tuplestorestate *rows,
+		   ShardReferenceCount count)
 {
-	ShardReferenceParams values;
-	bool		one_row = tuplestore_tuple_count(new_rows) == 1;
-	const char *sql;
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(write->rel), &TTSOpsMinimalTuple);
 	Size		nbytes = 0;
 	int64		nrows = 0;
 
-	shard_reference_param_init(&values, write->rel, attnos, ncolumns);
-	sql = insert_sql(write, &values, one_row);
-	while (tuplestore_gettupleslot(new_rows, true, false, slot))
+	shard_reference_send_rewind(rows);
+	while (tuplestore_gettupleslot(rows, true, false, slot))
 	{
-		shard_reference_param_read(&values, slot, write->row_cxt);
-		if (one_row)
-		{
-			shard_reference_run_row(write, sql, &values, NULL, SHARD_REFERENCE_COUNT_ONCE);
-			return;
-		}
-		nbytes += shard_reference_param_append(&values);
+		shard_reference_param_read(columns, slot, write->row_cxt);
 		nrows++;
+		if (columns->is_single)
+			break;
+		nbytes += shard_reference_param_append(columns);
 		MemoryContextReset(write->row_cxt);
-		if (nbytes >= SHARD_REFERENCE_CHUNK_BYTES)
+		if (nrows >= SHARD_REFERENCE_CHUNK_ROWS || nbytes >= SHARD_REFERENCE_CHUNK_BYTES)
 		{
-			shard_reference_run_arrays(write, sql, &values, NULL, nrows, SHARD_REFERENCE_COUNT_ONCE);
+			shard_reference_run(write, sql, columns, NULL, nrows, count);
 			nrows = nbytes = 0;
 		}
 	}
+	ExecDropSingleTupleTableSlot(slot);
 	if (nrows > 0)
-		shard_reference_run_arrays(write, sql, &values, NULL, nrows, SHARD_REFERENCE_COUNT_ONCE);
+		shard_reference_run(write, sql, columns, NULL, nrows, count);
 }
 
 void
 shard_reference_send_insert(Relation rel, Tuplestorestate *new_rows)
 {
 	MemoryContext caller_cxt = CurrentMemoryContext;
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
 	ShardReferenceWrite write;
+	ShardReferenceParams values;
 	AttrNumber *attnos;
 	int			ncolumns;
 
 	shard_reference_run_begin(&write, rel);
 	attnos = shard_reference_param_sent(RelationGetDescr(rel), &ncolumns);
-	shard_reference_send_rewind(new_rows);
 	if (tuplestore_tuple_count(new_rows) <= FEW_ROWS && ncolumns > 0)
-		insert_rows(&write, attnos, ncolumns, new_rows, slot);
+	{
+		shard_reference_param_init(&values, rel, attnos, ncolumns, "c", 0, tuplestore_tuple_count(new_rows) == 1);
+		run_chunks(&write, insert_sql(&write, &values), &values, new_rows, SHARD_REFERENCE_COUNT_ONCE);
+	}
 	else
-		copy_rows(&write, new_rows, slot);
-	ExecDropSingleTupleTableSlot(slot);
+		copy_rows(&write, new_rows);
 	shard_reference_run_end(&write, caller_cxt);
 }
 
@@ -260,26 +255,20 @@ shard_reference_send_truncate(Relation rel)
 
 /* ---------- DELETE ---------- */
 
-/* Returns "DELETE FROM ...", for rows whose keys are arrays, or for one row whose keys are parameters. */
+/* Returns "DELETE FROM ...". */
 static const char *
-delete_sql(ShardReferenceWrite *write, const ShardReferenceParams *keys, const ShardReferenceIdentity *identity,
-		   bool one_row)
+delete_sql(ShardReferenceWrite *write, const ShardReferenceParams *keys, const ShardReferenceIdentity *identity)
 {
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "DELETE FROM ONLY %s AS r ", write->relation);
-	if (one_row)
+	appendStringInfo(&sql, "DELETE FROM ONLY %s AS r", write->relation);
+	if (!keys->is_single)
 	{
-		appendStringInfoString(&sql, "WHERE ");
-		shard_reference_param_row_match(&sql, write->rel, keys, identity);
-		return sql.data;
+		appendStringInfoString(&sql, " USING ");
+		shard_reference_param_rows(&sql, keys, NULL);
 	}
-	appendStringInfoString(&sql, "USING ROWS FROM (");
-	shard_reference_param_unnest(&sql, keys, 0);
-	appendStringInfoString(&sql, ") AS v (");
-	shard_reference_param_aliases(&sql, keys, "k", true);
-	appendStringInfoString(&sql, ") WHERE ");
+	appendStringInfoString(&sql, " WHERE ");
 	shard_reference_param_match(&sql, write->rel, keys, identity);
 	return sql.data;
 }
@@ -291,40 +280,10 @@ shard_reference_send_delete(Relation rel, Tuplestorestate *old_rows)
 	ShardReferenceWrite write;
 	ShardReferenceIdentity identity;
 	ShardReferenceParams keys;
-	TupleTableSlot *slot;
-	bool		one_row = tuplestore_tuple_count(old_rows) == 1;
-	const char *sql;
-	Size		nbytes = 0;
-	int64		nrows = 0;
 
 	shard_reference_run_begin(&write, rel);
 	shard_reference_param_identity(rel, "delete from", &identity);
-	shard_reference_param_init(&keys, rel, identity.attnos, identity.ncolumns);
-	sql = delete_sql(&write, &keys, &identity, one_row);
-
-	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
-	shard_reference_send_rewind(old_rows);
-	while (tuplestore_gettupleslot(old_rows, true, false, slot))
-	{
-		shard_reference_param_read(&keys, slot, write.row_cxt);
-		if (one_row)
-		{
-			shard_reference_run_row(&write, sql, &keys, NULL, SHARD_REFERENCE_COUNT_REST);
-			break;
-		}
-		nbytes += shard_reference_param_append(&keys);
-		nrows++;
-		MemoryContextReset(write.row_cxt);
-		if (nrows >= SHARD_REFERENCE_CHUNK_ROWS || nbytes >= SHARD_REFERENCE_CHUNK_BYTES)
-		{
-			shard_reference_run_arrays(&write, sql, &keys, NULL, nrows,
-								   SHARD_REFERENCE_COUNT_REST);
-			nrows = nbytes = 0;
-		}
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	if (nrows > 0)
-		shard_reference_run_arrays(&write, sql, &keys, NULL, nrows,
-								   SHARD_REFERENCE_COUNT_REST);
+	shard_reference_param_init(&keys, rel, identity.attnos, identity.ncolumns, "k", 0, tuplestore_tuple_count(old_rows) == 1);
+	run_chunks(&write, delete_sql(&write, &keys, &identity), &keys, old_rows, SHARD_REFERENCE_COUNT_REST);
 	shard_reference_run_end(&write, caller_cxt);
 }

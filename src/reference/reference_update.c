@@ -137,46 +137,27 @@ summarize(UpdateState *state)
 	}
 }
 
-/* Appends "SET a = ..., b = ...", with one value after the other. */
-static void
-append_set(StringInfo sql, UpdateState *state)
-{
-	ShardReferenceParams *values = &state->values;
-
-	for (int i = 0; i < values->ncolumns; i++)
-	{
-		appendStringInfo(sql, "%s%s = ", i > 0 ? ", " : "",
-						 shard_reference_param_column(state->write->rel, values->attnos[i]));
-		if (state->summary.ordered)
-			shard_reference_param_row_value(sql, values, i, state->keys.ncolumns);
-		else
-			shard_reference_param_value(sql, values, i, "c");
-	}
-}
-
 static const char *
 update_sql(UpdateState *state)
 {
 	StringInfoData sql;
-	ShardReferenceParams *keys = &state->keys;
+	ShardReferenceParams *values = &state->values;
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "UPDATE ONLY %s AS r SET ", state->write->relation);
-	append_set(&sql, state);
-	if (state->summary.ordered)
+	for (int i = 0; i < values->ncolumns; i++)
 	{
-		appendStringInfoString(&sql, " WHERE ");
-		shard_reference_param_row_match(&sql, state->write->rel, keys, &state->identity);
-		return sql.data;
+		appendStringInfo(&sql, "%s%s = ", i > 0 ? ", " : "",
+						 shard_reference_param_column(state->write->rel, values->attnos[i]));
+		shard_reference_param_value(&sql, values, i);
 	}
-	appendStringInfoString(&sql, " FROM ROWS FROM (");
-	shard_reference_param_unnest(&sql, keys, 0);
-	shard_reference_param_unnest(&sql, &state->values, keys->ncolumns);
-	appendStringInfoString(&sql, ") AS v (");
-	shard_reference_param_aliases(&sql, keys, "k", true);
-	shard_reference_param_aliases(&sql, &state->values, "c", false);
-	appendStringInfoString(&sql, ") WHERE ");
-	shard_reference_param_match(&sql, state->write->rel, keys, &state->identity);
+	if (!state->summary.ordered)
+	{
+		appendStringInfoString(&sql, " FROM ");
+		shard_reference_param_rows(&sql, &state->keys, values);
+	}
+	appendStringInfoString(&sql, " WHERE ");
+	shard_reference_param_match(&sql, state->write->rel, &state->keys, &state->identity);
 	return sql.data;
 }
 
@@ -223,8 +204,7 @@ update_chunks(UpdateState *state, const char *sql)
 		hash_search(seen, &hash, HASH_FIND, &again);
 		if (nrows > 0 && (again || nrows >= SHARD_REFERENCE_CHUNK_ROWS || nbytes >= SHARD_REFERENCE_CHUNK_BYTES))
 		{
-			shard_reference_run_arrays(write, sql, &state->keys, &state->values, nrows,
-									   SHARD_REFERENCE_COUNT_AGAIN);
+			shard_reference_run(write, sql, &state->keys, &state->values, nrows, SHARD_REFERENCE_COUNT_AGAIN);
 			nrows = nbytes = 0;
 			hash_destroy(seen);
 			seen = create_key_set(write->cxt);
@@ -235,8 +215,7 @@ update_chunks(UpdateState *state, const char *sql)
 		MemoryContextReset(write->row_cxt);
 	}
 	if (nrows > 0)
-		shard_reference_run_arrays(write, sql, &state->keys, &state->values, nrows,
-									   SHARD_REFERENCE_COUNT_AGAIN);
+		shard_reference_run(write, sql, &state->keys, &state->values, nrows, SHARD_REFERENCE_COUNT_AGAIN);
 	hash_destroy(seen);
 }
 
@@ -245,10 +224,6 @@ static void
 update_in_order(UpdateState *state, const char *sql)
 {
 	ShardReferenceWrite *write = state->write;
-	int			nparams = state->keys.ncolumns + state->values.ncolumns;
-	int			nnodes = list_length(write->nodes);
-	int			nrows = Min(tuplestore_tuple_count(state->rows[0]), ORDERED_ROWS);
-	ShardCommand *commands = palloc(sizeof(ShardCommand) * nrows * Max(nnodes, 1));
 	bool		more = true;
 
 	/* if a single row is not found, nothing has been changed */
@@ -259,42 +234,23 @@ update_in_order(UpdateState *state, const char *sql)
 		shard_reference_run_settle(write);
 	while (more)
 	{
-		int			ncommands = 0;
+		List	   *params = NIL;
+		MemoryContext oldcxt;
 
 		/* the values of all rows of a group are in row_cxt */
-		for (int row = 0; row < ORDERED_ROWS && (more = next_pair(state));)
+		while (list_length(params) < ORDERED_ROWS && (more = next_pair(state)))
 		{
-			const char **params;
-			ListCell   *lc;
-
 			if (!pair_differs(state))
 				continue;
 			shard_reference_param_read(&state->keys, state->slots[0], write->row_cxt);
 			shard_reference_param_read(&state->values, state->slots[1], write->row_cxt);
-			params = MemoryContextAlloc(write->row_cxt, sizeof(char *) * nparams);
-			memcpy(params, state->keys.values, sizeof(char *) * state->keys.ncolumns);
-			memcpy(params + state->keys.ncolumns, state->values.values,
-				   sizeof(char *) * state->values.ncolumns);
-			foreach(lc, write->nodes)
-			{
-				ShardCommand *command = &commands[ncommands++];
-
-				memset(command, 0, sizeof(*command));
-				command->serverid = lfirst_oid(lc);
-				command->userid = write->userid;
-				command->sql = sql;
-				command->label = write->relation;
-				command->nparams = nparams;
-				command->params = params;
-				command->inlines = true;
-			}
-			row++;
+			oldcxt = MemoryContextSwitchTo(write->row_cxt);
+			params = lappend(params, shard_reference_param_collect(&state->keys, &state->values));
+			MemoryContextSwitchTo(oldcxt);
 		}
-		if (ncommands > 0)
-			shard_reference_run_commands(write, commands, ncommands, 1, count);
+		shard_reference_run_rows(write, sql, state->keys.ncolumns + state->values.ncolumns, params, 1, count);
 		MemoryContextReset(write->row_cxt);
 	}
-	pfree(commands);
 }
 
 void
@@ -323,8 +279,8 @@ shard_reference_send_update(Relation rel, Tuplestorestate *old_rows, Tuplestores
 	changed = palloc(sizeof(AttrNumber) * Max(state.nattnos, 1));
 	while ((attno = bms_next_member(state.summary.changed, attno)) >= 0)
 		changed[nchanged++] = attno;
-	shard_reference_param_init(&state.keys, rel, state.identity.attnos, state.identity.ncolumns);
-	shard_reference_param_init(&state.values, rel, changed, nchanged);
+	shard_reference_param_init(&state.keys, rel, state.identity.attnos, state.identity.ncolumns, "k", 0, state.summary.ordered);
+	shard_reference_param_init(&state.values, rel, changed, nchanged, "c", state.identity.ncolumns, state.summary.ordered);
 
 	if (state.summary.ordered)
 		update_in_order(&state, update_sql(&state));
