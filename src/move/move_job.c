@@ -15,14 +15,13 @@
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
-#include "move/block.h"
 #include "move/job/job.h"
 #include "move/job/table.h"
 #include "move/job/turn.h"
 #include "move/leftover.h"
 #include "move/move_job.h"
-#include "move/online.h"
 #include "move/place.h"
+#include "move/transfer.h"
 #include "own_schema.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
@@ -192,9 +191,9 @@ run(ShardJob *job)
 	check(move);
 	prepare(move);
 	if (job->online)
-		shard_online_run(move);
+		shard_transfer_online(move);
 	else
-		shard_block_run(move);
+		shard_transfer_block(move);
 	finish(move);
 }
 
