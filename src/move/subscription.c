@@ -530,7 +530,7 @@ take_relation(Applied *sub, const ShardChange *change)
 	table->columns.nsent = change->ncolumns;
 	describe(sub, &table->columns, change);
 	shard_import_target_init(&table->target, table->cxt, &table->columns);
-	if (!shard_import_target_relation(&table->target, table->cxt, change) || !has_columns(table->relid, change))
+	if (!shard_import_target_relation(&table->target, change) || !has_columns(table->relid, change))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the columns of table %s are not those that the publisher sends", table->columns.relation),

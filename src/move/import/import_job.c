@@ -98,8 +98,7 @@ typedef struct ShardTableImport
 	ShardConn  *source;			/* for queries and the copy */
 	ShardConn  *locker;			/* holds the lock on the source's table */
 	ShardSlot  *slot;
-	ShardImportFollower follower;
-	ShardFollow *stream;
+	ShardImportStream stream;
 	TimestampTz locked_at;
 } ShardTableImport;
 
@@ -499,7 +498,7 @@ compare(ShardTableImport *import)
 	open_source(import, &source);
 	shard_link_exec(source, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 	shard_link_exec(source, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
-	shard_follow_to(import->stream, slot->start);
+	shard_follow_to(&import->stream.follow, slot->start);
 	shard_slot_close(slot);
 	compare_rows(import, source);
 	shard_link_close(&source);
@@ -536,10 +535,8 @@ follow(ShardTableImport *import)
 {
 	shard_job_enter_stage(&import->job, "catching up");
 	shard_slot_stream(import->slot, list_make1(makeString(pstrdup(import->publication))), "");
-	import->follower.job = &import->job;
-	import->follower.table = &import->table;
-	import->stream = shard_import_stream_begin(import->job.cxt, &import->follower, import->slot, import->source);
-	shard_follow_catch_up(import->stream);
+	shard_import_stream_begin(&import->stream, &import->job, &import->table, import->slot, import->source);
+	shard_follow_catch_up(&import->stream.follow);
 	if (import->job.verify)
 	{
 		shard_job_enter_stage(&import->job, "comparing");
@@ -603,7 +600,7 @@ set_sequences(ShardTableImport *import, const char *stage)
 	char	   *values = shard_link_value(import->source, query);
 
 	shard_move_begin(import->job.userid);
-	shard_move_limit_locks(import->follower.lock_ms);
+	shard_move_limit_locks(import->stream.lock_ms);
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_import_sequences(%u, %s)", import->table.relid, quote_literal_cstr(values)));
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", '%s')", import->table.relid, import->job.id, stage));
 	shard_move_commit();
@@ -705,7 +702,7 @@ follow_locked(void *arg)
 {
 	FollowArg  *follow = arg;
 
-	if (!shard_follow_to_now(follow->import->stream, LAST_CHANGES_MS))
+	if (!shard_follow_to_now(&follow->import->stream.follow, LAST_CHANGES_MS))
 		return;
 	check_unchanged(follow->import);
 	set_sequences(follow->import, "switching");
@@ -721,16 +718,16 @@ lock_and_follow(ShardTableImport *import)
 {
 	FollowArg	follow = {import, false};
 
-	shard_follow_catch_up(import->stream);
+	shard_follow_catch_up(&import->stream.follow);
 	if (!lock_source(import))
 	{
 		shard_job_set_waiting(&import->job, "transactions of the source that use the table");
 		return false;
 	}
 	SHARD_FAULT_POINT("import_locked");
-	import->follower.lock_ms = LOCK_MS;
+	import->stream.lock_ms = LOCK_MS;
 	(void) shard_background_worker_try(shard_move_is_lock_timeout, follow_locked, &follow, NULL);
-	import->follower.lock_ms = 0;
+	import->stream.lock_ms = 0;
 	if (follow.done)
 		return true;
 	shard_link_exec(import->locker, "ROLLBACK");
@@ -754,7 +751,7 @@ try_cut_over(ShardTableImport *import, bool lock)
 	if (!lock)
 	{
 		import->locked_at = GetCurrentTimestamp();
-		(void) shard_follow_to_now(import->stream, -1);
+		(void) shard_follow_to_now(&import->stream.follow, -1);
 		check_unchanged(import);
 		set_sequences(import, "done");
 		import->phase = IMPORT_SWITCHED;
@@ -780,12 +777,12 @@ cut_over(ShardTableImport *import)
 
 		if (asked == SHARD_CUT_OVER_NONE)
 		{
-			shard_follow_wait(import->stream);
+			shard_follow_wait(&import->stream.follow);
 			continue;
 		}
 		if (try_cut_over(import, asked == SHARD_CUT_OVER_LOCK))
 			break;
-		shard_follow_wait(import->stream);
+		shard_follow_wait(&import->stream.follow);
 		shard_wait_pause(AGAIN_MS, false);
 	}
 	shard_link_set_idle(NULL, NULL);

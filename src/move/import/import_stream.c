@@ -10,59 +10,47 @@
 
 #include "fault.h"
 #include "move/import/import_stream.h"
-#include "move/import/import_target.h"
-#include "move/job/change.h"
 #include "move/job/table.h"
-#include "utils/memutils.h"
 
 #define BATCH_CHANGES 5000		/* the batch then ends with the source's transaction */
 #define BATCH_BYTES (64 * 1024 * 1024)	/* the batch then ends immediately */
-
-typedef struct ImportStream
-{
-	ShardFollow follow;
-	const ShardImportFollower *follower;
-	ShardImportTarget target;
-	MemoryContext cxt;
-} ImportStream;
 
 /* Writes the changes of the batch to the table. */
 static void
 write_batch(void *arg)
 {
-	ImportStream *stream = arg;
-	const ShardImportFollower *follower = stream->follower;
+	ShardImportStream *stream = arg;
 
 	if (shard_import_batch_count(stream->target.batch) == 0)
 		return;
-	shard_move_begin(follower->job->userid);
-	shard_move_limit_locks(follower->lock_ms);
+	shard_move_begin(stream->job->userid);
+	shard_move_limit_locks(stream->lock_ms);
 	shard_import_batches_write(list_make1(stream->target.batch));
 	if (!shard_move_commit_confirmed())
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, follower->job->id),
+				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, stream->job->id),
 				 errhint("Start again when the node answers.")));
-	follower->job->progress.nchanges += shard_import_batch_count(stream->target.batch);
+	stream->job->progress.nchanges += shard_import_batch_count(stream->target.batch);
 	shard_import_batch_reset(stream->target.batch);
 	SHARD_FAULT_POINT("import_followed");
 }
 
 static bool
-is_truncated(const ImportStream *stream, const ShardChange *change)
+is_truncated(const ShardImportStream *stream, const ShardChange *change)
 {
 	for (int i = 0; i < change->nrelids; i++)
 	{
-		if (change->relids[i] == stream->follower->table->source_oid)
+		if (change->relids[i] == stream->target.table->source_oid)
 			return true;
 	}
 	return false;
 }
 
 static void
-take_row(ImportStream *stream, ShardChange *change)
+take_row(ShardImportStream *stream, ShardChange *change)
 {
-	if (change->relid != stream->follower->table->source_oid)
+	if (change->relid != stream->target.table->source_oid)
 		return;
 	shard_import_target_row(&stream->target, stream->follow.slot->link, change);
 	if (shard_import_batch_bytes(stream->target.batch) > BATCH_BYTES)
@@ -72,15 +60,15 @@ take_row(ImportStream *stream, ShardChange *change)
 static void
 take_change(void *arg, ShardChange *change)
 {
-	ImportStream *stream = arg;
+	ShardImportStream *stream = arg;
 
 	switch (change->kind)
 	{
 		case SHARD_CHANGE_RELATION:
-			if (change->relid == stream->follower->table->source_oid && !shard_import_target_relation(&stream->target, stream->cxt, change))
+			if (change->relid == stream->target.table->source_oid && !shard_import_target_relation(&stream->target, change))
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("the columns of table %s on the source have changed while it was imported", stream->follower->table->source),
+						 errmsg("the columns of table %s on the source have changed while it was imported", stream->target.table->source),
 						 errhint("Start the import again.")));
 			break;
 		case SHARD_CHANGE_INSERT:
@@ -100,26 +88,22 @@ take_change(void *arg, ShardChange *change)
 static bool
 is_due(void *arg)
 {
-	return shard_import_batch_count(((ImportStream *) arg)->target.batch) >= BATCH_CHANGES;
+	return shard_import_batch_count(((ShardImportStream *) arg)->target.batch) >= BATCH_CHANGES;
 }
 
 static bool
 is_pending(void *arg)
 {
-	return shard_import_batch_count(((ImportStream *) arg)->target.batch) > 0;
+	return shard_import_batch_count(((ShardImportStream *) arg)->target.batch) > 0;
 }
 
 static const ShardFollowTarget follow_target = {take_change, is_due, write_batch, is_pending, NULL};
 
-ShardFollow *
-shard_import_stream_begin(MemoryContext cxt, const ShardImportFollower *follower, ShardSlot *slot, ShardConn *source)
+void
+shard_import_stream_begin(ShardImportStream *stream, ShardJob *job, const ShardImportTable *table, ShardSlot *slot, ShardConn *source)
 {
-	ImportStream *stream = MemoryContextAllocZero(cxt, sizeof(ImportStream));
-
-	stream->follower = follower;
-	stream->cxt = cxt;
-	stream->follow = (ShardFollow) {.slot = slot, .target = &follow_target, .arg = stream, .source = source, .job = follower->job};
-	shard_import_target_init(&stream->target, cxt, follower->table);
-	shard_follow_begin(&stream->follow, cxt);
-	return &stream->follow;
+	stream->job = job;
+	stream->follow = (ShardFollow) {.slot = slot, .target = &follow_target, .arg = stream, .source = source, .job = job};
+	shard_import_target_init(&stream->target, job->cxt, table);
+	shard_follow_begin(&stream->follow, job->cxt);
 }

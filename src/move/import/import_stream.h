@@ -7,23 +7,21 @@
 
 #include "postgres.h"
 
-#include "move/import/import_table.h"
+#include "move/import/import_target.h"
 #include "move/job/follow.h"
 
-/* The import that follows. */
-typedef struct ShardImportFollower
+typedef struct ShardImportStream
 {
+	ShardFollow follow;
 	ShardJob   *job;
-	const ShardImportTable *table;
 	int			lock_ms;		/* how long to wait for locks on the coordinator; 0: no limit */
-} ShardImportFollower;
+	ShardImportTarget target;
+} ShardImportStream;
 
 /*
- * Begins to read the changes of slot. source: a link to the source, for queries.  Memory: cxt.
- *
- * If changes could not be written because of a lock timeout on the coordinator, a later call of a function of
- * move/job/follow.h writes them.
+ * Begins to read the changes of slot, for functions of move/job/follow.h. source: a link to the source, for queries.  If
+ * changes could not be written because of a lock timeout on the coordinator, a later call of such a function writes them.
  */
-extern ShardFollow *shard_import_stream_begin(MemoryContext cxt, const ShardImportFollower *follower, ShardSlot *slot, ShardConn *source);
+extern void shard_import_stream_begin(ShardImportStream *stream, ShardJob *job, const ShardImportTable *table, ShardSlot *slot, ShardConn *source);
 
 #endif

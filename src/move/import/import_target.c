@@ -18,7 +18,7 @@ shard_import_target_init(ShardImportTarget *target, MemoryContext cxt, const Sha
 }
 
 bool
-shard_import_target_relation(ShardImportTarget *target, MemoryContext cxt, const ShardChange *change)
+shard_import_target_relation(ShardImportTarget *target, const ShardChange *change)
 {
 	const ShardImportTable *table = target->table;
 

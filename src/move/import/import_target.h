@@ -25,9 +25,9 @@ extern void shard_import_target_init(ShardImportTarget *target, MemoryContext cx
 
 /*
  * Handles a RELATION message, which comes before the first change and again after changes of the definition.  Returns
- * false if the columns are not those of the table.  Memory: cxt.
+ * false if the columns are not those of the table.
  */
-extern bool shard_import_target_relation(ShardImportTarget *target, MemoryContext cxt, const ShardChange *change);
+extern bool shard_import_target_relation(ShardImportTarget *target, const ShardChange *change);
 
 /* Adds a change of a row to the batch. source: for errors. */
 extern void shard_import_target_row(ShardImportTarget *target, ShardConn *source, ShardChange *change);
