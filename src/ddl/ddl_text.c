@@ -73,6 +73,16 @@ shard_ddl_text_refuse_rows(Oid relid)
 			 errhint("Name the columns.")));
 }
 
+void
+shard_ddl_text_refuse_changed(const char *kind, const char *name, const char *definition)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errdetail("%s \"%s\" is defined as: %s.", kind, name, definition),
+			 errhint("Try again.")));
+}
+
 /* Refuses expressions of a sharded table that have another meaning on a shard. */
 static void
 check_columns(Oid relid, Datum tree)
@@ -184,6 +194,7 @@ shard_ddl_text_constraint(Oid constraint)
 	HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
 	Form_pg_constraint form;
 	char	   *definition;
+	char	   *name;
 	char	   *prefix;
 	Datum		tree;
 	bool		isnull;
@@ -196,12 +207,11 @@ shard_ddl_text_constraint(Oid constraint)
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 
 	/* cut off the known text before the definition */
-	prefix = psprintf("ALTER TABLE %s ADD CONSTRAINT %s ",
-					  shard_qualified_relation(form->conrelid),
-					  quote_identifier(NameStr(form->conname)));
+	name = pstrdup(NameStr(form->conname));
+	prefix = psprintf("ALTER TABLE %s ADD CONSTRAINT %s ", shard_qualified_relation(form->conrelid), quote_identifier(name));
 	ReleaseSysCache(tuple);
 	if (strncmp(definition, prefix, strlen(prefix)) != 0)
-		elog(ERROR, "unexpected definition of a constraint: %s", definition);
+		shard_ddl_text_refuse_changed("Constraint", name, definition);
 	return definition + strlen(prefix);
 }
 
@@ -226,17 +236,13 @@ shard_ddl_text_index(Oid index)
 	}
 	ReleaseSysCache(tuple);
 
-	/* cut off the known text before USING; it differs only if another session changes names at this moment */
+	/* cut off the known text before USING */
 	prefix = psprintf("CREATE %sINDEX %s ON %s%s USING ", is_unique ? "UNIQUE " : "",
 					  quote_identifier(get_rel_name(index)),
 					  get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? "ONLY " : "",
 					  shard_qualified_relation(relid));
 	if (strncmp(definition, prefix, strlen(prefix)) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("Index \"%s\" is defined as: %s.", get_rel_name(index), definition),
-				 errhint("Try again.")));
+		shard_ddl_text_refuse_changed("Index", get_rel_name(index), definition);
 	return definition + strlen(prefix);
 }
 

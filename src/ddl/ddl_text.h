@@ -26,6 +26,12 @@ extern char *shard_ddl_text_collation(Oid type, Oid collation);
  */
 extern void shard_ddl_text_refuse_rows(Oid relid) __attribute__((noreturn));
 
+/*
+ * Raises serialization_failure: a definition does not begin or end with the present names, because another session has
+ * renamed a schema between two look-ups.  kind: such as "Index".
+ */
+extern void shard_ddl_text_refuse_changed(const char *kind, const char *name, const char *definition) __attribute__((noreturn));
+
 /* The generation expression of a column. */
 extern char *shard_ddl_text_generation(Relation rel, AttrNumber attno);
 

@@ -21,6 +21,7 @@
 #include "catalog/moving.h"
 #include "catalog/option.h"
 #include "catalog/pg_subscription.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "conninfo.h"
@@ -139,7 +140,7 @@ has_made_slot(const CreateSubscriptionStmt *stmt)
 static void
 refuse_options(const char *name, Oid subid, const CreateSubscriptionStmt *created)
 {
-	HeapTuple	tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(subid));
+	HeapTuple	tuple = shard_catalog_row(SUBSCRIPTIONOID, subid);
 	Form_pg_subscription form = (Form_pg_subscription) GETSTRUCT(tuple);
 	const char *option = created && form->subtwophasestate == LOGICALREP_TWOPHASE_STATE_ENABLED ? "two_phase" :
 		shard_subscription_retains(form) ? "retain_dead_tuples" : NULL;

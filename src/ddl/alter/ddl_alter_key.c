@@ -123,7 +123,7 @@ shard_alter_primary_key(Oid relid)
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple	tuple = shard_catalog_row(INDEXRELID, lfirst_oid(lc));
 		Form_pg_index index = (Form_pg_index) GETSTRUCT(tuple);
 
 		if (index->indisprimary)
@@ -656,7 +656,7 @@ shard_alter_put_keys_aside(ShardAlterState *state)
 
 	foreach_oid(index, state->indexes)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+		HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
 		bool		has_expressions = !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) ||
 			!heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
 
@@ -705,7 +705,7 @@ compare_name(Form_pg_constraint constraint, void *arg)
 static char *
 first_column(Oid constraint, Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
 	bool		isnull;
 	Datum		columns = SysCacheGetAttr(CONSTROID, tuple, Anum_pg_constraint_conkey, &isnull);
 	char	   *name;

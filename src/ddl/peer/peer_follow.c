@@ -16,6 +16,7 @@
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "commands/tablespace.h"
 #include "compat.h"
@@ -474,7 +475,7 @@ table_text(Oid relid, bool if_not_exists)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
 	int			nestlevel = shard_print_settings_begin();
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	tuple = shard_catalog_row(RELOID, relid);
 	bool		isnull;
 	Datum		options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
 	StringInfoData sql;

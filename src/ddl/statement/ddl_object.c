@@ -12,6 +12,7 @@
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog_scan.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
 #include "ddl/ddl_cascade.h"
@@ -114,7 +115,7 @@ comment_constraint(List *object, const char *comment)
 	if (!OidIsValid(constraint))
 		return NULL;
 	batch = shard_ddl_batch_create(table);
-	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	tuple = shard_catalog_row(CONSTROID, constraint);
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 	if (form->contype == CONSTRAINT_CHECK)
 		for (int i = 0; i < table->nshards; i++)

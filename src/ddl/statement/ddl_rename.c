@@ -12,6 +12,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
@@ -58,7 +59,7 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 	constraint = get_relation_constraint_oid(table->relid, stmt->subname, true);
 	if (OidIsValid(constraint))
 	{
-		HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+		HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
 
 		contype = ((Form_pg_constraint) GETSTRUCT(tuple))->contype;
 		index = ((Form_pg_constraint) GETSTRUCT(tuple))->conindid;

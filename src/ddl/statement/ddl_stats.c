@@ -13,10 +13,12 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_need.h"
 #include "ddl/ddl_send.h"
+#include "ddl/ddl_text.h"
 #include "ddl/statement/ddl_statement.h"
 #include "deparse/print_settings.h"
 #include "nodes/parsenodes.h"
@@ -75,7 +77,7 @@ add_create(ShardDdlBatch *batch, Oid statistics)
 	char	   *name;
 	char	   *prefix;
 	char	   *suffix;
-	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
+	HeapTuple	tuple = shard_catalog_row(STATEXTOID, statistics);
 	Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
 
 	/* cut off the known text around the definition */
@@ -87,7 +89,7 @@ add_create(ShardDdlBatch *batch, Oid statistics)
 	if (strlen(definition) < strlen(prefix) + strlen(suffix) ||
 		strncmp(definition, prefix, strlen(prefix)) != 0 ||
 		strcmp(definition + strlen(definition) - strlen(suffix), suffix) != 0)
-		elog(ERROR, "unexpected definition of statistics: %s", definition);
+		shard_ddl_text_refuse_changed("Statistics object", name, definition);
 	definition[strlen(definition) - strlen(suffix)] = '\0';
 
 	for (int i = 0; i < table->nshards; i++)

@@ -162,7 +162,7 @@ new_domain_constraints(const AlterType *alter)
 	initStringInfo(&text);
 	foreach(lc, list_difference_oid(domain_constraints(alter->type, NULL, NULL), alter->constraints))
 	{
-		HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple	tuple = shard_catalog_row(CONSTROID, lfirst_oid(lc));
 		bool		is_not_null = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == DOMAIN_NOT_NULL;
 
 		ReleaseSysCache(tuple);
