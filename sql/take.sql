@@ -63,7 +63,7 @@ BEGIN
 		END LOOP;
 	END LOOP;
 	PERFORM set_config('search_path', 'tk', true), set_config('shardfdw.enable_router', 'on', true);
-	RETURN NEXT CASE WHEN planned = 'Custom Scan (ShardTake)' THEN 'taken' ELSE 'not taken' END || ', ' || n;
+	RETURN NEXT CASE WHEN planned = 'Custom Scan (ShardQueue)' THEN 'taken' ELSE 'not taken' END || ', ' || n;
 	FOR i IN 2 .. 4 LOOP
 		IF seen[i] IS DISTINCT FROM seen[1] THEN
 			RETURN NEXT 'DIFFERENT: ' || seen[1] || ' <> ' || seen[i];

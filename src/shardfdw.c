@@ -7,6 +7,9 @@
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/shard_map.h"
+#include "executor/queue/queue_claim.h"
+#include "executor/queue/queue_exec.h"
+#include "executor/queue/queue_read.h"
 #include "replica/replica.h"
 #include "ddl/alter/ddl_redirect.h"
 #include "ddl/statement/ddl_drop.h"
@@ -14,9 +17,6 @@
 #include "executor/scan/key_join_exec.h"
 #include "executor/shard_query_exec.h"
 #include "executor/statement_exec.h"
-#include "executor/take/take_claim.h"
-#include "executor/take/take_exec.h"
-#include "executor/take/take_read.h"
 #include "fmgr.h"
 #include "guc.h"
 #include "hook/hook.h"
@@ -86,9 +86,9 @@ _PG_init(void)
 	shard_key_join_init();
 	shard_key_join_register();
 	shard_statement_register();
-	shard_take_register();
+	shard_queue_register();
 	shard_claim_init();
-	shard_take_read_init();
+	shard_queue_read_init();
 	shard_source_register();
 	shard_copy_to_init(shard_query_of);
 	shard_ddl_drop_init();

@@ -16,7 +16,7 @@
 #include "deparse/remote_table.h"
 #include "hook/hook.h"
 #include "identity.h"
-#include "planner/whole/statement_cache.h"
+#include "planner/router/statement_cache.h"
 #include "remote/pool/pool.h"
 #include "remote/run/read_role.h"
 #include "utils/inval.h"

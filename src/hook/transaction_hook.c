@@ -8,9 +8,9 @@
 
 #include "access/xact.h"
 #include "catalog/shard_map.h"
+#include "executor/queue/queue_claim.h"
+#include "executor/queue/queue_read.h"
 #include "executor/scan/nested_write.h"
-#include "executor/take/take_claim.h"
-#include "executor/take/take_read.h"
 #include "hook/hook.h"
 #include "load/input/reject_file.h"
 #include "reference/reference_pending.h"
@@ -48,7 +48,7 @@ end_transaction(XactEvent event, void *arg)
 	shard_txn_end(event);
 	/* other queue workers may look at the rows when the nodes have released them */
 	shard_claim_end_transaction(committed);
-	shard_take_read_end(NULL);
+	shard_queue_read_end(NULL);
 	/* these forget pointers into memory of the transaction */
 	shard_reject_file_end_transaction(committed);
 	shard_reference_trigger_end_transaction();
@@ -75,7 +75,7 @@ end_subtransaction(SubXactEvent event, SubTransactionId subid, SubTransactionId 
 	shard_txn_end_level(level, committed);
 	shard_claim_end_level(level, committed);
 	if (!committed)
-		shard_take_read_end(NULL);
+		shard_queue_read_end(NULL);
 	shard_nested_write_end_level(level, committed);
 	shard_reject_file_end_level(subid, committed ? parent : InvalidSubTransactionId);
 	shard_reference_trigger_end_level(level);

@@ -118,27 +118,27 @@ static const PlanField statement_fields[] = {
 	{FIELD_OID, offsetof(ShardStatementPlan, check_as_user)}
 };
 
-static const PlanField take_fields[] = {
-	{FIELD_INT, offsetof(ShardTakePlan, operation)},
-	{FIELD_BOOL, offsetof(ShardTakePlan, set_processed)},
-	{FIELD_BOOL, offsetof(ShardTakePlan, returns_rows)},
-	{FIELD_BOOL, offsetof(ShardTakePlan, skips)},
-	{FIELD_BOOL, offsetof(ShardTakePlan, is_exclusive)},
-	{FIELD_STRING, offsetof(ShardTakePlan, locking)},
-	{FIELD_OID, offsetof(ShardTakePlan, relid)},
-	{FIELD_OID, offsetof(ShardTakePlan, check_as_user)},
-	{FIELD_INT, offsetof(ShardTakePlan, limit_param)},
-	{FIELD_LIST, offsetof(ShardTakePlan, candidates)},
-	{FIELD_STRING, offsetof(ShardTakePlan, columns)},
-	{FIELD_OUTPUTS, offsetof(ShardTakePlan, sort_outputs), offsetof(ShardTakePlan, nsort)},
-	{FIELD_LIST, offsetof(ShardTakePlan, sort_operators)},
-	{FIELD_LIST, offsetof(ShardTakePlan, sort_collations)},
-	{FIELD_LIST, offsetof(ShardTakePlan, sort_nulls_first)},
-	{FIELD_INT, offsetof(ShardTakePlan, ctids_param)},
-	{FIELD_LIST, offsetof(ShardTakePlan, lock)},
-	{FIELD_LIST, offsetof(ShardTakePlan, change)},
-	{FIELD_LIST, offsetof(ShardTakePlan, take)},
-	{FIELD_OUTPUTS, offsetof(ShardTakePlan, outputs), offsetof(ShardTakePlan, noutputs)}
+static const PlanField queue_fields[] = {
+	{FIELD_INT, offsetof(ShardQueuePlan, operation)},
+	{FIELD_BOOL, offsetof(ShardQueuePlan, set_processed)},
+	{FIELD_BOOL, offsetof(ShardQueuePlan, returns_rows)},
+	{FIELD_BOOL, offsetof(ShardQueuePlan, skips)},
+	{FIELD_BOOL, offsetof(ShardQueuePlan, is_exclusive)},
+	{FIELD_STRING, offsetof(ShardQueuePlan, locking)},
+	{FIELD_OID, offsetof(ShardQueuePlan, relid)},
+	{FIELD_OID, offsetof(ShardQueuePlan, check_as_user)},
+	{FIELD_INT, offsetof(ShardQueuePlan, limit_param)},
+	{FIELD_LIST, offsetof(ShardQueuePlan, candidates)},
+	{FIELD_STRING, offsetof(ShardQueuePlan, columns)},
+	{FIELD_OUTPUTS, offsetof(ShardQueuePlan, sort_outputs), offsetof(ShardQueuePlan, nsort)},
+	{FIELD_LIST, offsetof(ShardQueuePlan, sort_operators)},
+	{FIELD_LIST, offsetof(ShardQueuePlan, sort_collations)},
+	{FIELD_LIST, offsetof(ShardQueuePlan, sort_nulls_first)},
+	{FIELD_INT, offsetof(ShardQueuePlan, ctids_param)},
+	{FIELD_LIST, offsetof(ShardQueuePlan, lock)},
+	{FIELD_LIST, offsetof(ShardQueuePlan, change)},
+	{FIELD_LIST, offsetof(ShardQueuePlan, lock_and_change)},
+	{FIELD_OUTPUTS, offsetof(ShardQueuePlan, outputs), offsetof(ShardQueuePlan, noutputs)}
 };
 
 static const PlanField source_fields[] = {
@@ -168,7 +168,7 @@ static const struct
 	[SHARD_PLAN_DIRECT] = {sizeof(ShardDirectPlan), direct_fields, lengthof(direct_fields)},
 	[SHARD_PLAN_KEY_JOIN] = {sizeof(ShardKeyJoinPlan), key_join_fields, lengthof(key_join_fields)},
 	[SHARD_PLAN_STATEMENT] = {sizeof(ShardStatementPlan), statement_fields, lengthof(statement_fields)},
-	[SHARD_PLAN_TAKE] = {sizeof(ShardTakePlan), take_fields, lengthof(take_fields)},
+	[SHARD_PLAN_QUEUE] = {sizeof(ShardQueuePlan), queue_fields, lengthof(queue_fields)},
 	[SHARD_PLAN_SOURCE] = {sizeof(ShardSourcePlan), source_fields, lengthof(source_fields)}
 };
 

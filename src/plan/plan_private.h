@@ -41,7 +41,7 @@ typedef enum ShardPlanKind
 	SHARD_PLAN_DIRECT,
 	SHARD_PLAN_KEY_JOIN,
 	SHARD_PLAN_STATEMENT,
-	SHARD_PLAN_TAKE,
+	SHARD_PLAN_QUEUE,
 	SHARD_PLAN_SOURCE
 } ShardPlanKind;
 
@@ -258,7 +258,7 @@ typedef struct ShardStatementPlan
 } ShardStatementPlan;
 
 /* CustomName of the plan node of statements that take rows as jobs from a queue. */
-#define SHARD_TAKE_NAME "ShardTake"
+#define SHARD_QUEUE_NAME "ShardQueue"
 
 /*
  * SELECT ... LIMIT n FOR UPDATE SKIP LOCKED over all shards of one table, or an UPDATE or DELETE of exactly the rows
@@ -266,7 +266,7 @@ typedef struct ShardStatementPlan
  * of candidates, the limit, and the parameters of the statements for shards.  One of these stands for an array of
  * ctids.
  */
-typedef struct ShardTakePlan
+typedef struct ShardQueuePlan
 {
 	CmdType		operation;		/* SELECT, UPDATE or DELETE */
 	bool		set_processed;	/* its rows count for the command tag */
@@ -300,11 +300,10 @@ typedef struct ShardTakePlan
 	ShardTemplate *lock;		/* locks rows by ctids, xmins and file: returns their ctids, and for SELECT its
 								 * outputs; otherwise these are its only parameters */
 	ShardTemplate *change;		/* changes rows by ctids; NIL for SELECT */
-	ShardTemplate *take;		/* locks and changes one row: returns how many were locked, then true or count and
-								 * outputs */
+	ShardTemplate *lock_and_change; /* one row: returns how many were locked, then true or count and outputs */
 	ShardOutput *outputs;		/* result columns of the statement */
 	int			noutputs;
-} ShardTakePlan;
+} ShardQueuePlan;
 
 /* CustomName of the plan node of INSERT ... ON CONFLICT and MERGE over rows that the coordinator computes. */
 #define SHARD_SOURCE_NAME "ShardSourceModify"

@@ -26,7 +26,7 @@
 #include "executor/scan/statement_view.h"
 #include "executor/shard_run.h"
 #include "plan/plan_private.h"
-#include "statement_entry.h"
+#include "plan/statement_entry.h"
 
 /* fdw_state of the ForeignScan. */
 typedef struct ShardDirectState

@@ -33,7 +33,7 @@
 #include "nodes/nodeFuncs.h"
 #include "plan/plan_functions.h"
 #include "plan/plan_walk.h"
-#include "statement_entry.h"
+#include "plan/statement_entry.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 

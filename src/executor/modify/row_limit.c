@@ -25,7 +25,7 @@ runs_on_nodes(const PlanState *planstate)
 		const char *name = ((const CustomScanState *) planstate)->methods->CustomName;
 
 		return strcmp(name, SHARD_STATEMENT_NAME) == 0 || strcmp(name, SHARD_SOURCE_NAME) == 0 ||
-			strcmp(name, SHARD_TAKE_NAME) == 0;
+			strcmp(name, SHARD_QUEUE_NAME) == 0;
 	}
 	if (IsA(planstate, ModifyTableState))
 	{

@@ -20,6 +20,7 @@
 
 #include "catalog/qualified.h"
 #include "catalog/shard_map.h"
+#include "plan/statement_entry.h"
 #include "replica/replica.h"
 #include "commands/copy.h"
 #include "commands/copyfrom_internal.h"
@@ -30,7 +31,6 @@
 #include "foreign/fdwapi.h"
 #include "remote/copy/copy_context.h"
 #include "remote/copy/copy_stat.h"
-#include "statement_entry.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

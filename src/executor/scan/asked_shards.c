@@ -13,7 +13,7 @@
 #include "catalog/colocate.h"
 #include "executor/scan/asked_shards.h"
 #include "guc.h"
-#include "statement_entry.h"
+#include "plan/statement_entry.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

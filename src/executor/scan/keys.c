@@ -12,7 +12,7 @@
 #include "postgres.h"
 
 #include "executor/scan/keys.h"
-#include "statement_entry.h"
+#include "plan/statement_entry.h"
 #include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"

@@ -30,7 +30,7 @@
 #include "plan/plan_private.h"
 #include "planner/source/source_cte.h"
 #include "planner/source/source_modify.h"
-#include "planner/whole/statement.h"
+#include "planner/router/statement.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/rel.h"
 

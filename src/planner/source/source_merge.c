@@ -27,7 +27,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "planner/source/source_modify.h"
-#include "planner/whole/multi_assign.h"
+#include "planner/router/multi_assign.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"

@@ -43,7 +43,7 @@
 #include "plan/plan_private.h"
 #include "planner/path/scan_output.h"
 #include "planner/source/source_modify.h"
-#include "planner/whole/statement.h"
+#include "planner/router/statement.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

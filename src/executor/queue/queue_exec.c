@@ -1,5 +1,5 @@
 /*
- * take_exec.c
+ * queue_exec.c
  *	  Takes rows of a table as jobs from a queue, over all of its shards: SELECT ...  LIMIT n FOR
  *	  UPDATE [SKIP LOCKED], and UPDATE or DELETE of exactly these rows.
  *
@@ -9,9 +9,9 @@
  *							were not free; at the end all are changed
  *	 all candidates tried, but nodes have more --> more candidates
  *
- * Sessions of a server claim rows before they try to lock them (take_claim.c), and read candidates
- * for each other (take_read.c). take_candidates.c reads and sorts candidates. take_choose.c chooses
- * which are tried. take_work.c makes shards lock and change them.
+ * Sessions of a server claim rows before they try to lock them (queue_claim.c), and read candidates
+ * for each other (queue_read.c). queue_candidates.c reads and sorts candidates. queue_choose.c chooses
+ * which are tried. queue_work.c makes shards lock and change them.
  *
  * Why the result is that of a plain table.  A candidate is identified by its ctid and xmin in a
  * file of the shard.  No two row versions in a file have the same ctid and xmin.  A row that is
@@ -41,23 +41,23 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "executor/explain.h"
+#include "executor/queue/queue_exec.h"
+#include "executor/queue/queue_private.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/scan.h"
-#include "executor/take/take_exec.h"
-#include "executor/take/take_private.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
 static void
-take_begin(CustomScanState *node, EState *estate, int eflags)
+queue_begin(CustomScanState *node, EState *estate, int eflags)
 {
-	ShardTakeState *state = (ShardTakeState *) node;
+	ShardQueueState *state = (ShardQueueState *) node;
 	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
 
-	state->plan = shard_plan_private_unpack(SHARD_PLAN_TAKE, cscan->custom_private);
+	state->plan = shard_plan_private_unpack(SHARD_PLAN_QUEUE, cscan->custom_private);
 	state->nparams = list_length(cscan->custom_exprs);
 	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
-	shard_take_resolve_map(state);
+	shard_queue_resolve_map(state);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
@@ -65,7 +65,7 @@ take_begin(CustomScanState *node, EState *estate, int eflags)
 	state->level = shard_txn_level_create(estate->es_query_cxt);
 	state->rels = shard_scan_open_rels(estate, list_make1_oid(state->plan->relid));
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard take", ALLOCSET_DEFAULT_SIZES);
-	shard_take_candidates_init(state);
+	shard_queue_candidates_init(state);
 	if (state->plan->returns_rows)
 	{
 		TupleDesc	desc = node->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
@@ -77,7 +77,7 @@ take_begin(CustomScanState *node, EState *estate, int eflags)
 
 /* Evaluates each parameter once. */
 static void
-evaluate(ShardTakeState *state)
+evaluate(ShardQueueState *state)
 {
 	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
 
@@ -102,7 +102,7 @@ evaluate(ShardTakeState *state)
 
 /* Runs the whole statement. */
 static void
-run(ShardTakeState *state)
+run(ShardQueueState *state)
 {
 	static int	turn = -1;
 	MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
@@ -112,20 +112,20 @@ run(ShardTakeState *state)
 	evaluate(state);
 	if (state->plan->returns_rows)
 		state->rows = tuplestore_begin_heap(false, false, work_mem);
-	shard_take_resolve_map(state);
+	shard_queue_resolve_map(state);
 	if (IsolationUsesXactSnapshot())
 		shard_map_check_unmoved(state->map, NULL);
 	shard_asked_add(state->css.ss.ps.state, list_make1_oid(state->plan->relid), state->map,
 					bms_add_range(NULL, 0, state->map->nshards - 1));
 	if (state->plan->nsort > 0)
-		(void) shard_take_from(state, 0, state->map->nnodes);
+		(void) shard_queue_from(state, 0, state->map->nnodes);
 	else
 	{
 		/* any rows will do: sessions begin with different nodes, and continue with the next one */
 		turn = (turn < 0 ? MyProcPid : turn + 1) % state->map->nnodes;
-		for (int i = 0; i < state->map->nnodes && !shard_take_has_enough(state); i++)
+		for (int i = 0; i < state->map->nnodes && !shard_queue_has_enough(state); i++)
 		{
-			if (!shard_take_from(state, (turn + i) % state->map->nnodes, 1))
+			if (!shard_queue_from(state, (turn + i) % state->map->nnodes, 1))
 				break;
 		}
 	}
@@ -133,19 +133,19 @@ run(ShardTakeState *state)
 	{
 		foreach(lc, state->locked)
 		{
-			ExecStoreMinimalTuple(((ShardTakeCandidate *) lfirst(lc))->row, state->row_slot, false);
+			ExecStoreMinimalTuple(((ShardQueueCandidate *) lfirst(lc))->row, state->row_slot, false);
 			tuplestore_puttupleslot(state->rows, state->row_slot);
 		}
 	}
 	else if (state->nwanted > 1 && state->locked != NIL)
-		shard_take_works_change(state);
+		shard_queue_works_change(state);
 	MemoryContextSwitchTo(oldcxt);
 }
 
 static TupleTableSlot *
-take_exec(CustomScanState *node)
+queue_exec(CustomScanState *node)
 {
-	ShardTakeState *state = (ShardTakeState *) node;
+	ShardQueueState *state = (ShardQueueState *) node;
 
 	if (!state->started)
 		run(state);
@@ -158,9 +158,9 @@ take_exec(CustomScanState *node)
 }
 
 static void
-take_end(CustomScanState *node)
+queue_end(CustomScanState *node)
 {
-	ShardTakeState *state = (ShardTakeState *) node;
+	ShardQueueState *state = (ShardQueueState *) node;
 
 	if (state->rows != NULL)
 	{
@@ -171,42 +171,43 @@ take_end(CustomScanState *node)
 }
 
 static void
-take_rescan(CustomScanState *node)
+queue_rescan(CustomScanState *node)
 {
-	if (((ShardTakeState *) node)->started)
+	if (((ShardQueueState *) node)->started)
 		elog(ERROR, "a statement that changes or locks rows cannot be run again");
 }
 
 /* ---------- EXPLAIN ---------- */
 
 static void
-take_explain(CustomScanState *node, List *ancestors, ExplainState *es)
+queue_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	ShardTakeState *state = (ShardTakeState *) node;
-	const ShardTakePlan *plan = state->plan;
+	ShardQueueState *state = (ShardQueueState *) node;
+	const ShardQueuePlan *plan = state->plan;
 	Bitmapset  *all = bms_add_range(NULL, 0, state->map->nshards - 1);
 
 	shard_explain_shards(state->map, all, state->map->nshards, es);
-	ExplainPropertyText(SHARD_PROP_REMOTE_SQL, shard_take_candidates_sql(state, 0, 0), es);
+	ExplainPropertyText(SHARD_PROP_REMOTE_SQL, shard_queue_candidates_sql(state, 0, 0), es);
 	if (es->verbose)
-		ExplainPropertyText(SHARD_PROP_LOCK_SQL, shard_take_work_sql(state->map, plan->take ? plan->take : plan->lock, 0), es);
+		ExplainPropertyText(SHARD_PROP_LOCK_SQL,
+							shard_queue_work_sql(state->map, plan->lock_and_change ? plan->lock_and_change : plan->lock, 0), es);
 	if (es->analyze && plan->returns_rows)
 		shard_explain_received(state->run.nrows, state->run.nbytes, 0, es);
 }
 
 static const CustomExecMethods exec_methods = {
-	.CustomName = SHARD_TAKE_NAME,
-	.BeginCustomScan = take_begin,
-	.ExecCustomScan = take_exec,
-	.EndCustomScan = take_end,
-	.ReScanCustomScan = take_rescan,
-	.ExplainCustomScan = take_explain
+	.CustomName = SHARD_QUEUE_NAME,
+	.BeginCustomScan = queue_begin,
+	.ExecCustomScan = queue_exec,
+	.EndCustomScan = queue_end,
+	.ReScanCustomScan = queue_rescan,
+	.ExplainCustomScan = queue_explain
 };
 
 static Node *
-take_create(CustomScan *cscan)
+queue_create(CustomScan *cscan)
 {
-	ShardTakeState *state = palloc0(sizeof(ShardTakeState));
+	ShardQueueState *state = palloc0(sizeof(ShardQueueState));
 
 	NodeSetTag(state, T_CustomScanState);
 	state->css.methods = &exec_methods;
@@ -214,12 +215,12 @@ take_create(CustomScan *cscan)
 }
 
 static const CustomScanMethods scan_methods = {
-	SHARD_TAKE_NAME,
-	take_create
+	SHARD_QUEUE_NAME,
+	queue_create
 };
 
 void
-shard_take_register(void)
+shard_queue_register(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
 }

@@ -1,11 +1,11 @@
 /*
- * take_choose.c
- *	  Chooses which candidates are tried, and in which order.  See take_exec.c.
+ * queue_choose.c
+ *	  Chooses which candidates are tried, and in which order.  See queue_exec.c.
  */
 #include "postgres.h"
 
 #include "compat.h"
-#include "executor/take/take_private.h"
+#include "executor/queue/queue_private.h"
 #include "miscadmin.h"
 
 /*
@@ -25,18 +25,18 @@
 #define MAX_READ_ANEW 20
 
 bool
-shard_take_has_enough(const ShardTakeState *state)
+shard_queue_has_enough(const ShardQueueState *state)
 {
 	return list_length(state->locked) >= state->nwanted;
 }
 
 /* Tries candidates until there are enough.  False: the table's map has changed, and nothing has been locked. */
 static bool
-try_candidates(ShardTakeState *state)
+try_candidates(ShardQueueState *state)
 {
 	int			next = 0;
 
-	while (!shard_take_has_enough(state) && next < state->ncandidates)
+	while (!shard_queue_has_enough(state) && next < state->ncandidates)
 	{
 		uint64		nlacking = state->nwanted - list_length(state->locked);
 		List	   *tried = NIL;
@@ -45,8 +45,8 @@ try_candidates(ShardTakeState *state)
 		CHECK_FOR_INTERRUPTS();
 		while (next < state->ncandidates && list_length(tried) < nlacking)
 		{
-			ShardTakeCandidate  *candidate = &state->candidates[next++];
-			ShardClaimRow row = shard_take_claim_row(state, candidate);
+			ShardQueueCandidate  *candidate = &state->candidates[next++];
+			ShardClaimRow row = shard_queue_claim_row(state, candidate);
 
 			state->tried = candidate;
 			if (!state->plan->is_exclusive || shard_claim_begin(&row, state->since))
@@ -54,12 +54,12 @@ try_candidates(ShardTakeState *state)
 		}
 		if (tried == NIL)
 			break;
-		works = shard_take_works_make(tried);
-		if (!shard_take_works_try(state, works, state->locked != NIL))
+		works = shard_queue_works_make(tried);
+		if (!shard_queue_works_try(state, works, state->locked != NIL))
 			return false;
-		foreach_ptr(ShardTakeCandidate, candidate, tried)
+		foreach_ptr(ShardQueueCandidate, candidate, tried)
 		{
-			ShardClaimRow row = shard_take_claim_row(state, candidate);
+			ShardClaimRow row = shard_queue_claim_row(state, candidate);
 
 			if (candidate->locked)
 				state->locked = lappend(state->locked, candidate);
@@ -71,10 +71,10 @@ try_candidates(ShardTakeState *state)
 	return true;
 }
 
-static ShardTakeNode *
+static ShardQueueNode *
 make_nodes(int first, int nnodes)
 {
-	ShardTakeNode *nodes = palloc0(sizeof(ShardTakeNode) * nnodes);
+	ShardQueueNode *nodes = palloc0(sizeof(ShardQueueNode) * nnodes);
 
 	for (int i = 0; i < nnodes; i++)
 		nodes[i].nodeno = first + i;
@@ -95,20 +95,20 @@ typedef enum WaitingResult
  * (in the list sorted) before them count as locked.
  */
 static List *
-next_candidates(ShardTakeState *state, const List *sorted, int *next)
+next_candidates(ShardQueueState *state, const List *sorted, int *next)
 {
 	List	   *step = NIL;
 
 	while (*next < state->ncandidates && list_length(state->locked) + list_length(step) < state->nwanted)
 	{
-		ShardTakeCandidate  *candidate = &state->candidates[*next];
-		ShardTakeCandidate  *own = shard_take_candidates_find(sorted, candidate);
+		ShardQueueCandidate  *candidate = &state->candidates[*next];
+		ShardQueueCandidate  *own = shard_queue_candidates_find(sorted, candidate);
 
 		/* a key lock lets other sessions write a new version, and later another row at this place */
 		if (own != NULL && (own->xmin != candidate->xmin || own->file != candidate->file))
 			own = NULL;
 		if (step != NIL && (own != NULL ||
-							(state->nwanted <= MAX_IN_ORDER && ((ShardTakeCandidate *) linitial(step))->shardno != candidate->shardno)))
+							(state->nwanted <= MAX_IN_ORDER && ((ShardQueueCandidate *) linitial(step))->shardno != candidate->shardno)))
 			break;
 		if (own != NULL)
 			state->locked = lappend(state->locked, own);
@@ -121,11 +121,11 @@ next_candidates(ShardTakeState *state, const List *sorted, int *next)
 
 /* Number of candidates of its shard up to this one. */
 static int
-place_in_shard(const ShardTakeState *state, const ShardTakeCandidate *candidate)
+place_in_shard(const ShardQueueState *state, const ShardQueueCandidate *candidate)
 {
 	int			place = 0;
 
-	for (const ShardTakeCandidate *other = state->candidates; other <= candidate; other++)
+	for (const ShardQueueCandidate *other = state->candidates; other <= candidate; other++)
 		place += other->shardno == candidate->shardno;
 	return place;
 }
@@ -135,19 +135,19 @@ place_in_shard(const ShardTakeState *state, const ShardTakeCandidate *candidate)
  * way. *changed: a candidate that was changed.
  */
 static WaitingResult
-wait_for_candidates(ShardTakeState *state, List **held, const ShardTakeCandidate **changed)
+wait_for_candidates(ShardQueueState *state, List **held, const ShardQueueCandidate **changed)
 {
 	List	   *sorted = list_copy(*held);
 	int			next = 0;
 	List	   *step;
 
-	list_sort(sorted, shard_take_compare_places);
+	list_sort(sorted, shard_queue_compare_places);
 	while ((step = next_candidates(state, sorted, &next)) != NIL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!shard_take_works_try(state, shard_take_works_make(step), *held != NIL || state->locked != NIL))
+		if (!shard_queue_works_try(state, shard_queue_works_make(step), *held != NIL || state->locked != NIL))
 			return WAITING_MOVED;
-		foreach_ptr(ShardTakeCandidate, candidate, step)
+		foreach_ptr(ShardQueueCandidate, candidate, step)
 		{
 			if (candidate->locked)
 			{
@@ -165,12 +165,12 @@ wait_for_candidates(ShardTakeState *state, List **held, const ShardTakeCandidate
 
 /*
  * Takes rows of nodes, including rows that other sessions have locked, when these release them.
- * Result: see shard_take_from().
+ * Result: see shard_queue_from().
  */
 static bool
-take_waiting(ShardTakeState *state, int first, int nnodes)
+take_waiting(ShardQueueState *state, int first, int nnodes)
 {
-	ShardTakeNode *nodes = make_nodes(first, nnodes);
+	ShardQueueNode *nodes = make_nodes(first, nnodes);
 	List	   *before = state->locked;
 	List	   *held = NIL;
 	int			ntimes = 0;
@@ -178,15 +178,15 @@ take_waiting(ShardTakeState *state, int first, int nnodes)
 
 	do
 	{
-		const ShardTakeCandidate *changed = NULL;
+		const ShardQueueCandidate *changed = NULL;
 
 		for (int i = 0; i < nnodes; i++)
 			nodes[i].rows = NIL;
 		state->locked = list_copy(before);
-		(void) shard_take_candidates_read(state, nodes, nnodes, Min(state->nwanted, PG_INT64_MAX));
+		(void) shard_queue_candidates_read(state, nodes, nnodes, Min(state->nwanted, PG_INT64_MAX));
 		result = wait_for_candidates(state, &held, &changed);
 		if (result == WAITING_CHANGED && ++ntimes % MAX_READ_ANEW == 0)
-			shard_take_works_lock_first(state, changed->shardno, place_in_shard(state, changed));
+			shard_queue_works_lock_first(state, changed->shardno, place_in_shard(state, changed));
 	} while (result == WAITING_CHANGED);
 	if (result == WAITING_MOVED)
 		(void) take_waiting(state, 0, state->map->nnodes);
@@ -195,22 +195,24 @@ take_waiting(ShardTakeState *state, int first, int nnodes)
 
 /* ---------- skipping rows that other sessions have locked ---------- */
 
-/* Takes rows of nodes until there are enough, or no more.  Result: see shard_take_from(). */
+/* Takes rows of nodes until there are enough, or no more.  Result: see shard_queue_from(). */
 static bool
-take_skipping(ShardTakeState *state, int first, int nnodes)
+take_skipping(ShardQueueState *state, int first, int nnodes)
 {
-	ShardTakeNode *nodes = make_nodes(first, nnodes);
+	ShardQueueNode *nodes = make_nodes(first, nnodes);
 	uint64		limit = 2 * Min(state->nwanted, PG_INT32_MAX) + SPARE_CANDIDATES;
 	bool		more = true;
 
-	while (more && !shard_take_has_enough(state))
+	while (more && !shard_queue_has_enough(state))
 	{
 		for (int i = 0; i < nnodes; i++)
 			nodes[i].rows = NIL;
 		/* if nothing is locked yet, start again */
 		if (state->locked == NIL)
 			state->tried = NULL;
-		more = shard_take_candidates_may_share(state) ? shard_take_candidates_share(state, nodes, nnodes, limit) : shard_take_candidates_read(state, nodes, nnodes, limit);
+		more = shard_queue_candidates_may_share(state) ?
+			shard_queue_candidates_share(state, nodes, nnodes, limit) :
+			shard_queue_candidates_read(state, nodes, nnodes, limit);
 		if (!try_candidates(state))
 		{
 			(void) take_skipping(state, 0, state->map->nnodes);
@@ -222,7 +224,7 @@ take_skipping(ShardTakeState *state, int first, int nnodes)
 }
 
 bool
-shard_take_from(ShardTakeState *state, int first, int nnodes)
+shard_queue_from(ShardQueueState *state, int first, int nnodes)
 {
 	return state->plan->skips ? take_skipping(state, first, nnodes) : take_waiting(state, first, nnodes);
 }

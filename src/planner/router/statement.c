@@ -21,7 +21,7 @@
 #include "parser/parsetree.h"
 #include "planner/path/early_stop.h"
 #include "planner/path/scan_output.h"
-#include "planner/whole/statement.h"
+#include "planner/router/statement.h"
 #include "utils/syscache.h"
 
 /* Cost that EXPLAIN shows.  It does not depend on parameters, so that core chooses generic plans. */

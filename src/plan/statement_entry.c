@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "statement_entry.h"
+#include "plan/statement_entry.h"
 #include "utils/memutils.h"
 
 void *

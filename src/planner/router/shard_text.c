@@ -21,7 +21,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
-#include "planner/whole/shard_text.h"
+#include "planner/router/shard_text.h"
 #include "rewrite/rewriteManip.h"
 
 /* A statement with fewer comparisons than this is not changed. */

@@ -1,9 +1,9 @@
 /*
- * take_claim.h
+ * queue_claim.h
  *	  Claims: rows that sessions of this server are about to take from a queue.
  */
-#ifndef SHARDFDW_EXECUTOR_TAKE_CLAIM_H
-#define SHARDFDW_EXECUTOR_TAKE_CLAIM_H
+#ifndef SHARDFDW_EXECUTOR_QUEUE_CLAIM_H
+#define SHARDFDW_EXECUTOR_QUEUE_CLAIM_H
 
 #include "postgres.h"
 

@@ -1,14 +1,14 @@
 /*
- * take_candidates.c
- *	  Candidates: the first rows of nodes, which a statement may take.  See take_exec.c.
+ * queue_candidates.c
+ *	  Candidates: the first rows of nodes, which a statement may take.  See queue_exec.c.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
-#include "executor/take/take_private.h"
-#include "executor/take/take_read.h"
+#include "executor/queue/queue_private.h"
+#include "executor/queue/queue_read.h"
 #include "guc.h"
 #include "nodes/value.h"
 #include "remote/run/autocommit.h"
@@ -18,7 +18,7 @@
 #include "utils/memutils.h"
 
 void
-shard_take_resolve_map(ShardTakeState *state)
+shard_queue_resolve_map(ShardQueueState *state)
 {
 	state->map = shard_map_get_now(state->plan->relid);
 	if (state->map == NULL)
@@ -26,7 +26,7 @@ shard_take_resolve_map(ShardTakeState *state)
 }
 
 void
-shard_take_read(ShardTakeState *state, ShardRun *run, ShardSnapshot *snapshot, ShardTakeRowTaker take, void *arg)
+shard_queue_read(ShardQueueState *state, ShardRun *run, ShardSnapshot *snapshot, ShardQueueRowTaker take, void *arg)
 {
 	ShardRow	row;
 
@@ -39,10 +39,10 @@ shard_take_read(ShardTakeState *state, ShardRun *run, ShardSnapshot *snapshot, S
 }
 
 void
-shard_take_candidates_init(ShardTakeState *state)
+shard_queue_candidates_init(ShardQueueState *state)
 {
-	const ShardTakePlan *plan = state->plan;
-	int			ncolumns = SHARD_TAKE_CANDIDATE_COLUMNS + plan->nsort;
+	const ShardQueuePlan *plan = state->plan;
+	int			ncolumns = SHARD_QUEUE_CANDIDATE_COLUMNS + plan->nsort;
 	TupleDesc	desc = CreateTemplateTupleDesc(3 + plan->nsort);
 	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * ncolumns);
 
@@ -60,7 +60,7 @@ shard_take_candidates_init(ShardTakeState *state)
 	for (int i = 0; i < plan->nsort; i++)
 	{
 		SortSupport key = &state->sort_keys[i];
-		ShardDecodeColumn *column = &columns[SHARD_TAKE_CANDIDATE_COLUMNS + i];
+		ShardDecodeColumn *column = &columns[SHARD_QUEUE_CANDIDATE_COLUMNS + i];
 
 		column->type = plan->sort_outputs[i].type;
 		column->typmod = plan->sort_outputs[i].typmod;
@@ -78,9 +78,9 @@ shard_take_candidates_init(ShardTakeState *state)
 static int
 compare_candidates(const void *a, const void *b, void *arg)
 {
-	const ShardTakeCandidate *left = *(ShardTakeCandidate *const *) a;
-	const ShardTakeCandidate *right = *(ShardTakeCandidate *const *) b;
-	const ShardTakeState *state = arg;
+	const ShardQueueCandidate *left = *(ShardQueueCandidate *const *) a;
+	const ShardQueueCandidate *right = *(ShardQueueCandidate *const *) b;
+	const ShardQueueState *state = arg;
 
 	for (int i = 0; i < state->plan->nsort; i++)
 	{
@@ -93,10 +93,10 @@ compare_candidates(const void *a, const void *b, void *arg)
 }
 
 static void
-take_candidate(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+take_candidate(ShardQueueState *state, int i, const ShardRow *row, void *arg)
 {
-	ShardTakeNode *node = (ShardTakeNode *) arg + i;
-	ShardTakeCandidate  *candidate = palloc0(sizeof(ShardTakeCandidate));
+	ShardQueueNode *node = (ShardQueueNode *) arg + i;
+	ShardQueueCandidate  *candidate = palloc0(sizeof(ShardQueueCandidate));
 	TupleTableSlot *slot = state->sort_slot;
 
 	/* the values are allocated next to the candidate */
@@ -141,7 +141,7 @@ union_of_shards(const ShardMap *map, int nodeno, const char *columns)
 }
 
 char *
-shard_take_candidates_sql(const ShardTakeState *state, int nodeno, uint64 limit)
+shard_queue_candidates_sql(const ShardQueueState *state, int nodeno, uint64 limit)
 {
 	const char *relations[1];
 	StringInfoData sql;
@@ -156,14 +156,14 @@ shard_take_candidates_sql(const ShardTakeState *state, int nodeno, uint64 limit)
 
 /* Requests limit candidates from each of these nodes. */
 static void
-read_nodes(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
+read_nodes(ShardQueueState *state, ShardQueueNode *nodes, int nnodes, uint64 limit)
 {
 	ShardRun	run = {.cxt = AllocSetContextCreate(state->run_cxt, "shard candidates", ALLOCSET_SMALL_SIZES)};
 	bool		as_writer = IsolationUsesXactSnapshot() || shard_guc_snapshot == SHARD_SNAPSHOT_CLUSTER;
 	ShardSnapshot *snapshot = shard_txn_snapshot(run.cxt);
 
 	run.spec.userid = state->run.spec.userid;
-	run.spec.ncolumns = SHARD_TAKE_CANDIDATE_COLUMNS + state->plan->nsort;
+	run.spec.ncolumns = SHARD_QUEUE_CANDIDATE_COLUMNS + state->plan->nsort;
 	run.spec.as_writer = run.spec.only_reads = as_writer;
 	run.spec.level = as_writer && state->plan->operation == CMD_SELECT ? NULL : state->level;
 	run.spec.is_prepared = true;
@@ -176,20 +176,20 @@ read_nodes(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit
 		nodes[i].limit = limit;
 		target->serverid = state->map->nodes[nodes[i].nodeno].serverid;
 		target->label = get_rel_name(state->plan->relid);
-		target->sql = shard_take_candidates_sql(state, nodes[i].nodeno, limit);
+		target->sql = shard_queue_candidates_sql(state, nodes[i].nodeno, limit);
 		target->nparams = shard_param_count(state->plan->candidates, NIL);
 		target->params = state->values;
 		if (!as_writer)
 			shard_snapshot_expect(snapshot, target->serverid, run.spec.userid, 1);
 	}
-	shard_take_read(state, &run, snapshot, take_candidate, nodes);
+	shard_queue_read(state, &run, snapshot, take_candidate, nodes);
 }
 
 int
-shard_take_compare_places(const ListCell *a, const ListCell *b)
+shard_queue_compare_places(const ListCell *a, const ListCell *b)
 {
-	ShardTakeCandidate  *left = lfirst(a);
-	ShardTakeCandidate  *right = lfirst(b);
+	ShardQueueCandidate  *left = lfirst(a);
+	ShardQueueCandidate  *right = lfirst(b);
 
 	if (left->shardno != right->shardno)
 		return left->shardno < right->shardno ? -1 : 1;
@@ -199,11 +199,11 @@ shard_take_compare_places(const ListCell *a, const ListCell *b)
 static int
 compare_cells(const void *a, const void *b)
 {
-	return shard_take_compare_places(a, b);
+	return shard_queue_compare_places(a, b);
 }
 
-ShardTakeCandidate *
-shard_take_candidates_find(const List *sorted, ShardTakeCandidate *key)
+ShardQueueCandidate *
+shard_queue_candidates_find(const List *sorted, ShardQueueCandidate *key)
 {
 	ListCell	cell = {.ptr_value = key};
 	ListCell   *found = sorted == NIL ? NULL : bsearch(&cell, sorted->elements, list_length(sorted), sizeof(ListCell), compare_cells);
@@ -212,9 +212,9 @@ shard_take_candidates_find(const List *sorted, ShardTakeCandidate *key)
 }
 
 bool
-shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
+shard_queue_candidates_read(ShardQueueState *state, ShardQueueNode *nodes, int nnodes, uint64 limit)
 {
-	ShardTakeCandidate **all;
+	ShardQueueCandidate **all;
 	List	   *locked = state->plan->skips ? list_copy(state->locked) : NIL;
 	int			nall = 0;
 	int			n = 0;
@@ -224,7 +224,7 @@ shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnod
 	read_nodes(state, nodes, nnodes, limit);
 	for (int i = 0; i < nnodes; i++)
 		nall += list_length(nodes[i].rows);
-	all = palloc(sizeof(ShardTakeCandidate *) * Max(nall, 1));
+	all = palloc(sizeof(ShardQueueCandidate *) * Max(nall, 1));
 	for (int i = 0; i < nnodes; i++)
 	{
 		ListCell   *lc;
@@ -235,15 +235,16 @@ shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnod
 			all[n - 1]->is_last = true;
 	}
 	if (nnodes > 1)
-		qsort_arg(all, nall, sizeof(ShardTakeCandidate *), compare_candidates, state);
+		qsort_arg(all, nall, sizeof(ShardQueueCandidate *), compare_candidates, state);
 
-	list_sort(locked, shard_take_compare_places);
-	state->candidates = palloc(sizeof(ShardTakeCandidate) * Max(nall, 1));
+	list_sort(locked, shard_queue_compare_places);
+	state->candidates = palloc(sizeof(ShardQueueCandidate) * Max(nall, 1));
 	state->ncandidates = 0;
 	for (int i = 0; i < nall; i++)
 	{
 		/* new rows may precede those that were tried, and may include rows that this transaction has already taken */
-		if ((state->tried == NULL || compare_candidates(&all[i], &state->tried, state) >= 0) && shard_take_candidates_find(locked, all[i]) == NULL)
+		if ((state->tried == NULL || compare_candidates(&all[i], &state->tried, state) >= 0) &&
+			shard_queue_candidates_find(locked, all[i]) == NULL)
 			state->candidates[state->ncandidates++] = *all[i];
 		if (all[i]->is_last)
 			return true;
@@ -254,7 +255,7 @@ shard_take_candidates_read(ShardTakeState *state, ShardTakeNode *nodes, int nnod
 /* ---------- shared with other sessions ---------- */
 
 bool
-shard_take_candidates_may_share(const ShardTakeState *state)
+shard_queue_candidates_may_share(const ShardQueueState *state)
 {
 	return state->nwanted == 1 && state->plan->skips && state->plan->nsort > 0 && shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER && shard_autocommit_possible();
 }
@@ -264,7 +265,7 @@ shard_take_candidates_may_share(const ShardTakeState *state)
  * placement of shards, the session's settings.
  */
 static StringInfo
-share_key(const ShardTakeState *state, uint64 limit)
+share_key(const ShardQueueState *state, uint64 limit)
 {
 	StringInfo	key = makeStringInfo();
 	int			nparams = shard_param_count(state->plan->candidates, NIL);
@@ -298,16 +299,16 @@ share_key(const ShardTakeState *state, uint64 limit)
 }
 
 bool
-shard_take_candidates_share(ShardTakeState *state, ShardTakeNode *nodes, int nnodes, uint64 limit)
+shard_queue_candidates_share(ShardQueueState *state, ShardQueueNode *nodes, int nnodes, uint64 limit)
 {
-	ShardTakeRows *rows = palloc(sizeof(ShardTakeRows));
+	ShardQueueRows *rows = palloc(sizeof(ShardQueueRows));
 	StringInfo	key = share_key(state, limit);
 
-	if (shard_take_read_join(state->plan->relid, state->run.spec.userid, key->data, key->len, rows))
+	if (shard_queue_read_join(state->plan->relid, state->run.spec.userid, key->data, key->len, rows))
 	{
 		state->since = rows->since;
 		state->ncandidates = rows->nrows;
-		state->candidates = palloc0(sizeof(ShardTakeCandidate) * Max(rows->nrows, 1));
+		state->candidates = palloc0(sizeof(ShardQueueCandidate) * Max(rows->nrows, 1));
 		for (int i = 0; i < rows->nrows; i++)
 		{
 			state->candidates[i].shardno = rows->rows[i].shardno;
@@ -317,15 +318,15 @@ shard_take_candidates_share(ShardTakeState *state, ShardTakeNode *nodes, int nno
 		}
 		return rows->more;
 	}
-	rows->more = shard_take_candidates_read(state, nodes, nnodes, limit);
+	rows->more = shard_queue_candidates_read(state, nodes, nnodes, limit);
 	rows->since = state->since;
 	rows->nrows = state->ncandidates;
-	for (int i = 0; i < Min(state->ncandidates, SHARD_TAKE_MAX_ROWS); i++)
+	for (int i = 0; i < Min(state->ncandidates, SHARD_QUEUE_MAX_ROWS); i++)
 	{
-		const ShardTakeCandidate *candidate = &state->candidates[i];
+		const ShardQueueCandidate *candidate = &state->candidates[i];
 
-		rows->rows[i] = (ShardTakeRow) {candidate->shardno, candidate->xmin, candidate->file, candidate->ctid};
+		rows->rows[i] = (ShardQueueRow) {candidate->shardno, candidate->xmin, candidate->file, candidate->ctid};
 	}
-	shard_take_read_end(state->ncandidates <= SHARD_TAKE_MAX_ROWS ? rows : NULL);
+	shard_queue_read_end(state->ncandidates <= SHARD_QUEUE_MAX_ROWS ? rows : NULL);
 	return rows->more;
 }

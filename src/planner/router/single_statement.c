@@ -23,7 +23,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
 #include "parser/parsetree.h"
-#include "planner/whole/statement.h"
+#include "planner/router/statement.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

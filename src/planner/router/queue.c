@@ -1,5 +1,5 @@
 /*
- * take.c
+ * queue.c
  *	  Plans of statements that take rows of one table as jobs from a queue, over all of its shards.
  *
  *	 SELECT ... FROM t WHERE ... ORDER BY ... LIMIT n FOR UPDATE [NOWAIT | SKIP LOCKED]
@@ -11,7 +11,7 @@
  * - candidates: asks a node for its first rows, without locks: ctid, xmin and file of the shard
  * - lock: locks these rows of a shard
  * - change: changes rows of a shard, by ctid
- * - take: lock and change in one query, for one row
+ * - lock_and_change: both in one query, for one row
  *
  * The SELECT locks rows of the same table, whose key UPDATE or DELETE compares with.  If the key is unique and not
  * null, the locked rows are the rows to change, so they can be changed by ctid.
@@ -19,7 +19,7 @@
  * A node can use a partial index (WHERE state = 'new') only if the query has the constant.  So constants stay in the
  * text of candidates, and a plan that the node keeps is for these constants.
  *
- * executor/take/take_exec.c explains why the result is the same as on a plain table.
+ * executor/queue/queue_exec.c explains why the result is the same as on a plain table.
  */
 #include "postgres.h"
 
@@ -40,7 +40,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "planner/path/scan_output.h"
-#include "planner/whole/statement.h"
+#include "planner/router/statement.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -53,17 +53,17 @@
 #define MARKER_PARAM PG_INT16_MAX
 
 /* The parts of a statement. */
-typedef struct TakeParts
+typedef struct QueueParts
 {
 	const char *reason;			/* why the statement is not of this form; NULL: it is, so far */
 	Query	   *select;			/* the SELECT that locks */
 	Query	   *change;			/* UPDATE or DELETE without the source of its keys; NULL: the statement is the SELECT */
 	Oid			relid;
 	const ShardMap *map;
-} TakeParts;
+} QueueParts;
 
 static void
-refuse(TakeParts *parts, const char *reason)
+refuse(QueueParts *parts, const char *reason)
 {
 	if (parts->reason == NULL)
 		parts->reason = reason;
@@ -72,7 +72,7 @@ refuse(TakeParts *parts, const char *reason)
 /* ---------- the SELECT ---------- */
 
 static void
-check_select(TakeParts *parts, Query *select)
+check_select(QueueParts *parts, Query *select)
 {
 	RangeTblEntry *rte;
 	RowMarkClause *mark;
@@ -140,7 +140,7 @@ typedef struct KeyColumn
 } KeyColumn;
 
 static List *
-add_key(TakeParts *parts, List *keys, AttrNumber target, AttrNumber selected, OpExpr *expr)
+add_key(QueueParts *parts, List *keys, AttrNumber target, AttrNumber selected, OpExpr *expr)
 {
 	KeyColumn  *key = palloc(sizeof(KeyColumn));
 
@@ -203,7 +203,7 @@ is_one(Node *limit)
 
 /* The comparisons of a sub-select's columns in test with columns of the statement's target. */
 static List *
-sublink_keys(TakeParts *parts, Query *query, Query *select, Node *test)
+sublink_keys(QueueParts *parts, Query *query, Query *select, Node *test)
 {
 	List	   *tests = is_andclause(test) ? castNode(BoolExpr, test)->args : list_make1(test);
 	List	   *keys = NIL;
@@ -233,7 +233,7 @@ sublink_keys(TakeParts *parts, Query *query, Query *select, Node *test)
 
 /* WHERE key IN (SELECT), = ANY (ARRAY(SELECT)), = (SELECT) */
 static List *
-keys_of_condition(TakeParts *parts, Query *query, Node *qual)
+keys_of_condition(QueueParts *parts, Query *query, Node *qual)
 {
 	SubLink    *sublink = NULL;
 
@@ -269,7 +269,7 @@ keys_of_condition(TakeParts *parts, Query *query, Node *qual)
 
 /* FROM z WHERE target.key = z.key, z being a WITH query or a sub-select */
 static List *
-keys_of_join(TakeParts *parts, Query *query, int rtindex)
+keys_of_join(QueueParts *parts, Query *query, int rtindex)
 {
 	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
 	Node	   *quals = query->jointree->quals;
@@ -304,7 +304,7 @@ keys_of_join(TakeParts *parts, Query *query, int rtindex)
 
 /* Replaces the condition and z by a marker, in a copy of the statement. */
 static Query *
-without_keys(TakeParts *parts, Query *query)
+without_keys(QueueParts *parts, Query *query)
 {
 	Query	   *change = copyObject(query);
 	Param	   *marker = makeNode(Param);
@@ -328,7 +328,7 @@ without_keys(TakeParts *parts, Query *query)
 }
 
 static void
-check_change(TakeParts *parts, Query *query)
+check_change(QueueParts *parts, Query *query)
 {
 	List	   *from = query->jointree->fromlist;
 	List	   *keys = NIL;
@@ -416,7 +416,7 @@ candidates_query(Query *select)
 
 /* Sets the sort order of the rows, if nodes and the coordinator sort them the same way. */
 static void
-fill_sort(TakeParts *parts, ShardTakePlan *plan, const Query *query, const ShardWholeQuery *text)
+fill_sort(QueueParts *parts, ShardQueuePlan *plan, const Query *query, const ShardWholeQuery *text)
 {
 	foreach_node(SortGroupClause, clause, query->sortClause)
 	{
@@ -497,7 +497,7 @@ locking_clause(const RowMarkClause *mark)
 
 /* SELECT ctid FROM the shard that locks the rows with these ctids and xmins. */
 static List *
-locking_select(const ShardTakePlan *plan, int ctids, int xmins)
+locking_select(const ShardQueuePlan *plan, int ctids, int xmins)
 {
 	List	   *result = list_concat(text_part("SELECT ctid FROM "), number_part(0));
 
@@ -531,11 +531,11 @@ take_out_marker(ShardWholeQuery *text)
 
 /* Sets the plan's texts for a shard. text: the SELECT, or the UPDATE or DELETE, with a marker as its condition. */
 static void
-fill_texts(ShardTakePlan *plan, const TakeParts *parts, ShardWholeQuery *text)
+fill_texts(ShardQueuePlan *plan, const QueueParts *parts, ShardWholeQuery *text)
 {
 	int			ctids = take_out_marker(text);
 	int			xmins = list_length(text->params) + 1;
-	List	   *take;
+	List	   *both;
 
 	plan->ctids_param = ctids;
 	if (parts->change == NULL)
@@ -545,14 +545,14 @@ fill_texts(ShardTakePlan *plan, const TakeParts *parts, ShardWholeQuery *text)
 	}
 	plan->lock = locking_select(plan, 1, 2);
 	plan->change = put_condition(text->template, ctids, condition(ALIAS ".", ctids, 0));
-	take = list_concat(text_part("WITH z AS MATERIALIZED ("), locking_select(plan, ctids, xmins));
-	take = list_concat(take, text_part("), u AS ("));
-	take = list_concat(take, put_condition(text->template, ctids, text_part(ALIAS ".ctid = ANY (ARRAY(SELECT z.ctid FROM z))")));
-	take = list_concat(take, text_part(plan->returns_rows ?
+	both = list_concat(text_part("WITH z AS MATERIALIZED ("), locking_select(plan, ctids, xmins));
+	both = list_concat(both, text_part("), u AS ("));
+	both = list_concat(both, put_condition(text->template, ctids, text_part(ALIAS ".ctid = ANY (ARRAY(SELECT z.ctid FROM z))")));
+	both = list_concat(both, text_part(plan->returns_rows ?
 									   ") SELECT c.n, u.* FROM (SELECT pg_catalog.count(*) FROM z) AS c(n) LEFT JOIN u ON true" :
 									   " RETURNING true) SELECT c.n, d.n FROM (SELECT pg_catalog.count(*) FROM z) AS c(n),"
 									   " (SELECT pg_catalog.count(*) FROM u) AS d(n)"));
-	plan->take = take;
+	plan->lock_and_change = both;
 }
 
 /* Removes the sort order of select, whose rows are found by ctid. */
@@ -578,7 +578,7 @@ without_order(Query *select)
  * columns.
  */
 static ShardWholeQuery *
-print_work(TakeParts *parts, Query *query, bool returns_rows)
+print_work(QueueParts *parts, Query *query, bool returns_rows)
 {
 	TargetEntry *column = NULL;
 
@@ -600,9 +600,9 @@ all_params(List *candidates, Node *limit, List *work)
 }
 
 static PlannedStmt *
-make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
+make_plan(QueueParts *parts, Query *query, ShardRouteOrigin *origin)
 {
-	ShardTakePlan plan = {0};
+	ShardQueuePlan plan = {0};
 	Query	   *candidates = candidates_query(parts->select);
 	List	   *columns = list_make4(system_column(TableOidAttributeNumber, OIDOID),
 									 system_column(SelfItemPointerAttributeNumber, TIDOID),
@@ -636,15 +636,15 @@ make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
 	plan.outputs = shard_scan_convert_outputs(work->outputs, &plan.noutputs);
 	origin->sources = all_params(text->sources, limit, work->sources);
 	origin->keys = NIL;
-	return shard_statement_make_scan(query, SHARD_TAKE_NAME,
+	return shard_statement_make_scan(query, SHARD_QUEUE_NAME,
 									 all_params(text->params, (Node *) expression_planner(copyObject((Expr *) limit)), work->params),
-									 shard_plan_private_pack(SHARD_PLAN_TAKE, &plan), plan.returns_rows, list_make1_oid(parts->relid));
+									 shard_plan_private_pack(SHARD_PLAN_QUEUE, &plan), plan.returns_rows, list_make1_oid(parts->relid));
 }
 
 PlannedStmt *
-shard_take_plan(Query *query, int cursor_options, ShardRouteOrigin *origin)
+shard_queue_plan(Query *query, int cursor_options, ShardRouteOrigin *origin)
 {
-	TakeParts	parts = {0};
+	QueueParts	parts = {0};
 	PlannedStmt *stmt = NULL;
 
 	/* a cursor locks the rows that it fetches */

@@ -1,5 +1,5 @@
 /*
- * take_claim.c
+ * queue_claim.c
  *	  Claims: rows that sessions of this server are about to take from a queue.
  *
  * Workers that read the first rows of a queue at the same time read the same rows.  When one of
@@ -23,7 +23,7 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "compat.h"
-#include "executor/take/take_claim.h"
+#include "executor/queue/queue_claim.h"
 #include "miscadmin.h"
 #include "shared_memory.h"
 #include "storage/lwlock.h"

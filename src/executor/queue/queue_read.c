@@ -1,5 +1,5 @@
 /*
- * take_read.c
+ * queue_read.c
  *	  Candidates of a queue that sessions of this server read for each other.
  *
  * All workers of a queue ask the nodes for its first rows.  A statement may use what another
@@ -18,7 +18,7 @@
 
 #include "common/hashfn.h"
 #include "compat.h"
-#include "executor/take/take_read.h"
+#include "executor/queue/queue_read.h"
 #include "fault.h"
 #include "miscadmin.h"
 #include "shared_memory.h"
@@ -30,38 +30,38 @@
 #define NQUEUES 16				/* queues in use at the same time; the sessions of further queues do not share reads */
 #define WAIT_MS 20
 
-typedef struct TakeKey
+typedef struct QueueKey
 {
 	uint64		hash[2];
 	Oid			dboid;
 	Oid			relid;			/* not part of the hash, so a user who creates texts with equal hashes gets only rows of the same table */
 	Oid			userid;
-} TakeKey;
+} QueueKey;
 
-typedef struct TakeQueue
+typedef struct QueueRead
 {
-	TakeKey		key;			/* dboid is invalid: never used */
+	QueueKey		key;			/* dboid is invalid: never used */
 	uint64		last_use;
 	bool		is_read;		/* a session is reading */
 	uint64		nbegun;			/* number of the last read that has begun */
 	uint64		done;			/* number of the read that returned rows */
 	ConditionVariable ended;	/* signaled when a read has ended */
-	ShardTakeRows rows;
-} TakeQueue;
+	ShardQueueRows rows;
+} QueueRead;
 
-typedef struct TakeShared
+typedef struct QueueReadShared
 {
 	LWLock	   *lock;
 	uint64		nuses;
-	TakeQueue	queues[NQUEUES];
-} TakeShared;
+	QueueRead	queues[NQUEUES];
+} QueueReadShared;
 
-static TakeShared *shared = NULL;
-static TakeQueue *reading = NULL;	/* the queue that this session is reading */
+static QueueReadShared *shared = NULL;
+static QueueRead *reading = NULL;	/* the queue that this session is reading */
 static uint64 reading_number = 0;
 
 static bool
-is_key(const TakeQueue *queue, const TakeKey *key)
+is_key(const QueueRead *queue, const QueueKey *key)
 {
 	return queue->key.dboid == key->dboid && queue->key.relid == key->relid && queue->key.userid == key->userid &&
 		queue->key.hash[0] == key->hash[0] && queue->key.hash[1] == key->hash[1];
@@ -71,14 +71,14 @@ is_key(const TakeQueue *queue, const TakeKey *key)
  * Returns the queue with this key.  It may be new, in place of a queue that is not being read.
  * NULL: all are being read.  The caller holds the lock.
  */
-static TakeQueue *
-get_queue(const TakeKey *key)
+static QueueRead *
+get_queue(const QueueKey *key)
 {
-	TakeQueue  *oldest = NULL;
+	QueueRead  *oldest = NULL;
 
 	for (int i = 0; i < NQUEUES; i++)
 	{
-		TakeQueue  *queue = &shared->queues[i];
+		QueueRead  *queue = &shared->queues[i];
 
 		if (is_key(queue, key))
 			return queue;
@@ -98,7 +98,7 @@ get_queue(const TakeKey *key)
  * read.  The caller holds the lock, which is released while this sleeps.
  */
 static bool
-wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
+wait_for_read(QueueRead *queue, const QueueKey *key, uint64 nbefore)
 {
 	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
 
@@ -119,10 +119,10 @@ wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
 }
 
 bool
-shard_take_read_join(Oid relid, Oid userid, const char *text, int len, ShardTakeRows *rows)
+shard_queue_read_join(Oid relid, Oid userid, const char *text, int len, ShardQueueRows *rows)
 {
-	TakeKey		key;
-	TakeQueue  *queue;
+	QueueKey		key;
+	QueueRead  *queue;
 	bool		found = false;
 
 	Assert(reading == NULL);
@@ -153,9 +153,9 @@ shard_take_read_join(Oid relid, Oid userid, const char *text, int len, ShardTake
 }
 
 void
-shard_take_read_end(const ShardTakeRows *rows)
+shard_queue_read_end(const ShardQueueRows *rows)
 {
-	TakeQueue  *queue = reading;
+	QueueRead  *queue = reading;
 
 	if (queue == NULL)
 		return;
@@ -165,7 +165,7 @@ shard_take_read_end(const ShardTakeRows *rows)
 	if (rows != NULL && reading_number > queue->done)
 	{
 		queue->done = reading_number;
-		memcpy(&queue->rows, rows, offsetof(ShardTakeRows, rows) + sizeof(ShardTakeRow) * rows->nrows);
+		memcpy(&queue->rows, rows, offsetof(ShardQueueRows, rows) + sizeof(ShardQueueRow) * rows->nrows);
 	}
 	LWLockRelease(shared->lock);
 	ConditionVariableBroadcast(&queue->ended);
@@ -181,10 +181,10 @@ init_shared(LWLock *lock)
 		ConditionVariableInit(&shared->queues[i].ended);
 }
 
-static const ShardSharedArea shared_area = {"shardfdw_take", sizeof(TakeShared), 0, (void **) &shared, init_shared};
+static const ShardSharedArea shared_area = {"shardfdw_queue_reads", sizeof(QueueReadShared), 0, (void **) &shared, init_shared};
 
 void
-shard_take_read_init(void)
+shard_queue_read_init(void)
 {
 	shard_shared_memory_request(&shared_area);
 }

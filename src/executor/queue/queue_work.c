@@ -1,13 +1,13 @@
 /*
- * take_work.c
- *	  Makes shards lock and change candidates.  See take_exec.c.
+ * queue_work.c
+ *	  Makes shards lock and change candidates.  See queue_exec.c.
  */
 #include "postgres.h"
 
 #include "byte_order.h"
 #include "compat.h"
+#include "executor/queue/queue_private.h"
 #include "executor/scan/statement_alone.h"
-#include "executor/take/take_private.h"
 #include "remote/run/autocommit.h"
 #include "storage/lockdefs.h"
 #include "utils/lsyscache.h"
@@ -20,7 +20,7 @@ ctids_of(List *candidates)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	foreach_ptr(const ShardTakeCandidate, candidate, candidates)
+	foreach_ptr(const ShardQueueCandidate, candidate, candidates)
 	{
 		appendStringInfo(&buf, "%c\"(%u,%u)\"", buf.len == 0 ? '{' : ',', ItemPointerGetBlockNumber(&candidate->ctid),
 						 ItemPointerGetOffsetNumber(&candidate->ctid));
@@ -39,7 +39,7 @@ xmins_of(List *candidates)
 	ListCell   *lc;
 
 	foreach(lc, candidates)
-		xids = lappend_oid(xids, ((const ShardTakeCandidate *) lfirst(lc))->xmin);
+		xids = lappend_oid(xids, ((const ShardQueueCandidate *) lfirst(lc))->xmin);
 	list_sort(xids, list_oid_cmp);
 	initStringInfo(&buf);
 	foreach(lc, xids)
@@ -54,14 +54,14 @@ xmins_of(List *candidates)
 }
 
 List *
-shard_take_works_make(List *candidates)
+shard_queue_works_make(List *candidates)
 {
 	List	   *works = NIL;
 	ListCell   *lc2;
 
-	foreach_ptr(ShardTakeCandidate, candidate, candidates)
+	foreach_ptr(ShardQueueCandidate, candidate, candidates)
 	{
-		ShardTakeWork  *work = NULL;
+		ShardQueueWork  *work = NULL;
 
 		foreach(lc2, works)
 		{
@@ -72,7 +72,7 @@ shard_take_works_make(List *candidates)
 		}
 		if (work == NULL)
 		{
-			work = palloc0(sizeof(ShardTakeWork));
+			work = palloc0(sizeof(ShardQueueWork));
 			work->shardno = candidate->shardno;
 			works = lappend(works, work);
 		}
@@ -82,7 +82,7 @@ shard_take_works_make(List *candidates)
 }
 
 char *
-shard_take_work_sql(const ShardMap *map, const ShardTemplate *template, int shardno)
+shard_queue_work_sql(const ShardMap *map, const ShardTemplate *template, int shardno)
 {
 	const char *relations[1];
 	StringInfoData sql;
@@ -94,7 +94,7 @@ shard_take_work_sql(const ShardMap *map, const ShardTemplate *template, int shar
 }
 
 static void
-set_target(const ShardTakeState *state, ShardTakeWork *work, const char *sql, int nparams, const char *const *params)
+set_target(const ShardQueueState *state, ShardQueueWork *work, const char *sql, int nparams, const char *const *params)
 {
 	const Shard *shard = &state->map->shards[work->shardno];
 
@@ -103,40 +103,40 @@ set_target(const ShardTakeState *state, ShardTakeWork *work, const char *sql, in
 
 /* Builds text and parameters for the candidates of works, from template. */
 static void
-prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
+prepare_works(ShardQueueState *state, List *works, const ShardTemplate *template)
 {
-	const ShardTakePlan *plan = state->plan;
+	const ShardQueuePlan *plan = state->plan;
 	bool		by_rows_only = template == plan->lock && plan->operation != CMD_SELECT;
 	int			nothers = by_rows_only ? 0 : state->nparams - plan->limit_param;
 
-	foreach_ptr(ShardTakeWork, work, works)
+	foreach_ptr(ShardQueueWork, work, works)
 	{
 		const char **params = palloc0(sizeof(char *) * (nothers + 3));
 
 		memcpy(params, state->values + plan->limit_param, sizeof(char *) * nothers);
 		params[by_rows_only ? 0 : plan->ctids_param - 1] = ctids_of(work->candidates);
 		params[by_rows_only ? 1 : nothers] = xmins_of(work->candidates);
-		params[by_rows_only ? 2 : nothers + 1] = psprintf("%u", ((ShardTakeCandidate *) linitial(work->candidates))->file);
-		set_target(state, work, shard_take_work_sql(state->map, template, work->shardno), shard_param_count(template, NIL), params);
+		params[by_rows_only ? 2 : nothers + 1] = psprintf("%u", ((ShardQueueCandidate *) linitial(work->candidates))->file);
+		set_target(state, work, shard_queue_work_sql(state->map, template, work->shardno), shard_param_count(template, NIL), params);
 	}
 }
 
 /* Locks shards against moves.  False: the table's map has changed. */
 static bool
-lock_shards(ShardTakeState *state, List *works)
+lock_shards(ShardQueueState *state, List *works)
 {
 	bool		current = true;
 	ListCell   *lc;
 
 	foreach(lc, works)
-		current &= shard_map_lock(state->map, ((ShardTakeWork *) lfirst(lc))->shardno,
+		current &= shard_map_lock(state->map, ((ShardQueueWork *) lfirst(lc))->shardno,
 								  state->plan->operation == CMD_SELECT ? RowShareLock : RowExclusiveLock);
 	return current;
 }
 
 /* Sets the targets, and what their statements have in common. */
 static ShardRun
-make_run(const ShardTakeState *state, List *works)
+make_run(const ShardQueueState *state, List *works)
 {
 	bool		only_locks = state->plan->operation == CMD_SELECT;
 	ShardRun	run = {.spec = state->run.spec};
@@ -146,7 +146,7 @@ make_run(const ShardTakeState *state, List *works)
 	run.spec.level = only_locks ? NULL : state->level;
 	run.inlines = true;
 	run.targets = palloc(sizeof(ShardRunTarget) * list_length(works));
-	foreach_ptr(ShardTakeWork, work, works)
+	foreach_ptr(ShardQueueWork, work, works)
 		run.targets[run.ntargets++] = work->target;
 	return run;
 }
@@ -156,18 +156,18 @@ make_run(const ShardTakeState *state, List *works)
  * number of its work.
  */
 static void
-run_works(ShardTakeState *state, List *works, int ncolumns, ShardTakeRowTaker take)
+run_works(ShardQueueState *state, List *works, int ncolumns, ShardQueueRowTaker take)
 {
 	ShardRun	run = make_run(state, works);
 
 	run.cxt = AllocSetContextCreate(state->run_cxt, "shard works", ALLOCSET_SMALL_SIZES);
 	run.spec.ncolumns = ncolumns;
-	shard_take_read(state, &run, shard_txn_snapshot(run.cxt), take, works);
+	shard_queue_read(state, &run, shard_txn_snapshot(run.cxt), take, works);
 }
 
 /* Decodes the columns of row from first on, as one of the statement's rows. */
 static TupleTableSlot *
-decode_output(ShardTakeState *state, const ShardRow *row, int first)
+decode_output(ShardQueueState *state, const ShardRow *row, int first)
 {
 	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
 	ShardRow	rest = {row->ncols - first, row->values + first, row->lens + first};
@@ -178,13 +178,13 @@ decode_output(ShardTakeState *state, const ShardRow *row, int first)
 }
 
 static void
-add_output(ShardTakeState *state, const ShardRow *row, int first)
+add_output(ShardQueueState *state, const ShardRow *row, int first)
 {
 	tuplestore_puttupleslot(state->rows, decode_output(state, row, first));
 }
 
 static void
-count_changed(ShardTakeState *state, int64 nchanged)
+count_changed(ShardQueueState *state, int64 nchanged)
 {
 	state->nchanged += nchanged;
 	shard_run_count(&state->css.ss.ps, state->plan->set_processed, nchanged);
@@ -199,7 +199,7 @@ int8_of(const ShardRow *row, int colno)
 }
 
 ShardClaimRow
-shard_take_claim_row(const ShardTakeState *state, const ShardTakeCandidate *candidate)
+shard_queue_claim_row(const ShardQueueState *state, const ShardQueueCandidate *candidate)
 {
 	ShardClaimRow row = {state->map->shards[candidate->shardno].relid, candidate->xmin, candidate->ctid};
 
@@ -210,10 +210,10 @@ shard_take_claim_row(const ShardTakeState *state, const ShardTakeCandidate *cand
 
 /* Processes a row of the command that locks and changes one row: whether it was free, and whether it was changed. */
 static void
-take_one_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+take_one_row(ShardQueueState *state, int i, const ShardRow *row, void *arg)
 {
-	ShardTakeWork  *work = linitial((List *) arg);
-	ShardTakeCandidate  *candidate = linitial(work->candidates);
+	ShardQueueWork  *work = linitial((List *) arg);
+	ShardQueueCandidate  *candidate = linitial(work->candidates);
 
 	if (int8_of(row, 0) == 0)
 		return;
@@ -232,13 +232,13 @@ take_one_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 
 /* If the row of work is free, locks and changes it. */
 static void
-take_one(ShardTakeState *state, ShardTakeWork *work)
+take_one(ShardQueueState *state, ShardQueueWork *work)
 {
-	ShardTakeCandidate  *candidate = linitial(work->candidates);
+	ShardQueueCandidate  *candidate = linitial(work->candidates);
 	int64		nlocked;
 	int64		nchanged;
 
-	prepare_works(state, list_make1(work), state->plan->take);
+	prepare_works(state, list_make1(work), state->plan->lock_and_change);
 	if (!state->plan->returns_rows && shard_autocommit_possible() && shard_statement_is_alone(state->css.ss.ps.state))
 	{
 		ShardRun	run = make_run(state, list_make1(work));
@@ -259,16 +259,16 @@ take_one(ShardTakeState *state, ShardTakeWork *work)
 
 /* Processes a row that was locked: its ctid, and what SELECT returns of it. */
 static void
-take_locked_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+take_locked_row(ShardQueueState *state, int i, const ShardRow *row, void *arg)
 {
-	ShardTakeWork  *work = list_nth((List *) arg, i);
-	ShardTakeCandidate	key = {.shardno = work->shardno};
-	ShardTakeCandidate  *candidate;
+	ShardQueueWork  *work = list_nth((List *) arg, i);
+	ShardQueueCandidate	key = {.shardno = work->shardno};
+	ShardQueueCandidate  *candidate;
 
 	if (row->lens[0] != sizeof(uint32) + sizeof(uint16))
 		elog(ERROR, "a node has returned a ctid of %d bytes", row->lens[0]);
 	ItemPointerSet(&key.ctid, shard_get_uint32(row->values[0]), shard_get_uint16(row->values[0] + sizeof(uint32)));
-	candidate = shard_take_candidates_find(work->candidates, &key);
+	candidate = shard_queue_candidates_find(work->candidates, &key);
 	if (candidate == NULL)
 		elog(ERROR, "a node has locked a row that was not asked for");
 	candidate->locked = true;
@@ -277,28 +277,28 @@ take_locked_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 }
 
 static void
-lock_several(ShardTakeState *state, List *works)
+lock_several(ShardQueueState *state, List *works)
 {
 	ListCell   *lc;
 
 	foreach(lc, works)
-		list_sort(((ShardTakeWork *) lfirst(lc))->candidates, shard_take_compare_places);
+		list_sort(((ShardQueueWork *) lfirst(lc))->candidates, shard_queue_compare_places);
 	prepare_works(state, works, state->plan->lock);
 	run_works(state, works, 1 + (state->plan->operation == CMD_SELECT ? state->plan->noutputs : 0), take_locked_row);
 }
 
 /* Processes a row of UPDATE or DELETE ...  RETURNING. */
 static void
-take_changed_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+take_changed_row(ShardQueueState *state, int i, const ShardRow *row, void *arg)
 {
 	add_output(state, row, 1);
 	state->nchanged++;
 }
 
 void
-shard_take_works_change(ShardTakeState *state)
+shard_queue_works_change(ShardQueueState *state)
 {
-	List	   *works = shard_take_works_make(state->locked);
+	List	   *works = shard_queue_works_make(state->locked);
 	ListCell   *lc;
 
 	prepare_works(state, works, state->plan->change);
@@ -312,7 +312,7 @@ shard_take_works_change(ShardTakeState *state)
 	}
 	foreach(lc, state->nchanged == list_length(state->locked) ? state->locked : NIL)
 	{
-		ShardClaimRow row = shard_take_claim_row(state, lfirst(lc));
+		ShardClaimRow row = shard_queue_claim_row(state, lfirst(lc));
 
 		shard_claim_end(&row, true);
 	}
@@ -321,29 +321,30 @@ shard_take_works_change(ShardTakeState *state)
 /* ---------- the first rows of a shard ---------- */
 
 static void
-ignore_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
+ignore_row(ShardQueueState *state, int i, const ShardRow *row, void *arg)
 {
 }
 
 void
-shard_take_works_lock_first(ShardTakeState *state, int shardno, int n)
+shard_queue_works_lock_first(ShardQueueState *state, int shardno, int n)
 {
-	ShardTakeWork *work = palloc0(sizeof(ShardTakeWork));
+	ShardQueueWork *work = palloc0(sizeof(ShardQueueWork));
 
 	work->shardno = shardno;
-	set_target(state, work, psprintf("%s LIMIT %d %s", shard_take_work_sql(state->map, state->plan->candidates, shardno), n, state->plan->locking),
+	set_target(state, work,
+			   psprintf("%s LIMIT %d %s", shard_queue_work_sql(state->map, state->plan->candidates, shardno), n, state->plan->locking),
 			   shard_param_count(state->plan->candidates, NIL), state->values);
-	run_works(state, list_make1(work), SHARD_TAKE_CANDIDATE_COLUMNS + state->plan->nsort, ignore_row);
+	run_works(state, list_make1(work), SHARD_QUEUE_CANDIDATE_COLUMNS + state->plan->nsort, ignore_row);
 }
 
 /* ---------- all ---------- */
 
 bool
-shard_take_works_try(ShardTakeState *state, List *works, bool has_locks)
+shard_queue_works_try(ShardQueueState *state, List *works, bool has_locks)
 {
 	if (!lock_shards(state, works))
 	{
-		shard_take_resolve_map(state);
+		shard_queue_resolve_map(state);
 		if (!has_locks)
 			return false;
 		ereport(ERROR,

@@ -32,9 +32,9 @@
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "planner/whole/route_scope.h"
-#include "planner/whole/statement.h"
-#include "planner/whole/statement_cache.h"
+#include "planner/router/route_scope.h"
+#include "planner/router/statement.h"
+#include "planner/router/statement_cache.h"
 #include "utils/memutils.h"
 
 #define MAX_ENTRIES 64
@@ -49,7 +49,7 @@ typedef struct PlanEntry
 	uint32		hash;
 	bool		valid;
 	bool		dropped;
-	bool		takes;			/* a plan of shard_take_plan() */
+	bool		takes;			/* a plan of shard_queue_plan() */
 	int			nusers;			/* plans that point into the entry */
 	Query	   *query;			/* without the values of free constants */
 	int			nconstants;
@@ -323,7 +323,7 @@ add_entry(PlanKey *key, Query *query, const PlannedStmt *stmt, const ShardRouteO
 	entry->cxt = cxt;
 	entry->hash = key->hash;
 	entry->valid = true;
-	entry->takes = strcmp(castNode(CustomScan, stmt->planTree)->methods->CustomName, SHARD_TAKE_NAME) == 0;
+	entry->takes = strcmp(castNode(CustomScan, stmt->planTree)->methods->CustomName, SHARD_QUEUE_NAME) == 0;
 	entry->nconstants = key->nconstants;
 	entry->sources = copyObject(origin->sources);
 	entry->keys = copyObject(origin->keys);
@@ -441,7 +441,7 @@ plan_statement(Query *query, int cursor_options, ParamListInfo params, ShardRout
 {
 	PlannedStmt *stmt = shard_router_plan(query, cursor_options, params, origin);
 
-	return stmt ? stmt : shard_take_plan(query, cursor_options, origin);
+	return stmt ? stmt : shard_queue_plan(query, cursor_options, origin);
 }
 
 PlannedStmt *

@@ -1,46 +1,46 @@
 /*
- * take_read.h
+ * queue_read.h
  *	  Candidates of a queue that sessions of this server read for each other.
  */
-#ifndef SHARDFDW_EXECUTOR_TAKE_READ_H
-#define SHARDFDW_EXECUTOR_TAKE_READ_H
+#ifndef SHARDFDW_EXECUTOR_QUEUE_READ_H
+#define SHARDFDW_EXECUTOR_QUEUE_READ_H
 
 #include "postgres.h"
 
 #include "storage/itemptr.h"
 
-#define SHARD_TAKE_MAX_ROWS 128
+#define SHARD_QUEUE_MAX_ROWS 128
 
 /* A row that may be taken. */
-typedef struct ShardTakeRow
+typedef struct ShardQueueRow
 {
 	int			shardno;
 	TransactionId xmin;
 	Oid			file;			/* file of the shard that contains it */
 	ItemPointerData ctid;
-} ShardTakeRow;
+} ShardQueueRow;
 
 /* Rows in the order of a statement. */
-typedef struct ShardTakeRows
+typedef struct ShardQueueRows
 {
-	uint64		since;			/* the moment before they were read, see take_claim.h */
+	uint64		since;			/* the moment before they were read, see queue_claim.h */
 	bool		more;			/* there are more rows after these */
 	int			nrows;
-	ShardTakeRow rows[SHARD_TAKE_MAX_ROWS];
-} ShardTakeRows;
+	ShardQueueRow rows[SHARD_QUEUE_MAX_ROWS];
+} ShardQueueRows;
 
 /*
  * Should another session's read be used? key, of keylen bytes, contains everything on which the
  * rows of the table depend, except the user.  True: *rows are rows that another session has begun
- * to read after this call.  False: the caller must read, and call shard_take_read_end().  Waits for
+ * to read after this call.  False: the caller must read, and call shard_queue_read_end().  Waits for
  * other sessions for a moment at most.
  */
-extern bool shard_take_read_join(Oid relid, Oid userid, const char *key, int keylen, ShardTakeRows *rows);
+extern bool shard_queue_read_join(Oid relid, Oid userid, const char *key, int keylen, ShardQueueRows *rows);
 
 /* rows: what was read; NULL: nothing that others can use.  If a read fails, it ends with its (sub)transaction. */
-extern void shard_take_read_end(const ShardTakeRows *rows);
+extern void shard_queue_read_end(const ShardQueueRows *rows);
 
 /* Requests shared memory.  Called once. */
-extern void shard_take_read_init(void);
+extern void shard_queue_read_init(void);
 
 #endif

@@ -13,7 +13,7 @@
 #include "nodes/parsenodes.h"
 #include "nodes/primnodes.h"
 #include "optimizer/optimizer.h"
-#include "planner/whole/multi_assign.h"
+#include "planner/router/multi_assign.h"
 
 /* Makes (SELECT column ...) from sublink, whose sub-select has several columns. column is 1-based. */
 static Node *
