@@ -26,9 +26,9 @@ SELECT shardfdw.shard_table('pk');
 
 -- what depends on the table
 CREATE TABLE dep (id int PRIMARY KEY, v text);
-CREATE VIEW dep_view AS SELECT * FROM dep;
+CREATE MATERIALIZED VIEW dep_view AS SELECT * FROM dep;
 SELECT shardfdw.shard_table('dep');
-DROP VIEW dep_view;
+DROP MATERIALIZED VIEW dep_view;
 CREATE RULE dep_rule AS ON DELETE TO dep DO INSTEAD NOTHING;
 SELECT shardfdw.shard_table('dep');
 DROP RULE dep_rule ON dep;
@@ -137,7 +137,7 @@ SELECT shardfdw.shard_table('keys', 'b', shards => 2);
 -- unshard_table, create_shard
 SELECT shardfdw.unshard_table('keys');
 SELECT shardfdw.unshard_table('partitioned');
-CREATE VIEW hashed_view AS SELECT * FROM hashed;
+CREATE MATERIALIZED VIEW hashed_view AS SELECT * FROM hashed;
 SELECT shardfdw.unshard_table('hashed');
 SELECT shardfdw.create_shard('keys', 'k1', 'FROM (1) TO (2)', 'node1');
 SELECT shardfdw.create_shard('ranges', 'r1', 'FROM (1) TO (2)', 'nowhere');

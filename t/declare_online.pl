@@ -225,13 +225,13 @@ SKIP:
 	is(($go_on->())[0], 'done', 'and the job ends well');
 	is($c->safe_psql('SELECT sum(v) FROM altered'), 5150, 'with all rows');
 
-	for my $ddl ('DROP TRIGGER shardfdw_note_update ON altered', 'CREATE VIEW seen AS SELECT * FROM altered', 'DROP TABLE altered', 'REASSIGN OWNED BY keeper TO postgres',
+	for my $ddl ('DROP TRIGGER shardfdw_note_update ON altered', 'CREATE MATERIALIZED VIEW seen AS SELECT * FROM altered', 'DROP TABLE altered', 'REASSIGN OWNED BY keeper TO postgres',
 		'CREATE TABLE above (id int, v int CONSTRAINT positive CHECK (v >= 0)) PARTITION BY RANGE (id); ALTER TABLE above ATTACH PARTITION altered DEFAULT; DELETE FROM above WHERE id = 1; ALTER TABLE above DETACH PARTITION altered; DROP TABLE above')
 	{
 		$hold->($ddl =~ /REASSIGN/ ? 'keeper' : 'postgres', $ddl =~ /ATTACH/);
 		my $error = ($c->psql($ddl))[2];
 		my ($state, $err) = $go_on->();
-		like("$error$err", qr/definition of table "altered" has been changed since the job began|triggers of table "altered" have been dropped or disabled|cannot shard table "altered" because view public.seen depends on it|with the rights of another role|does not exist/, "$ddl: the job fails");
+		like("$error$err", qr/definition of table "altered" has been changed since the job began|triggers of table "altered" have been dropped or disabled|cannot shard table "altered" because materialized view public.seen depends on it|with the rights of another role|does not exist/, "$ddl: the job fails");
 		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()') if $ddl =~ /REASSIGN/;
 		is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE relname = 'altered'}), $ddl =~ /DROP TABLE altered/ ? '' : 'r', 'and the table is what it was made');
 		is($c->safe_psql($traces), '0|0|0', 'without traces');
@@ -332,12 +332,12 @@ DELETE FROM kinds WHERE id IN (SELECT id FROM kinds ORDER BY id DESC LIMIT 1) AN
 # ---------- what is refused ----------
 
 $c->safe_psql(q{CREATE TABLE keyless (id int, v int); CREATE TABLE nullable (id int UNIQUE, v int); CREATE TABLE bound (id int PRIMARY KEY); CREATE TABLE others (id int PRIMARY KEY); ALTER TABLE others OWNER TO reader;
-	CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY HASH (id); CREATE TABLE seen_by_view (id int PRIMARY KEY); CREATE VIEW looks AS SELECT * FROM seen_by_view});
+	CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY HASH (id); CREATE TABLE seen_by_view (id int PRIMARY KEY); CREATE MATERIALIZED VIEW looks AS SELECT * FROM seen_by_view});
 for my $case (
 	[ q{SELECT shardfdw.shard_table('keyless', 'id', mode => 'online')}, 'cannot shard table "keyless" online because it has no primary key' ],
 	[ q{SELECT shardfdw.shard_table('nullable', 'id', mode => 'online')}, 'cannot shard table "nullable" online because it has no primary key' ],
 	[ q{SELECT shardfdw.shard_table('parted', mode => 'online')}, 'cannot shard table "parted" online because it is partitioned' ],
-	[ q{SELECT shardfdw.shard_table('seen_by_view', mode => 'online')}, 'cannot shard table "seen_by_view" because view public.looks depends on it' ],
+	[ q{SELECT shardfdw.shard_table('seen_by_view', mode => 'online')}, 'cannot shard table "seen_by_view" because materialized view public.looks depends on it' ],
 	[ q{SELECT shardfdw.shard_table('bound', mode => 'offline')}, 'invalid mode "offline"' ],
 	[ q{SELECT shardfdw.shard_table('others', mode => 'online')}, 'cannot work on table "others" online with the rights of another role than its owner' ],
 	[ q{SELECT shardfdw.shard_table('bound', mode => NULL)}, 'relation, mode and wait must not be null' ],

@@ -66,6 +66,8 @@ my @definitions = (
 	'in a function' => q{DO $$BEGIN FOR i IN 1..3 LOOP EXECUTE format('CREATE TABLE loop_%s (id int PRIMARY KEY, c colour, f few)', i); END LOOP; END$$},
 	'sharded' => q{SELECT shardfdw.shard_table('loop_1', 'id', 4), shardfdw.shard_table('loop_2', 'id', colocate_with => 'loop_1')},
 	'a reference table' => q{SELECT shardfdw.create_reference_table('loop_3'); ALTER TABLE loop_3 ADD COLUMN d date; CREATE INDEX ON loop_3 (d); ALTER TABLE loop_1 ADD FOREIGN KEY (id) REFERENCES loop_3 (id)},
+	'a view of a table that is sharded' => 'CREATE TABLE viewed (id int PRIMARY KEY, v int); CREATE VIEW views AS SELECT id FROM viewed;
+		SELECT shardfdw.shard_table($$viewed$$, shards => 2)',
 	'tables that refer to each other' => q{CREATE TABLE tie (id int PRIMARY KEY); CREATE TABLE tied (tie_id int REFERENCES tie ON DELETE CASCADE, n int, PRIMARY KEY (tie_id, n)); SELECT shardfdw.shard_tables('{tie,tied}', 'tie_id', 4)},
 	'values for each row' => q{INSERT INTO tie SELECT generate_series(1, 20); ALTER TABLE tie ADD COLUMN u uuid DEFAULT gen_random_uuid(), ADD COLUMN s bigserial},
 	'a user' => q{SELECT shardfdw.add_user('clerk', password => 'secret'); GRANT USAGE ON SCHEMA public TO clerk; GRANT SELECT ON tie TO clerk},

@@ -296,7 +296,7 @@ my %outcomes = (
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged log_sequences is_gone key_definition
 		apply_replicas note_dropped_reference check_shard_replicable check_no_replicas check_node_name choose_replicas drop_replica_command replica_mark forget_position has_replicas inspect_replicas nodes_in_option note_replica_commands notes_name own_replicas shard_placements tables_with_replicas turn_of_tables warn_unchanged
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views view_command check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect expected_replica
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
@@ -320,6 +320,8 @@ my %outcomes = (
 		free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
+	# as LOCK TABLE
+	'ok ok 42501 42501 ok 42501 ok 42501 2F003 42704' => q{lock_with_views},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{drain_replica plan_moves rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table

@@ -358,6 +358,48 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.privilege_commands(regclass) IS
 	'Writes the commands that give a new table of the same owner the privileges of a table and its columns, and no others. Returns the commands in order.';
 
+CREATE FUNCTION shardfdw_internal.dependent_views(relation regclass) RETURNS SETOF regclass
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT DISTINCT w.ev_class::regclass FROM pg_depend d
+	JOIN pg_rewrite w ON w.oid = d.objid AND w.rulename = '_RETURN'
+	JOIN pg_class v ON v.oid = w.ev_class AND v.relkind = 'v' AND v.relpersistence = 'p'
+	WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = relation
+	ORDER BY 1
+$$;
+COMMENT ON FUNCTION shardfdw_internal.dependent_views(regclass) IS
+	'Finds the views whose query names a table, without views of these views, materialized views and temporary views.';
+
+CREATE FUNCTION shardfdw_internal.view_command(view regclass, query text, options text[] DEFAULT NULL) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('CREATE OR REPLACE VIEW %s%s%s AS %s', view,
+		(SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)) FROM pg_attribute a WHERE a.attrelid = view AND a.attnum > 0 HAVING count(*) > 0),
+		(SELECT format(' WITH (%s)', string_agg(format('%I = %L', o.option_name, o.option_value), ', ')) FROM pg_options_to_table(options) o HAVING count(*) > 0),
+		query)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.view_command(regclass, text, text[]) IS
+	'Writes the command that gives a view another query with the same columns, and these options. Owner, privileges, comments, triggers, rules and defaults of the view stay. Objects that depend on the view stay, too. Returns the command.';
+
+CREATE FUNCTION shardfdw_internal.lock_with_views(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	view record;
+BEGIN
+	-- A query of a view locks the view first. LOCK TABLE would lock the other tables of the view, too.
+	FOR view IN SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM shardfdw_internal.dependent_views(relation) v JOIN pg_class c ON c.oid = v
+	LOOP
+		IF NOT shardfdw_internal.is_gone(view.name) THEN
+			EXECUTE format('ALTER VIEW %s OWNER TO %I', view.name, view.owner);
+		END IF;
+	END LOOP;
+	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_with_views(regclass) IS
+	'Locks the views whose query names a table, and then the table, in ACCESS EXCLUSIVE mode until the transaction ends. Returns nothing. Raises insufficient_privilege for views of other roles.';
+
 CREATE FUNCTION shardfdw_internal.successor_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -372,10 +414,11 @@ BEGIN
 	IF description IS NOT NULL THEN
 		RETURN NEXT format('COMMENT ON TABLE %s IS %L', relation, description);
 	END IF;
+	RETURN QUERY SELECT shardfdw_internal.view_command(v, pg_get_viewdef(v), (SELECT c.reloptions FROM pg_class c WHERE c.oid = v)) FROM shardfdw_internal.dependent_views(relation) v;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Also writes the commands that give the views of the table their query again. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -514,7 +557,17 @@ AS $$
 DECLARE
 	names text[];
 	i integer;
+	command text;
 BEGIN
+	-- successor_commands() gives these views their query again.
+	FOR command IN SELECT shardfdw_internal.view_command(v, 'SELECT ' || coalesce((
+			SELECT string_agg(format('NULL::%s%s', format_type(a.atttypid, a.atttypmod), ' COLLATE ' || nullif(a.attcollation, 0)::regcollation), ', ' ORDER BY a.attnum)
+			FROM pg_attribute a WHERE a.attrelid = v AND a.attnum > 0), ''))
+		FROM shardfdw_internal.dependent_views(old_table) v
+	LOOP
+		EXECUTE command;
+	END LOOP;
+
 	-- The names of identity sequences are free once the old table is dropped.
 	SELECT array_agg(ARRAY[a.attname::text, s.relname::text]) INTO names
 	FROM pg_depend d
@@ -532,4 +585,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_replaced_table(regclass, regclass) IS
-	'Drops a table that replace_table() renamed, and gives the names of its identity sequences to those of the new table. Raises dependent_objects_still_exist if another object depends on it.';
+	'Drops a table that replace_table() renamed, and gives the names of its identity sequences to those of the new table. The views of the table have no rows until the commands of successor_commands() have run. Raises dependent_objects_still_exist if another object depends on it.';

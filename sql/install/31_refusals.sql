@@ -272,7 +272,7 @@ DECLARE
 BEGIN
 	-- Other objects that depend on the table or its row type would be dropped with the old table.
 	RETURN QUERY SELECT o.* FROM (SELECT DISTINCT CASE d.classid WHEN 'pg_rewrite'::regclass
-			THEN (SELECT CASE WHEN w.ev_class = relation THEN pg_describe_object(d.classid, d.objid, 0)
+			THEN (SELECT CASE WHEN w.ev_class = relation OR w.rulename <> '_RETURN' THEN pg_describe_object(d.classid, d.objid, 0)
 					ELSE pg_describe_object('pg_class'::regclass, w.ev_class, 0) END FROM pg_rewrite w WHERE w.oid = d.objid)
 			ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS what
 	FROM pg_depend d
@@ -295,10 +295,34 @@ BEGIN
 			(SELECT FROM pg_class o WHERE o.oid = d.objid AND o.relkind IN ('i', 'I', 'S', 't'))))
 		AND NOT (d.classid = 'pg_class'::regclass AND EXISTS
 			(SELECT FROM pg_inherits i WHERE i.inhrelid = d.objid AND i.inhparent = relation))
+		AND NOT (d.classid = 'pg_rewrite'::regclass AND EXISTS
+			(SELECT FROM pg_rewrite w JOIN shardfdw_internal.dependent_views(relation) v ON w.ev_class = v AND w.rulename = '_RETURN' WHERE w.oid = d.objid))
 		AND d.classid <> 'pg_statistic_ext'::regclass) x
 	CROSS JOIN LATERAL shardfdw_internal.obstacle('dependent_objects_still_exist',
 		format('%s because %s depends on it', refusal, x.what), NULL, 'Drop it first, and make it again afterwards.') o
 	ORDER BY x.what;
+
+	RETURN QUERY SELECT o.* FROM shardfdw_internal.dependent_views(relation) v JOIN pg_class c ON c.oid = v
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('insufficient_privilege', format('%s because its view %s has another owner', refusal, v), NULL,
+		format('Do it as a role that is a member of %I, too.', pg_get_userbyid(c.relowner))) o
+	WHERE NOT pg_has_role(c.relowner, 'USAGE');
+
+	-- CREATE VIEW calls the input functions of types, which evaluate the constraints of domains.
+	RETURN QUERY SELECT o.* FROM (
+		WITH RECURSIVE types(view, oid) AS (
+			SELECT v, d.refobjid FROM shardfdw_internal.dependent_views(relation) v JOIN pg_rewrite w ON w.ev_class = v
+			JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_type'::regclass
+			WHERE NOT shardfdw_internal.is_owner(v)
+			UNION
+			SELECT t.view, d.refobjid FROM types t JOIN pg_type y ON y.oid = t.oid
+			JOIN pg_depend d ON (d.classid, d.objid) IN (('pg_type'::regclass, y.oid), ('pg_class'::regclass, y.typrelid)) AND d.refclassid = 'pg_type'::regclass
+		)
+		SELECT DISTINCT ON (t.view) t.view, y.oid::regtype AS type, r.rolname FROM types t JOIN pg_type y ON y.oid = t.oid JOIN pg_roles r ON r.oid = y.typowner
+		WHERE NOT r.rolsuper AND r.rolname <> current_user ORDER BY t.view, y.typname::text COLLATE "C") x
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('insufficient_privilege',
+		format('%s because view %s uses type %s of role "%s"', refusal, x.view, x.type, x.rolname),
+		format('Making the view again could run code of that role with the rights of "%s".', current_user),
+		format('Do it as the owner of the view: SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = x.view))) o;
 
 	RETURN QUERY SELECT o.* FROM pg_depend d
 	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported', format('%s because it belongs to an extension', refusal), NULL, NULL) o

@@ -20,7 +20,7 @@ BEGIN
 	-- The catalogs are read reliably only under the lock. A user who may not take the lock gets the error here.
 	IF lock AND kind IN ('r', 'p') THEN
 		PERFORM shardfdw_internal.lock_schemas(relation);
-		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
+		PERFORM shardfdw_internal.lock_with_views(relation);
 	END IF;
 	IF shardfdw_internal.is_reference(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',

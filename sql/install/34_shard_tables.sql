@@ -86,7 +86,7 @@ BEGIN
 	LOOP
 		PERFORM shardfdw_internal.check_replaceable_kind(relation, 'shard');
 		PERFORM shardfdw_internal.lock_schemas(relation);
-		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
+		PERFORM shardfdw_internal.lock_with_views(relation);
 	END LOOP;
 
 	FOREACH relation IN ARRAY relations

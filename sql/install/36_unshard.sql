@@ -89,7 +89,7 @@ DECLARE
 	cluster_command text;
 BEGIN
 	PERFORM shardfdw_internal.apply_replicas();
-	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
+	PERFORM shardfdw_internal.lock_with_views(relation);
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
 	PERFORM shardfdw_internal.check_shard_owners(relation);

@@ -696,6 +696,8 @@ CREATE FUNCTION shardfdw_internal.lock_conversion(relation regclass, plan jsonb)
 AS $$
 BEGIN
 	PERFORM shardfdw_internal.lock_schemas(relation);
+	PERFORM shardfdw_internal.check_conversion_owner(relation);
+	PERFORM shardfdw_internal.lock_with_views(relation);
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS EXCLUSIVE');
 	RETURN 0;
 END
