@@ -12,6 +12,7 @@
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
@@ -33,9 +34,8 @@ typedef struct IndexQuestion
 	char	  **found;			/* name on each shard */
 } IndexQuestion;
 
-/* "(0, 'a."b"'::regclass::oid, 'name'), ..." for the shards of a node. */
-static char *
-list_shards(const ShardDdlTable *table, List *shardnos, const char *object)
+char *
+shard_ddl_list_shards(const ShardDdlTable *table, List *shardnos, const char *object)
 {
 	StringInfoData text;
 	ListCell   *lc;
@@ -115,7 +115,7 @@ ask_index(const ShardDdlTable *table, List *shardnos, void *arg)
 					"FROM (VALUES %s) s(no, shard, name) LEFT JOIN pg_class t ON t.oid = s.shard",
 					name_now(table, shardnos, question->index->name),
 					not_of_others(table, shardnos, question->index->others), unique, quote_literal_cstr(question->index->definition),
-					list_shards(table, shardnos, question->index->name));
+					shard_ddl_list_shards(table, shardnos, question->index->name));
 }
 
 static void
@@ -238,7 +238,7 @@ ask_equal(const ShardDdlTable *table, List *shardnos, void *arg)
 					"WHERE i.indisvalid AND %s i.indisprimary "
 					"AND (NOT %s OR EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.conrelid = i.indrelid)) "
 					"AND pg_get_indexdef(c.oid) = format('CREATE %sINDEX %%I ON %%I.%%I USING %%s', c.relname, n.nspname, t.relname, %s)",
-					list_shards(table, shardnos, question->index->name), question->is_primary ? "" : "NOT",
+					shard_ddl_list_shards(table, shardnos, question->index->name), question->is_primary ? "" : "NOT",
 					question->is_constraint ? "true" : "false", question->index->is_unique ? "UNIQUE " : "",
 					quote_literal_cstr(question->index->definition));
 }
@@ -263,6 +263,15 @@ shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index)
 	return question.found;
 }
 
+Form_pg_constraint
+shard_ddl_constraint(Oid relid, const char *name)
+{
+	Oid			oid = get_relation_constraint_oid(relid, name, true);
+	HeapTuple	tuple = OidIsValid(oid) ? SearchSysCacheCopy1(CONSTROID, ObjectIdGetDatum(oid)) : NULL;
+
+	return HeapTupleIsValid(tuple) ? (Form_pg_constraint) GETSTRUCT(tuple) : NULL;
+}
+
 typedef struct NameQuestion
 {
 	const char *name;
@@ -278,7 +287,7 @@ ask_constraint(const ShardDdlTable *table, List *shardnos, void *arg)
 
 	return psprintf("SELECT s.no, k.conname FROM (VALUES %s) s(no, shard, name) "
 					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype IN (%s) AND k.conname = %s%s",
-					list_shards(table, shardnos, question->name), question->kinds, quote_literal_cstr(question->name),
+					shard_ddl_list_shards(table, shardnos, question->name), question->kinds, quote_literal_cstr(question->name),
 					question->definition == NULL ? "" :
 					psprintf(" AND pg_get_constraintdef(k.oid) = %s", quote_literal_cstr(question->definition)));
 }
@@ -388,7 +397,7 @@ ask_statistics(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	return psprintf("SELECT s.no, x.stxname FROM (VALUES %s) s(no, shard, name) "
 					"JOIN pg_statistic_ext x ON x.stxrelid = s.shard AND x.stxname = s.name",
-					list_shards(table, shardnos, ((NameQuestion *) arg)->name));
+					shard_ddl_list_shards(table, shardnos, ((NameQuestion *) arg)->name));
 }
 
 char **
@@ -411,7 +420,7 @@ ask_referrers(const ShardDdlTable *table, List *shardnos, void *arg)
 					"JOIN pg_constraint k ON k.confrelid = s.shard AND k.contype = 'f' AND k.conrelid <> k.confrelid "
 					"JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
 					"WHERE pg_describe_object('pg_constraint'::regclass, k.oid, 0) IS NOT NULL",
-					list_shards(table, shardnos, ""));
+					shard_ddl_list_shards(table, shardnos, ""));
 }
 
 typedef struct ReferrerQuestion

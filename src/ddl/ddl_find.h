@@ -7,7 +7,14 @@
 
 #include "postgres.h"
 
+#include "catalog/pg_constraint.h"
 #include "ddl/ddl_table.h"
+
+/*
+ * "(0, to_regclass('a."b"'), 'name'), ..." for shards of a table: VALUES of a query. object: an object of the table,
+ * whose name on each shard is added.
+ */
+extern char *shard_ddl_list_shards(const ShardDdlTable *table, List *shardnos, const char *object);
 
 /* The description of an index, which is needed after the index has been dropped. */
 typedef struct ShardDdlIndex
@@ -37,9 +44,12 @@ extern char **shard_ddl_find_index_described(const ShardDdlTable *table, const S
 /* Which shards have a valid index, or key if index is a key, that is equal to index by its definition, not its name? */
 extern bool *shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index);
 
+/* A copy of the row of a table's constraint on the coordinator; NULL: there is none. */
+extern Form_pg_constraint shard_ddl_constraint(Oid relid, const char *name);
+
 /*
- * The same for a constraint that the table itself does not have (a foreign key; a key or exclusion constraint of a
- * table at home).  It has the same name on all shards.  Returns false if no shard has it.  Errors: undefined_object
+ * Have the shards a constraint that the table itself does not have (a foreign key; a key or exclusion constraint of a
+ * table at home)?  It has the same name on all shards.  Returns false if no shard has it.  Errors: undefined_object
  * if only some shards have it.
  */
 extern bool shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name);

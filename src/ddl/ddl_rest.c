@@ -53,6 +53,17 @@ shard_ddl_rest_end(ShardDdlRestEntry *entry)
 	entries = entry->outer;
 }
 
+void *
+shard_ddl_rest_arg(ShardDdlRest run)
+{
+	for (ShardDdlRestEntry *entry = entries; entry != NULL; entry = entry->outer)
+	{
+		if (entry->run == run)
+			return entry->arg;
+	}
+	return NULL;
+}
+
 void
 shard_ddl_rest_first(void)
 {

@@ -33,6 +33,9 @@ extern void shard_ddl_rest_finish(ShardDdlRestEntry *entry);
  */
 extern void shard_ddl_rest_begin_late(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg, MemoryContext cxt);
 
+/* The argument with which the innermost statement will call run; NULL: it will not, or has done so. */
+extern void *shard_ddl_rest_arg(ShardDdlRest run);
+
 typedef struct ShardDdlRestOuter
 {
 	ShardDdlRestEntry *entries;

@@ -138,8 +138,9 @@ has_own_role(Oid serverid)
 	return is_own && !is_shared;
 }
 
-void
-shard_ddl_check_usage(const ShardCommand *commands, int ncommands)
+/* Raises an error unless the user has USAGE on the servers. */
+static void
+check_usage(const ShardCommand *commands, int ncommands)
 {
 	for (int i = 0; i < ncommands; i++)
 		if (!has_own_role(commands[i].serverid))
@@ -225,7 +226,7 @@ static void
 check_rights(const ShardDdlBatch *batch, const ShardCommand *commands, int ncommands)
 {
 	if (!batch->only_names_shards)
-		shard_ddl_check_usage(commands, ncommands);
+		check_usage(commands, ncommands);
 	if (ncommands > 0)
 		shard_ddl_check_owners(batch->table);
 }
@@ -254,6 +255,23 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 	if (shard_guc_follows_coordinator)
 		return;
 	check_rights(batch, commands, ncommands);
+	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
+	shard_command_free(commands, ncommands);
+}
+
+void
+shard_ddl_run_on_servers(List *servers, char *(*text) (Oid serverid, void *arg), void *arg)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(servers), 1));
+	int			ncommands = 0;
+
+	foreach_oid(serverid, servers)
+	{
+		commands[ncommands].serverid = serverid;
+		commands[ncommands].userid = GetUserId();
+		commands[ncommands++].sql = text(serverid, arg);
+	}
+	check_usage(commands, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }

@@ -28,13 +28,6 @@ extern void shard_ddl_batch_add(ShardDdlBatch *batch, int shardno, const char *f
 extern void shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, const char *after);
 
 /*
- * Checks that the user has USAGE on the servers.  Needed for commands that contain expressions, names chosen by the
- * user, or a role on the nodes.  Commands that are not sent as a batch call this function themselves.  Errors:
- * insufficient_privilege.
- */
-extern void shard_ddl_check_usage(const ShardCommand *commands, int ncommands);
-
-/*
  * Checks on the nodes whether the tables of shards belong to the owner of the foreign table, for shards whose owner
  * must be checked.  Uses the user mapping of the owner.  A table that is missing on its node is no error.  Batches do
  * this check themselves.  Errors: insufficient_privilege, with table and node; undefined_object if the owner has no
@@ -44,9 +37,13 @@ extern void shard_ddl_check_owners(const ShardDdlTable *table);
 
 /*
  * Sends all commands in this transaction, as the current user.  Raises the error of the first node that fails.  The
- * batch is empty afterwards.  Errors: insufficient_privilege, as shard_ddl_check_usage().
+ * batch is empty afterwards.  Errors: insufficient_privilege without USAGE on a server, unless only_names_shards is
+ * set.
  */
 extern void shard_ddl_batch_run(ShardDdlBatch *batch);
+
+/* The same for commands that belong to no shard. text: makes the command for a server. */
+extern void shard_ddl_run_on_servers(List *servers, char *(*text) (Oid serverid, void *arg), void *arg);
 
 /* Locks the table of each shard. mode: as in LOCK TABLE. nowait: with NOWAIT. */
 extern void shard_ddl_lock_shards(const ShardDdlTable *table, const char *mode, bool nowait);

@@ -406,22 +406,29 @@ shard_ddl_table_of_schema(Oid namespace)
 }
 
 Oid
-shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE lockmode)
+shard_ddl_lock_found(Oid (*find) (void *arg), void *arg, void (*lock) (Oid oid, LOCKMODE lockmode),
+					 void (*unlock) (Oid oid, LOCKMODE lockmode), LOCKMODE lockmode)
 {
-	Oid			relid = find(arg);
+	Oid			oid = find(arg);
 
-	while (OidIsValid(relid))
+	while (OidIsValid(oid))
 	{
 		Oid			again;
 
-		LockRelationOid(relid, lockmode);
+		lock(oid, lockmode);
 		again = find(arg);
-		if (again == relid)
+		if (again == oid)
 			break;
-		UnlockRelationOid(relid, lockmode);
-		relid = again;
+		unlock(oid, lockmode);
+		oid = again;
 	}
-	return relid;
+	return oid;
+}
+
+Oid
+shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE lockmode)
+{
+	return shard_ddl_lock_found(find, arg, LockRelationOid, UnlockRelationOid, lockmode);
 }
 
 Oid

@@ -70,10 +70,14 @@ extern Oid	shard_ddl_table_named(List *names, int ntail);
 extern ShardDdlTable *shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode);
 
 /*
- * Locks the table that find returns.  Calls find again under the lock, since another table may get the name during
- * the wait. find reads only the catalogs, takes no locks, and returns InvalidOid if there is no table.  Returns the
- * table, or InvalidOid if there is none.
+ * Locks the object that find returns.  Calls find again under the lock, since another object may get the name during
+ * the wait. find reads only the catalogs, takes no locks, and returns InvalidOid if there is no object.  Returns the
+ * object, or InvalidOid if there is none.
  */
+extern Oid	shard_ddl_lock_found(Oid (*find) (void *arg), void *arg, void (*lock) (Oid oid, LOCKMODE lockmode),
+								 void (*unlock) (Oid oid, LOCKMODE lockmode), LOCKMODE lockmode);
+
+/* The same for a table. */
 extern Oid	shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE lockmode);
 
 /* A find function for shard_ddl_table_lock(): the table of the index that a RangeVar names, if the user owns it. */

@@ -151,21 +151,11 @@ lies_on_nodes(Oid relid)
 	return false;
 }
 
-/* Locks, shared, the schema that find returns.  Calls find again under the lock, since names may have changed. */
+/* Locks, shared, the schema that find returns. */
 static void
 lock_found(Oid (*find) (void *arg), void *arg)
 {
-	Oid			schema = find(arg);
-	Oid			again;
-
-	for (; OidIsValid(schema); schema = again)
-	{
-		shard_schema_lock(schema, AccessShareLock);
-		again = find(arg);
-		if (again == schema)
-			break;
-		shard_schema_unlock(schema, AccessShareLock);
-	}
+	(void) shard_ddl_lock_found(find, arg, shard_schema_lock, shard_schema_unlock, AccessShareLock);
 }
 
 static Oid

@@ -678,29 +678,6 @@ shard_alter_put_keys_aside(ShardAlterState *state)
  * DROP and VALIDATE CONSTRAINT, CLUSTER ON
  */
 
-typedef struct FindConstraint
-{
-	const char *name;
-	Oid			oid;			/* InvalidOid: there is no constraint with that name */
-	char		contype;
-	bool		deferrable;
-	Oid			index;
-	AttrNumber	attno;			/* the first column */
-} FindConstraint;
-
-static void
-compare_name(Form_pg_constraint constraint, void *arg)
-{
-	FindConstraint *find = arg;
-
-	if (strcmp(NameStr(constraint->conname), find->name) != 0)
-		return;
-	find->oid = constraint->oid;
-	find->contype = constraint->contype;
-	find->deferrable = constraint->condeferrable;
-	find->index = constraint->conindid;
-}
-
 /* Column of a NOT NULL constraint. */
 static char *
 first_column(Oid constraint, Oid relid)
@@ -720,52 +697,50 @@ first_column(Oid constraint, Oid relid)
 void
 shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 {
-	FindConstraint find = {cmd->name};
 	ShardDdlTable *table = state->table;
+	Form_pg_constraint found = shard_ddl_constraint(table->relid, cmd->name);
 	const char *cascade = cmd->behavior == DROP_CASCADE ? " CASCADE" : "";
 	char	   *same = psprintf("DROP CONSTRAINT %s%s", quote_identifier(cmd->name), cascade);
 
-	each_constraint(table->relid, compare_name, &find);
-	if (!OidIsValid(find.oid) && !table->is_reference && shard_ddl_find_shard_constraint(table, cmd->name))
+	if (found == NULL && !table->is_reference && shard_ddl_find_shard_constraint(table, cmd->name))
 	{
 		shard_alter_piece(state, same, NULL, NULL);
 		return;
 	}
 	state->local = lappend(state->local, cmd);
 	/* the node may have a foreign key that the transaction's snapshot does not show */
-	if (!OidIsValid(find.oid) && !table->is_reference && cmd->missing_ok && IsolationUsesXactSnapshot())
+	if (found == NULL && !table->is_reference && cmd->missing_ok && IsolationUsesXactSnapshot())
 		shard_alter_piece(state, psprintf("DROP CONSTRAINT IF EXISTS %s%s", quote_identifier(cmd->name), cascade), NULL, NULL);
-	if (!OidIsValid(find.oid))
+	if (found == NULL)
 		return;					/* core raises an error, or reports that it skips the constraint */
 
 	forget_name(state, cmd->name);
-	if (find.contype == CONSTRAINT_CHECK)
+	if (found->contype == CONSTRAINT_CHECK)
 		shard_alter_piece(state, same, NULL, NULL);
-	else if (find.contype == SHARD_CONSTRAINT_NOTNULL)
+	else if (found->contype == SHARD_CONSTRAINT_NOTNULL)
 		shard_alter_piece(state, psprintf("ALTER COLUMN %s DROP NOT NULL",
-										  quote_identifier(first_column(find.oid, table->relid))), NULL, NULL);
-	else if (table->is_reference && (find.contype == CONSTRAINT_EXCLUSION || (OidIsValid(find.index) && find.deferrable)))
+										  quote_identifier(first_column(found->oid, table->relid))), NULL, NULL);
+	else if (table->is_reference && (found->contype == CONSTRAINT_EXCLUSION || (OidIsValid(found->conindid) && found->condeferrable)))
 		state->drop_indexes = lappend(state->drop_indexes, pstrdup(cmd->name));
-	else if (table->is_reference && find.contype != CONSTRAINT_FOREIGN)
+	else if (table->is_reference && found->contype != CONSTRAINT_FOREIGN)
 		shard_alter_piece(state, same, NULL, NULL);
-	else if (!table->is_reference && OidIsValid(find.index))
+	else if (!table->is_reference && OidIsValid(found->conindid))
 		shard_alter_piece(state, pstrdup("DROP CONSTRAINT "),
-						  quote_names(table, shard_ddl_find_index(table, find.index)), pstrdup(cascade));
+						  quote_names(table, shard_ddl_find_index(table, found->conindid)), pstrdup(cascade));
 }
 
 void
 shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 {
-	FindConstraint find = {cmd->name};
+	Form_pg_constraint found = shard_ddl_constraint(state->table->relid, cmd->name);
 	char	   *text = psprintf("VALIDATE CONSTRAINT %s", quote_identifier(cmd->name));
 
-	each_constraint(state->table->relid, compare_name, &find);
-	if (!OidIsValid(find.oid) && !state->table->is_reference && shard_ddl_find_shard_constraint(state->table, cmd->name))
+	if (found == NULL && !state->table->is_reference && shard_ddl_find_shard_constraint(state->table, cmd->name))
 	{
 		shard_alter_piece(state, text, NULL, NULL);
 		return;
 	}
-	if (OidIsValid(find.oid) && find.contype == CONSTRAINT_CHECK)
+	if (found != NULL && found->contype == CONSTRAINT_CHECK)
 		shard_alter_piece(state, text, NULL, NULL);
 	state->local = lappend(state->local, cmd);
 }

@@ -17,6 +17,7 @@
 #include "access/xact.h"
 #include "compat.h"
 #include "ddl/alter/ddl_key_default.h"
+#include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
 #include "fmgr.h"
@@ -93,18 +94,12 @@ shard_key_default_is_possible(Relation rel, AttrNumber attno)
 static char *
 ask_columns(const ShardDdlTable *table, List *shardnos, void *arg)
 {
-	StringInfoData shards;
-	ListCell   *lc;
-
-	initStringInfo(&shards);
-	foreach(lc, shardnos)
-		appendStringInfo(&shards, "%s(%d, to_regclass(%s))", shards.len > 0 ? ", " : "", lfirst_int(lc),
-						 quote_literal_cstr(table->shards[lfirst_int(lc)].relation));
-	return psprintf("SELECT s.no, a.attname, x.is_set FROM (VALUES %s) s(no, shard) JOIN pg_attribute a ON a.attrelid = s.shard "
+	return psprintf("SELECT s.no, a.attname, x.is_set FROM (VALUES %s) s(no, shard, name) JOIN pg_attribute a ON a.attrelid = s.shard "
 					"CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = s.shard AND k.contype = 'f' "
 					"AND (k.confdeltype = 'd' AND a.attnum = ANY (coalesce(k.confdelsetcols, k.conkey)) "
 					"OR k.confupdtype = 'd' AND a.attnum = ANY (k.conkey)))) x(is_set) "
-					"WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND (x.is_set OR a.atthasdef)", shards.data);
+					"WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND (x.is_set OR a.atthasdef)",
+					shard_ddl_list_shards(table, shardnos, ""));
 }
 
 static void

@@ -226,16 +226,9 @@ drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
 static char *
 ask_replicas(const ShardDdlTable *table, List *shardnos, void *arg)
 {
-	StringInfoData text;
-	ListCell   *lc;
-
-	initStringInfo(&text);
-	foreach(lc, shardnos)
-		appendStringInfo(&text, "%s(%d, to_regclass(%s))", text.len > 0 ? ", " : "", lfirst_int(lc),
-						 quote_literal_cstr(table->shards[lfirst_int(lc)].relation));
-	return psprintf("SELECT s.no, format('%%I.%%I', n.nspname, c.relname) FROM (VALUES %s) s(no, shard) JOIN pg_index i ON i.indrelid = s.shard "
+	return psprintf("SELECT s.no, format('%%I.%%I', n.nspname, c.relname) FROM (VALUES %s) s(no, shard, name) JOIN pg_index i ON i.indrelid = s.shard "
 					"JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
-					"WHERE NOT i.indisvalid AND c.relname ~ '_cc(new|old)[0-9]*$'", text.data);
+					"WHERE NOT i.indisvalid AND c.relname ~ '_cc(new|old)[0-9]*$'", shard_ddl_list_shards(table, shardnos, ""));
 }
 
 static void

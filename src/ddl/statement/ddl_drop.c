@@ -76,10 +76,8 @@ typedef struct Collector
 	List	   *checked;		/* OIDs of roles whose foreign tables were checked before */
 	bool		extension;		/* this extension is dropped */
 	bool		is_late;		/* the statement did not go through the ProcessUtility hook */
-	struct Collector *outer;
 } Collector;
 
-static Collector *collector = NULL;
 static object_access_hook_type prev_object_access = NULL;
 
 /*
@@ -87,7 +85,7 @@ static object_access_hook_type prev_object_access = NULL;
  */
 
 static void
-add_part(Oid relid, ObjectType kind, const char *name, Oid index)
+add_part(Collector *collector, Oid relid, ObjectType kind, const char *name, Oid index)
 {
 	/* partitions lose what their parent loses, so collect only the parent's */
 	ShardDdlTable *table = get_rel_relispartition(relid) ? NULL : shard_ddl_table(relid);
@@ -105,7 +103,7 @@ add_part(Oid relid, ObjectType kind, const char *name, Oid index)
 }
 
 static void
-collect_relation(Oid relid)
+collect_relation(Collector *collector, Oid relid)
 {
 	char		relkind = get_rel_relkind(relid);
 	DroppedShard *dropped;
@@ -140,7 +138,7 @@ collect_relation(Oid relid)
 		case RELKIND_INDEX:
 		case RELKIND_PARTITIONED_INDEX:
 			constraint = get_index_constraint(relid);
-			add_part(IndexGetRelation(relid, false), OidIsValid(constraint) ? OBJECT_TABCONSTRAINT : OBJECT_INDEX,
+			add_part(collector, IndexGetRelation(relid, false), OidIsValid(constraint) ? OBJECT_TABCONSTRAINT : OBJECT_INDEX,
 					 get_rel_name(relid), relid);
 			return;
 		default:
@@ -149,7 +147,7 @@ collect_relation(Oid relid)
 }
 
 static void
-collect_trigger(Oid trigger)
+collect_trigger(Collector *collector, Oid trigger)
 {
 	ShardCatalogScan scan;
 	HeapTuple	tuple;
@@ -166,7 +164,7 @@ collect_trigger(Oid trigger)
 }
 
 static void
-collect_constraint(Oid constraint)
+collect_constraint(Collector *collector, Oid constraint)
 {
 	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
 
@@ -175,13 +173,13 @@ collect_constraint(Oid constraint)
 		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
 
 		if (form->contype == CONSTRAINT_CHECK && OidIsValid(form->conrelid))
-			add_part(form->conrelid, OBJECT_TABCONSTRAINT, NameStr(form->conname), InvalidOid);
+			add_part(collector, form->conrelid, OBJECT_TABCONSTRAINT, NameStr(form->conname), InvalidOid);
 		ReleaseSysCache(tuple);
 	}
 }
 
 static void
-collect_statistics(Oid statistics)
+collect_statistics(Collector *collector, Oid statistics)
 {
 	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
 
@@ -189,13 +187,13 @@ collect_statistics(Oid statistics)
 	{
 		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
 
-		add_part(form->stxrelid, OBJECT_STATISTIC_EXT, NameStr(form->stxname), InvalidOid);
+		add_part(collector, form->stxrelid, OBJECT_STATISTIC_EXT, NameStr(form->stxname), InvalidOid);
 		ReleaseSysCache(tuple);
 	}
 }
 
 static void
-collect_extension(void)
+collect_extension(Collector *collector)
 {
 	/* the extension's functions, which would have to clean up, are dropped with it */
 	if (collector->is_late)
@@ -203,31 +201,35 @@ collect_extension(void)
 	collector->extension = true;
 }
 
+static void drop_on_nodes(void *arg);
+
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
 {
+	Collector  *collector = access == OAT_DROP ? shard_ddl_rest_arg(drop_on_nodes) : NULL;
+
 	if (access == OAT_DROP && class == ForeignServerRelationId)
 	{
 		shard_ddl_replica_check_server(object, "drop");
 		if (shard_option_is_our_server(object))
 			shard_moving_check_server(object);
 	}
-	if (access == OAT_DROP && collector != NULL && shard_guc_enable_ddl_propagation)
+	if (collector != NULL && shard_guc_enable_ddl_propagation)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(collector->cxt);
 
 		if (class == RelationRelationId && subid == 0)
-			collect_relation(object);
+			collect_relation(collector, object);
 		else if (class == RelationRelationId)
-			add_part(object, OBJECT_COLUMN, get_attname(object, subid, true), InvalidOid);
+			add_part(collector, object, OBJECT_COLUMN, get_attname(object, subid, true), InvalidOid);
 		else if (class == TriggerRelationId)
-			collect_trigger(object);
+			collect_trigger(collector, object);
 		else if (class == ConstraintRelationId)
-			collect_constraint(object);
+			collect_constraint(collector, object);
 		else if (class == StatisticExtRelationId)
-			collect_statistics(object);
+			collect_statistics(collector, object);
 		else if (class == ExtensionRelationId && shard_ddl_extension_is_ours(object))
-			collect_extension();
+			collect_extension(collector);
 		MemoryContextSwitchTo(oldcxt);
 	}
 	if (prev_object_access)
@@ -411,22 +413,11 @@ drop_on_nodes(void *arg)
 static void
 run_collected(ShardDdlCall *call, bool cascade, bool empties, List *checked)
 {
-	Collector	mine = {CurrentMemoryContext, .empties = empties, .checked = checked};
+	Collector	mine = {CurrentMemoryContext, .cascade = cascade, .empties = empties, .checked = checked};
 
 	/* the tables that record changes of shards with replicas are dropped too, and must be empty */
 	(void) shard_replica_apply();
-	mine.cascade = cascade;
-	mine.outer = collector;
-	collector = &mine;
-	PG_TRY();
-	{
-		shard_ddl_run_core_then(call, NULL, drop_on_nodes, &mine);
-	}
-	PG_FINALLY();
-	{
-		collector = mine.outer;
-	}
-	PG_END_TRY();
+	shard_ddl_run_core_then(call, NULL, drop_on_nodes, &mine);
 }
 
 bool
@@ -471,10 +462,7 @@ typedef struct LateDrop
 static void
 end_late(void *arg)
 {
-	LateDrop   *late = arg;
-
-	collector = late->collector.outer;
-	shard_ddl_rest_end(&late->rest);
+	shard_ddl_rest_end(&((LateDrop *) arg)->rest);
 }
 
 void
@@ -488,8 +476,6 @@ shard_ddl_drop_begin_late(bool cascade, bool empties)
 	late->collector.cascade = cascade;
 	late->collector.empties = empties;
 	late->collector.is_late = true;
-	late->collector.outer = collector;
-	collector = &late->collector;
 	shard_ddl_rest_begin_late(&late->rest, drop_on_nodes, &late->collector, cxt);
 	late->end.func = end_late;
 	late->end.arg = late;

@@ -10,6 +10,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "compat.h"
+#include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_send.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
@@ -33,17 +34,10 @@ privileges_text(const GrantStmt *stmt)
 	initStringInfo(&text);
 	foreach_node(AccessPriv, privilege, stmt->privileges)
 	{
-		ListCell   *lc2;
-
 		/* names of privileges are key words */
 		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", privilege->priv_name ? privilege->priv_name : "ALL");
-		if (privilege->cols == NIL)
-			continue;
-		appendStringInfoString(&text, " (");
-		foreach(lc2, privilege->cols)
-			appendStringInfo(&text, "%s%s", foreach_current_index(lc2) > 0 ? ", " : "",
-							 quote_identifier(strVal(lfirst(lc2))));
-		appendStringInfoChar(&text, ')');
+		if (privilege->cols != NIL)
+			appendStringInfo(&text, " (%s)", shard_alter_quoted_columns(privilege->cols));
 	}
 	return text.data;
 }

@@ -13,6 +13,7 @@
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/statement/ddl_statement.h"
@@ -88,21 +89,6 @@ maintained_table(Oid relid)
  * VACUUM
  */
 
-/* " (a, b)" */
-static char *
-columns_text(List *columns)
-{
-	StringInfoData text;
-	ListCell   *lc;
-
-	initStringInfo(&text);
-	foreach(lc, columns)
-		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : " (", quote_identifier(strVal(lfirst(lc))));
-	if (text.len > 0)
-		appendStringInfoChar(&text, ')');
-	return text.data;
-}
-
 /* Makes core run VACUUM or ANALYZE on rels only. */
 static void
 vacuum_here(ShardDdlCall *call, List *options, List *rels, bool is_vacuum)
@@ -148,7 +134,8 @@ shard_ddl_vacuum(ShardDdlCall *call)
 			ShardDdlBatch *batch = shard_ddl_batch_create(table);
 
 			batch->only_names_shards = true;
-			shard_ddl_batch_add_all(batch, psprintf("VACUUM%s ", options), columns_text(relation->va_cols));
+			shard_ddl_batch_add_all(batch, psprintf("VACUUM%s ", options),
+									relation->va_cols == NIL ? "" : psprintf(" (%s)", shard_alter_quoted_columns(relation->va_cols)));
 			batches = lappend(batches, batch);
 		}
 	}

@@ -28,7 +28,6 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 /*
  * A parent moves without its shards, which stay in their schema on both sides.  Replicas of a reference table move with
@@ -104,19 +103,12 @@ comment_constraint(List *object, const char *comment)
 {
 	const char *name = strVal(llast(object));
 	ShardDdlTable *table = own_table(object, 1);
+	Form_pg_constraint form = table != NULL ? shard_ddl_constraint(table->relid, name) : NULL;
 	ShardDdlBatch *batch;
-	Oid			constraint;
-	HeapTuple	tuple;
-	Form_pg_constraint form;
 
-	if (table == NULL)
-		return NULL;
-	constraint = get_relation_constraint_oid(table->relid, name, true);
-	if (!OidIsValid(constraint))
+	if (form == NULL)
 		return NULL;
 	batch = shard_ddl_batch_create(table);
-	tuple = shard_catalog_row(CONSTROID, constraint);
-	form = (Form_pg_constraint) GETSTRUCT(tuple);
 	if (form->contype == CONSTRAINT_CHECK)
 		for (int i = 0; i < table->nshards; i++)
 			shard_ddl_batch_add(batch, i, "COMMENT ON CONSTRAINT %s ON %s IS %s",
@@ -124,7 +116,6 @@ comment_constraint(List *object, const char *comment)
 	else if (OidIsValid(form->conindid) && form->contype != CONSTRAINT_FOREIGN &&
 			 !(table->is_reference && (form->condeferrable || form->contype == CONSTRAINT_EXCLUSION)))
 		comment_index(batch, form->conindid, "CONSTRAINT", comment);
-	ReleaseSysCache(tuple);
 	return batch;
 }
 

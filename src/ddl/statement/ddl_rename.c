@@ -7,12 +7,9 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_constraint.h"
-#include "catalog_scan.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
@@ -21,7 +18,6 @@
 #include "nodes/parsenodes.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 /* Adds "ALTER TABLE shard RENAME what old TO new" for all shards. what ends in a space. */
 static void
@@ -49,25 +45,15 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 {
 	ShardDdlTable *table = shard_ddl_table_owned(stmt->relation, AccessExclusiveLock);
 	ShardDdlBatch *batch;
-	Oid			constraint;
-	char		contype = '\0';
-	Oid			index = InvalidOid;
+	Form_pg_constraint constraint;
 
 	if (table == NULL || (!stmt->relation->inh && !table->is_reference))
 		return false;
 	shard_ddl_table_check_unused(table, "ALTER TABLE");
-	constraint = get_relation_constraint_oid(table->relid, stmt->subname, true);
-	if (OidIsValid(constraint))
-	{
-		HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
-
-		contype = ((Form_pg_constraint) GETSTRUCT(tuple))->contype;
-		index = ((Form_pg_constraint) GETSTRUCT(tuple))->conindid;
-		ReleaseSysCache(tuple);
-	}
+	constraint = shard_ddl_constraint(table->relid, stmt->subname);
 	batch = shard_ddl_batch_create(table);
 
-	if (!OidIsValid(constraint) && !table->is_reference && shard_ddl_find_shard_constraint(table, stmt->subname))
+	if (constraint == NULL && !table->is_reference && shard_ddl_find_shard_constraint(table, stmt->subname))
 	{
 		/* a constraint that only the shards have */
 		add_rename(batch, "CONSTRAINT ", stmt);
@@ -76,10 +62,10 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 			SetQueryCompletion(call->qc, CMDTAG_ALTER_TABLE, 0);
 		return true;
 	}
-	if (contype == CONSTRAINT_CHECK)
+	if (constraint != NULL && constraint->contype == CONSTRAINT_CHECK)
 		add_rename(batch, "CONSTRAINT ", stmt);
-	else if (contype == CONSTRAINT_PRIMARY || contype == CONSTRAINT_UNIQUE || contype == CONSTRAINT_EXCLUSION)
-		add_rename_index(batch, shard_ddl_find_index(table, index), stmt->newname);
+	else if (constraint != NULL && OidIsValid(constraint->conindid) && constraint->contype != CONSTRAINT_FOREIGN)
+		add_rename_index(batch, shard_ddl_find_index(table, constraint->conindid), stmt->newname);
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }

@@ -207,15 +207,32 @@ shardfdw_schema_command(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(shard_ddl_schema_command(NameStr(*PG_GETARG_NAME(0)))));
 }
 
+typedef struct RenameSchema
+{
+	const char *schema;
+	const char *newname;
+	List	   *parts;			/* of ShardDdlShard: the tables that use the schema on nodes */
+} RenameSchema;
+
 /*
  * The command for one node.  It is an error if the node has a schema of the new name.  An empty schema that the
  * extension has made is dropped first.
  */
 static char *
-rename_text(const char *schema, const char *newname, StringInfo names)
+rename_text(Oid serverid, void *arg)
 {
+	const RenameSchema *rename = arg;
+	const char *schema = rename->schema;
+	const char *newname = rename->newname;
 	StringInfoData body;
+	StringInfoData names;
 
+	initStringInfo(&names);
+	foreach_ptr(ShardDdlShard, part, rename->parts)
+	{
+		if (part->serverid == serverid)
+			appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", part->relation);
+	}
 	initStringInfo(&body);
 	appendStringInfo(&body, "BEGIN IF pg_catalog.to_regnamespace(%s) IS NOT NULL THEN ",
 					 quote_literal_cstr(quote_identifier(newname)));
@@ -231,7 +248,7 @@ rename_text(const char *schema, const char *newname, StringInfo names)
 					 quote_literal_cstr(psprintf("schema \"%s\" already exists", newname)),
 					 quote_literal_cstr("Drop or rename it there."));
 	appendStringInfo(&body, "ALTER SCHEMA %s RENAME TO %s; END", quote_identifier(schema), quote_identifier(newname));
-	return psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE; DO %s", names->data, quote_literal_cstr(body.data));
+	return psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE; DO %s", names.data, quote_literal_cstr(body.data));
 }
 
 static int
@@ -248,10 +265,9 @@ compare_parts(const ListCell *a, const ListCell *b)
 static List *
 rename_on_nodes(List *parts, const char *schema, const char *newname)
 {
-	List	   *nodes = NIL;
+	RenameSchema rename = {schema, newname, parts};
 	ShardDdlTable table = {.nshards = list_length(parts), .shards = palloc(sizeof(ShardDdlShard) * Max(list_length(parts), 1))};
-	ShardCommand *commands;
-	int			ncommands = 0;
+	List	   *nodes = NIL;
 	ListCell   *lc;
 
 	foreach(lc, parts)
@@ -259,31 +275,12 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 		table.shards[foreach_current_index(lc)] = *(ShardDdlShard *) lfirst(lc);
 		nodes = list_append_unique_oid(nodes, ((ShardDdlShard *) lfirst(lc))->serverid);
 	}
-	if (nodes == NIL)
-		return NIL;
+	if (nodes == NIL || shard_guc_follows_coordinator)
+		return nodes;
 	/* as in ddl_table.c: several tables are always locked in this order */
 	list_sort(parts, compare_parts);
-	commands = palloc0(sizeof(ShardCommand) * list_length(nodes));
-	foreach(lc, nodes)
-	{
-		StringInfoData names;
-
-		initStringInfo(&names);
-		foreach_ptr(ShardDdlShard, part, parts)
-		{
-			if (part->serverid == lfirst_oid(lc))
-				appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", part->relation);
-		}
-		commands[ncommands].serverid = lfirst_oid(lc);
-		commands[ncommands].userid = GetUserId();
-		commands[ncommands++].sql = rename_text(schema, newname, &names);
-	}
-	if (shard_guc_follows_coordinator)
-		return nodes;
-	shard_ddl_check_usage(commands, ncommands);
 	shard_ddl_check_owners(&table);
-	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
-	shard_command_free(commands, ncommands);
+	shard_ddl_run_on_servers(nodes, rename_text, &rename);
 	return nodes;
 }
 
@@ -366,8 +363,9 @@ keep_foreign_tables(Oid namespace, const char *schema, const char *newname, List
  * schema with the new name may be gone when core checks.  Core would then rename the schema without the nodes.
  */
 static Oid
-schema_to_rename(const RenameStmt *stmt)
+schema_to_rename(void *arg)
 {
+	const RenameStmt *stmt = arg;
 	Oid			namespace;
 
 	if (!OidIsValid(shard_option_cluster_server()) || IsReservedName(stmt->newname))
@@ -388,19 +386,7 @@ schema_to_rename(const RenameStmt *stmt)
 static Oid
 lock_schema_to_rename(const RenameStmt *stmt)
 {
-	Oid			namespace = schema_to_rename(stmt);
-	Oid			again;
-
-	/* another schema may get its name during the wait for the lock */
-	for (; OidIsValid(namespace); namespace = again)
-	{
-		shard_schema_lock(namespace, AccessExclusiveLock);
-		again = schema_to_rename(stmt);
-		if (again == namespace)
-			break;
-		shard_schema_unlock(namespace, AccessExclusiveLock);
-	}
-	return namespace;
+	return shard_ddl_lock_found(schema_to_rename, unconstify(RenameStmt *, stmt), shard_schema_lock, shard_schema_unlock, AccessExclusiveLock);
 }
 
 bool

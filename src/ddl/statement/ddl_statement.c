@@ -118,6 +118,16 @@ shard_ddl_prepare(Node *stmt)
 /* Does core run a CREATE SCHEMA now, and no statement within it yet? */
 static bool in_create_schema = false;
 
+/* What ends with a statement, also after an error. */
+typedef struct Running
+{
+	bool		was_in_create_schema;
+	bool		is_whole;		/* not a part of another statement: the rest is set */
+	ShardPeerStatement sent;
+	ShardDdlRestOuter outer;
+	const char *refused;
+} Running;
+
 /* Runs the statement on this coordinator and on the nodes. */
 static void
 run_both_sides(ShardDdlCall *call)
@@ -128,75 +138,73 @@ run_both_sides(ShardDdlCall *call)
 
 /* Runs the statement on this coordinator, on the nodes and on the other coordinators. */
 static void
-run(ShardDdlCall *call)
+run_whole(ShardDdlCall *call, Running *running)
 {
-	ShardDdlRestOuter outer;
-	ShardPeerStatement sent;
-	const char *refused = shard_ddl_table_refuse_replicas(shard_ddl_replica_refusal(call->pstmt->utilityStmt));
-
-	shard_peer_begin(&sent, call);
-	outer = shard_ddl_rest_suspend(shard_peer_before_nodes, &sent);
+	shard_peer_begin(&running->sent, call);
+	running->refused = shard_ddl_table_refuse_replicas(shard_ddl_replica_refusal(call->pstmt->utilityStmt));
+	running->outer = shard_ddl_rest_suspend(shard_peer_before_nodes, &running->sent);
 	shard_ddl_late_begin_seen();
-	PG_TRY();
-	{
-		run_both_sides(call);
-		shard_peer_finish(&sent);
-		if (shard_guc_follows_coordinator)
-			shard_peer_share_sequences(call->pstmt->utilityStmt);
-	}
-	PG_FINALLY();
-	{
-		shard_ddl_late_end_seen();
-		shard_ddl_rest_resume(outer);
-		shard_peer_end(&sent);
-		(void) shard_ddl_table_refuse_replicas(refused);
-	}
-	PG_END_TRY();
+	running->is_whole = true;
+	run_both_sides(call);
+	shard_peer_finish(&running->sent);
+	if (shard_guc_follows_coordinator)
+		shard_peer_share_sequences(call->pstmt->utilityStmt);
 }
 
-/* Runs the statement as a part of another one that core runs, or by itself. */
+/* The statement as a session that follows another coordinator runs it. */
 static void
-run_part_or_whole(ShardDdlCall *call, bool is_schema_element)
+run_follower(const ShardDdlCall *call, Running *running)
 {
 	ShardDdlCall follower = *call;
 
-	/*
-	 * A sub-command that core runs for another statement is part of that statement.  An element of CREATE SCHEMA is a
-	 * statement of the user.  The other coordinators run it as part of their CREATE SCHEMA.  In recovery core refuses all
-	 * changes.
-	 */
-	if (is_schema_element)
-		run_both_sides(call);
-	else if (call->context == PROCESS_UTILITY_SUBCOMMAND)
-		shard_ddl_run_core(call);
-	else if (shard_guc_follows_coordinator)
-	{
-		follower.pstmt = copyObject(call->pstmt);
-		follower.pstmt->utilityStmt = shard_peer_follower_statement(call->pstmt->utilityStmt);
-		follower.read_only_tree = false;
-		run(&follower);
-		/* a caller that uses SPI reads the row count; this coordinator makes no rows */
-		if (IsA(follower.pstmt->utilityStmt, CreateTableAsStmt) && call->qc != NULL)
-			SetQueryCompletion(call->qc, CMDTAG_SELECT, 0);
-	}
-	else
-		run(call);
+	follower.pstmt = copyObject(call->pstmt);
+	follower.pstmt->utilityStmt = shard_peer_follower_statement(call->pstmt->utilityStmt);
+	follower.read_only_tree = false;
+	run_whole(&follower, running);
+	/* a caller that uses SPI reads the row count; this coordinator makes no rows */
+	if (IsA(follower.pstmt->utilityStmt, CreateTableAsStmt) && call->qc != NULL)
+		SetQueryCompletion(call->qc, CMDTAG_SELECT, 0);
+}
+
+static void
+end(const Running *running)
+{
+	in_create_schema = running->was_in_create_schema;
+	if (!running->is_whole)
+		return;
+	shard_ddl_late_end_seen();
+	shard_ddl_rest_resume(running->outer);
+	shard_peer_end(&running->sent);
+	(void) shard_ddl_table_refuse_replicas(running->refused);
 }
 
 void
 shard_ddl_run(ShardDdlCall *call)
 {
-	bool		was_in_create_schema = in_create_schema;
+	bool		is_part = call->context == PROCESS_UTILITY_SUBCOMMAND;
+	Running		running = {in_create_schema};
 
 	shard_ddl_prepare(call->pstmt->utilityStmt);
 	in_create_schema = IsA(call->pstmt->utilityStmt, CreateSchemaStmt);
 	PG_TRY();
 	{
-		run_part_or_whole(call, was_in_create_schema && call->context == PROCESS_UTILITY_SUBCOMMAND);
+		/*
+		 * A sub-command that core runs for another statement is part of that statement.  An element of CREATE SCHEMA
+		 * is a statement of the user.  The other coordinators run it as part of their CREATE SCHEMA.  In recovery
+		 * core refuses all changes.
+		 */
+		if (is_part && running.was_in_create_schema)
+			run_both_sides(call);
+		else if (is_part)
+			shard_ddl_run_core(call);
+		else if (shard_guc_follows_coordinator)
+			run_follower(call, &running);
+		else
+			run_whole(call, &running);
 	}
 	PG_FINALLY();
 	{
-		in_create_schema = was_in_create_schema;
+		end(&running);
 	}
 	PG_END_TRY();
 }

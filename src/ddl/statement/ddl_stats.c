@@ -52,21 +52,6 @@ shard_ddl_statistics_table(List *names)
 	return relid;
 }
 
-/* Table and name of statistics.  NULL if no tables on nodes follow the table. */
-static ShardDdlTable *
-table_of_statistics(Oid statistics, char **name)
-{
-	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
-	ShardDdlTable *table;
-
-	if (!HeapTupleIsValid(tuple))
-		return NULL;
-	*name = pstrdup(NameStr(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname));
-	table = shard_ddl_table(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxrelid);
-	ReleaseSysCache(tuple);
-	return table;
-}
-
 /* Adds the command that makes statistics on each shard.  The coordinator already has them. */
 static void
 add_create(ShardDdlBatch *batch, Oid statistics)
@@ -124,50 +109,39 @@ shard_ddl_create_statistics(ShardDdlCall *call)
 	return true;
 }
 
-bool
-shard_ddl_alter_statistics(ShardDdlCall *call)
+/* Lets core run ALTER STATISTICS, and runs it on each shard that has them: the change, and for RENAME TO newname. */
+static bool
+alter_statistics(ShardDdlCall *call, List *names, const char *change, const char *newname)
 {
-	AlterStatsStmt *stmt = castNode(AlterStatsStmt, call->pstmt->utilityStmt);
-	Oid			statistics = get_statistics_object_oid(stmt->defnames, true);
-	char	   *name;
-	ShardDdlTable *table = OidIsValid(statistics) ? table_of_statistics(statistics, &name) : NULL;
+	ShardDdlTable *table = shard_ddl_table(shard_ddl_statistics_table(names));
 	ShardDdlBatch *batch;
-	char	  **names;
+	char	  **found;
 
 	if (table == NULL)
 		return false;
 	shard_ddl_run_core(call);
 	batch = shard_ddl_batch_create(table);
-	names = shard_ddl_find_statistics(table, name);
+	found = shard_ddl_find_statistics(table, strVal(llast(names)));
 	for (int i = 0; i < table->nshards; i++)
-		if (names[i])
-			shard_ddl_batch_add(batch, i, "ALTER STATISTICS %s SET STATISTICS %d",
-								quote_qualified_identifier(table->shards[i].schema, names[i]),
-								shard_stats_target(stmt));
+		if (found[i])
+			shard_ddl_batch_add(batch, i, "ALTER STATISTICS %s %s%s", quote_qualified_identifier(table->shards[i].schema, found[i]), change,
+								newname ? quote_identifier(shard_ddl_table_object(table, &table->shards[i], newname)) : "");
 	shard_ddl_batch_run(batch);
 	return true;
+}
+
+bool
+shard_ddl_alter_statistics(ShardDdlCall *call)
+{
+	AlterStatsStmt *stmt = castNode(AlterStatsStmt, call->pstmt->utilityStmt);
+
+	return alter_statistics(call, stmt->defnames, psprintf("SET STATISTICS %d", shard_stats_target(stmt)), NULL);
 }
 
 bool
 shard_ddl_rename_statistics(ShardDdlCall *call)
 {
 	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
-	Oid			statistics = get_statistics_object_oid((List *) stmt->object, true);
-	char	   *name;
-	ShardDdlTable *table = OidIsValid(statistics) ? table_of_statistics(statistics, &name) : NULL;
-	ShardDdlBatch *batch;
-	char	  **names;
 
-	if (table == NULL)
-		return false;
-	shard_ddl_run_core(call);
-	batch = shard_ddl_batch_create(table);
-	names = shard_ddl_find_statistics(table, name);
-	for (int i = 0; i < table->nshards; i++)
-		if (names[i])
-			shard_ddl_batch_add(batch, i, "ALTER STATISTICS %s RENAME TO %s",
-								quote_qualified_identifier(table->shards[i].schema, names[i]),
-								quote_identifier(shard_ddl_table_object(table, &table->shards[i], stmt->newname)));
-	shard_ddl_batch_run(batch);
-	return true;
+	return alter_statistics(call, (List *) stmt->object, "RENAME TO ", stmt->newname);
 }

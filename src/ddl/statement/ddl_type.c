@@ -31,7 +31,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_type.h"
-#include "remote/run/command.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
@@ -277,6 +276,13 @@ command_text(const AlterType *alter)
 	}
 }
 
+/* The same command for each node. */
+static char *
+command_for(Oid serverid, void *sql)
+{
+	return sql;
+}
+
 /* Changes the nodes. */
 static void
 alter_rest(void *arg)
@@ -284,23 +290,12 @@ alter_rest(void *arg)
 	const AlterType *alter = arg;
 	int			nestlevel = shard_print_settings_begin();
 	char	   *sql = command_text(alter);
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(alter->servers), 1));
-	int			ncommands = 0;
-	ListCell   *lc;
 
 	shard_print_settings_end(nestlevel);
 	if (sql == NULL || shard_guc_follows_coordinator)
 		return;
 	shard_schema_lock_new_objects();
-	foreach(lc, alter->servers)
-	{
-		commands[ncommands].serverid = lfirst_oid(lc);
-		commands[ncommands].userid = GetUserId();
-		commands[ncommands++].sql = sql;
-	}
-	shard_ddl_check_usage(commands, ncommands);
-	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
-	shard_command_free(commands, ncommands);
+	shard_ddl_run_on_servers(alter->servers, command_for, sql);
 }
 
 Oid
