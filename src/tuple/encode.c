@@ -410,9 +410,8 @@ prepare_output(ShardEncoder *encoder)
 	encoder->output_ready = true;
 }
 
-/* Appends len bytes of a value, escaped for COPY FROM with default options. */
-static void
-append_escaped(StringInfo buf, const char *data, Size len)
+void
+shard_encode_copy_text(StringInfo buf, const char *data, Size len, char delim)
 {
 	char	   *p;
 
@@ -422,7 +421,7 @@ append_escaped(StringInfo buf, const char *data, Size len)
 	{
 		char		c = *data;
 
-		if (unlikely(c == '\\' || (c >= '\b' && c <= '\r')))
+		if (unlikely(c == '\\' || (c >= '\b' && c <= '\r') || c == delim))
 		{
 			*p++ = '\\';
 			switch (c)
@@ -462,13 +461,13 @@ append_text_value(EncodeColumn *col, Datum value, StringInfo buf)
 	{
 		struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
 
-		append_escaped(buf, VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v));
+		shard_encode_copy_text(buf, VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v), '\t');
 	}
 	else
 	{
 		const char *text = shard_text_form_write(&col->output, col->type, value);
 
-		append_escaped(buf, text, strlen(text));
+		shard_encode_copy_text(buf, text, strlen(text), '\t');
 	}
 }
 

@@ -36,4 +36,7 @@ extern void shard_encode_row(ShardEncoder *encoder, TupleTableSlot *slot, String
 /* Text forms of the columns as query parameters (NULL for NULL); memory in the current context. */
 extern void shard_encode_params(ShardEncoder *encoder, TupleTableSlot *slot, const char **params);
 
+/* Appends len bytes of a value, in the database's encoding, as a field of COPY text with this delimiter. */
+extern void shard_encode_copy_text(StringInfo buf, const char *data, Size len, char delim);
+
 #endif

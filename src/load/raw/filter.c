@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "pgstat.h"
+#include "tuple/encode.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -66,7 +67,6 @@ struct ShardFilter
 
 	/* columns of the table that are in a line */
 	Oid			relid;
-	Oid			rowtype;
 	int			noutputs;
 	FilterOutput *outputs;
 	TupleDesc	table_desc;		/* descriptor of the table */
@@ -248,7 +248,6 @@ open_outputs(ShardFilter *filter, Relation rel)
 	TupleDesc	desc = RelationGetDescr(rel);
 
 	filter->relid = RelationGetRelid(rel);
-	filter->rowtype = rel->rd_rel->reltype;
 	filter->table_desc = CreateTupleDescCopyConstr(desc);
 	filter->outputs = palloc0(sizeof(FilterOutput) * Max(desc->natts, 1));
 	for (int i = 0; i < desc->natts; i++)
@@ -260,8 +259,6 @@ open_outputs(ShardFilter *filter, Relation rel)
 
 		if (att->attisdropped || att->attgenerated)
 			continue;
-		output->type = att->atttypid;
-		output->name = pstrdup(NameStr(att->attname));
 		getTypeOutputInfo(att->atttypid, &function, &is_varlena);
 		fmgr_info(function, &output->function);
 		filter->noutputs++;
@@ -410,49 +407,23 @@ take_row(ShardFilter *filter, Datum row)
 	heap_deform_tuple(&tuple, filter->result_desc, filter->values, filter->isnull);
 }
 
-/* Appends the value in the form of COPY text, without the tabs around it. */
-static void
-append_escaped(StringInfo out, const char *value)
-{
-	const char *start = value;
-
-	for (const char *p = value;; p++)
-	{
-		char		c = *p;
-		const char *found;
-
-		/* Only these few characters may need an escape. */
-		if (likely((unsigned char) c >= 0x20 && c != '\\'))
-			continue;
-		if (c != '\0' && c != '\\')
-		{
-			found = strchr("\bb\ff\nn\rr\tt\vv", c);
-			if (found == NULL)
-				continue;
-			c = found[1];
-		}
-		appendBinaryStringInfo(out, start, p - start);
-		if (c == '\0')
-			return;
-		appendStringInfoChar(out, '\\');
-		appendStringInfoChar(out, c);
-		start = p + 1;
-	}
-}
-
 static void
 append_row(ShardFilter *filter, StringInfo out)
 {
 	for (int i = 0; i < filter->noutputs; i++)
 	{
 		FilterOutput *output = &filter->outputs[i];
+		char	   *text;
 
 		if (i > 0)
 			appendStringInfoChar(out, '\t');
 		if (filter->isnull[output->colno])
+		{
 			appendStringInfoString(out, "\\N");
-		else
-			append_escaped(out, OutputFunctionCall(&output->function, filter->values[output->colno]));
+			continue;
+		}
+		text = OutputFunctionCall(&output->function, filter->values[output->colno]);
+		shard_encode_copy_text(out, text, strlen(text), '\t');
 	}
 	appendStringInfoChar(out, '\n');
 }

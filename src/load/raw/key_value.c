@@ -46,7 +46,8 @@ shard_key_value_date(const char *p, DateADT *date)
 	if (p[4] != '-' || p[7] != '-' || year < 1 || month < 1 || month > 12 ||
 		day < 1 || day > day_tab[isleap(year)][month - 1])
 		return false;
-	*date = date2j(year, month, day) - POSTGRES_EPOCH_JDATE;
+	if (date != NULL)
+		*date = date2j(year, month, day) - POSTGRES_EPOCH_JDATE;
 	return true;
 }
 
@@ -88,12 +89,37 @@ shard_key_value_timestamp(const char *p, size_t nbytes, Timestamp *timestamp)
 	DateADT		date;
 	int64		usecs = 0;
 
-	if (nbytes < 10 || !shard_key_value_date(p, &date))
+	if (nbytes < 10 || !shard_key_value_date(p, timestamp ? &date : NULL))
 		return false;
-	if (nbytes > 10 && (p[10] != ' ' || !read_time(p + 11, nbytes - 11, &usecs)))
+	if (nbytes > 10 && ((p[10] != ' ' && p[10] != 'T') || !read_time(p + 11, nbytes - 11, &usecs)))
 		return false;
-	*timestamp = date * USECS_PER_DAY + usecs;
+	if (timestamp != NULL)
+		*timestamp = date * USECS_PER_DAY + usecs;
 	return true;
+}
+
+bool
+shard_key_value_is_timestamptz(const char *p, size_t nbytes)
+{
+	size_t		nzone = 0;
+
+	if (nbytes > 22 && p[nbytes - 3] == ':' && (p[nbytes - 6] == '+' || p[nbytes - 6] == '-'))
+	{
+		int			minutes = fixed_number(p + nbytes - 2, 2);
+
+		if (minutes < 0 || minutes > 59)
+			return false;
+		nzone = 3;
+	}
+	if (nbytes > nzone + 19 && (p[nbytes - nzone - 3] == '+' || p[nbytes - nzone - 3] == '-'))
+	{
+		int			hours = fixed_number(p + nbytes - nzone - 2, 2);
+
+		if (hours < 0 || hours > 14)
+			return false;
+		nzone += 3;
+	}
+	return shard_key_value_timestamp(p, nbytes - nzone, NULL);
 }
 
 int
@@ -272,18 +298,10 @@ is_decimal(const char *text)
 	return *text == '\0' && nleft > 0 && nleft <= MAX_DECIMAL_DIGITS && nright <= MAX_DECIMAL_DIGITS;
 }
 
-/* YYYY-MM-DD HH:MM:SS[.ffffff], optionally followed by +HH or -HH. */
 static bool
 is_timestamptz(const char *text)
 {
-	size_t		nbytes = strlen(text);
-	Timestamp	timestamp;
-
-	if (nbytes > 19 && (text[nbytes - 3] == '+' || text[nbytes - 3] == '-') &&
-		(text[nbytes - 2] == '0' || text[nbytes - 2] == '1') &&
-		text[nbytes - 1] >= '0' && text[nbytes - 1] <= '2')
-		nbytes -= 3;
-	return shard_key_value_timestamp(text, nbytes, &timestamp);
+	return shard_key_value_is_timestamptz(text, strlen(text));
 }
 
 ShardKeyTextCheck

@@ -51,11 +51,14 @@ extern bool shard_key_value_never_raises(Oid type);
 /* For other types that are likely keys: a check for texts that raise no error; NULL: there is none. */
 extern ShardKeyTextCheck shard_key_value_safe_text(Oid type, int32 typmod);
 
-/* YYYY-MM-DD, ten bytes at p. */
+/* YYYY-MM-DD, ten bytes at p. date: NULL if only the form is checked. */
 extern bool shard_key_value_date(const char *p, DateADT *date);
 
-/* YYYY-MM-DD or YYYY-MM-DD HH:MM:SS[.ffffff] */
+/* YYYY-MM-DD or YYYY-MM-DD HH:MM:SS[.ffffff], or with T between them. timestamp: NULL if only the form is checked. */
 extern bool shard_key_value_timestamp(const char *p, size_t nbytes, Timestamp *timestamp);
+
+/* The same, optionally followed by a time zone: +HH, -HH, +HH:MM or -HH:MM. */
+extern bool shard_key_value_is_timestamptz(const char *p, size_t nbytes);
 
 /* 8-4-4-4-12 hexadecimal digits. */
 extern bool shard_key_value_uuid(const char *p, size_t nbytes, pg_uuid_t *uuid);

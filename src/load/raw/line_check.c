@@ -11,6 +11,7 @@
 
 #include "catalog/pg_type.h"
 #include "compat.h"
+#include "load/raw/key_value.h"
 #include "load/raw/line_check.h"
 #include "utils/rel.h"
 
@@ -19,7 +20,7 @@
 typedef enum CheckKind
 {
 	CHECK_NOTHING,
-	CHECK_INTEGER,
+	CHECK_INTEGER,				/* of type integer */
 	CHECK_NUMBER,
 	CHECK_DATE,
 	CHECK_TIMESTAMP,
@@ -31,6 +32,7 @@ typedef enum CheckKind
 typedef struct CheckedColumn
 {
 	CheckKind	kind;
+	ShardKeyKind integer;
 	int			ndigits;		/* before the decimal point; for a text: bytes */
 	int			nfraction;		/* after the decimal point */
 	int			nodd;
@@ -57,16 +59,10 @@ init_column(CheckedColumn *column, Oid typid, int32 typmod)
 	switch (typid)
 	{
 		case INT2OID:
-			column->kind = CHECK_INTEGER;
-			column->ndigits = 4;
-			break;
 		case INT4OID:
-			column->kind = CHECK_INTEGER;
-			column->ndigits = 9;
-			break;
 		case INT8OID:
 			column->kind = CHECK_INTEGER;
-			column->ndigits = 18;
+			column->integer = shard_key_value_kind(typid);
 			break;
 		case NUMERICOID:
 			column->kind = CHECK_NUMBER;
@@ -136,13 +132,6 @@ is_digit(char c)
 	return (unsigned char) (c - '0') <= 9;
 }
 
-/* Value of two digits, or -1. */
-static inline int
-two_digits(const char *p)
-{
-	return is_digit(p[0]) && is_digit(p[1]) ? (p[0] - '0') * 10 + (p[1] - '0') : -1;
-}
-
 static int
 skip_digits(const char *p, int nbytes)
 {
@@ -172,96 +161,36 @@ is_number(const char *p, int nbytes, const CheckedColumn *column)
 		return false;
 	if (ndigits == nbytes)
 		return true;
-	if (column->kind == CHECK_INTEGER || p[ndigits] != '.')
+	if (p[ndigits] != '.')
 		return false;
 	nbytes -= ndigits + 1;
 	return nbytes > 0 && nbytes <= column->nfraction && skip_digits(p + ndigits + 1, nbytes) == nbytes;
 }
 
-/* 2024-12-31.  February 29 does not pass, so that core's parser checks it. */
-static bool
-is_date(const char *p)
-{
-	static const char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	int			century = two_digits(p);
-	int			year = two_digits(p + 2);
-	int			month = two_digits(p + 5);
-	int			day = two_digits(p + 8);
-
-	return p[4] == '-' && p[7] == '-' && century >= 0 && year >= 0 && century + year > 0 &&
-		month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1];
-}
-
-/* 2024-12-31 23:59:59[.999999][+02[:00]] */
-static bool
-is_timestamp(const char *p, int nbytes)
-{
-	int			pos = 19;
-	int			hour;
-	int			minute;
-	int			second;
-
-	if (nbytes < pos || !is_date(p) || (p[10] != ' ' && p[10] != 'T') || p[13] != ':' || p[16] != ':')
-		return false;
-	hour = two_digits(p + 11);
-	minute = two_digits(p + 14);
-	second = two_digits(p + 17);
-	if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
-		return false;
-	if (pos < nbytes && p[pos] == '.')
-	{
-		int			n = skip_digits(p + pos + 1, nbytes - pos - 1);
-
-		if (n == 0 || n > 6)
-			return false;
-		pos += n + 1;
-	}
-	if (pos == nbytes)
-		return true;
-	if ((p[pos] != '+' && p[pos] != '-') || nbytes - pos < 3 ||
-		two_digits(p + pos + 1) < 0 || two_digits(p + pos + 1) > 14)
-		return false;
-	pos += 3;
-	return pos == nbytes ||
-		(nbytes - pos == 3 && p[pos] == ':' && two_digits(p + pos + 1) >= 0 && two_digits(p + pos + 1) < 60);
-}
-
-static bool
-is_uuid(const char *p, int nbytes)
-{
-	if (nbytes != 36)
-		return false;
-	for (int i = 0; i < nbytes; i++)
-	{
-		bool		dash = i == 8 || i == 13 || i == 18 || i == 23;
-		char		lower = p[i] | 0x20;
-
-		if (dash ? p[i] != '-' : !is_digit(p[i]) && (lower < 'a' || lower > 'f'))
-			return false;
-	}
-	return true;
-}
-
 static bool
 is_plain_value(const char *p, int nbytes, const CheckedColumn *column)
 {
+	Datum		number;
+	pg_uuid_t	uuid;
+
 	switch (column->kind)
 	{
 		case CHECK_NOTHING:
 			return true;
 		case CHECK_INTEGER:
+			return shard_key_value_integer(p, nbytes, column->integer, &number);
 		case CHECK_NUMBER:
 			return is_number(p, nbytes, column);
 		case CHECK_DATE:
-			return nbytes == 10 && is_date(p);
+			return nbytes == 10 && shard_key_value_date(p, NULL);
 		case CHECK_TIMESTAMP:
-			return is_timestamp(p, nbytes);
+			return shard_key_value_is_timestamptz(p, nbytes);
 		case CHECK_BOOL:
 			return (nbytes == 1 && memchr("tf10", *p, 4) != NULL) ||
 				(nbytes == 4 && memcmp(p, "true", 4) == 0) ||
 				(nbytes == 5 && memcmp(p, "false", 5) == 0);
 		case CHECK_UUID:
-			return is_uuid(p, nbytes);
+			return shard_key_value_uuid(p, nbytes, &uuid);
 		case CHECK_LENGTH:
 			return nbytes <= column->ndigits;
 	}

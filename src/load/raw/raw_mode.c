@@ -31,6 +31,7 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
+#include "tuple/encode.h"
 #include "tuple/text_form.h"
 #include "tuple/type_io.h"
 #include "utils/array.h"
@@ -265,32 +266,6 @@ constant_text(const Const *constant)
 	return text;
 }
 
-/* Appends text as a field of COPY's text format. */
-static void
-append_text_field(StringInfo buf, const char *text, char delim)
-{
-	for (; *text; text++)
-	{
-		switch (*text)
-		{
-			case '\n':
-				appendStringInfoString(buf, "\\n");
-				break;
-			case '\r':
-				appendStringInfoString(buf, "\\r");
-				break;
-			case '\t':
-				appendStringInfoString(buf, "\\t");
-				break;
-			default:
-				if (*text == '\\' || *text == delim)
-					appendStringInfoChar(buf, '\\');
-				appendStringInfoChar(buf, *text);
-				break;
-		}
-	}
-}
-
 /* Appends text as a quoted CSV field, which is never the NULL marker. */
 static void
 append_csv_field(StringInfo buf, const char *text, char quote, char escape)
@@ -323,7 +298,7 @@ append_constant(StringInfo buf, CopyFromState cstate, const Const *constant)
 		append_csv_field(buf, text, opts->quote[0], opts->escape[0]);
 		return NULL;
 	}
-	append_text_field(buf, text, opts->delim[0]);
+	shard_encode_copy_text(buf, text, strlen(text), opts->delim[0]);
 	if (strcmp(buf->data + start, opts->null_print) == 0)
 		return "a default looks like the NULL marker";
 	return NULL;
