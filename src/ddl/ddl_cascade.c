@@ -56,11 +56,9 @@ is_part(Oid relid, const List *relids)
 static bool
 has_all_partitions(Oid relid, const List *relids)
 {
-	ListCell   *lc;
-
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
 	{
-		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_PARTITIONED_TABLE && !list_member_oid(relids, lfirst_oid(lc)))
+		if (get_rel_relkind(memberid) != RELKIND_PARTITIONED_TABLE && !list_member_oid(relids, memberid))
 			return false;
 	}
 	return true;

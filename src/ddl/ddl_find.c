@@ -38,14 +38,13 @@ char *
 shard_ddl_list_shards(const ShardDdlTable *table, List *shardnos, const char *object)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, shardnos)
+	foreach_int(shardno, shardnos)
 	{
-		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+		const ShardDdlShard *shard = &table->shards[shardno];
 
-		appendStringInfo(&text, "%s(%d, to_regclass(%s), %s)", text.len > 0 ? ", " : "", lfirst_int(lc),
+		appendStringInfo(&text, "%s(%d, to_regclass(%s), %s)", text.len > 0 ? ", " : "", shardno,
 						 quote_literal_cstr(shard->relation),
 						 quote_literal_cstr(shard_ddl_table_object(table, shard, object)));
 	}
@@ -61,17 +60,16 @@ static char *
 name_now(const ShardDdlTable *table, List *shardnos, const char *object)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
 	appendStringInfoString(&text, "CASE s.no");
-	foreach(lc, shardnos)
+	foreach_int(shardno, shardnos)
 	{
-		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+		const ShardDdlShard *shard = &table->shards[shardno];
 		const char *name = shard_ddl_table_object(table, shard, object);
 
 		appendStringInfo(&text, " WHEN %d THEN (SELECT s.name FROM (SELECT pg_get_indexdef(to_regclass(%s))) d(definition) "
-						 "WHERE starts_with(replace(d.definition, 'CREATE UNIQUE ', 'CREATE '), %s))", lfirst_int(lc),
+						 "WHERE starts_with(replace(d.definition, 'CREATE UNIQUE ', 'CREATE '), %s))", shardno,
 						 quote_literal_cstr(quote_qualified_identifier(shard->schema, name)),
 						 quote_literal_cstr(psprintf("CREATE INDEX %s ON %s USING ", quote_identifier(name), shard->relation)));
 	}
@@ -84,19 +82,17 @@ static char *
 not_of_others(const ShardDdlTable *table, List *shardnos, const List *others)
 {
 	StringInfoData text;
-	ListCell   *lc;
-	ListCell   *lc2;
 
 	if (others == NIL)
 		return pstrdup("true");
 	initStringInfo(&text);
-	foreach(lc, shardnos)
+	foreach_int(shardno, shardnos)
 	{
-		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+		const ShardDdlShard *shard = &table->shards[shardno];
 
-		foreach(lc2, others)
-			appendStringInfo(&text, "%s(%d, %s)", text.len > 0 ? ", " : "", lfirst_int(lc),
-							 quote_literal_cstr(shard_ddl_table_object(table, shard, lfirst(lc2))));
+		foreach_ptr(char, other, others)
+			appendStringInfo(&text, "%s(%d, %s)", text.len > 0 ? ", " : "", shardno,
+							 quote_literal_cstr(shard_ddl_table_object(table, shard, other)));
 	}
 	return psprintf("(s.no, c.relname) NOT IN (%s)", text.data);
 }
@@ -144,15 +140,13 @@ raise_missing(const ShardDdlTable *table, int shardno, const char *kind, const c
 
 /* Adds the names of a relation's indexes that are not in except.  Needs no lock. */
 static List *
-add_index_names(List *names, Relation catalog, Oid relid, const List *except)
+add_index_names(List *names, Oid relid, const List *except)
 {
-	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
-	scan = systable_beginscan(catalog, IndexIndrelidIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	shard_catalog_scan_begin_oid(&scan, IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid, relid);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Oid			index = ((Form_pg_index) GETSTRUCT(tuple))->indexrelid;
 		char	   *name = list_member_oid(except, index) ? NULL : get_rel_name(index);
@@ -160,7 +154,7 @@ add_index_names(List *names, Relation catalog, Oid relid, const List *except)
 		if (name != NULL)
 			names = lappend(names, name);
 	}
-	systable_endscan(scan);
+	shard_catalog_scan_end(&scan);
 	return names;
 }
 
@@ -169,14 +163,11 @@ static List *
 list_other_indexes(Oid index)
 {
 	List	   *own = find_all_inheritors(shard_map_top(index), NoLock, NULL);
-	Relation	catalog = table_open(IndexRelationId, AccessShareLock);
 	List	   *names = NIL;
-	ListCell   *lc;
 
-	foreach(lc, find_all_inheritors(shard_map_top(IndexGetRelation(index, false)), NoLock, NULL))
-		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_FOREIGN_TABLE)
-			names = add_index_names(names, catalog, lfirst_oid(lc), own);
-	table_close(catalog, AccessShareLock);
+	foreach_oid(relid, find_all_inheritors(shard_map_top(IndexGetRelation(index, false)), NoLock, NULL))
+		if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
+			names = add_index_names(names, relid, own);
 	return names;
 }
 
@@ -375,11 +366,10 @@ static char *
 names_array(List *names)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, names)
-		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_literal_cstr(strVal(lfirst(lc))));
+	foreach_node(String, name, names)
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_literal_cstr(strVal(name)));
 	return psprintf("ARRAY[%s]::text[]", text.data);
 }
 

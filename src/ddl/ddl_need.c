@@ -218,13 +218,12 @@ add_needed(List **objects, const ShardNeeded *of)
 	{
 		Oid			relid = get_typ_typrelid(of->objid);
 		List	   *constraints = NIL;
-		ListCell   *lc;
 
 		if (OidIsValid(relid))
 			add_needed_by(objects, of, RelationRelationId, relid, NIL);
 		add_rows(&constraints, ConstraintRelationId, ConstraintTypidIndexId, Anum_pg_constraint_contypid, of->objid, is_any_constraint);
-		foreach(lc, constraints)
-			add_needed_by(objects, of, ConstraintRelationId, ((ShardNeeded *) lfirst(lc))->objid, NIL);
+		foreach_ptr(ShardNeeded, constraint, constraints)
+			add_needed_by(objects, of, ConstraintRelationId, constraint->objid, NIL);
 	}
 }
 
@@ -239,11 +238,10 @@ needed_objects(List *relids)
 	List	   *found = NIL;
 	List	   *parts = NIL;
 	List	   *last = NIL;
-	ListCell   *lc;
 	ListCell   *lc2;
 
-	foreach(lc, relids)
-		add_parts(&parts, lfirst_oid(lc));
+	foreach_oid(relid, relids)
+		add_parts(&parts, relid);
 	foreach_ptr(ShardNeeded, part, parts)
 		add_needed_by(&last, part, part->classid, part->objid, relids);
 
@@ -305,11 +303,10 @@ shard_ddl_needed_schemas(Oid relid)
 {
 	Oid			own = get_rel_namespace(relid);
 	List	   *schemas = OidIsValid(own) ? list_make1_oid(own) : NIL;
-	ListCell   *lc;
 
-	foreach(lc, needed_objects(list_make1_oid(relid)))
+	foreach_ptr(ShardNeeded, object, needed_objects(list_make1_oid(relid)))
 	{
-		Oid			schema = schema_of(lfirst(lc));
+		Oid			schema = schema_of(object);
 
 		if (OidIsValid(schema))
 			schemas = list_append_unique_oid(schemas, schema);
@@ -352,11 +349,9 @@ shard_ddl_tables_of_type(Oid type)
 bool
 shard_ddl_may_need_objects(const AlterTableStmt *stmt)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
 	{
-		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
+		AlterTableType subtype = cmd->subtype;
 
 		if (subtype == AT_AddColumn || subtype == AT_AlterColumnType || subtype == AT_AddConstraint ||
 			subtype == SHARD_AT_SET_EXPRESSION)

@@ -10,12 +10,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/table.h"
-#include "access/tableam.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
@@ -25,6 +20,7 @@
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "catalog/shard_server.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
@@ -38,9 +34,7 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 typedef enum ShardSide
 {
@@ -70,7 +64,6 @@ fill_replicas(ShardDdlShard *shard, const ForeignTable *table)
 {
 	List	   *names = NIL;
 	Oid		   *replicas;
-	ListCell   *lc;
 
 	shard->is_noted = false;
 	shard->stale = NIL;
@@ -89,8 +82,8 @@ fill_replicas(ShardDdlShard *shard, const ForeignTable *table)
 				 errmsg("%s is not supported for table \"%s\", whose shards have replicas", refused_replicas,
 						get_rel_name(shard_map_top(shard->relid)))));
 	replicas = palloc(sizeof(Oid) * Max(list_length(names), 1));
-	foreach(lc, names)
-		replicas[shard->nreplicas++] = get_foreign_server_oid(lfirst(lc), false);
+	foreach_ptr(char, name, names)
+		replicas[shard->nreplicas++] = get_foreign_server_oid(name, false);
 	shard->replicas = replicas;
 }
 
@@ -208,16 +201,14 @@ note_whole_names(ShardDdlTable *table)
 void
 shard_ddl_table_check_replicas(Oid relid)
 {
-	ListCell   *lc;
-
 	if (refused_replicas == NULL || !shard_ddl_table_maybe(relid))
 		return;
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
 	{
-		ShardDdlShard shard = {lfirst_oid(lc)};
+		ShardDdlShard shard = {memberid};
 
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
-			fill_replicas(&shard, GetForeignTable(lfirst_oid(lc)));
+		if (get_rel_relkind(memberid) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(memberid))
+			fill_replicas(&shard, GetForeignTable(memberid));
 	}
 }
 
@@ -272,14 +263,13 @@ shard_ddl_table_reference(Oid relid)
 {
 	List	   *nodes = shard_reference_nodes();
 	ShardDdlTable *table;
-	ListCell   *lc;
 
 	if (nodes == NIL)
 		return NULL;
 	shard_node_position_note_references();
 	table = make_table(relid, list_length(nodes), true);
-	foreach(lc, nodes)
-		fill_shard(&table->shards[table->nshards++], relid, lfirst_oid(lc));
+	foreach_oid(serverid, nodes)
+		fill_shard(&table->shards[table->nshards++], relid, serverid);
 	return table;
 }
 
@@ -313,7 +303,6 @@ shard_ddl_table(Oid relid)
 {
 	ShardDdlTable *table;
 	List	   *children;
-	ListCell   *lc;
 	Oid			here = InvalidOid;
 
 	if (!shard_ddl_table_maybe(relid))
@@ -330,12 +319,12 @@ shard_ddl_table(Oid relid)
 
 	children = find_all_inheritors(relid, NoLock, NULL);
 	table = make_table(relid, list_length(children), false);
-	foreach(lc, children)
+	foreach_oid(childid, children)
 	{
-		ShardSide	side = side_of(lfirst_oid(lc), &table->shards[table->nshards]);
+		ShardSide	side = side_of(childid, &table->shards[table->nshards]);
 
 		if (side == SIDE_HERE)
-			here = lfirst_oid(lc);
+			here = childid;
 		else if (side == SIDE_BOTH)
 			table->nshards++;
 	}
@@ -384,15 +373,12 @@ shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
 List *
 shard_ddl_table_of_schema(Oid namespace)
 {
-	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
-	ScanKeyData key;
-	TableScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 	List	   *tables = NIL;
 
-	ScanKeyInit(&key, Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(namespace));
-	scan = table_beginscan_catalog(catalog, 1, &key);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	shard_catalog_scan_begin_oid(&scan, RelationRelationId, InvalidOid, Anum_pg_class_relnamespace, namespace);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
@@ -400,8 +386,7 @@ shard_ddl_table_of_schema(Oid namespace)
 			form->relkind == RELKIND_FOREIGN_TABLE)
 			tables = lappend_oid(tables, form->oid);
 	}
-	table_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	return tables;
 }
 

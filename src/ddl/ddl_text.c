@@ -350,10 +350,8 @@ is_row_function(Oid funcid)
 static bool
 are_constants(List *args)
 {
-	ListCell   *lc;
-
-	foreach(lc, args)
-		if (!IsA(lfirst(lc), Const) || ((Const *) lfirst(lc))->constisnull)
+	foreach_ptr(Node, arg, args)
+		if (!IsA(arg, Const) || ((Const *) arg)->constisnull)
 			return false;
 	return true;
 }

@@ -58,12 +58,11 @@ static void
 set_upper_markers(Relation catalog, Oid indexid)
 {
 	List	   *upper = get_rel_relispartition(indexid) ? get_partition_ancestors(indexid) : NIL;
-	ListCell   *lc;
 
-	foreach(lc, upper)
+	foreach_oid(upperid, upper)
 	{
-		set_marker(catalog, lfirst_oid(lc), true);
-		CacheInvalidateRelcacheByRelid(IndexGetRelation(lfirst_oid(lc), false));
+		set_marker(catalog, upperid, true);
+		CacheInvalidateRelcacheByRelid(IndexGetRelation(upperid, false));
 	}
 }
 
@@ -71,16 +70,15 @@ static void
 set_markers(Oid parent, List *markers, bool live)
 {
 	Relation	catalog;
-	ListCell   *lc;
 
 	if (markers == NIL)
 		return;
 	catalog = table_open(IndexRelationId, RowExclusiveLock);
-	foreach(lc, markers)
+	foreach_oid(marker, markers)
 	{
-		set_marker(catalog, lfirst_oid(lc), live);
+		set_marker(catalog, marker, live);
 		if (live)
-			set_upper_markers(catalog, lfirst_oid(lc));
+			set_upper_markers(catalog, marker);
 	}
 	table_close(catalog, RowExclusiveLock);
 	/* the relation cache keeps the list of indexes with the table */
@@ -109,10 +107,9 @@ static bool
 is_referenced_above(Oid parent)
 {
 	List	   *upper = get_rel_relispartition(parent) ? get_partition_ancestors(parent) : NIL;
-	ListCell   *lc;
 
-	foreach(lc, upper)
-		if (is_referenced(lfirst_oid(lc)))
+	foreach_oid(upperid, upper)
+		if (is_referenced(upperid))
 			return true;
 	return is_referenced(parent);
 }
@@ -128,16 +125,15 @@ hide_markers(Oid parent)
 	Relation	rel = table_open(parent, NoLock);
 	List	   *indexes = RelationGetIndexList(rel);
 	List	   *markers = NIL;
-	ListCell   *lc;
 
-	foreach(lc, indexes)
+	foreach_oid(index, indexes)
 	{
-		HeapTuple	tuple = shard_catalog_row(INDEXRELID, lfirst_oid(lc));
+		HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
 		Form_pg_index form;
 
 		form = (Form_pg_index) GETSTRUCT(tuple);
 		if (form->indisunique)
-			markers = lappend_oid(markers, lfirst_oid(lc));
+			markers = lappend_oid(markers, index);
 		ReleaseSysCache(tuple);
 	}
 	table_close(rel, NoLock);
@@ -165,13 +161,12 @@ bool
 shard_marker_has_shards(Oid relid)
 {
 	bool		found = false;
-	ListCell   *lc;
 
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
 	{
-		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_FOREIGN_TABLE)
+		if (get_rel_relkind(memberid) != RELKIND_FOREIGN_TABLE)
 			continue;
-		if (!shard_option_is_ours(lfirst_oid(lc)))
+		if (!shard_option_is_ours(memberid))
 			return false;
 		found = true;
 	}

@@ -84,14 +84,13 @@ find_equal(Relation parent, Relation partition, Relation index)
 {
 	AttrMap    *map = shard_attrmap_by_name(RelationGetDescr(partition), RelationGetDescr(parent));
 	Oid			result = InvalidOid;
-	ListCell   *lc;
 
-	foreach(lc, RelationGetIndexList(partition))
+	foreach_oid(candidateid, RelationGetIndexList(partition))
 	{
-		Relation	candidate = index_open(lfirst_oid(lc), AccessShareLock);
+		Relation	candidate = index_open(candidateid, AccessShareLock);
 
 		if (!OidIsValid(result) && is_equal(index, candidate, map))
-			result = lfirst_oid(lc);
+			result = candidateid;
 		index_close(candidate, NoLock);
 	}
 	free_attrmap(map);
@@ -102,13 +101,11 @@ find_equal(Relation parent, Relation partition, Relation index)
 static void
 check_primary_key(Relation parent, Relation partition, Relation index)
 {
-	ListCell   *lc;
-
 	if (!index->rd_index->indisprimary)
 		return;
-	foreach(lc, RelationGetIndexList(partition))
+	foreach_oid(indexid, RelationGetIndexList(partition))
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 		bool		is_primary = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
 
 		if (HeapTupleIsValid(tuple))
@@ -120,7 +117,7 @@ check_primary_key(Relation parent, Relation partition, Relation index)
 							RelationGetRelationName(partition), RelationGetRelationName(parent)),
 					 errdetail("Table: %s. Partition: %s.",
 							   shard_ddl_text_constraint(get_index_constraint(RelationGetRelid(index))),
-							   shard_ddl_text_constraint(get_index_constraint(lfirst_oid(lc))))));
+							   shard_ddl_text_constraint(get_index_constraint(indexid)))));
 	}
 }
 
@@ -208,19 +205,18 @@ void
 shard_marker_level_partition(Oid parent, Oid partition)
 {
 	char		relkind = get_rel_relkind(partition);
-	ListCell   *lc;
 
 	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_RELATION)
 		return;
-	foreach(lc, shard_marker_level_of(parent))
+	foreach_oid(indexid, shard_marker_level_of(parent))
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 		bool		is_unique = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
 
 		if (HeapTupleIsValid(tuple))
 			ReleaseSysCache(tuple);
 		if (is_unique)
-			give_index(parent, partition, lfirst_oid(lc));
+			give_index(parent, partition, indexid);
 	}
 	shard_marker_level_all(partition);
 }
@@ -228,34 +224,29 @@ shard_marker_level_partition(Oid parent, Oid partition)
 void
 shard_marker_level_all(Oid relid)
 {
-	ListCell   *lc;
-
 	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
-		foreach(lc, find_inheritance_children(relid, ShareLock))
-			shard_marker_level_partition(relid, lfirst_oid(lc));
+		foreach_oid(partition, find_inheritance_children(relid, ShareLock))
+			shard_marker_level_partition(relid, partition);
 }
 
 List *
 shard_marker_level_indexes(Oid relid)
 {
 	List	   *indexes = NIL;
-	ListCell   *lc;
 
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_PARTITIONED_TABLE)
-			indexes = list_concat(indexes, shard_marker_level_of(lfirst_oid(lc)));
+	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
+		if (get_rel_relkind(memberid) == RELKIND_PARTITIONED_TABLE)
+			indexes = list_concat(indexes, shard_marker_level_of(memberid));
 	return indexes;
 }
 
 bool
 shard_marker_level_had(Oid shard, Oid index, const List *before)
 {
-	ListCell   *lc;
-
-	foreach(lc, shard_marker_level_of(get_partition_parent(shard, false)))
-		if (list_member_oid(before, lfirst_oid(lc)) &&
-			(lfirst_oid(lc) == index ||
-			 (get_rel_relispartition(lfirst_oid(lc)) && list_member_oid(get_partition_ancestors(lfirst_oid(lc)), index))))
+	foreach_oid(parent_index, shard_marker_level_of(get_partition_parent(shard, false)))
+		if (list_member_oid(before, parent_index) &&
+			(parent_index == index ||
+			 (get_rel_relispartition(parent_index) && list_member_oid(get_partition_ancestors(parent_index), index))))
 			return true;
 	return false;
 }

@@ -69,14 +69,13 @@ lock_needed(Oid relid)
 {
 	List	   *locked = NIL;
 	List	   *schemas;
-	ListCell   *lc;
 
 	/* the table may need another schema after the wait for a lock */
 	while ((schemas = list_difference_oid(shard_ddl_needed_schemas(relid), locked)) != NIL)
 	{
 		list_sort(schemas, list_oid_cmp);
-		foreach(lc, schemas)
-			shard_schema_lock(lfirst_oid(lc), AccessShareLock);
+		foreach_oid(schema, schemas)
+			shard_schema_lock(schema, AccessShareLock);
 		locked = list_concat(locked, schemas);
 	}
 }
@@ -139,14 +138,12 @@ shardfdw_make_objects_on_nodes(PG_FUNCTION_ARGS)
 static bool
 lies_on_nodes(Oid relid)
 {
-	ListCell   *lc;
-
 	if (!shard_ddl_table_maybe(relid) || !shard_class_ownercheck(relid, GetUserId()))
 		return false;
 	if (get_rel_relkind(relid) == RELKIND_RELATION)
 		return shard_reference_is(relid);
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-		if (shard_option_is_ours(lfirst_oid(lc)))
+	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
+		if (shard_option_is_ours(memberid))
 			return true;
 	return false;
 }

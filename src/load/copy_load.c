@@ -201,14 +201,13 @@ static void
 check_unused(Relation parent, const ShardMap *map)
 {
 	List	   *relids = get_partition_ancestors(RelationGetRelid(parent));
-	ListCell   *lc;
 
 	CheckTableNotInUse(parent, "COPY");
 	for (int i = 0; i < map->nshards; i++)
 		relids = lappend_oid(relids, map->shards[i].relid);
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
-		Relation	rel = RelationIdGetRelation(lfirst_oid(lc));
+		Relation	rel = RelationIdGetRelation(relid);
 
 		if (!RelationIsValid(rel))
 			continue;

@@ -98,12 +98,11 @@ check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
 				   ParseNamespaceItem *nsitem)
 {
 	List	   *attnos = CopyGetAttnums(RelationGetDescr(rel), rel, stmt->attlist);
-	ListCell   *lc;
 
-	foreach(lc, attnos)
+	foreach_int(attno, attnos)
 		SHARD_PERM_INFO(nsitem)->insertedCols =
 			bms_add_member(SHARD_PERM_INFO(nsitem)->insertedCols,
-						   lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
+						   attno - FirstLowInvalidHeapAttributeNumber);
 	shard_copy_rights_check(pstate, CMD_INSERT);
 
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)

@@ -109,13 +109,12 @@ check_table_rights(ParseState *pstate, Relation rel, List *attnos)
 {
 	ParseNamespaceItem *nsitem = addRangeTableEntryForRelation(pstate, rel, AccessShareLock,
 															   NULL, false, false);
-	ListCell   *lc;
 
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_SELECT;
-	foreach(lc, attnos)
+	foreach_int(attno, attnos)
 		SHARD_PERM_INFO(nsitem)->selectedCols =
 			bms_add_member(SHARD_PERM_INFO(nsitem)->selectedCols,
-						   lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
+						   attno - FirstLowInvalidHeapAttributeNumber);
 	shard_copy_rights_check(pstate, CMD_SELECT);
 }
 
@@ -123,17 +122,16 @@ static void
 check_force_quote(Relation rel, const ShardCopyTo *copy)
 {
 	List	   *quoted;
-	ListCell   *lc;
 
 	if (copy->opts.force_quote == NIL)
 		return;
 	quoted = CopyGetAttnums(copy->desc, rel, copy->opts.force_quote);
-	foreach(lc, quoted)
-		if (!list_member_int(copy->attnos, lfirst_int(lc)))
+	foreach_int(attno, quoted)
+		if (!list_member_int(copy->attnos, attno))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
 					 errmsg("FORCE_QUOTE column \"%s\" not referenced by COPY",
-							NameStr(TupleDescAttr(copy->desc, lfirst_int(lc) - 1)->attname))));
+							NameStr(TupleDescAttr(copy->desc, attno - 1)->attname))));
 }
 
 /* Lets core run COPY (SELECT columns FROM table) TO, with all other parts of the statement unchanged. */
@@ -144,15 +142,14 @@ run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attno
 	CopyStmt   *copy = copyObject(unconstify(CopyStmt *, stmt));
 	SelectStmt *select = makeNode(SelectStmt);
 	uint64		nrows;
-	ListCell   *lc;
 
-	foreach(lc, attnos)
+	foreach_int(attno, attnos)
 	{
 		ColumnRef  *column = makeNode(ColumnRef);
 		ResTarget  *target = makeNode(ResTarget);
 
 		column->fields = list_make1(makeString(NameStr(TupleDescAttr(RelationGetDescr(rel),
-																	 lfirst_int(lc) - 1)->attname)));
+																	 attno - 1)->attname)));
 		column->location = -1;
 		target->val = (Node *) column;
 		target->location = -1;

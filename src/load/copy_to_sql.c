@@ -114,7 +114,6 @@ const char *
 shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 {
 	bool		binary = shard_copy_is_binary(&copy->opts);
-	ListCell   *lc;
 
 	if (shard_copy_is_json(&copy->opts))
 		return "not every node knows the format";
@@ -122,9 +121,9 @@ shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 		return "no columns";
 	if (copy->query != NULL && binary)
 		return "a column of the query may have another type on a node";
-	foreach(lc, copy->attnos)
+	foreach_int(attno, copy->attnos)
 	{
-		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
+		Form_pg_attribute att = TupleDescAttr(copy->desc, attno - 1);
 
 		if (!(binary ? is_same_binary(att->atttypid) : is_same_text(att->atttypid)))
 			return psprintf("nodes might write type %s of column \"%s\" in another way",
@@ -146,11 +145,10 @@ static void
 append_select(const ShardCopyTo *copy, int shardno, StringInfo buf)
 {
 	const char *separator = "SELECT ";
-	ListCell   *lc;
 
-	foreach(lc, copy->attnos)
+	foreach_int(attno, copy->attnos)
 	{
-		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
+		Form_pg_attribute att = TupleDescAttr(copy->desc, attno - 1);
 		const char *name = quote_identifier(NameStr(att->attname));
 		const char *type = shard_type_io_cast_name(getBaseType(att->atttypid));
 
@@ -164,15 +162,14 @@ static void
 append_force_quote(const ShardCopyTo *copy, StringInfo buf)
 {
 	const char *separator = ", FORCE_QUOTE (";
-	ListCell   *lc;
 
 	if (copy->opts.force_quote_all)
 		appendStringInfoString(buf, ", FORCE_QUOTE *");
 	if (copy->opts.force_quote == NIL)
 		return;
-	foreach(lc, copy->opts.force_quote)
+	foreach_node(String, name, copy->opts.force_quote)
 	{
-		appendStringInfo(buf, "%s%s", separator, quote_identifier(strVal(lfirst(lc))));
+		appendStringInfo(buf, "%s%s", separator, quote_identifier(strVal(name)));
 		separator = ", ";
 	}
 	appendStringInfoChar(buf, ')');

@@ -23,6 +23,7 @@
 
 #include "catalog/option.h"
 #include "common/pg_prng.h"
+#include "compat.h"
 #include "libpq-fe.h"
 #include "load/duplicate.h"
 #include "miscadmin.h"
@@ -293,12 +294,10 @@ ask_nodes(ShardDuplicates *duplicates)
 static void
 set_columns(DuplicateShard *shard, Oid parent_relid, Oid shard_relid, List *attnos)
 {
-	ListCell   *lc;
-
 	shard->columns = palloc0(sizeof(DuplicateColumn) * Max(list_length(attnos), 1));
-	foreach(lc, attnos)
+	foreach_int(parent_attno, attnos)
 	{
-		AttrNumber	attno = (AttrNumber) lfirst_int(lc);
+		AttrNumber	attno = (AttrNumber) parent_attno;
 
 		/* attribute numbers may differ, because of dropped columns */
 		if (parent_relid != shard_relid)

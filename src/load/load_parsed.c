@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "deparse/dml.h"
 #include "load/input/progress.h"
 #include "load/load_private.h"
@@ -183,10 +184,9 @@ static void
 fed_targets_closing(void *arg)
 {
 	ShardLoad  *load = arg;
-	ListCell   *lc;
 
-	foreach(lc, load->fed_targets)
-		shard_load_row_count_replaced(load, lfirst(lc));
+	foreach_ptr(ShardCopyTarget, target, load->fed_targets)
+		shard_load_row_count_replaced(load, target);
 	load->fed_targets = NIL;
 	shard_copy_stat_set_rejected(load->stat, load->nrejected);
 	load->stat = NULL;

@@ -79,12 +79,11 @@ describe(const ShardCopyOptions *options, const Node *where, CopyFromState sourc
 	Relation	rel = source->rel;
 	List	   *core = list_copy(options->described);
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
 	appendStringInfoString(&text, "columns");
-	foreach(lc, source->attnumlist)
-		appendStringInfo(&text, " %s", quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1)->attname)));
+	foreach_int(attno, source->attnumlist)
+		appendStringInfo(&text, " %s", quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname)));
 	appendStringInfo(&text, "; encoding %s", pg_encoding_to_char(source->file_encoding));
 	list_sort(core, compare_options);
 	foreach_node(DefElem, def, core)

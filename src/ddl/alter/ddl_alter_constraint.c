@@ -70,10 +70,9 @@ shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label
 {
 	char	   *joined = NULL;
 	char	   *name;
-	ListCell   *lc;
 
-	foreach(lc, columns)
-		joined = joined ? psprintf("%s_%s", joined, strVal(lfirst(lc))) : strVal(lfirst(lc));
+	foreach_node(String, column, columns)
+		joined = joined ? psprintf("%s_%s", joined, strVal(column)) : strVal(column);
 	do
 	{
 		name = ChooseConstraintName(state->table->name, joined, label,
@@ -87,11 +86,10 @@ char *
 shard_alter_quoted_columns(List *columns)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, columns)
-		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
+	foreach_node(String, column, columns)
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(column)));
 	return text.data;
 }
 
@@ -142,8 +140,6 @@ unqualify_walker(Node *node, void *context)
 void
 shard_alter_unqualify(ShardAlterState *state)
 {
-	ListCell   *lc2;
-
 	if (state->table->is_reference)
 		return;
 	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
@@ -153,7 +149,7 @@ shard_alter_unqualify(ShardAlterState *state)
 		else if (cmd->subtype == SHARD_AT_SET_EXPRESSION)
 			(void) unqualify_walker(cmd->def, state);
 		else if (cmd->subtype == AT_AddColumn)
-			foreach(lc2, castNode(ColumnDef, cmd->def)->constraints)
-				(void) unqualify_walker(lfirst_node(Constraint, lc2)->raw_expr, state);
+			foreach_node(Constraint, constraint, castNode(ColumnDef, cmd->def)->constraints)
+				(void) unqualify_walker(constraint->raw_expr, state);
 	}
 }

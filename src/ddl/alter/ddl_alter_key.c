@@ -71,10 +71,8 @@ shard_alter_note_constraints(ShardAlterState *state)
 static bool
 is_noted(ShardAlterState *state, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, state->constraints)
-		if (strcmp(lfirst(lc), name) == 0)
+	foreach_ptr(char, noted, state->constraints)
+		if (strcmp(noted, name) == 0)
 			return true;
 	return false;
 }
@@ -119,11 +117,10 @@ shard_alter_primary_key(Oid relid)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
 	List	   *columns = NIL;
-	ListCell   *lc;
 
-	foreach(lc, RelationGetIndexList(rel))
+	foreach_oid(indexid, RelationGetIndexList(rel))
 	{
-		HeapTuple	tuple = shard_catalog_row(INDEXRELID, lfirst_oid(lc));
+		HeapTuple	tuple = shard_catalog_row(INDEXRELID, indexid);
 		Form_pg_index index = (Form_pg_index) GETSTRUCT(tuple);
 
 		if (index->indisprimary)
@@ -167,13 +164,11 @@ pairs_shard_keys(Oid relid, List *columns, Oid referenced, List *referenced_colu
 static void
 check_references_right(Oid referenced, List *columns)
 {
-	ListCell   *lc;
-
 	if (pg_class_aclcheck(referenced, GetUserId(), ACL_REFERENCES) == ACLCHECK_OK)
 		return;
-	foreach(lc, columns)
+	foreach_node(String, column, columns)
 	{
-		AttrNumber	attno = get_attnum(referenced, strVal(lfirst(lc)));
+		AttrNumber	attno = get_attnum(referenced, strVal(column));
 
 		if (pg_attribute_aclcheck(referenced, attno, GetUserId(), ACL_REFERENCES) != ACLCHECK_OK)
 			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(referenced));
@@ -276,12 +271,10 @@ static bool
 has_key_column(Oid relid, List *columns)
 {
 	bool		result = false;
-	ListCell   *lc;
-	ListCell   *lc2;
 
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
 	{
-		Relation	rel = table_open(lfirst_oid(lc), NoLock);
+		Relation	rel = table_open(memberid, NoLock);
 		PartitionKey key = RelationGetPartitionKey(rel);
 		Bitmapset  *attnos = NULL;
 
@@ -291,8 +284,8 @@ has_key_column(Oid relid, List *columns)
 			for (int i = 0; i < key->partnatts; i++)
 				attnos = bms_add_member(attnos, key->partattrs[i] - FirstLowInvalidHeapAttributeNumber);
 		}
-		foreach(lc2, columns)
-			result = result || bms_is_member(get_attnum(lfirst_oid(lc), strVal(lfirst(lc2))) - FirstLowInvalidHeapAttributeNumber, attnos);
+		foreach_node(String, column, columns)
+			result = result || bms_is_member(get_attnum(memberid, strVal(column)) - FirstLowInvalidHeapAttributeNumber, attnos);
 		table_close(rel, NoLock);
 	}
 	return result;
@@ -320,13 +313,11 @@ check_actions(const ShardAlterState *state, const Constraint *constraint, bool t
 void
 shard_alter_check_all_shards(const ShardAlterState *state, const char *what, const char *hint)
 {
-	ListCell   *lc;
-
-	foreach(lc, find_all_inheritors(state->table->relid, NoLock, NULL))
+	foreach_oid(memberid, find_all_inheritors(state->table->relid, NoLock, NULL))
 	{
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION && !state->table->is_reference)
+		if (get_rel_relkind(memberid) == RELKIND_RELATION && !state->table->is_reference)
 			shard_ddl_table_refuse(state->table,
-								   psprintf("%s while partition \"%s\" is not a shard", what, get_rel_name(lfirst_oid(lc))),
+								   psprintf("%s while partition \"%s\" is not a shard", what, get_rel_name(memberid)),
 								   hint);
 	}
 }
@@ -418,11 +409,9 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 void
 shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 {
-	ListCell   *lc;
-
-	foreach(lc, constraint->keys)
+	foreach_node(String, column, constraint->keys)
 	{
-		HeapTuple	tuple = SearchSysCacheAttName(state->table->relid, strVal(lfirst(lc)));
+		HeapTuple	tuple = SearchSysCacheAttName(state->table->relid, strVal(column));
 		/* also for a column that this statement adds; core raises an error for a missing column */
 		bool		is_null = !HeapTupleIsValid(tuple) || !((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
 		AlterTableCmd *cmd;
@@ -433,7 +422,7 @@ shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 			continue;
 		cmd = makeNode(AlterTableCmd);
 		cmd->subtype = AT_SetNotNull;
-		cmd->name = pstrdup(strVal(lfirst(lc)));
+		cmd->name = pstrdup(strVal(column));
 		state->local = lappend(state->local, cmd);
 	}
 }

@@ -52,20 +52,19 @@ question_of(const ShardDdlTable *table, List *shardnos, void *arg)
 	FillQuestion *question = arg;
 	StringInfoData condition;
 	StringInfoData sql;
-	ListCell   *lc;
 
 	initStringInfo(&condition);
 	appendStringInfoString(&condition, "true");
-	foreach(lc, question->functions)
-		appendStringInfo(&condition, " AND pg_catalog.to_regprocedure(%s) IS NOT NULL", quote_literal_cstr(format_procedure_qualified(lfirst_oid(lc))));
-	foreach(lc, question->sequences)
+	foreach_oid(function, question->functions)
+		appendStringInfo(&condition, " AND pg_catalog.to_regprocedure(%s) IS NOT NULL", quote_literal_cstr(format_procedure_qualified(function)));
+	foreach_oid(sequence, question->sequences)
 		appendStringInfo(&condition, " AND pg_catalog.to_regclass(%s) IS NULL AND coalesce(pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace(%s)::pg_catalog.oid, 'CREATE'), false)",
-						 quote_literal_cstr(shard_qualified_relation(lfirst_oid(lc))),
-						 quote_literal_cstr(quote_identifier(get_namespace_name(get_rel_namespace(lfirst_oid(lc))))));
+						 quote_literal_cstr(shard_qualified_relation(sequence)),
+						 quote_literal_cstr(quote_identifier(get_namespace_name(get_rel_namespace(sequence)))));
 	initStringInfo(&sql);
-	foreach(lc, shardnos)
-		appendStringInfo(&sql, "%sSELECT %d, (SELECT pg_catalog.count(*) FROM ONLY %s%s), %s", sql.len > 0 ? " UNION ALL " : "", lfirst_int(lc),
-						 table->shards[lfirst_int(lc)].relation, question->sequences == NIL ? " WHERE false" : "", condition.data);
+	foreach_int(shardno, shardnos)
+		appendStringInfo(&sql, "%sSELECT %d, (SELECT pg_catalog.count(*) FROM ONLY %s%s), %s", sql.len > 0 ? " UNION ALL " : "", shardno,
+						 table->shards[shardno].relation, question->sequences == NIL ? " WHERE false" : "", condition.data);
 	return sql.data;
 }
 
@@ -122,7 +121,6 @@ shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
 {
 	FillQuestion question = {.possible = true};
 	char	   *text;
-	ListCell   *lc;
 
 	/*
 	 * a session that follows another coordinator sends nothing; replicas of reference tables must get the coordinator's
@@ -136,8 +134,8 @@ shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
 	/* rows that the transaction's snapshot does not show would not be counted */
 	if (question.sequences != NIL && IsolationUsesXactSnapshot())
 		return NULL;
-	foreach(lc, question.sequences)
-		if (list_member_oid(state->filled_from, lfirst_oid(lc)))
+	foreach_oid(sequence, question.sequences)
+		if (list_member_oid(state->filled_from, sequence))
 			return NULL;
 	if (question.sequences != NIL)
 		shard_ddl_lock_shards(state->table, "ACCESS EXCLUSIVE", false);
@@ -145,18 +143,18 @@ shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
 	shard_ddl_ask(state->table, question_of, take_answer, &question);
 	if (!question.possible)
 		return NULL;
-	foreach(lc, question.sequences)
+	foreach_oid(sequence, question.sequences)
 	{
 		FillSequence *fill = palloc(sizeof(FillSequence));
 
-		fill->name = shard_qualified_relation(lfirst_oid(lc));
-		fill->increment = increment_of(lfirst_oid(lc));
+		fill->name = shard_qualified_relation(sequence);
+		fill->increment = increment_of(sequence);
 		fill->first = palloc(sizeof(int64) * state->table->nshards);
 		fill->count = question.count;
-		if (!take_values(state->table, lfirst_oid(lc), fill))
+		if (!take_values(state->table, sequence, fill))
 			return NULL;
 		state->fills = lappend(state->fills, fill);
-		state->filled_from = lappend_oid(state->filled_from, lfirst_oid(lc));
+		state->filled_from = lappend_oid(state->filled_from, sequence);
 	}
 	return text;
 }
@@ -185,9 +183,7 @@ shard_fill_before(const ShardAlterState *state, ShardDdlBatch *batch)
 void
 shard_fill_after(const ShardAlterState *state, ShardDdlBatch *batch)
 {
-	ListCell   *lc;
-
-	foreach(lc, state->fills)
+	foreach_ptr(FillSequence, fill, state->fills)
 		for (int i = 0; i < state->table->nshards; i++)
-			shard_ddl_batch_add(batch, i, "DROP SEQUENCE %s", ((const FillSequence *) lfirst(lc))->name);
+			shard_ddl_batch_add(batch, i, "DROP SEQUENCE %s", fill->name);
 }

@@ -21,12 +21,7 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/reloptions.h"
-#include "access/table.h"
-#include "access/tableam.h"
 #include "catalog/node_list.h"
 #include "catalog/objectaccess.h"
 #include "catalog/option.h"
@@ -37,6 +32,7 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
 #include "catalog/shard_server.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/alter/ddl_redirect.h"
@@ -48,9 +44,7 @@
 #include "open_table.h"
 #include "own_schema.h"
 #include "utils/acl.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_check_shard_owners);
@@ -67,18 +61,18 @@ static object_access_hook_type prev_object_access = NULL;
 
 /* The row of oid in a catalog after the change; NULL: there is none.  Memory: current context. */
 static HeapTuple
-new_row(Relation catalog, Oid index, AttrNumber key_attno, Oid oid)
+new_row(Oid catalog, Oid index, AttrNumber key_attno, Oid oid)
 {
 	ScanKeyData key;
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
 	ScanKeyInit(&key, key_attno, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
-	scan = systable_beginscan(catalog, index, true, SnapshotSelf, 1, &key);
-	tuple = systable_getnext(scan);
+	shard_catalog_scan_begin_keys(&scan, catalog, index, SnapshotSelf, 1, &key);
+	tuple = shard_catalog_scan_next(&scan);
 	if (HeapTupleIsValid(tuple))
 		tuple = heap_copytuple(tuple);
-	systable_endscan(scan);
+	shard_catalog_scan_end(&scan);
 	return tuple;
 }
 
@@ -111,10 +105,8 @@ old_place(Oid relid, List *options)
 static Place
 new_place(Oid relid)
 {
-	Relation	tables = table_open(ForeignTableRelationId, AccessShareLock);
-	Relation	classes = table_open(RelationRelationId, AccessShareLock);
-	HeapTuple	table = new_row(tables, ForeignTableRelidIndexId, Anum_pg_foreign_table_ftrelid, relid);
-	HeapTuple	class = new_row(classes, ClassOidIndexId, Anum_pg_class_oid, relid);
+	HeapTuple	table = new_row(ForeignTableRelationId, ForeignTableRelidIndexId, Anum_pg_foreign_table_ftrelid, relid);
+	HeapTuple	class = new_row(RelationRelationId, ClassOidIndexId, Anum_pg_class_oid, relid);
 	Place		place = {NULL, NULL, NIL};
 
 	if (HeapTupleIsValid(class))
@@ -126,12 +118,10 @@ new_place(Oid relid)
 		place.schema = get_namespace_name(form->relnamespace);
 		place.name = pstrdup(NameStr(form->relname));
 		if (HeapTupleIsValid(table))
-			options = heap_getattr(table, Anum_pg_foreign_table_ftoptions, RelationGetDescr(tables), &isnull);
+			options = SysCacheGetAttr(FOREIGNTABLEREL, table, Anum_pg_foreign_table_ftoptions, &isnull);
 		if (!isnull)
 			read_options(&place, untransformRelOptions(options));
 	}
-	table_close(classes, AccessShareLock);
-	table_close(tables, AccessShareLock);
 	return place;
 }
 
@@ -148,21 +138,19 @@ check_foreign_table(Oid relid)
 	const ForeignTable *table = GetForeignTable(relid);
 	Place		before = old_place(relid, table->options);
 	Place		after = new_place(relid);
-	ListCell   *lc;
 
 	if (has_moved(&before, &after))
 	{
 		shard_node_check_usage(table->serverid);
 		shard_server_note_chooser(relid);
 	}
-	foreach(lc, after.replicas)
+	foreach_ptr(char, replica, after.replicas)
 	{
-		Oid			serverid = get_foreign_server_oid(lfirst(lc), true);
+		Oid			serverid = get_foreign_server_oid(replica, true);
 		bool		is_new = OidIsValid(serverid) && serverid != table->serverid;
-		ListCell   *lc2;
 
-		foreach(lc2, before.replicas)
-			is_new &= strcmp(lfirst(lc), lfirst(lc2)) != 0;
+		foreach_ptr(char, old, before.replicas)
+			is_new &= strcmp(replica, old) != 0;
 		if (is_new)
 		{
 			shard_node_check_usage(serverid);
@@ -182,14 +170,13 @@ check_all_nodes(Oid relid, const char *schema, const char *name)
 {
 	List	   *nodes = superuser() ? NIL : shard_reference_nodes();
 	ShardDdlTable table = {.relid = relid, .is_reference = true, .shards = palloc0(sizeof(ShardDdlShard) * (list_length(nodes) + 1))};
-	ListCell   *lc;
 
-	foreach(lc, nodes)
+	foreach_oid(serverid, nodes)
 	{
 		ShardDdlShard *copy = &table.shards[table.nshards++];
 
-		shard_node_check_usage(lfirst_oid(lc));
-		copy->serverid = lfirst_oid(lc);
+		shard_node_check_usage(serverid);
+		copy->serverid = serverid;
 		copy->owner = GetUserId();
 		copy->schema = schema;
 		copy->name = name;
@@ -216,12 +203,10 @@ check_reference_table(Oid relid)
 static void
 check_schema(Oid namespace)
 {
-	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
-	HeapTuple	tuple = new_row(catalog, NamespaceOidIndexId, Anum_pg_namespace_oid, namespace);
+	HeapTuple	tuple = new_row(NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid, namespace);
 	const char *old_name = get_namespace_name(namespace);
 	const char *new_name = HeapTupleIsValid(tuple) ? NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname) : NULL;
 
-	table_close(catalog, AccessShareLock);
 	if (old_name == NULL || new_name == NULL || strcmp(new_name, old_name) == 0)
 		return;
 	foreach_oid(relid, shard_ddl_table_of_schema(namespace))
@@ -248,11 +233,9 @@ check_schema(Oid namespace)
 static void
 check_trigger(Oid trigger)
 {
-	Relation	catalog = table_open(TriggerRelationId, AccessShareLock);
-	HeapTuple	tuple = new_row(catalog, TriggerOidIndexId, Anum_pg_trigger_oid, trigger);
+	HeapTuple	tuple = new_row(TriggerRelationId, TriggerOidIndexId, Anum_pg_trigger_oid, trigger);
 	Form_pg_trigger form = HeapTupleIsValid(tuple) ? (Form_pg_trigger) GETSTRUCT(tuple) : NULL;
 
-	table_close(catalog, AccessShareLock);
 	if (form == NULL || strcmp(get_namespace_name(get_func_namespace(form->tgfoid)), SHARD_INTERNAL_SCHEMA) != 0)
 		return;
 	if (!shard_class_ownercheck(form->tgrelid, GetUserId()))
@@ -303,23 +286,22 @@ add_places(ShardDdlTable *table, Oid relid, const char *only)
 	const char *stale = only != NULL ? shard_option_table(relid, "stale_replica_nodes") : NULL;
 	List	   *names = list_make1(GetForeignServer(foreign->serverid)->servername);
 	List	   *servers = NIL;
-	ListCell   *lc;
 
 	names = list_concat(names, replicas != NULL ? shard_option_list(replicas) : NIL);
 	names = list_concat(names, stale != NULL ? shard_option_list(stale) : NIL);
-	foreach(lc, names)
+	foreach_ptr(char, server, names)
 	{
-		if (only == NULL || strcmp(lfirst(lc), only) == 0)
-			servers = list_append_unique_oid(servers, get_foreign_server_oid(lfirst(lc), false));
+		if (only == NULL || strcmp(server, only) == 0)
+			servers = list_append_unique_oid(servers, get_foreign_server_oid(server, false));
 	}
 	table->shards = repalloc(table->shards, sizeof(ShardDdlShard) * (table->nshards + list_length(servers)));
-	foreach(lc, servers)
+	foreach_oid(serverid, servers)
 	{
 		ShardDdlShard *shard = &table->shards[table->nshards++];
 
 		memset(shard, 0, sizeof(*shard));
 		shard->relid = relid;
-		shard->serverid = lfirst_oid(lc);
+		shard->serverid = serverid;
 		shard->schema = place.schema;
 		shard->name = place.name;
 		shard->owner = shard_server_owner_to_check(relid);
@@ -330,25 +312,20 @@ bool
 shard_ddl_redirect_check_owned(Oid roleid)
 {
 	ShardDdlTable table = {.shards = palloc(sizeof(ShardDdlShard))};
-	Relation	catalog;
-	ScanKeyData key;
-	TableScanDesc scan;
+	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
 	if (!has_privs_of_role(GetUserId(), roleid))
 		return false;
-	catalog = table_open(RelationRelationId, AccessShareLock);
-	ScanKeyInit(&key, Anum_pg_class_relowner, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(roleid));
-	scan = table_beginscan_catalog(catalog, 1, &key);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	shard_catalog_scan_begin_oid(&scan, RelationRelationId, InvalidOid, Anum_pg_class_relowner, roleid);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
 		if (form->relkind == RELKIND_FOREIGN_TABLE && form->relispartition && shard_option_is_ours(form->oid))
 			add_places(&table, form->oid, NULL);
 	}
-	table_endscan(scan);
-	table_close(catalog, AccessShareLock);
+	shard_catalog_scan_end(&scan);
 	shard_ddl_check_owners(&table);
 	return true;
 }
@@ -358,13 +335,10 @@ Datum
 shardfdw_check_shard_owners(PG_FUNCTION_ARGS)
 {
 	ShardDdlTable table = {.relid = PG_GETARG_OID(0), .shards = palloc(sizeof(ShardDdlShard))};
-	ListCell   *lc;
 
 	table_close(shard_open_table(table.relid, AccessShareLock), AccessShareLock);
-	foreach(lc, find_all_inheritors(table.relid, NoLock, NULL))
+	foreach_oid(relid, find_all_inheritors(table.relid, NoLock, NULL))
 	{
-		Oid			relid = lfirst_oid(lc);
-
 		if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid) || !OidIsValid(shard_server_owner_to_check(relid)))
 			continue;
 		if (!shard_class_ownercheck(relid, GetUserId()))

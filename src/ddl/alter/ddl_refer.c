@@ -67,10 +67,8 @@ check_constraint(const RangeVar *relation, const Constraint *constraint, const c
 static void
 check_column(const RangeVar *relation, const ColumnDef *column)
 {
-	ListCell   *lc;
-
-	foreach(lc, column->constraints)
-		check_constraint(relation, lfirst_node(Constraint, lc), column->colname);
+	foreach_node(Constraint, constraint, column->constraints)
+		check_constraint(relation, constraint, column->colname);
 }
 
 void

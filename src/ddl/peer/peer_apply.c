@@ -11,6 +11,7 @@
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "own_sql.h"
@@ -44,11 +45,10 @@ static void
 check_sender(const char *identity)
 {
 	int			nbefore;
-	ListCell   *lc;
 
-	foreach(lc, shard_node_peers(&nbefore))
+	foreach_ptr(ShardNodeName, peer, shard_node_peers(&nbefore))
 	{
-		const char *known = shard_option_server(((ShardNodeName *) lfirst(lc))->serverid, "identity");
+		const char *known = shard_option_server(peer->serverid, "identity");
 
 		if (known != NULL && strcmp(known, identity) == 0)
 			return;

@@ -174,10 +174,9 @@ static bool
 are_temporary(ObjectType kind, List *objects)
 {
 	int			ntemporary = 0;
-	ListCell   *lc;
 
-	foreach(lc, objects)
-		ntemporary += is_temporary_object(kind, lfirst(lc));
+	foreach_ptr(Node, object, objects)
+		ntemporary += is_temporary_object(kind, object);
 	if (ntemporary > 0 && ntemporary < list_length(objects) && has_peers())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -220,12 +219,10 @@ is_own_extension(const char *name)
 static bool
 drops_own_extension(const DropStmt *stmt)
 {
-	ListCell   *lc;
-
 	if (stmt->removeType != OBJECT_EXTENSION)
 		return false;
-	foreach(lc, stmt->objects)
-		if (is_own_extension(strVal(lfirst(lc))))
+	foreach_node(String, name, stmt->objects)
+		if (is_own_extension(strVal(name)))
 			return true;
 	return false;
 }
@@ -271,13 +268,11 @@ check_detach(AlterTableStmt *stmt)
 static void
 check_dropped_servers(const DropStmt *drop)
 {
-	ListCell   *lc;
-
 	if (drop->removeType != OBJECT_FOREIGN_SERVER || !shard_node_is_member())
 		return;
-	foreach(lc, drop->objects)
+	foreach_node(String, server, drop->objects)
 	{
-		const char *name = strVal(lfirst(lc));
+		const char *name = strVal(server);
 		Oid			serverid = get_foreign_server_oid(name, true);
 
 		if (OidIsValid(serverid) && shard_node_is_coordinator(serverid))
@@ -292,15 +287,14 @@ LockStmt *
 shard_peer_locks_before(Node *stmt)
 {
 	LockStmt   *lock;
-	ListCell   *lc;
 
 	if (!IsA(stmt, TruncateStmt))
 		return NULL;
 	lock = makeNode(LockStmt);
 	lock->mode = AccessExclusiveLock;
-	foreach(lc, castNode(TruncateStmt, stmt)->relations)
+	foreach_node(RangeVar, relation, castNode(TruncateStmt, stmt)->relations)
 	{
-		Oid			relid = RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true);
+		Oid			relid = RangeVarGetRelid(relation, NoLock, true);
 
 		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && shard_ddl_table_maybe(relid))
 			lock->relations = lappend(lock->relations, makeRangeVar(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid), -1));

@@ -46,13 +46,11 @@
 bool
 shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt)
 {
-	ListCell   *lc;
-
 	if (stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_FOREIGN_TABLE)
 		return true;
-	foreach(lc, stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
 	{
-		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
+		AlterTableType subtype = cmd->subtype;
 
 		if (subtype == AT_DetachPartition || subtype == AT_DetachPartitionFinalize)
 			return true;
@@ -78,12 +76,10 @@ check_key_stays(ShardAlterState *state)
 static void
 classify_all(ShardAlterState *state)
 {
-	ListCell   *lc;
-
 	state->rel = table_open(state->table->relid, NoLock);
 	shard_alter_note_constraints(state);
-	foreach(lc, state->stmt->cmds)
-		shard_alter_classify(state, lfirst_node(AlterTableCmd, lc));
+	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
+		shard_alter_classify(state, cmd);
 	table_close(state->rel, NoLock);
 	state->rel = NULL;
 }
@@ -94,11 +90,10 @@ changes_types(ShardAlterState *state)
 {
 	bool		changes = false;
 	bool		drops = false;
-	ListCell   *lc;
 
-	foreach(lc, state->stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
 	{
-		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
+		AlterTableType subtype = cmd->subtype;
 
 		changes = changes || subtype == AT_AlterColumnType;
 		drops = drops || subtype == AT_DropColumn || subtype == AT_DropConstraint;
@@ -269,12 +264,11 @@ static void
 send_owner(ShardAlterState *state, ShardDdlBatch *batch)
 {
 	const char *owner = state->new_owner;
-	ListCell   *lc;
 
 	if (!state->table->is_reference)
-		foreach(lc, find_all_inheritors(state->table->relid, AccessExclusiveLock, NULL))
-			if (lfirst_oid(lc) != state->table->relid)
-				ATExecChangeOwner(lfirst_oid(lc), get_role_oid(owner, false), true, AccessExclusiveLock);
+		foreach_oid(memberid, find_all_inheritors(state->table->relid, AccessExclusiveLock, NULL))
+			if (memberid != state->table->relid)
+				ATExecChangeOwner(memberid, get_role_oid(owner, false), true, AccessExclusiveLock);
 	for (int i = 0; i < state->table->nshards; i++)
 		shard_ddl_batch_add(batch, i, "DO %s", quote_literal_cstr(
 			psprintf("BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %s) THEN ALTER TABLE %s OWNER TO %s; END IF; END",
@@ -289,13 +283,12 @@ static void
 send_key_defaults(ShardAlterState *state)
 {
 	List	   *attnos = NIL;
-	ListCell   *lc;
 
 	if (state->table->is_reference || get_rel_relispartition(state->table->relid))
 		return;
-	foreach(lc, state->defaults)
+	foreach_ptr(char, column, state->defaults)
 	{
-		AttrNumber	attno = get_attnum(state->table->relid, lfirst(lc));
+		AttrNumber	attno = get_attnum(state->table->relid, column);
 
 		if (attno > 0)
 			attnos = lappend_int(attnos, attno);
@@ -312,20 +305,19 @@ run_on_nodes(ShardAlterState *state)
 	Relation	rel = table_open(state->table->relid, NoLock);
 	int			nestlevel;
 	List	   *per_row = NIL;
-	ListCell   *lc;
 
 	compute_defaults(state, rel);
 	nestlevel = shard_print_settings_begin();
-	foreach(lc, state->drop_indexes)
+	foreach_ptr(char, index, state->drop_indexes)
 		for (int i = 0; i < state->table->nshards; i++)
-			shard_ddl_batch_add(batch, i, "DROP INDEX %s", quote_qualified_identifier(state->table->shards[i].schema, lfirst(lc)));
+			shard_ddl_batch_add(batch, i, "DROP INDEX %s", quote_qualified_identifier(state->table->shards[i].schema, index));
 	send_columns(state, rel, &per_row);
 	shard_alter_new_constraints(state, batch);
 	shard_fill_before(state, batch);
 	shard_alter_send_pieces(state, batch);
 	/* the coordinator computes defaults, so shards have none */
-	foreach(lc, state->drop_defaults)
-		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" ALTER COLUMN %s DROP DEFAULT", quote_identifier(lfirst(lc))));
+	foreach_ptr(char, column, state->drop_defaults)
+		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" ALTER COLUMN %s DROP DEFAULT", quote_identifier(column)));
 	shard_fill_after(state, batch);
 	if (state->new_owner)
 		send_owner(state, batch);
@@ -336,11 +328,11 @@ run_on_nodes(ShardAlterState *state)
 	if (per_row != NIL && !shard_guc_follows_coordinator)
 	{
 		fill_columns(state, rel, per_row);
-		foreach(lc, per_row)
-			if (TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1)->attnotnull)
+		foreach_int(attno, per_row)
+			if (TupleDescAttr(RelationGetDescr(rel), attno - 1)->attnotnull)
 				shard_ddl_batch_add_all(batch, "ALTER TABLE ",
 										psprintf(" ALTER COLUMN %s SET NOT NULL",
-												 quote_identifier(get_attname(RelationGetRelid(rel), lfirst_int(lc), false))));
+												 quote_identifier(get_attname(RelationGetRelid(rel), attno, false))));
 		shard_ddl_batch_run(batch);
 	}
 	table_close(rel, NoLock);
@@ -395,14 +387,13 @@ alter_only_rest(void *arg)
 	ShardAlterState *state = arg;
 	Relation	rel = table_open(state->table->relid, NoLock);
 	List	   *columns = NIL;
-	ListCell   *lc;
 
-	foreach(lc, state->defaults)
+	foreach_ptr(char, column, state->defaults)
 	{
-		AttrNumber	attno = get_attnum(state->table->relid, lfirst(lc));
+		AttrNumber	attno = get_attnum(state->table->relid, column);
 
 		if (attno > 0 && shard_key_default_is_possible(rel, attno))
-			columns = lappend(columns, lfirst(lc));
+			columns = lappend(columns, column);
 	}
 	table_close(rel, NoLock);
 	state->defaults = columns;
@@ -413,11 +404,9 @@ alter_only_rest(void *arg)
 static bool
 alter_only(ShardDdlCall *call, ShardAlterState *state, AlterTableStmt *stmt)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_ColumnDefault)
-			state->defaults = lappend(state->defaults, lfirst_node(AlterTableCmd, lc)->name);
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
+		if (cmd->subtype == AT_ColumnDefault)
+			state->defaults = lappend(state->defaults, cmd->name);
 	if (state->defaults == NIL || get_rel_relkind(state->table->relid) != RELKIND_PARTITIONED_TABLE)
 		return false;
 	shard_ddl_run_core_then(call, (Node *) copyObject(stmt), alter_only_rest, state);

@@ -181,12 +181,11 @@ has_misplaced_rows(Oid relid)
 	{
 		int			nestlevel = shard_print_settings_begin();
 		const char *constraint = shard_now_value(psprintf("SELECT pg_get_partition_constraintdef(%u)", relid));
-		ListCell   *lc;
 
-		foreach(lc, find_all_inheritors(relid, AccessShareLock, NULL))
-			if (shard_option_is_ours(lfirst_oid(lc)))
+		foreach_oid(memberid, find_all_inheritors(relid, AccessShareLock, NULL))
+			if (shard_option_is_ours(memberid))
 				appendStringInfo(&sql, "%sSELECT 1 FROM %s WHERE NOT (%s)", sql.len > 0 ? " UNION ALL " : "",
-								 shard_qualified_relation(lfirst_oid(lc)), constraint);
+								 shard_qualified_relation(memberid), constraint);
 		shard_print_settings_end(nestlevel);
 	}
 	table_close(rel, NoLock);
@@ -332,21 +331,20 @@ detach_rest(void *arg)
 		shard_ddl_table_by_itself(partition) : shard_ddl_table(partition);
 	ShardDdlBatch *batch;
 	int			nestlevel;
-	ListCell   *lc;
 
 	if (table == NULL || shard_guc_follows_coordinator)
 		return;
 	batch = shard_ddl_batch_create(table);
 	nestlevel = shard_print_settings_begin();
-	foreach(lc, check_constraints(partition))
+	foreach_oid(constraint, check_constraints(partition))
 	{
-		char	   *name = get_constraint_name(lfirst_oid(lc));
+		char	   *name = get_constraint_name(constraint);
 		char	  **found = shard_ddl_find_check(table, name, NULL);
 
 		for (int i = 0; i < table->nshards; i++)
 			if (found[i] == NULL)
 				shard_ddl_batch_add(batch, i, "ALTER TABLE %s ADD CONSTRAINT %s %s", table->shards[i].relation,
-									quote_identifier(name), shard_ddl_text_constraint(lfirst_oid(lc)));
+									quote_identifier(name), shard_ddl_text_constraint(constraint));
 	}
 	shard_print_settings_end(nestlevel);
 	shard_ddl_batch_run(batch);

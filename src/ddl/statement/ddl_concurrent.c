@@ -80,15 +80,14 @@ ask_names(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	NewIndex   *new = arg;
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, shardnos)
+	foreach_int(shardno, shardnos)
 	{
-		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+		const ShardDdlShard *shard = &table->shards[shardno];
 
-		appendStringInfo(&text, "%s(%d, to_regclass(%s), to_regclass(%s))", text.len > 0 ? ", " : "", lfirst_int(lc),
-						 quote_literal_cstr(shard->relation), quote_literal_cstr(name_on(table, lfirst_int(lc), new->index)));
+		appendStringInfo(&text, "%s(%d, to_regclass(%s), to_regclass(%s))", text.len > 0 ? ", " : "", shardno,
+						 quote_literal_cstr(shard->relation), quote_literal_cstr(name_on(table, shardno, new->index)));
 	}
 	return psprintf("SELECT s.no, coalesce(i.indrelid = s.shard AND pg_get_indexdef(i.indexrelid) = "
 					"format('CREATE %sINDEX %%I ON %%I.%%I USING %%s', c.relname, n.nspname, t.relname, %s), false), coalesce(i.indisvalid, false) "

@@ -260,11 +260,9 @@ add_placements(ShardDdlTable *all, const ShardDdlShard *shard)
 static void
 note_left(const ShardDdlShard *shard)
 {
-	ListCell   *lc;
-
-	foreach(lc, shard->stale)
+	foreach_ptr(char, node, shard->stale)
 	{
-		const ShardSqlParam params[] = {shard_sql_text(lfirst(lc)), shard_sql_text(shard->schema), shard_sql_text(shard->name)};
+		const ShardSqlParam params[] = {shard_sql_text(node), shard_sql_text(shard->schema), shard_sql_text(shard->name)};
 
 		(void) shard_own_sql_run("INSERT INTO " SHARD_INTERNAL_SCHEMA ".left_shard VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", lengthof(params), params);
 	}
@@ -283,16 +281,15 @@ drop_tables(Collector *dropped, const char *cascade)
 {
 	ShardDdlTable all = {InvalidOid, "", false, 0, NULL};
 	int			nmax = list_length(dropped->shards);
-	ListCell   *lc;
 	ShardDdlBatch *batch;
 	bool	   *done;
 	Oid		   *alone = palloc(sizeof(Oid) * Max(nmax, 1));
 	int			nalone = 0;
 
-	foreach(lc, dropped->replicas)
-		nmax += ((ShardDdlTable *) lfirst(lc))->nshards;
-	foreach(lc, dropped->shards)
-		nmax += ((DroppedShard *) lfirst(lc))->shard.nreplicas;
+	foreach_ptr(ShardDdlTable, table, dropped->replicas)
+		nmax += table->nshards;
+	foreach_ptr(DroppedShard, shard, dropped->shards)
+		nmax += shard->shard.nreplicas;
 	all.shards = palloc0(sizeof(ShardDdlShard) * Max(nmax, 1));
 	foreach_ptr(DroppedShard, shard, dropped->shards)
 	{
@@ -425,11 +422,10 @@ shard_ddl_drop_collected(ShardDdlCall *call)
 {
 	DropOwnedStmt *stmt = castNode(DropOwnedStmt, call->pstmt->utilityStmt);
 	List	   *checked = NIL;
-	ListCell   *lc;
 
-	foreach(lc, stmt->roles)
+	foreach_node(RoleSpec, role, stmt->roles)
 	{
-		Oid			roleid = get_rolespec_oid(lfirst_node(RoleSpec, lc), true);
+		Oid			roleid = get_rolespec_oid(role, true);
 
 		if (OidIsValid(roleid) && shard_ddl_redirect_check_owned(roleid))
 			checked = lappend_oid(checked, roleid);

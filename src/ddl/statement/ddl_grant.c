@@ -129,7 +129,6 @@ grant_rest(void *arg)
 	{
 		ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
 		ShardDdlBatch *batch;
-		ListCell   *lc2;
 
 		if (table == NULL || !may_grant(relid))
 			continue;
@@ -137,8 +136,8 @@ grant_rest(void *arg)
 		/* other users revoke what they have granted here, but on a node what its role has granted */
 		batch->only_names_shards = shard_class_ownercheck(relid, GetUserId());
 		for (int i = 0; i < table->nshards; i++)
-			foreach(lc2, stmt->grantees)
-				add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc2), psprintf("TABLE %s", table->shards[i].relation), "");
+			foreach_node(RoleSpec, grantee, stmt->grantees)
+				add_grant(batch, i, stmt, privileges, grantee, psprintf("TABLE %s", table->shards[i].relation), "");
 		shard_ddl_batch_run(batch);
 	}
 }
@@ -149,17 +148,15 @@ schema_rest(void *arg)
 {
 	const GrantStmt *stmt = arg;
 	const char *privileges = privileges_text(stmt);
-	ListCell   *lc;
 
-	foreach(lc, stmt->objects)
+	foreach_node(String, name, stmt->objects)
 	{
-		char	   *schema = strVal(lfirst(lc));
+		char	   *schema = strVal(name);
 		Oid			namespace = get_namespace_oid(schema, true);
 		const char *object = psprintf("SCHEMA %s", quote_identifier(schema));
 		const char *condition = psprintf(" AND (SELECT pg_catalog.pg_has_role(n.nspowner, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = %s)",
 										 quote_literal_cstr(schema));
 		List	   *servers = NIL;
-		ListCell   *lc3;
 
 		foreach_oid(relid, may_grant_schema(namespace) ? shard_ddl_table_of_schema(namespace) : NIL)
 		{
@@ -182,8 +179,8 @@ schema_rest(void *arg)
 				if (list_member_oid(servers, table->shards[i].serverid))
 					continue;
 				servers = lappend_oid(servers, table->shards[i].serverid);
-				foreach(lc3, stmt->grantees)
-					add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc3), object, condition);
+				foreach_node(RoleSpec, grantee, stmt->grantees)
+					add_grant(batch, i, stmt, privileges, grantee, object, condition);
 			}
 			shard_ddl_batch_run(batch);
 		}

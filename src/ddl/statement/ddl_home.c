@@ -105,16 +105,15 @@ add_foreign_keys(NewTable *new)
 {
 	AlterTableStmt *stmt = makeNode(AlterTableStmt);
 	PlannedStmt *wrapper = makeNode(PlannedStmt);
-	ListCell   *lc;
 
 	stmt->relation = makeRangeVar(get_namespace_name(new->namespace), new->name, -1);
 	stmt->objtype = OBJECT_TABLE;
-	foreach(lc, new->foreign_keys)
+	foreach_ptr(Node, key, new->foreign_keys)
 	{
 		AlterTableCmd *cmd = makeNode(AlterTableCmd);
 
 		cmd->subtype = AT_AddConstraint;
-		cmd->def = lfirst(lc);
+		cmd->def = key;
 		stmt->cmds = lappend(stmt->cmds, cmd);
 	}
 	wrapper->commandType = CMD_UTILITY;

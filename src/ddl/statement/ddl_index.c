@@ -66,10 +66,9 @@ void
 shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before, bool take_over)
 {
 	ShardDdlBatch *batch = shard_ddl_batch_create(table);
-	ListCell   *lc;
 
-	foreach(lc, indexes)
-		add_create_index(batch, lfirst_oid(lc), before, take_over ? shard_ddl_find_equal_index(table, lfirst_oid(lc)) : NULL, false);
+	foreach_oid(index, indexes)
+		add_create_index(batch, index, before, take_over ? shard_ddl_find_equal_index(table, index) : NULL, false);
 	shard_ddl_batch_run(batch);
 }
 
@@ -88,13 +87,12 @@ create_rest(void *arg)
 	CreateIndex *new = arg;
 	ShardDdlTable *table = new->table;
 	ShardDdlBatch *batch = shard_ddl_batch_create(table);
-	ListCell   *lc;
 
 	if (new->stmt != NULL && !new->unique_there)
 		shard_marker_level_all(table->relid);
 	/* the list is empty if IF NOT EXISTS found an index of that name */
-	foreach(lc, list_difference_oid(shard_marker_level_of(table->relid), new->before))
-		add_create_index(batch, lfirst_oid(lc), new->before, NULL, new->unique_there);
+	foreach_oid(index, list_difference_oid(shard_marker_level_of(table->relid), new->before))
+		add_create_index(batch, index, new->before, NULL, new->unique_there);
 	shard_ddl_make_objects(table, false);
 	shard_ddl_batch_run(batch);
 }

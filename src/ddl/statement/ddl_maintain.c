@@ -48,11 +48,9 @@ options_text(List *options)
 static DefElem *
 find_option(List *options, const char *name)
 {
-	ListCell   *lc;
-
-	foreach(lc, options)
-		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
-			return lfirst_node(DefElem, lc);
+	foreach_node(DefElem, option, options)
+		if (strcmp(option->defname, name) == 0)
+			return option;
 	return NULL;
 }
 
@@ -116,7 +114,6 @@ shard_ddl_vacuum(ShardDdlCall *call)
 	List	   *batches = NIL;
 	List	   *analyze_options = NIL;
 	char	   *options = options_text(stmt->options);
-	ListCell   *lc;
 
 	if (!stmt->is_vacuumcmd || stmt->rels == NIL)
 		return false;
@@ -142,8 +139,8 @@ shard_ddl_vacuum(ShardDdlCall *call)
 	if (batches == NIL)
 		return false;
 	PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "VACUUM");
-	foreach(lc, batches)
-		run_free(lfirst(lc));
+	foreach_ptr(ShardDdlBatch, batch, batches)
+		run_free(batch);
 
 	/* core runs ANALYZE, which fetches statistics from the nodes and stores them on the coordinator */
 	if (find_option(stmt->options, "verbose"))

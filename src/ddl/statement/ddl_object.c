@@ -4,8 +4,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
@@ -25,9 +23,7 @@
 #include "nodes/parsenodes.h"
 #include "remote/run/constraints.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 /*
  * A parent moves without its shards, which stay in their schema on both sides.  Replicas of a reference table move with
@@ -206,10 +202,9 @@ shard_ddl_truncate(ShardDdlCall *call)
 {
 	TruncateStmt *stmt = castNode(TruncateStmt, call->pstmt->utilityStmt);
 	List	   *added;
-	ListCell   *lc;
 
-	foreach(lc, stmt->relations)
-		shard_ddl_table_check_parent_unused(RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true), "TRUNCATE");
+	foreach_node(RangeVar, relation, stmt->relations)
+		shard_ddl_table_check_parent_unused(RangeVarGetRelid(relation, NoLock, true), "TRUNCATE");
 	added = stmt->behavior == DROP_CASCADE ? shard_ddl_cascade(stmt->relations) : NIL;
 	if (added == NIL)
 		return false;
@@ -249,17 +244,17 @@ shard_ddl_create_trigger(ShardDdlCall *call)
 
 /* Does the coordinator have a constraint of that name? */
 static bool
-is_here(Relation constraints, Oid namespace, const char *name)
+is_here(Oid namespace, const char *name)
 {
 	ScanKeyData keys[2];
-	SysScanDesc scan;
+	ShardCatalogScan scan;
 	bool		found;
 
 	ScanKeyInit(&keys[0], Anum_pg_constraint_conname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum(name));
 	ScanKeyInit(&keys[1], Anum_pg_constraint_connamespace, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(namespace));
-	scan = systable_beginscan(constraints, ConstraintNameNspIndexId, true, NULL, 2, keys);
-	found = HeapTupleIsValid(systable_getnext(scan));
-	systable_endscan(scan);
+	shard_catalog_scan_begin_keys(&scan, ConstraintRelationId, ConstraintNameNspIndexId, NULL, lengthof(keys), keys);
+	found = HeapTupleIsValid(shard_catalog_scan_next(&scan));
+	shard_catalog_scan_end(&scan);
 	return found;
 }
 
@@ -268,10 +263,9 @@ is_here(Relation constraints, Oid namespace, const char *name)
  * the search path counts that has a constraint of that name, on the coordinator or on nodes.
  */
 static char *
-find_schema(Relation constraints, const List *nodes, const RangeVar *constraint, bool deferred)
+find_schema(const List *nodes, const RangeVar *constraint, bool deferred)
 {
 	List	   *namespaces;
-	ListCell   *lc;
 
 	/* core raises the error for another database */
 	if (constraint->catalogname && strcmp(constraint->catalogname, get_database_name(MyDatabaseId)) != 0)
@@ -284,15 +278,15 @@ find_schema(Relation constraints, const List *nodes, const RangeVar *constraint,
 	}
 	else
 		namespaces = fetch_search_path(true);
-	foreach(lc, namespaces)
+	foreach_oid(namespace, namespaces)
 	{
 		char	   *schema;
 
-		if (is_here(constraints, lfirst_oid(lc), constraint->relname))
+		if (is_here(namespace, constraint->relname))
 			return NULL;
-		if (isTempNamespace(lfirst_oid(lc)) || IsCatalogNamespace(lfirst_oid(lc)))
+		if (isTempNamespace(namespace) || IsCatalogNamespace(namespace))
 			continue;
-		schema = get_namespace_name(lfirst_oid(lc));
+		schema = get_namespace_name(namespace);
 		switch (schema ? shard_constraints_find_key(nodes, schema, constraint->relname) : SHARD_CONSTRAINT_NONE)
 		{
 			case SHARD_CONSTRAINT_NONE:
@@ -329,7 +323,6 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 {
 	ConstraintsSetStmt *stmt = castNode(ConstraintsSetStmt, call->pstmt->utilityStmt);
 	ConstraintsSetStmt *rest;
-	Relation	constraints;
 	List	   *remote = NIL;
 	List	   *nodes;
 
@@ -344,10 +337,9 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 		return false;
 	rest = copyObject(stmt);
 	rest->constraints = NIL;
-	constraints = table_open(ConstraintRelationId, AccessShareLock);
 	foreach_node(RangeVar, name, stmt->constraints)
 	{
-		char	   *schema = find_schema(constraints, nodes, name, stmt->deferred);
+		char	   *schema = find_schema(nodes, name, stmt->deferred);
 
 		if (schema)
 		{
@@ -360,7 +352,6 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 		else
 			rest->constraints = lappend(rest->constraints, copyObject(name));
 	}
-	table_close(constraints, AccessShareLock);
 	if (remote == NIL)
 		return false;
 	/* without names it would be ALL */

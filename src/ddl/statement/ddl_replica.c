@@ -142,8 +142,6 @@ is_allowed_command(const AlterTableCmd *cmd)
 const char *
 shard_ddl_replica_refusal(Node *stmt)
 {
-	ListCell   *lc;
-
 	switch (nodeTag(stmt))
 	{
 		case T_TruncateStmt:
@@ -165,8 +163,8 @@ shard_ddl_replica_refusal(Node *stmt)
 			/* as in dumps: the shards are not changed */
 			if (!castNode(AlterTableStmt, stmt)->relation->inh)
 				return NULL;
-			foreach(lc, castNode(AlterTableStmt, stmt)->cmds)
-				if (!is_allowed_command(lfirst(lc)))
+			foreach_ptr(AlterTableCmd, cmd, castNode(AlterTableStmt, stmt)->cmds)
+				if (!is_allowed_command(cmd))
 					return "this form of ALTER TABLE";
 			return NULL;
 		default:

@@ -99,16 +99,14 @@ static List *
 find_tables(Oid namespace, const char *schema)
 {
 	List	   *tables = NIL;
-	ListCell   *lc;
-	ListCell   *lc2;
 
-	foreach(lc, shard_ddl_table_of_schema(namespace))
-		if (follows(lfirst_oid(lc)))
-			tables = lappend_oid(tables, lfirst_oid(lc));
-	foreach(lc, tables_that_need(schema))
-		foreach(lc2, find_all_inheritors(lfirst_oid(lc), NoLock, NULL))
-			if (follows(lfirst_oid(lc2)))
-				tables = list_append_unique_oid(tables, lfirst_oid(lc2));
+	foreach_oid(relid, shard_ddl_table_of_schema(namespace))
+		if (follows(relid))
+			tables = lappend_oid(tables, relid);
+	foreach_oid(relid, tables_that_need(schema))
+		foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
+			if (follows(memberid))
+				tables = list_append_unique_oid(tables, memberid);
 	return tables;
 }
 
@@ -126,19 +124,18 @@ find_and_lock_tables(Oid namespace, const char *schema)
 	{
 		List	   *tables = find_tables(namespace, schema);
 		List	   *new = NIL;
-		ListCell   *lc;
 
-		foreach(lc, tables)
-			new = list_append_unique_oid(new, shard_map_top(lfirst_oid(lc)));
+		foreach_oid(relid, tables)
+			new = list_append_unique_oid(new, shard_map_top(relid));
 		new = list_difference_oid(new, locked);
 		if (new == NIL)
 			return tables;
 		list_sort(new, list_oid_cmp);
-		foreach(lc, new)
+		foreach_oid(top, new)
 		{
-			LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
-			if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(lc))))
-				(void) find_all_inheritors(lfirst_oid(lc), AccessExclusiveLock, NULL);
+			LockRelationOid(top, AccessExclusiveLock);
+			if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(top)))
+				(void) find_all_inheritors(top, AccessExclusiveLock, NULL);
 		}
 		locked = list_concat(locked, new);
 	}
@@ -149,18 +146,17 @@ static List *
 parts_of(List *tables)
 {
 	List	   *parts = NIL;
-	ListCell   *lc;
 
-	foreach(lc, tables)
+	foreach_oid(relid, tables)
 	{
-		ShardDdlTable *table = get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION ?
-			shard_ddl_table_reference(lfirst_oid(lc)) : NULL;
+		ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_RELATION ?
+			shard_ddl_table_reference(relid) : NULL;
 		ShardDdlShard *part;
 
 		for (int i = 0; table != NULL && i < table->nshards; i++)
 			parts = lappend(parts, &table->shards[i]);
 		part = palloc0(sizeof(ShardDdlShard));
-		if (shard_ddl_table_shard(lfirst_oid(lc), part))
+		if (shard_ddl_table_shard(relid, part))
 			parts = lappend(parts, part);
 	}
 	return parts;
@@ -170,19 +166,17 @@ static void
 check_unused(List *tables)
 {
 	List	   *done = NIL;
-	ListCell   *lc;
 
-	foreach(lc, tables)
+	foreach_oid(relid, tables)
 	{
-		ListCell   *lc2;
-		Oid			top = shard_map_top(lfirst_oid(lc));
+		Oid			top = shard_map_top(relid);
 
 		if (list_member_oid(done, top))
 			continue;
 		done = lappend_oid(done, top);
-		foreach(lc2, find_all_inheritors(top, NoLock, NULL))
+		foreach_oid(memberid, find_all_inheritors(top, NoLock, NULL))
 		{
-			Relation	rel = relation_open(lfirst_oid(lc2), NoLock);
+			Relation	rel = relation_open(memberid, NoLock);
 
 			CheckTableNotInUse(rel, "ALTER SCHEMA");
 			relation_close(rel, NoLock);
@@ -393,13 +387,12 @@ bool
 shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt)
 {
 	Oid			namespace = lock_schema_to_rename(stmt);
-	ListCell   *lc;
 
 	if (!OidIsValid(namespace))
 		return false;
 	/* foreign tables that do not follow get another schema_name */
-	foreach(lc, shard_ddl_table_of_schema(namespace))
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
+	foreach_oid(relid, shard_ddl_table_of_schema(namespace))
+		if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(relid))
 			return true;
 	return find_tables(namespace, stmt->subname) != NIL;
 }

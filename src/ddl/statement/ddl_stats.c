@@ -91,7 +91,6 @@ shard_ddl_create_statistics(ShardDdlCall *call)
 	ShardDdlTable *table;
 	ShardDdlBatch *batch;
 	List	   *before;
-	ListCell   *lc;
 
 	if (list_length(stmt->relations) != 1 || !IsA(linitial(stmt->relations), RangeVar))
 		return false;
@@ -102,8 +101,8 @@ shard_ddl_create_statistics(ShardDdlCall *call)
 	shard_ddl_run_core(call);
 	CommandCounterIncrement();
 	batch = shard_ddl_batch_create(table);
-	foreach(lc, list_difference_oid(statistics_of(table->relid), before))
-		add_create(batch, lfirst_oid(lc));
+	foreach_oid(statistics, list_difference_oid(statistics_of(table->relid), before))
+		add_create(batch, statistics);
 	shard_ddl_make_objects(table, false);
 	shard_ddl_batch_run(batch);
 	return true;

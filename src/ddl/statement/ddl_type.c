@@ -106,11 +106,10 @@ static List *
 nodes_of(List *relids)
 {
 	List	   *servers = NIL;
-	ListCell   *lc;
 
-	foreach(lc, relids)
+	foreach_oid(relid, relids)
 	{
-		ShardDdlTable *table = shard_ddl_table(lfirst_oid(lc));
+		ShardDdlTable *table = shard_ddl_table(relid);
 
 		for (int i = 0; table != NULL && i < table->nshards; i++)
 			servers = list_append_unique_oid(servers, table->shards[i].serverid);
@@ -156,17 +155,16 @@ static char *
 new_domain_constraints(const AlterType *alter)
 {
 	StringInfoData text;
-	ListCell   *lc;
 
 	initStringInfo(&text);
-	foreach(lc, list_difference_oid(domain_constraints(alter->type, NULL, NULL), alter->constraints))
+	foreach_oid(constraint, list_difference_oid(domain_constraints(alter->type, NULL, NULL), alter->constraints))
 	{
-		HeapTuple	tuple = shard_catalog_row(CONSTROID, lfirst_oid(lc));
+		HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
 		bool		is_not_null = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == DOMAIN_NOT_NULL;
 
 		ReleaseSysCache(tuple);
 		appendStringInfo(&text, "%s%s", text.len > 0 ? "; " : "", is_not_null ?
-						 psprintf("ALTER DOMAIN %s SET NOT NULL", alter->name) : pg_get_constraintdef_command(lfirst_oid(lc)));
+						 psprintf("ALTER DOMAIN %s SET NOT NULL", alter->name) : pg_get_constraintdef_command(constraint));
 	}
 	return text.len > 0 ? text.data : NULL;
 }

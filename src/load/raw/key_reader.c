@@ -73,11 +73,10 @@ static int
 field_number(CopyFromState cstate, AttrNumber attno)
 {
 	int			fieldno = 0;
-	ListCell   *lc;
 
-	foreach(lc, cstate->attnumlist)
+	foreach_int(other, cstate->attnumlist)
 	{
-		if (lfirst_int(lc) == attno)
+		if (other == attno)
 			return fieldno;
 		fieldno++;
 	}

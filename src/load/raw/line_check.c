@@ -109,7 +109,6 @@ shard_line_check_create(MemoryContext cxt, CopyFromState cstate)
 {
 	ShardLineCheck *check = MemoryContextAllocZero(cxt, sizeof(ShardLineCheck));
 	int			ncolumns = list_length(cstate->attnumlist);
-	ListCell   *lc;
 
 	check->delim = cstate->opts.delim[0];
 	check->csv = shard_copy_is_csv(&cstate->opts);
@@ -117,9 +116,9 @@ shard_line_check_create(MemoryContext cxt, CopyFromState cstate)
 	check->null_print = cstate->opts.null_print;
 	check->null_bytes = cstate->opts.null_print_len;
 	check->columns = MemoryContextAllocZero(cxt, (ncolumns + 1) * sizeof(CheckedColumn));
-	foreach(lc, cstate->attnumlist)
+	foreach_int(attno, cstate->attnumlist)
 	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(cstate->rel), lfirst_int(lc) - 1);
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(cstate->rel), attno - 1);
 
 		init_column(&check->columns[check->ncolumns++], att->atttypid, att->atttypmod);
 	}

@@ -387,11 +387,10 @@ static List *
 shard_attnos(Relation parent, List *attnos, Oid shard_relid)
 {
 	List	   *result = NIL;
-	ListCell   *lc;
 
-	foreach(lc, attnos)
+	foreach_int(parent_attno, attnos)
 	{
-		const char *name = NameStr(TupleDescAttr(RelationGetDescr(parent), lfirst_int(lc) - 1)->attname);
+		const char *name = NameStr(TupleDescAttr(RelationGetDescr(parent), parent_attno - 1)->attname);
 		AttrNumber	attno = get_attnum(shard_relid, name);
 
 		if (attno == InvalidAttrNumber)
