@@ -241,7 +241,6 @@ add_replicas(ShardDdlTable *table)
 			copy->serverid = table->shards[i].replicas[j];
 			copy->node = GetForeignServer(copy->serverid)->servername;
 			copy->nreplicas = 0;
-			copy->is_replica = true;
 		}
 	}
 }

@@ -26,7 +26,6 @@ typedef struct ShardDdlShard
 	const Oid  *replicas;
 	bool		is_noted;		/* the shard has replicas, or had replicas until their nodes were disabled */
 	List	   *stale;			/* names of disabled nodes that have a replica which has missed changes */
-	bool		is_replica;		/* of the shard with the same relid */
 	bool		whole_name;		/* keep the whole name: the name has no number at its end, or another shard has the
 								 * same number (see ddl_name.c) */
 } ShardDdlShard;

@@ -161,7 +161,7 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	load->quiet = false;
 	if (load->rejects)
 		shard_reject_begin(load->rejects, load->lines->header, load->lines->header_bytes,
-						   load->source->file_encoding, options->record_length > 0);
+						   load->lines->header ? load->lines->lineno : 0, load->source->file_encoding, options->record_length > 0);
 	if (load->resume)
 		shard_resume_plan(load->resume, load->rejects);
 	if (load->plan.reason == NULL)

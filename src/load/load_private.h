@@ -141,9 +141,6 @@ extern bool shard_load_row_probe(ShardLoad *load);
  */
 extern void shard_load_row_hold_error(ShardLoad *load, void (*step) (void *arg), void *arg);
 
-/* Is an error with this SQLSTATE about the current row, not about the load? */
-extern bool shard_load_row_is_about_row(int sqlstate);
-
 /*
  * eol: the line end of the row. parser_eol: the line end that core knows before the row (unknown for the first line).
  */

@@ -63,8 +63,8 @@ shard_load_row_note_bad_line(void *arg, uint64 lineno, const char *place)
 }
 
 /* Is an error with this SQLSTATE about the current row, not about the load? */
-bool
-shard_load_row_is_about_row(int sqlstate)
+static bool
+is_about_row(int sqlstate)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlstate))
 	{
@@ -110,7 +110,7 @@ run_step_or_reject(ShardLoad *load, void (*step) (void *load))
 		return true;
 	shard_progress_restore(&progress);
 	/* a step that needs a node may raise an error about earlier rows */
-	if (!shard_load_row_is_about_row(edata->sqlerrcode) ||
+	if (!is_about_row(edata->sqlerrcode) ||
 		(load->set && shard_copy_set_is_lost(load->set)))
 		ReThrowError(edata);
 	reject_row(load, edata);
@@ -134,7 +134,7 @@ shard_load_row_hold_error(ShardLoad *load, void (*step) (void *arg), void *arg)
 			shard_copy_target_get_set(linitial(load->fed_targets));
 		ErrorData  *edata;
 
-		if (set == NULL || shard_copy_set_is_lost(set) || !shard_load_row_is_about_row(geterrcode()))
+		if (set == NULL || shard_copy_set_is_lost(set) || !is_about_row(geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();

@@ -252,7 +252,6 @@ add_placements(ShardDdlTable *all, const ShardDdlShard *shard)
 		*copy = *shard;
 		copy->serverid = shard->replicas[i];
 		copy->nreplicas = 0;
-		copy->is_replica = true;
 	}
 }
 

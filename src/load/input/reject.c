@@ -162,11 +162,11 @@ shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation p
 }
 
 void
-shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes,
+shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes, uint64 nheader,
 				   int source_encoding, bool records)
 {
 	rejects->records = records;
-	rejects->first_lineno += count_breaks(header, header_bytes);
+	rejects->first_lineno += nheader;
 	if (rejects->table != NULL)
 		shard_reject_table_set_encoding(rejects->table, source_encoding);
 	if (rejects->file != NULL && header_bytes > 0)

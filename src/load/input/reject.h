@@ -50,11 +50,11 @@ extern ShardRejects *shard_reject_open(MemoryContext cxt, const ShardCopyOptions
 /*
  * Call it before the first row.
  *
- * - header: first lines of the file, with their line ends, or NULL
+ * - header: first lines of the file, with their line ends, or NULL. nheader: their number
  * - source_encoding: encoding of the input; the table gets lines in the database encoding
  * - records: lines are records of arbitrary bytes, without line ends
  */
-extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes,
+extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes, uint64 nheader,
 							   int source_encoding, bool records);
 
 /*

@@ -66,16 +66,16 @@ extern bool shard_key_value_uuid(const char *p, size_t nbytes, pg_uuid_t *uuid);
 /* Value of a hexadecimal digit, or -1. */
 extern int	shard_key_value_hex_digit(char c);
 
-/* [-]digits, with at most max_digits digits.  The input function handles all other text. */
+/* [-]digits, which fit into a type of this kind.  The input function handles all other text. */
 static inline bool
-shard_key_value_digits(const char *p, size_t nbytes, size_t max_digits, int64 *result)
+shard_key_value_integer(const char *p, size_t nbytes, ShardKeyKind kind, Datum *value)
 {
 	const char *end = p + nbytes;
 	bool		negative = nbytes > 0 && *p == '-';
-	int64		value = 0;
+	int64		number = 0;
 
 	p += negative;
-	if (p == end || end - p > max_digits)
+	if (p == end || end - p > (kind == SHARD_KEY_INT8 ? SHARD_INT8_SAFE_DIGITS : SHARD_INT4_SAFE_DIGITS))
 		return false;
 	for (; p < end; p++)
 	{
@@ -83,19 +83,10 @@ shard_key_value_digits(const char *p, size_t nbytes, size_t max_digits, int64 *r
 
 		if (digit > 9)
 			return false;
-		value = value * 10 + digit;
+		number = number * 10 + digit;
 	}
-	*result = negative ? -value : value;
-	return true;
-}
-
-static inline bool
-shard_key_value_integer(const char *p, size_t nbytes, ShardKeyKind kind, Datum *value)
-{
-	int64		number;
-
-	if (!shard_key_value_digits(p, nbytes, kind == SHARD_KEY_INT8 ? SHARD_INT8_SAFE_DIGITS : SHARD_INT4_SAFE_DIGITS, &number))
-		return false;
+	if (negative)
+		number = -number;
 	switch (kind)
 	{
 		case SHARD_KEY_INT2:
