@@ -111,11 +111,15 @@ may_be_stored(const PlannedStmt *stmt, PlanState *source)
 static void
 store_source(EState *estate, PlanState *source)
 {
-	StoredSource *stored = shard_statement_entry_add(&sources, estate, PointerGetDatum(source), sizeof(StoredSource));
 	TupleDesc	desc = ExecGetResultType(source);
 	bool		isfixed;
 	const TupleTableSlotOps *ops = ExecGetResultSlotOps(source, &isfixed);
+	StoredSource *stored;
 
+	/* the top of a rule's statement is also in es_auxmodifytables */
+	if (shard_statement_entry_find(&sources, estate, PointerGetDatum(source)) != NULL)
+		return;
+	stored = shard_statement_entry_add(&sources, estate, PointerGetDatum(source), sizeof(StoredSource));
 	stored->store = tuplestore_begin_heap(false, false, work_mem);
 	stored->stored = ExecInitExtraTupleSlot(estate, desc, &TTSOpsMinimalTuple);
 	stored->slot = isfixed ? ExecInitExtraTupleSlot(estate, desc, ops) : stored->stored;
