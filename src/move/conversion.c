@@ -154,14 +154,14 @@ take_turns(const ShardConversion *conversion)
 	ListCell   *lc;
 	MemoryContext oldcxt;
 
-	shard_move_begin(conversion->job.userid);
 	shard_turn_take(&conversion->job, RelationRelationId, conversion->job.relid);
+	shard_move_begin(conversion->job.userid);
 	oldcxt = MemoryContextSwitchTo(conversion->job.cxt);
 	nodes = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->job.plan))));
 	MemoryContextSwitchTo(oldcxt);
+	shard_move_commit();
 	foreach(lc, nodes)
 		shard_turn_take(&conversion->job, ForeignServerRelationId, lfirst_oid(lc));
-	shard_move_commit();
 }
 
 static void

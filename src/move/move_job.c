@@ -45,11 +45,7 @@ take_turns_of_tables(const ShardMove *move)
 	}
 	list_sort(relids, list_oid_cmp);
 	foreach(lc, relids)
-	{
-		shard_move_begin(move->job.userid);
 		shard_turn_take(&move->job, RelationRelationId, lfirst_oid(lc));
-		shard_move_commit();
-	}
 }
 
 static void
@@ -72,10 +68,10 @@ take_turns_of_nodes(ShardMove *move)
 	do
 	{
 		before = *move;
-		shard_move_begin(move->job.userid);
 		shard_turn_take(&move->job, ForeignServerRelationId, Min(move->source, move->target));
 		if (move->source != move->target)
 			shard_turn_take(&move->job, ForeignServerRelationId, Max(move->source, move->target));
+		shard_move_begin(move->job.userid);
 		shard_move_find_tables(move);
 		if (move->source != before.source)
 		{

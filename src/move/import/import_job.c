@@ -187,14 +187,6 @@ describe(ShardJob *job, const ShardJobArgs *args, ShardJobRow *row)
 		row->mode = "copy";
 }
 
-static void
-take_turn(const ShardTableImport *import)
-{
-	shard_move_begin(import->job.userid);
-	shard_turn_take(&import->job, RelationRelationId, import->job.relid);
-	shard_move_commit();
-}
-
 static char *
 source_query(const ShardTableImport *import)
 {
@@ -810,7 +802,7 @@ run(ShardJob *job)
 
 	shard_import_set_settings();
 	shard_job_enter_stage(job, "waiting for its turn");
-	take_turn(import);
+	shard_turn_take(job, RelationRelationId, job->relid);
 	check(import);
 	shard_job_enter_stage(job, "preparing");
 	import->phase = IMPORT_BEGUN;

@@ -40,15 +40,15 @@ describe(Oid classid, Oid objid)
 void
 shard_turn_take(const ShardJob *job, Oid classid, Oid objid)
 {
-	char	   *holder;
-
-	if (shard_moving_try_turn(classid, objid))
-		return;
-	holder = describe(classid, objid);
-	/* other sessions see it after the commit */
-	shard_job_set_waiting(job, holder);
-	shard_move_commit();
 	shard_move_begin(job->userid);
-	shard_moving_take_turn(classid, objid);
-	shard_job_set_waiting(job, NULL);
+	if (!shard_moving_try_turn(classid, objid))
+	{
+		shard_job_set_waiting(job, describe(classid, objid));
+		/* other sessions see it after the commit */
+		shard_move_commit();
+		shard_move_begin(job->userid);
+		shard_moving_take_turn(classid, objid);
+		shard_job_set_waiting(job, NULL);
+	}
+	shard_move_commit();
 }

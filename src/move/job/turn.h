@@ -11,8 +11,7 @@
 
 /*
  * Waits until no other job works on a node (classid: ForeignServerRelationId) or a table (RelationRelationId).
- * Records in the journal which job it waits for.  Call it first in a transaction begun by shard_move_begin(): it
- * may commit that and begin another one.
+ * Records in the journal which job it waits for.  Call it outside transactions.
  */
 extern void shard_turn_take(const ShardJob *job, Oid classid, Oid objid);
 
