@@ -4,11 +4,15 @@
  */
 #include "postgres.h"
 
+#include "access/stratnum.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_operator.h"
 #include "catalog/qualified.h"
 #include "catalog_scan.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/typcache.h"
 
 char *
 shard_qualified_relation(Oid relid)
@@ -35,4 +39,17 @@ shard_qualified_operator(Oid operator)
 	name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)), NameStr(form->oprname));
 	ReleaseSysCache(tuple);
 	return name;
+}
+
+char *
+shard_qualified_equality(Relation index, int keyno, Oid atttype)
+{
+	Oid			type = index->rd_opcintype[keyno];
+	Oid			operator = index->rd_rel->relam == BTREE_AM_OID ?
+		get_opfamily_member(index->rd_opfamily[keyno], type, type, BTEqualStrategyNumber) :
+		lookup_type_cache(atttype, TYPECACHE_EQ_OPR)->eq_opr;
+
+	if (!OidIsValid(operator))
+		elog(ERROR, "operator family %u has no equality for type %u", index->rd_opfamily[keyno], type);
+	return shard_qualified_operator(operator);
 }

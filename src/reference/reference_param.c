@@ -20,7 +20,6 @@
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/typcache.h"
 
 AttrNumber *
 shard_reference_param_sent(TupleDesc desc, int *ncolumns)
@@ -98,24 +97,6 @@ find_identity(Relation rel)
 	return found;
 }
 
-/*
- * Returns "OPERATOR(schema.=)", the equality of the index.  If the index only has overlaps, that of
- * the column's type.
- */
-static const char *
-equality_operator(Relation index, int keyno, Oid atttype)
-{
-	Oid			type = index->rd_opcintype[keyno];
-	Oid			opno = index->rd_rel->relam == BTREE_AM_OID ?
-		get_opfamily_member(index->rd_opfamily[keyno], type, type, BTEqualStrategyNumber) :
-		lookup_type_cache(atttype, TYPECACHE_EQ_OPR)->eq_opr;
-
-	if (!OidIsValid(opno))
-		elog(ERROR, "missing operator %d(%u,%u) in opfamily %u", BTEqualStrategyNumber,
-			 type, type, index->rd_opfamily[keyno]);
-	return shard_qualified_operator(opno);
-}
-
 void
 shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIdentity *identity)
 {
@@ -137,7 +118,7 @@ shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIde
 	for (int i = 0; i < identity->ncolumns; i++)
 	{
 		identity->attnos[i] = index->rd_index->indkey.values[i];
-		identity->operators[i] = equality_operator(index, i, TupleDescAttr(RelationGetDescr(rel), identity->attnos[i] - 1)->atttypid);
+		identity->operators[i] = shard_qualified_equality(index, i, TupleDescAttr(RelationGetDescr(rel), identity->attnos[i] - 1)->atttypid);
 	}
 	index_close(index, AccessShareLock);
 }

@@ -12,13 +12,10 @@
  */
 #include "postgres.h"
 
-#include "access/stratnum.h"
+#include "access/genam.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_index.h"
-#include "catalog/pg_opclass.h"
 #include "catalog/qualified.h"
 #include "catalog_scan.h"
 #include "common/md5.h"
@@ -27,7 +24,6 @@
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/typcache.h"
 
 /* Number of keys in one row of the result.  One command deletes them from a replica. */
 #define CHUNK_KEYS 10000
@@ -52,22 +48,6 @@ typedef struct KeyColumn
 
 /* ---------- the key ---------- */
 
-/* Of a key WITHOUT OVERLAPS, whose GiST operator class has && in the place of =, what the column's type takes for equal. */
-static const char *
-equality(Oid opclass, Oid atttype)
-{
-	HeapTuple	tuple = shard_catalog_row(CLAOID, opclass);
-	Form_pg_opclass form = (Form_pg_opclass) GETSTRUCT(tuple);
-	Oid			operator = form->opcmethod == BTREE_AM_OID ?
-		get_opfamily_member(form->opcfamily, form->opcintype, form->opcintype, BTEqualStrategyNumber) :
-		lookup_type_cache(atttype, TYPECACHE_EQ_OPR)->eq_opr;
-
-	ReleaseSysCache(tuple);
-	if (!OidIsValid(operator))
-		elog(ERROR, "operator class %u has no equality", opclass);
-	return shard_qualified_operator(operator);
-}
-
 static const char *
 collate(Oid collation)
 {
@@ -85,15 +65,15 @@ collate(Oid collation)
 }
 
 static void
-fill_column(KeyColumn *column, Relation rel, AttrNumber attno, Oid opclass)
+fill_column(KeyColumn *column, Relation rel, Relation index, int keyno)
 {
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), index->rd_index->indkey.values[keyno] - 1);
 	Oid			array_type = get_array_type(att->atttypid);
 
 	if (!OidIsValid(array_type))
 		elog(ERROR, "there are no arrays of the type of column \"%s\"", NameStr(att->attname));
 	column->name = pstrdup(quote_identifier(NameStr(att->attname)));
-	column->equals = equality(opclass, att->atttypid);
+	column->equals = shard_qualified_equality(index, keyno, att->atttypid);
 	/* a type modifier is "given": character and bit by themselves mean those of length 1 */
 	column->type = format_type_extended(att->atttypid, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 	column->array_type = format_type_extended(array_type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
@@ -110,20 +90,16 @@ find_key(Relation rel, int *nkeys)
 
 	foreach(lc, indexes)
 	{
-		HeapTuple	tuple = shard_catalog_row(INDEXRELID, lfirst_oid(lc));
-		Form_pg_index form;
-		const oidvector *classes;
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		form = (Form_pg_index) GETSTRUCT(tuple);
-		if (form->indisprimary)
+		if (index->rd_index->indisprimary)
 		{
-			classes = (const oidvector *) DatumGetPointer(SysCacheGetAttrNotNull(INDEXRELID, tuple, Anum_pg_index_indclass));
-			*nkeys = form->indnkeyatts;
+			*nkeys = index->rd_index->indnkeyatts;
 			key = palloc0(sizeof(KeyColumn) * *nkeys);
 			for (int i = 0; i < *nkeys; i++)
-				fill_column(&key[i], rel, form->indkey.values[i], classes->values[i]);
+				fill_column(&key[i], rel, index, i);
 		}
-		ReleaseSysCache(tuple);
+		index_close(index, AccessShareLock);
 	}
 	if (key == NULL)
 		ereport(ERROR,
