@@ -294,7 +294,7 @@ my %outcomes = (
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
-		is_unlogged log_sequences is_gone key_definition
+		is_unlogged check_followable log_sequences is_gone key_definition
 		apply_replicas note_dropped_reference check_shard_replicable check_no_replicas check_node_name choose_replicas drop_replica_command replica_mark forget_position has_replicas inspect_replicas nodes_in_option note_replica_commands notes_name own_replicas shard_placements tables_with_replicas turn_of_tables warn_unchanged
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views view_command check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster checksum_query compare_definitions compare_objects connections_read coordinator_identity
@@ -398,7 +398,7 @@ my %outcomes = (
 		begin_import
 		note_conversion copy_conversion refer_conversion note_unsharding copy_unsharding},
 	'42501 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{
-		follow_conversion follow_unsharding},
+		follow_changes},
 	'22004 22004 22004 22004 22004 22004 22004 22004 22004 22004' => q{
 		check_import_source
 		note_function_of},

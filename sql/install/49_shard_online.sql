@@ -105,6 +105,29 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion_owner(regclass) IS
 	'Checks that the current user itself owns the table, not only a role that the user is a member of. Returns nothing. Raises insufficient_privilege.';
 
+CREATE FUNCTION shardfdw_internal.check_followable(relation regclass, verb text, other_mode text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	refusal CONSTANT text := format('cannot %s table "%s" online', verb, (SELECT relname FROM pg_class WHERE oid = relation));
+BEGIN
+	-- a node that crashes would lose rows without a note
+	IF shardfdw_internal.is_unlogged(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
+	END IF;
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
+			DETAIL = 'The job finds rows that change by their key. A unique key of columns that are not null does as well.', HINT = other_mode;
+	END IF;
+	IF row_security_active(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
+			HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY changes that.', relation);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_followable(regclass, text, text) IS
+	'Checks that changes of a table can be followed by its key. verb: shard or unshard. other_mode: hint of errors. Returns nothing. Raises feature_not_supported.';
+
 CREATE FUNCTION shardfdw_internal.check_conversion(relation regclass, key name, colocate_with regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -118,19 +141,9 @@ BEGIN
 	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'p' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so no session waits.', HINT = 'Leave the mode out.';
 	END IF;
-	IF shardfdw_internal.is_unlogged(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
-	END IF;
 	key_columns := shardfdw_internal.key_columns(relation, shardfdw_internal.choose_key(relation, key));
 	PERFORM shardfdw_internal.check_key(relation, key_columns);
-	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
-			DETAIL = 'The job finds rows that change by their key. A unique key of columns that are not null does as well.', HINT = other_mode;
-	END IF;
-	IF row_security_active(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
-			HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY changes that.', relation);
-	END IF;
+	PERFORM shardfdw_internal.check_followable(relation, 'shard', other_mode);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion(regclass, name, regclass) IS
@@ -644,7 +657,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.changed_rows_query(regclass) IS
 	'Writes the query for some of the keys that were noted while a table is sharded. Returns its text. The query returns the number of keys, the ctids of the notes as text (null if the notes are sharded), and a condition that is true for rows with these keys.';
 
-CREATE FUNCTION shardfdw_internal.follow_conversion(relation regclass, plan jsonb) RETURNS bigint
+CREATE FUNCTION shardfdw_internal.follow_changes(relation regclass) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
 	-- keys are written as text, and read again
 	SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' SET extra_float_digits = 3 SET lc_monetary = 'C' SET bytea_output = 'hex'
@@ -652,24 +665,26 @@ AS $$
 DECLARE
 	successor CONSTANT text := shardfdw_internal.conversion_name(relation, 'new');
 	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
+	is_sharded CONSTANT boolean := shardfdw_internal.is_sharded(relation);
 	noted bigint;
 	places text;
 	condition text;
 BEGIN
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
-	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
+	PERFORM shardfdw_internal.check_owner_code(relation, CASE WHEN is_sharded THEN 'unshard' ELSE 'shard' END);
 	EXECUTE shardfdw_internal.changed_rows_query(relation) INTO noted, places, condition;
 	IF noted > 0 THEN
-		-- Older versions of these rows do not matter: the query returns what the table contains in this snapshot.
+		-- Older versions of these rows do not matter: the query returns what the table contains in this snapshot. On nodes, the
+		-- rows and notes of a key are on one node, so in one snapshot.
 		EXECUTE format('DELETE FROM %s WHERE %s', successor, condition);
-		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s WHERE %s', successor, column_list, column_list, relation, condition);
-		EXECUTE format('DELETE FROM %s WHERE ctid = ANY (%L::tid[])', shardfdw_internal.conversion_name(relation, 'changed'), places);
+		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s %s WHERE %s', successor, column_list, column_list, CASE WHEN NOT is_sharded THEN 'ONLY' END, relation, condition);
+		EXECUTE format('DELETE FROM %s WHERE %s', shardfdw_internal.conversion_name(relation, 'changed'), CASE WHEN places IS NULL THEN condition ELSE format('ctid = ANY (%L::tid[])', places) END);
 	END IF;
 	RETURN noted;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.follow_conversion(regclass, jsonb) IS
-	'Step of shard_table() online: takes some noted keys, and replaces the rows with these keys on the shards by the present rows of the table. All reads must use one snapshot. Returns the number of notes taken. Raises errors of nodes.';
+COMMENT ON FUNCTION shardfdw_internal.follow_changes(regclass) IS
+	'Step of shard_table() and unshard_table() online: takes some noted keys, and replaces the rows with these keys in the new table by the present rows of the table. All reads of a server must use one snapshot. Returns the number of notes taken, or if the notes are sharded, a lower bound of it. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.validation_conversion(relation regclass, plan jsonb) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

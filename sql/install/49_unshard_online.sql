@@ -26,18 +26,7 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because its partition %s is no shard', refusal, r.name), HINT = other_mode;
 	END IF;
-	-- a node that crashes would lose rows without a note
-	IF shardfdw_internal.is_unlogged(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
-	END IF;
-	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
-			DETAIL = 'The job finds rows that change by their key. A unique key of columns that are not null does as well.', HINT = other_mode;
-	END IF;
-	IF row_security_active(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
-			HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY changes that.', relation);
-	END IF;
+	PERFORM shardfdw_internal.check_followable(relation, 'unshard', other_mode);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_unsharding(regclass) IS
@@ -220,33 +209,6 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_unsharding(regclass, jsonb) IS
 	'Third step of unshard_table() online: copies the rows from the shards, and then creates keys and indexes. Returns the number of rows. Raises errors of nodes.';
-
-CREATE FUNCTION shardfdw_internal.follow_unsharding(relation regclass, plan jsonb) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
-	-- keys are written as text, and read again
-	SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' SET extra_float_digits = 3 SET lc_monetary = 'C' SET bytea_output = 'hex'
-AS $$
-DECLARE
-	successor CONSTANT text := shardfdw_internal.conversion_name(relation, 'new');
-	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
-	noted bigint;
-	places text;
-	condition text;
-BEGIN
-	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
-	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
-	EXECUTE shardfdw_internal.changed_rows_query(relation) INTO noted, places, condition;
-	IF noted > 0 THEN
-		-- The rows and notes of a key are on one node, so in one snapshot. Here the ctids are those of several tables.
-		EXECUTE format('DELETE FROM %s WHERE %s', successor, condition);
-		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s WHERE %s', successor, column_list, column_list, relation, condition);
-		EXECUTE format('DELETE FROM %s WHERE %s', shardfdw_internal.conversion_name(relation, 'changed'), condition);
-	END IF;
-	RETURN noted;
-END
-$$;
-COMMENT ON FUNCTION shardfdw_internal.follow_unsharding(regclass, jsonb) IS
-	'Step of unshard_table() online: takes some noted keys, and replaces the rows with these keys in the plain table by the present rows of the shards. All reads of a node must use one snapshot. Returns a lower bound of the number of notes taken. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.referenced_unsharding(relation regclass, plan jsonb) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

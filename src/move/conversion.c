@@ -76,13 +76,17 @@ call_for_text(const ShardConversion *conversion, const char *step)
 											  quote_literal_cstr(conversion->job.plan)));
 }
 
+static int64
+number_of(const char *text)
+{
+	return text ? strtoi64(text, NULL, 10) : 0;
+}
+
 /* The same for a step that returns a number. */
 static int64
 call(const ShardConversion *conversion, const char *step)
 {
-	char	   *value = call_for_text(conversion, step);
-
-	return value ? DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(value))) : 0;
+	return number_of(call_for_text(conversion, step));
 }
 
 /* A step that locks tables. */
@@ -212,7 +216,7 @@ follow_once(void *arg)
 
 	/* before the first snapshot: recorded keys and rows must be read with the same one */
 	XactIsoLevel = XACT_REPEATABLE_READ;
-	attempt->nkeys = call(attempt->conversion, "follow");
+	attempt->nkeys = number_of(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".follow_changes(%u)", attempt->conversion->job.relid)));
 }
 
 /*
