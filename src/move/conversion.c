@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "background_worker.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
@@ -35,6 +34,7 @@
 #include "move/job/turn.h"
 #include "own_schema.h"
 #include "remote/wire/wait.h"
+#include "service/background_worker.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"

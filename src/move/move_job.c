@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
@@ -23,6 +22,7 @@
 #include "move/place.h"
 #include "move/transfer.h"
 #include "own_schema.h"
+#include "service/background_worker.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
 

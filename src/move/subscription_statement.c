@@ -17,7 +17,6 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/option.h"
 #include "catalog/pg_subscription.h"
@@ -32,6 +31,7 @@
 #include "nodes/parsenodes.h"
 #include "own_schema.h"
 #include "own_sql.h"
+#include "service/background_worker.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/acl.h"

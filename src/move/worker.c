@@ -9,7 +9,6 @@
  */
 #include "postgres.h"
 
-#include "background_worker.h"
 #include "catalog/qualified.h"
 #include "miscadmin.h"
 #include "move/conversion.h"
@@ -18,6 +17,7 @@
 #include "move/move_job.h"
 #include "move/series.h"
 #include "move/worker.h"
+#include "service/background_worker.h"
 #include "utils/memutils.h"
 #include "version.h"
 

@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "access/htup_details.h"
-#include "background_worker.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/qualified.h"
@@ -51,6 +50,7 @@
 #include "own_schema.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
+#include "service/background_worker.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "background_worker.h"
 #include "catalog/group.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
@@ -33,6 +32,7 @@
 #include "own_sql.h"
 #include "own_table.h"
 #include "pgstat.h"
+#include "service/background_worker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
 #include "storage/lock.h"

@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "background_worker.h"
 #include "catalog/pg_authid.h"
 #include "compat.h"
 #include "executor/spi.h"
@@ -17,6 +16,7 @@
 #include "postmaster/interrupt.h"
 #include "remote/run/command.h"
 #include "remote/xact/twophase.h"
+#include "service/background_worker.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"

@@ -5,12 +5,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "background_worker.h"
 #include "compat.h"
 #include "flush_commit.h"
 #include "miscadmin.h"
 #include "own_sql.h"
 #include "postmaster/interrupt.h"
+#include "service/background_worker.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
