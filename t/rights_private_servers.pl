@@ -58,6 +58,13 @@ for my $role ('postgres', 'alice')
 	unlike($c->safe_psql("SET ROLE $role; SELECT node FROM shardfdw.check_cluster('rows')"), qr/a_trap/, 'check_cluster');
 }
 is($c->safe_psql("SELECT string_agg(node, ',' ORDER BY node) FROM shardfdw.run_on_nodes('SELECT 1')"), 'node1,node2', 'run_on_nodes');
+# functions over all nodes of a test database; those of this one were not made by add_node()
+for my $function (qw(drop_node_databases clone_node_databases))
+{
+	$c->psql_fails_like("SELECT shardfdw.$function()", qr/database "postgres" (?:on node "node1" was not made for this one|of node "node1" cannot be cloned)|exists on node "node1"/,
+		"$function");
+}
+$c->safe_psql('BEGIN; SET shardfdw.enable_ddl_propagation = off; SELECT shardfdw.remove_all_nodes(drop_tables => true); ROLLBACK');
 $c->safe_psql('CREATE TABLE new (id int); SELECT shardfdw.create_reference_table($$new$$); SELECT shardfdw.unshard_table($$new$$)');
 nothing_came('tables, replicas and commands');
 

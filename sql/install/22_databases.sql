@@ -116,7 +116,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.lock_node_list();
 	PERFORM shardfdw_internal.usable_nodes();
-	FOR n IN SELECT x.node, x.dbname::name FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
+	FOR n IN SELECT x.node, x.dbname::name FROM shardfdw.nodes x WHERE x.in_cluster ORDER BY x.node::text COLLATE "C"
 	LOOP
 		mark := shardfdw_internal.database_mark(n.node, n.dbname);
 		IF mark IS NULL OR mark = shardfdw_internal.own_mark() THEN
@@ -131,7 +131,7 @@ BEGIN
 		PERFORM shardfdw.confirm_node(n.node);
 	END LOOP;
 	PERFORM shardfdw_internal.store_identity();
-	PERFORM shardfdw_internal.note_identity(ARRAY(SELECT x.node FROM shardfdw.nodes x));
+	PERFORM shardfdw_internal.note_identity(ARRAY(SELECT x.node FROM shardfdw.nodes x WHERE x.in_cluster));
 END
 $$;
 COMMENT ON FUNCTION shardfdw.clone_node_databases() IS
@@ -147,7 +147,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('drop_node_databases');
 	PERFORM shardfdw_internal.lock_node_list();
-	FOR n IN SELECT x.node, coalesce(x.dbname, current_database()) AS dbname FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
+	FOR n IN SELECT x.node, coalesce(x.dbname, current_database()) AS dbname FROM shardfdw.nodes x WHERE x.in_cluster ORDER BY x.node::text COLLATE "C"
 	LOOP
 		mark := shardfdw_internal.database_mark(n.node, n.dbname);
 		CONTINUE WHEN mark IS NULL;
@@ -180,12 +180,12 @@ BEGIN
 		IF tables IS NOT NULL THEN
 			EXECUTE format('DROP TABLE %s CASCADE', tables);
 		END IF;
-		SELECT string_agg(f.ftrelid::regclass::text, ', ') INTO tables FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN shardfdw.nodes x ON x.node = s.srvname;
+		SELECT string_agg(f.ftrelid::regclass::text, ', ') INTO tables FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN shardfdw.nodes x ON x.node = s.srvname WHERE x.in_cluster;
 		IF tables IS NOT NULL THEN
 			EXECUTE format('DROP FOREIGN TABLE %s CASCADE', tables);
 		END IF;
 	END IF;
-	FOR n IN SELECT x.node FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
+	FOR n IN SELECT x.node FROM shardfdw.nodes x WHERE x.in_cluster ORDER BY x.node::text COLLATE "C"
 	LOOP
 		PERFORM shardfdw.remove_node(n);
 	END LOOP;
