@@ -45,7 +45,7 @@
 #include "own_schema.h"
 #include "own_sql.h"
 #include "miscadmin.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/pool/pool.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"

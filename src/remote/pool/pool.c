@@ -26,7 +26,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "hash_table.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/pool/pool.h"
 #include "remote/pool/snapshot.h"
 #include "remote/wire/quota.h"

@@ -32,7 +32,7 @@
 #include "identity.h"
 #include "miscadmin.h"
 #include "own_schema.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/run/command.h"
 #include "remote/run/cut.h"
 #include "remote/wire/error.h"

@@ -10,7 +10,7 @@
 #include "postgres.h"
 
 #include "guc.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/position.h"
 #include "remote/xact/committed.h"
 

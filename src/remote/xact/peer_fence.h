@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "nodes/pg_list.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "utils/timestamp.h"
 
 /* Another coordinator, and the user whose mapping is used to close its barrier. */

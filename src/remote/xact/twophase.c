@@ -76,7 +76,7 @@
 #include "miscadmin.h"
 #include "node_position.h"
 #include "own_lock.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/position.h"

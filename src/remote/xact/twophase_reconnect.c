@@ -13,7 +13,7 @@
 #include "postgres.h"
 
 #include "libpq/pqcomm.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/twophase_reconnect.h"

@@ -44,7 +44,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/xact/txn_level.h"
 #include "remote/xact/txn_private.h"

@@ -50,7 +50,7 @@
 #include "flush_commit.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"

@@ -14,7 +14,7 @@
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "remote/pool/broadcast.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
