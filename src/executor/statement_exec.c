@@ -433,7 +433,7 @@ static bool
 run_returning(ShardStatementState *state)
 {
 	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
-	ShardAutocommitRows rows = {.ncolumns = state->run.spec.ncolumns};
+	PGresult   *res;
 	ShardCommand command;
 	ShardRow	row;
 	ErrorContextCallback callback = {.callback = committed_already, .previous = error_context_stack};
@@ -441,26 +441,24 @@ run_returning(ShardStatementState *state)
 	if (!may_commit_returning(state))
 		return false;
 	command = shard_run_command(&state->run, 0);
-	if (!shard_autocommit_returning(&command, &rows))
+	res = shard_autocommit_returning(&command);
+	if (res == NULL)
 		return false;
 	error_context_stack = &callback;
 	SHARD_FAULT_POINT("autocommit_returned");
-	row.ncols = rows.ncolumns;
+	row.ncols = PQnfields(res);
 	row.values = palloc(sizeof(char *) * Max(row.ncols, 1));
 	row.lens = palloc(sizeof(int) * Max(row.ncols, 1));
-	for (int n = 0; n < rows.nresults; n++)
+	for (int n = 0; n < PQntuples(res); n++)
 	{
-		PGresult   *res = rows.results[n];
-
 		for (int i = 0; i < row.ncols; i++)
 		{
-			row.values[i] = PQgetvalue(res, 0, i);
-			row.lens[i] = PQgetisnull(res, 0, i) ? -1 : PQgetlength(res, 0, i);
+			row.values[i] = PQgetvalue(res, n, i);
+			row.lens[i] = PQgetisnull(res, n, i) ? -1 : PQgetlength(res, n, i);
 		}
 		MemoryContextReset(state->run.row_cxt);
 		shard_decode_row(state->run.decoder, &row, slot, state->run.row_cxt);
 		state->rows = lappend(state->rows, ExecCopySlotMinimalTuple(slot));
-		PQclear(res);
 	}
 	error_context_stack = callback.previous;
 	ExecClearTuple(slot);

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
+#include "catch.h"
 #include "commands/copyfrom_internal.h"
 #include "load/deferred_index.h"
 #include "load/duplicate.h"
@@ -139,7 +140,7 @@ extern bool shard_load_row_probe(ShardLoad *load);
  * Runs a step.  If it raises an error, the error is held back until the nodes have accepted or rejected all earlier
  * lines, because one of them may have an error, too.
  */
-extern void shard_load_row_hold_error(ShardLoad *load, void (*step) (void *arg), void *arg);
+extern void shard_load_row_hold_error(ShardLoad *load, ShardStep step, void *arg);
 
 /*
  * eol: the line end of the row. parser_eol: the line end that core knows before the row (unknown for the first line).

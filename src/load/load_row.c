@@ -14,11 +14,9 @@
 #include "load/load_private.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "subtransaction.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 
 void
 shard_load_row_context(void *arg)
@@ -99,13 +97,13 @@ reject_row(ShardLoad *load, ErrorData *edata)
 
 /* Runs a step that may fail, in a load that rejects bad rows.  False: the row was rejected. */
 static bool
-run_step_or_reject(ShardLoad *load, void (*step) (void *load))
+run_step_or_reject(ShardLoad *load, ShardStep step)
 {
 	ShardProgress progress;
 	ErrorData  *edata;
 
 	shard_progress_save(&progress);
-	edata = shard_subtransaction_run(step, load, true);
+	edata = shard_catch_in_subtransaction(step, load, true);
 	if (edata == NULL)
 		return true;
 	shard_progress_restore(&progress);
@@ -119,38 +117,25 @@ run_step_or_reject(ShardLoad *load, void (*step) (void *load))
 }
 
 void
-shard_load_row_hold_error(ShardLoad *load, void (*step) (void *arg), void *arg)
+shard_load_row_hold_error(ShardLoad *load, ShardStep step, void *arg)
 {
-	ErrorContextCallback *oldstack = error_context_stack;
-	ResourceOwner oldowner = CurrentResourceOwner;
+	ErrorData  *edata = shard_catch_error(step, arg);
+	ShardCopySet *set;
 
-	PG_TRY();
+	if (edata == NULL)
+		return;
+	set = load->fed_targets == NIL ? load->set : shard_copy_target_get_set(linitial(load->fed_targets));
+	if (set != NULL && !shard_copy_set_is_lost(set) && is_about_row(edata->sqlerrcode))
 	{
-		step(arg);
-	}
-	PG_CATCH();
-	{
-		ShardCopySet *set = load->fed_targets == NIL ? load->set :
-			shard_copy_target_get_set(linitial(load->fed_targets));
-		ErrorData  *edata;
-
-		if (set == NULL || shard_copy_set_is_lost(set) || !is_about_row(geterrcode()))
-			PG_RE_THROW();
-		MemoryContextSwitchTo(load->cxt);
-		edata = CopyErrorData();
-		FlushErrorState();
-		error_context_stack = oldstack;
-		CurrentResourceOwner = oldowner;
 		shard_copy_set_flush(set);
 		load->quiet = true;
-		ReThrowError(edata);
 	}
-	PG_END_TRY();
+	ReThrowError(edata);
 }
 
 /* False: the row was rejected. */
 static bool
-run_step(ShardLoad *load, void (*step) (void *load))
+run_step(ShardLoad *load, ShardStep step)
 {
 	bool		kept = true;
 	bool		quiet = load->quiet;	/* in parsed mode core's parser adds the line number */

@@ -29,6 +29,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catch.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "guc.h"
@@ -386,53 +387,44 @@ place_of(const char *context)
 	return context;
 }
 
-/*
- * Stores the error that has ended the load in its row, in a separate transaction.  If that fails, the client still
- * gets the error of the load.
- */
-static void
-note_error(const ShardResumeRow *row, const ErrorData *edata)
+/* The error that has ended a load, for its row. */
+typedef struct ResumeError
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	const char *context = edata->context ? place_of(edata->context) : "";
-	char	   *text = psprintf("%s%s%.*s%s", edata->message, context[0] ? " (" : "",
-								(int) strcspn(context, "\n"), context, context[0] ? ")" : "");
+	const ShardResumeRow *row;
+	const char *text;
+} ResumeError;
 
-	PG_TRY();
-	{
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());	/* updating a row requires one */
-		if (shard_resume_row_lock(row->userid, row->name, false))
-			shard_resume_row_note_error(row->userid, row->name, text);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		FlushErrorState();
-		AbortOutOfAnyTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
+static void
+note_error(void *arg)
+{
+	const ResumeError *error = arg;
+	const ShardResumeRow *row = error->row;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());	/* updating a row requires one */
+	if (shard_resume_row_lock(row->userid, row->name, false))
+		shard_resume_row_note_error(row->userid, row->name, error->text);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(PortalContext);
 }
 
-/* Cleans up after an error, stores the error, and raises it again. */
+/*
+ * The load has ended with edata, which has released its locks.  Stores the error in the load's row, in a separate
+ * transaction, and raises it.  If the error cannot be stored, the client still gets it.
+ */
 static void
-fail(ShardResume *resume)
+fail(ShardResume *resume, ErrorData *edata)
 {
-	MemoryContext cxt = resume->cxt;
-	ErrorData  *edata;
+	const char *context = edata->context ? place_of(edata->context) : "";
+	ResumeError error = {&resume->row};
 
-	MemoryContextSwitchTo(PortalContext);
-	edata = CopyErrorData();
-	FlushErrorState();
-	AbortOutOfAnyTransaction();	/* releases the locks */
-	MemoryContextSwitchTo(PortalContext);
+	error.text = psprintf("%s%s%.*s%s", edata->message, context[0] ? " (" : "",
+						  (int) strcspn(context, "\n"), context, context[0] ? ")" : "");
 	if (resume->locked)
-		note_error(&resume->row, edata);
+		(void) shard_catch_transaction(note_error, &error, NULL, false);
 	StartTransactionCommand();
-	MemoryContextDelete(cxt);	/* closes the input */
+	MemoryContextDelete(resume->cxt);	/* closes the input */
 	ReThrowError(edata);
 }
 
@@ -445,11 +437,36 @@ commit_part(void)
 	MemoryContextSwitchTo(PortalContext);
 }
 
+/* The parts of a load, which one function loads one after the other. */
+typedef struct ResumeParts
+{
+	ShardResume *resume;
+	ShardResumePart part;
+	void	   *arg;
+} ResumeParts;
+
+static void
+run_parts(void *arg)
+{
+	const ResumeParts *parts = arg;
+	ShardResume *resume = parts->resume;
+
+	while (!resume->done)
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		parts->part(parts->arg, resume);
+		commit_part();
+	}
+	UnlockRelationIdForSession(&resume->table, RowExclusiveLock);
+	shard_resume_row_unlock(resume->row.userid, resume->row.name);
+}
+
 uint64
 shard_resume_run(bool is_top_level, ShardResumePart part, void *arg)
 {
 	MemoryContext cxt;
 	ShardResume *resume;
+	ErrorData  *error;
 	uint64		nrows;
 
 	PreventInTransactionBlock(is_top_level, "COPY RESUME");
@@ -459,22 +476,9 @@ shard_resume_run(bool is_top_level, ShardResumePart part, void *arg)
 	MemoryContextSwitchTo(PortalContext);
 	resume = MemoryContextAllocZero(cxt, sizeof(ShardResume));
 	resume->cxt = cxt;
-	PG_TRY();
-	{
-		while (!resume->done)
-		{
-			PushActiveSnapshot(GetTransactionSnapshot());
-			part(arg, resume);
-			commit_part();
-		}
-		UnlockRelationIdForSession(&resume->table, RowExclusiveLock);
-		shard_resume_row_unlock(resume->row.userid, resume->row.name);
-	}
-	PG_CATCH();
-	{
-		fail(resume);
-	}
-	PG_END_TRY();
+	error = shard_catch_transaction(run_parts, &(ResumeParts) {resume, part, arg}, NULL, false);
+	if (error != NULL)
+		fail(resume, error);
 	nrows = resume->row.nrows;
 	MemoryContextDelete(cxt);
 	return nrows;

@@ -408,6 +408,7 @@ columns_query(const ShardMoveTable *table)
 static void
 read_columns(Apply *apply, ApplyTable *entry, const ShardChange *change)
 {
+	ShardBroadcast *item;
 	PGresult   *res;
 	MemoryContext oldcxt;
 	bool		same;
@@ -416,8 +417,8 @@ read_columns(Apply *apply, ApplyTable *entry, const ShardChange *change)
 	end_batch(apply);
 	if (PQexitPipelineMode(apply->target->pg) != 1)
 		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
-	shard_link_send(apply->target, columns_query(entry->table));
-	res = shard_link_result(apply->target, entry->table->name);
+	item = shard_link_query(apply->target, entry->table->name, columns_query(entry->table));
+	res = item->result;
 	oldcxt = MemoryContextSwitchTo(apply->move->job.cxt);
 	entry->ncolumns = PQntuples(res);
 	entry->columns = palloc0(sizeof(ApplyColumn) * Max(entry->ncolumns, 1));
@@ -430,7 +431,7 @@ read_columns(Apply *apply, ApplyTable *entry, const ShardChange *change)
 		same = strcmp(PQgetvalue(res, i, 3), change->columns[i].name) == 0;
 	}
 	MemoryContextSwitchTo(oldcxt);
-	PQclear(res);
+	shard_broadcast_free(item);
 	if (PQenterPipelineMode(apply->target->pg) != 1)
 		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
 	if (!same)

@@ -23,6 +23,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/qualified.h"
+#include "catch.h"
 #include "compat.h"
 #include "fault.h"
 #include "fmgr.h"
@@ -457,8 +458,8 @@ undo(ShardJob *job, ErrorData *error)
 		shard_job_name_dropped(job, error);
 	if (conversion->begun && !conversion->switched)
 	{
-		(void) shard_background_worker_try(NULL, unnote, conversion, NULL);
-		(void) shard_background_worker_try(NULL, remove_objects, conversion, NULL);
+		(void) shard_catch_transaction(unnote, conversion, NULL, true);
+		(void) shard_catch_transaction(remove_objects, conversion, NULL, true);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catch.h"
 #include "move/job/job.h"
 #include "move/job/table.h"
 #include "move/job/turn.h"
@@ -216,7 +217,7 @@ undo(ShardJob *job, ErrorData *error)
 	if (!move->switched)
 		shard_job_name_dropped(job, error);
 	if (move->on_nodes)
-		(void) shard_background_worker_try(NULL, remove_traces, move, NULL);
+		(void) shard_catch_transaction(remove_traces, move, NULL, true);
 }
 
 const ShardJobKind shard_move_kind = {sizeof(ShardMove), describe, run, undo};

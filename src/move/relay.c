@@ -27,21 +27,6 @@ copy_name(const char *name, const ShardMoveTable *table)
 	return table->columns[0] ? psprintf("%s (%s)", name, table->columns) : pstrdup(name);
 }
 
-/* Starts COPY on link. */
-static void
-begin_copy(ShardConn *link, const char *sql, const char *label, ExecStatusType expected)
-{
-	PGresult   *res;
-	bool		as_expected;
-
-	shard_link_send(link, sql);
-	res = shard_link_result(link, label);
-	as_expected = PQresultStatus(res) == expected;
-	PQclear(res);
-	if (!as_expected)
-		shard_error_protocol(link, label, "a COPY was expected");
-}
-
 /* Sends a message to the target.  Waits until the target accepts it. */
 static void
 put_message(const ShardMoveTable *table, ShardConn *into, const char *message, int len, int *unsent)
@@ -62,7 +47,7 @@ put_message(const ShardMoveTable *table, ShardConn *into, const char *message, i
 	if (rc < 0)
 	{
 		/* the target has ended the COPY; report its error */
-		PQclear(shard_link_result(into, table->name));
+		(void) shard_link_end_copy(into, table->name);
 		shard_error_protocol(into, table->name, "COPY has ended early");
 	}
 }
@@ -72,14 +57,13 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 {
 	const char *format = table->binary ? "binary" : "text";
 	ShardConn  *links[2] = {from, into};
-	PGresult   *res;
 	char	   *message;
 	int			unsent = 0;
 	int			len;
 	ShardRate	rate = {0};
 
-	begin_copy(from, psprintf("COPY %s TO STDOUT (FORMAT %s)", copy_name(table->remote_name, table), format), table->name, PGRES_COPY_OUT);
-	begin_copy(into, psprintf("COPY %s FROM STDIN (FORMAT %s)", copy_name(table->staging, table), format), table->name, PGRES_COPY_IN);
+	shard_link_copy(from, table->name, psprintf("COPY %s TO STDOUT (FORMAT %s)", copy_name(table->remote_name, table), format));
+	shard_link_copy(into, table->name, psprintf("COPY %s FROM STDIN (FORMAT %s)", copy_name(table->staging, table), format));
 	while ((len = shard_link_copy_data(from, &message)) >= 0)
 	{
 		if (len == 0)
@@ -95,16 +79,13 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 		shard_rate_keep(&rate, len, &move->job);
 	}
 	/* check the source: after an error, the target must not commit incomplete rows */
-	res = shard_link_result(from, table->name);
-	PQclear(res);
+	(void) shard_link_end_copy(from, table->name);
 	SHARD_FAULT_POINT("move_copy_end");
 	while ((len = PQputCopyEnd(into->pg, NULL)) == 0)
 		shard_link_wait(&into, 1);
 	if (len > 0)
 		shard_connection_flush(into);
-	res = shard_link_result(into, table->name);
-	move->job.progress.nrows += strtoll(PQcmdTuples(res), NULL, 10);
-	PQclear(res);
+	move->job.progress.nrows += shard_link_end_copy(into, table->name);
 	shard_job_note_progress(&move->job);
 }
 
@@ -140,7 +121,7 @@ add_rows(RowSums *sums, const char *label)
 	}
 	if (len == 0)
 		return nbytes;
-	PQclear(shard_link_result(sums->link, label));
+	(void) shard_link_end_copy(sums->link, label);
 	return -1;
 }
 
@@ -193,12 +174,12 @@ verify_table(ShardMove *move, const ShardMoveTable *table, ShardConn *from, Shar
 	RowSums    *waiting = &there;
 
 	/* the query is safe for a table of the job; the table of a split is partitioned, and COPY cannot read that */
-	begin_copy(into, psprintf("COPY (SELECT %s FROM %s) TO STDOUT", table->columns, table->staging), table->name, PGRES_COPY_OUT);
+	shard_link_copy(into, table->name, psprintf("COPY (SELECT %s FROM %s) TO STDOUT", table->columns, table->staging));
 	for (int i = 0; i < move->ntables; i++)
 	{
 		if (strcmp(move->tables[i].staging, table->staging) != 0)
 			continue;
-		begin_copy(from, psprintf("COPY %s TO STDOUT", copy_name(move->tables[i].remote_name, table)), table->name, PGRES_COPY_OUT);
+		shard_link_copy(from, table->name, psprintf("COPY %s TO STDOUT", copy_name(move->tables[i].remote_name, table)));
 		add_all_rows(move, &here, waiting, table->name);
 		waiting = NULL;
 	}

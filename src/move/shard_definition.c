@@ -74,13 +74,11 @@ ask(const ShardDefinition *definition)
 	initStringInfo(&text);
 	for (int i = 1; i <= definition->nquestions; i++)
 	{
-		PGresult   *answer;
+		ShardBroadcast *item = shard_link_query(definition->source, NULL, psprintf("EXECUTE question_%d", i));
 
-		shard_link_send(definition->source, psprintf("EXECUTE question_%d", i));
-		answer = shard_link_result(definition->source, NULL);
-		appendStringInfo(&text, "%d: %d rows\n", i, PQntuples(answer));
-		append_answer(&text, answer);
-		PQclear(answer);
+		appendStringInfo(&text, "%d: %d rows\n", i, PQntuples(item->result));
+		append_answer(&text, item->result);
+		shard_broadcast_free(item);
 	}
 	return text.data;
 }

@@ -25,6 +25,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_subscription.h"
 #include "catalog/qualified.h"
+#include "catch.h"
 #include "commands/extension.h"
 #include "compat.h"
 #include "conninfo.h"
@@ -44,6 +45,7 @@
 #include "own_schema.h"
 #include "own_sql.h"
 #include "pgstat.h"
+#include "remote/wire/wait.h"
 #include "service/background_worker.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -655,7 +657,7 @@ follow_up_to(Applied *sub, XLogRecPtr position)
 {
 	open_stream(sub);
 	shard_follow_to(&sub->follow, position);
-	shard_link_set_idle(NULL, NULL);
+	shard_wait_set_idle(NULL, NULL);
 	shard_slot_close(sub->follow.slot);
 }
 
@@ -801,7 +803,7 @@ shard_subscription_main(Datum arg)
 		proc_exit(0);
 	pgstat_report_activity(STATE_RUNNING, psprintf("subscription %s", sub->name));
 	shard_import_set_settings();
-	(void) shard_background_worker_try(forget_position_after_error, apply, sub, &error);
+	error = shard_catch_transaction(apply, sub, forget_position_after_error, true);
 	note_error(sub, error);
 	proc_exit(1);
 }

@@ -99,7 +99,7 @@ commit_switch(Transfer *transfer)
 	shard_move_commit();
 	move->switched = true;
 	SHARD_FAULT_POINT("move_switched");
-	shard_link_set_idle(NULL, NULL);
+	shard_wait_set_idle(NULL, NULL);
 	shard_job_set_pause(&move->job, GetCurrentTimestamp() - transfer->locked_at);
 	shard_job_set_progress(&move->job);
 	shard_link_close(&transfer->from);

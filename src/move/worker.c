@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "catalog/qualified.h"
+#include "catch.h"
 #include "miscadmin.h"
 #include "move/conversion.h"
 #include "move/import/import_job.h"
@@ -95,7 +96,8 @@ shard_mover_main(Datum arg)
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw job", ALLOCSET_DEFAULT_SIZES));
 	running.kind = kinds[args.type];
 	running.job = make_job(running.kind, &args);
-	if (shard_background_worker_try(NULL, run, &running, &error))
+	error = shard_catch_transaction(run, &running, NULL, true);
+	if (error == NULL)
 		return;
 	QueryCancelPending = false;
 	if (running.kind->undo)

@@ -4,7 +4,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "compat.h"
 #include "flush_commit.h"
 #include "miscadmin.h"
@@ -14,7 +13,6 @@
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 
 BackgroundWorker
 shard_background_worker(const char *function, const char *name)
@@ -46,34 +44,4 @@ shard_background_worker_begin(Oid database)
 	shard_flush_commit_always();
 	/* JIT compilation of long queries on small catalogs would take seconds */
 	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);
-}
-
-bool
-shard_background_worker_try(bool (*passes) (int code), void (*step) (void *arg), void *arg, ErrorData **error)
-{
-	MemoryContext oldcxt = CurrentMemoryContext;
-	volatile bool done = true;
-
-	PG_TRY();
-	{
-		step(arg);
-	}
-	PG_CATCH();
-	{
-		if (passes && !passes(geterrcode()))
-			PG_RE_THROW();
-		MemoryContextSwitchTo(oldcxt);
-		HOLD_INTERRUPTS();
-		if (error)
-			*error = CopyErrorData();
-		if (error || passes == NULL)
-			EmitErrorReport();
-		AbortOutOfAnyTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		done = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(oldcxt);
-	return done;
 }

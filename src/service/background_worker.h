@@ -21,11 +21,4 @@ extern BackgroundWorker shard_background_worker(const char *function, const char
  */
 extern void shard_background_worker_begin(Oid database);
 
-/*
- * Calls step outside transactions.  Returns false if it failed with an SQLSTATE that passes accepts.  Then the
- * transaction that step has begun is aborted.  If passes is NULL, any error is accepted, and logged.  If error is not
- * NULL, the error is logged, and *error gets a copy.  Memory: current context.
- */
-extern bool shard_background_worker_try(bool (*passes) (int code), void (*step) (void *arg), void *arg, ErrorData **error);
-
 #endif

@@ -28,6 +28,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_user_mapping.h"
 #include "catalog_scan.h"
+#include "catch.h"
 #include "commands/extension.h"
 #include "compat.h"
 #include "foreign/foreign.h"
@@ -190,7 +191,7 @@ shard_recovery_worker_main(Datum arg)
 	{
 		recover.userid = lfirst_oid(lc);
 		/* a failure is only logged */
-		(void) shard_background_worker_try(NULL, recover_as, &recover, NULL);
+		(void) shard_catch_transaction(recover_as, &recover, NULL, true);
 	}
 	shard_recover_log(recover.outcomes);
 }

@@ -108,7 +108,7 @@ make_target(const char *name)
 static ShardBroadcast *
 connect_all(const List *servers, int *nitems)
 {
-	ShardBroadcast *items = palloc0(Max(list_length(servers), 1) * sizeof(ShardBroadcast));
+	ShardBroadcast *items = shard_broadcast_create(list_length(servers));
 
 	*nitems = 0;
 	for (int i = 0; i < list_length(servers); i++)
@@ -118,32 +118,17 @@ connect_all(const List *servers, int *nitems)
 	return items;
 }
 
-/* If item has failed, raises the error. */
-static void
-check_item(ShardBroadcast *item)
-{
-	PGresult   *res = item->result;
-
-	if (shard_broadcast_ok(item, NULL))
-		return;
-	item->result = NULL;
-	if (!item->done)
-	{
-		PQclear(res);			/* perhaps the result of a part of the command */
-		res = NULL;
-	}
-	if (res || PQstatus(item->conn->pg) == CONNECTION_BAD)
-		shard_error_report(ERROR, res, item->conn, NULL, NULL);
-	ereport(ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("node \"%s\" did not answer in time", item->conn->node)));
-}
-
+/* Raises the error of the first item that has failed. */
 static void
 check_all(ShardBroadcast *items, int nitems)
 {
 	for (int i = 0; i < nitems; i++)
-		check_item(&items[i]);
+	{
+		if (!shard_broadcast_check(&items[i], NULL, NULL))
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("node \"%s\" did not answer in time", items[i].conn->node)));
+	}
 }
 
 /* Runs sql on all nodes.  A cancel ends the wait. */
@@ -342,7 +327,7 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 {
 	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	char	   *target;
-	ShardBroadcast *volatile items;
+	ShardBroadcast *items;
 	Datum	   *elems;
 	int			nelems;
 	List	   *servers = NIL;
@@ -361,16 +346,7 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	}
 
 	items = connect_all(servers, &nitems);
-	PG_TRY();
-	{
-		set_restore_point(name, target, items, nitems);
-	}
-	PG_FINALLY();
-	{
-		/* an error does not free libpq's memory */
-		shard_broadcast_clear(items, nitems);
-	}
-	PG_END_TRY();
+	set_restore_point(name, target, items, nitems);
 	for (int i = 0; i < nitems; i++)
 		shard_connection_release(items[i].conn);
 	PG_RETURN_TEXT_P(cstring_to_text(target));

@@ -15,6 +15,7 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catch.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_need.h"
@@ -25,7 +26,6 @@
 #include "libpq-fe.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "subtransaction.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -298,7 +298,7 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	new.skip = palloc0(sizeof(bool) * table->nshards);
 	new.leftover = palloc0(sizeof(bool) * table->nshards);
 	new.taken = palloc0(sizeof(bool) * table->nshards);
-	error = shard_subtransaction_run(try_index, &new, false);
+	error = shard_catch_in_subtransaction(try_index, &new, false);
 	if (error != NULL)
 		ReThrowError(error);
 	if (new.index == NULL)
@@ -311,7 +311,7 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	/* indexes of the shards use the name that core chose */
 	stmt->idxname = new.index->name;
 	stmt->if_not_exists = false;
-	error = shard_subtransaction_run(make_everywhere, &new, true);
+	error = shard_catch_in_subtransaction(make_everywhere, &new, true);
 	if (error == NULL)
 		return true;
 	/* after any failure, including a cancel, drops the indexes that this statement may have made */

@@ -214,15 +214,8 @@ keep_row(ShardRejects *rejects, const ShardReject *reject)
 
 	/* The files belong to the load, not to the subtransaction in which the sort begins to spill. */
 	CurrentResourceOwner = rejects->owner;
-	PG_TRY();
-	{
-		tuplesort_puttupleslot(rejects->sort, slot);
-	}
-	PG_FINALLY();
-	{
-		CurrentResourceOwner = oldowner;
-	}
-	PG_END_TRY();
+	tuplesort_puttupleslot(rejects->sort, slot);
+	CurrentResourceOwner = oldowner;
 	ExecClearTuple(slot);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextReset(rejects->row_cxt);

@@ -9,7 +9,6 @@
 #include "miscadmin.h"
 #include "move/import/import_copy.h"
 #include "move/job/link.h"
-#include "remote/wire/error.h"
 #include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 
@@ -18,17 +17,9 @@ static ShardImportCopy *current = NULL;	/* for feed() */
 void
 shard_import_copy_begin(ShardImportCopy *copy, ShardConn *source, const char *what)
 {
-	PGresult   *res;
-	bool		begun;
-
 	memset(copy, 0, sizeof(*copy));
 	copy->source = source;
-	shard_link_send(source, psprintf("COPY %s TO STDOUT", what));
-	res = shard_link_result(source, NULL);
-	begun = PQresultStatus(res) == PGRES_COPY_OUT;
-	PQclear(res);
-	if (!begun)
-		shard_error_protocol(source, NULL, "a COPY was expected");
+	shard_link_copy(source, NULL, psprintf("COPY %s TO STDOUT", what));
 }
 
 static bool
@@ -50,7 +41,7 @@ next_row(ShardImportCopy *copy)
 	}
 	copy->len = 0;
 	copy->at_end = true;
-	PQclear(shard_link_result(copy->source, NULL));
+	(void) shard_link_end_copy(copy->source, NULL);
 	return false;
 }
 

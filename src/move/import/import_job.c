@@ -26,6 +26,7 @@
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/qualified.h"
+#include "catch.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
 #include "conninfo.h"
@@ -48,7 +49,6 @@
 #include "nodes/value.h"
 #include "own_right.h"
 #include "own_schema.h"
-#include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "service/background_worker.h"
 #include "utils/acl.h"
@@ -296,23 +296,22 @@ insist(ShardTableImport *import, void (*step) (const ShardAttempts *attempts, vo
 static void
 remove_publications(ShardTableImport *import)
 {
-	PGresult   *res;
+	ShardBroadcast *item;
 	const char *number = strrchr(import->schema, '_') + 1;
 	int			nprefix = number - import->schema;
 	StringInfoData sql;
 
-	shard_link_send(import->source, psprintf("SELECT pubname, substr(pubname, %d) FROM pg_publication WHERE left(pubname, %d) = %s AND substr(pubname, %d) ~ '^[0-9]{1,18}$' AND pg_has_role(pubowner, 'USAGE')",
+	item = shard_link_query(import->source, NULL, psprintf("SELECT pubname, substr(pubname, %d) FROM pg_publication WHERE left(pubname, %d) = %s AND substr(pubname, %d) ~ '^[0-9]{1,18}$' AND pg_has_role(pubowner, 'USAGE')",
 											 nprefix + 1, nprefix, quote_literal_cstr(pnstrdup(import->schema, nprefix)), nprefix + 1));
-	res = shard_link_result(import->source, NULL);
 	initStringInfo(&sql);
-	for (int i = 0; i < PQntuples(res); i++)
+	for (int i = 0; i < PQntuples(item->result); i++)
 	{
-		int64		id = strtoll(PQgetvalue(res, i, 1), NULL, 10);
+		int64		id = strtoll(PQgetvalue(item->result, i, 1), NULL, 10);
 
 		if (id != import->job.id && !shard_moving_is_running(id))
-			appendStringInfo(&sql, "DROP PUBLICATION IF EXISTS %s; ", quote_identifier(PQgetvalue(res, i, 0)));
+			appendStringInfo(&sql, "DROP PUBLICATION IF EXISTS %s; ", quote_identifier(PQgetvalue(item->result, i, 0)));
 	}
-	PQclear(res);
+	shard_broadcast_free(item);
 	if (sql.len > 0)
 		shard_link_exec(import->source, sql.data);
 }
@@ -400,14 +399,14 @@ typedef struct Sums
 static void
 add_sums(Sums *sums, ShardConn *link)
 {
-	PGresult   *res = shard_link_result(link, NULL);
+	ShardBroadcast *item = shard_broadcast_await(link, NULL, NULL, SHARD_BROADCAST_ROWS, -1);
 	long long	nrows = 0;
 	long long	high = 0;
 	long long	low = 0;
 
-	if (PQntuples(res) == 1)
-		(void) sscanf(PQgetvalue(res, 0, 0), "%lld %lld %lld", &nrows, &high, &low);
-	PQclear(res);
+	if (PQntuples(item->result) == 1)
+		(void) sscanf(PQgetvalue(item->result, 0, 0), "%lld %lld %lld", &nrows, &high, &low);
+	shard_broadcast_free(item);
 	sums->nrows += nrows;
 	sums->high += high;
 	sums->low += low;
@@ -459,9 +458,9 @@ compare_rows(ShardTableImport *import, ShardConn *source)
 	shard_move_each_row(psprintf("SELECT server, query FROM " SHARD_INTERNAL_SCHEMA ".import_sums_queries(%u, %s, %s)", import->table.relid,
 								 quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"), take_sums_query, &arg);
 	shard_move_commit();
-	shard_link_send(source, psprintf("%s%s", arg.settings, query));
+	shard_connection_send(source, psprintf("%s%s", arg.settings, query));
 	for (int i = 0; i < list_length(arg.links); i++)
-		shard_link_send(list_nth(arg.links, i), list_nth(arg.queries, i));
+		shard_connection_send(list_nth(arg.links, i), list_nth(arg.queries, i));
 	foreach_ptr(ShardConn, link, arg.links)
 	{
 		add_sums(&here, link);
@@ -554,7 +553,7 @@ lock_source(ShardTableImport *import)
 	if (import->locker == NULL)
 		open_source(import, &import->locker);
 	import->locked_at = GetCurrentTimestamp();
-	if (shard_background_worker_try(shard_move_is_lock_timeout, lock_there, import, NULL))
+	if (shard_catch_transaction(lock_there, import, shard_move_is_lock_timeout, false) == NULL)
 		return true;
 	shard_link_exec(import->locker, "ROLLBACK");
 	return false;
@@ -637,7 +636,7 @@ ask_closed(ShardTableImport *import)
 
 	for (int ntries = 1; ntries < ASK_TRIES; ntries++)
 	{
-		if (shard_background_worker_try(is_not_cancelled, look_closed, &question, NULL))
+		if (shard_catch_transaction(look_closed, &question, is_not_cancelled, false) == NULL)
 			return question.closed;
 		shard_wait_pause(AGAIN_MS, false);
 	}
@@ -670,7 +669,7 @@ close_source(ShardTableImport *import)
 	unpublish(import, import->locker);
 	SHARD_FAULT_POINT("import_closing");
 	import->phase = IMPORT_DOUBTFUL;
-	if (!shard_background_worker_try(is_not_cancelled, commit_there, import, NULL) && !ask_closed(import))
+	if (shard_catch_transaction(commit_there, import, is_not_cancelled, false) != NULL && !ask_closed(import))
 	{
 		import->phase = IMPORT_BEGUN;
 		ereport(ERROR,
@@ -718,7 +717,7 @@ lock_and_follow(ShardTableImport *import)
 	}
 	SHARD_FAULT_POINT("import_locked");
 	import->stream.lock_ms = LOCK_MS;
-	(void) shard_background_worker_try(shard_move_is_lock_timeout, follow_locked, &follow, NULL);
+	(void) shard_catch_transaction(follow_locked, &follow, shard_move_is_lock_timeout, false);
 	import->stream.lock_ms = 0;
 	if (follow.done)
 		return true;
@@ -777,7 +776,7 @@ cut_over(ShardTableImport *import)
 		shard_follow_wait(&import->stream.follow);
 		shard_wait_pause(AGAIN_MS, false);
 	}
-	shard_link_set_idle(NULL, NULL);
+	shard_wait_set_idle(NULL, NULL);
 	shard_job_set_pause(&import->job, GetCurrentTimestamp() - import->locked_at);
 	shard_job_set_progress(&import->job);
 }
@@ -787,7 +786,7 @@ cut_over(ShardTableImport *import)
 static void
 close_links(ShardTableImport *import)
 {
-	shard_link_set_idle(NULL, NULL);
+	shard_wait_set_idle(NULL, NULL);
 	if (import->slot)
 		shard_slot_close(import->slot);
 	import->slot = NULL;
@@ -860,9 +859,9 @@ undo(ShardJob *job, ErrorData *error)
 		shard_job_name_dropped(job, error);
 	if (import->phase == IMPORT_BEGUN)
 	{
-		if (!shard_background_worker_try(NULL, undo_here, import, NULL) && error->hint == NULL)
+		if (shard_catch_transaction(undo_here, import, NULL, true) != NULL && error->hint == NULL)
 			error->hint = "The table keeps rows, and refuses writes, until SELECT * FROM shardfdw.recover_prepared_transactions() has emptied it.";
-		(void) shard_background_worker_try(NULL, undo_there, import, NULL);
+		(void) shard_catch_transaction(undo_there, import, NULL, true);
 	}
 	else if (import->phase == IMPORT_DOUBTFUL)
 		error->hint = psprintf("If the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %s. If the source accepts writes: DROP TRIGGER shardfdw_import ON %s; TRUNCATE %s; and import again.",

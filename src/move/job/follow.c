@@ -16,6 +16,7 @@
 #include "move/job/follow.h"
 #include "move/job/link.h"
 #include "remote/wire/error.h"
+#include "remote/wire/wait.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -31,7 +32,7 @@ void
 shard_follow_begin(ShardFollow *follow, MemoryContext cxt)
 {
 	follow->change_cxt = AllocSetContextCreate(cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
-	shard_link_set_idle(keep_alive, follow);
+	shard_wait_set_idle(keep_alive, follow);
 }
 
 static void

@@ -10,12 +10,13 @@
 #include "miscadmin.h"
 #include "move/job/link.h"
 #include "own_sql.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define IDLE_MS 1000
+#define WAIT_MS 1000
 #define MAX_LINKS 8
 
 /*
@@ -29,14 +30,17 @@
 #define IDLE_VERSION 140000		/* first version that ends idle sessions */
 #define IDLE_SQL "; SET idle_session_timeout = 0"
 
-static ShardLinkIdle idle_function = NULL;
-static void *idle_arg = NULL;
+ShardBroadcast *
+shard_link_query(ShardConn *link, const char *label, const char *sql)
+{
+	shard_connection_send(link, sql);
+	return shard_broadcast_await(link, label, NULL, SHARD_BROADCAST_ROWS, -1);
+}
 
 void
-shard_link_set_idle(ShardLinkIdle idle, void *arg)
+shard_link_exec(ShardConn *link, const char *sql)
 {
-	idle_function = idle;
-	idle_arg = arg;
+	shard_broadcast_free(shard_link_query(link, NULL, sql));
 }
 
 /* Waits until link is open, and applies the settings for jobs. */
@@ -94,56 +98,35 @@ shard_link_wait(ShardConn *const *links, int nlinks)
 			items[n].events |= WL_SOCKET_WRITEABLE;
 		n++;
 	}
-	(void) shard_wait_set_wait(set, items, n, IDLE_MS, false);
+	(void) shard_wait_set_wait(set, items, n, WAIT_MS, false);
 	for (int i = 0; i < nlinks; i++)
 	{
 		/* a lost connection is reported when its result is read */
 		if (links[i] != NULL)
 			(void) shard_connection_consume(links[i]);
 	}
-	if (idle_function)
-		idle_function(idle_arg);
 }
 
 void
-shard_link_send(ShardConn *link, const char *sql)
+shard_link_copy(ShardConn *link, const char *label, const char *sql)
 {
-	if (!PQsendQuery(link->pg, sql))
-		shard_error_report(ERROR, NULL, link, NULL, sql);
-	shard_connection_flush(link);
+	ShardBroadcast *item;
+
+	shard_connection_send(link, sql);
+	item = shard_broadcast_await(link, label, NULL, SHARD_BROADCAST_COPY, -1);
+	if (!shard_connection_is_copy(item->result))
+		shard_error_protocol(link, label, "a COPY was expected");
+	shard_broadcast_free(item);
 }
 
-PGresult *
-shard_link_result(ShardConn *link, const char *label)
+int64
+shard_link_end_copy(ShardConn *link, const char *label)
 {
-	PGresult   *last = NULL;
+	ShardBroadcast *item = shard_broadcast_await(link, label, NULL, SHARD_BROADCAST_COMMAND, -1);
+	int64		nrows = strtoi64(PQcmdTuples(item->result), NULL, 10);
 
-	for (;;)
-	{
-		PGresult   *res;
-		ExecStatusType status;
-
-		while (PQstatus(link->pg) != CONNECTION_BAD && PQisBusy(link->pg))
-			shard_link_wait(&link, 1);
-		res = PQgetResult(link->pg);
-		if (res == NULL)
-			break;
-		status = PQresultStatus(res);
-		PQclear(last);
-		last = res;
-		if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH)
-			break;
-		if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_EMPTY_QUERY)
-		{
-			/* discard the following results, which belong to the same failure */
-			while (PQstatus(link->pg) != CONNECTION_BAD && (res = PQgetResult(link->pg)) != NULL)
-				PQclear(res);
-			shard_error_report(ERROR, last, link, label, NULL);
-		}
-	}
-	if (last == NULL)
-		shard_error_report(ERROR, NULL, link, label, NULL);
-	return last;
+	shard_broadcast_free(item);
+	return nrows;
 }
 
 int
@@ -155,27 +138,15 @@ shard_link_copy_data(ShardConn *link, char **message)
 	return len == 0 && PQstatus(link->pg) == CONNECTION_BAD ? -1 : len;
 }
 
-void
-shard_link_exec(ShardConn *link, const char *sql)
-{
-	shard_link_send(link, sql);
-	PQclear(shard_link_result(link, NULL));
-}
-
 char *
 shard_link_value(ShardConn *link, const char *sql)
 {
-	PGresult   *res;
+	ShardBroadcast *item = shard_link_query(link, NULL, sql);
 	char	   *value;
 
-	shard_link_send(link, sql);
-	res = shard_link_result(link, NULL);
-	if (PQntuples(res) != 1 || PQnfields(res) != 1 || PQgetisnull(res, 0, 0))
-	{
-		PQclear(res);
+	if (PQntuples(item->result) != 1 || PQnfields(item->result) != 1 || PQgetisnull(item->result, 0, 0))
 		shard_error_protocol(link, NULL, "one value was expected");
-	}
-	value = pstrdup(PQgetvalue(res, 0, 0));
-	PQclear(res);
+	value = pstrdup(PQgetvalue(item->result, 0, 0));
+	shard_broadcast_free(item);
 	return value;
 }

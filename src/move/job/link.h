@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "remote/wire/connection.h"
+#include "remote/wire/broadcast.h"
 
 /*
  * For a transaction that is about to lock a table on the node.  Autovacuum is cancelled for a lock that has waited
@@ -15,9 +15,6 @@
  */
 #define SHARD_LINK_GIVE_WAY_SQL \
 	"DO $$BEGIN PERFORM pg_catalog.set_config('deadlock_timeout', '20ms', true); EXCEPTION WHEN insufficient_privilege THEN NULL; END$$"
-
-/* Called repeatedly while a link is waited for, see shard_link_set_idle(). */
-typedef void (*ShardLinkIdle) (void *arg);
 
 /*
  * Opens a connection to a node.  Its settings print and read values as text without loss. replicates: for the
@@ -31,25 +28,28 @@ extern ShardConn *shard_link_open_string(const char *conninfo, const char *name,
 /* Closes *link, if it is open. */
 extern void shard_link_close(ShardConn **link);
 
-/* Sets a function to call at least every second while links are waited for, or NULL. */
-extern void shard_link_set_idle(ShardLinkIdle idle, void *arg);
-
-/* Starts a statement.  The next call for link must be shard_link_result(). */
-extern void shard_link_send(ShardConn *link, const char *sql);
-
 /*
- * Waits for the last result of the statement that was sent: rows, or the end of a command.  The caller clears it.
- * For COPY, returns the result that reports its start. label: for messages, or NULL.  Errors: errors of the node.
+ * Runs a query, and returns the item with the result; see shard_broadcast_create(). label: for messages, or NULL.
+ * Errors: errors of the node.
  */
-extern PGresult *shard_link_result(ShardConn *link, const char *label);
+extern ShardBroadcast *shard_link_query(ShardConn *link, const char *label, const char *sql);
 
-/* Runs a statement without a result.  The second function returns the single value of a query, palloc'd. */
+/* The same without a result. */
 extern void shard_link_exec(ShardConn *link, const char *sql);
+
+/* The same for the single value of a query, palloc'd. */
 extern char *shard_link_value(ShardConn *link, const char *sql);
 
 /*
+ * Sends a command that starts a COPY, and waits for its start.  The second function waits for the end of a COPY whose
+ * data have ended, and returns the number of rows.
+ */
+extern void shard_link_copy(ShardConn *link, const char *label, const char *sql);
+extern int64 shard_link_end_copy(ShardConn *link, const char *label);
+
+/*
  * Reads the next message of a COPY from the node.  The caller frees it with PQfreemem().  Returns its length, 0 if
- * none has arrived, or below 0 at the end, also after the connection was lost.  Then shard_link_result() reports the
+ * none has arrived, or below 0 at the end, also after the connection was lost.  Then shard_link_end_copy() reports the
  * reason.
  */
 extern int	shard_link_copy_data(ShardConn *link, char **message);

@@ -34,21 +34,19 @@ shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardSlot  *slot = palloc0(sizeof(ShardSlot));
+	ShardBroadcast *item;
 	PGresult   *res;
 
 	slot->name = pstrdup(name);
 	slot->link = link;
 	/* the older form, which all major versions accept */
-	shard_link_send(link, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT", name));
-	res = shard_link_result(slot->link, NULL);
+	item = shard_link_query(link, NULL, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT", name));
+	res = item->result;
 	if (PQntuples(res) != 1 || PQnfields(res) < 3)
-	{
-		PQclear(res);
 		shard_error_protocol(slot->link, NULL, "a replication slot was expected");
-	}
 	slot->start = shard_slot_position(PQgetvalue(res, 0, 1));
 	slot->snapshot = pstrdup(PQgetvalue(res, 0, 2));
-	PQclear(res);
+	shard_broadcast_free(item);
 	slot->received = slot->done = slot->written = slot->start;
 	MemoryContextSwitchTo(oldcxt);
 	return slot;
@@ -92,17 +90,9 @@ quote_publications(const List *names)
 void
 shard_slot_stream(ShardSlot *slot, const List *publications, const char *options)
 {
-	PGresult   *res;
-	bool		streams;
-
-	shard_link_send(slot->link, psprintf("START_REPLICATION SLOT \"%s\" LOGICAL %X/%X (proto_version '1', publication_names %s%s%s)",
+	shard_link_copy(slot->link, NULL, psprintf("START_REPLICATION SLOT \"%s\" LOGICAL %X/%X (proto_version '1', publication_names %s%s%s)",
 										 slot->name, LSN_FORMAT_ARGS(slot->start), quote_publications(publications),
 										 slot->link->server_version >= MESSAGES_VERSION ? ", messages 'true'" : "", options));
-	res = shard_link_result(slot->link, NULL);
-	streams = PQresultStatus(res) == PGRES_COPY_BOTH;
-	PQclear(res);
-	if (!streams)
-		shard_error_protocol(slot->link, NULL, "a stream of changes was expected");
 	slot->streams = true;
 	shard_slot_tell(slot, true);
 }
@@ -133,7 +123,7 @@ shard_slot_next(ShardSlot *slot, const char **data, int *len)
 		if (*len < 0)
 		{
 			/* the source ends the stream when it shuts down, or after an error */
-			PQclear(shard_link_result(slot->link, NULL));
+			(void) shard_link_end_copy(slot->link, NULL);
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("node \"%s\" has ended the stream of changes", slot->link->node)));

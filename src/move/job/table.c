@@ -6,6 +6,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
+#include "catch.h"
 #include "compat.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
@@ -87,7 +88,7 @@ shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *a
 {
 	Step		begun = {userid, step, arg};
 
-	return shard_background_worker_try(passes, run_step, &begun, NULL);
+	return shard_catch_transaction(run_step, &begun, passes, false) == NULL;
 }
 
 void

@@ -49,7 +49,7 @@ extern void shard_move_check_unchanged(const ShardMove *move);
 extern bool shard_move_is_lock_timeout(int code);
 
 /*
- * Begins a transaction as shard_move_begin() does, and calls step in it as shard_background_worker_try() does.  The
+ * Begins a transaction as shard_move_begin() does, and calls step in it as shard_catch_transaction() does.  The
  * transaction stays open.
  */
 extern bool shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *arg), void *arg);

@@ -25,20 +25,12 @@ extern bool shard_autocommit_possible(void);
  */
 extern bool shard_autocommit_run(const ShardCommand *command, int64 *affected);
 
-/* The rows that a command returns, in binary format. */
-typedef struct ShardAutocommitRows
-{
-	int			ncolumns;
-	int			nresults;
-	int			nmax;			/* size of results */
-	PGresult  **results;		/* one row each; the caller must clear them */
-} ShardAutocommitRows;
-
 /*
- * The same for a command with parameters that returns rows, which are kept in memory.  It is
- * committed on return, so the caller's work on the rows must not fail.
+ * The same for a command with parameters that returns rows.  Returns its result in binary format, which
+ * the current memory context frees; NULL: it was not run.  It is committed on return, so the caller's
+ * work on the rows must not fail.
  */
-extern bool shard_autocommit_returning(const ShardCommand *command, ShardAutocommitRows *rows);
+extern PGresult *shard_autocommit_returning(const ShardCommand *command);
 
 /*
  * The same for a command that returns one row with two numbers (bigint): how many rows it has

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catch.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
@@ -83,7 +84,6 @@ static ShardConn *
 reader_connection(ShardCommandRun *run, ShardPool *pool)
 {
 	ShardConn  *conn = shard_txn_acquire_reader(pool, run->snapshot);
-	dlist_iter	iter;
 
 	if (conn)
 		return conn;
@@ -91,12 +91,11 @@ reader_connection(ShardCommandRun *run, ShardPool *pool)
 		shard_connection_yield(pool->writer);
 	else
 	{
-		dlist_foreach(iter, &pool->conns)
+		shard_pool_foreach(held, pool)
 		{
-			conn = dlist_container(ShardConn, link, iter.cur);
-			if (conn->holder && !conn->is_extra)
+			if (held->holder && !held->is_extra)
 			{
-				shard_connection_yield(conn);
+				shard_connection_yield(held);
 				break;
 			}
 		}
@@ -187,47 +186,74 @@ advance_in_time(ShardCommandRun *run, int laneno)
 	return events;
 }
 
-/* The same.  With noerror, an error that is raised is stored, and ends the lane. */
-static int
-advance_lane(ShardCommandRun *run, int laneno)
+/* A lane on which a step is run. */
+typedef struct LaneStep
 {
-	volatile int events = 0;
+	ShardCommandRun *run;
+	int			laneno;
+	int			events;			/* to wait for */
+} LaneStep;
 
-	if (!run->noerror)
-		return advance_in_time(run, laneno);
-	PG_TRY();
-	{
-		events = advance_in_time(run, laneno);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error = shard_command_catch_error(run, false);
+static void
+advance_step(void *arg)
+{
+	LaneStep   *step = arg;
 
-		shard_command_fail_rest(run, laneno, error);
-		if (run->lanes[laneno].conn)
-			run->lanes[laneno].conn->state = SHARD_CONN_BROKEN;
-	}
-	PG_END_TRY();
-	return events;
+	step->events = advance_in_time(step->run, step->laneno);
 }
 
 static void
-acquire_lane(ShardCommandRun *run, int laneno)
+acquire_step(void *arg)
 {
-	if (!run->noerror)
-	{
-		acquire(run, &run->lanes[laneno]);
-		return;
-	}
-	PG_TRY();
-	{
-		acquire(run, &run->lanes[laneno]);
-	}
-	PG_CATCH();
-	{
-		shard_command_fail_rest(run, laneno, shard_command_catch_error(run, false));
-	}
-	PG_END_TRY();
+	LaneStep   *step = arg;
+
+	acquire(step->run, &step->run->lanes[step->laneno]);
+}
+
+/*
+ * Is this an error that says nothing about a node?  Such an error is raised again, because there is
+ * no subtransaction that could undo what the failed code has done. 58000 is the error of a node
+ * that cannot be reached.  If a command has ended its transaction, the transaction is lost on all
+ * nodes.
+ */
+static bool
+is_of_coordinator(int code)
+{
+	return code == ERRCODE_QUERY_CANCELED || code == ERRCODE_ADMIN_SHUTDOWN || code == ERRCODE_OUT_OF_MEMORY ||
+		code == ERRCODE_INVALID_TRANSACTION_TERMINATION ||
+		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR) ||
+		/* system_error is the code of a lost connection to a node, others of this class are not */
+		(code != ERRCODE_SYSTEM_ERROR && ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR));
+}
+
+/* Runs a step of a lane.  With noerror, an error is stored, and ends the lane; then the result is false. */
+static bool
+run_step(ShardStep run_it, LaneStep *step)
+{
+	ErrorData  *error = NULL;
+
+	if (step->run->noerror)
+		error = shard_catch_error(run_it, step);
+	else
+		run_it(step);
+	if (error == NULL)
+		return true;
+	if (is_of_coordinator(error->sqlerrcode))
+		ReThrowError(error);
+	shard_command_fail_rest(step->run, step->laneno, error);
+	return false;
+}
+
+/* Advances a lane.  Returns the socket events to wait for, or 0 when it has ended. */
+static int
+advance_lane(ShardCommandRun *run, int laneno)
+{
+	LaneStep	step = {run, laneno};
+
+	if (run_step(advance_step, &step))
+		return step.events;
+	run->lanes[laneno].conn->state = SHARD_CONN_BROKEN;
+	return 0;
 }
 
 /* Longest wait: encrypted sockets may not show everything, connecting has a deadline, and the run may have one. */
@@ -245,9 +271,8 @@ wait_limit(ShardCommandRun *run)
 			continue;
 		if (lane->step == LANE_CONNECT && (lane_ms = shard_connection_poll_ms(lane->conn)) < 0)
 			lane_ms = 500;
-		else if (lane->step != LANE_CONNECT &&
-				 (PQsslInUse(lane->conn->pg) || PQgssEncInUse(lane->conn->pg)))
-			lane_ms = 500;
+		else if (lane->step != LANE_CONNECT && shard_connection_is_encrypted(lane->conn))
+			lane_ms = SHARD_ENCRYPTED_WAIT_MS;
 		if (lane_ms >= 0 && (limit_ms < 0 || lane_ms < limit_ms))
 			limit_ms = lane_ms;
 	}
@@ -266,7 +291,7 @@ run_lanes(ShardCommandRun *run)
 
 	/* begin to open all connections before waiting for any */
 	for (int i = 0; i < run->nlanes; i++)
-		acquire_lane(run, i);
+		(void) run_step(acquire_step, &(LaneStep) {run, i});
 	for (;;)
 	{
 		int			nwaiting = 0;

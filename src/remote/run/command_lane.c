@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catch.h"
 #include "identity.h"
 #include "miscadmin.h"
 #include "remote/run/command_private.h"
@@ -262,6 +263,21 @@ next_of_lane(ShardCommandRun *run, int laneno)
 	lane->step = lane->current < run->ncommands ? LANE_SEND : LANE_END;
 }
 
+/* A command of a run. */
+typedef struct RunCommand
+{
+	ShardCommandRun *run;
+	int			commandno;
+} RunCommand;
+
+static void
+raise_failure(void *arg)
+{
+	const RunCommand *failed = arg;
+
+	shard_command_raise_failure(failed->run, failed->commandno);
+}
+
 /* The current command has failed.  Its failure is stored. */
 static void
 command_failed(ShardCommandRun *run, int laneno)
@@ -282,15 +298,7 @@ command_failed(ShardCommandRun *run, int laneno)
 		return;
 	}
 
-	PG_TRY();
-	{
-		shard_command_raise_failure(run, lane->current);
-	}
-	PG_CATCH();
-	{
-		command->error = shard_command_catch_error(run, true);
-	}
-	PG_END_TRY();
+	command->error = shard_catch_error(raise_failure, &(RunCommand) {run, lane->current});
 
 	if (lost || lane->conn->state != SHARD_CONN_READY)
 	{

@@ -60,7 +60,6 @@ typedef struct ShardCommandRun
 	TimestampTz deadline;		/* the same */
 	ShardSnapshot *snapshot;	/* READ */
 	MemoryContext snapshot_cxt;
-	MemoryContext caller_cxt;
 } ShardCommandRun;
 
 /* Allocates a run of ncommands, in a new memory context. */
@@ -71,12 +70,6 @@ extern int	shard_command_next(ShardCommandRun *run, int laneno, int start);
 
 /* Sets the result of command i.  Takes ownership of res, which may be NULL. */
 extern void shard_command_set_result(ShardCommandRun *run, int i, PGresult *res);
-
-/*
- * Called in PG_CATCH.  Returns a copy of the current error in the caller's context.  Raises it
- * again if it is an error of the coordinator that must not be caught.
- */
-extern ErrorData *shard_command_catch_error(ShardCommandRun *run, bool from_node);
 
 /* Raises the failure of command i; takes ownership of its result. */
 extern void shard_command_raise_failure(ShardCommandRun *run, int i);

@@ -54,7 +54,6 @@ shard_command_alloc(int ncommands)
 	ShardCommandRun *run = MemoryContextAllocZero(cxt, sizeof(ShardCommandRun));
 
 	run->cxt = cxt;
-	run->caller_cxt = CurrentMemoryContext;
 	run->laneno = MemoryContextAlloc(cxt, ncommands * sizeof(int));
 	run->results = MemoryContextAllocZero(cxt, ncommands * sizeof(PGresult *));
 	run->failures = MemoryContextAllocZero(cxt, ncommands * sizeof(PGresult *));
@@ -78,35 +77,6 @@ shard_command_free(ShardCommand *commands, int ncommands)
 }
 
 /* ---------- errors ---------- */
-
-/*
- * Is this an error that says nothing about a node?  Such an error is raised again, because there is
- * no subtransaction that could undo what the failed code has done. 58000 is the error of a node
- * that cannot be reached.  If a command has ended its transaction, the transaction is lost on all
- * nodes.
- */
-static bool
-is_of_coordinator(int code)
-{
-	return code == ERRCODE_QUERY_CANCELED || code == ERRCODE_ADMIN_SHUTDOWN || code == ERRCODE_OUT_OF_MEMORY ||
-		code == ERRCODE_INVALID_TRANSACTION_TERMINATION ||
-		ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_INTERNAL_ERROR) ||
-		/* system_error is the code of a lost connection to a node, others of this class are not */
-		(code != ERRCODE_SYSTEM_ERROR && ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR));
-}
-
-ErrorData *
-shard_command_catch_error(ShardCommandRun *run, bool from_node)
-{
-	ErrorData  *error;
-
-	MemoryContextSwitchTo(run->caller_cxt);
-	error = CopyErrorData();
-	if (!from_node && is_of_coordinator(error->sqlerrcode))
-		PG_RE_THROW();
-	FlushErrorState();
-	return error;
-}
 
 void
 shard_command_raise_failure(ShardCommandRun *run, int i)

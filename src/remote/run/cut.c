@@ -92,25 +92,6 @@ open_connections(void)
 	return conns;
 }
 
-/* Raises the error of item. */
-static void
-raise_failure(ShardBroadcast *item)
-{
-	PGresult   *res = item->result;
-
-	item->result = NULL;
-	if (!item->done)
-	{
-		PQclear(res);			/* perhaps the result of BEGIN */
-		res = NULL;
-	}
-	if (res || PQstatus(item->conn->pg) == CONNECTION_BAD)
-		shard_error_report(ERROR, res, item->conn, NULL, NULL);
-	ereport(ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("node \"%s\" did not answer in time for a snapshot over all nodes", item->conn->node)));
-}
-
 /*
  * Adds to ended those of gids (separated by blanks) whose transactions no longer run on the
  * coordinator.  Must be called while the barrier is closed: transactions that run now may commit
@@ -311,46 +292,28 @@ raise_interrupt(void)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Returns the snapshot identifiers of the nodes, in the order of items. */
-static List *
-take_ids(ShardBroadcast *items, int nitems)
-{
-	List	   *ids = NIL;
-
-	for (int i = 0; i < nitems; i++)
-	{
-		if (!has_snapshot(&items[i]))
-			raise_failure(&items[i]);
-		ids = lappend(ids, pstrdup(PQgetvalue(items[i].result, 0, 0)));
-	}
-	return ids;
-}
-
 /*
  * The barrier is open again.  Waits until deadline for nodes that have not answered.  Returns the
- * identifiers of all snapshots, or raises.
+ * identifiers of all snapshots, in the order of items, or raises.
  */
 static List *
 collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
 {
-	List	   *volatile ids = NIL;
+	List	   *ids = NIL;
 
-	PG_TRY();
+	shard_broadcast_finish(items, nitems, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline),
+						   SHARD_BROADCAST_HURRY);
+	raise_interrupt();
+	for (int i = 0; i < nitems; i++)
 	{
-		shard_broadcast_finish(items, nitems,
-							   TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline),
-							   SHARD_BROADCAST_HURRY);
-		raise_interrupt();
-		ids = take_ids(items, nitems);
+		if (!shard_broadcast_check(&items[i], NULL, NULL))
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("node \"%s\" did not answer in time for a snapshot over all nodes", items[i].conn->node)));
+		if (!has_snapshot(&items[i]))
+			shard_error_protocol(items[i].conn, NULL, "not a snapshot identifier");
+		ids = lappend(ids, pstrdup(PQgetvalue(items[i].result, 0, 0)));
 	}
-	PG_CATCH();
-	{
-		/* an error does not free libpq's memory */
-		shard_broadcast_clear(items, nitems);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	shard_broadcast_clear(items, nitems);
 	return ids;
 }
 
@@ -364,7 +327,7 @@ export_all(ShardSnapshot *snapshot, List *conns, TimestampTz deadline, List **id
 {
 	char	   *sql = export_sql();
 	int			nitems = list_length(conns);
-	ShardBroadcast *items = palloc0(Max(nitems, 1) * sizeof(ShardBroadcast));
+	ShardBroadcast *items = shard_broadcast_create(nitems);
 	List	   *ended = NIL;
 	ShardPeerFence fence;
 	CutOutcome	outcome;
@@ -381,6 +344,7 @@ export_all(ShardSnapshot *snapshot, List *conns, TimestampTz deadline, List **id
 		raise_interrupt();
 	else
 		*ids = collect_ids(items, nitems, deadline);
+	shard_broadcast_free(items);
 	*left = find_left_behind(ended);
 	if (!shard_peer_fence_end(&fence) && outcome == CUT_ANSWERED)
 		outcome = CUT_TOO_LATE;
@@ -394,7 +358,7 @@ end_all(List *conns)
 	foreach_ptr(ShardConn, conn, conns)
 	{
 		if (PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
-			shard_connection_exec(conn, "COMMIT");
+			shard_broadcast_exec(conn, "COMMIT");
 		shard_connection_release(conn);
 	}
 }

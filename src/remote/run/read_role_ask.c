@@ -5,86 +5,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catch.h"
 #include "miscadmin.h"
 #include "remote/run/read_role_private.h"
-#include "remote/wire/connection_private.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/error.h"
-#include "utils/timestamp.h"
-
-/* The answer of a server. */
-typedef struct Answer
-{
-	PGresult   *row;			/* its only row */
-	PGresult   *failed;			/* or its error */
-} Answer;
-
-/*
- * Reads an answer to its end.  Errors: the server does not answer in time, or violates the
- * protocol.  Then conn is broken.
- */
-static void
-read_answer(ShardConn *conn, volatile Answer *answer)
-{
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_READ_ANSWER_MS);
-	PGresult   *res;
-
-	for (;;)
-	{
-		ExecStatusType status;
-
-		if (!shard_connection_next_result(conn, deadline, false, &res))
-		{
-			conn->state = SHARD_CONN_BROKEN;
-			ereport(ERROR,
-					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("node \"%s\" has not answered within %d ms", conn->node, SHARD_READ_ANSWER_MS)));
-		}
-		if (res == NULL)
-			return;
-		status = PQresultStatus(res);
-		if (status == PGRES_SINGLE_TUPLE && answer->row == NULL)
-			answer->row = res;
-		else if (status == PGRES_FATAL_ERROR && answer->failed == NULL)
-			answer->failed = res;
-		else
-			PQclear(res);
-		/* a COPY would not end */
-		if (status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR)
-			shard_error_protocol(conn, NULL, "not the kind of result that was asked for");
-	}
-}
-
-static void
-clear_answer(volatile Answer *answer)
-{
-	PQclear(answer->row);
-	PQclear(answer->failed);
-	answer->row = answer->failed = NULL;
-}
-
-/* Like shard_read_ask(), over conn.  Memory: the caller clears it. */
-static PGresult *
-ask(ShardConn *conn, const char *sql, int ncolumns)
-{
-	volatile Answer answer = {NULL, NULL};
-
-	shard_connection_send(conn, sql);
-	PG_TRY();
-	{
-		read_answer(conn, &answer);
-		if (answer.failed != NULL)
-			shard_error_report(ERROR, answer.failed, conn, NULL, sql);
-		if (answer.row == NULL || PQnfields(answer.row) != ncolumns)
-			shard_error_protocol(conn, NULL, "number of rows or columns differs");
-	}
-	PG_CATCH();
-	{
-		clear_answer(&answer);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	return answer.row;
-}
 
 static const ShardConnHolder asker = {NULL, NULL, NULL};
 
@@ -109,14 +34,12 @@ means_lost(const ErrorData *error)
 static ShardConn *
 take_connection(ShardPool *pool)
 {
-	ShardConn  *conn = shard_pool_start_spare(pool);
-	dlist_iter	iter;
+	ShardConn  *spare = shard_pool_start_spare(pool);
 
-	if (conn != NULL)
-		return conn;
-	dlist_foreach(iter, &pool->conns)
+	if (spare != NULL)
+		return spare;
+	shard_pool_foreach(conn, pool)
 	{
-		conn = dlist_container(ShardConn, link, iter.cur);
 		if (conn->state != SHARD_CONN_READY || !shard_connection_in_xact(conn) || shard_connection_is_aborted(conn))
 			continue;
 		if (conn->holder != NULL)
@@ -131,100 +54,111 @@ take_connection(ShardPool *pool)
 	return shard_pool_start_free(pool);
 }
 
+/* A query to the server of a pool. */
+typedef struct Question
+{
+	ShardPool  *pool;
+	const char *sql;			/* NULL: none */
+	ShardConn  *conn;
+	PGresult   *answer;
+} Question;
+
 /*
- * Called in PG_CATCH().  If the error means that the server is unavailable, returns it; raises any
- * other again.  A wait that ends because of this session's cancel or termination raises such
- * errors, too, but leaves the flag set.
+ * Runs step.  Returns an error that means that the server is unavailable, or NULL; raises any other.  A
+ * wait that ends because of this session's cancel or termination raises such errors, too, but leaves
+ * the flag set.
  */
 static ErrorData *
-catch_lost(MemoryContext cxt)
+catch_lost(ShardStep step, Question *question)
 {
-	ErrorData  *error;
+	ErrorData  *error = shard_catch_error(step, question);
 
-	MemoryContextSwitchTo(cxt);
-	error = CopyErrorData();
+	if (error == NULL)
+		return NULL;
+	/* its answer may be half read, and the end of an inner savepoint would not release it */
+	if (question->conn)
+		shard_pool_discard(question->conn);
+	question->conn = NULL;
 	if (!means_lost(error) || QueryCancelPending || ProcDiePending)
-		PG_RE_THROW();
-	FlushErrorState();
+		ReThrowError(error);
 	return error;
+}
+
+/* Runs the query of question over its connection, and releases that. */
+static void
+ask(Question *question)
+{
+	ShardConn  *conn = question->conn;
+
+	shard_connection_finish(conn);
+	if (question->sql)
+	{
+		shard_connection_send(conn, question->sql);
+		question->answer = shard_broadcast_await(conn, NULL, question->sql, SHARD_BROADCAST_ROWS, SHARD_READ_ANSWER_MS)->result;
+	}
+	shard_connection_release(conn);
+}
+
+static void
+ask_any(void *arg)
+{
+	Question   *question = arg;
+
+	question->conn = take_connection(question->pool);
+	ask(question);
+}
+
+static void
+ask_spare(void *arg)
+{
+	Question   *question = arg;
+
+	question->conn = shard_pool_start_spare(question->pool);
+	if (question->conn)
+		ask(question);
+}
+
+static void
+warm(void *arg)
+{
+	shard_pool_warm(((Question *) arg)->pool);
 }
 
 bool
 shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer, ShardConn **conn, char **reason)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ShardConn  *volatile taken = NULL;
-	volatile bool answered = false;
+	Question	question = {pool, sql};
+	ErrorData  *error = catch_lost(ask_any, &question);
 
-	PG_TRY();
+	if (error != NULL)
 	{
-		taken = take_connection(pool);
-		shard_connection_finish(taken);
-		*answer = sql ? ask(taken, sql, ncolumns) : NULL;
-		shard_connection_release(taken);
-		answered = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		/* its answer may be half read, and the end of an inner savepoint would not release it */
-		if (taken)
-			shard_pool_discard(taken);
-		taken = NULL;
-		error = catch_lost(cxt);
 		/* skip the message that it could not be connected to; if the server raised the error, the message counts */
 		*reason = error->sqlerrcode == ERRCODE_SYSTEM_ERROR && error->detail ?
 			error->detail : error->message;
+		return false;
 	}
-	PG_END_TRY();
-	*conn = taken;
-	return answered;
+	if (sql && (PQntuples(question.answer) != 1 || PQnfields(question.answer) != ncolumns))
+		shard_error_protocol(question.conn, NULL, "number of rows or columns differs");
+	*answer = question.answer;
+	*conn = question.conn;
+	return true;
 }
 
 void
 shard_read_try(ShardPool *pool, const char *sql)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ShardConn  *volatile taken = NULL;
-	volatile Answer answer = {NULL, NULL};
+	Question	question = {pool, sql};
 
-	PG_TRY();
-	{
-		taken = shard_pool_start_spare(pool);
-		if (taken)
-		{
-			shard_connection_finish(taken);
-			shard_connection_send(taken, sql);
-			read_answer(taken, &answer);
-			shard_connection_release(taken);
-		}
-	}
-	PG_CATCH();
-	{
-		if (taken)
-			shard_pool_discard(taken);
-		clear_answer(&answer);
-		(void) catch_lost(cxt);
-	}
-	PG_END_TRY();
-	clear_answer(&answer);
+	(void) catch_lost(ask_spare, &question);
 }
 
 void
 shard_read_warm(ShardPool *pool)
 {
-	MemoryContext cxt = CurrentMemoryContext;
+	Question	question = {pool};
 
-	PG_TRY();
-	{
-		shard_pool_warm(pool);
-	}
-	PG_CATCH();
-	{
-		(void) catch_lost(cxt); /* the query to the server will report the failure */
-	}
-	PG_END_TRY();
+	/* the query to the server will report the failure */
+	(void) catch_lost(warm, &question);
 }
 
 bool

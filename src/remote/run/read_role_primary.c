@@ -70,7 +70,6 @@ shard_read_ask_position(ShardReadNode *node)
 		return false;
 	node->primary->asked_at = asked_at;
 	known = shard_position_learn(position, answer, ncommits, asked_at);
-	PQclear(answer);
 	if (known && node->system_identifier != 0)
 	{
 		ShardNodeEnd end = {asked_at, node->system_identifier, position->end.timeline, position->end.lsn};

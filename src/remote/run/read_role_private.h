@@ -52,7 +52,7 @@ typedef struct ShardReadNeed
 /*
  * Connects to the server of pool, or takes an existing connection, and sends sql, which returns one
  * row with ncolumns (NULL: sends nothing).  False: the server is not available, and *reason says
- * why. *answer: the caller must clear it. *conn: the connection that was used, which is released
+ * why. *answer: the current memory context frees it. *conn: the connection that was used, which is released
  * again.  Other errors are raised.
  */
 extern bool shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer, ShardConn **conn, char **reason);

@@ -133,7 +133,6 @@ look_at_standby(ShardReadNode *node, ShardPool *pool, char **reason)
 		says.timeline = strtoul(PQgetvalue(answer, 0, 3), NULL, 10);
 		note_proof(pool, node->position, conn, &says);
 	}
-	PQclear(answer);
 	if (*reason != NULL)
 		conn->invalidated = true;
 	return *reason == NULL;

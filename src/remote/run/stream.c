@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "foreign/foreign.h"
 #include "remote/run/stream_private.h"
+#include "remote/wire/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/xact/txn_private.h"
 
@@ -366,7 +367,7 @@ shard_stream_undo(ShardStream *stream, int timeout_ms)
 	/* if the cancel arrived before the savepoint was created, this fails and the transaction stays aborted */
 	snprintf(text, sizeof(text), "ROLLBACK TO SAVEPOINT shardfdw_stream_%u; RELEASE SAVEPOINT shardfdw_stream_%u",
 			 stream->guard, stream->guard);
-	(void) shard_connection_exec_noerror(conn, text, timeout_ms);
+	(void) shard_broadcast_exec_noerror(conn, text, timeout_ms);
 	if (conn->xact.guard == stream->guard)
 		conn->xact.guard = 0;
 }

@@ -21,8 +21,6 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define ENCRYPTED_WAIT_MS 1000	/* a TLS library may have buffered bytes */
-
 static uint64 wait_counter = 0;
 
 /* The state of one wait. */
@@ -78,7 +76,7 @@ reading_events(ShardStream *stream)
 static bool
 is_encrypted(ShardStream *stream)
 {
-	return stream->conn && (PQsslInUse(stream->conn->pg) || PQgssEncInUse(stream->conn->pg));
+	return stream->conn && shard_connection_is_encrypted(stream->conn);
 }
 
 static void
@@ -86,7 +84,7 @@ add_reading(StreamWait *wait, ShardStream *stream)
 {
 	add_item(wait, stream, reading_events(stream));
 	if (is_encrypted(stream))
-		limit_timeout(wait, ENCRYPTED_WAIT_MS);
+		limit_timeout(wait, SHARD_ENCRYPTED_WAIT_MS);
 }
 
 /* Adds the stream that exports the snapshot for which stream waits. */

@@ -52,22 +52,19 @@ join_end(PGresult *rows, PGresult *end)
 	return whole;
 }
 
-PGresult *
-shard_answer_add(PGresult **rows, PGresult *res, size_t max_bytes, ShardConn *conn, const char *label)
+bool
+shard_answer_add_noerror(PGresult **rows, PGresult **res, size_t max_bytes)
 {
-	ExecStatusType status = PQresultStatus(res);
-	PGresult   *whole = res;
+	ExecStatusType status = PQresultStatus(*res);
 	bool		kept = true;
 
 	if (status == PGRES_SINGLE_TUPLE)
 	{
 		if (!*rows)
-			*rows = PQcopyResult(res, PG_COPYRES_ATTRS);
-		kept = *rows && append_rows(*rows, res);
-		PQclear(res);
-		if (kept && PQresultMemorySize(*rows) > max_bytes)
-			shard_error_protocol(conn, label, "more rows than such an answer can have");
-		whole = NULL;
+			*rows = PQcopyResult(*res, PG_COPYRES_ATTRS);
+		kept = *rows && append_rows(*rows, *res) && PQresultMemorySize(*rows) <= max_bytes;
+		PQclear(*res);
+		*res = NULL;
 	}
 	else if (*rows)
 	{
@@ -75,17 +72,23 @@ shard_answer_add(PGresult **rows, PGresult *res, size_t max_bytes, ShardConn *co
 
 		*rows = NULL;
 		if (status == PGRES_TUPLES_OK)
-			kept = (whole = join_end(before, res)) != NULL;
+			kept = (*res = join_end(before, *res)) != NULL;
 		else
 			PQclear(before);
 	}
-	if (!kept)
-	{
-		conn->state = SHARD_CONN_BROKEN;
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("out of memory"),
-				 errdetail("Failed on rows from node \"%s\".", conn->node)));
-	}
-	return whole;
+	return kept;
+}
+
+PGresult *
+shard_answer_add(PGresult **rows, PGresult *res, size_t max_bytes, ShardConn *conn, const char *label)
+{
+	if (shard_answer_add_noerror(rows, &res, max_bytes))
+		return res;
+	if (*rows && PQresultMemorySize(*rows) > max_bytes)
+		shard_error_protocol(conn, label, "more rows than such an answer can have");
+	conn->state = SHARD_CONN_BROKEN;
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("out of memory"),
+			 errdetail("Failed on rows from node \"%s\".", conn->node)));
 }

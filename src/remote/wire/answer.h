@@ -29,4 +29,7 @@
 extern PGresult *shard_answer_add(PGresult **rows, PGresult *res, size_t max_bytes,
 								  ShardConn *conn, const char *label);
 
+/* The same for *res, which becomes NULL if it was added.  False in place of an error.  Never raises. */
+extern bool shard_answer_add_noerror(PGresult **rows, PGresult **res, size_t max_bytes);
+
 #endif

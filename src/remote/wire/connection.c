@@ -34,7 +34,6 @@
 
 #define MAX_NOTICES 100			/* per connection, until they are sent to the client */
 #define MAX_NOTICE_BYTES 2048
-#define ENCRYPTED_WAIT_MS 1000	/* longest wait on a socket with TLS or GSS */
 #define WORKERS_UNKNOWN (-2)
 #define CPU_FACTOR_UNKNOWN (-1)
 
@@ -587,16 +586,6 @@ shard_connection_consume(ShardConn *conn)
 	return true;
 }
 
-/* Longest wait for conn's socket: timeout_ms, but bounded if the socket may not show everything. */
-static long
-bounded_wait(ShardConn *conn, long timeout_ms)
-{
-	if ((PQsslInUse(conn->pg) || PQgssEncInUse(conn->pg)) &&
-		(timeout_ms < 0 || timeout_ms > ENCRYPTED_WAIT_MS))
-		return ENCRYPTED_WAIT_MS;
-	return timeout_ms;
-}
-
 /*
  * Waits for conn's socket (also until it is writable, if something is not sent yet) and reads.
  * False if deadline (0: none) has passed.
@@ -611,8 +600,10 @@ shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, bool noerror)
 		return false;
 	if (!shard_connection_flush(conn))
 		events |= WL_SOCKET_WRITEABLE;
+	if (shard_connection_is_encrypted(conn) && (timeout_ms < 0 || timeout_ms > SHARD_ENCRYPTED_WAIT_MS))
+		timeout_ms = SHARD_ENCRYPTED_WAIT_MS;
 	if (PQsocket(conn->pg) >= 0)
-		shard_wait_socket(PQsocket(conn->pg), events, bounded_wait(conn, timeout_ms), noerror);
+		shard_wait_socket(PQsocket(conn->pg), events, timeout_ms, noerror);
 	shard_connection_consume(conn); /* PQstatus shows a failure */
 	return true;
 }
@@ -622,23 +613,6 @@ bool
 shard_connection_result_is_here(ShardConn *conn)
 {
 	return PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg);
-}
-
-/*
- * Next result into *res.  False if deadline has passed.
- */
-bool
-shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror, PGresult **res)
-{
-	while (!shard_connection_result_is_here(conn))
-		if (!shard_connection_wait_input(conn, deadline, noerror))
-			return false;
-	*res = shard_connection_take_result(conn);
-	if (*res)
-		shard_connection_note_result(conn, *res);
-	if (PQstatus(conn->pg) == CONNECTION_BAD)
-		conn->state = SHARD_CONN_BROKEN;
-	return true;
 }
 
 bool

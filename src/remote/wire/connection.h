@@ -406,15 +406,6 @@ extern bool shard_connection_is_alive(const ShardConn *conn);
 extern bool shard_connection_usable(ShardConn *conn);
 
 /*
- * Waits for the next result of conn and returns it (NULL at the end of the statement).  Can be
- * interrupted.  Memory: the caller clears it.
- */
-extern PGresult *shard_connection_get_result(ShardConn *conn);
-
-/* Sends sql and waits.  The last result must be OK or TUPLES.  Errors have the node's SQLSTATE. */
-extern void shard_connection_exec(ShardConn *conn, const char *sql);
-
-/*
  * Ends what runs on conn within timeout_ms: cancel request, then reading.  False if that failed;
  * then conn is broken.  Never raises, for use in abort.
  */
@@ -429,15 +420,21 @@ extern void shard_connection_request_cancel(ShardConn *conn, int timeout_ms);
  */
 extern bool shard_connection_drain_noerror(ShardConn *conn, int timeout_ms);
 
-/* Sends sql and reads its results within timeout_ms.  False if it failed or timed out (then conn is broken). */
-extern bool shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms);
-
 extern void shard_connection_close(ShardConn *conn);
 
 static inline bool
 shard_connection_in_xact(const ShardConn *conn)
 {
 	return conn->xact.state != SHARD_XACT_NONE;
+}
+
+/* Encrypted bytes that were read may not be decrypted yet, so waits for the socket are at most this long. */
+#define SHARD_ENCRYPTED_WAIT_MS 1000
+
+static inline bool
+shard_connection_is_encrypted(const ShardConn *conn)
+{
+	return PQsslInUse(conn->pg) || PQgssEncInUse(conn->pg);
 }
 
 /* Has the node aborted conn's transaction?  Then the node accepts no statement until it is rolled back. */

@@ -21,10 +21,6 @@ extern bool shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, b
 /* True if PQgetResult() will not block. */
 extern bool shard_connection_result_is_here(ShardConn *conn);
 
-/* Next result into *res.  False if deadline has passed. */
-extern bool shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror,
-										 PGresult **res);
-
 extern void shard_connection_report_traffic(ShardConn *conn);
 
 extern void shard_connection_keep_notice(void *arg, const PGresult *res);

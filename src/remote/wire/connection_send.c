@@ -1,6 +1,6 @@
 /*
  * connection_send.c
- *	  Sends statements on a connection, and runs them to their end.
+ *	  Sends statements on a connection.
  *
  * It waits for connections that are still being opened, so it is a layer above connection_open.c.
  */
@@ -112,54 +112,4 @@ shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
 	(void) PQsetSingleRowMode(conn->pg);
 	shard_connection_flush(conn);
-}
-
-PGresult *
-shard_connection_get_result(ShardConn *conn)
-{
-	PGresult   *res = NULL;
-
-	(void) shard_connection_next_result(conn, 0, false, &res);
-	if (conn->notices)
-		shard_connection_flush_notices(conn);
-	return res;
-}
-
-void
-shard_connection_exec(ShardConn *conn, const char *sql)
-{
-	PGresult   *res;
-	PGresult   *volatile failed = NULL;
-
-	shard_connection_send(conn, sql);
-
-	/* all results are read before an error is raised, so that the connection stays usable */
-	PG_TRY();
-	{
-		while ((res = shard_connection_get_result(conn)) != NULL)
-		{
-			ExecStatusType status = PQresultStatus(res);
-
-			bool		copy = shard_connection_is_copy(res);
-
-			if (!failed && status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK &&
-				status != PGRES_SINGLE_TUPLE && status != PGRES_EMPTY_QUERY)
-				failed = res;
-			else
-				PQclear(res);
-			if (copy)
-			{
-				conn->state = SHARD_CONN_BROKEN;	/* was not requested */
-				break;
-			}
-		}
-	}
-	PG_CATCH();
-	{
-		PQclear(failed);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	if (failed)
-		shard_error_report(ERROR, failed, conn, NULL, sql);
 }

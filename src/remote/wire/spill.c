@@ -49,15 +49,8 @@ move_to_file(ShardSpill *spill)
 
 	PrepareTempTablespaces();
 	CurrentResourceOwner = spill->owner;
-	PG_TRY();
-	{
-		spill->file = BufFileCreateTemp(false);
-	}
-	PG_FINALLY();
-	{
-		CurrentResourceOwner = oldowner;
-	}
-	PG_END_TRY();
+	spill->file = BufFileCreateTemp(false);
+	CurrentResourceOwner = oldowner;
 	if (spill->memory.len > 0)
 		BufFileWrite(spill->file, spill->memory.data, spill->memory.len);
 	resetStringInfo(&spill->memory);

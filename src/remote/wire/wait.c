@@ -27,6 +27,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include "catch.h"
 #include "compat.h"
 #include "libpq/libpq.h"
 #include "libpq/pqsignal.h"
@@ -51,6 +52,7 @@
 #define FEW_SOCKETS 64			/* number of sockets for which a noerror wait always has room */
 #define POLL_MS 1000			/* longest poll() in place of a WaitEventSet, since poll() does not watch core's latch */
 #define RESERVED_HANDLES 4		/* left to core, whose asynchronous Append fails without one; nested ones included */
+#define IDLE_MS 1000			/* longest wait before the idle function is called */
 #define LOOK_AGAIN_MS 10		/* longest sleep while an interrupt is unanswered, or if there is no room for all sockets */
 #ifndef HAVE_PPOLL
 #define TICK_MS 100				/* a signal may arrive just before poll() */
@@ -94,12 +96,21 @@ static int	max_fds = lengthof(few_fds);
 static ShardWaitEvent announced = SHARD_WAIT_NODE;	/* purpose of the next wait */
 static ShardWaitEvent waited_for = SHARD_WAIT_NODE; /* purpose of the present wait */
 static bool postmaster_gone = false;
+static void (*idle_function) (void *arg) = NULL;
+static void *idle_arg = NULL;
 static bool urge_told = false;	/* the last call of shard_wait_is_urged() returned true */
 
 void
 shard_wait_sockets_changed(void)
 {
 	socket_generation++;
+}
+
+void
+shard_wait_set_idle(void (*idle) (void *arg), void *arg)
+{
+	idle_function = idle;
+	idle_arg = arg;
 }
 
 void
@@ -286,30 +297,6 @@ check_client(void)
 		ClientConnectionLost = InterruptPending = true;
 }
 
-bool
-shard_wait_run_noerror(void (*run) (void))
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	uint32		holdoff = InterruptHoldoffCount;
-	uint32		cancel_holdoff = QueryCancelHoldoffCount;
-	volatile bool raised = false;
-
-	PG_TRY();
-	{
-		run();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		FlushErrorState();
-		InterruptHoldoffCount = holdoff;	/* the error has reset them */
-		QueryCancelHoldoffCount = cancel_holdoff;
-		raised = true;
-	}
-	PG_END_TRY();
-	return !raised;
-}
-
 /* Handles interrupts of other processes, in the order of core's ProcessInterrupts() (15 to 19). */
 static void
 process_questions(void)
@@ -330,7 +317,7 @@ static void
 answer_questions(void)
 {
 	if (has_questions() && CritSectionCount == 0)
-		(void) shard_wait_run_noerror(process_questions);
+		(void) shard_catch_noerror(process_questions);
 }
 
 static bool
@@ -390,7 +377,7 @@ check_interrupts(void)
 }
 
 static void
-call_stalled(void)
+call_stalled(void *arg)
 {
 	in_stalled = true;
 	PG_TRY();
@@ -415,30 +402,14 @@ note_silence(long waited_ms)
 		return;
 	silent_ms = 0;
 	stall_ms = Min(stall_ms * 2, SHARD_WAIT_MAX_STALL_MS);
-	call_stalled();
+	call_stalled(NULL);
 }
 
 ErrorData *
 shard_wait_find_deadlock(void)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	uint32		holdoff = InterruptHoldoffCount;
-	uint32		cancel_holdoff = QueryCancelHoldoffCount;
-	ErrorData  *volatile error = NULL;
+	ErrorData  *error = shard_catch_error(call_stalled, NULL);
 
-	PG_TRY();
-	{
-		call_stalled();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		InterruptHoldoffCount = holdoff;	/* the error has reset them */
-		QueryCancelHoldoffCount = cancel_holdoff;
-	}
-	PG_END_TRY();
 	/* if the search itself fails, the session continues to wait */
 	return error && error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ? error : NULL;
 }
@@ -630,6 +601,8 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 	has_set = prepare_set(set, items, nitems);
 	if (!has_set && (timeout_ms < 0 || timeout_ms > POLL_MS))
 		timeout_ms = POLL_MS;
+	if (idle_function != NULL && (timeout_ms < 0 || timeout_ms > IDLE_MS))
+		timeout_ms = IDLE_MS;
 	if (watched)
 	{
 		if (stall_ms == 0)
@@ -643,6 +616,8 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 	if (watched && nready > 0)
 		silent_ms = stall_ms = 0;
 	error_context_stack = callback.previous;
+	if (idle_function != NULL)
+		idle_function(idle_arg);
 	return nready;
 }
 

@@ -105,12 +105,6 @@ extern void shard_wait_reserve(int nsockets);
 extern bool shard_wait_is_urged(void);
 
 /*
- * Calls run in a place where no error may be raised.  If run raises an error, it is dropped, and
- * the result is false.  The end of the transaction must release what run leaves behind.
- */
-extern bool shard_wait_run_noerror(void (*run) (void));
-
-/*
  * Called when a wait that handles interrupts has seen nothing for deadlock_timeout, and again after
  * twice that time, and so on: the session may be part of a deadlock.  May use connections that are
  * outside any transaction, and may raise.
@@ -126,6 +120,12 @@ extern shard_wait_stalled_type shard_wait_stalled;
  * context; else NULL.  Does not change whether interrupts are held.
  */
 extern ErrorData *shard_wait_find_deadlock(void);
+
+/*
+ * Sets a function that waits which handle interrupts call at least every second, or NULL. idle must
+ * not wait.
+ */
+extern void shard_wait_set_idle(void (*idle) (void *arg), void *arg);
 
 /*
  * Returns the name of the node that a socket is connected to, for messages; NULL: unknown.  Valid

@@ -44,7 +44,7 @@ shard_peer_fence_connect(ShardPeerFence *fence)
 {
 	List	   *peers = fence_peers(&fence->first_is_peer);
 
-	fence->items = palloc0(Max(list_length(peers), 1) * sizeof(ShardBroadcast));
+	fence->items = shard_broadcast_create(list_length(peers));
 	fence->nitems = 0;
 	fence->tried_here = fence->closed_here = fence->has_turn = false;
 	foreach_ptr(const ShardFencePeer, peer, peers)
@@ -65,16 +65,6 @@ start(ShardBroadcast *items, int nitems, const char *first_sql, const char *sql)
 	shard_broadcast_start(items, nitems);
 }
 
-/* Raises the error that item's connection has returned. */
-static void
-report(ShardBroadcast *item)
-{
-	PGresult   *res = item->result;
-
-	item->result = NULL;
-	shard_error_report(ERROR, res, item->conn, NULL, NULL);
-}
-
 /*
  * Waits for one answer of each.  False: an answer did not arrive in time, its connection was lost,
  * or its lock_timeout expired.  Raises all other errors.
@@ -91,7 +81,7 @@ collect(ShardBroadcast *items, int nitems)
 			continue;
 		/* if the connection was lost, the caller tries again over a new one */
 		if (items[i].done && shard_broadcast_sqlstate(&items[i]) != ERRCODE_LOCK_NOT_AVAILABLE)
-			report(&items[i]);
+			(void) shard_broadcast_check(&items[i], NULL, NULL);
 		in_time = false;
 	}
 	return in_time;
@@ -157,9 +147,9 @@ shard_peer_fence_end(ShardPeerFence *fence)
 	shard_broadcast_finish(fence->items, fence->nitems, ASK_TIMEOUT_MS, SHARD_BROADCAST_HURRY);
 	for (int i = 0; i < fence->nitems; i++)
 		kept = kept && fence->items[i].sql != NULL && shard_broadcast_ok(&fence->items[i], NULL);
-	shard_broadcast_clear(fence->items, fence->nitems);
 	for (int i = 0; i < fence->nitems; i++)
 		shard_connection_release(fence->items[i].conn);
+	shard_broadcast_free(fence->items);
 	fence->nitems = 0;
 	return kept;
 }
@@ -175,8 +165,7 @@ shard_peer_fence_ask(ShardPeerFence *fence, const char *sql)
 		/* it has opened its barrier, since no message arrived for PEER_IDLE_MS */
 		if (shard_broadcast_sqlstate(&fence->items[i]) == ERRCODE_IDLE_IN_TRANSACTION_SESSION_TIMEOUT)
 			return false;
-		if (!shard_broadcast_ok(&fence->items[i], NULL))
-			report(&fence->items[i]);
+		(void) shard_broadcast_check(&fence->items[i], NULL, NULL);
 		if (PQntuples(fence->items[i].result) != 1 || PQgetisnull(fence->items[i].result, 0, 0))
 			shard_error_protocol(fence->items[i].conn, NULL, "one row was expected");
 	}

@@ -285,30 +285,22 @@ static void
 raise_not_prepared(ShardBroadcast *item, int nsame)
 {
 	ShardConn  *conn = item->conn;
-	PGresult   *res = item->result;
 	int			sqlstate = shard_broadcast_sqlstate(item);
-	const char *hint = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_HINT) : NULL;
+	const char *hint = item->result ? PQresultErrorField(item->result, PG_DIAG_MESSAGE_HINT) : NULL;
 
-	item->result = NULL;
 	/*
 	 * prepared transactions are disabled or used up; deferred triggers may raise the same
 	 * SQLSTATEs, so check the hint
 	 */
 	if (hint && strstr(hint, "max_prepared_transactions"))
-	{
-		char	   *message = shard_error_message(res, conn);
-
-		PQclear(res);
 		ereport(ERROR,
 				(errcode(sqlstate),
-				 errmsg("node \"%s\" cannot prepare its part of an atomic commit: %s", conn->node, message),
+				 errmsg("node \"%s\" cannot prepare its part of an atomic commit: %s", conn->node, shard_error_message(item->result, conn)),
 				 errdetail_plural("The commit takes %d prepared transaction there.",
 								  "The commit takes %d prepared transactions there.", nsame, nsame),
 				 errhint("Set max_prepared_transactions on the node to at least its max_connections, lower shardfdw.max_connections_per_node, or set shardfdw.commit_protocol to '1pc'.")));
-	}
 	if (sqlstate != 0)
-		shard_error_report(ERROR, res, conn, NULL, NULL);
-	PQclear(res);
+		(void) shard_broadcast_check(item, NULL, NULL);
 	if (item->done)
 		ereport(ERROR,
 				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
@@ -390,12 +382,6 @@ check_prepared(ShardBroadcast *items, int nitems)
 		if (failed < 0)
 			failed = i;
 	}
-	for (int i = 0; i < nitems; i++)
-		if (i != failed)
-		{
-			PQclear(items[i].result);
-			items[i].result = NULL;
-		}
 	if (failed >= 0)
 	{
 		int			nsame = 0;
@@ -485,13 +471,16 @@ is_noted_other(const ShardConn *conn)
 static void
 ask_noted(ShardConn *conn)
 {
-	ShardBroadcast item = {.conn = conn, .sql = psprintf("SELECT %s", shard_connection_note_sql()), .has_rows = true};
+	ShardBroadcast *item = shard_broadcast_create(1);
 
-	shard_broadcast_start(&item, 1);
-	shard_broadcast_finish(&item, 1, -1, SHARD_BROADCAST_RAISE);
-	if (shard_broadcast_ok(&item, "SELECT 1") && !PQgetisnull(item.result, 0, 0))
-		namestrcpy(&conn->noted_identity, PQgetvalue(item.result, 0, 0));
-	shard_broadcast_clear(&item, 1);
+	item->conn = conn;
+	item->sql = psprintf("SELECT %s", shard_connection_note_sql());
+	item->has_rows = true;
+	shard_broadcast_start(item, 1);
+	shard_broadcast_finish(item, 1, -1, SHARD_BROADCAST_RAISE);
+	if (shard_broadcast_ok(item, "SELECT 1") && !PQgetisnull(item->result, 0, 0))
+		namestrcpy(&conn->noted_identity, PQgetvalue(item->result, 0, 0));
+	shard_broadcast_free(item);
 }
 
 bool
@@ -529,7 +518,7 @@ shard_twophase_require_coordinator(ShardConn **conns, int nconns)
 void
 shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas)
 {
-	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+	ShardBroadcast *items = shard_broadcast_create(nconns);
 	TimestampTz now = GetCurrentTimestamp();
 	bool		has_positions = has_replicas || shard_node_position_has_references();
 	char	   *prefix;
@@ -582,7 +571,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns, bool has_replicas)
 		conns[i]->xact.state = SHARD_XACT_NONE;
 		conns[i]->xact.depth = 0;
 	}
-	pfree(items);
+	shard_broadcast_free(items);
 }
 
 /* ---------- second phase ---------- */
@@ -833,7 +822,7 @@ shard_twophase_abort(ShardConn **conns, int nconns)
 		}
 		if (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)
 		{
-			if (!shard_connection_exec_noerror(conn, "ROLLBACK", Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
+			if (!shard_broadcast_exec_noerror(conn, "ROLLBACK", Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
 				conn->state = SHARD_CONN_BROKEN;
 			conn->xact.prepared_gid = NULL;
 		}

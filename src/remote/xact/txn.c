@@ -620,13 +620,6 @@ shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id)
 	shard_snapshot_exported(conn, id);
 }
 
-/*
- * Returns a connection to write with, which is not yet in a remote transaction of this local one.
- * In order of preference: a free connection, a connection that has read for a statement and need
- * not keep a snapshot exported, a connection that is being opened.  If there is none, opens one
- * more, even above the limit: taking the connection of a reader would lose its snapshot.
- */
-
 void
 shard_txn_check_not_lost(ShardWriter *writer)
 {
@@ -659,16 +652,20 @@ shard_txn_check_writer(ShardConn *conn)
 				 errhint("Roll back the transaction and try again.")));
 }
 
+/*
+ * Returns a connection to write with, which is not yet in a remote transaction of this local one.
+ * In order of preference: a free connection, a connection that has read for a statement and need
+ * not keep a snapshot exported, a connection that is being opened.  If there is none, opens one
+ * more, even above the limit: taking the connection of a reader would lose its snapshot.
+ */
 static ShardConn *
 pick_writer(ShardPool *pool)
 {
 	ShardConn  *leftover = NULL;
-	ShardConn  *conn;
-	dlist_iter	iter;
+	ShardConn  *opened;
 
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		conn = dlist_container(ShardConn, link, iter.cur);
 		if (conn->holder != NULL || conn->is_extra || conn->invalidated ||
 			conn->state != SHARD_CONN_READY || !shard_connection_usable(conn))
 			continue;
@@ -681,16 +678,15 @@ pick_writer(ShardPool *pool)
 		return leftover;
 
 	shard_pool_warm(pool);
-	dlist_foreach(iter, &pool->conns)
+	shard_pool_foreach(conn, pool)
 	{
-		conn = dlist_container(ShardConn, link, iter.cur);
 		if (conn->holder == NULL && !conn->is_extra && !conn->invalidated &&
 			conn->state == SHARD_CONN_CONNECTING)
 			return conn;
 	}
-	conn = shard_pool_acquire_free(pool);
-	shard_connection_release(conn);
-	return conn;
+	opened = shard_pool_acquire_free(pool);
+	shard_connection_release(opened);
+	return opened;
 }
 
 /* Does a stream of this transaction's snapshot read over conn? */
@@ -758,7 +754,7 @@ take_over_snapshot(ShardPool *pool, int level)
 	initStringInfo(&buf);
 	append_writer_begin(pool->writer, level, &buf);
 	if (buf.len > 0)
-		shard_connection_exec(pool->writer, buf.data);
+		shard_broadcast_exec(pool->writer, buf.data);
 	pfree(buf.data);
 	end_idle_readers(pool);
 }

@@ -44,6 +44,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catch.h"
 #include "commands/async.h"
 #include "compat.h"
 #include "fault.h"
@@ -59,7 +60,6 @@
 #include "remote/xact/twophase.h"
 #include "remote/xact/txn_level.h"
 #include "remote/xact/txn_private.h"
-#include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
@@ -84,7 +84,6 @@
 #define ABORT_LEAST_MS 1000
 #define ABORT_LEAST_HURRY_MS 100	/* also for COMMITs of readers */
 
-#define CANCEL_TIMEOUT_MS 600	/* for the answer of a node after its COMMIT was cancelled */
 
 /* Nodes have committed: interrupts are held until the local transaction has ended. */
 static bool holding_interrupts = false;
@@ -151,32 +150,6 @@ shard_txn_drop_cancel(void)
 }
 
 /*
- * Waits for COMMITs.  Deferred constraints may make them wait for locks.  If the user cancels, or
- * the session takes part in a deadlock, sends cancel requests to the nodes.  Their answers say
- * whether they have committed.  Returns the deadlock, or NULL.
- */
-static ErrorData *
-wait_for_commits(ShardBroadcast *items, int nitems)
-{
-	ErrorData  *deadlock = NULL;
-
-	for (long look_ms = DeadlockTimeout; !shard_broadcast_wait(items, nitems, look_ms, SHARD_BROADCAST_HURRY);
-		 look_ms = Min(look_ms * 2, SHARD_WAIT_MAX_STALL_MS))
-	{
-		if (!shard_wait_is_urged())
-			deadlock = shard_wait_find_deadlock();
-		if (deadlock == NULL && !shard_wait_is_urged())
-			continue;
-		for (int i = 0; i < nitems; i++)
-			if (items[i].sent && !items[i].done && items[i].conn->state == SHARD_CONN_READY)
-				shard_connection_request_cancel(items[i].conn, CANCEL_TIMEOUT_MS / 2);
-		(void) shard_broadcast_wait(items, nitems, CANCEL_TIMEOUT_MS, SHARD_BROADCAST_IGNORE);
-		break;
-	}
-	return deadlock;
-}
-
-/*
  * Called after all COMMITs have ended.  Raises an error if one of items has not committed.
  * deadlock: why some were cancelled, or NULL.
  */
@@ -197,23 +170,16 @@ check_committed(ShardBroadcast *items, int nitems, bool wrote, ErrorData *deadlo
 	for (int i = 0; i < nitems; i++)
 	{
 		ShardBroadcast *item = &items[i];
-		PGresult   *res = item->result;
 		bool		canceled = shard_broadcast_sqlstate(item) == ERRCODE_QUERY_CANCELED;
 
-		if (item->done && shard_broadcast_ok(item, "COMMIT"))
+		if (shard_broadcast_ok(item, "COMMIT"))
 			continue;
-		item->result = NULL;
-		for (int j = i + 1; j < nitems; j++)
-			PQclear(items[j].result);
-		if (item->done && res && PQresultStatus(res) == PGRES_FATAL_ERROR)
-		{
-			if (canceled)
-				CHECK_FOR_INTERRUPTS();
-			if (canceled && deadlock != NULL)
-				ReThrowError(deadlock);
-			shard_error_report(ERROR, res, item->conn, NULL, NULL);
-		}
-		PQclear(res);
+		if (canceled)
+			CHECK_FOR_INTERRUPTS();
+		if (canceled && deadlock != NULL)
+			ReThrowError(deadlock);
+		if (item->done)
+			(void) shard_broadcast_check(item, NULL, NULL);
 		if (!item->sent)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
@@ -234,7 +200,7 @@ check_committed(ShardBroadcast *items, int nitems, bool wrote, ErrorData *deadlo
 static void
 commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 {
-	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+	ShardBroadcast *items = shard_broadcast_create(nconns);
 	ErrorData  *deadlock = NULL;
 
 	/* on a standby nothing was written, so an error (a conflict with recovery) may end the wait */
@@ -252,7 +218,7 @@ commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 		shard_fence_let_go();
 	}
 	if (interrupt == SHARD_BROADCAST_HURRY)
-		deadlock = wait_for_commits(items, nconns);
+		deadlock = shard_broadcast_wait_for_commits(items, nconns, interrupt);
 	shard_broadcast_finish(items, nconns, interrupt == SHARD_BROADCAST_HURRY ? 0 : -1, interrupt);
 	for (int i = 0; i < nconns; i++)
 	{
@@ -267,8 +233,7 @@ commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 			shard_committed_doubt();
 	}
 	check_committed(items, nconns, wrote, deadlock);
-	shard_broadcast_clear(items, nconns);
-	pfree(items);
+	shard_broadcast_free(items);
 }
 
 /* Ends the transactions of readers.  At SERIALIZABLE such a COMMIT may fail, so it is waited for. */
@@ -316,7 +281,6 @@ settle_writers(void)
 	{
 		ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
 		ShardConn  *conn;
-		dlist_iter	iter;
 
 		/* while a holder yields, connections of other holders may be lost */
 		shard_txn_check_not_lost(writer);
@@ -325,11 +289,10 @@ settle_writers(void)
 			shard_connection_yield(conn);
 			shard_txn_check_not_lost(writer);
 		}
-		dlist_foreach(iter, &pool->conns)
+		shard_pool_foreach(writing, pool)
 		{
-			conn = dlist_container(ShardConn, link, iter.cur);
-			if (conn == pool->writer || conn->is_extra)
-				shard_txn_check_writer(conn);
+			if (writing == pool->writer || writing->is_extra)
+				shard_txn_check_writer(writing);
 		}
 	}
 }
@@ -339,7 +302,7 @@ static bool
 has_notifications(void)
 {
 	/* AtPrepare_Notify() raises exactly in this case; core has no other function to ask */
-	return !shard_wait_run_noerror(AtPrepare_Notify);
+	return !shard_catch_noerror(AtPrepare_Notify);
 }
 
 bool
@@ -449,7 +412,7 @@ finish_commit(void)
 
 	/* error context callbacks would allocate memory */
 	error_context_stack = NULL;
-	if (!shard_wait_run_noerror(tell_nodes))
+	if (!shard_catch_noerror(tell_nodes))
 		shard_twophase_leave(prepared.conns, prepared.nconns);
 	error_context_stack = callers;
 }
