@@ -154,49 +154,39 @@ key_values(ShardStatementState *state, PartitionKey key, int first, Datum *value
 	return true;
 }
 
-/* Returns the shard of the key. noerror: any shard if there is none. */
-static int
-route_by_key(ShardStatementState *state, bool noerror)
-{
-	Relation	parent = table_open(linitial_oid(state->plan->relids), NoLock);
-	PartitionKey key = RelationGetPartitionKey(parent);
-	PartitionDesc partdesc;
-	Datum		values[PARTITION_MAX_KEYS];
-	bool		isnull[PARTITION_MAX_KEYS];
-	bool		known;
-	int			shardno = -1;
-
-	if (shard_route_pin(parent, &partdesc) != state->maps[0])
-		resolve_maps(state);	/* a concurrent detach has ended in between */
-	known = key_values(state, key, 0, values, isnull);
-	if (known)
-		shardno = shard_route_key(parent, partdesc, values, isnull);
-	if (shardno < 0 && state->plan->inserts_key && !noerror)
-		shard_route_raise_no_shard(parent, values, isnull);
-	table_close(parent, NoLock);
-
-	/* no row has such a key, so any shard gives the right answer */
-	return Max(shardno, 0);
-}
-
 /*
- * Returns the number of the partition of rel, the parent at one of the levels, that accepts the
- * key, and sets *relid. -1: no row has the key.
+ * Returns the number of the partition of rel, the parent at one of the levels, that accepts the key.  -1: no row has
+ * the key.
  */
 static int
-route_level(ShardStatementState *state, Relation rel, int first, bool noerror, Oid *relid)
+route_level(ShardStatementState *state, Relation rel, PartitionDesc partdesc, int first, bool noerror)
 {
 	Datum		values[PARTITION_MAX_KEYS];
 	bool		isnull[PARTITION_MAX_KEYS];
-	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
 	int			partno = -1;
 
 	if (key_values(state, RelationGetPartitionKey(rel), first, values, isnull))
 		partno = shard_route_key(rel, partdesc, values, isnull);
 	if (partno < 0 && state->plan->inserts_key && !noerror)
 		shard_route_raise_no_shard(rel, values, isnull);
-	*relid = partno >= 0 ? partdesc->oids[partno] : InvalidOid;
 	return partno;
+}
+
+/* Returns the shard of the key. noerror: any shard if there is none. */
+static int
+route_by_key(ShardStatementState *state, bool noerror)
+{
+	Relation	parent = table_open(linitial_oid(state->plan->relids), NoLock);
+	PartitionDesc partdesc;
+	int			shardno;
+
+	if (shard_route_pin(parent, &partdesc) != state->maps[0])
+		resolve_maps(state);	/* a concurrent detach has ended in between */
+	shardno = route_level(state, parent, partdesc, 0, noerror);
+	table_close(parent, NoLock);
+
+	/* no row has such a key, so any shard gives the right answer */
+	return Max(shardno, 0);
 }
 
 /* Looks up the maps again, for a plan that was made for map. */
@@ -231,10 +221,10 @@ route_by_levels(ShardStatementState *state, bool noerror)
 	{
 		const ShardMap *map = state->maps[0];
 		Relation	rel = table_open(map->relid, NoLock);
+		PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
 		int			nfirst = RelationGetPartitionKey(rel)->partnatts;
-		Oid			relid;
-		int			partno = route_level(state, rel, 0, noerror, &relid);
-		int			shardno;
+		int			partno = route_level(state, rel, partdesc, 0, noerror);
+		Oid			relid = partno < 0 ? InvalidOid : partdesc->oids[partno];
 
 		table_close(rel, NoLock);
 		/* no row has such a key, so any shard gives the right answer */
@@ -246,9 +236,12 @@ route_by_levels(ShardStatementState *state, bool noerror)
 		if (shard_map_get_levels(map->relid, true) == map && partno < map->nparts && map->parts[partno].relid == relid)
 		{
 			const ShardPart *part = &map->parts[partno];
+			int			shardno;
 
 			rel = table_open(relid, NoLock);
-			shardno = route_level(state, rel, nfirst, noerror, &relid);
+			partdesc = RelationGetPartitionDesc(rel, true);
+			shardno = route_level(state, rel, partdesc, nfirst, noerror);
+			relid = shardno < 0 ? InvalidOid : partdesc->oids[shardno];
 			table_close(rel, NoLock);
 			if (shardno < 0)
 				return part->first;

@@ -143,7 +143,8 @@ shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry)
 {
 	Var		   *var = (Var *) entry->expr;
 
-	if (list_member_int(shard_route_key_attnos(RelationGetRelid(info->rel)), entry->resno) && !shard_map_get_levels(RelationGetRelid(info->rel), true)->takes_all &&
+	if (list_member_int(shard_route_key_attnos(RelationGetRelid(info->rel)), entry->resno) &&
+		!shard_map_get_levels(RelationGetRelid(info->rel), true)->takes_all &&
 		(!IsA(var, Var) || var->varlevelsup != 0 || var->varattno != entry->resno))
 		shard_source_refuse(info, psprintf(_("DO UPDATE changes column \"%s\" of the shard key."),
 										   get_attname(RelationGetRelid(info->rel), entry->resno, false)));
@@ -166,48 +167,34 @@ convert_assignments(ShardSourceInfo *info, List *tlist)
 		name = get_attname(RelationGetRelid(info->rel), entry->resno, false);
 		entry->expr = (Expr *) shard_source_prepare_assigned(info, (Node *) entry->expr);
 		shard_source_check_key(info, entry);
-		shard_source_check(info, (Node *) entry->expr,
-						   psprintf(_("the new value of column \"%s\""), name));
-		entry->expr = shard_source_convert(info, entry->expr);
+		entry->expr = shard_source_convert(info, entry->expr, psprintf(_("the new value of column \"%s\""), name));
 		result = lappend(result, entry);
 	}
 	if (result == NIL)
 	{
 		TargetEntry *entry = shard_source_unchanged(info);
 
-		entry->expr = shard_source_convert(info, entry->expr);
+		entry->expr = shard_source_convert(info, entry->expr, _("the shard key"));
 		result = list_make1(entry);
 	}
 	return result;
 }
 
+/* Converts an optional expression to the terms of the remote statement. */
+static Node *
+convert(ShardSourceInfo *info, Node *expr, const char *what)
+{
+	return expr == NULL ? NULL : (Node *) shard_source_convert(info, (Expr *) shard_source_prepare(expr), what);
+}
+
 static List *
 convert_elements(ShardSourceInfo *info, List *elements)
 {
-	List	   *result = NIL;
-	ListCell   *lc;
+	List	   *result = copyObject(elements);
 
-	foreach(lc, elements)
-	{
-		InferenceElem *element = copyObject(lfirst_node(InferenceElem, lc));
-
-		element->expr = shard_source_prepare(element->expr);
-		shard_source_check(info, element->expr, _("an expression of ON CONFLICT"));
-		element->expr = (Node *) shard_source_convert(info, (Expr *) element->expr);
-		result = lappend(result, element);
-	}
+	foreach_node(InferenceElem, element, result)
+		element->expr = convert(info, element->expr, _("an expression of ON CONFLICT"));
 	return result;
-}
-
-/* Converts an optional condition to the terms of the remote statement. */
-static Node *
-convert_condition(ShardSourceInfo *info, Node *condition, const char *what)
-{
-	if (condition == NULL)
-		return NULL;
-	condition = shard_source_prepare(condition);
-	shard_source_check(info, condition, what);
-	return (Node *) shard_source_convert(info, (Expr *) condition);
 }
 
 /* Adds the proposed row, named "excluded". */
@@ -239,16 +226,14 @@ convert_on_conflict(ShardSourceInfo *info)
 	{
 		shard_source_check_elements(info, elements);
 		result->arbiterElems = convert_elements(info, elements);
-		result->arbiterWhere = convert_condition(info, source->arbiterWhere,
-												 _("the index condition of ON CONFLICT"));
+		result->arbiterWhere = convert(info, source->arbiterWhere, _("the index condition of ON CONFLICT"));
 	}
 	if (source->action == ONCONFLICT_UPDATE)
 	{
 		add_excluded(info);
 		result->exclRelIndex = list_length(info->level->query->rtable);
 		result->onConflictSet = convert_assignments(info, source->onConflictSet);
-		result->onConflictWhere = convert_condition(info, source->onConflictWhere,
-													_("the condition of DO UPDATE"));
+		result->onConflictWhere = convert(info, source->onConflictWhere, _("the condition of DO UPDATE"));
 	}
 	return result;
 }

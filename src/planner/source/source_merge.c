@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/stratnum.h"
+#include "catalog/integer.h"
 #include "catalog/pg_type.h"
 #include "catalog/route.h"
 #include "compat.h"
@@ -111,29 +112,6 @@ place(ShardSourceInfo *info, Node *expr, bool by_source)
 	return place_mutator(expr, &context);
 }
 
-/* Is it an integer type?  Sets its bounds. */
-static bool
-integer_bounds(Oid type, int64 *min, int64 *max)
-{
-	switch (type)
-	{
-		case INT2OID:
-			*min = PG_INT16_MIN;
-			*max = PG_INT16_MAX;
-			return true;
-		case INT4OID:
-			*min = PG_INT32_MIN;
-			*max = PG_INT32_MAX;
-			return true;
-		case INT8OID:
-			*min = PG_INT64_MIN;
-			*max = PG_INT64_MAX;
-			return true;
-		default:
-			return false;
-	}
-}
-
 /* expr as bigint, compared with a bound of a narrower type. */
 static Node *
 compare_bound(Oid function, Node *expr, int64 bound)
@@ -152,15 +130,14 @@ compare_bound(Oid function, Node *expr, int64 bound)
 static Node *
 narrow_integer(Oid wanted, Node *expr, Node *value)
 {
-	int64		min = 0;
-	int64		max = 0;
+	int64		min = wanted == INT2OID ? PG_INT16_MIN : PG_INT32_MIN;
+	int64		max = wanted == INT2OID ? PG_INT16_MAX : PG_INT32_MAX;
 	Node	   *wide = coerce_to_target_type(NULL, expr, exprType(expr), INT8OID, -1, COERCION_IMPLICIT,
 											 COERCE_IMPLICIT_CAST, -1);
 	CaseWhen   *below = makeNode(CaseWhen);
 	CaseWhen   *above = makeNode(CaseWhen);
 	CaseExpr   *result = makeNode(CaseExpr);
 
-	integer_bounds(wanted, &min, &max);
 	below->expr = (Expr *) compare_bound(F_INT8LT, wide, min);
 	above->expr = (Expr *) compare_bound(F_INT8GT, copyObject(wide), max);
 	below->result = above->result = (Expr *)
@@ -179,15 +156,12 @@ set_routing_value(MergeKey *key, PartitionKey partkey, int keyno, Node *expr)
 {
 	Oid			type = exprType(expr);
 	Oid			wanted = partkey->parttypid[keyno];
-	bool		narrows = false;
-	int64		min = 0;
-	int64		max = 0;
+	bool		narrows;
 
 	key->expr = key->value = key->routed = expr;
 	if (type == wanted || IsBinaryCoercible(type, partkey->partopcintype[keyno]))
 		return true;
-	if (partkey->strategy == PARTITION_STRATEGY_HASH)
-		narrows = integer_bounds(type, &min, &max) && integer_bounds(wanted, &min, &max);
+	narrows = partkey->strategy == PARTITION_STRATEGY_HASH && shard_integer_is_type(type) && shard_integer_is_type(wanted);
 	key->value = coerce_to_target_type(NULL, expr, type, wanted, -1,
 									   narrows ? COERCION_ASSIGNMENT : COERCION_IMPLICIT,
 									   COERCE_IMPLICIT_CAST, -1);
@@ -387,17 +361,11 @@ static MergeAction *
 build_action(ShardSourceInfo *info, MergeAction *action)
 {
 	foreach_node(TargetEntry, entry, action->targetList)
-	{
-		shard_source_check(info, (Node *) entry->expr,
-						   psprintf(_("the new value of column \"%s\""),
-									get_attname(RelationGetRelid(info->rel), entry->resno, false)));
-		entry->expr = shard_source_convert(info, entry->expr);
-	}
+		entry->expr = shard_source_convert(info, entry->expr,
+										   psprintf(_("the new value of column \"%s\""),
+													get_attname(RelationGetRelid(info->rel), entry->resno, false)));
 	if (action->qual != NULL)
-	{
-		shard_source_check(info, action->qual, _("a condition of WHEN"));
-		action->qual = (Node *) shard_source_convert(info, (Expr *) action->qual);
-	}
+		action->qual = (Node *) shard_source_convert(info, (Expr *) action->qual, _("a condition of WHEN"));
 	return action;
 }
 
@@ -413,8 +381,7 @@ shard_source_merge_build(ShardSourceInfo *info)
 	foreach(lc, info->columns)
 		values = lappend(values, makeVarFromTargetEntry(info->source, lfirst(lc)));
 	query->jointree->fromlist = list_make1(shard_source_add_rows(info, values));
-	shard_source_check(info, info->condition, _("the join condition"));
-	shard_merge_set_condition(query, (Node *) shard_source_convert(info, (Expr *) info->condition));
+	shard_merge_set_condition(query, (Node *) shard_source_convert(info, (Expr *) info->condition, _("the join condition")));
 	foreach(lc, info->actions)
 		query->mergeActionList = lappend(query->mergeActionList,
 										 build_action(info, lfirst(lc)));

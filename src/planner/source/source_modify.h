@@ -90,11 +90,11 @@ extern bool shard_source_style_ok(const ShardSourceInfo *info, Node *expr);
 /* Can nodes compute expr?  A single column may have any type, because it stays on the node. */
 extern bool shard_source_is_shippable(const ShardSourceInfo *info, Node *expr);
 
-/* Raises an error unless nodes can compute expr, over the statement's relations and source columns. what: its name. */
-extern void shard_source_check(const ShardSourceInfo *info, Node *expr, const char *what);
-
-/* Converts expr to the terms of the remote statement. */
-extern Expr *shard_source_convert(ShardSourceInfo *info, Expr *expr);
+/*
+ * Converts expr, over the statement's relations and source columns, to the terms of the remote statement.  Raises an
+ * error unless nodes can compute it. what: its name, translated.
+ */
+extern Expr *shard_source_convert(ShardSourceInfo *info, Expr *expr, const char *what);
 
 /* Does expr use the target or the proposed row? */
 extern bool shard_source_names_target(const ShardSourceInfo *info, Node *expr);

@@ -151,17 +151,12 @@ shard_source_is_shippable(const ShardSourceInfo *info, Node *expr)
 	return shard_shippable_expr(NULL, relids, (Expr *) expr) && shard_source_style_ok(info, expr);
 }
 
-void
-shard_source_check(const ShardSourceInfo *info, Node *expr, const char *what)
+Expr *
+shard_source_convert(ShardSourceInfo *info, Expr *expr, const char *what)
 {
-	if (!shard_source_is_shippable(info, expr))
+	if (!shard_source_is_shippable(info, (Node *) expr))
 		shard_source_refuse(info, psprintf(_("Nodes cannot compute %s: it uses a function, type, collation or sub-select that they may not have."),
 										   what));
-}
-
-Expr *
-shard_source_convert(ShardSourceInfo *info, Expr *expr)
-{
 	return shard_convert_expr(info->select, info->level, expr);
 }
 
