@@ -344,7 +344,7 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 
 	shard_system_column_check_versions(parse);
 	if (shard_guc_enable_router && !in_step)
-		stmt = shard_statement_cache_plan(parse, cursor_options, params);
+		stmt = shard_statement_cache_plan(parse, cursor_options);
 	shard_system_column_check_ctids(parse, stmt != NULL);
 	if (stmt == NULL && shard_guc_enable_statement_push && !in_step)
 		stmt = shard_push_plan(parse, query_string, cursor_options, params);
@@ -404,7 +404,7 @@ plan_without_core(Query *parse, bool sharded, const char *query_string, int curs
 	PlannedStmt *stmt = NULL;
 
 	if (!sharded && parse->commandType != CMD_UTILITY)
-		stmt = shard_single_plan(parse, cursor_options, params);
+		stmt = shard_single_plan(parse, cursor_options);
 	else if (sharded)
 	{
 		shard_source_merge_views(parse);

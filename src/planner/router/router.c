@@ -348,7 +348,7 @@ inserts_values(const Query *query)
 }
 
 PlannedStmt *
-shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardRouteOrigin *origin)
+shard_router_plan(Query *query, ShardRouteOrigin *origin)
 {
 	RouteContext cxt = {0};
 	ShardStatementPlan plan = {0};

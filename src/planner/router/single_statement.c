@@ -151,7 +151,7 @@ is_candidate(Query *query)
 }
 
 PlannedStmt *
-shard_single_plan(Query *query, int cursor_options, ParamListInfo params)
+shard_single_plan(Query *query, int cursor_options)
 {
 	ShardWholeQuery *text;
 	ShardStatementPlan plan = {0};

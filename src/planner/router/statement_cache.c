@@ -437,15 +437,15 @@ make_plan(PlanEntry *entry, const PlanKey *key, const Query *query)
 
 /* Makes plans that depend only on the statement's text, and that are used often. */
 static PlannedStmt *
-plan_statement(Query *query, int cursor_options, ParamListInfo params, ShardRouteOrigin *origin)
+plan_statement(Query *query, int cursor_options, ShardRouteOrigin *origin)
 {
-	PlannedStmt *stmt = shard_router_plan(query, cursor_options, params, origin);
+	PlannedStmt *stmt = shard_router_plan(query, origin);
 
 	return stmt ? stmt : shard_queue_plan(query, cursor_options, origin);
 }
 
 PlannedStmt *
-shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo params)
+shard_statement_cache_plan(Query *query, int cursor_options)
 {
 	ShardRouteOrigin origin = {0};
 	PlanKey		key;
@@ -458,7 +458,7 @@ shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo param
 	if (!key.usable)
 	{
 		put_back(&key);
-		return plan_statement(query, cursor_options, params, &origin);
+		return plan_statement(query, cursor_options, &origin);
 	}
 	drop_invalid();
 	entry = find_entry(&key, query, &nvariants);
@@ -478,7 +478,7 @@ shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo param
 	/* do not keep a plan if something was invalidated while it was made */
 	before = ninvalidations;
 	number_constants(&key);
-	stmt = plan_statement(query, cursor_options, params, &origin);
+	stmt = plan_statement(query, cursor_options, &origin);
 	if (stmt != NULL && ninvalidations == before && nvariants < MAX_VARIANTS)
 		add_entry(&key, query, stmt, &origin);
 	put_back(&key);
