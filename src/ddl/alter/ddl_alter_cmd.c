@@ -130,9 +130,12 @@ converts_own_meaning(Oid from, Oid to)
 static void
 classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 {
+	const char *hint = "Add a column, fill it with UPDATE, drop the old one, and rename it.";
 	ColumnDef  *def = castNode(ColumnDef, cmd->def);
 	AttrNumber	attno = get_attnum(state->table->relid, cmd->name);
+	Oid			old_type = attno > 0 ? get_atttype(state->table->relid, attno) : InvalidOid;
 	const char *using_text = NULL;
+	const char *change = NULL;
 	Oid			type;
 	int32		typmod;
 	Oid			funcid;
@@ -140,12 +143,9 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 	if (attno > 0)
 	{
 		typenameTypeIdAndMod(NULL, def->typeName, &type, &typmod);
-		if (converts_own_meaning(get_atttype(state->table->relid, attno), type))
-			shard_ddl_table_refuse(state->table,
-								   psprintf("ALTER COLUMN TYPE from %s to %s",
-											format_type_be(get_atttype(state->table->relid, attno)),
-											format_type_be(type)),
-								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+		change = psprintf("ALTER COLUMN TYPE from %s to %s", format_type_be(old_type), format_type_be(type));
+		if (converts_own_meaning(old_type, type))
+			shard_ddl_table_refuse(state->table, change, hint);
 	}
 	if (attno > 0 && def->raw_default != NULL)
 	{
@@ -153,21 +153,14 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 		if (state->table->is_reference && shard_alter_has_peers() &&
 			shard_ddl_text_using_varies(state->rel, state->call->query_string, def->raw_default, type))
 			shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE with a USING expression that is not immutable, where there are several coordinators,",
-								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+								   hint);
 		if (using_text == NULL)
-			shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE with a USING expression that nodes cannot evaluate",
-								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+			shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE with a USING expression that nodes cannot evaluate", hint);
 		if (!state->table->is_reference)
 		{
-			if (find_coercion_pathway(type, get_atttype(state->table->relid, attno),
-									  COERCION_ASSIGNMENT, &funcid) == COERCION_PATH_NONE)
-				shard_ddl_table_refuse(state->table,
-									   psprintf("ALTER COLUMN TYPE from %s to %s",
-												format_type_be(get_atttype(state->table->relid, attno)),
-												format_type_be(type)),
-									   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
-			shard_alter_check_all_shards(state, "ALTER COLUMN TYPE with USING",
-										 "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+			if (find_coercion_pathway(type, old_type, COERCION_ASSIGNMENT, &funcid) == COERCION_PATH_NONE)
+				shard_ddl_table_refuse(state->table, change, hint);
+			shard_alter_check_all_shards(state, "ALTER COLUMN TYPE with USING", hint);
 			def->raw_default = NULL;
 		}
 	}

@@ -212,7 +212,10 @@ keep_row(ShardRejects *rejects, const ShardReject *reject)
 	slot->tts_values[KEPT_SOURCE - 1] = PointerGetDatum(source);
 	ExecStoreVirtualTuple(slot);
 
-	/* The files belong to the load, not to the subtransaction in which the sort begins to spill. */
+	/*
+	 * The files belong to the load, not to the subtransaction in which the sort begins to spill.  After an error, the
+	 * end of the (sub)transaction sets the owner.
+	 */
 	CurrentResourceOwner = rejects->owner;
 	tuplesort_puttupleslot(rejects->sort, slot);
 	CurrentResourceOwner = oldowner;
