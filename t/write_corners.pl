@@ -271,6 +271,23 @@ for my $name (qw(ring_plain ring_1 ring_4 ring_16))
 	is(on_ring($name, $loop), on_ring('ring_plain', $loop), "ring: a loop over locked rows, $name");
 }
 
+# --- blocks that write: what the session records about them does not grow
+
+my ($blocks_rc, $blocks_out, $blocks_err) = $c->psql(q{
+	CREATE FUNCTION kept_bytes() RETURNS bigint LANGUAGE sql AS $$
+		SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts
+		WHERE name = 'TopTransactionContext' $$;
+	DO $$ DECLARE before bigint; BEGIN
+		INSERT INTO ring_4 VALUES (1000, 0);
+		before := kept_bytes();
+		FOR i IN 1001 .. 3000 LOOP
+			BEGIN INSERT INTO ring_4 VALUES (i, 0); EXCEPTION WHEN unique_violation THEN NULL; END;
+		END LOOP;
+		IF kept_bytes() - before > 32768 THEN RAISE '% bytes', kept_bytes() - before; END IF;
+	END $$;
+	DELETE FROM ring_4 WHERE k >= 1000});
+is($blocks_err, '', '2,000 blocks with EXCEPTION that write to a node need no memory');
+
 # --- WHERE CURRENT OF
 
 $c->psql_fails_like('BEGIN; DECLARE cur CURSOR FOR SELECT * FROM t WHERE id = 1 FOR UPDATE; FETCH cur; UPDATE t SET v = 7 WHERE CURRENT OF cur',

@@ -10,8 +10,20 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "compat.h"
 #include "remote/xact/txn_private.h"
 #include "utils/memutils.h"
+
+static ShardWritten *
+find_written(const ShardWriter *writer, int level)
+{
+	foreach_ptr(ShardWritten, written, writer->written)
+	{
+		if (written->level == level)
+			return written;
+	}
+	return NULL;
+}
 
 void
 shard_txn_note_written(const ShardConn *conn, int level, CommandId cid)
@@ -19,20 +31,16 @@ shard_txn_note_written(const ShardConn *conn, int level, CommandId cid)
 	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
 	ShardWritten *written;
 	MemoryContext oldcxt;
-	ListCell   *lc;
 
 	/* so that the next command gets another number, as after a write to a local table */
 	(void) GetCurrentCommandId(true);
 	if (writer == NULL)
 		return;
-	foreach(lc, writer->written)
+	written = find_written(writer, level);
+	if (written != NULL)
 	{
-		written = lfirst(lc);
-		if (written->level == level)
-		{
-			written->cid = Max(written->cid, cid);
-			return;
-		}
+		written->cid = Max(written->cid, cid);
+		return;
 	}
 	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
 	written = palloc(sizeof(ShardWritten));
@@ -67,16 +75,22 @@ shard_txn_end_written(ShardWriter *writer, int level, bool committed)
 {
 	ListCell   *lc;
 
-	/* several entries of one level do no harm: they are searched, never counted */
 	foreach(lc, writer->written)
 	{
 		ShardWritten *written = lfirst(lc);
+		ShardWritten *outer;
 
 		if (written->level < level)
 			continue;
-		if (committed)
+		outer = committed ? find_written(writer, level - 1) : NULL;
+		if (committed && outer == NULL)
+		{
 			written->level = level - 1;
-		else
-			writer->written = foreach_delete_current(writer->written, lc);
+			continue;
+		}
+		if (outer != NULL)
+			outer->cid = Max(outer->cid, written->cid);
+		writer->written = foreach_delete_current(writer->written, lc);
+		pfree(written);
 	}
 }
