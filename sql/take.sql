@@ -126,6 +126,8 @@ SELECT tk.same('UPDATE job SET id = id + 100 WHERE id IN (SELECT id FROM job ORD
 SELECT tk.same('WITH z AS (SELECT id, prio FROM job ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) UPDATE job SET prio = z.prio + 1 FROM z WHERE z.id = job.id');
 SELECT tk.same('WITH z AS (SELECT id FROM job ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) UPDATE job SET prio = 1 FROM z WHERE z.id = job.id RETURNING z.id');
 SELECT tk.same('UPDATE job SET state = ''x'' WHERE id = (SELECT id FROM job ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED)');
+SELECT tk.same('UPDATE job SET state = ''x'' WHERE id NOT IN (SELECT id FROM job ORDER BY id LIMIT 50 FOR UPDATE SKIP LOCKED)');
+SELECT tk.same('UPDATE job SET state = ''x'' WHERE id IN (SELECT id FROM job j WHERE j.id = job.id AND id < 9 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)');
 SELECT tk.same('UPDATE job SET state = ''x'' WHERE id IN (SELECT id FROM job ORDER BY id LIMIT 5 FOR KEY SHARE SKIP LOCKED)');
 
 -- within one transaction what has been taken is not there any more

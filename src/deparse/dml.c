@@ -265,15 +265,15 @@ shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWaitPolicy policy
  * subtransactions are higher than the XID of their top-level transaction.
  */
 char *
-shard_dml_is_own(Oid relid)
+shard_dml_is_own(Oid relid, bool own)
 {
 	return psprintf("SELECT 1 FROM (SELECT top, made, top + ((made - top) %% 4294967296 + 4294967296) %% 4294967296 AS id"
 					" FROM (SELECT pg_current_xact_id()::text::int8 AS top, xmin::text::int8 AS made"
 					" FROM ONLY %s WHERE ctid = $1) AS a) AS b"
-					" WHERE CASE WHEN made < 3 OR id - top >= 2147483648 THEN false"
+					" WHERE (CASE WHEN made < 3 OR id - top >= 2147483648 THEN false"
 					" WHEN id >= pg_snapshot_xmax(pg_current_snapshot())::text::int8 THEN true"
-					" ELSE pg_xact_status(id::text::xid8) = 'in progress' END",
-					shard_dml_remote_name(relid));
+					" ELSE pg_xact_status(id::text::xid8) = 'in progress' END) IS %s",
+					shard_dml_remote_name(relid), own ? "TRUE" : "NOT TRUE");
 }
 
 /* Appends "column = DEFAULT" for a generated column, for an UPDATE that sets no other columns. */

@@ -39,10 +39,12 @@ typedef struct PlanField
 
 /* Positions in the List of a scan that are used without unpacking it.  The kind is at position 0. */
 #define SCAN_LOCKS_ROWS 1
-#define SCAN_REFUSED 2
+#define SCAN_LOCKS_LATE 2
+#define SCAN_REFUSED 3
 
 static const PlanField scan_fields[] = {
 	{FIELD_BOOL, offsetof(ShardScanPlan, locks_rows)},
+	{FIELD_BOOL, offsetof(ShardScanPlan, locks_late)},
 	{FIELD_STRING, offsetof(ShardScanPlan, refused)},
 	{FIELD_LIST, offsetof(ShardScanPlan, relids)},
 	{FIELD_BOOL, offsetof(ShardScanPlan, all_shards)},
@@ -63,7 +65,6 @@ static const PlanField scan_fields[] = {
 	{FIELD_BOOL, offsetof(ShardScanPlan, at_once)},
 	{FIELD_BOOL, offsetof(ShardScanPlan, is_prepared)},
 	{FIELD_BOOL, offsetof(ShardScanPlan, for_values)},
-	{FIELD_BOOL, offsetof(ShardScanPlan, locks_late)},
 	{FIELD_DOUBLE, offsetof(ShardScanPlan, rows_per_shard)},
 	{FIELD_INT, offsetof(ShardScanPlan, width)},
 	{FIELD_STRING, offsetof(ShardScanPlan, relations)},
@@ -388,6 +389,12 @@ bool
 shard_plan_private_locks(List *fdw_private)
 {
 	return is_kind(fdw_private, SHARD_PLAN_SCAN) && boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
+}
+
+bool
+shard_plan_private_locks_late(List *fdw_private)
+{
+	return shard_plan_private_locks(fdw_private) && boolVal(list_nth(fdw_private, SCAN_LOCKS_LATE));
 }
 
 /*

@@ -137,6 +137,9 @@ extern void shard_plan_private_refused(List *fdw_private, const char *reason);
 /* Returns locks_rows of a scan, without unpacking everything.  False for fdw_private of other plans. */
 extern bool shard_plan_private_locks(List *fdw_private);
 
+/* The same for locks_late. */
+extern bool shard_plan_private_locks_late(List *fdw_private);
+
 /*
  * fdw_private of a ModifyTable's foreign result relation (row-wise modification, modify.c).  If there is no plan
  * (COPY FROM, tuple routing: BeginForeignInsert), the executor fills it.

@@ -15,38 +15,64 @@
  *
  * Asynchronous scans compute a row each before Append returns the first one.  But a volatile function that reads
  * tables must see the changes for earlier rows: UPDATE t SET a = f() writes a row before it computes the next one.
- * So statements that call such functions have no asynchronous scans.
+ * So statements that call such functions have no asynchronous scans.  The same is true for conditions with a
+ * sub-select that depends on the row and locks rows: it leaves out rows that the statement has changed already.
+ *
+ * A hashed sub-select that locks rows must run only once, as for a plain table.  So its rows are kept (Material) for
+ * the hash tables of all scans.
  */
 #include "postgres.h"
 
 #include "catalog/option.h"
 #include "compat.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "plan/plan_functions.h"
 #include "plan/plan_walk.h"
 #include "planner/async_subplan.h"
 
-/* Finds a hashed sub-select that depends on outer parameters.  Its plan is in the statement's list of subplans. */
-static bool
-find_changing_hash(Node *node, void *stmt)
+static Plan *
+plan_of(const SubPlan *subplan, const PlannedStmt *stmt)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, SubPlan) && ((SubPlan *) node)->useHashTable)
-	{
-		Plan	   *plan = list_nth(((PlannedStmt *) stmt)->subplans, ((SubPlan *) node)->plan_id - 1);
-
-		if (plan != NULL && !bms_is_empty(plan->extParam))
-			return true;
-	}
-	return expression_tree_walker(node, find_changing_hash, stmt);
+	return list_nth(stmt->subplans, subplan->plan_id - 1);
 }
 
 static bool
-uses_changing_hash(const Plan *scan, PlannedStmt *stmt)
+is_lock_rows(Plan *plan, void *context)
 {
-	return find_changing_hash((Node *) scan->qual, stmt) ||
-		find_changing_hash((Node *) scan->targetlist, stmt);
+	return IsA(plan, LockRows);
+}
+
+/*
+ * Finds a hashed sub-select that depends on outer parameters, or a sub-select that depends on the row and locks rows
+ * for a statement that writes.
+ */
+static bool
+find_dependent(Node *node, void *context)
+{
+	const PlannedStmt *stmt = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan))
+	{
+		const SubPlan *subplan = (const SubPlan *) node;
+		Plan	   *plan = plan_of(subplan, stmt);
+
+		if (subplan->useHashTable && plan != NULL && !bms_is_empty(plan->extParam))
+			return true;
+		if (subplan->parParam != NIL && (stmt->commandType != CMD_SELECT || stmt->hasModifyingCTE) &&
+			shard_plan_walk(plan, is_lock_rows, NULL))
+			return true;
+	}
+	return expression_tree_walker(node, find_dependent, context);
+}
+
+static bool
+uses_dependent(const Plan *scan, PlannedStmt *stmt)
+{
+	return find_dependent((Node *) scan->qual, stmt) ||
+		find_dependent((Node *) scan->targetlist, stmt);
 }
 
 static bool
@@ -79,7 +105,7 @@ adjust_append(Plan *plan, void *context)
 		return false;
 	foreach_ptr(Plan, child, append->appendplans)
 	{
-		if (child->async_capable && (adjust->in_step ? is_ours(child) : uses_changing_hash(child, adjust->stmt)))
+		if (child->async_capable && (adjust->in_step ? is_ours(child) : uses_dependent(child, adjust->stmt)))
 			scans = lappend(scans, child);
 	}
 	foreach(lc, scans)
@@ -93,10 +119,66 @@ adjust_append(Plan *plan, void *context)
 	return false;
 }
 
+/* Returns a plan that keeps the rows of lower, which is finished. */
+static Plan *
+keep_rows(Plan *lower)
+{
+	Material   *material = makeNode(Material);
+	ListCell   *lc;
+
+	foreach(lc, lower->targetlist)
+	{
+		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Var		   *var = makeVarFromTargetEntry(OUTER_VAR, (TargetEntry *) entry);
+
+		material->plan.targetlist = lappend(material->plan.targetlist,
+											makeTargetEntry((Expr *) var, entry->resno, entry->resname, entry->resjunk));
+	}
+	material->plan.startup_cost = lower->startup_cost;
+	material->plan.total_cost = lower->total_cost;
+	material->plan.plan_rows = lower->plan_rows;
+	material->plan.plan_width = lower->plan_width;
+	material->plan.plan_node_id = lower->plan_node_id;
+	material->plan.extParam = bms_copy(lower->extParam);
+	material->plan.allParam = bms_copy(lower->allParam);
+	material->plan.lefttree = lower;
+	return &material->plan;
+}
+
+/* Makes hashed sub-selects of an expression that lock rows run only once. */
+static bool
+keep_locked_walker(Node *node, void *context)
+{
+	PlannedStmt *stmt = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) && ((SubPlan *) node)->useHashTable)
+	{
+		const SubPlan *subplan = (const SubPlan *) node;
+		ListCell   *cell = list_nth_cell(stmt->subplans, subplan->plan_id - 1);
+
+		if (lfirst(cell) != NULL && !IsA(lfirst(cell), Material) && shard_plan_walk(lfirst(cell), is_lock_rows, NULL))
+		{
+			lfirst(cell) = keep_rows(lfirst(cell));
+			stmt->rewindPlanIDs = bms_add_member(stmt->rewindPlanIDs, subplan->plan_id);
+		}
+	}
+	return expression_tree_walker(node, keep_locked_walker, context);
+}
+
+static bool
+keep_locked(Plan *plan, void *context)
+{
+	return keep_locked_walker((Node *) plan->qual, context) || keep_locked_walker((Node *) plan->targetlist, context);
+}
+
 void
 shard_async_subplan_adjust(PlannedStmt *stmt)
 {
 	AsyncAdjust adjust = {stmt, (shard_plan_functions_of_statement(stmt) & SHARD_FUNCTIONS_VOLATILE) != 0};
 
 	(void) shard_plan_walk_statement(stmt, adjust_append, &adjust);
+	if (stmt->rowMarks != NIL && stmt->subplans != NIL)
+		(void) shard_plan_walk_statement(stmt, keep_locked, stmt);
 }

@@ -197,7 +197,8 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 	add_row_lock(root, info->rtindex, select, &plan);
 	/* true for rows that are changed or locked later by their ctid */
 	shard_scan_fetch_columns(select, root, info->relid, columns,
-							 plan.locks_late || bms_is_member(info->rtindex, root->all_result_relids));
+							 shard_late_lock_checks(root, info->rtindex) ||
+							 bms_is_member(info->rtindex, root->all_result_relids));
 	shard_select_where(select, remote);
 	shard_query_clauses_sort(select, select->level, shard_sort_clauses(root, rel, info, path->path.pathkeys));
 	fill_shards(root, rel, info, &plan);

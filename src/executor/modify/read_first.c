@@ -15,7 +15,11 @@
  *	  each ModifyTable.
  *
  * This gives the rows that core would compute one by one.  The exception are rows computed by
- * volatile functions, which must see what has been written so far.  Then step 2 is omitted.
+ * volatile functions, which must see what has been written so far, and by sub-selects that lock
+ * rows, which leave out what has been written so far.  Then step 2 is omitted.
+ *
+ * SELECT ... FOR UPDATE of a statement that calls VOLATILE functions does step 1, too.  Otherwise its
+ * scans of later shards would see what the functions have written.
  *
  * A part that still reads a table later (RETURNING, triggers, a SELECT after WITH) is refused if it
  * would see what was written (ShardStreamView).
@@ -51,13 +55,15 @@ static slist_head sources = SLIST_STATIC_INIT(sources);
 bool
 shard_read_first_is_needed(const QueryDesc *desc)
 {
-	return shard_statement_view_writes(desc->estate) && shard_statement_view_lacks_snapshot() &&
-		shard_statement_view_reads(desc->estate);
+	if (!shard_statement_view_writes(desc->estate))
+		return desc->plannedstmt->rowMarks != NIL && shard_plan_has_functions(desc->plannedstmt) &&
+			shard_statement_view_calls_volatile(desc->estate);
+	return shard_statement_view_lacks_snapshot() && shard_statement_view_reads(desc->estate);
 }
 
 /* ---- scans ---- */
 
-/* Starts a scan that depends on nothing. */
+/* Starts a scan that depends on nothing: one that locks rows, if that is what the statement does; else one that does not. */
 static bool
 start_scans(PlanState *ps, void *context)
 {
@@ -68,7 +74,7 @@ start_scans(PlanState *ps, void *context)
 	{
 		const ShardScanState *state = node->fdw_state;
 
-		if (!state->plan->locks_rows && !shard_param_has_exec(state->params))
+		if (state->plan->locks_rows != shard_statement_view_writes(ps->state) && !shard_param_has_exec(state->params))
 			shard_scan_start(node);
 	}
 	return planstate_tree_walker(ps, start_scans, context);
@@ -93,13 +99,27 @@ next_stored(PlanState *ps)
 	return stored->slot == stored->stored ? stored->slot : ExecCopySlot(stored->slot, stored->stored);
 }
 
-/* May the source be computed before its rows are written?  Its sub-selects are elsewhere in the statement. */
+static bool
+is_lock_rows(Plan *plan, void *context)
+{
+	return IsA(plan, LockRows);
+}
+
+/*
+ * May the source be computed before its rows are written?  Its sub-selects are elsewhere in the
+ * statement.  Those that lock rows must see what the statement has written so far, to leave it out.
+ */
 static bool
 may_be_stored(const PlannedStmt *stmt, PlanState *source)
 {
 	int			kinds = SHARD_FUNCTIONS_NONE;
 	ListCell   *lc;
 
+	foreach(lc, stmt->subplans)
+	{
+		if (shard_plan_walk(lfirst(lc), is_lock_rows, NULL))
+			return false;
+	}
 	if (!shard_plan_has_functions(stmt))
 		return true;
 	(void) shard_plan_walk(source->plan, shard_plan_add_functions, &kinds);

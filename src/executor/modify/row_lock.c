@@ -1,11 +1,18 @@
 /*
  * row_lock.c
- *	  Locks one row on its node, by its ctid.
+ *	  Which rows of a scan LockRows locks and returns.
  *
  *	 scan without locks --> LockRows: one statement per row --> LIMIT
+ *	 scan with locks	--> LockRows: one statement per row after the table was changed
  *
- * If a row is found, it is the one that the scan has seen.  If it had been changed, no visible row
- * would have its ctid: the scan's cursor prevents the node from reusing the ctid.
+ * Core's LockRows leaves out the rows that its own statement has changed, and scans do not return
+ * those that it has inserted (heap_lock_tuple() with es_output_cid).  So here: a row version passes
+ * only if the transaction has not written it since the statement began.
+ *
+ * If a row is found by its ctid, it is the version that the scan has returned.  If it had been
+ * changed, no visible row would have its ctid.  The scan's cursor, or its row lock, prevents the
+ * node from reusing the ctid.  The scan may have begun after the statement has written.  Then it
+ * returns new versions, too, and the node is asked who has written the row.
  */
 #include "postgres.h"
 
@@ -19,6 +26,9 @@
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_view.h"
+#include "foreign/foreign.h"
+#include "plan/plan_private.h"
+#include "plan/plan_walk.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -27,8 +37,13 @@
 /* State of one row mark of a query, in es_query_cxt. */
 typedef struct RowLockState
 {
-	ShardRowStatement statement;
-	const char *ctid;			/* its only parameter */
+	ShardRowStatement statement;	/* locks and returns the row */
+	ShardRowStatement is_own;	/* returns a row if the transaction has written the row */
+	ShardRowStatement is_other; /* returns a row if it has not */
+	const char *ctid;			/* the only parameter of each of them */
+	bool		is_late;		/* the scan has not locked the row */
+	bool		needs_row;		/* core may evaluate the query again with the row */
+	bool		may_be_new;		/* the scan may have begun after the statement has written */
 	MemoryContext cxt;			/* for the last row */
 } RowLockState;
 
@@ -48,8 +63,42 @@ strength_of(RowMarkType type)
 	}
 }
 
+/* Does the scan of the mark's relation (in context) leave the locks to LockRows? */
+static bool
+leaves_locks(Plan *plan, void *context)
+{
+	const ExecRowMark *mark = context;
+
+	return IsA(plan, ForeignScan) && ((ForeignScan *) plan)->scan.scanrelid == mark->rti &&
+		shard_plan_private_locks_late(((ForeignScan *) plan)->fdw_private);
+}
+
+/* Does the query lock rows of tables that are not ours?  If such a row has changed, core evaluates the query again. */
+static bool
+locks_others(const EState *estate)
+{
+	for (Index i = 0; i < estate->es_range_table_size; i++)
+	{
+		const ExecRowMark *mark = estate->es_rowmarks[i];
+
+		if (mark != NULL && RowMarkRequiresRowShareLock(mark->markType) && mark->relation->rd_rel->relkind != RELKIND_FOREIGN_TABLE)
+			return true;
+	}
+	return false;
+}
+
+static ShardRowStatement
+create_check(const RowLockState *state, Oid relid, bool own)
+{
+	ShardRowStatement check = state->statement;
+
+	check.sql = shard_dml_is_own(relid, own);
+	check.decoder = NULL;
+	return check;
+}
+
 static RowLockState *
-create_state(EState *estate, const ExecRowMark *mark)
+create_state(EState *estate, ExecRowMark *mark)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
 	RowLockState *state = palloc0(sizeof(RowLockState));
@@ -66,38 +115,73 @@ create_state(EState *estate, const ExecRowMark *mark)
 	state->statement.keeps_rows = true;
 	state->statement.params = &state->ctid;
 	state->statement.decoder = shard_row_statement_decoder(rel, attnos);
+	state->is_own = create_check(state, RelationGetRelid(rel), true);
+	state->is_other = create_check(state, RelationGetRelid(rel), false);
+	state->is_late = shard_plan_walk_statement(estate->es_plannedstmt, leaves_locks, mark);
+	state->needs_row = locks_others(estate);
+	state->may_be_new = !shard_statement_view_calls_volatile(estate);
 	state->cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw locked row", ALLOCSET_SMALL_SIZES);
 	shard_statement_view_pin(estate, state->statement.serverid, state->statement.userid);
 	MemoryContextSwitchTo(oldcxt);
 	return state;
 }
 
+/* Has the transaction written the row since the statement began?  If that is uncertain, raises. */
+static bool
+is_new(const RowLockState *state, EState *estate, Oid relid)
+{
+	if (shard_statement_view_was_changed(estate, relid) && shard_row_statement_run(&state->is_own, estate, NULL) > 0)
+		shard_statement_view_refuse(relid, GetForeignServer(state->statement.serverid)->servername);
+	return shard_row_statement_run(&state->is_other, estate, NULL) == 0;
+}
+
 /*
- * If another session has locked the row, or has changed it since the scan, slot stays empty.
- * Otherwise slot gets the whole row: core may evaluate the query again if a row of another table
- * has changed.
+ * Locks the row and stores it in slot.  False: there is no such row any more, or another session
+ * has locked it (SKIP LOCKED).
+ */
+static bool
+lock_row(const RowLockState *state, EState *estate, const ExecRowMark *mark, ItemPointer ctid, TupleTableSlot *slot)
+{
+	/* older minor releases let the query find the row's new version */
+	if (shard_row_statement_run(&state->statement, estate, slot) > 0 && ItemPointerEquals(&slot->tts_tid, ctid))
+		return true;
+	/* other sessions may change a row that is locked FOR KEY SHARE */
+	if (!state->is_late && mark->markType == ROW_MARK_KEYSHARE)
+		shard_statement_view_refuse(RelationGetRelid(mark->relation), GetForeignServer(state->statement.serverid)->servername);
+	return false;
+}
+
+/*
+ * If another session has locked the row, or if it was changed since the scan, slot stays empty.
+ * Otherwise slot gets the whole row, if core may need it: core may evaluate the query again if a
+ * row of another table has changed.
  */
 void
 shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTableSlot *slot, bool *updated)
 {
 	RowLockState *state = mark->ermExtra;
+	Oid			relid = RelationGetRelid(mark->relation);
 	MemoryContext oldcxt;
-	int64		nrows;
+	bool		is_changed;
+	bool		passes;
 
 	if (state == NULL)
 		mark->ermExtra = state = create_state(estate, mark);
+	*updated = false;
+	ExecStoreAllNullTuple(slot);
+	is_changed = shard_statement_view_is_changed(estate, relid, state->statement.serverid, state->statement.userid);
+	if (!state->is_late && !state->needs_row && !is_changed)
+		return;
+
 	ExecClearTuple(slot);
 	MemoryContextReset(state->cxt);
 	oldcxt = MemoryContextSwitchTo(state->cxt);
 	state->ctid = DatumGetCString(DirectFunctionCall1(tidout, rowid));
-	nrows = shard_row_statement_run(&state->statement, estate, slot);
+	passes = lock_row(state, estate, mark, (ItemPointer) DatumGetPointer(rowid), slot) &&
+		!(is_changed && state->may_be_new && is_new(state, estate, relid));
 	MemoryContextSwitchTo(oldcxt);
-	/* older minor releases let the query find the row's new version */
-	if (nrows == 0 || !ItemPointerEquals(&slot->tts_tid, (ItemPointer) DatumGetPointer(rowid)))
-	{
+	if (passes)
+		slot->tts_tableOid = relid;
+	else
 		ExecClearTuple(slot);
-		return;
-	}
-	slot->tts_tableOid = RelationGetRelid(mark->relation);
-	*updated = false;
 }

@@ -88,7 +88,7 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 	upsert->watch =
 		shard_nested_write_watch(estate, RelationGetRelid(mtstate->rootResultRelInfo->ri_RelationDesc));
 	upsert->is_own = *insert;
-	upsert->is_own.sql = shard_dml_is_own(RelationGetRelid(rel));
+	upsert->is_own.sql = shard_dml_is_own(RelationGetRelid(rel), true);
 	upsert->is_own.nparams = 1;
 	upsert->is_own.keeps_rows = true;
 	upsert->is_own.decoder = NULL;

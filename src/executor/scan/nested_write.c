@@ -65,6 +65,7 @@ typedef struct LastWrite
 {
 	Oid			parent;
 	int			level;			/* as from GetCurrentTransactionNestLevel() */
+	CommandId	first_cid;		/* the first such command */
 	LastCommand last;
 	bool		has_before;
 	LastCommand before;			/* value before that command: valid again if the command writes no row */
@@ -153,6 +154,7 @@ note_writes(List *permissions)
 			write = palloc0(sizeof(LastWrite));
 			write->parent = parent;
 			write->level = level;
+			write->first_cid = cid;
 			last_writes = lappend(last_writes, write);
 			MemoryContextSwitchTo(oldcxt);
 		}
@@ -193,6 +195,7 @@ shard_nested_write_end_level(int level, bool committed)
 		}
 		if (outer != NULL)
 		{
+			outer->first_cid = Min(outer->first_cid, write->first_cid);
 			outer->last.cid = Max(outer->last.cid, write->last.cid);
 			if (write->last.changed)
 				note_changed(&outer->last, write->last.changed_cid);
@@ -351,6 +354,13 @@ shard_pending_rows_set(ShardPendingRows *pending, bool has_rows)
 	pending->has_rows = has_rows;
 }
 
+/* May foreign keys that only nodes know change rows of top if rows of parent are changed? */
+static bool
+is_tied_by_keys(Oid parent, Oid top)
+{
+	return shard_reference_is(parent) || shard_colocated(shard_map_top(parent), top);
+}
+
 bool
 shard_nested_write_since(Oid relid, CommandId cid, bool by_keys)
 {
@@ -360,9 +370,21 @@ shard_nested_write_since(Oid relid, CommandId cid, bool by_keys)
 	{
 		if (write->last.cid >= cid && shard_map_top(write->parent) == top)
 			return true;
-		/* foreign keys that only nodes know may have changed rows of the table, too */
-		if (by_keys && write->last.changed && write->last.changed_cid >= cid &&
-			(shard_reference_is(write->parent) || shard_colocated(shard_map_top(write->parent), top)))
+		if (by_keys && write->last.changed && write->last.changed_cid >= cid && is_tied_by_keys(write->parent, top))
+			return true;
+	}
+	return false;
+}
+
+bool
+shard_nested_write_before(Oid relid, CommandId cid)
+{
+	Oid			top = shard_map_top(relid);
+
+	foreach_ptr(const LastWrite, write, last_writes)
+	{
+		if (write->first_cid < cid &&
+			(shard_map_top(write->parent) == top || (write->last.changed && is_tied_by_keys(write->parent, top))))
 			return true;
 	}
 	return false;

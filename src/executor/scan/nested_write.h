@@ -43,6 +43,9 @@ extern bool shard_nested_write_ran(const ShardNestedWatch *watch);
  */
 extern bool shard_nested_write_since(Oid relid, CommandId cid, bool by_keys);
 
+/* May a command before cid have changed relid, directly or because of foreign keys? */
+extern bool shard_nested_write_before(Oid relid, CommandId cid);
+
 /* Called when a statement begins. permissions: those that it requires, List of ShardPermissions. */
 extern void shard_nested_write_note(List *permissions);
 

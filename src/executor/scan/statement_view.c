@@ -47,6 +47,7 @@ typedef struct PinnedStatement
 	slist_node	link;			/* in statements */
 	EState	   *estate;
 	bool		needed;			/* it may read after it has written */
+	bool		calls_volatile;	/* its plan has VOLATILE functions that may write */
 	List	   *pools;			/* of ShardPool: nodes that are done */
 } PinnedStatement;
 
@@ -102,6 +103,31 @@ typedef struct ScanView
 	bool		by_keys;		/* writes to other tables count, too, if they may reach the scan's by foreign keys */
 } ScanView;
 
+void
+shard_statement_view_refuse(Oid relid, const char *node)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot read table \"%s\" as it was when the statement began", get_rel_name(shard_map_top(relid))),
+			 errdetail("The transaction has changed rows since then, and its changes cannot be hidden on node \"%s\".", node),
+			 errhint("Read the table in a separate statement, before it is changed.")));
+}
+
+bool
+shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid)
+{
+	const ShardPool *pool = shard_pool_get(serverid, userid);
+	CommandId	cid = estate->es_snapshot->curcid;
+
+	return pool->writer != NULL && shard_txn_written_since(pool->writer, cid) && shard_nested_write_since(relid, cid, true);
+}
+
+bool
+shard_statement_view_was_changed(const EState *estate, Oid relid)
+{
+	return shard_nested_write_before(relid, estate->es_snapshot->curcid);
+}
+
 /* Raises if one of the tables was changed since the statement began.  Callback ShardStreamView.refuse. */
 static void
 refuse_changed(const ShardStreamView *stream, const char *node)
@@ -112,11 +138,7 @@ refuse_changed(const ShardStreamView *stream, const char *node)
 	foreach(lc, view->relids)
 	{
 		if (shard_nested_write_since(lfirst_oid(lc), stream->cid, view->by_keys))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot read table \"%s\" as it was when the statement began", get_rel_name(shard_map_top(lfirst_oid(lc)))),
-					 errdetail("The transaction has changed rows since then, and its changes cannot be hidden on node \"%s\".", node),
-					 errhint("Read the table in a separate statement, before it is changed.")));
+			shard_statement_view_refuse(lfirst_oid(lc), node);
 	}
 }
 
@@ -139,20 +161,6 @@ shard_statement_view_create(const EState *estate, const List *rels)
 	ScanView   *view = create_view(estate, rels);
 
 	view->by_keys = true;
-	return &view->stream;
-}
-
-const ShardStreamView *
-shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid)
-{
-	ScanView   *view;
-
-	if (!shard_statement_view_writes(estate))
-		return NULL;
-	view = create_view(estate, rels);
-	/* writes of the statement's functions and triggers have higher command numbers than its own writes */
-	if (scanrelid == 0 || shard_is_result_relation(estate->es_plannedstmt, scanrelid))
-		view->stream.cid++;
 	return &view->stream;
 }
 
@@ -186,12 +194,36 @@ get_statement(EState *estate)
 	statement = MemoryContextAllocZero(estate->es_query_cxt, sizeof(PinnedStatement));
 	statement->estate = estate;
 	statement->needed = shard_statement_view_reads(estate);
+	statement->calls_volatile = estate->es_plannedstmt != NULL &&
+		(shard_plan_functions_of_statement(estate->es_plannedstmt) & SHARD_FUNCTIONS_VOLATILE) != 0;
 	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget_statement;
 	callback->arg = statement;
 	slist_push_head(&statements, &statement->link);
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	return statement;
+}
+
+bool
+shard_statement_view_calls_volatile(EState *estate)
+{
+	return get_statement(estate)->calls_volatile;
+}
+
+const ShardStreamView *
+shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid)
+{
+	bool		of_written = shard_statement_view_writes(estate) &&
+		(scanrelid == 0 || shard_is_result_relation(estate->es_plannedstmt, scanrelid));
+	ScanView   *view;
+
+	if (!of_written && !shard_statement_view_calls_volatile(estate))
+		return NULL;
+	view = create_view(estate, rels);
+	/* writes of the statement's functions and triggers have higher command numbers than its own writes */
+	if (of_written)
+		view->stream.cid++;
+	return &view->stream;
 }
 
 /* Starts a stream of the statement on the node, which exports the statement's snapshot. */

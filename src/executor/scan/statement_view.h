@@ -35,14 +35,31 @@ extern bool shard_statement_view_lacks_snapshot(void);
 extern const ShardStreamView *shard_statement_view_create(const EState *estate, const List *rels);
 
 /*
- * The same for a scan that locks rows.  NULL: the statement changes no table, so the scan may see
- * everything.
+ * The same for a scan that locks rows.  NULL: it may see everything, since LockRows leaves out the
+ * rows that the statement has changed (executor/modify/row_lock.c).
  *
  * A scan of the rows that the statement writes (scanrelid is one of its result relations, or 0: a
  * join) sees what the statement itself has written.  What functions and triggers of the statement
  * have written is refused.
  */
 extern const ShardStreamView *shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid);
+
+/*
+ * Does the statement call VOLATILE functions that may write?  They are called for each row that a
+ * scan returns, also if LockRows leaves out the row.  So the scan must return the rows as they were
+ * when the statement began, and is refused if it begins after a change.
+ */
+extern bool shard_statement_view_calls_volatile(EState *estate);
+
+/*
+ * Was relid, a shard on the node, changed since the statement began?  was_changed: and before that,
+ * in the same transaction?
+ */
+extern bool shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid);
+extern bool shard_statement_view_was_changed(const EState *estate, Oid relid);
+
+/* Raises: rows of relid cannot be read as they were when the statement began. */
+extern void shard_statement_view_refuse(Oid relid, const char *node) pg_attribute_noreturn();
 
 /* Does the statement change any tables? */
 extern bool shard_statement_view_writes(EState *estate);

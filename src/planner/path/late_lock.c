@@ -10,6 +10,10 @@
  * Rows are locked late only with SKIP LOCKED.  If another session has changed a row since it was read, its ctid is no
  * longer found.  Then the row is skipped like a locked row.  Without SKIP LOCKED, core waits for the other session
  * and goes on with the new row version.
+ *
+ * LockRows also leaves out rows that the statement itself has changed, by its functions or because it is an UPDATE
+ * with a sub-select that locks rows.  So LockRows asks row_lock.c about each row of such a statement, also if the scan
+ * has locked the row.
  */
 #include "postgres.h"
 
@@ -19,6 +23,7 @@
 #include "nodes/plannodes.h"
 #include "optimizer/prep.h"
 #include "parser/parsetree.h"
+#include "plan/plan_functions.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
 
@@ -71,6 +76,8 @@ shard_late_lock_enter(Query *query)
 	ShardLateLocks locks = {0};
 
 	(void) find_tables_walker((Node *) query, &locks);
+	locks.changes_rows = query != NULL && (query->commandType != CMD_SELECT || query->hasModifyingCTE ||
+										   (shard_plan_functions_of_query(query) & SHARD_FUNCTIONS_VOLATILE) != 0);
 	late = locks;
 	return outer;
 }
@@ -106,7 +113,7 @@ is_late(Oid relid)
 RowMarkType
 shardGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength)
 {
-	if (strength == LCS_NONE || !is_late(rte->relid))
+	if (strength == LCS_NONE || (!late.changes_rows && !is_late(rte->relid)))
 		return ROW_MARK_COPY;
 	switch (strength)
 	{
@@ -122,9 +129,15 @@ shardGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength)
 }
 
 bool
-shard_late_lock_marks(PlannerInfo *root, Index rtindex)
+shard_late_lock_checks(PlannerInfo *root, Index rtindex)
 {
 	const PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rtindex);
 
 	return mark != NULL && mark->strength != LCS_NONE && mark->markType != ROW_MARK_COPY;
+}
+
+bool
+shard_late_lock_marks(PlannerInfo *root, Index rtindex)
+{
+	return shard_late_lock_checks(root, rtindex) && is_late(planner_rt_fetch(rtindex, root)->relid);
 }

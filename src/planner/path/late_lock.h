@@ -14,6 +14,7 @@ typedef struct ShardLateLocks
 {
 	List	   *tables;			/* locked with SKIP LOCKED by a level with LIMIT */
 	List	   *others;			/* locked by a query level that waits.  Core does not tell which level asks */
+	bool		changes_rows;	/* the statement or its functions may change rows */
 } ShardLateLocks;
 
 /*
@@ -25,5 +26,8 @@ extern void shard_late_lock_leave(ShardLateLocks outer);
 
 /* Are rows of this relation locked late? */
 extern bool shard_late_lock_marks(PlannerInfo *root, Index rtindex);
+
+/* Does LockRows ask about rows of this relation, by their ctids?  True for all that are locked late. */
+extern bool shard_late_lock_checks(PlannerInfo *root, Index rtindex);
 
 #endif
