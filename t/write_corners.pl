@@ -236,16 +236,14 @@ for my $statement (
 	'WITH w AS (UPDATE RING SET a = a + next_of_RING(k) RETURNING a) SELECT count(*) FROM w')
 {
 	is(on_ring('ring_plain', $statement), '27000', "ring: $statement: a plain table refuses it");
-	like(on_ring("ring_$_", $statement), qr/^(?:27000|0A000)$/, "ring: ... and $_ shards")
-		for 1, 4, 16;
+	is(on_ring("ring_$_", $statement), '27000', "ring: ... and $_ shards") for 1, 4, 16;
 }
-# Rows that a function or the statement itself makes while shards are still to be read.
+# Other sessions may change rows that are locked FOR KEY SHARE. A correlated sub-select reads rows
+# after the function has made some.
 for my $statement (
-	'UPDATE RING SET a = a + new_of_RING(k)',
-	'DELETE FROM RING WHERE new_of_RING(k) = 1',
-	'INSERT INTO RING SELECT k + 200, none_of_RING(k) FROM RING FOR UPDATE',
-	"SELECT count(*) FROM (SELECT k, a, own_of_RING(k) FROM RING FOR KEY SHARE) AS s",
-	'INSERT INTO RING SELECT k + 200, new_of_RING(k) FROM RING FOR UPDATE')
+	'SELECT count(*) FROM (SELECT k, a, own_of_RING(k) FROM RING FOR KEY SHARE) AS s',
+	'UPDATE RING AS r SET a = new_of_RING(k) WHERE k IN
+		(SELECT k FROM RING AS j WHERE j.k = r.k FOR UPDATE)')
 {
 	my $plain = on_ring('ring_plain', $statement);
 	like(on_ring("ring_$_", $statement), qr/^(?:\Q$plain\E|0A000)$/, "ring: $statement, $_ shards")
@@ -279,6 +277,12 @@ for my $statement (
 	'INSERT INTO RING SELECT k + 200,
 		(SELECT count(*) FROM (SELECT FROM RING AS j WHERE j.k > r.k FOR UPDATE) AS s) FROM RING AS r',
 	'INSERT INTO RING SELECT k + 200, a FROM RING FOR UPDATE',
+	'INSERT INTO RING SELECT k + 200, none_of_RING(k) FROM RING FOR UPDATE',
+	'INSERT INTO RING SELECT k + 200, new_of_RING(k) FROM RING FOR UPDATE',
+	'UPDATE RING SET a = a + new_of_RING(k)',
+	'UPDATE RING AS r SET a = r.a + o.a + new_of_RING(r.k) FROM RING AS o WHERE o.k = r.k',
+	'UPDATE RING SET a = 1 RETURNING new_of_RING(k)',
+	'DELETE FROM RING WHERE new_of_RING(k) = 1',
 	# the first row finds another one, the last one finds only rows that the statement has changed
 	map { sprintf $written, $_ } (
 		'DELETE FROM RING AS r WHERE EXISTS
@@ -324,6 +328,22 @@ for my $name (qw(ring_plain ring_1 ring_4 ring_16))
 	my $loop = 'DO $x$ DECLARE r record; BEGIN FOR r IN SELECT * FROM RING FOR UPDATE LOOP '
 		. 'UPDATE RING SET a = r.a + 1 WHERE k = r.k; END LOOP; END $x$';
 	is(on_ring($name, $loop), on_ring('ring_plain', $loop), "ring: a loop over locked rows, $name");
+}
+
+# A BEFORE trigger that inserts rows into the table.
+for my $name (qw(ring_plain ring_1 ring_4 ring_16))
+{
+	$c->safe_psql(qq{
+		CREATE FUNCTION news_of_$name() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN INSERT INTO $name VALUES (NEW.k + 100, 1); RETURN NEW; END';
+		CREATE TRIGGER b2 BEFORE UPDATE ON $name FOR EACH ROW EXECUTE FUNCTION news_of_$name();
+	});
+	for my $statement ('UPDATE RING SET a = a + 1 WHERE k < 17',
+		'SET LOCAL enable_async_append = off; UPDATE RING SET a = a + 1 WHERE k < 17')
+	{
+		is(on_ring($name, $statement), on_ring('ring_plain', $statement),
+			"ring: a BEFORE trigger that inserts rows, $statement, $name");
+	}
 }
 
 # --- blocks that write: what the session records about them does not grow

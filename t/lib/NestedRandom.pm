@@ -79,9 +79,10 @@ sub setup
 		my $v = substr $volatility, 0, 1;
 		$sql .= "CREATE FUNCTION all_${_}_${v}_sql() RETURNS SETOF $_ LANGUAGE sql $volatility AS 'SELECT * FROM $_';\nCREATE FUNCTION all_${_}_${v}_pl() RETURNS SETOF $_ LANGUAGE plpgsql $volatility AS 'BEGIN RETURN QUERY SELECT * FROM $_; END';\n" for qw(x y o d b t);
 	}
-	# writes to another table, and says what it has come to
+	# writes to another table or to y, and says what it has come to
 	$sql .= "CREATE FUNCTION adds_y_v(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE y SET a = a + 1 WHERE k = \$1 % 8 + 1; RETURN (SELECT sum(a) FROM y); END';\n";
 	$sql .= "CREATE FUNCTION adds_l_v(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO l VALUES (\$1, 1); RETURN (SELECT count(*) FROM l); END';\n";
+	$sql .= "CREATE FUNCTION news_y_v(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO y SELECT least(min(k), 0) - 1, 1, 0 FROM y; RETURN (SELECT count(*) FROM y); END';\n";
 	$sql .= "ALTER TABLE d ALTER a SET DEFAULT cnt_d_s_pl(), ALTER n SET DEFAULT " . pick(qw(cnt_d_v_sql() mx_d_s_pl() cnt_x_s_sql() cnt_d_v_pl())) . ";\n";
 	my ($before, $after) = (pick(qw(cnt_b_v_pl() cnt_b_s_pl() cnt_x_v_pl())), pick(qw(cnt_t_v_pl() cnt_t_s_pl() cnt_y_s_sql())));
 	my ($bv, $tv) = (pick('VOLATILE', 'VOLATILE', 'STABLE'), 'VOLATILE');
@@ -113,6 +114,9 @@ sub read
 	if ($roll < 0.25)
 	{
 		$self->{selects}++;
+		# only the row itself: whether others have been changed depends on the order
+		return "(SELECT z.a FROM $table AS z WHERE z.k = " . (defined $alias ? "$alias.k" : 4) . ' FOR ' . pick('UPDATE', 'SHARE', 'NO KEY UPDATE') . ')'
+			if $table ne 'y' && chance(0.15);
 		return pick("(SELECT max(z.a) FROM $table AS z)", "(SELECT count(*)::int FROM $table AS z WHERE z.a >= " . (defined $alias ? "$alias.a" : 3) . ')',
 			"(SELECT z.a FROM $table AS z WHERE z.k = $key)", "(SELECT count(*)::int FROM $table AS z JOIN y AS w USING (k) WHERE z.a < w.a)", "(CASE WHEN EXISTS (SELECT 1 FROM $table AS z WHERE z.a > $key) THEN 5 ELSE 2 END)");
 	}
@@ -122,7 +126,7 @@ sub read
 	{
 		$self->{volatile}++;
 		$self->{choosing}++;
-		return pick('adds_y_v', 'adds_l_v') . "($key)";
+		return pick('adds_y_v', 'adds_l_v', 'news_y_v') . "($key)";
 	}
 	my $name = pick(sort keys %bodies);
 	$name = 'cnt' if $name eq 'jn' && $table eq 'y' || $volatility eq 'v' && chance(0.5);
@@ -272,10 +276,14 @@ sub make_select
 {
 	my ($self) = @_;
 	return 'SELECT adds_y_v(g), ' . $self->term(undef) . ' FROM generate_series(1, 3) AS g' if !$self->{steady} && chance(0.3) && ++$self->{volatile};
-	return "SELECT " . $self->term('q') . " FROM $self->{table} AS q" . $self->where('q');
+	my $made = 'SELECT ' . $self->term('q') . " FROM $self->{table} AS q" . $self->where('q');
+
+	# which rows adds_y_v() has changed when they are locked depends on the order
+	$made .= ' FOR ' . pick('UPDATE', 'NO KEY UPDATE', 'UPDATE SKIP LOCKED') if chance(0.6) && !($self->{table} eq 'y' && $made =~ /adds_y_v/);
+	return $made;
 }
 
-my %makers = (update => 6, delete => 4, insert => 5, upsert => 4, merge => 2, with => 3, select => 1);
+my %makers = (update => 6, delete => 4, insert => 5, upsert => 4, merge => 2, with => 3, select => 3);
 our @kinds = sort keys %makers;
 
 # ---- cases ---------------------------------------------------------------------------------------
@@ -321,7 +329,7 @@ sub next
 	}
 	else { @sql = ('BEGIN', (chance(0.5) ? pick(@earlier) : ()), 'DO $x$ BEGIN ' . ($kind =~ /^(select|with)$/ || $made =~ /RETURNING/ ? "PERFORM 1; EXECUTE \$y\$$made\$y\$" : $made) . '; END $x$', 'CONTENTS', 'ROLLBACK'); }
 	# nothing else in the transaction can have written to nodes before the statement is done
-	my $fresh = ($around < 0.45 || $around >= 0.95 && @sql == 4) && "@sql" !~ /adds_|^BEGIN ISO/;
+	my $fresh = ($around < 0.45 || $around >= 0.95 && @sql == 4) && "@sql" !~ /adds_|news_|FOR (?:NO KEY )?(?:UPDATE|SHARE)|^BEGIN ISO/;
 	return { sql => \@sql, compare => $compare, kind => $kind, fresh => $fresh };
 }
 

@@ -18,8 +18,8 @@
  * volatile functions, which must see what has been written so far, and by sub-selects that lock
  * rows, which leave out what has been written so far.  Then step 2 is omitted.
  *
- * SELECT ... FOR UPDATE of a statement that calls VOLATILE functions does step 1, too.  Otherwise its
- * scans of later shards would see what the functions have written.
+ * If the statement calls VOLATILE functions or has such triggers, scans that lock rows are started
+ * first, too.  Otherwise those of later shards would see what the functions have written.
  *
  * A part that still reads a table later (RETURNING, triggers, a SELECT after WITH) is refused if it
  * would see what was written (ShardStreamView).
@@ -52,29 +52,34 @@ typedef struct StoredSource
 
 static slist_head sources = SLIST_STATIC_INIT(sources);
 
+/* Does the statement have no snapshot for what it reads after it has written? */
+static bool
+needs_rows_first(EState *estate)
+{
+	return shard_statement_view_writes(estate) && shard_statement_view_lacks_snapshot() && shard_statement_view_reads(estate);
+}
+
 bool
 shard_read_first_is_needed(const QueryDesc *desc)
 {
-	if (!shard_statement_view_writes(desc->estate))
-		return desc->plannedstmt->rowMarks != NIL && shard_plan_has_functions(desc->plannedstmt) &&
-			shard_statement_view_calls_volatile(desc->estate);
-	return shard_statement_view_lacks_snapshot() && shard_statement_view_reads(desc->estate);
+	return needs_rows_first(desc->estate) || shard_statement_view_locks_first(desc->estate);
 }
 
 /* ---- scans ---- */
 
-/* Starts a scan that depends on nothing: one that locks rows, if that is what the statement does; else one that does not. */
+/* Starts scans that depend on nothing: those that lock rows (context points to true), or the others. */
 static bool
 start_scans(PlanState *ps, void *context)
 {
 	ForeignScanState *node = (ForeignScanState *) ps;
+	bool		locks = *(bool *) context;
 
 	if (IsA(ps, ForeignScanState) && ((ForeignScan *) ps->plan)->operation == CMD_SELECT &&
 		node->fdwroutine->IterateForeignScan == shardIterateForeignScan)
 	{
 		const ShardScanState *state = node->fdw_state;
 
-		if (state->plan->locks_rows != shard_statement_view_writes(ps->state) && !shard_param_has_exec(state->params))
+		if (state->plan->locks_rows == locks && !shard_param_has_exec(state->params))
 			shard_scan_start(node);
 	}
 	return planstate_tree_walker(ps, start_scans, context);
@@ -170,11 +175,18 @@ void
 shard_read_first(EState *estate, PlanState *top)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	bool		locks = false;
 	ListCell   *lc;
 
-	(void) start_scans(top, NULL);
-	foreach(lc, estate->es_auxmodifytables)
-		store_source_of(estate, lfirst(lc));
-	store_source_of(estate, top);
+	if (needs_rows_first(estate))
+	{
+		(void) start_scans(top, &locks);
+		foreach(lc, estate->es_auxmodifytables)
+			store_source_of(estate, lfirst(lc));
+		store_source_of(estate, top);
+	}
+	locks = true;
+	if (shard_statement_view_locks_first(estate))
+		(void) start_scans(top, &locks);
 	MemoryContextSwitchTo(oldcxt);
 }

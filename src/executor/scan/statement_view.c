@@ -48,6 +48,7 @@ typedef struct PinnedStatement
 	EState	   *estate;
 	bool		needed;			/* it may read after it has written */
 	bool		calls_volatile;	/* its plan has VOLATILE functions that may write */
+	bool		has_triggers;	/* such a function is a trigger of its result relations */
 	List	   *pools;			/* of ShardPool: nodes that are done */
 } PinnedStatement;
 
@@ -179,18 +180,28 @@ shard_statement_view_only_reads(EState *estate)
 }
 
 static PinnedStatement *
-get_statement(EState *estate)
+find_statement(const EState *estate)
 {
-	PinnedStatement *statement;
-	MemoryContextCallback *callback;
 	slist_iter	iter;
 
 	slist_foreach(iter, &statements)
 	{
-		statement = slist_container(PinnedStatement, link, iter.cur);
+		PinnedStatement *statement = slist_container(PinnedStatement, link, iter.cur);
+
 		if (statement->estate == estate)
 			return statement;
 	}
+	return NULL;
+}
+
+static PinnedStatement *
+get_statement(EState *estate)
+{
+	PinnedStatement *statement = find_statement(estate);
+	MemoryContextCallback *callback;
+
+	if (statement != NULL)
+		return statement;
 	statement = MemoryContextAllocZero(estate->es_query_cxt, sizeof(PinnedStatement));
 	statement->estate = estate;
 	statement->needed = shard_statement_view_reads(estate);
@@ -208,6 +219,14 @@ bool
 shard_statement_view_calls_volatile(EState *estate)
 {
 	return get_statement(estate)->calls_volatile;
+}
+
+bool
+shard_statement_view_locks_first(const EState *estate)
+{
+	const PinnedStatement *statement = find_statement(estate);
+
+	return statement != NULL && (statement->calls_volatile || statement->has_triggers);
 }
 
 const ShardStreamView *
@@ -254,9 +273,12 @@ shard_statement_view_add_triggers(EState *estate, const TriggerDesc *triggers)
 {
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
+		if (triggers->triggers[i].tgfoid < FirstNormalObjectId)
+			continue;
 		/* volatile functions take their own snapshots */
-		if (triggers->triggers[i].tgfoid >= FirstNormalObjectId &&
-			func_volatile(triggers->triggers[i].tgfoid) != PROVOLATILE_VOLATILE)
+		if (func_volatile(triggers->triggers[i].tgfoid) == PROVOLATILE_VOLATILE)
+			get_statement(estate)->has_triggers = true;
+		else
 			get_statement(estate)->needed = true;
 	}
 }

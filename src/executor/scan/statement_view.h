@@ -51,6 +51,9 @@ extern const ShardStreamView *shard_statement_view_create_locking(EState *estate
  */
 extern bool shard_statement_view_calls_volatile(EState *estate);
 
+/* Does the statement lock rows of shards or write to them, and may its functions or triggers write before all are locked? */
+extern bool shard_statement_view_locks_first(const EState *estate);
+
 /*
  * Was relid, a shard on the node, changed since the statement began?  was_changed: and before that,
  * in the same transaction?
@@ -59,7 +62,7 @@ extern bool shard_statement_view_is_changed(const EState *estate, Oid relid, Oid
 extern bool shard_statement_view_was_changed(const EState *estate, Oid relid);
 
 /* Raises: rows of relid cannot be read as they were when the statement began. */
-extern void shard_statement_view_refuse(Oid relid, const char *node) pg_attribute_noreturn();
+extern void shard_statement_view_refuse(Oid relid, const char *node);
 
 /* Does the statement change any tables? */
 extern bool shard_statement_view_writes(EState *estate);
