@@ -13,7 +13,7 @@
 
 int			shard_guc_default_shards = 16;
 int			shard_guc_max_connections_per_node = 8;
-int			shard_guc_max_shared_connections = -1;
+int			shard_guc_max_shared_connections = 0;
 int			shard_guc_connection_wait_timeout_ms = 60000;
 int			shard_guc_watch_timeout_ms = 2000;
 int			shard_guc_max_move_rate_kb = 0;
@@ -103,9 +103,9 @@ define_connections(void)
 							8, 1, 1000, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.max_shared_connections_per_node",
 							"Sets how many connections all sessions together open to one node.",
-							"-1 is what the node allows less a tenth, 0 any number. It needs shardfdw in shared_preload_libraries.",
+							"Zero is what the node allows less a tenth, -1 any number. It needs shardfdw in shared_preload_libraries.",
 							&shard_guc_max_shared_connections,
-							-1, -1, 100000, PGC_SIGHUP, 0, NULL, NULL, NULL);
+							0, -1, 100000, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.connection_wait_timeout",
 							"Sets how long a session waits for a connection to a node when all sessions together have as many as they may.",
 							"Zero waits without a limit.",

@@ -49,7 +49,7 @@ extern int	shard_guc_multi_shard_statements;	/* SHARD_MULTI_SHARD_ALLOW, LOG, WA
 extern int	shard_guc_max_rows_gathered;	/* rows that one scan may receive from nodes; 0: no limit */
 extern int	shard_guc_default_shards;	/* number of shards of a new sharded table */
 extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
-extern int	shard_guc_max_shared_connections;	/* per node, all backends; 0: no limit, -1: the node's limit */
+extern int	shard_guc_max_shared_connections;	/* per node, all backends; -1: no limit, 0: by the node's limit */
 extern int	shard_guc_connection_wait_timeout_ms;	/* 0: none */
 extern int	shard_guc_watch_timeout_ms;
 extern int	shard_guc_max_move_rate_kb;	/* kB per second that a job copies between nodes; 0: no limit */

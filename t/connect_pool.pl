@@ -201,7 +201,7 @@ $c->coordinator->poll_query_until('postgres', "SELECT true") for 1 .. 2;
 $c->wait_for("SELECT NOT EXISTS (SELECT FROM shardfdw.shared_connections WHERE pid = $pid)");
 is($c->safe_psql('SELECT count(*) FROM t'), '1000', 'a killed one, too');
 eval { $s->quit };
-set(max_shared_connections_per_node => 0);
+set(max_shared_connections_per_node => -1);
 is($c->safe_psql('SELECT count(*) FROM t; SELECT count(*) FROM shardfdw.shared_connections WHERE allowed IS NOT NULL'), "1000\n0", 'no limit');
 
 # A node that refuses one more connection is asked again, and a statement that has one goes on without.
@@ -316,7 +316,7 @@ SKIP:
 		[ 'pgbench', '-n', '-c', '30', '-j', '2', '-t', '5', '-M', 'prepared', '-f', "$bench.sql", '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ],
 		0, [qr{processed: 150/150}], [qr/^(?!.*ERROR)/s], 'pooler: 30 sessions, four on each node');
 	is($c->safe_psql("SELECT sum(v) - $before FROM t"), '150', 'pooler: each update counted once');
-	set(max_shared_connections_per_node => 0);
+	set(max_shared_connections_per_node => -1);
 	for my $i (1, 2)
 	{
 		my $log = $c->log_since($marks[ $i - 1 ], $i);

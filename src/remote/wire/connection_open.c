@@ -315,7 +315,7 @@ shard_connection_address(Oid serverid, uint32 number)
 	StringInfoData buf;
 
 	/* a node's limit says nothing about the number of sessions of a pooler */
-	if (!server_flag(server, "session_state", true) && shard_guc_max_shared_connections < 0)
+	if (!server_flag(server, "session_state", true) && shard_guc_max_shared_connections == 0)
 		return NULL;
 	if (standby)
 		return psprintf("host=%s port=%s", standby->host, standby->port ? standby->port : "");

@@ -111,7 +111,7 @@ static bool slot_refused = false;	/* shared memory has no entry for this backend
 static int
 limit_of(const QuotaNode *node)
 {
-	if (shard_guc_max_shared_connections == 0)
+	if (shard_guc_max_shared_connections < 0)
 		return INT_MAX;
 	if (shard_guc_max_shared_connections > 0)
 		return shard_guc_max_shared_connections;
@@ -544,7 +544,7 @@ shard_quota_is_curious(int node)
 	TimestampTz now = GetCurrentTimestamp();
 	bool		curious;
 
-	if (node == SHARD_QUOTA_NONE || !me || shard_guc_max_shared_connections >= 0)
+	if (node == SHARD_QUOTA_NONE || !me || shard_guc_max_shared_connections != 0)
 		return false;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	curious = shared->nodes[node].learned_at == 0 ||
