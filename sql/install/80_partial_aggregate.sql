@@ -204,8 +204,7 @@ BEGIN
 			PERFORM shardfdw.distribute_aggregate(b.aggregate);
 			CONTINUE;
 		END IF;
-		SELECT coalesce(shardfdw_internal.obstacle_to_replicas(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
-		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'autocommit', false) q;
+		obstacle := shardfdw_internal.copy_aggregate(b.aggregate, ARRAY[node], 'autocommit');
 		IF obstacle IS NOT NULL THEN
 			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = obstacle;
 			missing := missing || (SELECT format('%I.%I', s.nspname, p.proname)
@@ -217,7 +216,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_partial_aggregates(name) IS
-	'Makes the partial aggregates on a node, and copies of users'' aggregates, as far as the caller''s role there may, and notes in the server''s options partial_aggregates and missing_partial_aggregates which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' partial aggregates it has; raises the error of a node that cannot be asked.';
+	'Makes the partial aggregates on a node, as far as the caller''s role there may, and copies of users'' aggregates with the rights of their owners, and notes in the server''s options partial_aggregates and missing_partial_aggregates which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' partial aggregates it has; raises the error of a node that cannot be asked.';
 REVOKE ALL ON FUNCTION shardfdw_internal.make_partial_aggregates(name) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.refresh_node(node name) RETURNS integer

@@ -1,8 +1,8 @@
 -- User-defined aggregates: copies of them, of their functions and of their partial aggregates on all nodes.
 --
 -- On a node, a copy must do what the original does here, and no other role may control it. So a copy is
--- created and run as the role of the user mapping. Bodies may name only built-in objects. Existing
--- objects stay unchanged unless they are such copies.
+-- created as the remote user of the aggregate's owner, even if another role adds a node. Bodies may name
+-- only built-in objects. Existing objects stay unchanged unless they are such copies.
 
 CREATE FUNCTION shardfdw_internal.partial_aggregate_name(aggregate name) RETURNS name
 	LANGUAGE c STRICT IMMUTABLE AS 'MODULE_PATHNAME', 'shardfdw_partial_aggregate_name';
@@ -12,7 +12,7 @@ COMMENT ON FUNCTION shardfdw_internal.partial_aggregate_name(name) IS
 CREATE FUNCTION shardfdw_internal.attach_partial_aggregate(aggregate regprocedure, partial_aggregate regprocedure) RETURNS void
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_attach_partial_aggregate';
 COMMENT ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, regprocedure) IS
-	'Makes a partial aggregate depend on its aggregate, so that both are dropped together. Returns nothing. Raises insufficient_privilege for a partial aggregate of another owner, invalid_parameter_value for a function that is not a partial aggregate of it.';
+	'Makes a partial aggregate depend on its aggregate, so that both are dropped together. Returns nothing. Raises insufficient_privilege if the caller or the owner of the partial aggregate does not own the aggregate, invalid_parameter_value for a function that is not a partial aggregate of it.';
 
 CREATE FUNCTION shardfdw.undistribute_aggregate(aggregate regprocedure) RETURNS integer
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_undistribute_aggregate';
@@ -103,6 +103,8 @@ DECLARE
 	p pg_proc;
 	f record;
 	obstacle text;
+	-- All superusers count as one role.
+	owners oid[] := ARRAY(SELECT r.oid FROM pg_roles r, pg_roles me WHERE me.rolname = current_user AND (r.oid = me.oid OR (r.rolsuper AND me.rolsuper)));
 BEGIN
 	SELECT * INTO a FROM pg_aggregate WHERE aggfnoid = aggregate;
 	SELECT * INTO p FROM pg_proc WHERE oid = aggregate;
@@ -112,10 +114,12 @@ BEGIN
 		RETURN 'its state is internal and has no serialization function';
 	ELSIF p.proacl IS NOT NULL THEN
 		RETURN 'not everybody may execute it';
+	ELSIF p.proowner <> ALL (owners) THEN
+		RETURN 'it belongs to another role';
 	END IF;
 
 	FOR f IN
-		SELECT x.oid, x.prolang, x.prosecdef, x.provolatile, x.proacl, l.lanname,
+		SELECT x.oid, x.proowner, x.prolang, x.prosecdef, x.provolatile, x.proacl, l.lanname,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = x.oid
 					AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AS of_extension
 		FROM pg_proc x JOIN pg_language l ON l.oid = x.prolang
@@ -131,6 +135,8 @@ BEGIN
 		ELSIF f.of_extension OR f.lanname = 'internal' THEN
 			CONTINUE WHEN f.provolatile = 'i';
 			RETURN format('function %s is not immutable', f.oid::regprocedure);
+		ELSIF f.proowner <> ALL (owners) THEN
+			RETURN format('function %s belongs to another role', f.oid::regprocedure);
 		ELSIF f.lanname NOT IN ('sql', 'plpgsql') THEN
 			RETURN format('function %s is in language %s', f.oid::regprocedure, f.lanname);
 		END IF;
@@ -143,7 +149,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.obstacle_to_replicas(oid) IS
-	'Tells why a user-defined aggregate with a combine function cannot be copied to nodes: its types, privileges or languages, or names in its functions. Returns null if it can be copied.';
+	'Tells why a user-defined aggregate with a combine function cannot be copied to nodes by the current user: its types, owners, privileges or languages, or names in its functions. Returns null if it can be copied.';
 
 CREATE FUNCTION shardfdw_internal.aggregate_definition(aggregate oid, as_partial boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -185,11 +191,16 @@ DECLARE
 	steps text := '';
 	names text[] := '{}';
 	r record;
+	schema_owner text;
 BEGIN
 	FOR r IN SELECT DISTINCT n.nspname FROM pg_namespace n JOIN pg_proc p ON p.pronamespace = n.oid
 		WHERE p.oid >= 16384 AND (p.oid = aggregate OR p.oid IN (SELECT shardfdw_internal.support_functions(aggregate)))
 	LOOP
 		steps := steps || format('IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; ', format('%I', r.nspname), shardfdw_internal.schema_command(r.nspname));
+		-- The owner of a schema can replace what is in it.
+		EXECUTE shardfdw_internal.schema_owner_query(r.nspname) INTO schema_owner;
+		steps := steps || format('IF EXISTS (SELECT FROM (%s) s(owner, is_other) WHERE s.is_other AND s.owner <> %L) '
+			'THEN RAISE EXCEPTION ''schema %% belongs to another role'', %L; END IF; ', shardfdw_internal.schema_owner_query(r.nspname), schema_owner, quote_ident(r.nspname));
 	END LOOP;
 
 	-- functions: existing and equal, a copy to be replaced, or new
@@ -260,6 +271,44 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.partial_aggregate_nodes() IS
 	'Lists the nodes of the cluster that have partial aggregates.';
 
+CREATE FUNCTION shardfdw_internal.copy_aggregate_as_owner(aggregate regprocedure, nodes name[], mode text) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	obstacle text := shardfdw_internal.obstacle_to_replicas(aggregate);
+BEGIN
+	IF obstacle IS NULL AND EXISTS (SELECT FROM unnest(nodes) n WHERE NOT has_server_privilege(n, 'USAGE')) THEN
+		obstacle := CASE mode WHEN 'write' THEN 'USAGE on all nodes is needed' ELSE 'USAGE on the node is needed' END;
+	END IF;
+	-- A commit that no node can prepare would fail the whole command of the user.
+	IF obstacle IS NULL AND mode = 'write' AND current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc' THEN
+		SELECT format('node "%s" has no max_prepared_transactions', q.node) INTO obstacle
+		FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT current_setting(''max_prepared_transactions'')'::text, ARRAY[cardinality(nodes)]), 'read', true) q
+		WHERE (q.fields)[1] = '0' LIMIT 1;
+	END IF;
+	IF obstacle IS NULL AND mode = 'write' THEN
+		EXECUTE shardfdw_internal.aggregate_definition(aggregate, true);
+		PERFORM shardfdw_internal.attach_partial_aggregate(aggregate, format('%I.%I(%s)', n.nspname, shardfdw_internal.partial_aggregate_name(p.proname),
+				(SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord)))::regprocedure)
+		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = aggregate;
+	END IF;
+	IF obstacle IS NULL THEN
+		PERFORM shardfdw_internal.run_commands(nodes, array_fill(shardfdw_internal.copy_command(aggregate), ARRAY[cardinality(nodes)]), mode, true);
+	END IF;
+	RETURN obstacle;
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLERRM;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.copy_aggregate_as_owner(regprocedure, name[], text) IS
+	'Does what copy_aggregate() does, with the rights and the user mappings of the current user. mode: write also creates the partial aggregate here; autocommit only copies. Returns what prevents it, or null.';
+
+CREATE FUNCTION shardfdw_internal.copy_aggregate(aggregate regprocedure, nodes name[], mode text) RETURNS text
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_aggregate';
+COMMENT ON FUNCTION shardfdw_internal.copy_aggregate(regprocedure, name[], text) IS
+	'Copies a user''s aggregate to nodes, with the rights and the user mappings of its owner, in a security-restricted operation. For an aggregate of a superuser, a superuser uses the own rights. mode: as in copy_aggregate_as_owner(). Returns what prevents it, or null. An aggregate whose owner is not the caller or one of the caller''s roles is not copied.';
+
 CREATE FUNCTION shardfdw.distribute_aggregate(aggregate regprocedure) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -279,36 +328,11 @@ BEGIN
 	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw_internal.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
 		RETURN false;
 	END IF;
-	obstacle := shardfdw_internal.obstacle_to_replicas(aggregate);
 	-- Without the lock, a node that is added now would be missed, and an old version of a function could be copied.
 	IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
 		obstacle := 'copies on the nodes need transaction isolation level READ COMMITTED';
-	END IF;
-	-- Copies belong to the role that creates them, and only the owner should be able to change them.
-	IF obstacle IS NULL AND NOT pg_has_role(p.proowner, 'USAGE') THEN
-		obstacle := 'it belongs to another role';
-	END IF;
-	IF obstacle IS NULL AND EXISTS (SELECT FROM unnest(nodes) n WHERE NOT has_server_privilege(n, 'USAGE')) THEN
-		obstacle := 'USAGE on all nodes is needed';
-	END IF;
-
-	IF obstacle IS NULL THEN
-		BEGIN
-			-- A commit that no node can prepare would fail the whole command of the user.
-			IF current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc' THEN
-				SELECT format('node "%s" has no max_prepared_transactions', q.node) INTO obstacle
-				FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT current_setting(''max_prepared_transactions'')'::text, ARRAY[cardinality(nodes)]), 'read', true) q
-				WHERE (q.fields)[1] = '0' LIMIT 1;
-			END IF;
-			IF obstacle IS NULL THEN
-				EXECUTE shardfdw_internal.aggregate_definition(aggregate, true);
-				PERFORM shardfdw_internal.attach_partial_aggregate(aggregate, format('%I.%I(%s)', schema, shardfdw_internal.partial_aggregate_name(p.proname),
-					(SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord)))::regprocedure);
-				PERFORM shardfdw_internal.run_commands(nodes, array_fill(shardfdw_internal.copy_command(aggregate), ARRAY[cardinality(nodes)]), 'write', true);
-			END IF;
-		EXCEPTION WHEN OTHERS THEN
-			obstacle := SQLERRM;
-		END;
+	ELSE
+		obstacle := shardfdw_internal.copy_aggregate(aggregate, nodes, 'write');
 	END IF;
 	IF obstacle IS NULL THEN
 		-- the node no longer lacks it
@@ -377,7 +401,7 @@ BEGIN
 	LOOP
 		FOR r IN
 			-- An aggregate that this transaction does not see cannot be checked, so its partial aggregate is dropped.
-			SELECT u.oid AS aggregate, coalesce(starts_with(p.proname, 'shardfdw_partial_'), false) AS is_partial, p.proargtypes, p.pronamespace, p.proname
+			SELECT u.oid AS aggregate, coalesce(starts_with(p.proname, 'shardfdw_partial_'), false) AS is_partial, p.proargtypes, p.pronamespace, p.proname, p.proowner
 			FROM unnest(shardfdw_internal.aggregates_of(c.classid, c.objid)) u(oid) LEFT JOIN pg_proc p ON p.oid = u.oid
 		LOOP
 			IF NOT r.is_partial THEN
@@ -386,7 +410,7 @@ BEGIN
 				-- a restored dump creates the partial aggregate itself
 				PERFORM shardfdw_internal.attach_partial_aggregate(b.oid, r.aggregate) FROM pg_proc b
 				WHERE b.pronamespace = r.pronamespace AND b.proargtypes = r.proargtypes AND b.prokind = 'a' AND shardfdw_internal.partial_aggregate_name(b.proname) = r.proname
-					AND b.oid <> r.aggregate AND NOT EXISTS (
+					AND pg_has_role(b.proowner, 'USAGE') AND b.proowner = r.proowner AND b.oid <> r.aggregate AND NOT EXISTS (
 						SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = r.aggregate AND d.refclassid = d.classid AND d.refobjid = b.oid AND d.deptype = 'a');
 			END IF;
 		END LOOP;

@@ -16,8 +16,10 @@
 #include "catalog/pg_proc.h"
 #include "catalog_scan.h"
 #include "compat.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "own_sql.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -25,6 +27,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_partial_aggregate_name);
 PG_FUNCTION_INFO_V1(shardfdw_attach_partial_aggregate);
+PG_FUNCTION_INFO_V1(shardfdw_copy_aggregate);
 PG_FUNCTION_INFO_V1(shardfdw_undistribute_aggregate);
 
 /* partial_aggregate_name(aggregate name) -> name */
@@ -37,11 +40,24 @@ shardfdw_partial_aggregate_name(PG_FUNCTION_ARGS)
 	PG_RETURN_NAME(result);
 }
 
+/* The owner of an aggregate, or InvalidOid if it does not exist. */
+static Oid
+aggregate_owner(Oid aggfnoid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(aggfnoid));
+	Oid			owner = HeapTupleIsValid(tuple) ? ((Form_pg_proc) GETSTRUCT(tuple))->proowner : InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return owner;
+}
+
 /*
  * attach_partial_aggregate(aggregate regprocedure, partial_aggregate regprocedure) -> void
  *
  * Makes the partial aggregate depend on its aggregate, so that both are dropped together.  Replaces the dependency
- * that earlier calls have recorded.
+ * that earlier calls have recorded.  Both must have one owner: nodes get the functions of an aggregate that has a
+ * partial aggregate, and a role must not decide this for the aggregate of another role.
  */
 Datum
 shardfdw_attach_partial_aggregate(PG_FUNCTION_ARGS)
@@ -49,7 +65,10 @@ shardfdw_attach_partial_aggregate(PG_FUNCTION_ARGS)
 	ObjectAddress aggregate = {ProcedureRelationId, PG_GETARG_OID(0), 0};
 	ObjectAddress partial = {ProcedureRelationId, PG_GETARG_OID(1), 0};
 
-	if (!shard_function_ownercheck(partial.objectId, GetUserId()))
+	if (!shard_function_ownercheck(aggregate.objectId, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(aggregate.objectId));
+	if (!shard_function_ownercheck(partial.objectId, GetUserId()) ||
+		aggregate_owner(partial.objectId) != aggregate_owner(aggregate.objectId))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(partial.objectId));
 	if (!shard_partial_aggregate_matches(aggregate.objectId, partial.objectId))
 		ereport(ERROR,
@@ -60,6 +79,48 @@ shardfdw_attach_partial_aggregate(PG_FUNCTION_ARGS)
 											  ProcedureRelationId, aggregate.objectId);
 	recordDependencyOn(&partial, &aggregate, DEPENDENCY_AUTO);
 	PG_RETURN_VOID();
+}
+
+/*
+ * copy_aggregate(aggregate regprocedure, nodes name[], mode text) -> text
+ *
+ * Copies an aggregate with the rights and the user mappings of its owner.  A superuser must not make a function of
+ * another role on a node: there the function would belong to a superuser, and other roles trust such functions.
+ */
+Datum
+shardfdw_copy_aggregate(PG_FUNCTION_ARGS)
+{
+	Oid			owner = aggregate_owner(PG_GETARG_OID(0));
+	MemoryContext cxt = CurrentMemoryContext;
+	ShardOwnSql own;
+	ShardSqlParam params[] = {
+		{REGPROCEDUREOID, PG_GETARG_DATUM(0), false},
+		{NAMEARRAYOID, PG_GETARG_DATUM(1), false},
+		{TEXTOID, PG_GETARG_DATUM(2), false}
+	};
+	Datum		result;
+	bool		isnull;
+
+	if (!OidIsValid(owner) || !has_privs_of_role(GetUserId(), owner))
+		PG_RETURN_TEXT_P(cstring_to_text("it belongs to another role"));
+
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, InvalidSnapshot);
+	if (!(superuser() && superuser_arg(owner)))
+		SetUserIdAndSecContext(owner, own.sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	(void) shard_own_sql_execute("SELECT shardfdw_internal.copy_aggregate_as_owner($1, $2, $3)", SPI_OK_SELECT,
+								 lengthof(params), params);
+	result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	if (!isnull)
+	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		result = PointerGetDatum(PG_DETOAST_DATUM_COPY(result));
+		MemoryContextSwitchTo(old);
+	}
+	shard_own_sql_end(&own);
+	if (isnull)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(result);
 }
 
 /* May the user redefine the function, or move it to another schema? */

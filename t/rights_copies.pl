@@ -1,0 +1,139 @@
+# What the extension makes on nodes for one role must not get the rights of another role. A superuser
+# adds and refreshes nodes: the copies of a user's aggregate belong there to the role of the user.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 3, add_nodes => 0);
+$c->add_node($_) for 1, 2;
+my ($host, $port) = $c->node_address(3);
+
+# alice has a role of her own on the nodes, uma and una share one, and uma has no USAGE.
+for my $i (1 .. 3)
+{
+	$c->node_safe_psql($i, 'CREATE ROLE alice LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE shared LOGIN;'
+		. join(';', map { "GRANT CREATE ON DATABASE postgres TO $_" } 'alice', 'bob', 'shared'));
+}
+my %user = (alice => 'alice', bob => 'bob', uma => 'shared', una => 'shared');
+for my $role (sort keys %user)
+{
+	$c->safe_psql("CREATE ROLE $role; CREATE SCHEMA $role AUTHORIZATION $role");
+	$c->safe_psql("CREATE USER MAPPING FOR $role SERVER node$_
+		OPTIONS (user '$user{$role}', password_required 'false')") for 1, 2;
+	$c->safe_psql("GRANT USAGE ON FOREIGN SERVER node1, node2 TO $role") if $role ne 'uma';
+}
+
+# The functions of a schema on a node: name, owner, SECURITY DEFINER.
+sub functions
+{
+	my ($i, $schema) = @_;
+	return $c->node_safe_psql($i, "SELECT coalesce(string_agg(concat_ws(':', p.proname, r.rolname,
+			CASE WHEN p.prosecdef THEN 'definer' END), ' ' ORDER BY p.proname), '')
+		FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner JOIN pg_namespace n ON n.oid = p.pronamespace
+		WHERE n.nspname = '$schema'");
+}
+
+# The SQL that makes an aggregate with functions in a schema.
+sub aggregate
+{
+	my ($schema, $name, $kind, %more) = @_;
+	my $functions = $more{functions} // "$schema.sf_$name";
+	my $made = $more{functions} ? '' : "CREATE FUNCTION $schema.sf_$name(text, text) RETURNS text
+		LANGUAGE plpgsql $kind AS 'BEGIN RETURN \$1 || \$2; END';";
+	return "$made CREATE AGGREGATE $schema.$name(text)
+		(SFUNC = $functions, STYPE = text, COMBINEFUNC = textcat, PARALLEL = SAFE);";
+}
+sub partial
+{
+	my ($schema, $name) = @_;
+	return "CREATE AGGREGATE $schema.shardfdw_partial_$name(text)
+		(SFUNC = $schema.sf_$name, STYPE = text, COMBINEFUNC = textcat, PARALLEL = SAFE);";
+}
+sub refresh
+{
+	return ($c->psql("SELECT shardfdw.refresh_node('node$_[0]')"))[2];
+}
+
+# ---- a superuser never makes the function of another role ------------------------------------------
+
+# A partial aggregate that alice makes is attached to her aggregate, as a restored dump needs it.
+$c->safe_psql('SET ROLE alice;' . aggregate('alice', 'definer', 'SECURITY DEFINER') . partial('alice', 'definer'));
+for my $i (1, 2)
+{
+	like(refresh($i), qr/not computed by node "node$i"\nDETAIL:  function .* is SECURITY DEFINER/, "why: node$i");
+	is(functions($i, 'alice'), '', "a SECURITY DEFINER function is not made on node$i");
+}
+$c->safe_psql('DROP SCHEMA alice CASCADE; CREATE SCHEMA alice AUTHORIZATION alice');
+
+# An aggregate that may be copied belongs on the node to the role of its owner.
+$c->safe_psql('SET ROLE alice;' . aggregate('alice', 'good', 'IMMUTABLE'));
+my $good = 'good:alice sf_good:alice shardfdw_partial_good:alice';
+is(functions(1, 'alice'), $good, 'the owner makes it');
+for my $call ('ALTER SCHEMA alice OWNER TO alice', 'ALTER FUNCTION alice.sf_good COST 77',
+	q{SELECT shardfdw.distribute_aggregate('alice.good(text)')}, q{SELECT shardfdw.refresh_node('node1')})
+{
+	$c->node_safe_psql(1, 'DROP SCHEMA alice CASCADE');
+	$c->safe_psql($call);
+	is(functions(1, 'alice'), $good, "a superuser makes it with the rights of the owner: $call");
+}
+is($c->safe_psql(q{SELECT string_agg(DISTINCT pg_get_userbyid(proowner), ',') FROM pg_proc
+	WHERE pronamespace = 'alice'::regnamespace}), 'alice', 'here, the partial aggregate is hers, too');
+
+# A new node, for which alice has neither a user mapping nor USAGE.
+my $add = "SELECT shardfdw.add_node('node3', '$host', $port, 'postgres')";
+my (undef, undef, $err) = $c->psql($add);
+like($err, qr/aggregate alice\.good\(text\) is not computed by node "node3"\nDETAIL:  USAGE/, 'add_node: the reason');
+is(functions(3, 'alice'), '', 'add_node makes none as a superuser');
+$c->safe_psql(q{GRANT USAGE ON FOREIGN SERVER node3 TO alice, bob;
+	CREATE USER MAPPING FOR alice SERVER node3 OPTIONS (user 'alice', password_required 'false')});
+is(refresh(3), '', 'with USAGE and a user mapping');
+is(functions(3, 'alice'), $good, 'refresh_node makes it as alice');
+
+# Functions of other roles: bob's aggregate calls a function of alice, and alice's one of a superuser.
+$c->safe_psql('GRANT USAGE ON SCHEMA alice TO bob; CREATE FUNCTION public.sf_boss(text, text) RETURNS text
+	LANGUAGE sql IMMUTABLE AS $$ SELECT $1 $$');
+for (['bob', 'alice.sf_good'], [undef, 'alice.sf_good'], ['alice', 'public.sf_boss'])
+{
+	my ($role, $function) = @$_;
+	my $schema = $role // 'public';
+	(undef, undef, $err) = $c->psql(($role ? "SET ROLE $role;" : '')
+		. aggregate($schema, 'mixed', '', functions => $function));
+	like($err, qr/function \S+ belongs to another role/, "$schema.mixed calls $function");
+	refresh(1);
+	unlike(functions(1, $schema), qr/mixed|boss/, "$schema.mixed is not made on nodes");
+}
+
+# The owner of a schema on a node could replace the copies of a superuser.
+$c->node_safe_psql(2, 'CREATE SCHEMA shop AUTHORIZATION bob');
+(undef, undef, $err) = $c->psql('CREATE SCHEMA shop;' . aggregate('shop', 'best', 'IMMUTABLE'));
+like($err, qr/not computed by the nodes\nDETAIL:  schema shop belongs to another role/, 'a schema of bob on node2');
+is(functions(2, 'shop'), '', 'gets no copies of a superuser');
+
+# ---- a partial aggregate of one role for an aggregate of another role -------------------------------
+
+$c->safe_psql('SET ROLE bob;' . aggregate('bob', 'secret', 'SECURITY DEFINER') . 'GRANT USAGE ON SCHEMA bob TO alice');
+$c->safe_psql('SET ROLE alice; CREATE AGGREGATE alice.any(text)
+	(SFUNC = bob.sf_secret, STYPE = text, COMBINEFUNC = textcat, PARALLEL = SAFE)');
+$c->psql_fails_like(q{SET ROLE alice;
+	SELECT shardfdw_internal.attach_partial_aggregate('bob.secret(text)', 'alice.any(text)');},
+	qr/42501: must be owner of aggregate secret/, 'alice cannot attach hers');
+$c->psql_fails_like(q{SELECT shardfdw_internal.attach_partial_aggregate('bob.secret(text)', 'alice.any(text)');},
+	qr/42501: must be owner of aggregate any/, 'nor can a superuser');
+refresh(1);
+is(functions(1, 'bob'), '', 'no function of bob is on the node');
+
+# ---- USAGE of the owner, not of the caller ------------------------------------------------------------
+
+(undef, undef, $err) = $c->psql('SET ROLE uma;' . aggregate('uma', 'run', 'IMMUTABLE'));
+like($err, qr/not computed by the nodes\nDETAIL:  USAGE on all nodes is needed/, 'uma has no USAGE');
+for my $call (q{SELECT shardfdw.refresh_node('node1')}, 'ALTER SCHEMA uma OWNER TO uma', 'ALTER FUNCTION uma.sf_run COST 77',
+	q{SELECT shardfdw.distribute_aggregate('uma.run(text)')}, q{SELECT shardfdw.enable_node('node1')})
+{
+	$c->psql($call);
+	is(join(',', map { functions($_, 'uma') } 1 .. 3), ',,', "a superuser does not send it: $call");
+}
+
+done_testing();
