@@ -1,5 +1,6 @@
-# What the extension makes on nodes for one role must not get the rights of another role. A superuser
-# adds and refreshes nodes: the copies of a user's aggregate belong there to the role of the user.
+# What the extension makes and grants on nodes for one role must not have the rights of another role.
+# A superuser adds nodes and users: the copies of a user's aggregate belong to the role of the user,
+# and a user grants no privileges on schemas of other roles that have the same name.
 
 use strict;
 use warnings;
@@ -135,5 +136,45 @@ for my $call (q{SELECT shardfdw.refresh_node('node1')}, 'ALTER SCHEMA uma OWNER 
 	$c->psql($call);
 	is(join(',', map { functions($_, 'uma') } 1 .. 3), ',,', "a superuser does not send it: $call");
 }
+
+# ---- schemas of the same name ---------------------------------------------------------------------------
+
+# node1 has schemas that the extension did not make. alice makes schemas of these names here.
+my $acl = q{SELECT coalesce(string_agg(nspname || ' ' || coalesce(nspacl::text, ''), ' ' ORDER BY nspname), '')
+	FROM pg_namespace WHERE nspname IN ('vault', 'cellar')};
+$c->node_safe_psql(1, 'CREATE SCHEMA vault; CREATE SCHEMA cellar AUTHORIZATION bob; SET ROLE alice;
+	CREATE TABLE alice.mine (id int, s text)');
+my $before = $c->node_safe_psql(1, $acl);
+$c->safe_psql('CREATE ROLE dave LOGIN');
+for my $schema ('vault', 'cellar')
+{
+	$c->safe_psql(qq{CREATE SCHEMA $schema AUTHORIZATION alice; SET ROLE alice;
+		CREATE TABLE $schema.p (id int, s text) PARTITION BY LIST (id);
+		CREATE FOREIGN TABLE $schema.p1 PARTITION OF $schema.p FOR VALUES IN (1) SERVER node1
+			OPTIONS (schema_name 'alice', table_name 'mine');
+		GRANT ALL ON SCHEMA $schema TO dave});
+}
+$c->safe_psql(q{SELECT shardfdw.add_user('dave', password => 'pw-dave')});
+is($c->node_safe_psql(1, $acl), $before, 'add_user grants nothing on a schema that another role has made');
+$c->safe_psql('GRANT USAGE ON SCHEMA vault, cellar TO dave');
+is($c->node_safe_psql(1, $acl), $before, 'nor does GRANT of a superuser');
+
+# Schemas that the extension made, or that belong to the same role, get what alice grants.
+$c->node_safe_psql(1, 'CREATE SCHEMA yard AUTHORIZATION alice');
+$c->safe_psql(q{CREATE SCHEMA house AUTHORIZATION alice; CREATE SCHEMA yard AUTHORIZATION alice; SET ROLE alice;
+	CREATE TABLE house.t (id int PRIMARY KEY); CREATE TABLE yard.t (id int PRIMARY KEY);
+	GRANT USAGE ON SCHEMA house, yard TO dave});
+$c->safe_psql(q{SELECT shardfdw.shard_table('house.t', shards => 1, nodes => '{node1}')});
+$c->safe_psql(q{SET ROLE alice; SELECT shardfdw.shard_table('yard.t', shards => 1, nodes => '{node1}')});
+my $rights = q{SELECT string_agg(n || ':' || p, ' ' ORDER BY n, p) FROM unnest('{house,yard}'::text[]) n,
+	unnest('{USAGE,CREATE}'::text[]) p WHERE has_schema_privilege('dave', n, p)};
+$c->safe_psql(q{SELECT shardfdw.add_user('dave')});
+is($c->node_safe_psql(1, $rights), 'house:USAGE yard:USAGE', 'add_user grants on schemas of the same owner');
+$c->safe_psql('SET ROLE alice; GRANT CREATE ON SCHEMA yard TO dave');
+is($c->node_safe_psql(1, $rights), 'house:USAGE yard:CREATE yard:USAGE', 'GRANT by alice');
+$c->safe_psql('GRANT CREATE ON SCHEMA house TO dave');
+is($c->node_safe_psql(1, $rights), 'house:CREATE house:USAGE yard:CREATE yard:USAGE', 'GRANT by a superuser');
+$c->safe_psql('REVOKE CREATE ON SCHEMA house, yard FROM dave');
+is($c->node_safe_psql(1, $rights), 'house:USAGE yard:USAGE', 'REVOKE');
 
 done_testing();

@@ -203,6 +203,7 @@ my %calls = (
 	'lock_wrapper' => q{shardfdw_internal.lock_wrapper((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'))},
 	'refused_options' => q{shardfdw_internal.refused_options((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'), 'shardfdw_internal.shardfdw_validator')},
 	'attach_partial_aggregate' => q{shardfdw_internal.attach_partial_aggregate('sum(bigint)', 'avg(bigint)')},
+	'same_schema_condition' => q{shardfdw_internal.same_schema_condition('public', 'node1')},
 	'copy_aggregate' => q{shardfdw_internal.copy_aggregate('sum(bigint)', '{node1}', 'autocommit')},
 	'copy_aggregate_as_owner' => q{shardfdw_internal.copy_aggregate_as_owner('sum(bigint)', '{node1}', 'autocommit')},
 	'undistribute_aggregate' => q{shardfdw.undistribute_aggregate('sum(bigint)')},
@@ -298,7 +299,7 @@ my %outcomes = (
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged check_followable log_sequences is_gone key_definition
 		apply_replicas note_dropped_reference check_shard_replicable check_no_replicas check_node_name choose_replicas drop_replica_command replica_mark forget_position has_replicas inspect_replicas nodes_in_option note_replica_commands notes_name own_replicas shard_placements tables_with_replicas turn_of_tables warn_unchanged
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views view_command check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views view_command check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes same_schema_condition grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_aggregate copy_aggregate_as_owner copy_command default_collation describe_query describe_tables disconnect expected_replica
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction

@@ -5,6 +5,20 @@ CREATE FUNCTION shardfdw_internal.scram_secret(password text) RETURNS text
 COMMENT ON FUNCTION shardfdw_internal.scram_secret(text) IS
 	'Computes the SCRAM verifier that a server stores for a password, so that nodes and their logs do not see the password. Returns the verifier.';
 
+CREATE FUNCTION shardfdw_internal.same_schema_condition(schema regnamespace, node name) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('EXISTS (SELECT FROM (%s) o(owner, is_other), pg_catalog.pg_namespace s WHERE s.nspname = %L AND pg_catalog.pg_has_role(s.nspowner, ''USAGE'') AND (o.owner IN (%L, %L) OR (NOT o.is_other AND %s)))',
+		shardfdw_internal.schema_owner_query(s.nspname), s.nspname, r.rolname,
+		CASE WHEN has_server_privilege(r.oid, node, 'USAGE') THEN shardfdw_internal.role_on_node(r.oid, node) END,
+		CASE WHEN r.rolsuper THEN 'true' ELSE 'pg_catalog.obj_description(s.oid, ''pg_namespace'') = ' || substring(shardfdw_internal.schema_command('') FROM ' IS (.*)$') END)
+	FROM pg_namespace s JOIN pg_database d ON d.datname = current_database()
+	JOIN pg_roles r ON r.oid = CASE s.nspowner WHEN 'pg_database_owner'::regrole THEN d.datdba ELSE s.nspowner END
+	WHERE s.oid = same_schema_condition.schema
+$$;
+COMMENT ON FUNCTION shardfdw_internal.same_schema_condition(regnamespace, name) IS
+	'Writes the condition, to be evaluated on a node, under which a privilege on a schema here may also be granted on the schema of that name there. The current user must have the rights of its owner there. That owner must be the owner of the schema here: the role of the same name, or the remote user of its user mapping if it has USAGE on the node. Otherwise that owner must be the current user or a superuser, and either a superuser owns the schema here, or the extension made the schema there. Returns the text.';
+
 CREATE FUNCTION shardfdw_internal.grants_on_nodes(relations regclass[]) RETURNS TABLE (node name, role name, command text, condition text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -45,17 +59,16 @@ BEGIN
 		format(r.form, p.remote_name, CASE WHEN r.grantee <> 0 THEN quote_ident(pg_get_userbyid(r.grantee)) ELSE 'PUBLIC' END), NULL
 	FROM placed p JOIN rights r ON r.relation = p.relation
 	UNION ALL
-	SELECT DISTINCT p.node, g.role, format('IF (%s) THEN GRANT %s ON SCHEMA %I TO %s; END IF', l.condition, x.privilege_type, s.nspname, coalesce(quote_ident(g.role), 'PUBLIC')), l.condition
+	SELECT DISTINCT p.node, g.role, format('IF %s THEN GRANT %s ON SCHEMA %I TO %s; END IF', l.condition, x.privilege_type, s.nspname, coalesce(quote_ident(g.role), 'PUBLIC')), l.condition
 	FROM placed p CROSS JOIN LATERAL unnest(ARRAY[p.relation, p.shard]) u(oid) JOIN pg_class c ON c.oid = u.oid JOIN pg_namespace s ON s.oid = c.relnamespace
 	-- PUBLIC never needs CREATE on nodes.
 	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x
 	CROSS JOIN LATERAL (SELECT CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END AS role) g
-	-- A superuser does not grant privileges on a schema of another role. Existing privileges are not granted again.
-	CROSS JOIN LATERAL (SELECT format('SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') AND (r.rolname IN (current_user, ''pg_database_owner'', %L) OR NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = current_user)) '
-			'AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) g WHERE g.privilege_type = %L AND g.grantee = coalesce((SELECT a.oid FROM pg_catalog.pg_roles a WHERE a.rolname = %L), 0)) '
-			'FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %4$L AND (%3$L IS NULL OR EXISTS (SELECT FROM pg_catalog.pg_roles a WHERE a.rolname = %3$L))',
-			pg_get_userbyid(s.nspowner), x.privilege_type, g.role, s.nspname) AS condition) l
-	WHERE x.grantee <> 0 OR x.privilege_type = 'USAGE';
+	-- Existing privileges are not granted again.
+	CROSS JOIN LATERAL (SELECT format('(SELECT %s AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) g WHERE g.privilege_type = %L AND g.grantee = coalesce((SELECT a.oid FROM pg_catalog.pg_roles a WHERE a.rolname = %L), 0)) '
+			'FROM pg_catalog.pg_namespace n WHERE n.nspname = %4$L AND (%3$L IS NULL OR EXISTS (SELECT FROM pg_catalog.pg_roles a WHERE a.rolname = %3$L)))',
+			shardfdw_internal.same_schema_condition(s.oid, p.node), x.privilege_type, g.role, s.nspname) AS condition) l
+	WHERE (x.grantee <> 0 OR x.privilege_type = 'USAGE') AND (u.oid = p.relation OR s.nspname = (parse_ident(p.remote_name))[1]);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grants_on_nodes(regclass[]) IS

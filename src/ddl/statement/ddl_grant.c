@@ -12,6 +12,7 @@
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_send.h"
+#include "ddl/now.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
 #include "fmgr.h"
@@ -142,6 +143,20 @@ grant_rest(void *arg)
 	}
 }
 
+/*
+ * The condition under which a node grants or revokes privileges on its schema of this name.  A schema that another role
+ * has made there may have the same name.  A REVOKE applies to every schema of the name, since privileges must not stay.
+ */
+static const char *
+schema_condition(const GrantStmt *stmt, Oid namespace, const char *schema, Oid serverid)
+{
+	if (!stmt->is_grant)
+		return psprintf(" AND (SELECT pg_catalog.pg_has_role(n.nspowner, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = %s)",
+						quote_literal_cstr(schema));
+	return psprintf(" AND %s", shard_now_value(psprintf("SELECT shardfdw_internal.same_schema_condition(%u, %s)", namespace,
+														quote_literal_cstr(GetForeignServer(serverid)->servername))));
+}
+
 /* Sends GRANT ON SCHEMA to the nodes that have shards or replicas of its tables, if the user owns the schema. */
 static void
 schema_rest(void *arg)
@@ -154,8 +169,6 @@ schema_rest(void *arg)
 		char	   *schema = strVal(name);
 		Oid			namespace = get_namespace_oid(schema, true);
 		const char *object = psprintf("SCHEMA %s", quote_identifier(schema));
-		const char *condition = psprintf(" AND (SELECT pg_catalog.pg_has_role(n.nspowner, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = %s)",
-										 quote_literal_cstr(schema));
 		List	   *servers = NIL;
 
 		foreach_oid(relid, may_grant_schema(namespace) ? shard_ddl_table_of_schema(namespace) : NIL)
@@ -176,9 +189,12 @@ schema_rest(void *arg)
 			batch->keeps_definition = true;
 			for (int i = 0; i < table->nshards; i++)
 			{
+				const char *condition;
+
 				if (list_member_oid(servers, table->shards[i].serverid))
 					continue;
 				servers = lappend_oid(servers, table->shards[i].serverid);
+				condition = schema_condition(stmt, namespace, schema, table->shards[i].serverid);
 				foreach_node(RoleSpec, grantee, stmt->grantees)
 					add_grant(batch, i, stmt, privileges, grantee, object, condition);
 			}
