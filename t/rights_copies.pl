@@ -85,7 +85,7 @@ is($c->safe_psql(q{SELECT string_agg(DISTINCT pg_get_userbyid(proowner), ',') FR
 
 # A new node, for which alice has neither a user mapping nor USAGE.
 my $add = "SELECT shardfdw.add_node('node3', '$host', $port, 'postgres')";
-my (undef, undef, $err) = $c->psql($add);
+my ($rc, undef, $err) = $c->psql($add);
 like($err, qr/aggregate alice\.good\(text\) is not computed by node "node3"\nDETAIL:  USAGE/, 'add_node: the reason');
 is(functions(3, 'alice'), '', 'add_node makes none as a superuser');
 $c->safe_psql(q{GRANT USAGE ON FOREIGN SERVER node3 TO alice, bob;
@@ -176,5 +176,40 @@ $c->safe_psql('GRANT CREATE ON SCHEMA house TO dave');
 is($c->node_safe_psql(1, $rights), 'house:CREATE house:USAGE yard:CREATE yard:USAGE', 'GRANT by a superuser');
 $c->safe_psql('REVOKE CREATE ON SCHEMA house, yard FROM dave');
 is($c->node_safe_psql(1, $rights), 'house:USAGE yard:USAGE', 'REVOKE');
+
+# ---- a broken table of one role ----------------------------------------------------------------------------
+
+# Each table is broken in its own way. add_user() leaves it out, and the others get their rights.
+$c->node_safe_psql(1, 'SET ROLE alice; CREATE TYPE alice.number AS (id int, s text)');
+$c->safe_psql(q{SET ROLE alice;
+	CREATE TABLE alice.gone (id int, s text) PARTITION BY LIST (id);
+	CREATE FOREIGN TABLE alice.gone_1 PARTITION OF alice.gone FOR VALUES IN (1) SERVER node1
+		OPTIONS (schema_name 'alice', table_name 'nowhere');
+	CREATE TABLE alice.number (id int, s text) PARTITION BY LIST (id);
+	CREATE FOREIGN TABLE alice.number_1 PARTITION OF alice.number FOR VALUES IN (1) SERVER node1
+		OPTIONS (schema_name 'alice', table_name 'number');
+	CREATE TABLE alice.narrow (id int, s text, other int) PARTITION BY LIST (id);
+	CREATE FOREIGN TABLE alice.narrow_1 PARTITION OF alice.narrow FOR VALUES IN (1) SERVER node1
+		OPTIONS (schema_name 'alice', table_name 'mine');
+	CREATE TABLE alice.fine (id int PRIMARY KEY);
+	SELECT shardfdw.shard_table('alice.fine', shards => 1, nodes => '{node1}')});
+# what add_user() cannot see here, it meets on the node
+$c->safe_psql(q{SET shardfdw.enable_ddl_propagation = off;
+	GRANT UPDATE ON alice.gone, alice.number TO PUBLIC; GRANT SELECT (other) ON alice.narrow TO PUBLIC;
+	GRANT SELECT ON alice.fine TO PUBLIC; CREATE ROLE erin LOGIN});
+(undef, undef, $err) = $c->psql(q{SELECT shardfdw.add_user('erin', password => 'pw-erin')});
+for my $table ('gone', 'number', 'narrow')
+{
+	like($err, qr/WARNING:  rights on table alice\.$table are not given to roles on nodes: /, "a warning names alice.$table");
+}
+unlike($err, qr/ERROR|alice\.fine/, 'no error');
+is($c->node_safe_psql(1, q{SELECT has_table_privilege('erin', 'alice.fine_00', 'SELECT')}), 't', 'the others get their rights');
+is($c->safe_psql(q{SELECT count(*) FROM pg_user_mappings WHERE usename = 'erin'}), '3', 'and erin has her user mappings');
+
+# A node that does not answer is an error, and no warning per table.
+$c->stop_node(3);
+($rc, undef, $err) = $c->psql(q{CREATE ROLE finn LOGIN; SELECT shardfdw.add_user('finn', password => 'pw-finn')});
+like($err, qr/ERROR/, 'a node that is down');
+unlike($err, qr/WARNING:  rights on table/, 'without warnings about tables');
 
 done_testing();

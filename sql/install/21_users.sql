@@ -74,13 +74,37 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.grants_on_nodes(regclass[]) IS
 	'Writes the commands that grant roles on nodes the privileges on shards, replicas and their schemas that roles of the same names have here. Privileges on a partitioned table also apply to its partitions. Returns each command with its node and role, null for PUBLIC. For a schema, also returns the query that tells on the node whether the privilege is missing.';
 
-CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL) RETURNS void
+CREATE FUNCTION shardfdw_internal.grant_tables_on_nodes(relations regclass[], only_nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- Without the lock, two concurrent GRANTs on the same schema fail.
+	IF EXISTS (SELECT FROM (SELECT array_agg(x.node) AS nodes, array_agg('SELECT ' || x.conditions) AS commands
+				FROM (SELECT g.node, string_agg(format('(%s)', g.condition), ' OR ') AS conditions FROM shardfdw_internal.grants_on_nodes(relations) g
+					WHERE g.condition IS NOT NULL AND (only_nodes IS NULL OR g.node = ANY (only_nodes)) GROUP BY g.node) x HAVING count(*) > 0) a
+			CROSS JOIN LATERAL shardfdw_internal.run_commands(a.nodes, a.commands, 'write') q WHERE (q.fields)[1] = 't') THEN
+		PERFORM shardfdw_internal.lock_new_objects(ARRAY(SELECT DISTINCT g.node FROM shardfdw_internal.grants_on_nodes(relations) g WHERE only_nodes IS NULL OR g.node = ANY (only_nodes)));
+	END IF;
+	PERFORM shardfdw_internal.run_commands(array_agg(c.node), array_agg(format('DO %L', format('BEGIN %s END', c.body))), 'write')
+	FROM (SELECT g.node, string_agg(CASE WHEN g.role IS NULL THEN g.commands ELSE format('IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s END IF;', g.role, g.commands) END, ' ') AS body
+		FROM (SELECT x.node, x.role, string_agg(x.command || ';', ' ' ORDER BY x.command LIKE 'ALTER%', x.command COLLATE "C") AS commands
+			FROM shardfdw_internal.grants_on_nodes(relations) x WHERE only_nodes IS NULL OR x.node = ANY (only_nodes) GROUP BY x.node, x.role) g
+		GROUP BY g.node) c
+	HAVING count(*) > 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.grant_tables_on_nodes(regclass[], name[]) IS
+	'Runs the commands of grants_on_nodes() on their nodes, in this transaction. Returns nothing. Raises errors of nodes.';
+
+CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL, skip_failing boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	r regclass;
 	theirs regclass[] := '{}';
+	-- A table that cannot be changed fails with an error of these classes. Errors of nodes and connections have others.
+	is_of_table CONSTANT text := '^(0A|2|3|42|44|55000|HV|P0|XX)';
 BEGIN
 	FOREACH r IN ARRAY relations
 	LOOP
@@ -91,19 +115,26 @@ BEGIN
 			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('rights on table %s are not given to roles on nodes: %s', r, SQLERRM);
 		END;
 	END LOOP;
-	-- Without the lock, two concurrent GRANTs on the same schema fail.
-	IF EXISTS (SELECT FROM (SELECT array_agg(x.node) AS nodes, array_agg('SELECT ' || x.conditions) AS commands
-				FROM (SELECT g.node, string_agg(format('(%s)', g.condition), ' OR ') AS conditions FROM shardfdw_internal.grants_on_nodes(theirs) g
-					WHERE g.condition IS NOT NULL AND (only_nodes IS NULL OR g.node = ANY (only_nodes)) GROUP BY g.node) x HAVING count(*) > 0) a
-			CROSS JOIN LATERAL shardfdw_internal.run_commands(a.nodes, a.commands, 'write') q WHERE (q.fields)[1] = 't') THEN
-		PERFORM shardfdw_internal.lock_new_objects(ARRAY(SELECT DISTINCT g.node FROM shardfdw_internal.grants_on_nodes(theirs) g WHERE only_nodes IS NULL OR g.node = ANY (only_nodes)));
-	END IF;
-	PERFORM shardfdw_internal.run_commands(array_agg(c.node), array_agg(format('DO %L', format('BEGIN %s END', c.body))), 'write')
-	FROM (SELECT g.node, string_agg(CASE WHEN g.role IS NULL THEN g.commands ELSE format('IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s END IF;', g.role, g.commands) END, ' ') AS body
-		FROM (SELECT x.node, x.role, string_agg(x.command || ';', ' ' ORDER BY x.command LIKE 'ALTER%', x.command COLLATE "C") AS commands
-			FROM shardfdw_internal.grants_on_nodes(theirs) x WHERE only_nodes IS NULL OR x.node = ANY (only_nodes) GROUP BY x.node, x.role) g
-		GROUP BY g.node) c
-	HAVING count(*) > 0;
+	BEGIN
+		PERFORM shardfdw_internal.grant_tables_on_nodes(theirs, only_nodes);
+	EXCEPTION WHEN OTHERS THEN
+		IF NOT skip_failing OR SQLSTATE !~ is_of_table THEN
+			RAISE;
+		END IF;
+		-- One table of an owner must not stop an administrator, so the tables are tried one by one.
+		FOREACH r IN ARRAY theirs
+		LOOP
+			BEGIN
+				PERFORM shardfdw_internal.grant_tables_on_nodes(ARRAY[r], only_nodes);
+			EXCEPTION WHEN OTHERS THEN
+				IF SQLSTATE !~ is_of_table THEN
+					RAISE;
+				END IF;
+				theirs := array_remove(theirs, r);
+				RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('rights on table %s are not given to roles on nodes: %s', r, SQLERRM);
+			END;
+		END LOOP;
+	END;
 	FOREACH r IN ARRAY theirs
 	LOOP
 		-- A change that an owner made on a node does not revoke privileges of other roles.
@@ -117,8 +148,8 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.grant_on_nodes(regclass[], name[]) IS
-	'Grants roles that exist on nodes the privileges on shards, replicas and their schemas that roles of the same names have here. Owners that were added by add_user() become the owners there. Skips tables that check_shard_owners() rejects, with a WARNING. Returns nothing. Raises errors of nodes.';
+COMMENT ON FUNCTION shardfdw_internal.grant_on_nodes(regclass[], name[], boolean) IS
+	'Grants roles that exist on nodes the privileges on shards, replicas and their schemas that roles of the same names have here. Owners that were added by add_user() become the owners there. Skips tables that check_shard_owners() rejects, with a WARNING. skip_failing: also skips tables for which a node raises an error about the table, with a WARNING. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.tables_on_nodes() RETURNS regclass[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -238,7 +269,7 @@ BEGIN
 		CONTINUE WHEN password IS NULL AND EXISTS (SELECT FROM pg_user_mappings u WHERE u.srvname = server AND u.umuser = r.oid);
 		PERFORM shardfdw_internal.map_user(role, server, array_remove(options, 'on_all_nodes=true'));
 	END LOOP;
-	PERFORM shardfdw_internal.grant_on_nodes(shardfdw_internal.tables_on_nodes(), nodes);
+	PERFORM shardfdw_internal.grant_on_nodes(shardfdw_internal.tables_on_nodes(), nodes, true);
 	IF NOT r.rolcanlogin THEN
 		RAISE NOTICE USING MESSAGE = format('role "%s" cannot log in', role), HINT = 'Its members use its user mappings after SET ROLE. Members that log in without SET ROLE need add_user(), too.';
 	END IF;
@@ -256,6 +287,7 @@ DECLARE
 	u record;
 	password text;
 BEGIN
+	PERFORM shardfdw_internal.lock_servers(ARRAY[node]);
 	FOR u IN
 		-- Only superusers can see options of user mappings of other roles.
 		SELECT DISTINCT ON (m.umuser) m.umuser, m.usename, m.umoptions, m.srvname = node AS is_mapped
@@ -271,7 +303,7 @@ BEGIN
 			PERFORM shardfdw_internal.map_user(u.usename, node, u.umoptions);
 		END IF;
 	END LOOP;
-	PERFORM shardfdw_internal.grant_on_nodes(ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), ARRAY[node]);
+	PERFORM shardfdw_internal.grant_on_nodes(ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), ARRAY[node], true);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.add_users_to(name) IS
