@@ -132,7 +132,8 @@ my %calls = (
 	'run_beside' => q{shardfdw_internal.run_beside('node1', ARRAY['SELECT 1'])}, 'make_node_database' => q{shardfdw_internal.make_node_database('node1', 'postgres', NULL)},
 	'database_mark' => q{shardfdw_internal.database_mark('node1', 'nowhere')},
 	'add_user' => q{shardfdw.add_user('spare', password => 'x')}, 'make_user' => q{shardfdw_internal.make_user('spare', '{node1,node2}', NULL)},
-	'map_user' => q{shardfdw_internal.map_user('spare', 'node1', '{user=spare}')}, 'role_commands' => q{shardfdw_internal.role_commands('spare'::regrole, NULL)},
+	'map_user' => q{shardfdw_internal.map_user('spare', 'node1', '{user=spare}')}, 'roles_to_make' => q{shardfdw_internal.roles_to_make('spare'::regrole)},
+	'role_check_commands' => q{shardfdw_internal.role_check_commands('spare'::regrole)}, 'role_commands' => q{shardfdw_internal.role_commands('spare'::regrole, NULL)},
 	'add_users_to' => q{shardfdw_internal.add_users_to('node1')},
 	'copy_all_references' => q{shardfdw_internal.copy_all_references('node1')}, 'equip_node' => q{shardfdw_internal.equip_node('node1', '{}', false)},
 	'check_references_on_nodes' => q{shardfdw_internal.check_references_on_nodes('t', 'shard', '{node1}')},
@@ -299,7 +300,7 @@ my %outcomes = (
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged check_followable log_sequences is_gone key_definition
 		apply_replicas note_dropped_reference check_shard_replicable check_no_replicas check_node_name choose_replicas drop_replica_command replica_mark forget_position has_replicas inspect_replicas nodes_in_option note_replica_commands notes_name own_replicas shard_placements tables_with_replicas turn_of_tables warn_unchanged
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views view_command check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes same_schema_condition grants_on_nodes role_commands grant_tables_on_nodes scram_secret tables_on_nodes cloned_name own_mark server_mark
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views view_command check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes same_schema_condition grants_on_nodes role_commands grant_tables_on_nodes role_check_commands role_mark roles_to_make scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_aggregate copy_aggregate_as_owner copy_command default_collation describe_query describe_tables disconnect expected_replica
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction

@@ -163,35 +163,86 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_on_nodes() IS
 	'Lists the tables that have shards or replicas on nodes: sharded tables, reference tables, and the root table of several levels. Returns their OIDs.';
 
-CREATE FUNCTION shardfdw_internal.role_commands(role oid, secret text) RETURNS text
+CREATE FUNCTION shardfdw_internal.roles_to_make(role oid) RETURNS SETOF pg_roles
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH RECURSIVE member AS (
-		SELECT r.oid, r.rolname, r.rolinherit FROM pg_roles r WHERE r.oid = role
+		SELECT r.oid FROM pg_roles r WHERE r.oid = role
 		UNION
-		SELECT g.oid, g.rolname, g.rolinherit FROM member x JOIN pg_auth_members m ON m.member = x.oid JOIN pg_roles g ON g.oid = m.roleid
+		SELECT g.oid FROM member x JOIN pg_auth_members m ON m.member = x.oid JOIN pg_roles g ON g.oid = m.roleid
 		-- Other predefined roles allow access to the server itself.
 		WHERE g.oid >= 16384 OR g.rolname IN ('pg_read_all_data', 'pg_write_all_data')
 	)
+	SELECT r.* FROM member m JOIN pg_roles r ON r.oid = m.oid
+$$;
+COMMENT ON FUNCTION shardfdw_internal.roles_to_make(oid) IS
+	'Lists a role and the roles that it is a member of, directly or not, without those predefined roles that allow access to the server. Returns them.';
+
+CREATE FUNCTION shardfdw_internal.role_mark() RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT 'Made by shardfdw for a role of the coordinator.'
+$$;
+COMMENT ON FUNCTION shardfdw_internal.role_mark() IS
+	'Returns the comment that add_user() gives to roles that it creates on nodes.';
+
+CREATE FUNCTION shardfdw_internal.role_check_commands(role oid) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- A role that may create roles here may have chosen the name of any role of the nodes.
+	SELECT format($c$DECLARE taken record; BEGIN
+		SELECT r.rolname, x.rights INTO taken FROM pg_catalog.pg_roles r
+			JOIN pg_catalog.jsonb_to_recordset(%1$L) h(name pg_catalog.name, is_role boolean, rolcreaterole boolean, rolcreatedb boolean, rolreplication boolean, rolbypassrls boolean, members pg_catalog.name[])
+				ON h.name = r.rolname
+			CROSS JOIN LATERAL (SELECT CASE
+				WHEN EXISTS (SELECT FROM pg_catalog.pg_roles s WHERE s.rolsuper AND pg_catalog.pg_has_role(r.oid, s.oid, 'MEMBER')) THEN 'the rights of a superuser'
+				WHEN r.rolcreaterole AND NOT h.rolcreaterole THEN 'CREATEROLE'
+				WHEN r.rolcreatedb AND NOT h.rolcreatedb THEN 'CREATEDB'
+				WHEN r.rolreplication AND NOT h.rolreplication THEN 'REPLICATION'
+				WHEN r.rolbypassrls AND NOT h.rolbypassrls THEN 'BYPASSRLS'
+				ELSE coalesce(
+					(SELECT pg_catalog.format('the rights of role "%%s"', s.rolname) FROM pg_catalog.pg_roles s
+						WHERE s.oid <> r.oid AND s.rolname <> ALL (%2$L::pg_catalog.name[]) AND pg_catalog.pg_has_role(r.oid, s.oid, 'MEMBER') ORDER BY s.rolname LIMIT 1),
+					CASE WHEN NOT h.is_role AND pg_catalog.shobj_description(r.oid, 'pg_authid') IS DISTINCT FROM %3$L
+						AND EXISTS (SELECT FROM pg_catalog.pg_shdepend d WHERE d.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass AND d.refobjid = r.oid AND d.deptype IN ('o', 'a', 'r'))
+						AND EXISTS (SELECT FROM pg_catalog.unnest(h.members) m WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members a
+							JOIN pg_catalog.pg_roles n ON n.oid = a.member WHERE a.roleid = r.oid AND n.rolname = m))
+						THEN 'objects or privileges' END) END) x(rights)
+			WHERE x.rights IS NOT NULL ORDER BY NOT h.is_role, r.rolname LIMIT 1;
+		IF FOUND THEN
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('role "%%s" has %%s on the node, and not here', taken.rolname, taken.rights),
+				HINT = CASE taken.rights WHEN 'objects or privileges'
+					THEN pg_catalog.format('Give one of the two roles another name. If both are the same, grant role "%%s" to its members on the node.', taken.rolname)
+					ELSE 'Give one of the two roles another name.' END;
+		END IF; END;$c$,
+		(SELECT jsonb_agg(jsonb_build_object('name', r.rolname, 'is_role', r.oid = role, 'rolcreaterole', r.rolcreaterole, 'rolcreatedb', r.rolcreatedb,
+			'rolreplication', r.rolreplication, 'rolbypassrls', r.rolbypassrls, 'members', (SELECT coalesce(jsonb_agg(n.rolname), '[]') FROM pg_auth_members m
+				JOIN shardfdw_internal.roles_to_make(role) n ON n.oid = m.member WHERE m.roleid = r.oid)))
+			FROM shardfdw_internal.roles_to_make(role) r WHERE r.oid >= 16384),
+		ARRAY(SELECT g.rolname FROM pg_roles g WHERE pg_has_role(role, g.oid, 'MEMBER')), shardfdw_internal.role_mark())
+$$;
+COMMENT ON FUNCTION shardfdw_internal.role_check_commands(oid) IS
+	'Writes the PL/pgSQL commands that check the roles on a node that have the names of a role and of the roles that it is a member of. They raise insufficient_privilege for a role that has more rights than the role of that name here: an attribute, a membership, or, if role_commands() would add a member, objects and privileges of a role that add_user() has not created. Returns the commands.';
+
+CREATE FUNCTION shardfdw_internal.role_commands(role oid, secret text) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
 	SELECT format('DO %L', format('BEGIN %s %s %s %s END',
-		string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN CREATE ROLE %I %s %s%s; END IF;', x.rolname, x.rolname,
+		shardfdw_internal.role_check_commands(role),
+		string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN CREATE ROLE %I %s %s%s; COMMENT ON ROLE %2$I IS %6$L; END IF;', x.rolname, x.rolname,
 			CASE WHEN x.oid = role THEN 'LOGIN' ELSE 'NOLOGIN' END, CASE WHEN x.rolinherit THEN 'INHERIT' ELSE 'NOINHERIT' END,
-			CASE WHEN x.oid = role THEN ' PASSWORD ' || quote_literal(secret) END), ' ') FILTER (WHERE x.oid >= 16384),
-		-- A role that may create roles here may have chosen the name.
-		(SELECT concat('DECLARE taken name := (SELECT r.rolname FROM pg_catalog.pg_roles r JOIN pg_catalog.pg_roles s ON s.rolsuper AND pg_catalog.pg_has_role(r.oid, s.oid, ''MEMBER'') WHERE r.rolname IN (', string_agg(quote_literal(g.rolname), ', '),
-			') LIMIT 1); BEGIN IF taken IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = ''insufficient_privilege'', MESSAGE = pg_catalog.format(''role "%s" has the rights of a superuser on the node, and not here'', taken), HINT = ''Give one of the two roles another name.''; END IF; END;')
-		 FROM member g WHERE g.oid <> role HAVING count(*) > 0),
+			CASE WHEN x.oid = role THEN ' PASSWORD ' || quote_literal(secret) END, shardfdw_internal.role_mark()), ' ') FILTER (WHERE x.oid >= 16384),
 		(SELECT string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m WHERE m.roleid = %1$L::pg_catalog.regrole AND m.member = %2$L::pg_catalog.regrole) THEN GRANT %1$s TO %2$s; END IF;',
 				quote_ident(g.rolname), quote_ident(y.rolname)), ' ')
-		 FROM member y JOIN pg_auth_members m ON m.member = y.oid JOIN member g ON g.oid = m.roleid),
+		 FROM shardfdw_internal.roles_to_make(role) y JOIN pg_auth_members m ON m.member = y.oid JOIN shardfdw_internal.roles_to_make(role) g ON g.oid = m.roleid),
 		-- The role that gives it tables has to be a member, unless it is a superuser.
 		(SELECT format('IF NOT (CASE WHEN pg_catalog.current_setting(''server_version_num'')::pg_catalog.int4 < 160000 THEN pg_catalog.pg_has_role(%1$L, ''MEMBER'') ELSE pg_catalog.pg_has_role(%1$L, ''SET'') END)'
 					' THEN BEGIN GRANT %1$I TO CURRENT_USER; EXCEPTION WHEN insufficient_privilege THEN NULL; END; END IF;', r.rolname)
 		 FROM pg_roles r WHERE r.oid = role)))
-	FROM member x
+	FROM shardfdw_internal.roles_to_make(role) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.role_commands(oid, text) IS
-	'Writes the command that creates a role on a node if it is missing. The command also creates the roles that it is a member of, the memberships, and a membership of the role that runs the command. secret: the stored form of the password, null for none. Returns the command.';
+	'Writes the command that creates a role on a node if it is missing, after role_check_commands(). The command also creates the roles that it is a member of, the memberships, and a membership of the role that runs the command. secret: the stored form of the password, null for none. Returns the command.';
 
 CREATE FUNCTION shardfdw_internal.make_user(role name, nodes name[], secret text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -200,7 +251,19 @@ AS $$
 DECLARE
 	command CONSTANT text := shardfdw_internal.role_commands((SELECT r.oid FROM pg_roles r WHERE r.rolname = role), secret);
 	node name;
+	other record;
 BEGIN
+	-- A shared role has the rights of all roles that are mapped to it.
+	SELECT m.srvname, m.usename, r.rolname INTO other
+	FROM pg_user_mappings m CROSS JOIN LATERAL pg_options_to_table(m.umoptions) o JOIN pg_roles me ON me.rolname = role
+	JOIN LATERAL shardfdw_internal.roles_to_make(me.oid) r ON r.rolname = o.option_value
+	WHERE m.srvname = ANY (nodes) AND o.option_name = 'user' AND m.umuser <> r.oid
+	ORDER BY r.rolname, m.srvname, m.usename LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('role "%s" of node "%s" is the remote user of role "%s"', other.rolname, other.srvname, other.usename),
+			HINT = 'Give the role here another name, or change the user mapping of the other role.';
+	END IF;
 	-- One node at a time, each committed: nodes may be databases of one server, where two of our transactions would wait for each other.
 	FOREACH node IN ARRAY nodes
 	LOOP
@@ -209,7 +272,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_user(name, name[], text) IS
-	'Creates a role on nodes with role_commands(), committed immediately. Returns nothing. Raises errors of nodes.';
+	'Creates a role on nodes with role_commands(), committed immediately. Returns nothing. Raises insufficient_privilege if another role is mapped to a role of that name, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.map_user(role name, server name, options text[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
