@@ -70,22 +70,20 @@
 #define WAITERS \
 	"(SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL AND locktype NOT IN ('extend', 'page'))"
 
-static const char edges_query[] =
-"SELECT w.pid, wa.application_name, b.pid, ba.application_name"
-" FROM " WAITERS " w"
-" JOIN pg_stat_activity wa ON wa.pid = w.pid"
-" CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
-" JOIN pg_stat_activity ba ON ba.pid = b.pid";
+#define EDGES \
+	"SELECT w.pid, wa.application_name, b.pid, ba.application_name" \
+	" FROM " WAITERS " w" \
+	" JOIN pg_stat_activity wa ON wa.pid = w.pid" \
+	" CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)" \
+	" JOIN pg_stat_activity ba ON ba.pid = b.pid"
+
+static const char edges_query[] = EDGES;
 
 /* The same for another coordinator.  Its own sessions are called by the names that nodes use for them. */
 static const char peer_edges_query[] =
 "SELECT e.waiter, CASE WHEN starts_with(e.waiter_name, 'shardfdw:') THEN e.waiter_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.waiter) END,"
 " e.blocker, CASE WHEN starts_with(e.blocker_name, 'shardfdw:') THEN e.blocker_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.blocker) END"
-" FROM pg_control_system() s, (SELECT w.pid AS waiter, wa.application_name AS waiter_name, b.pid AS blocker, ba.application_name AS blocker_name"
-" FROM " WAITERS " w"
-" JOIN pg_stat_activity wa ON wa.pid = w.pid"
-" CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
-" JOIN pg_stat_activity ba ON ba.pid = b.pid) e";
+" FROM pg_control_system() s, (" EDGES ") e (waiter, waiter_name, blocker, blocker_name)";
 
 /* One session waits for another one. */
 typedef struct WaitEdge
