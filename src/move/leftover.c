@@ -18,10 +18,27 @@
 #include "move/leftover.h"
 #include "move/subscription.h"
 #include "own_schema.h"
-#include "own_sql.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
+
+/* What was removed, or could not be. */
+typedef struct OutcomesArg
+{
+	MemoryContext cxt;
+	List	   *outcomes;
+} OutcomesArg;
+
+static void
+take_outcome(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	OutcomesArg *found = arg;
+	MemoryContext oldcxt = MemoryContextSwitchTo(found->cxt);
+	bool		ok = strcmp(SPI_getvalue(tuple, desc, 3), "t") == 0;
+
+	found->outcomes = shard_recover_add(found->outcomes, SPI_getvalue(tuple, desc, 1), ok ? SHARD_RECOVER_REMOVED : SHARD_RECOVER_NOT_REMOVED,
+										SPI_getvalue(tuple, desc, 2));
+	MemoryContextSwitchTo(oldcxt);
+}
 
 /*
  * Calls a function that removes objects, as the current user.  Returns outcomes with the results of the function
@@ -30,53 +47,21 @@
 static List *
 remove_by(const char *call, List *outcomes)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	MemoryContext spi_cxt;
-	ShardOwnSql own;
+	OutcomesArg found = {CurrentMemoryContext, outcomes};
 
-	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
-	(void) shard_own_sql_execute(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".%s", call), SPI_OK_SELECT, 0, NULL);
-	spi_cxt = MemoryContextSwitchTo(cxt);
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		TupleDesc	desc = SPI_tuptable->tupdesc;
-		bool		ok = strcmp(SPI_getvalue(tuple, desc, 3), "t") == 0;
-
-		outcomes = shard_recover_add(outcomes, SPI_getvalue(tuple, desc, 1), ok ? SHARD_RECOVER_REMOVED : SHARD_RECOVER_NOT_REMOVED,
-									 SPI_getvalue(tuple, desc, 2));
-	}
-	MemoryContextSwitchTo(spi_cxt);
-	shard_own_sql_end(&own);
-	return outcomes;
-}
-
-/* Removes objects from nodes. */
-static List *
-remove_traces(const char *nodes, const char *own, List *outcomes)
-{
-	return remove_by(psprintf("remove_traces(ARRAY[%s]::pg_catalog.name[], %s)", nodes, own), outcomes);
-}
-
-static char *
-node_literal(Oid serverid)
-{
-	return quote_literal_cstr(GetForeignServer(serverid)->servername);
+	shard_move_each_row(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".%s", call), take_outcome, &found);
+	return found.outcomes;
 }
 
 void
-shard_leftover_remove_from(Oid source, Oid target)
+shard_leftover_remove(const ShardMove *move, bool own)
 {
-	shard_recover_log(remove_traces(psprintf("%s, %s", node_literal(source), node_literal(target)), "NULL", NIL));
-}
+	/* servers may have been renamed */
+	const char *source = quote_literal_cstr(GetForeignServer(move->source)->servername);
+	const char *target = quote_literal_cstr(GetForeignServer(move->target)->servername);
+	const char *id = own ? psprintf(INT64_FORMAT, move->job.id) : "NULL";
 
-void
-shard_leftover_remove_own(const ShardMove *move)
-{
-	List	   *outcomes = remove_traces(psprintf("%s, %s", node_literal(move->source), node_literal(move->target)),
-										 psprintf(INT64_FORMAT, move->job.id), NIL);
-
-	shard_recover_log(outcomes);
+	shard_recover_log(remove_by(psprintf("remove_traces(ARRAY[%s, %s]::pg_catalog.name[], %s)", source, target, id), NIL));
 }
 
 /*
@@ -118,7 +103,7 @@ shard_leftover_recover(List *outcomes)
 	foreach(lc, shard_node_list(&complete))
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
 	if (nodes.len > 0)
-		outcomes = remove_traces(nodes.data, "NULL", outcomes);
+		outcomes = remove_by(psprintf("remove_traces(ARRAY[%s]::pg_catalog.name[])", nodes.data), outcomes);
 	shard_subscription_start_missing();
 	/* query the nodes before locking here, for all owners */
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversion_shards()", outcomes);

@@ -10,11 +10,8 @@
 #include "move/job/move.h"
 #include "nodes/pg_list.h"
 
-/* Removes it for dead jobs, from both servers.  Errors: errors of the nodes. */
-extern void shard_leftover_remove_from(Oid source, Oid target);
-
-/* Removes it for the job move of this process, from both of its nodes. */
-extern void shard_leftover_remove_own(const ShardMove *move);
+/* Removes it from both nodes of a move: for the move itself, whose process calls it, or for dead jobs. */
+extern void shard_leftover_remove(const ShardMove *move, bool own);
 
 /*
  * Removes it for dead jobs, from all nodes for which the current user has mappings: a ShardRecoverJobs, see

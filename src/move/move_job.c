@@ -143,7 +143,7 @@ check(ShardMove *move)
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_recovered(%s, '%s', false)", shard_move_array(move), SHARD_MOVE_DONE(move)));
 	/* tables locked by a prepared transaction cannot be checked, and the slot would wait for the transaction */
 	shard_recover_log(list_concat(shard_recover_settle(move->source), move->target == move->source ? NIL : shard_recover_settle(move->target)));
-	shard_leftover_remove_from(move->source, move->target);
+	shard_leftover_remove(move, false);
 	if (SHARD_MOVE_IS_SPLIT(move))
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_node(%u, %s, '%s')", move->shards[0], source, mode));
 	else if (SHARD_MOVE_IS_MERGE(move))
@@ -203,7 +203,7 @@ remove_traces(void *arg)
 	if (move->switched)
 		finish(move);			/* waits for sessions that may read the old tables */
 	shard_move_begin(move->job.userid);
-	shard_leftover_remove_own(move);
+	shard_leftover_remove(move, true);
 	shard_move_commit();
 }
 
