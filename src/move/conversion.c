@@ -29,7 +29,6 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "move/conversion.h"
 #include "move/job/attempt.h"
 #include "move/job/table.h"
 #include "move/job/turn.h"

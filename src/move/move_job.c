@@ -19,7 +19,6 @@
 #include "move/job/table.h"
 #include "move/job/turn.h"
 #include "move/leftover.h"
-#include "move/move_job.h"
 #include "move/place.h"
 #include "move/transfer.h"
 #include "own_schema.h"

@@ -12,7 +12,6 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "move/job/table.h"
-#include "move/series.h"
 #include "own_right.h"
 #include "own_schema.h"
 #include "utils/builtins.h"

@@ -12,15 +12,12 @@
 #include "catalog/qualified.h"
 #include "catch.h"
 #include "miscadmin.h"
-#include "move/conversion.h"
-#include "move/import/import_job.h"
 #include "move/job/table.h"
-#include "move/move_job.h"
-#include "move/series.h"
-#include "move/worker.h"
 #include "service/background_worker.h"
 #include "utils/memutils.h"
 #include "version.h"
+
+extern PGDLLEXPORT void shard_mover_main(Datum arg);
 
 #define BEGIN_LOCK_MS 5000		/* a session that waits for the job's row may have locked the tables */
 
@@ -77,11 +74,11 @@ typedef struct RunArg
 static void
 run(void *arg)
 {
-	const RunArg *run = arg;
+	const RunArg *running = arg;
 
-	begin_job(run->job, run->kind, run->args);
-	run->kind->run(run->job);
-	shard_job_end(run->job, NULL);
+	begin_job(running->job, running->kind, running->args);
+	running->kind->run(running->job);
+	shard_job_end(running->job, NULL);
 }
 
 void

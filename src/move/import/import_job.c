@@ -37,7 +37,6 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "move/import/import_copy.h"
-#include "move/import/import_job.h"
 #include "move/import/import_stream.h"
 #include "move/import/import_table.h"
 #include "move/job/attempt.h"

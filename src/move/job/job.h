@@ -118,6 +118,12 @@ typedef struct ShardJobKind
 	void		(*undo) (ShardJob *job, ErrorData *error);
 } ShardJobKind;
 
+/* The kinds: move_job.c, conversion.c, import_job.c, series.c. */
+extern const ShardJobKind shard_move_kind;
+extern const ShardJobKind shard_conversion_kind;
+extern const ShardJobKind shard_import_kind;
+extern const ShardJobKind shard_series_kind;
+
 /*
  * Each function writes to the row of a job, in the current transaction or in a separate one if none is open, whatever
  * the current user's rights.
