@@ -278,23 +278,33 @@ report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwa
 					 quote_literal_cstr(node), quote_literal_cstr(node))));
 }
 
-/* A command for a replica has found fewer rows than it should: they may be prepared there. */
-static void
-delete_again(const ShardCommand *command, const KeyChunk *chunk, int64 nfound)
+/* How many rows to be deleted has a command for a replica found? */
+static int64
+found_by(const ShardCommand *command, const NotedShard *noted)
 {
+	return strtoi64(noted->is_few ? PQgetvalue(command->result, 0, 0) : PQcmdTuples(command->result), NULL, 10);
+}
+
+/* Checks whether a command for a replica has found nwanted rows.  If it has found fewer, the others may be prepared there. */
+static void
+check_found(const ShardCommand *command, const NotedShard *noted, int64 nwanted)
+{
+	int64		nfound = found_by(command, noted);
 	bool		is_held = false;
 
-	if (nfound < chunk->nbefore && !IsolationUsesXactSnapshot())
+	if (nfound < nwanted && !IsolationUsesXactSnapshot())
 	{
 		ShardCommand again = *command;
 
 		is_held = shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE) != NIL;
+		if (noted->is_few)
+			again.sql = shard_replica_few_command(&noted->sql, &noted->few, nwanted - nfound);
 		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
-		nfound += strtoi64(PQcmdTuples(again.result), NULL, 10);
+		nfound += found_by(&again, noted);
 		shard_command_free(&again, 1);
 	}
-	if (nfound != chunk->nbefore)
-		report_difference(chunk->noted, command->serverid, nfound, chunk->nbefore, is_held);
+	if (nfound != nwanted)
+		report_difference(noted, command->serverid, nfound, nwanted, is_held);
 }
 
 /* Runs sql on all replicas of the shards, once for each connection. */
@@ -361,12 +371,7 @@ delete_rows(List *chunks)
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	for (int i = 0; i < ncommands; i++)
-	{
-		int64		nfound = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-
-		if (nfound != of[i]->nbefore)
-			delete_again(&commands[i], of[i], nfound);
-	}
+		check_found(&commands[i], of[i]->noted, of[i]->nbefore);
 	shard_command_free(commands, ncommands);
 }
 
@@ -447,27 +452,6 @@ is_first(const List *all, const NotedShard *noted)
 	return false;
 }
 
-/* A replica of a shard with few changes has found nfound rows to be deleted: fewer may be prepared there. */
-static void
-check_found(const ShardCommand *command, const NotedShard *noted, int64 nfound)
-{
-	int64		nwanted = noted->few.nbefore;
-	bool		is_held = false;
-
-	if (nfound < nwanted && !IsolationUsesXactSnapshot())
-	{
-		ShardCommand again = *command;
-
-		is_held = shard_settle_wait(list_make1_oid(command->serverid), command->userid, SHARD_COMMAND_WRITE) != NIL;
-		again.sql = shard_replica_few_command(&noted->sql, &noted->few, nwanted - nfound);
-		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
-		nfound += strtoi64(PQgetvalue(again.result, 0, 0), NULL, 10);
-		shard_command_free(&again, 1);
-	}
-	if (nfound != nwanted)
-		report_difference(noted, command->serverid, nfound, nwanted, is_held);
-}
-
 /* Sends the rows of shards with few changes to the replicas.  At the same time deletes the notes of all shards. */
 static void
 send_few_and_forget(List *noted)
@@ -506,7 +490,7 @@ send_few_and_forget(List *noted)
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	for (int i = 0; i < ncommands; i++)
 		if (of[i] != NULL)
-			check_found(&commands[i], of[i], strtoi64(PQgetvalue(commands[i].result, 0, 0), NULL, 10));
+			check_found(&commands[i], of[i], of[i]->few.nbefore);
 	shard_command_free(commands, ncommands);
 }
 
