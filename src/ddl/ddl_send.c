@@ -89,10 +89,8 @@ make_commands(ShardDdlBatch *batch, int *ncommands, int **shardnos)
 
 		if (batch->texts[i].len == 0)
 			continue;
-		command->serverid = table->shards[i].serverid;
-		command->userid = GetUserId();
-		command->sql = pstrdup(batch->texts[i].data);
-		command->label = table->shards[i].relation;
+		*command = (ShardCommand) {.serverid = table->shards[i].serverid, .userid = GetUserId(),
+			.sql = pstrdup(batch->texts[i].data), .label = table->shards[i].relation};
 		(*shardnos)[(*ncommands)++] = i;
 		resetStringInfo(&batch->texts[i]);
 	}
@@ -187,15 +185,12 @@ shard_ddl_check_owners(const ShardDdlTable *table)
 	 */
 	for (int i = 0; i < table->nshards && (table->is_reference || !shard_guc_follows_coordinator); i++)
 	{
-		ShardCommand *command = &commands[ncommands];
+		const char *sql = question_of(table, i);
 
-		command->sql = question_of(table, i);
-		if (command->sql == NULL)
+		if (sql == NULL)
 			continue;
-		command->serverid = table->shards[i].serverid;
-		command->userid = table->shards[i].owner;
-		command->nfields = 3;
-		ncommands++;
+		commands[ncommands++] = (ShardCommand) {.serverid = table->shards[i].serverid,
+			.userid = table->shards[i].owner, .sql = sql, .nfields = 3};
 	}
 	/*
 	 * the owner's connection does not see what this transaction has changed on the node; the current user was allowed

@@ -279,15 +279,13 @@ ask_node(Oid relid, Oid serverid, Oid userid)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw remote tables",
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
-	ShardCommand command = {0};
+	ShardCommand command;
 	AskedTable *asked;
 	int			ntables;
 
 	asked = collect_tables(relid, serverid, &ntables);
-	command.serverid = serverid;
-	command.userid = userid;
-	command.sql = build_question(asked, ntables);
-	command.nfields = ANSWER_SKIPS_ROWS + 1;
+	command = (ShardCommand) {.serverid = serverid, .userid = userid, .sql = build_question(asked, ntables),
+		.nfields = ANSWER_SKIPS_ROWS + 1};
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 	remember_tables(command.result, asked, ntables);
 	shard_command_free(&command, 1);

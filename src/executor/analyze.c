@@ -96,7 +96,7 @@ static RemoteTable
 ask_table(Relation relation)
 {
 	const Shard *shard = shard_of(relation);
-	ShardCommand command = {0};
+	ShardCommand command;
 	RemoteTable table = {0, -1, '\0'};
 	StringInfoData sql;
 	char	   *name = quote_literal_cstr(shard->relation);
@@ -106,10 +106,8 @@ ask_table(Relation relation)
 					 "SELECT pg_catalog.pg_relation_size(c.oid), c.reltuples, c.relkind"
 					 " FROM pg_catalog.pg_class c WHERE c.oid = %s::pg_catalog.regclass",
 					 name);
-	command.serverid = shard->serverid;
-	command.userid = relation->rd_rel->relowner;
-	command.sql = sql.data;
-	command.label = shard->name;
+	command = (ShardCommand) {.serverid = shard->serverid, .userid = relation->rd_rel->relowner, .sql = sql.data,
+		.label = shard->name};
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 
 	if (PQntuples(command.result) == 1 && PQnfields(command.result) == 3)
@@ -294,7 +292,7 @@ sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows, double
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shard analyze",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
-	ShardStreamSpec spec = {0};
+	ShardStreamSpec spec;
 	ShardSnapshot *snapshot = shard_txn_snapshot(cxt);
 	ShardDecodeColumn *columns = palloc(sizeof(ShardDecodeColumn) * Max(desc->natts, 1));
 	StringInfoData sql;
@@ -314,14 +312,9 @@ sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows, double
 	decoder = shard_decode_create(desc, columns, ncolumns);
 	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 
-	spec.serverid = shard->serverid;
-	spec.userid = relation->rd_rel->relowner;
-	spec.sql = sql.data;
-	spec.label = shard->name;
-	spec.ncolumns = shard_decode_nremote(decoder);
-	spec.portable_text = shard_decode_has_styled_text(decoder);
-	spec.use_copy = true;
-	spec.workers = -1;
+	spec = (ShardStreamSpec) {.serverid = shard->serverid, .userid = relation->rd_rel->relowner, .sql = sql.data,
+		.label = shard->name, .ncolumns = shard_decode_nremote(decoder),
+		.portable_text = shard_decode_has_styled_text(decoder), .use_copy = true, .workers = -1};
 	shard_snapshot_expect(snapshot, spec.serverid, spec.userid, 1);
 	stream = shard_stream_open(cxt, snapshot, &spec);
 

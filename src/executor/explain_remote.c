@@ -78,15 +78,9 @@ node_of_scan(const ShardScanState *state, int shardno)
 static PGresult *
 ask_node(const ExplainNode *node, const char *sql)
 {
-	ShardCommand command = {0};
+	ShardCommand command = {.serverid = node->shard->serverid, .userid = node->userid, .sql = sql,
+		.label = node->shard->name, .workers = &node->workers, .cpu_factor = node->cpu_factor};
 	bool		has_written;
-
-	command.serverid = node->shard->serverid;
-	command.userid = node->userid;
-	command.sql = sql;
-	command.label = node->shard->name;
-	command.workers = &node->workers;
-	command.cpu_factor = node->cpu_factor;
 
 	/* if the transaction has written, a savepoint prevents a failure from aborting it */
 	has_written = shard_pool_get(node->shard->serverid, node->userid)->writer != NULL;

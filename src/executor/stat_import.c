@@ -71,15 +71,11 @@ static RemoteStats
 ask_node(Relation relation, Oid serverid, const char *relation_name, const char *label)
 {
 	char	   *name = quote_literal_cstr(relation_name);
-	ShardCommand command = {0};
+	ShardCommand command = {.serverid = serverid, .userid = relation->rd_rel->relowner,
+		.sql = psprintf(query_format, name), .portable_text = true, .label = label,
+		.max_bytes = SHARD_ANSWER_MANY_BYTES};
 	RemoteStats stats;
 
-	command.serverid = serverid;
-	command.userid = relation->rd_rel->relowner;
-	command.sql = psprintf(query_format, name);
-	command.portable_text = true;
-	command.label = label;
-	command.max_bytes = SHARD_ANSWER_MANY_BYTES;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 
 	stats.nlines = PQnfields(command.result) == STAT_NCOLUMNS ? PQntuples(command.result) : 0;

@@ -225,7 +225,7 @@ open_source(CopyRun *run, int i, int nodeno)
 	CopySource *source = &run->sources[i];
 	const int  *shardnos = node->shardnos + node->nopened;
 	int			nshards = node->together ? node->nshards : 1;
-	ShardStreamSpec spec = {0};
+	ShardStreamSpec spec;
 	StringInfoData sql;
 
 	memset(source, 0, sizeof(CopySource));
@@ -237,14 +237,9 @@ open_source(CopyRun *run, int i, int nodeno)
 	shard_copy_to_sql_render(run->copy, shardnos, nshards, &sql);
 	node->nopened += nshards;
 
-	spec.serverid = map->nodes[nodeno].serverid;
-	spec.userid = run->copy->userid;
-	spec.sql = sql.data;
-	spec.label = source->label;
-	spec.ncolumns = 1;
-	spec.use_copy = true;
-	spec.raw_copy = true;
-	spec.workers = workers_per_stream(run, nodeno);
+	spec = (ShardStreamSpec) {.serverid = map->nodes[nodeno].serverid, .userid = run->copy->userid,
+		.sql = sql.data, .label = source->label, .ncolumns = 1, .use_copy = true, .raw_copy = true,
+		.workers = workers_per_stream(run, nodeno)};
 	source->stream = run->streams[i] = shard_stream_open(run->cxt, run->snapshot, &spec);
 	MemoryContextSwitchTo(oldcxt);
 }

@@ -84,10 +84,8 @@ find_other_encoding(const ShardCopyTo *copy)
 
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		commands[i].serverid = map->nodes[i].serverid;
-		commands[i].userid = copy->userid;
-		commands[i].sql = "SELECT getdatabaseencoding()";
-		commands[i].nfields = 1;
+		commands[i] = (ShardCommand) {.serverid = map->nodes[i].serverid, .userid = copy->userid,
+			.sql = "SELECT getdatabaseencoding()", .nfields = 1};
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_READ, false);
 	for (int i = 0; i < map->nnodes; i++)

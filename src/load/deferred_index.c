@@ -118,10 +118,8 @@ check_nodes(const ShardMap *map)
 
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		commands[i].serverid = map->nodes[i].serverid;
-		commands[i].userid = GetUserId();
-		commands[i].sql = build_question(map, i);
-		commands[i].nfields = ANSWER_MISSING + 1;
+		commands[i] = (ShardCommand) {.serverid = map->nodes[i].serverid, .userid = GetUserId(),
+			.sql = build_question(map, i), .nfields = ANSWER_MISSING + 1};
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_READ, false);
 	for (int i = 0; i < map->nnodes; i++)

@@ -280,9 +280,8 @@ ask_nodes(ShardDuplicates *duplicates)
 
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		commands[i].serverid = map->nodes[i].serverid;
-		commands[i].userid = GetUserId();
-		commands[i].sql = build_question(map, i);
+		commands[i] = (ShardCommand) {.serverid = map->nodes[i].serverid, .userid = GetUserId(),
+			.sql = build_question(map, i)};
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_READ, false);
 	for (int i = 0; i < map->nnodes; i++)

@@ -239,11 +239,8 @@ ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		commands[i].serverid = map->nodes[i].serverid;
-		commands[i].userid = userid;
-		commands[i].sql = build_question(map, i, merges);
-		commands[i].only_reads = true;
-		commands[i].nfields = ANSWER_OBSTACLE + 1;
+		commands[i] = (ShardCommand) {.serverid = map->nodes[i].serverid, .userid = userid,
+			.sql = build_question(map, i, merges), .only_reads = true, .nfields = ANSWER_OBSTACLE + 1};
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_AUTOCOMMIT, true);
 	for (int i = 0; i < map->nnodes; i++)

@@ -377,7 +377,7 @@ finish_on_target(const ShardMove *move)
 static void
 close_on_source(const ShardMove *move)
 {
-	ShardCommand command = {0};
+	ShardCommand command;
 	StringInfoData sql;
 
 	initStringInfo(&sql);
@@ -385,9 +385,7 @@ close_on_source(const ShardMove *move)
 		appendStringInfo(&sql, "%sCREATE TRIGGER shardfdw_moved BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s"
 						 " FOR EACH STATEMENT EXECUTE FUNCTION %s.moved(); ALTER TABLE %s ENABLE ALWAYS TRIGGER shardfdw_moved",
 						 i > 0 ? "; " : "", move->tables[i].remote_name, move->schema, move->tables[i].remote_name);
-	command.serverid = move->source;
-	command.userid = move->job.userid;
-	command.sql = sql.data;
+	command = (ShardCommand) {.serverid = move->source, .userid = move->job.userid, .sql = sql.data};
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	shard_command_free(&command, 1);
 	SHARD_FAULT_POINT("move_closed");

@@ -136,11 +136,9 @@ run_on_peers(const ShardMove *move, const List *peers, const char *sql)
 {
 	for (int i = 0; i < list_length(peers); i++)
 	{
-		ShardCommand command = {0};
+		ShardCommand command = {.serverid = ((ShardNodeName *) list_nth(peers, i))->serverid,
+			.userid = move->job.userid, .sql = sql};
 
-		command.serverid = ((ShardNodeName *) list_nth(peers, i))->serverid;
-		command.userid = move->job.userid;
-		command.sql = sql;
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}
@@ -190,13 +188,11 @@ shard_placement_switch(const ShardMove *move)
 static char *
 ask_peer(const ShardMove *move, Oid serverid, const char *sql, bool *answers)
 {
-	ShardCommand command = {0};
+	ShardCommand command;
 	char	   *answer = NULL;
 
 	shard_move_begin(move->job.userid);
-	command.serverid = serverid;
-	command.userid = move->job.userid;
-	command.sql = sql;
+	command = (ShardCommand) {.serverid = serverid, .userid = move->job.userid, .sql = sql};
 	shard_command_run(&command, 1, SHARD_COMMAND_SETTLE, true);
 	*answers = command.error == NULL && PQntuples(command.result) == 1;
 	if (*answers && !PQgetisnull(command.result, 0, 0))

@@ -46,13 +46,8 @@ make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int npar
 	{
 		foreach(lc2, nodes)
 		{
-			command->serverid = lfirst_oid(lc2);
-			command->userid = write->userid;
-			command->sql = sql;
-			command->label = write->relation;
-			command->nparams = nparams;
-			command->params = lfirst(lc);
-			command->inlines = true;
+			*command = (ShardCommand) {.serverid = lfirst_oid(lc2), .userid = write->userid, .sql = sql,
+				.label = write->relation, .nparams = nparams, .params = lfirst(lc), .inlines = true};
 			command++;
 		}
 	}

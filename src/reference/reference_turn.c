@@ -104,7 +104,7 @@ take_turns(List *relids, bool refers)
 	List	   *peers;
 	int			nbefore;
 	StringInfoData sql;
-	ShardCommand command = {0};
+	ShardCommand command;
 	ListCell   *lc;
 
 	shard_node_hold_members();
@@ -117,9 +117,8 @@ take_turns(List *relids, bool refers)
 		foreach(lc, relids)
 			appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s, %s)", sql.len == 0 ? "SELECT " : ", ",
 							 quote_literal_cstr(shard_qualified_relation(lfirst_oid(lc))), refers ? "true" : "false");
-		command.serverid = ((ShardNodeName *) linitial(peers))->serverid;
-		command.userid = GetUserId();
-		command.sql = sql.data;
+		command = (ShardCommand) {.serverid = ((ShardNodeName *) linitial(peers))->serverid, .userid = GetUserId(),
+			.sql = sql.data};
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}

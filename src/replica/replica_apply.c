@@ -108,11 +108,9 @@ find_noted(void)
 		const ShardWriter *writer = lfirst(lc);
 		ShardCommand *command = &commands[foreach_current_index(lc)];
 
-		command->serverid = writer->serverid;
-		command->userid = writer->userid;
-		command->sql = "SELECT pg_catalog.current_setting('" NOTED "', true), pg_catalog.current_setting('" NOTED_KEYS "', true)";
-		command->only_reads = true;
-		command->nfields = 2;
+		*command = (ShardCommand) {.serverid = writer->serverid, .userid = writer->userid,
+			.sql = "SELECT pg_catalog.current_setting('" NOTED "', true), pg_catalog.current_setting('" NOTED_KEYS "', true)",
+			.only_reads = true, .nfields = 2};
 	}
 	shard_command_run(commands, nwriters, SHARD_COMMAND_WRITE, false);
 	foreach(lc, shard_txn_writers)
@@ -159,13 +157,9 @@ ask_few(List *noted)
 		/* where all replicas are stale, the notes only have to go */
 		if (!one->is_few || one->shard->nreplicas == 0)
 			continue;
-		commands[ncommands].serverid = one->shard->serverid;
-		commands[ncommands].userid = one->userid;
-		commands[ncommands].sql = one->sql.few;
-		commands[ncommands].label = one->shard->name;
-		commands[ncommands].portable_text = true;
-		commands[ncommands].nfields = 3 + one->sql.nkeys + one->sql.ncolumns;
-		commands[ncommands].max_bytes = MAX_KEY_BYTES;
+		commands[ncommands] = (ShardCommand) {.serverid = one->shard->serverid, .userid = one->userid,
+			.sql = one->sql.few, .label = one->shard->name, .portable_text = true,
+			.nfields = 3 + one->sql.nkeys + one->sql.ncolumns, .max_bytes = MAX_KEY_BYTES};
 		of[ncommands++] = one;
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
@@ -191,13 +185,9 @@ ask_keys(List *noted)
 		NotedShard *one = lfirst(lc);
 		ShardCommand *command = &commands[foreach_current_index(lc)];
 
-		command->serverid = one->shard->serverid;
-		command->userid = one->userid;
-		command->sql = one->sql.keys;
-		command->label = one->shard->name;
-		command->portable_text = true;
-		command->nfields = 3 + one->sql.nkeys;
-		command->max_bytes = MAX_KEY_BYTES;
+		*command = (ShardCommand) {.serverid = one->shard->serverid, .userid = one->userid, .sql = one->sql.keys,
+			.label = one->shard->name, .portable_text = true, .nfields = 3 + one->sql.nkeys,
+			.max_bytes = MAX_KEY_BYTES};
 		one->answer = command;
 	}
 	shard_command_run(commands, list_length(noted), SHARD_COMMAND_WRITE, false);
@@ -359,13 +349,9 @@ delete_rows(List *chunks)
 		{
 			ShardCommand *command = &commands[ncommands];
 
-			command->serverid = shard->replicas[i];
-			command->userid = chunk->noted->userid;
-			command->sql = chunk->noted->sql.delete;
-			command->label = shard->name;
-			command->nparams = chunk->noted->sql.nkeys;
-			command->params = chunk->arrays;
-			command->inlines = true;
+			*command = (ShardCommand) {.serverid = shard->replicas[i], .userid = chunk->noted->userid,
+				.sql = chunk->noted->sql.delete, .label = shard->name, .nparams = chunk->noted->sql.nkeys,
+				.params = chunk->arrays, .inlines = true};
 			of[ncommands++] = chunk;
 		}
 	}
@@ -469,21 +455,15 @@ send_few_and_forget(List *noted)
 	foreach_ptr(const NotedShard, one, noted)
 	{
 		if (is_first(noted, one))
-		{
-			commands[ncommands].serverid = one->shard->serverid;
-			commands[ncommands].userid = one->userid;
-			commands[ncommands++].sql = forget_command(noted, one);
-		}
+			commands[ncommands++] = (ShardCommand) {.serverid = one->shard->serverid, .userid = one->userid,
+				.sql = forget_command(noted, one)};
 		for (int i = 0; one->is_few && i < one->shard->nreplicas; i++)
 		{
 			if (one->few.keys.len == 0 && one->few.rows.len == 0)
 				continue;
-			commands[ncommands].serverid = one->shard->replicas[i];
-			commands[ncommands].userid = one->userid;
-			commands[ncommands].sql = shard_replica_few_command(&one->sql, &one->few, one->few.nbefore);
-			commands[ncommands].has_values = true;
-			commands[ncommands].label = one->shard->name;
-			commands[ncommands].nfields = 1;
+			commands[ncommands] = (ShardCommand) {.serverid = one->shard->replicas[i], .userid = one->userid,
+				.sql = shard_replica_few_command(&one->sql, &one->few, one->few.nbefore), .has_values = true,
+				.label = one->shard->name, .nfields = 1};
 			of[ncommands++] = one;
 		}
 	}

@@ -16,23 +16,16 @@ shard_replica_rows_send(const Shard *shard, Oid userid, const char *copy_to, con
 					   int ntargets, ShardCopySet *set, MemoryContext cxt)
 {
 	ShardCopyTarget **opened = palloc(sizeof(ShardCopyTarget *) * Max(ntargets, 1));
-	ShardStreamSpec spec = {0};
+	ShardStreamSpec spec;
 	ShardStream *stream;
 	int64		nrows = 0;
 	ShardRow	row;
 
 	for (int i = 0; i < ntargets; i++)
 		opened[i] = shard_copy_target_open(set, targets[i], userid, copy_from, false, shard->name);
-	spec.serverid = shard->serverid;
-	spec.userid = userid;
-	spec.sql = copy_to;
-	spec.label = shard->name;
-	spec.ncolumns = 1;
-	spec.use_copy = true;
-	spec.raw_copy = true;
-	spec.as_writer = true;
-	spec.portable_text = true;
-	spec.workers = -1;
+	spec = (ShardStreamSpec) {.serverid = shard->serverid, .userid = userid, .sql = copy_to, .label = shard->name,
+		.ncolumns = 1, .use_copy = true, .raw_copy = true, .as_writer = true, .portable_text = true,
+		.workers = -1};
 	stream = shard_stream_open(cxt, NULL, &spec);
 	while (shard_stream_next_row(stream, &row))
 	{

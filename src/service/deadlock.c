@@ -139,9 +139,8 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 
 	foreach(lc, nodes)
 	{
-		commands[n].serverid = ((ShardNodeName *) lfirst(lc))->serverid;
-		commands[n].userid = userid;
-		commands[n].nfields = 4;
+		commands[n] = (ShardCommand) {.serverid = ((ShardNodeName *) lfirst(lc))->serverid, .userid = userid,
+			.nfields = 4};
 		commands[n].sql = shard_node_is_coordinator(commands[n].serverid) ? peer_edges_query : edges_query;
 		n++;
 	}

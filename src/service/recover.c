@@ -211,10 +211,8 @@ survey_nodes(Survey *survey, List *nodes)
 	commands = palloc0(Max(1, list_length(survey->nodes)) * sizeof(ShardCommand));
 	foreach(lc, survey->nodes)
 	{
-		commands[n].serverid = ((SurveyNode *) lfirst(lc))->serverid;
-		commands[n].userid = GetUserId();
-		commands[n].nfields = 4 + SHARD_SERVER_COLUMNS;
-		commands[n++].sql = sql;
+		commands[n++] = (ShardCommand) {.serverid = ((SurveyNode *) lfirst(lc))->serverid, .userid = GetUserId(),
+			.sql = sql, .nfields = 4 + SHARD_SERVER_COLUMNS};
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_SETTLE, true);
 
@@ -346,9 +344,8 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 		}
 		subjects[n] = prepared;
 		commits[n] = state == PREPARED_COMMITTED;
-		commands[n].serverid = prepared->node->serverid;
-		commands[n].userid = GetUserId();
-		commands[n].sql = psprintf("%s PREPARED '%s'", commits[n] ? "COMMIT" : "ROLLBACK", prepared->gid);
+		commands[n] = (ShardCommand) {.serverid = prepared->node->serverid, .userid = GetUserId(),
+			.sql = psprintf("%s PREPARED '%s'", commits[n] ? "COMMIT" : "ROLLBACK", prepared->gid)};
 		n++;
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_SETTLE, true);

@@ -75,12 +75,9 @@ parse_options(List *options)
 static PGresult *
 ask_node(Oid serverid, const char *sql)
 {
-	ShardCommand command = {0};
+	ShardCommand command = {.serverid = serverid, .userid = GetUserId(), .sql = sql,
+		.max_bytes = SHARD_ANSWER_MANY_BYTES};
 
-	command.serverid = serverid;
-	command.userid = GetUserId();
-	command.sql = sql;
-	command.max_bytes = SHARD_ANSWER_MANY_BYTES;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 	return command.result;
 }

@@ -83,11 +83,8 @@ run_on(ShardPeerStatement *statement, const char *text, int n)
 	for (; statement->nsent < n; statement->nsent++)
 	{
 		const ShardNodeName *peer = list_nth(statement->peers, statement->nsent);
-		ShardCommand command = {0};
+		ShardCommand command = {.serverid = peer->serverid, .userid = GetUserId(), .sql = sql};
 
-		command.serverid = peer->serverid;
-		command.userid = GetUserId();
-		command.sql = sql;
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}

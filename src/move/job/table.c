@@ -190,11 +190,9 @@ shard_move_oids(const char *text)
 void
 shard_move_run(const ShardMove *move, Oid serverid, const char *sql)
 {
-	ShardCommand command = {0};
+	ShardCommand command = {.serverid = serverid, .userid = move->job.userid,
+		.sql = psprintf(NO_TIMEOUT_SQL "%s", sql)};
 
-	command.serverid = serverid;
-	command.userid = move->job.userid;
-	command.sql = psprintf(NO_TIMEOUT_SQL "%s", sql);
 	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, false);
 	shard_command_free(&command, 1);
 }
@@ -202,12 +200,10 @@ shard_move_run(const ShardMove *move, Oid serverid, const char *sql)
 bool
 shard_move_try(const ShardMove *move, Oid serverid, const char *sql)
 {
-	ShardCommand command = {0};
+	ShardCommand command = {.serverid = serverid, .userid = move->job.userid,
+		.sql = psprintf(NO_TIMEOUT_SQL "%s", sql)};
 	bool		done;
 
-	command.serverid = serverid;
-	command.userid = move->job.userid;
-	command.sql = psprintf(NO_TIMEOUT_SQL "%s", sql);
 	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, true);
 	done = command.error == NULL;
 	if (!done && !shard_move_is_lock_timeout(command.error->sqlerrcode))

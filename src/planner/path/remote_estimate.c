@@ -77,7 +77,7 @@ make_explain(ShardSelect *select)
 void
 shard_estimate_ask(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 {
-	ShardCommand command = {0};
+	ShardCommand command;
 	double		startup;
 	double		total;
 	double		rows;
@@ -86,10 +86,9 @@ shard_estimate_ask(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 
 	if (!info->remote_estimate)
 		return;
-	command.serverid = info->map->shards[0].serverid;
-	command.userid = OidIsValid(rel->userid) ? rel->userid : GetUserId();
-	command.sql = make_explain(build_query(rel, info));
-	command.label = info->map->shards[0].name;
+	command = (ShardCommand) {.serverid = info->map->shards[0].serverid,
+		.userid = OidIsValid(rel->userid) ? rel->userid : GetUserId(), .sql = make_explain(build_query(rel, info)),
+		.label = info->map->shards[0].name};
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 	understood = PQntuples(command.result) > 0 && PQnfields(command.result) == 1;
 	if (understood)

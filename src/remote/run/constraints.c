@@ -29,9 +29,7 @@ set_mode(const char *name, const char *sql)
 		const ShardWriter *writer = lfirst(lc);
 		ShardCommand *command = &commands[foreach_current_index(lc)];
 
-		command->serverid = writer->serverid;
-		command->userid = writer->userid;
-		command->sql = sql;
+		*command = (ShardCommand) {.serverid = writer->serverid, .userid = writer->userid, .sql = sql};
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	shard_command_free(commands, ncommands);
@@ -95,9 +93,7 @@ shard_constraints_find_key(const List *servers, const char *schema, const char *
 	{
 		ShardCommand *command = &commands[foreach_current_index(lc)];
 
-		command->serverid = lfirst_oid(lc);
-		command->userid = GetUserId();
-		command->nfields = 1;
+		*command = (ShardCommand) {.serverid = lfirst_oid(lc), .userid = GetUserId(), .nfields = 1};
 		command->sql = psprintf("SELECT bool_and(c.condeferrable) FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace"
 								" WHERE n.nspname = %s AND c.conname = %s AND c.contype = 'f'",
 								quote_literal_cstr(schema), quote_literal_cstr(name));

@@ -380,9 +380,8 @@ complete_commits(List *left)
 	{
 		if (found->is_running)
 			continue;
-		commands[n].serverid = found->serverid;
-		commands[n].userid = GetUserId();
-		commands[n].sql = psprintf("COMMIT PREPARED '%s'", found->gid);
+		commands[n] = (ShardCommand) {.serverid = found->serverid, .userid = GetUserId(),
+			.sql = psprintf("COMMIT PREPARED '%s'", found->gid)};
 		subjects[n++] = found;
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);

@@ -46,14 +46,8 @@ ask_prepared(SettleNode *nodes, int nnodes, Oid userid, ShardCommandMode mode, L
 
 	for (int i = 0; i < nnodes; i++)
 	{
-		commands[i].serverid = nodes[i].serverid;
-		commands[i].userid = userid;
-		commands[i].sql = sql;
-		commands[i].nparams = 1;
-		commands[i].params = &nodes[i].since;
-		commands[i].inlines = true;
-		commands[i].only_reads = mode != SHARD_COMMAND_WRITE;
-		commands[i].nfields = 3;
+		commands[i] = (ShardCommand) {.serverid = nodes[i].serverid, .userid = userid, .sql = sql, .nparams = 1,
+			.params = &nodes[i].since, .inlines = true, .only_reads = mode != SHARD_COMMAND_WRITE, .nfields = 3};
 	}
 	shard_command_run(commands, nnodes, mode, false);
 	for (int i = 0; i < nnodes; i++)
