@@ -384,11 +384,13 @@ shard_broadcast_await(ShardConn *conn, const char *label, const char *sql, Shard
 	shard_broadcast_finish(item, 1, timeout_ms, SHARD_BROADCAST_RAISE);
 	if (conn->notices)
 		shard_connection_flush_notices(conn);
-	if (!shard_broadcast_check(item, label, sql))
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("node \"%s\" has not answered within %d ms", conn->node, timeout_ms)));
-	return item;
+	if (shard_broadcast_check(item, label, sql))
+		return item;
+	if (timeout_ms < 0)
+		shard_error_protocol(conn, label, "the command has no result");
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("node \"%s\" has not answered within %d ms", conn->node, timeout_ms)));
 }
 
 void
