@@ -32,6 +32,8 @@ typedef enum ShardLockKind
 	SHARD_LOCK_CONFIRMED = 10,	/* row exclusive: all nodes have confirmed the commit */
 	/* replica/replica_place.c; the key is 0 */
 	SHARD_LOCK_REPLICAS_TURN = 11,	/* share: shards a table with replicas; exclusive: locks all such tables, one after the other */
+	/* catalog/shard_map.c; the key is the table */
+	SHARD_LOCK_KEY_CHANGE = 12, /* row exclusive: writes to several shards; share: an UPDATE of the shard key moves rows */
 	/* catalog/moving.c; the key is a job, unless another is named */
 	SHARD_LOCK_JOB = 16,		/* exclusive: runs the job */
 	SHARD_LOCK_JOB_TURN = 17,	/* exclusive: works on a node, or numbers shards of a table; the key is a catalog and its object */

@@ -90,6 +90,46 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 	$c->safe_psql('DELETE FROM t WHERE id >= 1000');
 }
 
+# UPDATEs of the shard key, and statements on several shards that touch other rows
+{
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my %scripts = (
+		key => '\set old :n % 40' . "\n" . '\set n :n + 1' . "\n" . '\set new :n % 40' . "\n"
+			. 'UPDATE mixed SET k = :new WHERE k = :old AND id = :client_id',
+		whole => 'UPDATE mixed SET v = v + 1 WHERE id = :other',
+		by_row => 'UPDATE mixed SET v = v + 1 WHERE id = :other AND random() >= 0',
+		lock => 'SELECT v FROM mixed WHERE id = :other FOR UPDATE',
+		upsert => 'INSERT INTO mixed SELECT g, 1000 + :client_id, 0 FROM generate_series(1, 9) g'
+			. ' ON CONFLICT (k, id) DO UPDATE SET v = mixed.v + 1',
+		values => 'INSERT INTO mixed VALUES (1, 2000 + :client_id, 0), (2, 2000 + :client_id, 0),'
+			. ' (3, 2000 + :client_id, 0) ON CONFLICT DO NOTHING',
+		delete => 'DELETE FROM mixed WHERE id = 3000 + :client_id');
+	my @files;
+	for my $name (sort keys %scripts)
+	{
+		PostgreSQL::Test::Utils::append_to_file("$dir/$name.sql", "\\set other random(100, 199)\n$scripts{$name};\n");
+		push @files, '-f', "$dir/$name.sql@" . ($name eq 'key' ? 4 : 1);
+	}
+	for my $scan ('on', 'off')
+	{
+		local $ENV{PGOPTIONS} = "-c plan_cache_mode=force_generic_plan -c shardfdw.enable_shard_scan=$scan";
+		$c->safe_psql('DROP TABLE IF EXISTS mixed; CREATE TABLE mixed (k int, id int, v int, PRIMARY KEY (k, id))');
+		$c->shard_table('mixed', 'k', shards => 4);
+		$c->safe_psql('INSERT INTO mixed SELECT 0, i, 0 FROM generate_series(0, 5) i; INSERT INTO mixed SELECT i, i, 0 FROM generate_series(100, 199) i');
+		$c->coordinator->command_checks_all(
+			[ 'pgbench', '-n', '-M', 'prepared', '-c', 6, '-j', 2, '-t', 60, '-D', 'n=0', @files,
+				'-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ],
+			0, [qr/processed: 360\/360/], [qr/^(?!.*deadlock)/s], "keys change while other rows do: enable_shard_scan $scan");
+		is($c->safe_psql('SELECT count(*) FROM mixed WHERE id < 100'), 6, "each row is there once: enable_shard_scan $scan");
+	}
+	# a transaction that changes keys goes on, and takes turns with another one
+	($errors) = run_all(
+		[ 'UPDATE mixed SET k = -1 WHERE k = 150 AND id = 150', 'UPDATE mixed SET v = v + 1 WHERE id = 151' ],
+		[ 'UPDATE mixed SET v = v + 1 WHERE k = 152 AND id = 152', 'UPDATE mixed SET v = v + 1 WHERE id = 153' ]);
+	is($errors, 'none none', 'a transaction waits for another one that changes keys');
+	$c->safe_psql('DROP TABLE mixed');
+}
+
 # an UPDATE of the shard key locks the shard against a session that waits for one of its rows
 {
 	my ($same) = split /\n/, $c->safe_psql("SELECT id FROM t WHERE tableoid = shardfdw.shard_for('t', $a) AND id <> $a");

@@ -32,10 +32,12 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
 #include "catalog_scan.h"
+#include "compat.h"
 #include "foreign/fdwapi.h"
 #include "foreign/foreign.h"
 #include "hash_table.h"
 #include "identity.h"
+#include "own_lock.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -273,6 +275,36 @@ shard_map_lock(const ShardMap *map, int shardno, int lockmode)
 	/* a new lock processes what others have committed; if it was held already, no session can have moved the shard */
 	LockRelationOid(map->shards[shardno].relid, lockmode);
 	return shard_map_get_levels(map->relid, true) == map;
+}
+
+/* Returns the tag of the lock of a table, which may be given by one of its partitions. */
+static LOCKTAG
+key_change_lock(Oid relid)
+{
+	return shard_own_lock(SHARD_LOCK_KEY_CHANGE, shard_map_top(relid), 0);
+}
+
+void
+shard_map_lock_several(const List *relids)
+{
+	ListCell   *lc;
+
+	foreach(lc, relids)
+	{
+		LOCKTAG		tag = key_change_lock(lfirst_oid(lc));
+
+		/* a transaction with such an UPDATE must not wait for another one */
+		if (!shard_lock_held_by_me(&tag, ShareLock))
+			(void) LockAcquire(&tag, RowExclusiveLock, false, false);
+	}
+}
+
+void
+shard_map_lock_key_change(Oid relid)
+{
+	LOCKTAG		tag = key_change_lock(relid);
+
+	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
 /* Returns the server of a foreign table as seen by a snapshot; InvalidOid if the snapshot does not see the table. */

@@ -150,7 +150,24 @@ extern const ShardMap *shard_map_get_levels_now(Oid relid);
 extern bool shard_map_lock(const ShardMap *map, int shardno, int lockmode);
 
 /*
- * The same for callers whose map must not change.  Returns the server where the shard is now.
+ * An UPDATE that moves a row to another shard locks two shards on their nodes in EXCLUSIVE mode
+ * (executor/modify/row_move.c).  Another statement locks several shards in ROW EXCLUSIVE or ROW
+ * SHARE mode, and each node grants its locks when it can.  If each of them had one shard and waited
+ * for the other shard, that would be a deadlock.  So both first take one lock of the whole table on
+ * the coordinator, and keep it until the transaction ends:
+ *
+ *	 shard_map_lock_several		a statement that writes to several shards of the tables relids, or
+ *								locks rows there: ROW EXCLUSIVE
+ *	 shard_map_lock_key_change	an UPDATE that knows both shards before it reads rows: SHARE.  Such
+ *								UPDATEs lock shards in one order
+ *
+ * Statements on one shard take no such lock.  They hold no other shard while they wait for this one.
+ */
+extern void shard_map_lock_several(const List *relids);
+extern void shard_map_lock_key_change(Oid relid);
+
+/*
+ * The same as shard_map_lock() for callers whose map must not change.  Returns the server where the shard is now.
  * Errors: see shard_map_check_unmoved().
  */
 extern Oid	shard_map_lock_shard(const Shard *shard, int lockmode);

@@ -329,6 +329,8 @@ lock_live_shards(ShardStatementState *state)
 
 		live = live_shards(state, false);
 		current = true;
+		if (locks && bms_num_members(live) > 1)
+			shard_map_lock_several(state->plan->relids);
 		while (locks && (shardno = bms_next_member(live, shardno)) >= 0)
 			current &= shard_map_lock(state->maps[0], shardno, lockmode);
 		if (!current)

@@ -196,6 +196,7 @@ copy_from(const ShardCopyCall *from, const CopyStmt *stmt, ShardResume *resume)
 	check_table_rights(pstate, stmt, rel, nsitem);
 	if (XactReadOnly)
 		PreventCommandIfReadOnly("COPY FROM");
+	shard_map_lock_several(list_make1_oid(from->relid));
 
 	shard_copy_option_parse(pstate, stmt->options, &options);
 	nrows = shard_copy_load(pstate, stmt, rel, where, &options, resume, from->feed, from->context, from->dest);

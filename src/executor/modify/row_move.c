@@ -18,7 +18,8 @@
  *
  * The lock conflicts with the lock that row-locking reads take.  Two sessions that have both read a
  * shard would wait for each other.  So if the UPDATE knows both shards before it reads, it locks
- * them before.
+ * them before.  shard_map_lock_key_change() keeps it apart from statements that lock several shards in any
+ * order.
  *
  * Triggers could see the moment between deletion and insertion.  So no rows are moved if parent or
  * shards have triggers that UPDATE fires, or that a DELETE and an INSERT would fire.
@@ -225,7 +226,7 @@ new_shard(ShardRowMove *move, ModifyTableState *mtstate, Plan *plan, List *colno
 
 /*
  * If both are known, locks the old and the new shard before rows are read: WHERE k = 1, SET k = 2.
- * All sessions take the two locks in the order of shards.
+ * All UPDATEs of shard keys take the two locks in the order of shards.
  */
 static void
 lock_known_shards(ShardRowMove *move, ModifyTableState *mtstate, ResultRelInfo *rinfo)
@@ -245,6 +246,7 @@ lock_known_shards(ShardRowMove *move, ModifyTableState *mtstate, ResultRelInfo *
 				   RelationGetRelid(rinfo->ri_RelationDesc));
 	if (from < 0 || to < 0 || from == to)
 		return;
+	shard_map_lock_key_change(map->relid);
 	move->locked = bms_add_member(bms_make_singleton(from), to);
 	while ((shardno = bms_next_member(move->locked, shardno)) >= 0)
 		current &= shard_map_lock(map, shardno, RowExclusiveLock);

@@ -187,6 +187,8 @@ start(SourceState *state)
 	/* MERGE reads its target; rows of an INSERT are sent where they belong */
 	if (state->plan->operation == CMD_MERGE)
 		shard_asked_add(state->css.ss.ps.state, list_make1_oid(state->plan->relid), state->map, asked);
+	if (bms_num_members(asked) > 1)
+		shard_map_lock_several(list_make1_oid(state->plan->relid));
 	if (state->run.decoder != NULL)
 		shard_run_open(&state->run, shard_txn_snapshot(CurrentMemoryContext));
 	else

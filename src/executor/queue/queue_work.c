@@ -128,6 +128,8 @@ lock_shards(ShardQueueState *state, List *works)
 	bool		current = true;
 	ListCell   *lc;
 
+	if (state->map->nshards > 1)
+		shard_map_lock_several(list_make1_oid(state->plan->relid));
 	foreach(lc, works)
 		current &= shard_map_lock(state->map, ((ShardQueueWork *) lfirst(lc))->shardno,
 								  state->plan->operation == CMD_SELECT ? RowShareLock : RowExclusiveLock);

@@ -129,6 +129,17 @@ shard_scan_close_rels(List *rels)
 		table_close((Relation) lfirst(lc), NoLock);
 }
 
+/* Does the statement of estate change rows of several tables or partitions, or lock rows there? */
+static bool
+locks_several(const EState *estate)
+{
+	int			n = list_length(estate->es_plannedstmt->resultRelations);
+
+	foreach_node(PlanRowMark, mark, estate->es_plannedstmt->rowMarks)
+		n += !mark->isParent && mark->strength != LCS_NONE;
+	return n > 1;
+}
+
 /*
  * Locks the shards of a scan that locks rows against moves, until the transaction ends.  Row locks
  * on a node that no longer has the shard protect nothing.  If this waits for a move, the shard is
@@ -477,6 +488,9 @@ shard_scan_bind(ForeignScanState *node)
 		state->live = bms_difference(state->live, state->first_shards);
 	MemoryContextSwitchTo(oldcxt);
 	shard_asked_add(node->ss.ps.state, state->plan->relids, state->maps[0], state->live);
+	/* core has a scan for each shard, and this may be one of them */
+	if (state->plan->locks_rows && (bms_num_members(state->live) > 1 || locks_several(node->ss.ps.state)))
+		shard_map_lock_several(state->plan->relids);
 }
 
 /*
