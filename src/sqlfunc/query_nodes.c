@@ -23,6 +23,7 @@
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
@@ -31,6 +32,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "own_sql.h"
+#include "parser/parser.h"
 #include "remote/run/command.h"
 #include "remote/wire/answer.h"
 #include "utils/array.h"
@@ -162,6 +164,38 @@ store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardComman
 	}
 }
 
+/* Does a text contain the word PREPARE, in any case? */
+static bool
+mentions_prepare(const char *sql)
+{
+	for (const char *c = sql; *c != '\0'; c++)
+	{
+		if (pg_strncasecmp(c, "prepare", strlen("prepare")) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Raises an error if commands that run in this transaction would prepare it on the node.  No session would end the
+ * prepared transaction, which would keep its locks there.
+ */
+static void
+check_not_prepared(const char *sql)
+{
+	/* a node may be newer, so the coordinator's parser reads only what may contain such a command */
+	if (!mentions_prepare(sql))
+		return;
+	foreach_node(RawStmt, raw, raw_parser(sql, RAW_PARSE_DEFAULT))
+	{
+		if (IsA(raw->stmt, TransactionStmt) && ((TransactionStmt *) raw->stmt)->kind == TRANS_STMT_PREPARE)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+					 errmsg("PREPARE TRANSACTION is not possible in a command for nodes that runs in this transaction"),
+					 errdetail("The prepared transaction would keep its locks on the node.")));
+	}
+}
+
 /* The user with whose rights the current user reads a table. */
 static Oid
 reading_user(Oid relid)
@@ -242,6 +276,8 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 		commands[i].is_whole = true;
 		commands[i].changes_session = changes_session;
 		commands[i].max_bytes = SHARD_ANSWER_MANY_BYTES;
+		if (changes_session && (mode == SHARD_COMMAND_EXCLUSIVE || mode == SHARD_COMMAND_READ))
+			check_not_prepared(commands[i].sql);
 		if (labels != NULL && !label_nulls[i])
 			commands[i].label = TextDatumGetCString(labels[i]);
 	}
