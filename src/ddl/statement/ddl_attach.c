@@ -28,6 +28,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/qualified.h"
 #include "catalog_scan.h"
+#include "catch.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
@@ -48,6 +49,7 @@
 #include "remote/run/command.h"
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -165,6 +167,49 @@ has_rows(const char *sql)
 	return found;
 }
 
+/* A query on shards. */
+typedef struct UncheckedQuery
+{
+	const char *sql;
+	List	   *shards;
+	bool		has_rows;
+} UncheckedQuery;
+
+static void
+run_unchecked(void *arg)
+{
+	UncheckedQuery *query = arg;
+
+	foreach_oid(shard, query->shards)
+	{
+		ShardDdlTable *table = shard_ddl_table_by_itself(shard);
+		ShardDdlBatch *batch;
+
+		if (table == NULL)
+			continue;
+		batch = shard_ddl_batch_create(table);
+		for (int i = 0; i < table->nshards; i++)
+			shard_ddl_batch_add(batch, i, "GRANT SELECT ON TABLE %s TO CURRENT_USER", table->shards[i].relation);
+		shard_ddl_batch_run(batch);
+	}
+	query->has_rows = has_rows(query->sql);
+}
+
+/*
+ * has_rows() for a query on shards whose privileges do not matter.  The role on the node may be the owner of a table,
+ * who has taken SELECT from herself.  The node grants it to her, until the query has ended.
+ */
+static bool
+has_rows_unchecked(const char *sql, List *shards)
+{
+	UncheckedQuery query = {sql, shards};
+	ErrorData  *error = shard_catch_in_subtransaction(run_unchecked, &query, false);
+
+	if (error != NULL)
+		ReThrowError(error);
+	return query.has_rows;
+}
+
 /*
  * Have shards of a partition rows that its bounds do not allow?  Core has checked its local tables.  The query names each
  * shard: of a partitioned table, the planner leaves out partitions that cannot have such rows.  The partitioned table's
@@ -174,6 +219,8 @@ static bool
 has_misplaced_rows(Oid relid)
 {
 	Relation	rel = table_open(relid, NoLock);
+	List	   *shards = NIL;
+	bool		readable = true;
 	StringInfoData sql;
 
 	initStringInfo(&sql);
@@ -183,13 +230,21 @@ has_misplaced_rows(Oid relid)
 		const char *constraint = shard_now_value(psprintf("SELECT pg_get_partition_constraintdef(%u)", relid));
 
 		foreach_oid(memberid, find_all_inheritors(relid, AccessShareLock, NULL))
-			if (shard_option_is_ours(memberid))
-				appendStringInfo(&sql, "%sSELECT 1 FROM %s WHERE NOT (%s)", sql.len > 0 ? " UNION ALL " : "",
-								 shard_qualified_relation(memberid), constraint);
+		{
+			/* shards on nodes have the privileges of their parents */
+			readable &= pg_class_aclcheck(memberid, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+			if (!shard_option_is_ours(memberid))
+				continue;
+			shards = lappend_oid(shards, memberid);
+			appendStringInfo(&sql, "%sSELECT 1 FROM %s WHERE NOT (%s)", sql.len > 0 ? " UNION ALL " : "",
+							 shard_qualified_relation(memberid), constraint);
+		}
 		shard_print_settings_end(nestlevel);
 	}
 	table_close(rel, NoLock);
-	return sql.len > 0 && has_rows(sql.data);
+	if (shards == NIL)
+		return false;
+	return readable ? has_rows(sql.data) : has_rows_unchecked(sql.data, shards);
 }
 
 /* The DEFAULT partition of a table, if it has shards. */
