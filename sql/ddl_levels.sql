@@ -312,6 +312,28 @@ SELECT shardfdw.create_shard('rest', 'rest_2', 'FROM (5) TO (8)', 'node1');
 SELECT shardfdw.create_shard('rest', 'rest_2', 'FROM (21) TO (22)', 'node1');
 SELECT tableoid::regclass, * FROM rest WHERE at > 20 ORDER BY at;
 DROP TABLE above, rest;
+-- among foreign tables of another wrapper
+CREATE FOREIGN DATA WRAPPER ddl_levels_other;
+CREATE SERVER ddl_levels_other FOREIGN DATA WRAPPER ddl_levels_other;
+CREATE TABLE mixed (id int NOT NULL, at int NOT NULL) PARTITION BY RANGE (at);
+CREATE TABLE mixed_rest PARTITION OF mixed DEFAULT PARTITION BY RANGE (at);
+CREATE TABLE mixed_sharded (LIKE mixed);
+INSERT INTO mixed_sharded SELECT i, i FROM generate_series(1, 20) i;
+SELECT shardfdw.shard_table('mixed_sharded', 'id', shards => 2) \g /dev/null
+ALTER TABLE mixed_rest ATTACH PARTITION mixed_sharded FOR VALUES FROM (0) TO (30);
+CREATE FOREIGN TABLE mixed_other PARTITION OF mixed_rest FOR VALUES FROM (30) TO (40) SERVER ddl_levels_other;
+CREATE TABLE mixed_1 PARTITION OF mixed FOR VALUES FROM (10) TO (11);
+SELECT shardfdw.create_shard('mixed', 'mixed_1', 'FROM (10) TO (11)', 'node1');
+CREATE TABLE mixed_1 PARTITION OF mixed FOR VALUES FROM (21) TO (22);
+ALTER TABLE mixed DETACH PARTITION mixed_rest;
+ALTER TABLE mixed ATTACH PARTITION mixed_rest FOR VALUES FROM (0) TO (10);
+ALTER TABLE mixed ADD PRIMARY KEY (id, at);
+ALTER TABLE mixed ATTACH PARTITION mixed_rest FOR VALUES FROM (0) TO (21);
+ALTER TABLE mixed DROP CONSTRAINT mixed_pkey;
+ALTER TABLE mixed ATTACH PARTITION mixed_rest FOR VALUES FROM (0) TO (21);
+DROP TABLE mixed;
+DROP SERVER ddl_levels_other;
+DROP FOREIGN DATA WRAPPER ddl_levels_other;
 -- by hash
 CREATE TABLE hashed (k int NOT NULL, l int) PARTITION BY HASH (l);
 CREATE TABLE hashed_1 (k int NOT NULL, l int);

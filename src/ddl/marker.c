@@ -157,20 +157,22 @@ lock_parent(RangeVar *parent, LOCKMODE lockmode)
 	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? relid : InvalidOid;
 }
 
+/* Has a table foreign tables of this wrapper (or of other ones) among its partitions, at any level? */
+static bool
+has_foreign_tables(Oid relid, bool ours)
+{
+	foreach_oid(child, find_all_inheritors(relid, NoLock, NULL))
+	{
+		if (get_rel_relkind(child) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(child) == ours)
+			return true;
+	}
+	return false;
+}
+
 bool
 shard_marker_has_shards(Oid relid)
 {
-	bool		found = false;
-
-	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
-	{
-		if (get_rel_relkind(memberid) != RELKIND_FOREIGN_TABLE)
-			continue;
-		if (!shard_option_is_ours(memberid))
-			return false;
-		found = true;
-	}
-	return found;
+	return has_foreign_tables(relid, true);
 }
 
 bool
@@ -215,7 +217,9 @@ find_new_partition(Node *stmt)
 	{
 		ShardNewPartition attached = {InvalidOid};
 
-		if (shard_marker_find_attached(castNode(AlterTableStmt, stmt), &attached.parent, &attached.partition))
+		/* for foreign tables of other wrappers, keys are core's */
+		if (shard_marker_find_attached(castNode(AlterTableStmt, stmt), &attached.parent, &attached.partition) &&
+			!has_foreign_tables(attached.partition, false))
 			added = attached;
 	}
 	return added;

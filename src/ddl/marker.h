@@ -33,12 +33,12 @@ extern void shard_marker_end(void *added);
 
 /*
  * Does ALTER TABLE ... ATTACH PARTITION add a foreign table of this wrapper, or a partitioned table that has such
- * partitions and none of other wrappers?  Then both tables are locked as core will lock them.  Errors: the user does
+ * partitions?  Then both tables are locked as core will lock them.  Errors: the user does
  * not own the tables.
  */
 extern bool shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition);
 
-/* Has a table foreign tables among its partitions, at any level, and do all of them use this wrapper? */
+/* Has a table foreign tables of this wrapper among its partitions, at any level? */
 extern bool shard_marker_has_shards(Oid relid);
 
 #endif
