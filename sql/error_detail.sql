@@ -165,6 +165,34 @@ EXCEPTION WHEN division_by_zero THEN
 	GET STACKED DIAGNOSTICS context = PG_EXCEPTION_CONTEXT;
 	RAISE WARNING '% ... %', substring(context FROM 'remote SQL command: .{10}'), length(substring(context FROM 'remote SQL command: ([^\n]*)'));
 END $$;
+-- the key of a row that has no partition, as on plain tables
+CREATE TABLE listed (k int, v int, secret text) PARTITION BY LIST (k);
+CREATE TABLE listed_plain (LIKE listed) PARTITION BY LIST (k);
+CREATE TABLE listed_plain_1 PARTITION OF listed_plain FOR VALUES IN (1);
+SELECT shardfdw.create_shard('listed', 'listed_1', 'IN (1)', 'node1') \g /dev/null
+GRANT INSERT, UPDATE, SELECT (v) ON listed, listed_plain TO ed_clerk;
+INSERT INTO listed VALUES (1, 1, 'TOP');
+INSERT INTO listed_plain VALUES (1, 1, 'TOP');
+CREATE FUNCTION unrouted(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	message text;
+	detail text;
+BEGIN
+	FOREACH message IN ARRAY ARRAY['listed_plain', 'listed'] LOOP
+		BEGIN
+			EXECUTE format(statement, message);
+		EXCEPTION WHEN OTHERS THEN
+			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+			RETURN NEXT message || '. ' || detail;
+		END;
+	END LOOP;
+END$$;
+SELECT unrouted(statement) FROM (VALUES ('INSERT INTO %s VALUES (2, 1)'), ('INSERT INTO %s VALUES (1, 1), (3, 1)'),
+	('INSERT INTO %s SELECT g FROM generate_series(1, 4) g'), ('UPDATE %s SET k = 5'), ('UPDATE %s SET k = k + 5 WHERE k = 1'),
+	('MERGE INTO %s t USING (VALUES (7)) s(k) ON t.k = s.k WHEN NOT MATCHED THEN INSERT VALUES (s.k)')) x(statement);
+SET ROLE ed_clerk;
+SELECT unrouted(statement) FROM (VALUES ('INSERT INTO %s VALUES (2, 1)'), ('INSERT INTO %s SELECT g FROM generate_series(1, 4) g'), ('UPDATE %s SET k = 5')) x(statement);
+RESET ROLE;
 SELECT ok FROM shardfdw.query_nodes(ARRAY['node1'], ARRAY['DROP SCHEMA ed_hand CASCADE'], 'write');
 SELECT count(*) FROM shardfdw.run_on_nodes($$DROP OWNED BY ed_clerk$$) WHERE NOT ok;
 DO $$BEGIN FOR i IN 1..4 LOOP EXECUTE format('DROP USER MAPPING FOR ed_clerk SERVER node%s', i); END LOOP; END$$;

@@ -571,3 +571,14 @@ shard_route_raise_no_shard(Relation rel, const Datum *values, const bool *isnull
 			 errdetail("Partition key of the failing row contains %s.", describe_key(rel, values, isnull)) : 0,
 			 errtable(rel)));
 }
+
+void
+shard_route_raise_unrouted(const ShardRouting *routing, const Datum *values, const bool *isnull)
+{
+	int			partno = shard_route_key(routing->parent, routing->partdesc, values, isnull);
+	int			natts = RelationGetPartitionKey(routing->parent)->partnatts;
+
+	if (partno < 0)
+		shard_route_raise_no_shard(routing->parent, values, isnull);
+	shard_route_raise_no_shard(routing->parts[partno], values + natts, isnull + natts);
+}

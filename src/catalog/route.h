@@ -80,6 +80,9 @@ extern ShardRouting *shard_route_open(Relation parent);
  */
 extern int	shard_route_row(ShardRouting *routing, const Datum *values, const bool *isnull);
 
+/* Raises the error for a row for which shard_route_row() has returned -1. */
+extern void shard_route_raise_unrouted(const ShardRouting *routing, const Datum *values, const bool *isnull) __attribute__((noreturn));
+
 /* Locks and opens all partitions, as for a row in each, for a statement that runs on all shards. */
 extern void shard_route_open_parts(ShardRouting *routing);
 

@@ -145,11 +145,7 @@ route_row(ShardRowMove *move, TupleTableSlot *slot)
 		values[i] = slot_getattr(slot, attnos[i], &nulls[i]);
 	shardno = shard_route_row(move->routing, values, nulls);
 	if (shardno < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_CHECK_VIOLATION),
-				 errmsg("no partition of relation \"%s\" found for row",
-						RelationGetRelationName(move->parent)),
-				 errtable(move->parent)));
+		shard_route_raise_unrouted(move->routing, values, nulls);
 	return shardno;
 }
 

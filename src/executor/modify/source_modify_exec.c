@@ -73,11 +73,7 @@ route_row(SourceState *state, TupleTableSlot *slot)
 	}
 	shardno = shard_route_row(state->routing, values, nulls);
 	if (shardno < 0 && !state->plan->skip_unrouted)
-		ereport(ERROR,
-				(errcode(ERRCODE_CHECK_VIOLATION),
-				 errmsg("no partition of relation \"%s\" found for row",
-						RelationGetRelationName(state->parent)),
-				 errtable(state->parent)));
+		shard_route_raise_unrouted(state->routing, values, nulls);
 	return shardno;
 }
 
