@@ -193,6 +193,20 @@ SELECT unrouted(statement) FROM (VALUES ('INSERT INTO %s VALUES (2, 1)'), ('INSE
 SET ROLE ed_clerk;
 SELECT unrouted(statement) FROM (VALUES ('INSERT INTO %s VALUES (2, 1)'), ('INSERT INTO %s SELECT g FROM generate_series(1, 4) g'), ('UPDATE %s SET k = 5')) x(statement);
 RESET ROLE;
+-- a view on a node keeps a table there: the HINT is about unshard_table()
+CREATE TABLE seen (id int PRIMARY KEY);
+CREATE TABLE seen_sharded (id int PRIMARY KEY);
+SELECT shardfdw.create_reference_table('seen'), shardfdw.shard_table('seen_sharded', shards => 1, nodes => '{node1}') \g /dev/null
+SELECT shardfdw.query_nodes('{node1}', '{CREATE VIEW ed.v AS SELECT FROM ed.seen; CREATE VIEW ed.w AS SELECT FROM ed.seen_sharded_00}', 'write') \g /dev/null
+CREATE FUNCTION hint_of(statement text) RETURNS TABLE (state text, hint text) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE statement;
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, hint = PG_EXCEPTION_HINT;
+	RETURN NEXT;
+END$$;
+SELECT statement, h.* FROM (VALUES ($$SELECT shardfdw.unshard_table('seen')$$), ($$SELECT shardfdw.unshard_table('seen_sharded')$$),
+	($$SELECT shardfdw.unshard_table('seen_sharded', mode => 'online')$$), ('DROP TABLE seen')) x(statement), hint_of(statement) h;
 SELECT ok FROM shardfdw.query_nodes(ARRAY['node1'], ARRAY['DROP SCHEMA ed_hand CASCADE'], 'write');
 SELECT count(*) FROM shardfdw.run_on_nodes($$DROP OWNED BY ed_clerk$$) WHERE NOT ok;
 DO $$BEGIN FOR i IN 1..4 LOOP EXECUTE format('DROP USER MAPPING FOR ed_clerk SERVER node%s', i); END LOOP; END$$;

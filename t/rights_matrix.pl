@@ -147,6 +147,7 @@ my %calls = (
 	'create_reference_table' => q{shardfdw.create_reference_table('loose')},
 	'unshard_reference' => q{shardfdw_internal.unshard_reference('r')},
 	'unshard_table' => q{shardfdw.unshard_table('t')},
+	'drop_on_nodes' => q{shardfdw_internal.drop_on_nodes('{node1}', '{SELECT 1}', '{x}')},
 	'unshard_block' => q{shardfdw_internal.unshard_block('t')},
 	'bring_home' => q{shardfdw_internal.bring_home('loose')},
 	'checked_definition' => q{shardfdw_internal.checked_definition('CREATE INDEX ON t (v)', NULL)},
@@ -341,7 +342,7 @@ my %outcomes = (
 		add_users_to check_shard_owners database_mark make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_replicas drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_replicas make_schema_on_nodes
-		nodes_without_replica note_identity query_nodes run_commands drop_conversion_table lock_table lock_to_clear replace_table create_reference_table shard_table shard_tables unshard_reference unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
+		nodes_without_replica note_identity query_nodes run_commands drop_on_nodes drop_conversion_table lock_table lock_to_clear replace_table create_reference_table shard_table shard_tables unshard_reference unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts

@@ -69,6 +69,22 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_clustered_index(regclass) IS
 	'Queries a node for the index that a shard is clustered on. Returns the name of the table''s index, null if there is none.';
 
+CREATE FUNCTION shardfdw_internal.drop_on_nodes(nodes name[], commands text[], labels text[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	detail text;
+BEGIN
+	PERFORM shardfdw_internal.run_commands(nodes, commands, 'write', labels => labels);
+EXCEPTION WHEN dependent_objects_still_exist THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	-- the node's HINT is about DROP, which the user has not called
+	RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = SQLERRM, DETAIL = detail, HINT = 'Drop these objects on the node first.';
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.drop_on_nodes(name[], text[], text[]) IS
+	'Drops tables on nodes for unshard_table(), in this transaction. commands: a DROP for each node. labels: names for error messages. Returns nothing. Raises errors of nodes, dependent_objects_still_exist with a HINT that fits unshard_table().';
+
 CREATE FUNCTION shardfdw_internal.unshard_block(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.multi_shard_statements = allow SET shardfdw.max_rows_gathered = 0 SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
@@ -119,7 +135,7 @@ BEGIN
 	END IF;
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', new_table, column_list, column_list, relation);
 	PERFORM shardfdw_internal.drop_replaced_table(relation, new_table);
-	PERFORM shardfdw_internal.run_commands(drop_nodes, drop_commands, 'write', labels => drop_labels);
+	PERFORM shardfdw_internal.drop_on_nodes(drop_nodes, drop_commands, drop_labels);
 
 	FOREACH command IN ARRAY index_commands || commands || foreign_keys || validating || array_remove(ARRAY[cluster_command], NULL)
 	LOOP

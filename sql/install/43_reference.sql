@@ -299,8 +299,7 @@ BEGIN
 	-- a node without the replica needs no drop
 	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
 	WHERE n <> ALL (shardfdw_internal.nodes_without_replica(relation, nodes));
-	PERFORM shardfdw_internal.run_commands(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), 'write',
-		labels => array_fill(remote_name, ARRAY[cardinality(nodes)]));
+	PERFORM shardfdw_internal.drop_on_nodes(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), array_fill(remote_name, ARRAY[cardinality(nodes)]));
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unshard_reference(regclass) IS

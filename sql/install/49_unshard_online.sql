@@ -250,7 +250,8 @@ BEGIN
 	-- validated afterwards: the nodes have enforced them
 	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN k.definition LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END), k.referenced)
 		FROM shardfdw_internal.shard_foreign_keys(relation) k);
-	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'DROP TABLE %1$s, %2$s; DROP FUNCTION %3$s()');
+	PERFORM shardfdw_internal.drop_on_nodes(array_agg(s.node), array_agg(format('DROP TABLE %s, %s; DROP FUNCTION %s()', s.remote_name, s.notes, s.note_function)), array_agg(s.shard::text))
+	FROM shardfdw_internal.noted_shards(relation) s;
 	EXECUTE format('DROP TRIGGER shardfdw_note_truncate ON %s', relation);
 	EXECUTE format('DROP FUNCTION %s()', note);
 	EXECUTE format('DROP TABLE %s', changed);
