@@ -66,6 +66,23 @@ is($c->safe_psql('SELECT count(DISTINCT server) FROM shardfdw_internal.node_posi
 	cmp_ok($c->safe_psql('SELECT count(*) FROM shardfdw_internal.node_position'), '>', 4, 'by each session in a row of its own');
 }
 
+# compare_replicas() opens its connections before it keeps writers waiting.
+{
+	my $writer = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	my ($postmaster) = split /\n/, slurp_file($c->node(2)->data_dir . '/postmaster.pid');
+
+	$writer->query_safe('UPDATE t SET v = v');
+	kill 'STOP', $postmaster;
+	my $compare = $c->start_sql(q{SELECT count(*) FROM shardfdw.compare_replicas('t')}, name => 'compare');
+	$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE application_name = 'compare' AND wait_event_type = 'Extension'});
+	$writer->query(q{SET lock_timeout = '5s'; UPDATE t SET v = v});
+	is($writer->{stderr}, '', 'a writer goes on while a connection is being opened');
+	kill 'CONT', $postmaster;
+	is(($c->wait_sql($compare))[1], 8, 'and the replicas are compared then');
+	$writer->quit;
+}
+
 # ---------- an older state of the data directory ----------
 
 my $data = $c->node(1)->data_dir;

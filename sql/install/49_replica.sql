@@ -964,6 +964,10 @@ BEGIN
 		PERFORM shardfdw_internal.raise_other_kind(compare_replicas.relation, 'sharded table');
 	END IF;
 	PERFORM shardfdw_internal.apply_replicas();
+	-- open the needed connections before writers wait for the locks
+	PERFORM FROM (SELECT array_agg(DISTINCT p.node) FROM shardfdw_internal.shard_placements(compare_replicas.relation) p WHERE p.role <> 'stale') x(nodes)
+	CROSS JOIN LATERAL shardfdw_internal.read_as_owner(x.nodes, array_fill('SELECT 1'::text, ARRAY[cardinality(x.nodes)]), 'read', true, NULL,
+		array_fill(compare_replicas.relation, ARRAY[cardinality(x.nodes)])) q;
 	PERFORM shardfdw_internal.lock_all_replicas(ARRAY[compare_replicas.relation]);
 	FOR place IN SELECT DISTINCT p.node FROM shardfdw_internal.shard_placements(compare_replicas.relation) p WHERE p.role <> 'stale'
 	LOOP
