@@ -10,6 +10,7 @@
 #include "access/xact.h"
 #include "node_position.h"
 #include "compat.h"
+#include "own_lock.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "own_table.h"
@@ -201,9 +202,12 @@ shard_node_position_forget_references(void)
 	ShardOwnSql own;
 	ShardOwnTable table;
 	bool		are_gone;
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_REFERENCE_DROP, 0, 0);
 
 	if (dropped_by != GetCurrentTransactionStartTimestamp())
 		return false;
+	/* of two sessions that drop the last two tables, the second one must see that the first one has committed */
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	shard_own_sql_begin(&own, SHARD_OWN_SQL_SUPERUSER, snapshot);
 	are_gone = shard_own_sql_select("SELECT FROM " SHARD_INTERNAL_SCHEMA ".reference_tables()", 0, NULL) == 0;

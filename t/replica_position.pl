@@ -406,6 +406,26 @@ reference_is_equal('the former primary', $promoted + 1);
 	$refs->safe_psql(q{SELECT shardfdw.create_reference_table('r'); SELECT shardfdw.create_reference_table('other'); UPDATE r SET n = n + 1; CREATE TABLE p (id int)});
 }
 
+# Two sessions drop the last two reference tables: the second one sees that the first one has committed.
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 2
+		unless $refs->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+	my $marker = $refs->coordinator->data_dir . '/shardfdw_fault_prepared';
+
+	append_to_file($marker, '');
+	$refs->set_faults('prepared=wait');
+	my @drops = map { $refs->start_sql("DROP TABLE $_") } 'r', 'other';
+	$refs->wait_for('SELECT count(*) = 2 FROM pg_prepared_xacts', $_) for 1, 2;
+	unlink $marker;
+	$refs->set_faults('');
+	is(join('', map { ($refs->wait_sql($_))[2] } @drops), '', 'two sessions drop the last two');
+	is($refs->safe_psql('SELECT count(*) FROM shardfdw_internal.node_position'), 0, 'no position is left');
+	$refs->safe_psql(q{CREATE TABLE r (id int PRIMARY KEY, n int); INSERT INTO r VALUES (1, 1);
+		CREATE TABLE other (id int PRIMARY KEY); INSERT INTO other VALUES (1);
+		SELECT shardfdw.create_reference_table('r'); SELECT shardfdw.create_reference_table('other')});
+}
+
 # another server of the name
 $refs->safe_psql(q{DROP TABLE p; SET client_min_messages = error; SELECT shardfdw.remove_node('node1')});
 is($refs->safe_psql(q{SELECT count(*) FROM shardfdw_internal.node_position WHERE server = 'node1'}), 0, 'positions of a node that was removed are forgotten');
