@@ -152,7 +152,9 @@ my @otherwise = (
 	q{SELECT shardfdw.disable_node('node2')},
 	q{SELECT shardfdw.enable_node('node2')},
 	q{SELECT shardfdw.add_user('other', password => 'x')},
-	sprintf(q{BEGIN; DROP TABLE ref; SELECT shardfdw.add_node('again', host => '%s', port => %d, dbname => 'postgres'); ROLLBACK}, $c->node_address(1)),
+	sprintf(q{BEGIN; DROP TABLE ref;
+		SELECT shardfdw.add_node('again', host => '%s', port => %d, dbname => 'postgres');
+		ROLLBACK}, $c->node_address(1)),
 	q{SELECT shardfdw.refresh_node('node1')},
 	q{SELECT shardfdw.clone_node_databases()},
 	q{SELECT shardfdw.drop_node_databases()},

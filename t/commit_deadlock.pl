@@ -107,25 +107,37 @@ is($errors, '40P01 none', 'whoever waits for the node finds it');
 	my @files;
 	for my $name (sort keys %scripts)
 	{
-		PostgreSQL::Test::Utils::append_to_file("$dir/$name.sql", "\\set other random(100, 199)\n$scripts{$name};\n");
+		PostgreSQL::Test::Utils::append_to_file("$dir/$name.sql",
+			"\\set other random(100, 199)\n$scripts{$name};\n");
 		push @files, '-f', "$dir/$name.sql@" . ($name eq 'key' ? 4 : 1);
 	}
 	for my $scan ('on', 'off')
 	{
-		local $ENV{PGOPTIONS} = "-c plan_cache_mode=force_generic_plan -c shardfdw.enable_shard_scan=$scan";
-		$c->safe_psql('DROP TABLE IF EXISTS mixed; CREATE TABLE mixed (k int, id int, v int, PRIMARY KEY (k, id))');
+		local $ENV{PGOPTIONS} =
+			"-c plan_cache_mode=force_generic_plan -c shardfdw.enable_shard_scan=$scan";
+		$c->safe_psql('DROP TABLE IF EXISTS mixed;
+			CREATE TABLE mixed (k int, id int, v int, PRIMARY KEY (k, id))');
 		$c->shard_table('mixed', 'k', shards => 4);
-		$c->safe_psql('INSERT INTO mixed SELECT 0, i, 0 FROM generate_series(0, 5) i; INSERT INTO mixed SELECT i, i, 0 FROM generate_series(100, 199) i');
+		$c->safe_psql('INSERT INTO mixed SELECT 0, i, 0 FROM generate_series(0, 5) i;
+			INSERT INTO mixed SELECT i, i, 0 FROM generate_series(100, 199) i');
 		$c->coordinator->command_checks_all(
 			[ 'pgbench', '-n', '-M', 'prepared', '-c', 6, '-j', 2, '-t', 60, '-D', 'n=0', @files,
 				'-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ],
-			0, [qr/processed: 360\/360/], [qr/^(?!.*deadlock)/s], "keys change while other rows do: enable_shard_scan $scan");
-		is($c->safe_psql('SELECT count(*) FROM mixed WHERE id < 100'), 6, "each row is there once: enable_shard_scan $scan");
+			0, [qr/processed: 360\/360/], [qr/^(?!.*deadlock)/s],
+			"keys change while other rows do: enable_shard_scan $scan");
+		is($c->safe_psql('SELECT count(*) FROM mixed WHERE id < 100'),
+			6, "each row is there once: enable_shard_scan $scan");
 	}
 	# a transaction that changes keys goes on, and takes turns with another one
 	($errors) = run_all(
-		[ 'UPDATE mixed SET k = -1 WHERE k = 150 AND id = 150', 'UPDATE mixed SET v = v + 1 WHERE id = 151' ],
-		[ 'UPDATE mixed SET v = v + 1 WHERE k = 152 AND id = 152', 'UPDATE mixed SET v = v + 1 WHERE id = 153' ]);
+		[
+			'UPDATE mixed SET k = -1 WHERE k = 150 AND id = 150',
+			'UPDATE mixed SET v = v + 1 WHERE id = 151'
+		],
+		[
+			'UPDATE mixed SET v = v + 1 WHERE k = 152 AND id = 152',
+			'UPDATE mixed SET v = v + 1 WHERE id = 153'
+		]);
 	is($errors, 'none none', 'a transaction waits for another one that changes keys');
 	$c->safe_psql('DROP TABLE mixed');
 }

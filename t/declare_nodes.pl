@@ -125,17 +125,24 @@ for my $end ('COMMIT', 'ROLLBACK', 'COMMIT; BEGIN', 'ROLLBACK; BEGIN; SELECT 1',
 	}
 }
 # A prepared transaction would keep its locks on the node.
-for my $end (q{PREPARE TRANSACTION 'x'}, q{INSERT INTO public.kept VALUES (7); prepare/**/transaction 'x'; SELECT 1})
+for my $end (q{PREPARE TRANSACTION 'x'},
+	q{INSERT INTO public.kept VALUES (7); prepare/**/transaction 'x'; SELECT 1})
 {
-	for my $call ('run_on_nodes($$%s$$)', q{run_on_shards('t', $$%s$$)}, q{query_nodes('{node1}', ARRAY[$$%s$$], 'write')},
-		q{query_nodes('{node2,node1}', ARRAY['SELECT 1', $$%s$$], 'write', false)}, q{query_nodes('{node1}', ARRAY[$$%s$$])})
+	for my $call (
+		'run_on_nodes($$%s$$)',
+		q{run_on_shards('t', $$%s$$)},
+		q{query_nodes('{node1}', ARRAY[$$%s$$], 'write')},
+		q{query_nodes('{node2,node1}', ARRAY['SELECT 1', $$%s$$], 'write', false)},
+		q{query_nodes('{node1}', ARRAY[$$%s$$])})
 	{
 		my $sql = 'SELECT * FROM shardfdw.' . sprintf($call, $end);
-		$c->psql_fails_like($sql, qr/2D000: PREPARE TRANSACTION is not possible in a command for nodes/, $sql);
+		$c->psql_fails_like($sql, qr/2D000: PREPARE TRANSACTION is not possible in a command/, $sql);
 	}
 }
-is($c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts'), 0, "nothing is prepared on node $_") for 1, 2;
-is($c->safe_psql(q{SELECT result FROM shardfdw.run_on_nodes($$PREPARE p AS SELECT 'PREPARE TRANSACTION'; EXECUTE p$$)}),
+is($c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts'), 0, "node $_ has prepared nothing")
+	for 1, 2;
+is($c->safe_psql(q{SELECT result FROM
+	shardfdw.run_on_nodes($$PREPARE p AS SELECT 'PREPARE TRANSACTION'; EXECUTE p$$)}),
 	"PREPARE TRANSACTION\nPREPARE TRANSACTION", 'a prepared statement is possible');
 ($rc, $out, $err) = $c->psql(q{SELECT * FROM shardfdw.run_on_nodes('SAVEPOINT a; SELECT 1; ROLLBACK TO a; RELEASE a')});
 is($err, '', 'savepoints are the business of the command');

@@ -127,13 +127,16 @@ $c->wait_sql($writer);
 # ---------- locks of a transaction that starts a job ----------
 
 # Steps of the job may have to lock these tables.
-$c->safe_psql(q{CREATE TABLE held (id int PRIMARY KEY); SELECT shardfdw.shard_table('held', shards => 2, nodes => '{node2}');
+$c->safe_psql(q{CREATE TABLE held (id int PRIMARY KEY);
+	SELECT shardfdw.shard_table('held', shards => 2, nodes => '{node2}');
 	CREATE TABLE held_replicas (id int PRIMARY KEY);
 	SELECT shardfdw.shard_table('held_replicas', shards => 2, replication_factor => 2);
 	CREATE TABLE held_plain (id int PRIMARY KEY)});
 my $last_id = $c->safe_psql('SELECT max(id) FROM shardfdw.jobs');
-my $locks = q{SELECT string_agg(l.relation::regclass || ' ' || l.mode, ', ') FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
-	WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND c.relnamespace = 'public'::regnamespace};
+my $locks = q{SELECT string_agg(l.relation::regclass || ' ' || l.mode, ', ')
+	FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+	WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation'
+		AND c.relnamespace = 'public'::regnamespace};
 for my $call (
 	q{move_shard('held_00', 'node3', mode => 'block', wait => false)},
 	q{split_shard('held_00', 2, mode => 'block', wait => false)},
@@ -148,11 +151,13 @@ for my $call (
 	is("@held", '', "none: $call");
 	$c->wait_for("SELECT state <> 'running' FROM shardfdw.jobs WHERE id = $id");
 }
-is($c->safe_psql("SELECT string_agg(DISTINCT kind, ' ') FROM shardfdw.jobs WHERE state = 'failed' AND id > $last_id"),
-	'import', 'the jobs have succeeded');
-$c->safe_psql(q{SELECT shardfdw.drain_node('node2', undo => true); DROP TABLE held, held_replicas, held_plain});
-is(($c->psql(q{BEGIN; SELECT count(*) FROM shardfdw.rebalance_plan(); SELECT shardfdw.rebalance(wait => false) \gset
-	SELECT shardfdw.rebalance(); COMMIT}))[2], '', 'a plan and a job before do not prevent a wait for another job');
+is($c->safe_psql("SELECT string_agg(DISTINCT kind, ' ') FROM shardfdw.jobs
+	WHERE state = 'failed' AND id > $last_id"), 'import', 'the jobs have succeeded');
+$c->safe_psql(q{SELECT shardfdw.drain_node('node2', undo => true);
+	DROP TABLE held, held_replicas, held_plain});
+is(($c->psql(q{BEGIN; SELECT count(*) FROM shardfdw.rebalance_plan();
+	SELECT shardfdw.rebalance(wait => false) \gset
+	SELECT shardfdw.rebalance(); COMMIT}))[2], '', 'a plan and a job before do not prevent a wait');
 
 # ---------- the last node ----------
 

@@ -73,7 +73,8 @@ is($c->safe_psql('SELECT count(DISTINCT server) FROM shardfdw_internal.node_posi
 
 	$writer->query_safe('UPDATE t SET v = v');
 	kill 'STOP', $postmaster;
-	my $compare = $c->start_sql(q{SELECT count(*) FROM shardfdw.compare_replicas('t')}, name => 'compare');
+	my $compare =
+		$c->start_sql(q{SELECT count(*) FROM shardfdw.compare_replicas('t')}, name => 'compare');
 	$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity
 		WHERE application_name = 'compare' AND wait_event_type = 'Extension'});
 	$writer->query(q{SET lock_timeout = '5s'; UPDATE t SET v = v});
@@ -406,11 +407,13 @@ reference_is_equal('the former primary', $promoted + 1);
 	$refs->safe_psql(q{SELECT shardfdw.create_reference_table('r'); SELECT shardfdw.create_reference_table('other'); UPDATE r SET n = n + 1; CREATE TABLE p (id int)});
 }
 
-# Two sessions drop the last two reference tables: the second one sees that the first one has committed.
+# Two sessions drop the last two reference tables. The second one sees that the first one has
+# committed.
 SKIP:
 {
 	skip 'needs a build with FAULT_POINTS=1', 2
-		unless $refs->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+		unless $refs->safe_psql(q{LOAD 'shardfdw';
+			SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 	my $marker = $refs->coordinator->data_dir . '/shardfdw_fault_prepared';
 
 	append_to_file($marker, '');

@@ -233,7 +233,8 @@ is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_auth_members WHERE roleid = '
 # ---------- ATTACH PARTITION by an owner who may not read her table ----------
 
 # Core checks the rows of local tables without privileges.
-$c->safe_psql('GRANT CREATE ON SCHEMA public TO alice; GRANT USAGE ON FOREIGN SERVER node1, node2 TO alice');
+$c->safe_psql('GRANT CREATE ON SCHEMA public TO alice;
+	GRANT USAGE ON FOREIGN SERVER node1, node2 TO alice');
 $c->node_safe_psql($_, 'GRANT CREATE ON SCHEMA public TO alice') for 1, 2;
 $c->safe_psql(q{SET ROLE alice;
 	CREATE TABLE above (id int NOT NULL, at int NOT NULL) PARTITION BY RANGE (at);
@@ -245,15 +246,21 @@ my $acl = q{SELECT string_agg(concat(c.relacl::text, a.attacl::text), ' ' ORDER 
 	FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE c.relname ~ '^hidden'};
 my @before = ($c->safe_psql($acl), map { $c->node_safe_psql($_, $acl) } 1, 2);
 my $attach = 'SET ROLE alice; ALTER TABLE above ATTACH PARTITION hidden FOR VALUES FROM (0)';
-$c->psql_fails_like("$attach TO (20);", qr/23514: partition constraint of relation "hidden" is violated by some row/, 'rows are compared');
+$c->psql_fails_like("$attach TO (20);",
+	qr/23514: partition constraint of relation "hidden" is violated by some row/,
+	'rows are compared');
 is(($c->psql("$attach TO (21);"))[2], '', 'and allowed');
-$c->psql_fails_like('SET ROLE alice; SELECT at FROM hidden;', qr/42501: permission denied for table hidden/, 'the owner reads no rows');
-is(join(' ', $c->safe_psql($acl), map { $c->node_safe_psql($_, $acl) } 1, 2), join(' ', @before), 'and no privilege has changed');
+$c->psql_fails_like('SET ROLE alice; SELECT at FROM hidden;',
+	qr/42501: permission denied for table hidden/, 'the owner reads no rows');
+is(join(' ', $c->safe_psql($acl), map { $c->node_safe_psql($_, $acl) } 1, 2),
+	join(' ', @before), 'and no privilege has changed');
 # the same for a DEFAULT partition
-$c->safe_psql(q{SET ROLE alice; ALTER TABLE above DETACH PARTITION hidden; ALTER TABLE above ATTACH PARTITION hidden DEFAULT});
-$c->psql_fails_like('SET ROLE alice; CREATE TABLE above_1 PARTITION OF above FOR VALUES FROM (1) TO (2);',
-	qr/23514: updated partition constraint for default partition "hidden" would be violated by some row/, 'a DEFAULT partition');
-unlike(($c->psql('SET ROLE alice; CREATE TABLE above_1 PARTITION OF above FOR VALUES FROM (30) TO (40); DROP TABLE above'))[2],
-	qr/ERROR/, 'without such rows');
+$c->safe_psql(q{SET ROLE alice; ALTER TABLE above DETACH PARTITION hidden;
+	ALTER TABLE above ATTACH PARTITION hidden DEFAULT});
+my $create = 'SET ROLE alice; CREATE TABLE above_1 PARTITION OF above FOR VALUES';
+$c->psql_fails_like("$create FROM (1) TO (2);",
+	qr/23514: updated partition constraint for default partition "hidden" would be violated/,
+	'a DEFAULT partition');
+unlike(($c->psql("$create FROM (30) TO (40); DROP TABLE above"))[2], qr/ERROR/, 'without such rows');
 
 done_testing();

@@ -170,7 +170,11 @@ start_group(ShardDirectGroup *group)
 	group->started = true;
 	/* the members are partitions of one table */
 	if (list_length(group->members) > 1)
-		shard_map_lock_several(list_make1_oid(((ShardDirectState *) linitial_node(ForeignScanState, group->members)->fdw_state)->plan->relid));
+	{
+		const ShardDirectState *state = linitial_node(ForeignScanState, group->members)->fdw_state;
+
+		shard_map_lock_several(list_make1_oid(state->plan->relid));
+	}
 	foreach_ptr(ForeignScanState, node, group->members)
 	{
 		ShardDirectState *state = node->fdw_state;
