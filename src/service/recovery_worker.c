@@ -78,8 +78,8 @@ extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
 /* ---------- worker ---------- */
 
 /*
- * Returns the users who have a mapping to a node of this database, users of the cluster's nodes
- * first.  OidList; memory: cxt.
+ * Returns the users who have a mapping to a node of this database, owners of private servers
+ * last.  OidList; memory: cxt.
  */
 static List *
 find_users(MemoryContext cxt)
@@ -98,16 +98,16 @@ find_users(MemoryContext cxt)
 		if (!shard_option_is_our_server(form->umserver))
 			continue;
 		oldcxt = MemoryContextSwitchTo(cxt);
-		/* the mapping of PUBLIC can be used by any role, but on a private server by its owner */
-		if (shard_node_in_cluster(form->umserver))
+		/* the mapping of PUBLIC can be used by any role, but only the owner uses a private server */
+		if (shard_node_in_cluster(form->umserver) || shard_node_is_coordinator(form->umserver))
 			users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser : BOOTSTRAP_SUPERUSERID);
 		else
-			owners = list_append_unique_oid(owners, OidIsValid(form->umuser) ? form->umuser : GetForeignServer(form->umserver)->owner);
+			owners = list_append_unique_oid(owners, GetForeignServer(form->umserver)->owner);
 		MemoryContextSwitchTo(oldcxt);
 	}
 	shard_catalog_scan_end(&scan);
 	oldcxt = MemoryContextSwitchTo(cxt);
-	users = list_concat_unique_oid(users, owners);
+	users = list_concat(list_difference_oid(users, owners), owners);
 	MemoryContextSwitchTo(oldcxt);
 	return users;
 }

@@ -286,10 +286,10 @@ start_counted(const ShardPool *pool, int node)
 
 /*
  * Begins to open a connection.  EXTRA, SPARE: NULL if none is available.  Otherwise may wait for
- * one.
+ * one, for timeout_ms; 0: without a limit.
  */
 static ShardConn *
-open_needed(ShardPool *pool, ShardQuotaNeed need)
+open_needed(ShardPool *pool, ShardQuotaNeed need, int timeout_ms)
 {
 	ShardConn  *conn;
 	char	   *address;
@@ -303,7 +303,7 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 	shard_broadcast_reserve(nconnections + 1);
 	address = shard_connection_address(pool->key_serverid, pool->key_standby);
 	if (address && !shard_quota_take(address, GetForeignServer(pool->key_serverid)->servername,
-									 need, give_idle, &node))
+									 need, timeout_ms, give_idle, &node))
 		return NULL;
 	conn = start_counted(pool, node);
 	dlist_push_tail(&pool->conns, &conn->link);
@@ -316,7 +316,7 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 static ShardConn *
 open_connection(ShardPool *pool, bool extra)
 {
-	return open_needed(pool, extra ? SHARD_QUOTA_EXTRA : how_needed());
+	return open_needed(pool, extra ? SHARD_QUOTA_EXTRA : how_needed(), shard_guc_connection_wait_timeout_ms);
 }
 
 /*
@@ -495,8 +495,9 @@ find_idle(ShardPool *pool, bool (*fits) (ShardConn *conn))
 	return NULL;
 }
 
-ShardConn *
-shard_pool_start_free(ShardPool *pool)
+/* See open_needed(). */
+static ShardConn *
+start_free(ShardPool *pool, ShardQuotaNeed need, int timeout_ms)
 {
 	ShardConn  *conn;
 
@@ -508,9 +509,26 @@ shard_pool_start_free(ShardPool *pool)
 	if (!conn)
 		conn = find_idle(pool, is_opening);
 	if (!conn)
-		conn = open_connection(pool, false);
-	shard_connection_hold(conn, &free_holder);
+		conn = open_needed(pool, need, timeout_ms);
+	if (conn)
+		shard_connection_hold(conn, &free_holder);
 	return conn;
+}
+
+ShardConn *
+shard_pool_start_free(ShardPool *pool)
+{
+	return start_free(pool, how_needed(), shard_guc_connection_wait_timeout_ms);
+}
+
+ShardConn *
+shard_pool_start_within(ShardPool *pool, int timeout_ms)
+{
+	if (timeout_ms == 0)
+		return start_free(pool, SHARD_QUOTA_EXTRA, 0);
+	if (shard_guc_connection_wait_timeout_ms > 0)
+		timeout_ms = Min(timeout_ms, shard_guc_connection_wait_timeout_ms);
+	return start_free(pool, how_needed(), timeout_ms);
 }
 
 ShardConn *
@@ -521,7 +539,7 @@ shard_pool_start_spare(ShardPool *pool)
 	sweep(pool);
 	conn = find_idle(pool, is_ready);
 	if (!conn)
-		conn = open_needed(pool, SHARD_QUOTA_SPARE);
+		conn = open_needed(pool, SHARD_QUOTA_SPARE, 0);
 	if (!conn)
 		conn = find_idle(pool, is_opening);
 	if (conn)

@@ -97,6 +97,12 @@ extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 /* The same without waiting, so the connection may still be connecting. */
 extern ShardConn *shard_pool_start_free(ShardPool *pool);
 
+/*
+ * The same.  If a new connection is needed, waits at most timeout_ms for permission to open it.
+ * 0: does not wait, and returns NULL if there is no connection for this backend's share.
+ */
+extern ShardConn *shard_pool_start_within(ShardPool *pool, int timeout_ms);
+
 /* The same.  NULL if other backends have all connections that the node allows.  Never blocks. */
 extern ShardConn *shard_pool_start_spare(ShardPool *pool);
 

@@ -4,6 +4,11 @@
  *
  * All commands of one node and user form a lane.  A lane has one connection and runs its commands
  * in order.  Lanes run in parallel, in one wait loop.
+ *
+ * In SETTLE mode, lanes run in rounds, and a round closes its connections before the next one.  Many
+ * nodes may have one address, whose connections this run would otherwise take from all sessions, or
+ * wait for although it holds them itself.  A round has at most SETTLE_LANES lanes.  It may wait only
+ * for the connection of its first lane, while the run holds no other one.
  */
 #include "postgres.h"
 
@@ -24,6 +29,7 @@
 #include "version.h"
 
 #define CANCEL_TIMEOUT_MS 600
+#define SETTLE_LANES 16
 
 static const ShardConnHolder command_holder = {NULL, NULL, NULL};
 
@@ -32,6 +38,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 {
 	ShardCommandRun *run = shard_command_alloc(ncommands);
 
+	Assert(mode != SHARD_COMMAND_SETTLE || noerror);
 	/* checked here, since with noerror it would count as an error of the node */
 	shard_version_check();
 	run->commands = commands;
@@ -51,6 +58,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 		run->timeout_ms = SHARD_COMMAND_SPARE_MS;
 	if (run->timeout_ms > 0)
 		run->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), run->timeout_ms);
+	run->wait_ms = run->timeout_ms;
 	if (mode == SHARD_COMMAND_READ)
 		run->snapshot = shard_txn_snapshot(run->snapshot_cxt);
 
@@ -125,9 +133,12 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 			lane->held = true;
 			break;
 		case SHARD_COMMAND_AUTOCOMMIT:
-		case SHARD_COMMAND_SETTLE:
 			lane->conn = shard_pool_start_free(lane->pool);
 			lane->held = true;
+			break;
+		case SHARD_COMMAND_SETTLE:
+			lane->conn = shard_pool_start_within(lane->pool, lane == &run->lanes[run->first_lane] ? run->wait_ms : 0);
+			lane->held = lane->conn != NULL;
 			break;
 		case SHARD_COMMAND_WATCH:
 		case SHARD_COMMAND_SPARE:
@@ -143,32 +154,38 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 }
 
 /*
- * Releases the connections.  After an error, commands outside the transaction are cancelled here.
- * The rollback of the transaction cancels those inside.
+ * Releases the connection of a lane.  After an error, a command outside the transaction is cancelled
+ * here.  The rollback of the transaction cancels those inside.
  */
+static void
+release_lane(ShardCommandRun *run, int laneno, bool failed)
+{
+	ShardCommandLane *lane = &run->lanes[laneno];
+	ShardConn  *conn = lane->conn;
+
+	lane->conn = NULL;
+	if (!conn)
+		return;
+	if (run->commands[shard_command_next(run, laneno, 0)].changes_session && conn->state != SHARD_CONN_CONNECTING)
+		shard_connection_distrust(conn);
+	if (!lane->held)
+		return;
+	lane->held = false;
+	if (conn->holder)
+		shard_connection_release(conn);
+	if (failed && conn->state == SHARD_CONN_READY)
+		(void) shard_connection_cancel_noerror(conn, CANCEL_TIMEOUT_MS);
+	if (conn->state == SHARD_CONN_CONNECTING && !lane->passing)
+		shard_connection_pause(conn);
+	else if (conn->state != SHARD_CONN_READY || lane->passing)
+		shard_pool_discard(conn);
+}
+
 static void
 release_lanes(ShardCommandRun *run, bool failed)
 {
 	for (int i = 0; i < run->nlanes; i++)
-	{
-		ShardCommandLane *lane = &run->lanes[i];
-
-		if (!lane->conn)
-			continue;
-		if (run->commands[shard_command_next(run, i, 0)].changes_session && lane->conn->state != SHARD_CONN_CONNECTING)
-			shard_connection_distrust(lane->conn);
-		if (!lane->held)
-			continue;
-		lane->held = false;
-		if (lane->conn->holder)
-			shard_connection_release(lane->conn);
-		if (failed && lane->conn->state == SHARD_CONN_READY)
-			(void) shard_connection_cancel_noerror(lane->conn, CANCEL_TIMEOUT_MS);
-		if (lane->conn->state == SHARD_CONN_CONNECTING && !lane->passing)
-			shard_connection_pause(lane->conn);
-		else if (lane->conn->state != SHARD_CONN_READY || lane->passing)
-			shard_pool_discard(lane->conn);
-	}
+		release_lane(run, i, failed);
 }
 
 /* ---------- running ---------- */
@@ -279,24 +296,46 @@ wait_limit(ShardCommandRun *run)
 	return limit_ms;
 }
 
-static void
-run_lanes(ShardCommandRun *run)
+/* Begins to open the connections of the next round of lanes.  Returns the lane after its last one. */
+static int
+start_round(ShardCommandRun *run)
 {
-	ShardWaitSet *set = shard_wait_set_create(run->snapshot_cxt);
-	ShardWaitItem *items = palloc0(run->nlanes * sizeof(ShardWaitItem));
+	bool		is_settle = run->mode == SHARD_COMMAND_SETTLE;
+	int			end = run->first_lane;
+	TimestampTz began = GetCurrentTimestamp();
 
-	/* a search for deadlocks would send another query to a node that does not answer */
-	if (run->mode == SHARD_COMMAND_WATCH)
-		shard_wait_set_skip_stalls(set);
+	for (; end < run->nlanes && (!is_settle || end < run->first_lane + SETTLE_LANES); end++)
+	{
+		if (run_step(acquire_step, &(LaneStep) {run, end}) && run->lanes[end].conn == NULL)
+			break;
+		/* the waits of all rounds together are limited */
+		if (is_settle && end == run->first_lane)
+			run->wait_ms = Max(1, run->wait_ms - TimestampDifferenceMilliseconds(began, GetCurrentTimestamp()));
+	}
+	if (is_settle)
+		run->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), run->timeout_ms);
+	return end;
+}
 
-	/* begin to open all connections before waiting for any */
-	for (int i = 0; i < run->nlanes; i++)
-		(void) run_step(acquire_step, &(LaneStep) {run, i});
+/* Closes the connections of the lanes before end, for the next round. */
+static void
+end_round(ShardCommandRun *run, int end)
+{
+	for (; run->first_lane < end; run->first_lane++)
+	{
+		release_lane(run, run->first_lane, false);
+		shard_pool_drop_idle(run->lanes[run->first_lane].pool);
+	}
+}
+
+static void
+run_round(ShardCommandRun *run, int end, ShardWaitSet *set, ShardWaitItem *items)
+{
 	for (;;)
 	{
 		int			nwaiting = 0;
 
-		for (int i = 0; i < run->nlanes; i++)
+		for (int i = run->first_lane; i < end; i++)
 		{
 			ShardCommandLane *lane = &run->lanes[i];
 
@@ -311,7 +350,30 @@ run_lanes(ShardCommandRun *run)
 		}
 		if (nwaiting == 0)
 			break;
-		shard_wait_set_wait(set, items, run->nlanes, wait_limit(run), false);
+		shard_wait_set_wait(set, &items[run->first_lane], end - run->first_lane, wait_limit(run), false);
+	}
+}
+
+static void
+run_lanes(ShardCommandRun *run)
+{
+	ShardWaitSet *set = shard_wait_set_create(run->snapshot_cxt);
+	ShardWaitItem *items = palloc0(run->nlanes * sizeof(ShardWaitItem));
+
+	/* a search for deadlocks would send another query to a node that does not answer */
+	if (run->mode == SHARD_COMMAND_WATCH)
+		shard_wait_set_skip_stalls(set);
+
+	while (run->first_lane < run->nlanes)
+	{
+		/* begins to open all connections before waiting for any */
+		int			end = start_round(run);
+
+		run_round(run, end, set, items);
+		/* the next run may have to wait for the connections of several rounds, but one round keeps them */
+		if (run->first_lane == 0 && end == run->nlanes)
+			break;
+		end_round(run, end);
 	}
 	pfree(items);
 }

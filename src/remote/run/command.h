@@ -16,7 +16,7 @@ typedef enum ShardCommandMode
 	SHARD_COMMAND_EXCLUSIVE,	/* the same, for statements that lock tables: first ends this transaction's reads over other connections */
 	SHARD_COMMAND_READ,			/* like a reader: sees this transaction's writes, if any */
 	SHARD_COMMAND_AUTOCOMMIT,	/* outside any transaction, commits by itself */
-	SHARD_COMMAND_SETTLE,		/* the same; fails if a node does not answer within SHARD_COMMAND_SETTLE_MS */
+	SHARD_COMMAND_SETTLE,		/* the same, a few nodes at a time, with noerror; fails if a node does not answer within SHARD_COMMAND_SETTLE_MS */
 	SHARD_COMMAND_SPARE,		/* the same within SHARD_COMMAND_SPARE_MS; fails if it had to wait for a connection */
 	SHARD_COMMAND_WATCH			/* like SPARE, within shardfdw.watch_timeout */
 } ShardCommandMode;

@@ -51,13 +51,15 @@ typedef struct ShardCommandRun
 	PGresult  **failures;		/* of each command, until it is raised or stored */
 	ShardCommandLane *lanes;
 	int			nlanes;
+	int			first_lane;		/* of the present round, see command.c; 0 except in SETTLE mode */
 	ShardCommandMode mode;
 	bool		noerror;
 	bool		writes;			/* in this transaction */
 	bool		guarded;		/* each command in a savepoint */
 	CommandId	cid;			/* of the statement that runs them */
 	int			timeout_ms;		/* WATCH, SPARE and SETTLE; else 0 */
-	TimestampTz deadline;		/* the same */
+	TimestampTz deadline;		/* the same; in SETTLE mode, of the present round */
+	int			wait_ms;		/* SETTLE: how long the rounds may still wait for permission to open connections */
 	ShardSnapshot *snapshot;	/* READ */
 	MemoryContext snapshot_cxt;
 } ShardCommandRun;

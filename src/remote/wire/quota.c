@@ -432,22 +432,20 @@ was_granted(int nodeno)
 }
 
 static void
-raise_timeout(int nodeno, const char *name)
+raise_timeout(int nodeno, const char *name, int timeout_ms)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
-			 errmsg("no connection to node \"%s\" became free within %d ms", name,
-					shard_guc_connection_wait_timeout_ms),
+			 errmsg("no connection to node \"%s\" became free within %d ms", name, timeout_ms),
 			 errdetail("%d connections to it are open, of %d that all sessions may have.",
 					   shared->nodes[nodeno].nopen, limit_of(&shared->nodes[nodeno])),
 			 errhint("Raise max_connections of the node and shardfdw.max_shared_connections_per_node, or shardfdw.connection_wait_timeout.")));
 }
 
 static void
-wait_for_turn(int nodeno, const char *name, void (*give_idle) (void))
+wait_for_turn(int nodeno, const char *name, int timeout_ms, void (*give_idle) (void))
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													   shard_guc_connection_wait_timeout_ms);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 
 	PG_TRY();
 	{
@@ -458,12 +456,12 @@ wait_for_turn(int nodeno, const char *name, void (*give_idle) (void))
 			/* other backends may wait for connections that this backend does not need */
 			give_idle();
 			wait_ms = ask_idle(nodeno);
-			if (shard_guc_connection_wait_timeout_ms > 0)
+			if (timeout_ms > 0)
 			{
 				long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 
 				if (left_ms <= 0)
-					raise_timeout(nodeno, name);
+					raise_timeout(nodeno, name, timeout_ms);
 				wait_ms = Min(wait_ms, left_ms);
 			}
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, wait_ms,
@@ -483,7 +481,7 @@ wait_for_turn(int nodeno, const char *name, void (*give_idle) (void))
 
 bool
 shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,
-				 void (*give_idle) (void), int *nodeno)
+				 int timeout_ms, void (*give_idle) (void), int *nodeno)
 {
 	QuotaRank	rank = need == SHARD_QUOTA_HOLDER ? RANK_HOLDER : RANK_FRESH;
 	bool		waits = need == SHARD_QUOTA_FRESH || need == SHARD_QUOTA_HOLDER;
@@ -517,7 +515,7 @@ shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,
 	if (!taken && !waits)
 		return false;
 	if (!taken)
-		wait_for_turn(node, name, give_idle);
+		wait_for_turn(node, name, timeout_ms, give_idle);
 	slice_began[node] = GetCurrentTimestamp();
 	slice_xact[node] = nxacts;
 	*nodeno = node;

@@ -34,10 +34,10 @@ typedef enum ShardQuotaNeed
  *
  * FRESH and HOLDER wait for their turn, and can be interrupted.  Before and during the wait
  * give_idle is called, which closes connections that this backend does not need now.  Errors:
- * ERRCODE_TOO_MANY_CONNECTIONS after shardfdw.connection_wait_timeout.
+ * ERRCODE_TOO_MANY_CONNECTIONS after timeout_ms; 0: they wait without a limit.
  */
 extern bool shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,
-							 void (*give_idle) (void), int *node);
+							 int timeout_ms, void (*give_idle) (void), int *node);
 extern void shard_quota_give(int node);
 
 /* is_curious: should a new connection ask the node for its limit? learn: the answer. */
