@@ -47,7 +47,7 @@ my $recover = q{SELECT node, action FROM shardfdw.recover_prepared_transactions(
 my $left = 'SELECT count(*) FROM pg_prepared_xacts';
 
 # The limit of the node is unknown at first. Later it is known, and then set to a few.
-for my $limit (-1, -1, 3, 1)
+for my $limit (0, 0, 3, 1)
 {
 	set('max_shared_connections_per_node', $limit);
 	prepare();

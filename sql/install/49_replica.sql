@@ -566,6 +566,31 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.answering_nodes(name[]) IS
 	'Queries nodes and returns those that answer.';
 
+CREATE FUNCTION shardfdw_internal.tables_with_nodes(relations regclass[]) RETURNS regclass[]
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept regclass[] := '{}';
+	relation regclass;
+	missing record;
+BEGIN
+	FOREACH relation IN ARRAY relations
+	LOOP
+		SELECT p.shard, p.node INTO missing FROM shardfdw_internal.shard_placements(relation) p
+		WHERE p.role <> 'stale' AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = p.node) LIMIT 1;
+		IF FOUND THEN
+			RAISE WARNING USING ERRCODE = 'undefined_object', MESSAGE = format('table %s is left out: %s', relation,
+				format('node "%s" of a replica of shard %s does not exist', missing.node, missing.shard));
+		ELSE
+			kept := kept || relation;
+		END IF;
+	END LOOP;
+	RETURN kept;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.tables_with_nodes(regclass[]) IS
+	'Leaves tables out whose option replica_nodes names a missing node, each with a WARNING. Returns the other tables.';
+
 CREATE FUNCTION shardfdw_internal.warn_unchanged(node name, shards regclass[], reason text, hint text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -726,7 +751,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('disable_node');
 	PERFORM shardfdw_internal.check_node_name(node);
 	PERFORM shardfdw_internal.apply_replicas();
-	relations := shardfdw_internal.turn_of_tables(node, '{primary,replica}');
+	relations := shardfdw_internal.tables_with_nodes(shardfdw_internal.turn_of_tables(node, '{primary,replica}'));
 	-- open the needed connections before writers wait for the locks
 	answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x
 		WHERE x.node <> node AND x.role <> 'stale'));
@@ -810,7 +835,7 @@ BEGIN
 		outdated := ARRAY(SELECT o.relation FROM shardfdw_internal.outdated_references(node, ARRAY(SELECT r FROM shardfdw_internal.reference_tables() r), true) o);
 		PERFORM shardfdw_internal.lock_schemas(r) FROM unnest(outdated) r;
 	END IF;
-	relations := shardfdw_internal.turn_of_tables(node, '{stale}');
+	relations := shardfdw_internal.tables_with_nodes(shardfdw_internal.turn_of_tables(node, '{stale}'));
 	-- open the needed connections before writers wait for the locks
 	homes := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT x.node FROM unnest(relations) r CROSS JOIN LATERAL shardfdw_internal.shard_placements(r) x WHERE x.role = 'primary'));
 	PERFORM shardfdw_internal.lock_all_replicas(outdated || relations);

@@ -11,8 +11,10 @@
 #include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_partitioned_table.h"
+#include "catalog/qualified.h"
 #include "catalog/shard_map.h"
 #include "catalog_scan.h"
+#include "catch.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -74,6 +76,41 @@ partitioned_tables(void)
 	return oids;
 }
 
+typedef struct MapStep
+{
+	Oid			relid;
+	const ShardMap *map;
+} MapStep;
+
+static void
+get_map(void *arg)
+{
+	MapStep    *step = arg;
+
+	step->map = shard_map_get(step->relid);
+}
+
+/*
+ * Returns the map of a table among others; NULL: it is not sharded, or it has an option that names a
+ * missing node.  Its owner can set that option, and must not end functions over all tables by it.
+ */
+static const ShardMap *
+map_or_warning(Oid relid)
+{
+	MapStep		step = {relid};
+	ErrorData  *error = shard_catch_in_subtransaction(get_map, &step, true);
+
+	if (error == NULL)
+		return step.map;
+	if (error->sqlerrcode != ERRCODE_UNDEFINED_OBJECT)
+		ReThrowError(error);
+	ereport(WARNING,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("table %s is left out: %s", shard_qualified_relation(relid), error->message)));
+	FreeErrorData(error);
+	return NULL;
+}
+
 /* Returns shard shardno of relid, if that table is colocated with parent; otherwise InvalidOid. */
 static Oid
 colocated_shard(Oid parent, Oid relid, int shardno)
@@ -83,7 +120,7 @@ colocated_shard(Oid parent, Oid relid, int shardno)
 
 	if (!lock_table(relid))
 		return InvalidOid;
-	map = shard_map_get(relid);
+	map = map_or_warning(relid);
 	if (map != NULL && shardno < map->nshards && shard_colocated(parent, relid))
 		shard = map->shards[shardno].relid;
 	UnlockRelationOid(relid, AccessShareLock);
@@ -167,7 +204,7 @@ home_leader(const ShardMap *map)
 
 	if (!OidIsValid(home) || !lock_table(home))
 		return map->relid;
-	colocated = shard_colocated(home, map->relid);
+	colocated = map_or_warning(home) != NULL && shard_colocated(home, map->relid);
 	UnlockRelationOid(home, AccessShareLock);
 	return colocated ? home : map->relid;
 }
@@ -195,7 +232,7 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		if (!lock_table(relid))
 			continue;
-		map = shard_map_get(relid);
+		map = map_or_warning(relid);
 		if (map != NULL)
 		{
 			/* there may be thousands of such schemas */

@@ -222,16 +222,23 @@ placed_by(Oid relid)
 	return xid;
 }
 
-/* Servers of option `replica_nodes`.  Memory: current context. */
+/* Servers of option `replica_nodes` of the shard with this name.  Memory: current context. */
 static void
-fill_replicas(Shard *shard, const char *value)
+fill_replicas(Shard *shard, const char *name, const char *value)
 {
 	List	   *names = shard_option_list(value);
 	Oid		   *replicas = palloc(sizeof(Oid) * Max(list_length(names), 1));
-	ListCell   *lc;
 
-	foreach(lc, names)
-		replicas[shard->nreplicas++] = get_foreign_server_oid(lfirst(lc), false);
+	foreach_ptr(char, server, names)
+	{
+		Oid			serverid = get_foreign_server_oid(server, true);
+
+		if (!OidIsValid(serverid))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("node \"%s\" of a replica of shard %s does not exist", server, name)));
+		replicas[shard->nreplicas++] = serverid;
+	}
 	shard->replicas = replicas;
 }
 
@@ -282,7 +289,7 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch
 	shard->nodeno = shard_map_build_node(map, table->serverid);
 	map->nodes[shard->nodeno].nshards++;
 	if (replicas != NULL)
-		fill_replicas(shard, replicas);
+		fill_replicas(shard, local_name, replicas);
 	map->has_replicas |= shard->is_noted;
 	shard->name = pstrdup(local_name);
 	shard->relation = pstrdup(name);

@@ -146,12 +146,15 @@ check_foreign_table(Oid relid)
 	}
 	foreach_ptr(char, replica, after.replicas)
 	{
-		Oid			serverid = get_foreign_server_oid(replica, true);
-		bool		is_new = OidIsValid(serverid) && serverid != table->serverid;
+		bool		is_new = true;
+		Oid			serverid;
 
 		foreach_ptr(char, old, before.replicas)
 			is_new &= strcmp(replica, old) != 0;
-		if (is_new)
+		if (!is_new)
+			continue;
+		serverid = get_foreign_server_oid(replica, false);
+		if (serverid != table->serverid)
 		{
 			shard_node_check_usage(serverid);
 			if (!superuser())
