@@ -11,10 +11,13 @@
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_type.h"
+#include "catch.h"
 #include "compat.h"
+#include "ddl/peer/peer_follow.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "own_sql.h"
+#include "parser/parser.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -70,6 +73,35 @@ shardfdw_begin_following(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+static void
+run_statement(void *statement)
+{
+	(void) shard_own_sql_execute(statement, 0, 0, NULL);
+}
+
+/* Runs the statement.  If it may contain a password, its error does not show its text, in the log either. */
+static void
+apply(char *statement)
+{
+	bool		is_secret = false;
+	ErrorData  *error;
+
+	foreach_node(RawStmt, raw, raw_parser(statement, RAW_PARSE_DEFAULT))
+		is_secret |= shard_peer_may_have_password(raw->stmt);
+	if (!is_secret)
+	{
+		run_statement(statement);
+		return;
+	}
+	error = shard_catch_error(run_statement, statement);
+	if (error == NULL)
+		return;
+	error->context = NULL;
+	error->internalquery = NULL;
+	error->hide_stmt = true;
+	ReThrowError(error);
+}
+
 /*
  * follow_coordinator(identity text, statement text, role name, settings text[]) -> void
  */
@@ -95,7 +127,7 @@ shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
 	set("client_min_messages", "warning");
 	/* the settings are those of the session on the other coordinator */
 	shard_own_sql_begin(&own, SHARD_OWN_SQL_USER_TABLE, InvalidSnapshot);
-	(void) shard_own_sql_execute(statement, 0, 0, NULL);
+	apply(statement);
 	shard_own_sql_end(&own);
 	AtEOXact_GUC(true, nestlevel);
 	PG_RETURN_VOID();

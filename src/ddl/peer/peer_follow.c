@@ -437,6 +437,12 @@ shard_peer_follows(Node *stmt)
 	}
 }
 
+bool
+shard_peer_may_have_password(Node *stmt)
+{
+	return IsA(stmt, CreateUserMappingStmt) || IsA(stmt, AlterUserMappingStmt);
+}
+
 static bool
 is_table_of_query(Node *stmt)
 {

@@ -16,6 +16,9 @@
  */
 extern bool shard_peer_follows(Node *stmt);
 
+/* May the text of the statement contain a password? */
+extern bool shard_peer_may_have_password(Node *stmt);
+
 /*
  * Returns a LOCK TABLE for the other coordinators to run before a statement that they do not run.  This is for
  * TRUNCATE of sharded tables, whose rows are on nodes.  NULL for other statements.

@@ -85,6 +85,7 @@ run_on(ShardPeerStatement *statement, const char *text, int n)
 		const ShardNodeName *peer = list_nth(statement->peers, statement->nsent);
 		ShardCommand command = {.serverid = peer->serverid, .userid = GetUserId(), .sql = sql};
 
+		command.has_values = statement->stmt != NULL && shard_peer_may_have_password(statement->stmt);
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}

@@ -38,7 +38,7 @@ typedef struct ShardCommand
 	Oid			serverid;
 	Oid			userid;
 	const char *sql;
-	bool		has_values;		/* sql contains values of rows as literals, so errors do not show it */
+	bool		has_values;		/* sql contains values of rows or passwords as literals, so errors do not show it */
 	const char *label;			/* shard's name for messages, or NULL */
 	bool		portable_text;	/* see ShardStreamSpec */
 	bool		is_whole;		/* sql is the user's own command, so errors are reported as the node has raised them */
