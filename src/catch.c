@@ -13,8 +13,8 @@
 /* What to do with an error. */
 typedef enum CatchMode
 {
-	CATCH_DROP,
-	CATCH_COPY,
+	CATCH_DROP,					/* drops it */
+	CATCH_COPY,					/* copies it for the caller */
 	CATCH_ABORT,				/* copies it, and aborts the current transaction */
 	CATCH_LOG					/* the same, and logs it */
 } CatchMode;

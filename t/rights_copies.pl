@@ -97,7 +97,7 @@ $c->safe_psql(q{GRANT USAGE ON FOREIGN SERVER node3 TO alice, bob;
 is(refresh(3), '', 'with USAGE and a user mapping');
 is(functions(3, 'alice'), $good, 'refresh_node makes it as alice');
 
-# Functions of other roles: bob's aggregate calls a function of alice, and so on.
+# Aggregates of bob, of a superuser and of alice that call a function of another role.
 $c->safe_psql('GRANT USAGE ON SCHEMA alice TO bob;
 	CREATE FUNCTION public.sf_boss(text, text) RETURNS text
 	LANGUAGE sql IMMUTABLE AS $$ SELECT $1 $$');
@@ -227,7 +227,7 @@ $c->safe_psql(q{SET ROLE alice;
 		OPTIONS (schema_name 'alice', table_name 'mine');
 	CREATE TABLE alice.fine (id int PRIMARY KEY);
 	SELECT shardfdw.shard_table('alice.fine', shards => 1, nodes => '{node1}')});
-# what add_user() cannot see here, it meets on the node
+# The coordinator records these grants without sending them, so add_user() finds the faults on the node.
 $c->safe_psql(q{SET shardfdw.enable_ddl_propagation = off;
 	GRANT UPDATE ON alice.gone, alice.number TO PUBLIC; GRANT SELECT (other) ON alice.narrow TO PUBLIC;
 	GRANT SELECT ON alice.fine TO PUBLIC; CREATE ROLE erin LOGIN});

@@ -173,7 +173,7 @@ for my $i (1, 2)
 $c->safe_psql(q{SELECT shardfdw.add_user('climber', password => 'pw-climber')});
 is($c->node_safe_psql($_, q{SELECT roleid::regrole FROM pg_auth_members WHERE member = 'climber'::regrole}), 'chief', "a role of its own on node$_") for 1, 2;
 
-# Nor other rights that a role of the same name has on the nodes.
+# add_user() gives no other rights that a role of the same name has on the nodes, either.
 my %more = (CREATEROLE => 'CREATEROLE', CREATEDB => 'CREATEDB', REPLICATION => 'REPLICATION',
 	BYPASSRLS => 'BYPASSRLS',
 	'IN ROLE pg_read_server_files' => 'the rights of role "pg_read_server_files"',
@@ -198,20 +198,20 @@ for my $options (sort keys %more)
 is($c->safe_psql(q{SELECT count(*) FROM pg_user_mappings WHERE usename = 'hopeful'}), '0',
 	'and no user mapping');
 
-# A role that owns something there, or has a privilege, is not known to be the same.
+# If the role of a node owns something or has a privilege, it need not be the same role as here.
 for my $own ('CREATE SCHEMA of_strong AUTHORIZATION strong', 'GRANT SELECT ON t_1 TO strong')
 {
 	$c->node_safe_psql(1, "CREATE ROLE strong; $own");
 	$c->psql_fails_like(q{SELECT shardfdw.add_user('hopeful', '{node1}', password => 'pw');},
 		qr/42501: role "strong" has objects or privileges on the node.*grant role "strong" to its members/s,
 		"strong on the node: $own");
-	# unless it has the member there already
+	# That does not matter if the role of the node has the member already.
 	$c->node_safe_psql(1, 'CREATE ROLE hopeful IN ROLE strong');
 	$c->safe_psql(q{SELECT shardfdw.add_user('hopeful', '{node1}', password => 'pw')});
 	$c->node_safe_psql(1, 'DROP OWNED BY strong; DROP ROLE hopeful; DROP ROLE strong');
 	$c->safe_psql('DROP USER MAPPING FOR hopeful SERVER node1');
 }
-# Roles that add_user() has made are known.
+# A role that add_user() has made is the same role.
 $c->safe_psql(q{SELECT shardfdw.add_user('hopeful', '{node1}', password => 'pw')});
 $c->node_safe_psql(1, 'CREATE SCHEMA of_strong AUTHORIZATION strong');
 $c->safe_psql(q{CREATE ROLE hopeful_too IN ROLE strong; SELECT shardfdw.add_user('hopeful_too',
@@ -219,7 +219,7 @@ $c->safe_psql(q{CREATE ROLE hopeful_too IN ROLE strong; SELECT shardfdw.add_user
 is($c->node_safe_psql(1, q{SELECT pg_has_role('hopeful_too', 'strong', 'MEMBER')}), 't',
 	'a role that add_user() has made');
 
-# The role of a shared user mapping has the rights of all who share it.
+# The role of a shared user mapping has the rights of all roles that share it.
 $c->safe_psql(q{CREATE ROLE sharer;
 	CREATE USER MAPPING FOR sharer SERVER node1 OPTIONS (user 'common'); CREATE ROLE common;
 	CREATE ROLE uncommon IN ROLE common});

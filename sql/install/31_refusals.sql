@@ -282,7 +282,7 @@ BEGIN
 				SELECT unnest(ARRAY[t.oid, t.typarray]) FROM pg_class c JOIN pg_type t ON t.oid = c.reltype WHERE c.oid = relation))))
 		AND d.deptype IN ('n', 'a', 'i')
 		AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')
-		-- foreign keys of other tables are constraint_obstacles()
+		-- constraint_obstacles() finds foreign keys of other tables
 		AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS
 			(SELECT FROM pg_constraint k WHERE k.oid = d.objid AND (k.conrelid = relation OR k.contype = 'f')))
 		AND NOT (d.classid = 'pg_attrdef'::regclass AND EXISTS

@@ -42,7 +42,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.table_warnings(regclass, smallint[]) IS
-	'Finds what would make a sharded table slow: a key with few values or with frequent ones, by the statistics of ANALYZE, row triggers and row security. key_columns: columns of the shard key. Returns a row of obstacle() for each.';
+	'Finds what would make a sharded table slow: row triggers, row security, and a key with few values, frequent values or nulls. The values are those of the statistics of ANALYZE. key_columns: columns of the shard key. Returns a row of obstacle() for each.';
 
 CREATE FUNCTION shardfdw.check_table(relation regclass, key name DEFAULT NULL)
 	RETURNS TABLE (severity text, message text, detail text, hint text)
@@ -60,7 +60,7 @@ BEGIN
 	BEGIN
 		PERFORM shardfdw_internal.check_shardable_kind(relation, false);
 		is_kind := true;
-		-- The first column of the primary key is only a default: its absence is no error of the caller.
+		-- The first column of the primary key is only a default, so a table without one is no error of the caller.
 		key_columns := shardfdw_internal.key_columns(relation, CASE WHEN NOT EXISTS (SELECT FROM pg_partitioned_table p WHERE p.partrelid = relation)
 			THEN shardfdw_internal.choose_key(relation, check_table.key) ELSE check_table.key END);
 	EXCEPTION WHEN feature_not_supported OR object_not_in_prerequisite_state OR object_in_use OR invalid_parameter_value OR wrong_object_type THEN

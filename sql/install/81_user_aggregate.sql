@@ -307,7 +307,7 @@ COMMENT ON FUNCTION shardfdw_internal.copy_aggregate_as_owner(regprocedure, name
 CREATE FUNCTION shardfdw_internal.copy_aggregate(aggregate regprocedure, nodes name[], mode text) RETURNS text
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_aggregate';
 COMMENT ON FUNCTION shardfdw_internal.copy_aggregate(regprocedure, name[], text) IS
-	'Copies a user''s aggregate to nodes, with the rights and the user mappings of its owner, in a security-restricted operation. For an aggregate of a superuser, a superuser uses the own rights. mode: as in copy_aggregate_as_owner(). Returns what prevents it, or null. An aggregate whose owner is not the caller or one of the caller''s roles is not copied.';
+	'Copies a user''s aggregate to nodes, with the rights and the user mappings of its owner, in a security-restricted operation. If both the owner and the caller are superusers, uses the rights and the user mappings of the caller. mode: as in copy_aggregate_as_owner(). Returns what prevents it, or null. An aggregate whose owner is not the caller or one of the caller''s roles is not copied.';
 
 CREATE FUNCTION shardfdw.distribute_aggregate(aggregate regprocedure) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -1,20 +1,20 @@
 /*
  * collation.c
- *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?  Which majors do they
- *	  run?
+ *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?  Which majors do the
+ *	  nodes run?
  *
  * One string describes a database: the major version of its server, a bar, and its default collation (provider,
  * collation and character type, locale, rules, the version of the library that compares, and the encoding).
  *
- * add_node() and check_cluster() ask a node for it, and store it as the server's option
- * default_collation.  shardfdw_internal.default_collation() returns the coordinator's.
+ * add_node() and check_cluster() ask a node for its description, and store it as the server's option
+ * default_collation.  shardfdw_internal.default_collation() returns the coordinator's description.
  *
  *	 sort		only if the descriptions are equal, and contain a version in which the
  *				database's text was indexed
  *	 compare	unless a node is known to have another description.  A server that was
  *				created manually has none: as in postgres_fdw, it is assumed to be equal
  *
- * Both ignore the major.
+ * Sorting and comparing ignore the major.
  *
  * The version is empty for a locale without a version (C.UTF-8 of libc).  If the database's text
  * was indexed in another version, that version follows after an exclamation mark.
@@ -83,7 +83,7 @@ unicode_data(char provider, const char *locale)
 	return provider == BUILTIN_PROVIDER && strcmp(locale, "C") != 0 ? "/" SHARD_MAJOR_VERSION : "";
 }
 
-/* Returns the description of this database's default collation. node_query() makes the same of a node's. */
+/* Returns the description of this database. node_query() makes the query for that of a node. */
 static char *
 describe(bool *has_version)
 {

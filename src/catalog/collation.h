@@ -1,7 +1,7 @@
 /*
  * collation.h
- *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?  Which majors do they
- *	  run?
+ *	  Do nodes compare and sort text in the default collation in the same way as the coordinator?  Which majors do the
+ *	  nodes run?
  */
 #ifndef SHARDFDW_COLLATION_H
 #define SHARDFDW_COLLATION_H
@@ -20,8 +20,9 @@ extern bool shard_collation_same_default(const ShardMap *map);
 extern bool shard_collation_differs(void);
 
 /*
- * Returns the major versions that only some of the servers have reached, coordinator and nodes: those above the lowest
- * up to the highest, bit 1 << major for each.  0 if all run the same major.  Nodes whose major is not known do not count.
+ * Returns the major versions that some of the servers (coordinator and nodes) have reached, and others have not: all
+ * majors above the lowest, up to the highest.  Each is the bit 1 << major.  0: all servers run the same major.  Nodes
+ * whose major is not known do not count.
  */
 extern uint32 shard_collation_majors_apart(void);
 

@@ -148,7 +148,7 @@ lies_on_nodes(Oid relid)
 	return false;
 }
 
-/* Locks, shared, the schema that find returns. */
+/* Locks the schema that find returns, in AccessShareLock mode. */
 static void
 lock_found(Oid (*find) (void *arg), void *arg)
 {

@@ -21,7 +21,7 @@
 #include "service/recover.h"
 #include "utils/builtins.h"
 
-/* What was removed, or could not be. */
+/* Collects what was removed, and what could not be removed. */
 typedef struct OutcomesArg
 {
 	MemoryContext cxt;

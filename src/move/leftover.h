@@ -10,11 +10,14 @@
 #include "move/job/move.h"
 #include "nodes/pg_list.h"
 
-/* Removes it from both nodes of a move: for the move itself, whose process calls it, or for dead jobs. */
+/*
+ * Removes what jobs have left on both nodes of a move.  own: only what this move has left, whose process calls the
+ * function.  Otherwise: what dead jobs have left.
+ */
 extern void shard_leftover_remove(const ShardMove *move, bool own);
 
 /*
- * Removes it for dead jobs, from all nodes for which the current user has mappings: a ShardRecoverJobs, see
+ * Removes what dead jobs have left on all nodes for which the current user has mappings.  It is a ShardRecoverJobs, see
  * service/recover.h.
  */
 extern List *shard_leftover_recover(List *outcomes);

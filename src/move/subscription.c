@@ -765,7 +765,7 @@ apply(void *arg)
 
 /* ---------- the process ---------- */
 
-/* For any error: called before the transaction is aborted. */
+/* Called for each error, before the transaction is aborted. */
 static bool
 forget_position_after_error(int code)
 {

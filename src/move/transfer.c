@@ -43,7 +43,7 @@
 
 #define LAST_CHANGES_MS 1000	/* how long writers wait for the last changes */
 #define AGAIN_MS 500			/* pause before another attempt to lock */
-#define BLOCK_AGAIN_MS 200		/* the same while writers wait */
+#define BLOCK_AGAIN_MS 200		/* pause before another attempt to switch, while writers wait */
 
 typedef struct Transfer
 {

@@ -9,7 +9,10 @@
 
 #include "move/job/move.h"
 
-/* Moves the prepared shards, with a lock against writers only for the switch; and with such a lock from the beginning. */
+/*
+ * Move the prepared shards.  The first function locks the tables against writers only for the switch.  The second one
+ * locks them from the beginning.
+ */
 extern void shard_transfer_online(ShardMove *move);
 extern void shard_transfer_block(ShardMove *move);
 

@@ -10,14 +10,14 @@
 #include "postmaster/bgworker.h"
 
 /*
- * A worker that can be registered.  It is not restarted, unless the caller changes that. function: its entry point, which
- * the library exports.
+ * Returns a worker that can be registered.  PostgreSQL does not restart the worker, unless the caller changes that.
+ * function: the entry point of the worker, which the library exports.
  */
 extern BackgroundWorker shard_background_worker(const char *function, const char *name);
 
 /*
- * To be called first in the entry point: connects to a database as superuser, with settings on which the library relies,
- * whatever the defaults of the database or its roles.
+ * Call it first in the entry point.  Connects to a database as superuser.  Then makes the settings on which the library
+ * relies, whatever the defaults of the database or its roles are.
  */
 extern void shard_background_worker_begin(Oid database);
 

@@ -79,7 +79,7 @@ sub setup
 		my $v = substr $volatility, 0, 1;
 		$sql .= "CREATE FUNCTION all_${_}_${v}_sql() RETURNS SETOF $_ LANGUAGE sql $volatility AS 'SELECT * FROM $_';\nCREATE FUNCTION all_${_}_${v}_pl() RETURNS SETOF $_ LANGUAGE plpgsql $volatility AS 'BEGIN RETURN QUERY SELECT * FROM $_; END';\n" for qw(x y o d b t);
 	}
-	# writes to another table or to y, and says what it has come to
+	# writes to another table or to y, and returns the sum or count after that
 	$sql .= "CREATE FUNCTION adds_y_v(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE y SET a = a + 1 WHERE k = \$1 % 8 + 1; RETURN (SELECT sum(a) FROM y); END';\n";
 	$sql .= "CREATE FUNCTION adds_l_v(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO l VALUES (\$1, 1); RETURN (SELECT count(*) FROM l); END';\n";
 	$sql .= "CREATE FUNCTION news_y_v(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO y SELECT least(min(k), 0) - 1, 1, 0 FROM y; RETURN (SELECT count(*) FROM y); END';\n";

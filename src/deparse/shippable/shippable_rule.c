@@ -238,7 +238,7 @@ changed_in(Oid funcid)
 		case F_MAKE_INTERVAL:
 			return IN_MAJOR(17);
 
-			/* null in jsonb; weeks and negative quarters of an interval; abbreviations of time zones; versions of a UUID */
+			/* null in jsonb; weeks and negative quarters of an interval; abbreviations of time zones; UUIDs of version 7 */
 		case F_BOOL_JSONB:
 		case F_NUMERIC_JSONB:
 		case F_INT2_JSONB:

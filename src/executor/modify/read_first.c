@@ -19,7 +19,7 @@
  * rows, which leave out what has been written so far.  Then step 2 is omitted.
  *
  * If the statement calls VOLATILE functions or has such triggers, scans that lock rows are started
- * first, too.  Otherwise those of later shards would see what the functions have written.
+ * first, too.  Otherwise the scans of later shards would see what the functions have written.
  *
  * A part that still reads a table later (RETURNING, triggers, a SELECT after WITH) is refused if it
  * would see what was written (ShardStreamView).

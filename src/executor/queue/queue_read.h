@@ -33,7 +33,7 @@ typedef struct ShardQueueRows
  * Should another session's read be used? key, of keylen bytes, contains everything on which the
  * rows of the table depend, except the user.  True: *rows are rows that another session has begun
  * to read after this call.  False: the caller must read, and call shard_queue_read_end().  Waits for
- * other sessions for a moment at most.
+ * other sessions, but only for a moment.
  */
 extern bool shard_queue_read_join(Oid relid, Oid userid, const char *key, int keylen, ShardQueueRows *rows);
 

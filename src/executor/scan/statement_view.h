@@ -55,8 +55,8 @@ extern bool shard_statement_view_calls_volatile(EState *estate);
 extern bool shard_statement_view_locks_first(const EState *estate);
 
 /*
- * Was relid, a shard on the node, changed since the statement began?  was_changed: and before that,
- * in the same transaction?
+ * First function: may the transaction have changed relid, a shard on the node, since the statement
+ * began?  Second function: may it have changed relid before?
  */
 extern bool shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid);
 extern bool shard_statement_view_was_changed(const EState *estate, Oid relid);

@@ -686,7 +686,7 @@ typedef struct FollowArg
 	bool		done;
 } FollowArg;
 
-/* The work while writers on the source wait, except the end.  It is not done if it would take too long. */
+/* Does the work for which writers on the source wait, except the switch.  If the last changes take too long, ends early. */
 static void
 follow_locked(void *arg)
 {

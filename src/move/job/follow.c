@@ -103,7 +103,7 @@ wait_for_both(ShardFollow *follow, bool tell)
 		follow->target->receive(follow->arg);
 }
 
-/* A position after all commits of the source. */
+/* Returns a position after all present commits of the source. */
 static XLogRecPtr
 position_now(ShardFollow *follow)
 {

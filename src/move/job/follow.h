@@ -49,8 +49,8 @@ typedef struct ShardFollow
 } ShardFollow;
 
 /*
- * Begins to read the changes of slot, whose stream has been started.  follow: has slot and target, and what else is
- * known.  Memory: cxt.
+ * Begins to read the changes of slot, whose stream has been started.  follow: the caller has set slot and target, and
+ * those of arg, link, source and job that exist.  Memory: cxt.
  */
 extern void shard_follow_begin(ShardFollow *follow, MemoryContext cxt);
 
@@ -60,7 +60,7 @@ extern void shard_follow_begin(ShardFollow *follow, MemoryContext cxt);
  */
 extern bool shard_follow_to_now(ShardFollow *follow, int timeout_ms);
 
-/* Calls that function until it hardly takes any time. */
+/* Calls shard_follow_to_now() until it takes hardly any time. */
 extern void shard_follow_catch_up(ShardFollow *follow);
 
 /*

@@ -3,7 +3,7 @@
  *	  Plans of statements that nodes run unchanged.  They are tried in this order before core's planner:
  *
  *	   router	all its tables prune to one shard group by the shard key
- *	   take		it takes rows of one table as jobs from a queue, over all shards
+ *	   queue	it takes rows of one table as jobs from a queue, over all shards
  *	   push		it is exact group by group, and runs on all live groups in parallel
  *	   source	rows that the coordinator computes (VALUES, SELECT) are routed to their groups,
  *				which run INSERT ... ON CONFLICT or MERGE over them

@@ -122,8 +122,8 @@ extern shard_wait_stalled_type shard_wait_stalled;
 extern ErrorData *shard_wait_find_deadlock(void);
 
 /*
- * Sets a function that waits which handle interrupts call at least every second, or NULL. idle must
- * not wait.
+ * Sets the function that is called at least every second by waits that handle interrupts.  NULL: none.
+ * idle must not wait.
  */
 extern void shard_wait_set_idle(void (*idle) (void *arg), void *arg);
 
