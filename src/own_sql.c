@@ -36,9 +36,10 @@ static const struct
 	{"shardfdw.multi_shard_statements", "allow", FOR_SQL | FOR_USER_TABLE},
 	{"shardfdw.max_rows_gathered", "0", FOR_SQL | FOR_USER_TABLE},
 	{"TimeZone", "UTC", FOR_VALUES},
+	{"DateStyle", "ISO", FOR_SQL},		/* the order of day and month is the user's */
 	{"DateStyle", "ISO, YMD", FOR_VALUES},
-	{"IntervalStyle", "postgres", FOR_VALUES},
-	{"extra_float_digits", "3", FOR_VALUES},
+	{"IntervalStyle", "postgres", FOR_SQL | FOR_VALUES},
+	{"extra_float_digits", "3", FOR_SQL | FOR_VALUES},
 	{"bytea_output", "hex", FOR_VALUES},
 	{"lc_monetary", "C", FOR_VALUES},
 	{"xmloption", "content", FOR_VALUES},

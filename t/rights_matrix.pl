@@ -287,7 +287,7 @@ my %outcomes = (
 	# replicas of shards: owners of the table with USAGE on the nodes
 	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_replicas make_placements},
 	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{note_placements},
-	'42601 42601 42601 42601 42601 42601 42601 42601 42601 42601' => q{read_here},
+	'42601 42601 42601 42601 42601 42601 42601 42601 42601 42601' => q{set_view_query read_here},
 	'42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' => q{
 		import_columns},
 	'55000 55000 55000 42501 55000 42501 55000 42501 2F003 42704' => q{
@@ -301,7 +301,7 @@ my %outcomes = (
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged check_followable log_sequences is_gone key_definition
 		apply_replicas note_dropped_reference check_shard_replicable check_no_replicas check_node_name tables_with_nodes choose_replicas drop_replica_command replica_mark forget_position has_replicas inspect_replicas nodes_in_option note_replica_commands notes_name own_replicas shard_placements tables_with_replicas turn_of_tables warn_unchanged
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views view_command check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes same_schema_condition grants_on_nodes role_commands role_check_commands role_mark roles_to_make scram_secret tables_on_nodes cloned_name own_mark server_mark
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views rule_depends empty_views check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes same_schema_condition grants_on_nodes role_commands role_check_commands role_mark roles_to_make scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_aggregate copy_aggregate_as_owner copy_command default_collation describe_query describe_tables disconnect expected_replica
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
@@ -420,7 +420,7 @@ my %outcomes = (
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw declare_commits_received},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
-		check_replication_factor start_series run_series
+		fill_views check_replication_factor start_series run_series
 		read_as_owner
 		set_import_sequences
 		comparable_keys sharding_step},

@@ -370,16 +370,85 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.dependent_views(regclass) IS
 	'Finds the views whose query names a table, without views of these views, materialized views and temporary views.';
 
-CREATE FUNCTION shardfdw_internal.view_command(view regclass, query text, options text[] DEFAULT NULL) RETURNS text
+CREATE FUNCTION shardfdw_internal.rule_depends(view regclass, except_table oid) RETURNS text[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('CREATE OR REPLACE VIEW %s%s%s AS %s', view,
+	SELECT coalesce(array_agg(DISTINCT concat_ws(' ', d.refclassid, d.refobjid) ORDER BY concat_ws(' ', d.refclassid, d.refobjid)), '{}')
+	FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+	LEFT JOIN pg_class c ON c.oid = except_table
+	WHERE w.ev_class = view AND w.rulename = '_RETURN' AND d.refclassid <> 'pg_constraint'::regclass
+		AND NOT (d.refclassid = 'pg_class'::regclass AND d.refobjid IN (view, except_table))
+		AND NOT (d.refclassid = 'pg_type'::regclass AND d.refobjid IN (SELECT unnest(ARRAY[t.oid, t.typarray]) FROM pg_type t WHERE t.oid = c.reltype))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.rule_depends(regclass, oid) IS
+	'Lists the objects that the query of a view names, as catalog and OID, without constraints, the given table and its row type.';
+
+CREATE FUNCTION shardfdw_internal.set_view_query(view regclass, query text, options text[] DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	name CONSTANT text := view;
+BEGIN
+	EXECUTE format('CREATE OR REPLACE VIEW %s%s%s AS %s', name,
 		(SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)) FROM pg_attribute a WHERE a.attrelid = view AND a.attnum > 0 HAVING count(*) > 0),
 		(SELECT format(' WITH (%s)', string_agg(format('%I = %L', o.option_name, o.option_value), ', ')) FROM pg_options_to_table(options) o HAVING count(*) > 0),
-		query)
+		query);
+	-- Another session may have renamed the view or its schema, and the name may belong to another view by then.
+	IF to_regclass(name) IS DISTINCT FROM view THEN
+		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('view %s has been renamed or dropped by another session', name), HINT = 'Try again.';
+	END IF;
+END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.view_command(regclass, text, text[]) IS
-	'Writes the command that gives a view another query with the same columns, and these options. Owner, privileges, comments, triggers, rules and defaults of the view stay. Objects that depend on the view stay, too. Returns the command.';
+COMMENT ON FUNCTION shardfdw_internal.set_view_query(regclass, text, text[]) IS
+	'Gives a view another query with the same columns, and these options. Owner, privileges, comments, triggers, rules and defaults of the view stay. Objects that depend on the view stay, too. Returns nothing. Raises serialization_failure if the name belongs to another view.';
+
+CREATE FUNCTION shardfdw_internal.empty_views(old_table regclass, new_table regclass) RETURNS jsonb
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	old_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = old_table);
+	new_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = new_table);
+	beside CONSTANT name := format('shardfdw_new_name_%s', new_table::oid);
+	views jsonb;
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.dependent_views(old_table)) THEN
+		RETURN '[]';
+	END IF;
+	-- The queries are written with the name that the new table has, immediately before they are needed.
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', new_table, beside);
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', old_table, new_name);
+	SELECT jsonb_agg(jsonb_build_object('oid', v::oid, 'query', pg_get_viewdef(v), 'options', c.reloptions, 'depends', shardfdw_internal.rule_depends(v, old_table))) INTO views
+	FROM shardfdw_internal.dependent_views(old_table) v JOIN pg_class c ON c.oid = v;
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', old_table, old_name);
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', new_table, new_name);
+	PERFORM shardfdw_internal.set_view_query(v, 'SELECT ' || coalesce((
+			SELECT string_agg(format('NULL::%s%s', format_type(a.atttypid, a.atttypmod), ' COLLATE ' || nullif(a.attcollation, 0)::regcollation), ', ' ORDER BY a.attnum)
+			FROM pg_attribute a WHERE a.attrelid = v AND a.attnum > 0), ''))
+	FROM shardfdw_internal.dependent_views(old_table) v;
+	RETURN views;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.empty_views(regclass, regclass) IS
+	'Gives the views of a table a query that names no table, so that the table can be dropped. new_table: the table that has its name. Returns the views with their queries and options, for fill_views().';
+
+CREATE FUNCTION shardfdw_internal.fill_views(views jsonb, new_table regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	view record;
+BEGIN
+	FOR view IN SELECT * FROM jsonb_to_recordset(views) v(oid oid, query text, options text[], depends text[])
+	LOOP
+		PERFORM shardfdw_internal.set_view_query(view.oid::regclass, view.query, view.options);
+		IF shardfdw_internal.rule_depends(view.oid::regclass, new_table) <> view.depends THEN
+			RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
+				MESSAGE = format('an object that view %s uses has been renamed or replaced by another session', view.oid::regclass), HINT = 'Try again.';
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.fill_views(jsonb, regclass) IS
+	'Gives views the queries that empty_views() took from them. Returns nothing. Raises serialization_failure if a query names other objects than before.';
 
 CREATE FUNCTION shardfdw_internal.lock_with_views(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -387,18 +456,30 @@ AS $$
 DECLARE
 	view record;
 BEGIN
-	-- A query of a view locks the view first. LOCK TABLE would lock the other tables of the view, too.
-	FOR view IN SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM shardfdw_internal.dependent_views(relation) v JOIN pg_class c ON c.oid = v
+	-- A query locks outer views first, then the views and tables that they name. LOCK TABLE would lock the other tables of a view, too.
+	FOR view IN
+		WITH RECURSIVE uses(outer_view, oid) AS (
+			SELECT v::oid, v::oid FROM shardfdw_internal.dependent_views(relation) v
+			UNION
+			SELECT u.outer_view, d.refobjid FROM uses u JOIN pg_rewrite w ON w.ev_class = u.oid
+			JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_class'::regclass
+			JOIN pg_class c ON c.oid = d.refobjid AND c.relkind = 'v'
+		)
+		SELECT u.outer_view::regclass AS oid, u.outer_view::regclass::text AS name, pg_get_userbyid(c.relowner) AS owner
+		FROM uses u JOIN pg_class c ON c.oid = u.outer_view GROUP BY u.outer_view, c.relowner ORDER BY count(*) DESC, u.outer_view
 	LOOP
-		IF NOT shardfdw_internal.is_gone(view.name) THEN
-			EXECUTE format('ALTER VIEW %s OWNER TO %I', view.name, view.owner);
+		-- dependent_obstacles() refuses views of other roles with a hint.
+		CONTINUE WHEN shardfdw_internal.is_gone(view.oid) OR NOT pg_has_role(view.owner, 'USAGE');
+		EXECUTE format('ALTER VIEW %s OWNER TO %I', view.name, view.owner);
+		IF to_regclass(view.name) IS DISTINCT FROM view.oid THEN
+			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('view %s has been renamed or dropped by another session', view.name), HINT = 'Try again.';
 		END IF;
 	END LOOP;
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_with_views(regclass) IS
-	'Locks the views whose query names a table, and then the table, in ACCESS EXCLUSIVE mode until the transaction ends. Returns nothing. Raises insufficient_privilege for views of other roles.';
+	'Locks the views whose query names a table, and then the table, in ACCESS EXCLUSIVE mode until the transaction ends. Leaves out views of roles that the caller is no member of. Returns nothing. Raises serialization_failure if the name of a view belongs to another view.';
 
 CREATE FUNCTION shardfdw_internal.successor_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -414,11 +495,10 @@ BEGIN
 	IF description IS NOT NULL THEN
 		RETURN NEXT format('COMMENT ON TABLE %s IS %L', relation, description);
 	END IF;
-	RETURN QUERY SELECT shardfdw_internal.view_command(v, pg_get_viewdef(v), (SELECT c.reloptions FROM pg_class c WHERE c.oid = v)) FROM shardfdw_internal.dependent_views(relation) v;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Also writes the commands that give the views of the table their query again. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name the properties that its columns and indexes do not carry: NOT VALID CHECK constraints, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -551,23 +631,15 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.replace_table(regclass, text, name) IS
 	'Renames a table to old_name and creates a new table in its place with the same columns, defaults, sequences, CHECK constraints and owner, without rows, keys and indexes. Optionally partitioned. Returns the new table.';
 
-CREATE FUNCTION shardfdw_internal.drop_replaced_table(old_table regclass, new_table regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.drop_replaced_table(old_table regclass, new_table regclass) RETURNS jsonb
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	names text[];
 	i integer;
-	command text;
+	views jsonb;
 BEGIN
-	-- successor_commands() gives these views their query again.
-	FOR command IN SELECT shardfdw_internal.view_command(v, 'SELECT ' || coalesce((
-			SELECT string_agg(format('NULL::%s%s', format_type(a.atttypid, a.atttypmod), ' COLLATE ' || nullif(a.attcollation, 0)::regcollation), ', ' ORDER BY a.attnum)
-			FROM pg_attribute a WHERE a.attrelid = v AND a.attnum > 0), ''))
-		FROM shardfdw_internal.dependent_views(old_table) v
-	LOOP
-		EXECUTE command;
-	END LOOP;
-
+	views := shardfdw_internal.empty_views(old_table, new_table);
 	-- The names of identity sequences are free once the old table is dropped.
 	SELECT array_agg(ARRAY[a.attname::text, s.relname::text]) INTO names
 	FROM pg_depend d
@@ -582,7 +654,8 @@ BEGIN
 	LOOP
 		EXECUTE format('ALTER SEQUENCE %s RENAME TO %I', pg_get_serial_sequence(new_table::text, names[i][1]), names[i][2]);
 	END LOOP;
+	RETURN views;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_replaced_table(regclass, regclass) IS
-	'Drops a table that replace_table() renamed, and gives the names of its identity sequences to those of the new table. The views of the table have no rows until the commands of successor_commands() have run. Raises dependent_objects_still_exist if another object depends on it.';
+	'Drops a table that replace_table() renamed, and gives the names of its identity sequences to those of the new table. Returns the views of the table, which have no rows until fill_views(). Raises dependent_objects_still_exist if another object depends on it.';

@@ -312,7 +312,6 @@ BEGIN
 		WITH RECURSIVE types(view, oid) AS (
 			SELECT v, d.refobjid FROM shardfdw_internal.dependent_views(relation) v JOIN pg_rewrite w ON w.ev_class = v
 			JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_type'::regclass
-			WHERE NOT shardfdw_internal.is_owner(v)
 			UNION
 			SELECT t.view, d.refobjid FROM types t JOIN pg_type y ON y.oid = t.oid
 			JOIN pg_depend d ON (d.classid, d.objid) IN (('pg_type'::regclass, y.oid), ('pg_class'::regclass, y.typrelid)) AND d.refclassid = 'pg_type'::regclass
@@ -322,7 +321,19 @@ BEGIN
 	CROSS JOIN LATERAL shardfdw_internal.obstacle('insufficient_privilege',
 		format('%s because view %s uses type %s of role "%s"', refusal, x.view, x.type, x.rolname),
 		format('Making the view again could run code of that role with the rights of "%s".', current_user),
-		format('Do it as the owner of the view: SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = x.view))) o;
+		CASE WHEN shardfdw_internal.is_owner(x.view) THEN 'Drop it first, and make it again afterwards.'
+			ELSE format('Do it as the owner of the view: SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = x.view)) END) o;
+
+	RETURN QUERY SELECT o.* FROM shardfdw_internal.dependent_views(relation) v
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported', format('%s because view %s reads ONLY this table', refusal, v),
+		'The rows of a sharded table are in its partitions, which ONLY leaves out.', 'Drop it first, and make it again afterwards.') o
+	-- pg_get_viewdef() would lock all relations of the view until the transaction ends.
+	WHERE EXISTS (SELECT FROM pg_rewrite w WHERE w.ev_class = v AND w.rulename = '_RETURN' AND w.ev_action::text ~ format(':relid %s [^{}]*:inh false', relation::oid));
+
+	RETURN QUERY SELECT o.* FROM shardfdw_internal.dependent_views(relation) v JOIN pg_class c ON c.oid = v JOIN pg_namespace n ON n.oid = c.relnamespace
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('insufficient_privilege', format('%s because its view %s is in schema "%s", where you cannot create objects', refusal, v, n.nspname), NULL,
+		format('Get the privilege: GRANT CREATE ON SCHEMA %I TO %I.', n.nspname, current_user)) o
+	WHERE NOT has_schema_privilege(n.oid, 'CREATE');
 
 	RETURN QUERY SELECT o.* FROM pg_depend d
 	CROSS JOIN LATERAL shardfdw_internal.obstacle('feature_not_supported', format('%s because it belongs to an extension', refusal), NULL, NULL) o

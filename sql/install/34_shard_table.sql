@@ -301,6 +301,7 @@ DECLARE
 	index_first CONSTANT boolean := shardfdw_internal.index_before_rows(relation);
 	sets_defaults CONSTANT boolean := EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'f' AND 'd' IN (k.confdeltype, k.confupdtype));
 	made record;
+	views jsonb;
 	parent regclass;
 	has_rows boolean;
 	command text;
@@ -329,12 +330,13 @@ BEGIN
 	IF sets_defaults THEN
 		PERFORM shardfdw_internal.set_key_defaults(parent, ARRAY(SELECT s.shard FROM shardfdw_internal.shards_of(parent) s));
 	END IF;
-	PERFORM shardfdw_internal.drop_replaced_table(relation, parent);
+	views := shardfdw_internal.drop_replaced_table(relation, parent);
 	PERFORM set_config('shardfdw_replaced.t' || relation::oid, parent::oid::text, true);
 	FOREACH command IN ARRAY commands
 	LOOP
 		EXECUTE command;
 	END LOOP;
+	PERFORM shardfdw_internal.fill_views(views, parent);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.replace_by_shards(regclass, name, name[], text[], name[], regclass, text[]) IS
@@ -357,7 +359,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, bool
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
 									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true, shards_in name DEFAULT NULL, replication_factor integer DEFAULT NULL) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE

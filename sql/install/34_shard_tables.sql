@@ -62,7 +62,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_key_between(oid, name, name) IS
 
 CREATE FUNCTION shardfdw.shard_tables(relations regclass[], key name, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
 									  colocate_with regclass DEFAULT NULL, shards_in name DEFAULT NULL) RETURNS void
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET shardfdw.enable_ddl_propagation = on
 AS $$
 #variable_conflict use_variable
 DECLARE

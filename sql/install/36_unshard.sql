@@ -103,6 +103,7 @@ DECLARE
 	foreign_keys text[];
 	validating text[];
 	cluster_command text;
+	views jsonb;
 BEGIN
 	PERFORM shardfdw_internal.apply_replicas();
 	PERFORM shardfdw_internal.lock_with_views(relation);
@@ -134,20 +135,21 @@ BEGIN
 		EXECUTE format('ALTER TABLE %s SET (%s)', new_table, table_options);
 	END IF;
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', new_table, column_list, column_list, relation);
-	PERFORM shardfdw_internal.drop_replaced_table(relation, new_table);
+	views := shardfdw_internal.drop_replaced_table(relation, new_table);
 	PERFORM shardfdw_internal.drop_on_nodes(drop_nodes, drop_commands, drop_labels);
 
 	FOREACH command IN ARRAY index_commands || commands || foreign_keys || validating || array_remove(ARRAY[cluster_command], NULL)
 	LOOP
 		EXECUTE command;
 	END LOOP;
+	PERFORM shardfdw_internal.fill_views(views, new_table);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unshard_block(regclass) IS
 	'Replaces a sharded table by a plain table, and drops the shards on their nodes. Returns nothing. Raises an error if something of the table cannot be kept.';
 
 CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('unshard_table');

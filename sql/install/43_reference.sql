@@ -140,7 +140,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_replicable(regclass) IS
 	'Checks that a table can be a reference table. Returns nothing. Raises wrong_object_type, feature_not_supported or insufficient_privilege with the reason.';
 
 CREATE FUNCTION shardfdw.create_reference_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE

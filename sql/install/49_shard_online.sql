@@ -725,17 +725,19 @@ CREATE FUNCTION shardfdw_internal.exchange_tables(relation regclass, successor r
 AS $$
 DECLARE
 	table_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
+	views jsonb;
 	command text;
 BEGIN
 	EXECUTE format('COMMENT ON TABLE %s IS NULL', successor);
 	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, format('shardfdw_old_%s', relation::oid));
 	EXECUTE format('ALTER TABLE %s RENAME TO %I', successor, table_name);
 	PERFORM shardfdw_internal.take_sequences(relation, successor);
-	PERFORM shardfdw_internal.drop_replaced_table(relation, successor);
+	views := shardfdw_internal.drop_replaced_table(relation, successor);
 	FOREACH command IN ARRAY commands
 	LOOP
 		EXECUTE command;
 	END LOOP;
+	PERFORM shardfdw_internal.fill_views(views, successor);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.exchange_tables(regclass, regclass, text[]) IS

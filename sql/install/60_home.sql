@@ -209,7 +209,7 @@ COMMENT ON FUNCTION shardfdw_internal.home_node(name) IS
 	'Chooses the node of a schema, unless it is given. Returns its name.';
 
 CREATE FUNCTION shardfdw.shard_schema(schema regnamespace, node name DEFAULT NULL) RETURNS name
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET shardfdw.enable_ddl_propagation = on
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -303,7 +303,7 @@ COMMENT ON FUNCTION shardfdw_internal.home_constraint_commands(regnamespace) IS
 	'Writes the commands that make on the tables of a schema what only their shards have: foreign keys among them, keys without the shard key, exclusion constraints. Returns for each the command that drops it on the node, where it is in the way, and that which makes it here.';
 
 CREATE FUNCTION shardfdw.unshard_schema(schema regnamespace) RETURNS void
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 3 SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
