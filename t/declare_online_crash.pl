@@ -143,6 +143,30 @@ for my $way (0, 1)
 		}
 	}
 }
+# A reader keeps the triggers on the nodes from being dropped when the job is cancelled. Writers
+# then need the tables in which these triggers note keys.
+$back = 1;
+make();
+{
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_convert_copied';
+	append_to_file($file, '');
+	$c->set_faults('convert_copied=wait');
+	my $job = $c->safe_psql(call(0));
+	$c->wait_for("SELECT stage = 'copying' FROM shardfdw.jobs WHERE id = $job");
+	my $reader = $c->coordinator->background_psql('postgres');
+	$reader->query_safe('BEGIN; SELECT count(*) FROM (SELECT FROM t WHERE id < 50 FOR SHARE) s');
+	$c->safe_psql("SELECT shardfdw.cancel_job($job)");
+	$c->set_faults('');
+	unlink $file;
+	$c->psql("SELECT shardfdw.wait_job($job)");
+	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
+	is(($c->psql('UPDATE t SET v = v + 1 WHERE id > 100; UPDATE t SET v = v - 1 WHERE id > 100'))[2],
+		'', 'cancelled under a reader: writes go on');
+	$reader->query_safe('COMMIT');
+	$reader->quit;
+	is(($c->psql('UPDATE t SET v = v + 1; UPDATE t SET v = v - 1'))[2], '', 'and after its end');
+	check('cancelled under a reader');
+}
 $back = 0;
 
 # a node dies between the two phases of the last commit: the switch waits for no recovery, so there is none

@@ -228,13 +228,14 @@ BEGIN
 	LOOP
 		-- a transaction prepared there may be the one that creates the shards
 		PERFORM shardfdw_internal.settle_server(x.node) FROM (SELECT DISTINCT s.node FROM shardfdw_internal.shards_of(part.name) s) x;
-		-- a separate transaction for each shard: a session that writes to several waits for one of them at a time
+		-- One transaction for each shard: a session that writes to several waits for one of them at a time. As long as the
+		-- triggers of a shard stay, its writers need the table where the triggers note keys.
 		SELECT q.sqlstate, q.message INTO failed
-		FROM (SELECT array_agg(c.node ORDER BY c.number, c.shard) AS nodes, array_agg('SET LOCAL lock_timeout = ''500ms''; ' || c.command ORDER BY c.number, c.shard) AS commands, array_agg(c.shard ORDER BY c.number, c.shard) AS labels
-			  FROM (SELECT 1, s.node, s.shard::text, format('DROP FUNCTION IF EXISTS %s() CASCADE', shardfdw_internal.note_function_of(s.remote_name))
-					FROM shardfdw_internal.shards_of(part.name) s WHERE part.kind = 'changed'
-					UNION ALL
-					SELECT 2, s.node, s.shard::text, format('DROP TABLE IF EXISTS %s', s.remote_name) FROM shardfdw_internal.shards_of(part.name) s) c(number, node, shard, command)) x
+		FROM (SELECT array_agg(s.node ORDER BY s.shard) AS nodes, array_agg(s.shard::text ORDER BY s.shard) AS labels,
+				array_agg('SET LOCAL lock_timeout = ''500ms''; '
+					|| CASE part.kind WHEN 'changed' THEN format('DROP FUNCTION IF EXISTS %s() CASCADE; ', shardfdw_internal.note_function_of(s.remote_name)) ELSE '' END
+					|| format('DROP TABLE IF EXISTS %s', s.remote_name) ORDER BY s.shard) AS commands
+			  FROM shardfdw_internal.shards_of(part.name) s) x
 		CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'settle', false, x.labels) q
 		WHERE x.nodes IS NOT NULL AND NOT q.ok LIMIT 1;
 		IF FOUND THEN
