@@ -19,6 +19,7 @@
 #define FOR_SQL 0x01			/* meaning of an SQL text, and which rows it sees */
 #define FOR_VALUES 0x02			/* values as text that another server writes or reads */
 #define FOR_USER_TABLE 0x04		/* limits on users' statements */
+#define FOR_WORKER 0x08			/* texts of definitions, in background workers */
 
 static const struct
 {
@@ -36,10 +37,12 @@ static const struct
 	{"shardfdw.multi_shard_statements", "allow", FOR_SQL | FOR_USER_TABLE},
 	{"shardfdw.max_rows_gathered", "0", FOR_SQL | FOR_USER_TABLE},
 	{"TimeZone", "UTC", FOR_VALUES},
-	{"DateStyle", "ISO", FOR_SQL},		/* the order of day and month is the user's */
+	{"DateStyle", "ISO", FOR_WORKER},	/* the order of day and month is the user's */
+	{"IntervalStyle", "postgres", FOR_WORKER},
+	{"extra_float_digits", "3", FOR_WORKER},
 	{"DateStyle", "ISO, YMD", FOR_VALUES},
-	{"IntervalStyle", "postgres", FOR_SQL | FOR_VALUES},
-	{"extra_float_digits", "3", FOR_SQL | FOR_VALUES},
+	{"IntervalStyle", "postgres", FOR_VALUES},
+	{"extra_float_digits", "3", FOR_VALUES},
 	{"bytea_output", "hex", FOR_VALUES},
 	{"lc_monetary", "C", FOR_VALUES},
 	{"xmloption", "content", FOR_VALUES},
@@ -131,7 +134,7 @@ fix_session(int use)
 void
 shard_own_sql_fix_session(void)
 {
-	fix_session(FOR_SQL);
+	fix_session(FOR_SQL | FOR_WORKER);
 }
 
 void
