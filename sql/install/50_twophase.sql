@@ -101,8 +101,7 @@ DECLARE
 BEGIN
 	SELECT i.note_command INTO command FROM shardfdw_internal.coordinator_identity() i;
 	FOR r IN SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail) AS message
-		-- only promote_coordinator() takes back a node that another coordinator has taken over
-		FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), CASE WHEN end_sessions THEN 'settle' ELSE 'autocommit' END, false) q
+		FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
 	LOOP
 		IF r.ok AND end_sessions THEN
 			told := told || r.node;

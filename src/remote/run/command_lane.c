@@ -163,9 +163,8 @@ must_be_read_only(const ShardCommandRun *run, ShardCommandLane *lane)
 		shard_twophase_require_coordinator(&lane->conn, 1);
 		return false;
 	}
-	/* promote_coordinator() takes back a node by SETTLE, and recovery looks at what nodes have noted itself */
 	return RecoveryInProgress() || !shard_identity_is_confirmed() ||
-		((command->changes_session || run->mode == SHARD_COMMAND_AUTOCOMMIT) && shard_twophase_is_taken_over(lane->conn));
+		(command->changes_session && shard_twophase_is_taken_over(lane->conn));
 }
 
 /* Begins the lane's current command. */
