@@ -440,7 +440,9 @@ BEGIN
 	FOR view IN SELECT * FROM jsonb_to_recordset(views) v(oid oid, query text, options text[], depends text[])
 	LOOP
 		PERFORM shardfdw_internal.set_view_query(view.oid::regclass, view.query, view.options);
-		IF shardfdw_internal.rule_depends(view.oid::regclass, new_table) <> view.depends THEN
+		-- By OID: the command may have found another view by the name. This view would still have no rows then.
+		IF shardfdw_internal.rule_depends(view.oid::regclass, new_table) <> view.depends
+			OR NOT EXISTS (SELECT FROM shardfdw_internal.dependent_views(new_table) v WHERE v = view.oid) THEN
 			RAISE EXCEPTION USING ERRCODE = 'serialization_failure',
 				MESSAGE = format('an object that view %s uses has been renamed or replaced by another session', view.oid::regclass), HINT = 'Try again.';
 		END IF;
