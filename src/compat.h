@@ -604,29 +604,25 @@ shard_operator_candidates(List *names)
 #include "catalog/pg_proc.h"
 #include "utils/syscache.h"
 #define shard_function_aclcheck(funcid, roleid) object_aclcheck(ProcedureRelationId, funcid, roleid, ACL_EXECUTE)
-#define shard_function_ownercheck(funcid, roleid) object_ownercheck(ProcedureRelationId, funcid, roleid)
 
 /* object_ownercheck() raises an internal error if the object does not exist */
 static inline bool
-shard_class_ownercheck(Oid relid, Oid roleid)
+shard_object_ownercheck(Oid classid, int cacheid, int sqlstate, const char *kind, Oid object, Oid roleid)
 {
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+	if (!SearchSysCacheExists1(cacheid, ObjectIdGetDatum(object)))
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	return object_ownercheck(RelationRelationId, relid, roleid);
+				(errcode(sqlstate),
+				 errmsg("%s with OID %u does not exist", kind, object)));
+	return object_ownercheck(classid, object, roleid);
 }
-
-static inline bool
-shard_namespace_ownercheck(Oid nspoid, Oid roleid)
-{
-	if (!SearchSysCacheExists1(NAMESPACEOID, ObjectIdGetDatum(nspoid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_SCHEMA),
-				 errmsg("schema with OID %u does not exist", nspoid)));
-	return object_ownercheck(NamespaceRelationId, nspoid, roleid);
-}
-#define shard_subscription_ownercheck(subid, roleid) object_ownercheck(SubscriptionRelationId, subid, roleid)
+#define shard_function_ownercheck(funcid, roleid) \
+	shard_object_ownercheck(ProcedureRelationId, PROCOID, ERRCODE_UNDEFINED_FUNCTION, "function", funcid, roleid)
+#define shard_class_ownercheck(relid, roleid) \
+	shard_object_ownercheck(RelationRelationId, RELOID, ERRCODE_UNDEFINED_TABLE, "relation", relid, roleid)
+#define shard_namespace_ownercheck(nspoid, roleid) \
+	shard_object_ownercheck(NamespaceRelationId, NAMESPACEOID, ERRCODE_UNDEFINED_SCHEMA, "schema", nspoid, roleid)
+#define shard_subscription_ownercheck(subid, roleid) \
+	shard_object_ownercheck(SubscriptionRelationId, SUBSCRIPTIONOID, ERRCODE_UNDEFINED_OBJECT, "subscription", subid, roleid)
 #define shard_namespace_aclcheck(nspoid, roleid, mode) object_aclcheck(NamespaceRelationId, nspoid, roleid, mode)
 #define shard_database_aclcheck(dboid, roleid, mode) object_aclcheck(DatabaseRelationId, dboid, roleid, mode)
 #else

@@ -114,7 +114,7 @@ SKIP:
 
 	# A commit that a crash has cut short is completed by the next cut.
 	(undef) = $c->psql("SET shardfdw.fault_points = 'commit=abort'; $transfer");
-	ok($c->coordinator->poll_query_until('postgres', 'SELECT true'), 'the coordinator is back');
+	ok($c->wait_for_restart, 'the coordinator is back');
 	is($c->safe_psql("$cluster; SELECT string_agg(balance::text, ' ' ORDER BY id = $key[2]) FROM accounts WHERE id IN ($key[1], $key[2])"), '700 1300', 'a commit cut short is completed');
 	is(join(' ', map { $c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts') } 1 .. 4), '0 0 0 0', 'nothing is prepared any more');
 }

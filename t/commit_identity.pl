@@ -197,7 +197,7 @@ $writer = stop_at('prepared', 'UPDATE t SET v = v + 0 WHERE id <= 50');
 kill 'KILL', $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'writer'");
 unlink $production->data_dir . '/shardfdw_fault_prepared';
 $c->wait_sql($writer);
-$c->wait_for('SELECT true');
+$c->wait_for_restart;
 my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $session->query_safe('UPDATE t SET v = v + 0 WHERE id > 60');
 my @lingering = map { $c->node_safe_psql($_, q{SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%' LIMIT 1}) } 1, 2;
@@ -368,7 +368,7 @@ $writer = stop_at('prepared', 'UPDATE t SET v = 22');
 kill 'KILL', $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'writer'");
 unlink $production->data_dir . '/shardfdw_fault_prepared';
 $c->wait_sql($writer);
-$c->wait_for('SELECT true');
+$c->wait_for_restart;
 is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions() ORDER BY node'), "node1|rolled back\nnode2|rolled back", 'what never committed is rolled back');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '21', 'on both nodes');
 

@@ -197,7 +197,7 @@ $s = session();
 $s->query('SELECT count(*) FROM t');
 ($pid) = $s->query('SELECT pg_backend_pid()');
 kill 'KILL', $pid;
-$c->coordinator->poll_query_until('postgres', "SELECT true") for 1 .. 2;
+$c->wait_for_restart;
 $c->wait_for("SELECT NOT EXISTS (SELECT FROM shardfdw.shared_connections WHERE pid = $pid)");
 is($c->safe_psql('SELECT count(*) FROM t'), '1000', 'a killed one, too');
 eval { $s->quit };

@@ -212,7 +212,7 @@ my %ends = (
 		do => sub { kill 'KILL', $_[1]; },
 		session_is_gone => 1,
 		error => qr/connection to server was lost|server closed the connection/,
-		afterwards => sub { $c->coordinator->poll_query_until('postgres', 'SELECT true'); }
+		afterwards => sub { $c->wait_for_restart; }
 	},
 	'Ctrl-C' => {
 		do => sub { kill 'INT', $_[0]->{pid}; },

@@ -84,7 +84,7 @@ for my $way (0, 1)
 			$c->set_faults("$point=$action");
 			my ($rc, $out, $err) = $c->psql(call(1));
 			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$point, $action: the job ends");
-			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
+			$c->wait_for_restart if $action eq 'abort';
 			$c->set_faults('');
 			check("$point, $action$dir", $action eq 'error');
 		}
@@ -98,7 +98,7 @@ for my $way (0, 1)
 		$c->set_faults("$point=abort");
 		my ($rc, $out, $err) = $c->psql(call(1));
 		like($err, qr/server closed the connection|terminating connection|could not/, "$point: the job ends");
-		$c->coordinator->poll_query_until('postgres', 'SELECT true');
+		$c->wait_for_restart;
 		$c->set_faults('');
 		check("$point$dir");
 	}
@@ -129,7 +129,7 @@ for my $way (0, 1)
 			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
 			if ($then)
 			{
-				$c->coordinator->poll_query_until('postgres', 'SELECT true');
+				$c->wait_for_restart;
 				$c->set_faults('');
 				is($c->ask("SELECT state FROM shardfdw.jobs WHERE id = $job"), 'interrupted', "$point, $event: it died there");
 			}
@@ -194,7 +194,7 @@ check('not confirmed');
 make();
 $c->set_faults('convert_copied=abort');
 $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
-$c->coordinator->poll_query_until('postgres', 'SELECT true');
+$c->wait_for_restart;
 $c->set_faults('');
 is($c->safe_psql('SELECT state FROM shardfdw.jobs ORDER BY id DESC LIMIT 1'), 'interrupted', 'a job whose process has died is told');
 is($c->safe_psql($traces) =~ /^0/ ? 'gone' : 'there', 'there', 'it has left something');
@@ -215,7 +215,7 @@ sub leave
 	make();
 	$c->set_faults('convert_copied=abort');
 	$c->psql(call(1));
-	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	$c->wait_for_restart;
 	$c->set_faults('');
 	return;
 }
@@ -304,7 +304,7 @@ $c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postg
 $c->safe_psql('DROP TABLE t; SET ROLE keeper; CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT i, i FROM generate_series(1, 200) i');
 $c->set_faults('convert_copied=abort');
 $c->psql(q{SET ROLE keeper; SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
-$c->coordinator->poll_query_until('postgres', 'SELECT true');
+$c->wait_for_restart;
 $c->set_faults('');
 like($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions()'), qr/^removed: what job \d+ has left$/m, q{what a role's job has left is removed by a superuser's recovery});
 is(left(), '0|0|0 0 0 plain 0 0', 'all of it');

@@ -84,7 +84,7 @@ for my $mode (qw(online block))
 			$c->set_faults("$point=$action");
 			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => '$mode')");
 			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$mode, $point, $action: the move ends") unless $point =~ /^move_(finished|dropped|switched)/ && $action eq 'error';
-			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
+			$c->wait_for_restart if $action eq 'abort';
 			$c->set_faults('');
 			check("$mode, $point, $action");
 		}
@@ -107,7 +107,7 @@ for my $mode (qw(online block))
 			$c->set_faults("$point=$action");
 			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.split_shard('$shard', mode => '$mode')");
 			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "split, $mode, $point, $action: it ends");
-			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
+			$c->wait_for_restart if $action eq 'abort';
 			$c->set_faults('');
 			check("split, $mode, $point, $action");
 			check_shards(@shards + 1, 1, $shard);
@@ -127,7 +127,7 @@ for my $point (qw(move_prepared move_copied move_indexed move_locked move_named 
 	$c->set_faults("$point=abort");
 	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.merge_shards('{$one,$other}')");
 	like($err, qr/server closed the connection|terminating connection|could not/, "merge, $point: it ends");
-	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	$c->wait_for_restart;
 	$c->set_faults('');
 	check("merge, $point");
 	check_shards($shards, -1, $one, $other);

@@ -357,7 +357,7 @@ for my $point (qw(import_copied import_switching))
 {
 	if ($point eq 'import_copied') { fault("$point=abort"); error_of(call('fragile')); }
 	else { $job = follows('fragile'); fault("$point=abort"); error_of("SELECT shardfdw.cut_over($job)"); }
-	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	$c->wait_for_restart;
 	fault('');
 	is($c->safe_psql($marked), 1, "killed at $point: the table is marked") if $point eq 'import_switching';
 	my $said = $c->safe_psql(q{SELECT action FROM shardfdw.recover_prepared_transactions() WHERE action LIKE '%fragile%'});

@@ -89,7 +89,7 @@ SKIP:
 	$c->add_node(4);
 	$c->set_faults('move_named=abort');
 	like(($c->psql(q{SELECT shardfdw.rebalance('count')}))[2], qr/server closed the connection|terminating connection|could not/, 'the coordinator dies within');
-	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	$c->wait_for_restart;
 	$c->set_faults('');
 	$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.recover_prepared_transactions() WHERE action NOT LIKE 'removed%'});
 	$c->safe_psql(q{SELECT shardfdw.rebalance('count')});

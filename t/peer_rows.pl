@@ -290,6 +290,7 @@ for my $point (qw(prepare prepare_sent prepared commit commit_sent settle_coordi
 		my $column = 'x' . $n++;
 
 		$by->psql("SET shardfdw.fault_points = '$point=$kind'; BEGIN; ALTER TABLE account ADD COLUMN $column int; INSERT INTO country VALUES (" . (1000 + $n) . ", '$column'); COMMIT");
+		$by->wait_for_restart if $kind eq 'abort';
 		$_->wait_for('SELECT NOT pg_is_in_recovery()') for @all;
 		for my $one (@all)
 		{
@@ -324,7 +325,7 @@ my $indexing = $all[1]->start_sql('CREATE INDEX CONCURRENTLY early_a ON early (a
 $all[1]->wait_for(q{SELECT EXISTS (SELECT FROM pg_stat_progress_create_index WHERE phase = 'waiting for writers before build')});
 # a crash in its commit leaves nothing in the way of the next try, nor of others
 $c->psql("SET shardfdw.fault_points = 'prepared=abort'; SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
-$c->wait_for('SELECT NOT pg_is_in_recovery()');
+$c->wait_for_restart;
 is($fourth->safe_psql('SELECT count(*) FROM pg_prepared_xacts'), '1', 'an addition that was interrupted');
 my @busy = map { my $i = $_; $all[$i]->start_sql(join ";\n", map { 'INSERT INTO country VALUES (' . (20_000 + 100 * $i + $_) . ", 'busy $i-$_')" } 1 .. 30) } 1, 2;
 $c->safe_psql("SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');

@@ -295,6 +295,19 @@ sub wait_for
 	  || croak "timed out waiting for: $sql";
 }
 
+# Waits until the coordinator has restarted after the crash of one of its processes. The client of that process sees
+# the end of its connection before the postmaster does. Until then the postmaster accepts new sessions, and ends them.
+sub wait_for_restart
+{
+	my ($self) = @_;
+	my $pattern = qr/all server processes terminated; reinitializing/;
+
+	$self->wait_for_log($pattern, $self->{restarted_at});
+	$self->log_since($self->{restarted_at}) =~ /$pattern/;
+	$self->{restarted_at} += $+[0];
+	return $self->wait_for('SELECT true');
+}
+
 # What the coordinator's processes do at named points (src/fault.h), '' for nothing. On return all of them have been
 # told: the postmaster tells those that run before it starts one with the new value.
 sub set_faults
