@@ -45,6 +45,7 @@
 #include "identity.h"
 #include "miscadmin.h"
 #include "own_lock.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "own_table.h"
 #include "storage/lock.h"
@@ -576,6 +577,9 @@ mark_complete(ShardOwnTable *row, const void *arg)
 Datum
 shardfdw_store_identity(PG_FUNCTION_ARGS)
 {
+	/* until the transaction ends, the lock blocks promote_coordinator() */
+	if (!shard_own_right_has(GetUserId(), "add_node") && !shard_own_right_has(GetUserId(), "enable_node"))
+		PG_RETURN_VOID();
 	shard_identity_store();
 	PG_RETURN_VOID();
 }

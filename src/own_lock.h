@@ -36,6 +36,8 @@ typedef enum ShardLockKind
 	SHARD_LOCK_KEY_CHANGE = 12, /* row exclusive: writes to several shards; share: an UPDATE of the shard key moves rows */
 	/* node_position.c; the key is 0 */
 	SHARD_LOCK_REFERENCE_DROP = 13, /* exclusive: has dropped a reference table, and commits */
+	/* catalog/node_list.c; the key is 0 */
+	SHARD_LOCK_NODE_LIST = 14,	/* exclusive: adds a node, or creates a reference table on all nodes */
 	/* catalog/moving.c; the key is a job, unless another is named */
 	SHARD_LOCK_JOB = 16,		/* exclusive: runs the job */
 	SHARD_LOCK_JOB_TURN = 17,	/* exclusive: works on a node, or numbers shards of a table; the key is a catalog and its object */

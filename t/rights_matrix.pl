@@ -306,7 +306,7 @@ my %outcomes = (
 		copy_aggregate copy_aggregate_as_owner copy_command default_collation describe_query describe_tables disconnect expected_replica
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels library_version list_prepared load_stats
-		lock_node_list needed needed_objects nodes_read note_default_collation
+		needed needed_objects nodes_read note_default_collation
 		object_query obstacle_in_body obstacle_to_replicas parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
@@ -337,7 +337,7 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		grant_tables_on_nodes lock_new_objects lock_servers mark_import own_notes
 		referring_table subscription_referring
-		answering_nodes compare_replicas lock_all_replicas lock_replicas note_left_shard settle_node take_replicas_turn
+		answering_nodes compare_replicas lock_all_replicas lock_node_list lock_replicas note_left_shard settle_node take_replicas_turn
 		compare_reference_definitions drop_reference_replica equip_node outdated_references warn_missing_shards
 		add_users_to check_shard_owners database_mark make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_replicas drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes

@@ -15,14 +15,10 @@ CREATE FUNCTION shardfdw_internal.copy_reference_rows(relation regclass, nodes n
 COMMENT ON FUNCTION shardfdw_internal.copy_reference_rows(regclass, name[]) IS
 	'Copies all rows of a table to the tables of the same name on some nodes in this transaction, and blocks writers until it ends. Returns the number of rows. Raises insufficient_privilege if the caller does not own the table, or lacks USAGE on one of the servers.';
 
-CREATE FUNCTION shardfdw_internal.lock_node_list() RETURNS void
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT pg_advisory_xact_lock('pg_foreign_server'::regclass::oid::integer,
-		(SELECT s.oid::integer FROM pg_foreign_server s WHERE s.srvname = 'shardfdw_cluster'))
-$$;
-COMMENT ON FUNCTION shardfdw_internal.lock_node_list() IS
-	'Prevents other sessions from adding a node or creating a reference table until this transaction ends, so that no replica is missed. Returns nothing.';
+CREATE FUNCTION shardfdw_internal.lock_node_list(relation regclass DEFAULT NULL) RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_lock_node_list';
+COMMENT ON FUNCTION shardfdw_internal.lock_node_list(regclass) IS
+	'Prevents other sessions from adding a node or creating a reference table until this transaction ends, so that no replica is missed. relation: the table that becomes a reference table, or no longer is one; null in functions of administrators. Returns nothing. Raises insufficient_privilege if the caller does not own the table or may not use all nodes, or may call none of these functions.';
 
 CREATE FUNCTION shardfdw_internal.reference_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
@@ -154,7 +150,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
 	END IF;
 	PERFORM shardfdw_internal.check_replicable(relation);
-	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.lock_node_list(relation);
 	PERFORM shardfdw_internal.lock_schemas(relation);
 	PERFORM shardfdw_internal.lock_table(relation, 'SHARE ROW EXCLUSIVE');
 	PERFORM shardfdw_internal.check_replicable(relation);
@@ -286,7 +282,7 @@ DECLARE
 	trigger_name name;
 BEGIN
 	PERFORM shardfdw_internal.check_replicable(relation);
-	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.lock_node_list(relation);
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	SELECT format('%I.%I', n.nspname, c.relname) INTO remote_name
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;

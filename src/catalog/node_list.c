@@ -7,6 +7,7 @@
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -36,6 +37,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
 PG_FUNCTION_INFO_V1(shardfdw_lock_members);
+PG_FUNCTION_INFO_V1(shardfdw_lock_node_list);
 PG_FUNCTION_INFO_V1(shardfdw_lock_servers);
 PG_FUNCTION_INFO_V1(shardfdw_is_trusted_node);
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_coordinator);
@@ -66,12 +68,18 @@ shard_node_in_cluster(Oid serverid)
 	return OidIsValid(owner) && shard_own_right_has(owner, ADD_NODE_FUNCTION);
 }
 
+static bool
+has_usage(Oid serverid)
+{
+	return DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE")));
+}
+
 void
 shard_node_check_usage(Oid serverid)
 {
 	const char *name = GetForeignServer(serverid)->servername;
 
-	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
+	if (!has_usage(serverid))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for foreign server %s", name),
@@ -248,6 +256,55 @@ shardfdw_lock_servers(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+void
+shard_node_check_any_usage(void)
+{
+	bool		complete;
+
+	if (superuser())
+		return;
+	foreach_ptr(ShardNodeName, server, shard_node_list(&complete))
+		if (has_usage(server->serverid))
+			return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("role \"%s\" may use no node", GetUserNameFromId(GetUserId(), false)),
+			 errhint("The role needs USAGE on the servers of nodes, and user mappings, which an administrator gives to it: SELECT shardfdw.add_user(%s).",
+					 quote_literal_cstr(GetUserNameFromId(GetUserId(), false)))));
+}
+
+void
+shard_node_check_table(Oid relid)
+{
+	const char *name = get_rel_name(relid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), name);
+	if (get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot shard table \"%s\" because it is temporary", name)));
+}
+
+/* The functions that lock the list of nodes, and that not every role may call. */
+static const char *const administrators_functions[] = {
+	ADD_NODE_FUNCTION, "add_user", "enable_node", "add_coordinator", "remove_coordinator", "clone_node_databases", "drop_node_databases", "remove_all_nodes"
+};
+
+/* Errors: insufficient_privilege if the current user may call none of these. */
+static void
+check_administers(void)
+{
+	for (int i = 0; i < lengthof(administrators_functions); i++)
+		if (shard_own_right_has(GetUserId(), administrators_functions[i]))
+			return;
+	shard_own_right_check(ADD_NODE_FUNCTION);
+}
+
 static void
 lock_members(LOCKMODE lockmode)
 {
@@ -261,6 +318,31 @@ void
 shard_node_hold_members(void)
 {
 	lock_members(ShareLock);
+}
+
+/*
+ * lock_node_list(relation regclass) -> void
+ *
+ * relation: the table that becomes a reference table, or no longer is one.  Without it, for functions
+ * of administrators.
+ */
+Datum
+shardfdw_lock_node_list(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NODE_LIST, 0, 0);
+
+	if (PG_ARGISNULL(0))
+		check_administers();
+	else
+	{
+		shard_node_check_table(PG_GETARG_OID(0));
+		shard_node_check_any_usage();
+		foreach_ptr(ShardNodeName, server, list_servers())
+			if (shard_node_in_cluster(server->serverid))
+				shard_node_check_usage(server->serverid);
+	}
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	PG_RETURN_VOID();
 }
 
 /*

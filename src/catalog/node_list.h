@@ -28,6 +28,14 @@ extern bool shard_node_in_cluster(Oid serverid);
 extern void shard_node_check_usage(Oid serverid);
 
 /*
+ * For functions that every role may call and that keep other sessions waiting.  Errors:
+ * insufficient_privilege if the current user may use no node, or does not own the table;
+ * feature_not_supported for a temporary table, which every role can create.
+ */
+extern void shard_node_check_any_usage(void);
+extern void shard_node_check_table(Oid relid);
+
+/*
  * Returns a node by its name; or_coordinator: or a coordinator of the same nodes.  Errors:
  * undefined_object; those of check_usage.
  */

@@ -464,23 +464,6 @@ undo(ShardJob *job, ErrorData *error)
 
 const ShardJobKind shard_conversion_kind = {sizeof(ShardConversion), describe, run, undo};
 
-/* Background workers are scarce, so only roles that may use a node can start one. */
-static void
-check_uses_node(void)
-{
-	bool		complete;
-	ListCell   *lc;
-
-	foreach(lc, shard_node_list(&complete))
-		if (DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(((ShardNodeName *) lfirst(lc))->serverid), CStringGetTextDatum("USAGE"))))
-			return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("role \"%s\" may use no node", GetUserNameFromId(GetUserId(), false)),
-			 errhint("The role needs USAGE on the servers of nodes, and user mappings, which an administrator gives to it: SELECT shardfdw.add_user(%s).",
-					 quote_literal_cstr(GetUserNameFromId(GetUserId(), false)))));
-}
-
 /* start_conversion(relation oid, plan text) -> bigint */
 Datum
 shardfdw_start_conversion(PG_FUNCTION_ARGS)
@@ -494,6 +477,7 @@ shardfdw_start_conversion(PG_FUNCTION_ARGS)
 				 errmsg("relation %u is not a table", args.relid)));
 	if (!shard_class_ownercheck(args.relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.relid));
-	check_uses_node();
+	/* background workers are scarce, so only roles that may use a node can start one */
+	shard_node_check_any_usage();
 	PG_RETURN_INT64(shard_job_start(&args, TextDatumGetCString(PG_GETARG_DATUM(1))));
 }

@@ -127,21 +127,25 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 	LOCKMODE	mode = PG_GETARG_BOOL(1) ? ShareLock : ExclusiveLock;
 	Datum	   *relids;
 	int			nrelids;
+	bool		has_table = false;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &relids, NULL, &nrelids);
-	/* who owns a table that is locked may keep others waiting */
+	/* only a role that may create such tables keeps other sessions waiting */
 	for (int i = 0; i < nrelids; i++)
 	{
 		Oid			relid = DatumGetObjectId(relids[i]);
-		char	   *name = get_rel_name(relid);
 
-		/* who locks it says that it has been dropped */
-		if (name != NULL && !shard_class_ownercheck(relid, GetUserId()))
-			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
+		/* the function that locks the table reports that it has been dropped */
+		if (get_rel_name(relid) == NULL)
+			continue;
+		shard_node_check_table(relid);
+		has_table = true;
 	}
+	if (has_table)
+		shard_node_check_any_usage();
 	(void) LockAcquire(&tag, mode, false, false);
-	/* who names no table waits for the others, and keeps none waiting */
-	if (nrelids == 0)
+	/* without a table, the call waits for other sessions, and keeps none waiting */
+	if (!has_table)
 		(void) LockRelease(&tag, mode, false);
 	PG_RETURN_VOID();
 }

@@ -40,6 +40,7 @@
 #include "identity.h"
 #include "miscadmin.h"
 #include "node_position.h"
+#include "own_right.h"
 #include "remote/run/command.h"
 #include "remote/wire/node_stat.h"
 #include "remote/xact/twophase.h"
@@ -543,11 +544,14 @@ shard_recover_run(bool dry_run)
 	List	   *log;
 	ListCell   *lc;
 
+	/* these locks block promote_coordinator() until the transaction ends */
+	bool		may_lock = !dry_run && shard_own_right_has(GetUserId(), "promote_coordinator");
+
 	shard_version_check();
 	shard_identity_require_committed();
 	if (!shard_identity_is_confirmed())
 		return add_outcome(NIL, NULL, NULL, SHARD_RECOVER_UNCONFIRMED, shard_identity_problem());
-	if (!dry_run)
+	if (may_lock)
 		shard_identity_store();
 	log = shard_commit_log_read_unsettled();
 	shard_node_position_drop_refusals();
@@ -571,7 +575,8 @@ shard_recover_run(bool dry_run)
 	if (!dry_run)
 	{
 		note_identity(&survey);
-		shard_commit_log_purge();
+		if (may_lock)
+			shard_commit_log_purge();
 		outcomes = recover_jobs(outcomes);
 	}
 	return outcomes;
