@@ -15,6 +15,7 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/option.h"
 #include "catch.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
@@ -248,6 +249,28 @@ shard_ddl_drop_replicas(const ShardDdlTable *table)
 	drop_remains(table, remains, "REINDEX CONCURRENTLY");
 }
 
+/*
+ * The command has to be alone in its message.  Without session state it would run under the search_path
+ * of the node's role, where operators of its expressions could be those of another role.
+ */
+static void
+check_expressions(const NewIndex *new)
+{
+	bool		has_expressions = new->stmt->whereClause != NULL;
+
+	foreach_node(IndexElem, element, new->stmt->indexParams)
+		has_expressions |= element->expr != NULL;
+	for (int i = 0; i < new->table->nshards && has_expressions; i++)
+	{
+		if (!shard_option_server_bool(new->table->shards[i].serverid, "session_state", true))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot create an index with expressions concurrently on node \"%s\", which has session_state 'off'",
+							new->table->shards[i].node),
+					 errhint("Use CREATE INDEX.")));
+	}
+}
+
 /* Makes the index on the shards, then on the coordinator. */
 static void
 make_everywhere(void *arg)
@@ -304,6 +327,7 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	if (new.index == NULL)
 		return true;			/* the NOTICE was sent */
 
+	check_expressions(&new);
 	/* finds indexes of an earlier attempt that ended without cleanup */
 	shard_ddl_ask_free(table, ask_names, take_name, &new);
 	drop_remains(table, remains_of(table, new.index, new.leftover), "CREATE INDEX CONCURRENTLY");

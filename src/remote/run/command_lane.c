@@ -12,7 +12,9 @@
  * command (VACUUM) may have to be alone in its message.
  *
  * A server that is not the coordinator of the node sends each command of that mode in one message
- * with SET TRANSACTION READ ONLY.
+ * with SET TRANSACTION READ ONLY.  A session without state (session_state off) gets each such
+ * command in one message with its settings.  If the node answers that the command has to be alone in
+ * its message, it is sent again without them (send_alone).
  */
 #include "postgres.h"
 
@@ -172,25 +174,32 @@ static void
 begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 {
 	ShardCommand *command = &run->commands[lane->current];
+	bool		commits = run->mode >= SHARD_COMMAND_AUTOCOMMIT;
 	bool		is_read_only = must_be_read_only(run, lane);
+	bool		has_settings = commits && lane->conn->stateless && !lane->is_alone;
 	StringInfoData text;
 
+	lane->may_be_alone = has_settings && !is_read_only;
 	initStringInfo(&text);
 	append_prefix(run, lane, &text);
 	if (is_read_only)
 		appendStringInfoString(&text, "SET TRANSACTION READ ONLY; ");
+	if (has_settings)
+		shard_connection_append_message_settings(lane->conn, SHARD_SETTINGS_USER, &text);
 	if (text.len == 0)
 		send_command(run, lane);
 	else
 	{
-		if ((run->mode < SHARD_COMMAND_AUTOCOMMIT || is_read_only) && !run->guarded && append_inlined(command, &text))
+		bool		is_one_message = !commits || is_read_only || has_settings;
+
+		if (is_one_message && !run->guarded && append_inlined(command, &text))
 		{
 			lane->step = LANE_COMMAND;
 			lane->sent = lane->unanswered = true;
 			shard_connection_send_statement(lane->conn, text.data);
 		}
-		else if (is_read_only)
-			elog(ERROR, "a command with parameters cannot be sent in a read-only transaction");
+		else if (commits && is_one_message)
+			elog(ERROR, "a command with parameters cannot be sent in one message with its settings");
 		else
 		{
 			lane->step = LANE_PREFIX;
@@ -259,8 +268,36 @@ next_of_lane(ShardCommandRun *run, int laneno)
 	ShardCommandLane *lane = &run->lanes[laneno];
 
 	lane->current = shard_command_next(run, laneno, lane->current + 1);
-	lane->copied = false;
+	lane->copied = lane->is_alone = false;
 	lane->step = lane->current < run->ncommands ? LANE_SEND : LANE_END;
+}
+
+/*
+ * Must the lane's command, which has failed, be alone in its message?  That is what VACUUM and
+ * COMMIT PREPARED answer (25001), and procedures that commit (2D000).  A single statement has done
+ * nothing then.
+ */
+static bool
+must_be_alone(const ShardCommandRun *run, const ShardCommandLane *lane)
+{
+	const char *sql = run->commands[lane->current].sql;
+	const char *end = strchr(sql, ';');
+	int			sqlstate;
+
+	if (!lane->may_be_alone || run->failures[lane->current] == NULL ||
+		(end != NULL && end[1 + strspn(end + 1, " \t\r\n")] != '\0'))
+		return false;
+	sqlstate = shard_error_sqlstate(run->failures[lane->current]);
+	return sqlstate == ERRCODE_ACTIVE_SQL_TRANSACTION || sqlstate == ERRCODE_INVALID_TRANSACTION_TERMINATION;
+}
+
+static void
+send_alone(ShardCommandRun *run, ShardCommandLane *lane)
+{
+	PQclear(run->failures[lane->current]);
+	run->failures[lane->current] = NULL;
+	lane->is_alone = true;
+	lane->step = LANE_SEND;
 }
 
 /* A command of a run. */
@@ -356,6 +393,11 @@ end_step(ShardCommandRun *run, int laneno)
 			shard_command_raise_failure(run, lane->current);
 		}
 		next_of_lane(run, laneno);
+		return;
+	}
+	if (must_be_alone(run, lane) && PQstatus(lane->conn->pg) == CONNECTION_OK)
+	{
+		send_alone(run, lane);
 		return;
 	}
 	if (run->failures[lane->current] || lane->copied || PQstatus(lane->conn->pg) != CONNECTION_OK)

@@ -34,6 +34,8 @@ typedef struct ShardCommandLane
 	PGresult   *rows;			/* rows of a result that has not ended yet */
 	bool		copying;		/* the node sends data of a COPY, which are discarded */
 	bool		copied;			/* the current command was such a COPY */
+	bool		may_be_alone;	/* the current command was sent in one message with its settings, and may be sent without them */
+	bool		is_alone;		/* the current command must be alone in its message */
 } ShardCommandLane;
 
 /*

@@ -362,6 +362,15 @@ shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int work
 }
 
 void
+shard_connection_append_message_settings(ShardConn *conn, ShardSettings settings, StringInfo buf)
+{
+	Assert(conn->stateless && !shard_connection_in_xact(conn));
+	forget_settings(conn);
+	append_settings(conn, settings, "LOCAL ", buf);
+	forget_settings(conn);
+}
+
+void
 shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int workers,
 								 int cpu_factor, const StringInfoData *xact, StringInfo buf)
 {

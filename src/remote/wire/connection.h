@@ -321,6 +321,13 @@ extern void shard_connection_append_preamble(ShardConn *conn, ShardSettings sett
 extern void shard_connection_forget_settings(ShardConn *conn);
 
 /*
+ * Appends to buf SET LOCAL for all of these settings.  For a message without session state that is a
+ * transaction by itself: the defaults of the node's role and database, search_path among them, must
+ * not decide what its text means.
+ */
+extern void shard_connection_append_message_settings(ShardConn *conn, ShardSettings settings, StringInfo buf);
+
+/*
  * A user's own commands were run on conn, and may have changed the session in ways that this code
  * cannot detect (SET, SET ROLE, BEGIN).  The settings are sent again, and the connection is closed
  * as soon as it is idle and outside a transaction.

@@ -82,9 +82,9 @@
 
 /* Connections that the node allows, without those reserved for superusers and other roles. */
 #define ALLOWED_SQL \
-	"pg_catalog.current_setting('max_connections')::pg_catalog.int4" \
-	" - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4" \
-	" - coalesce(pg_catalog.current_setting('reserved_connections', true), '0')::pg_catalog.int4"
+	"pg_catalog.current_setting('max_connections')::pg_catalog.int4 OPERATOR(pg_catalog.-)" \
+	" pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4 OPERATOR(pg_catalog.-)" \
+	" coalesce(pg_catalog.current_setting('reserved_connections', true), '0')::pg_catalog.int4"
 
 /*
  * Start of the next SQLSTATE in a verbose message ("FATAL: 53300: text"), or NULL.
@@ -533,11 +533,15 @@ shard_connection_start_string(const char *conninfo, const char *name, Oid userid
 /*
  * Sends the session's settings together with queries about the node: all of them in
  * SHARD_OPEN_SETUP, all but the system identifier in SHARD_OPEN_SETUP_LESS.
+ *
+ * search_path comes first: the owner of the node's database or role sets its default, and could
+ * make these queries call functions of the owner.
  */
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
-	char	   *sql = psprintf("%s%sSELECT %s, %s, %s, %s, %s",
+	char	   *sql = psprintf("SET %ssearch_path = pg_catalog; %s%sSELECT %s, %s, %s, %s, %s",
+							   conn->stateless ? "LOCAL " : "",
 							   conforms ? "" : "SET standard_conforming_strings = on; ",
 							   conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
 							   conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
