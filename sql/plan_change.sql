@@ -125,5 +125,33 @@ ALTER TABLE retyped ALTER x TYPE bigint;
 INSERT INTO retyped SELECT i, i + 5000000000 FROM generate_series(1, 20) i ON CONFLICT (k) DO UPDATE SET x = by_row(excluded.x);
 SELECT count(*), min(x), max(x) FROM retyped;
 
+-- The same for statements on one shard: parameters of the types of users have no cast
+CREATE DOMAIN tenths AS numeric(6,1);
+CREATE DOMAIN thousandths AS numeric(6,3);
+CREATE DOMAIN whole AS int;
+CREATE DOMAIN words AS text;
+CREATE TYPE pair AS (a numeric(6,1), b int);
+CREATE TYPE other_pair AS (a numeric(6,3), b text);
+CREATE TABLE own_types (k int PRIMARY KEY, v tenths, i whole, p pair);
+SELECT shardfdw.shard_table('own_types', 'k', shards => 2) \g /dev/null
+CREATE FUNCTION write_own_types(p text) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = auto AS $$BEGIN
+	FOR i IN 1..5 LOOP
+		DELETE FROM own_types WHERE k IN (1, 2, 3);
+		EXECUTE format('INSERT INTO own_types VALUES (1, 1.2345, ''007'', %L)', p);
+		EXECUTE format('INSERT INTO own_types VALUES (2, 1.2345, ''007'', %L) ON CONFLICT (k) DO UPDATE SET v = excluded.v', p);
+		EXECUTE format('INSERT INTO own_types VALUES (2, 1.2345, ''007'', %L) ON CONFLICT (k) DO UPDATE SET v = 2.3456, i = ''008''', p);
+		EXECUTE format('INSERT INTO own_types VALUES (3, 1.2345, ''007'', %L)', p);
+		EXECUTE format('UPDATE own_types SET v = 3.4567, i = ''009'', p = %L WHERE k = 3', p);
+	END LOOP;
+END$$;
+SELECT write_own_types('(1.2345,7)');
+SELECT * FROM own_types ORDER BY k;
+DELETE FROM own_types;
+ALTER TABLE own_types ALTER v TYPE thousandths, ALTER i TYPE words;
+ALTER TABLE own_types DROP p;
+ALTER TABLE own_types ADD p other_pair;
+SELECT write_own_types('(1.2345,seven)');
+SELECT * FROM own_types ORDER BY k;
+
 DROP SCHEMA plan_change CASCADE;
 SELECT ok FROM shardfdw.run_on_nodes('DROP SCHEMA plan_change CASCADE');

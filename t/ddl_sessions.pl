@@ -63,6 +63,46 @@ $reader->quit;
 $second->quit;
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE status = 'error'}), 0, 'both sides are equal');
 
+# Types that are dropped, and others that get their names: sessions have prepared statements with
+# parameters of the types on nodes, which keep the OIDs of the types.
+my $writer = $c->coordinator->background_psql('postgres');
+for my $round ([ 'sad', 1, '1.2' ], [ 'glad', 3, '1.235' ], [ 'merry', 2, '1.23' ])
+{
+	my ($mood, $digits, $stored) = @$round;
+	my $drop = 'DROP DOMAIN IF EXISTS amount; DROP TYPE IF EXISTS mood';
+
+	$c->safe_psql("DROP TABLE IF EXISTS moods, ref_moods; $drop");
+	$c->node_safe_psql($_, $drop) for 1, 2;
+	$c->safe_psql(qq{
+		CREATE OR REPLACE FUNCTION here(anyelement) RETURNS anyelement LANGUAGE plpgsql
+			AS 'BEGIN RETURN \$1; END';
+		CREATE TYPE mood AS ENUM ('$mood', 'none');
+		CREATE DOMAIN amount AS numeric(6,$digits);
+		CREATE TABLE moods (k int, m mood, v amount, PRIMARY KEY (k, m));
+		CREATE TABLE ref_moods (k int, m mood, v amount, PRIMARY KEY (k, m));
+		SELECT shardfdw.shard_table('moods', 'k', shards => 2);
+		SELECT shardfdw.create_reference_table('ref_moods')});
+	for my $k (1 .. 5)
+	{
+		for my $table ('moods', 'ref_moods')
+		{
+			my $row = "$k, '$mood'";
+
+			$writer->query_safe($_) for "INSERT INTO $table VALUES ($row, 1.2345)",
+				"UPDATE $table SET v = 1.2345, m = '$mood' WHERE k = $k AND m = '$mood'",
+				"UPDATE $table SET v = here(1.2345), m = here(m) WHERE k = $k AND m = here(m)",
+				"INSERT INTO $table SELECT $row, 1.2345 ON CONFLICT (k, m) DO UPDATE SET v = here(excluded.v)",
+				"DELETE FROM $table WHERE k < 4 AND k = $k AND m = here(m)";
+			is($writer->query("SELECT * FROM $table WHERE m = here('$mood'::mood) AND k = 4"),
+				$k < 4 ? '' : "4|$mood|$stored", "row of $table with the type of now");
+		}
+		is($writer->query('SELECT count(*) FROM moods JOIN ref_moods USING (k, m, v)'), $k < 4 ? 0 : $k - 3,
+			'the same on nodes');
+	}
+}
+$writer->quit;
+$c->safe_psql('DROP TABLE moods, ref_moods');
+
 # Names that are given to others while a lock is waited for: the statement is for what has the name then
 sub differences { return $c->safe_psql(q{SELECT node, check_name, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND check_name ~ '^shard '}); }
 

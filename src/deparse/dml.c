@@ -242,7 +242,7 @@ shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos)
 
 	/* an UPDATE of key columns that foreign keys reference takes the stronger lock itself */
 	appendStringInfoString(&buf, " FOR NO KEY UPDATE");
-	return buf.data;
+	return shard_dml_with_types(buf.data, relid, key_attnos);
 }
 
 char *
@@ -319,15 +319,12 @@ shard_dml_update(Oid relid, List *attnos, List *returning)
 char *
 shard_dml_with_types(const char *sql, Oid relid, List *attnos)
 {
-	StringInfoData buf;
+	List	   *types = NIL;
 	ListCell   *lc;
 
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "%s /* types", sql);
 	foreach(lc, attnos)
-		appendStringInfo(&buf, " %u", get_atttype(relid, lfirst_int(lc)));
-	appendStringInfoString(&buf, " */");
-	return buf.data;
+		types = lappend_oid(types, get_atttype(relid, lfirst_int(lc)));
+	return psprintf("%s%s", sql, shard_type_io_comment(types));
 }
 
 char *

@@ -63,11 +63,7 @@ extern char *shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWait
 /* SELECT that returns a row if there is a row with ctid $1, and the current transaction has written it (own) or has not. */
 extern char *shard_dml_is_own(Oid relid, bool own);
 
-/*
- * Appends a comment with the types of the columns attnos to sql, an INSERT or UPDATE of these columns.  A node that
- * has prepared a statement keeps its parameter types, even if the types of the columns change.  So the text must be
- * different then.
- */
+/* Appends shard_type_io_comment() of the columns attnos to sql, an INSERT or UPDATE of these columns. */
 extern char *shard_dml_with_types(const char *sql, Oid relid, List *attnos);
 
 /* $1 is the row's ctid, $2... are the columns of attnos.  Never changes rows of inheritance children of the shard. */

@@ -220,7 +220,7 @@ shard_select_finish(ShardSelect *select)
 	foreach(lc, select->levels)
 		shard_level_finish(select, lfirst(lc));
 	if (select->union_level == NULL)
-		return shard_template_print(select, select->query, select->places);
+		return shard_template_print(select, select->query, select->places, select->params);
 
 	if (select->union_level->query->targetList == NIL)
 		shard_level_add_constant(select->union_level);
@@ -231,8 +231,8 @@ shard_select_finish(ShardSelect *select)
 			entry->expr = (Expr *) makeRelabelType(entry->expr, exprType((Node *) entry->expr), -1,
 												   exprCollation((Node *) entry->expr), COERCE_EXPLICIT_CAST);
 	}
-	select->shard_template = shard_template_print(select, select->union_level->query, select->places);
+	select->shard_template = shard_template_print(select, select->union_level->query, select->places, select->params);
 	whole_node.alias = select->union_alias;
 	whole_node.number = SHARD_SELECT_UNION_NUMBER;
-	return shard_template_print(select, select->query, list_make1(&whole_node));
+	return shard_template_print(select, select->query, list_make1(&whole_node), select->params);
 }

@@ -13,12 +13,16 @@
 
 #include <ctype.h>
 
+#include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/qualified.h"
+#include "compat.h"
 #include "deparse/print_settings.h"
 #include "deparse/printable.h"
+#include "deparse/shippable/shippable.h"
 #include "deparse/template.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
@@ -262,12 +266,31 @@ cut_text(ShardSelect *select, const char *text, CutPlace *cuts, int ncuts)
 	return append_text(template, start, at);
 }
 
+/* Appends the types of parameters that have no cast to a built-in type. */
+static List *
+append_types(List *template, List *params)
+{
+	List	   *types = NIL;
+
+	foreach_ptr(Node, part, template)
+	{
+		Oid			type;
+
+		if (!IsA(part, Integer) || intVal(part) <= 0)
+			continue;
+		type = exprType(list_nth(params, intVal(part) - 1));
+		if (type >= FirstGenbkiObjectId || !shard_shippable_value_type(type))
+			types = lappend_oid(types, type);
+	}
+	return types == NIL ? template : lappend(template, makeString(shard_type_io_comment(types)));
+}
+
 List *
-shard_template_print(ShardSelect *select, Query *query, List *places)
+shard_template_print(ShardSelect *select, Query *query, List *places, List *params)
 {
 	int			ncuts = list_length(places);
 	CutPlace   *cuts = palloc(sizeof(CutPlace) * Max(ncuts, 1));
 	char	   *text = print_query(query, places, cuts);
 
-	return cut_text(select, squeeze_blanks(text), cuts, ncuts);
+	return append_types(cut_text(select, squeeze_blanks(text), cuts, ncuts), params);
 }

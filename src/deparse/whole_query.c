@@ -659,7 +659,7 @@ print_statement(Query *query, bool single, List *columns, bool keep_constants, c
 		state.whole->assigned = assigned_params(targets, query->targetList);
 		state.whole->params = state.cxt.params;
 		state.whole->sources = state.cxt.sources;
-		state.whole->template = shard_template_print(NULL, query, state.places);
+		state.whole->template = shard_template_print(NULL, query, state.places, state.cxt.params);
 		if (state.whole->template == NIL)
 			shard_whole_refuse(&state.cxt, "name of a table");
 	}

@@ -11,6 +11,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/sysattr.h"
+#include "access/transam.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
 #include "catalog/qualified.h"
@@ -182,6 +183,8 @@ shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumb
 		Oid			func;
 
 		columns->types[i] = shard_type_io_cast_name(type);
+		if (type >= FirstGenbkiObjectId)
+			columns->types[i] = psprintf("%s%s", columns->types[i], shard_type_io_comment(list_make1_oid(type)));
 		/* there are no arrays of arrays, and unnest() expands rows to several columns */
 		columns->as_text[i] = !OidIsValid(array_type) || type_is_rowtype(type);
 		get_type_io_data(columns->as_text[i] ? TEXTOID : type, IOFunc_input, &len, &byval, &align,

@@ -154,3 +154,17 @@ shard_type_io_cast_name(Oid type)
 {
 	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
+
+char *
+shard_type_io_comment(List *types)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, " /* types");
+	foreach(lc, types)
+		appendStringInfo(&buf, " %u", lfirst_oid(lc));
+	appendStringInfoString(&buf, " */");
+	return buf.data;
+}

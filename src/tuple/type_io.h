@@ -8,6 +8,8 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+
 /*
  * May a value of type be received from a node in binary format?  True if the form is the same in 15
  * to 19, contains no OIDs of user objects, and is read without conversion from the client's
@@ -50,5 +52,12 @@ extern int	shard_type_io_text_settings(Oid type);
  * char(n), since "character" alone means character(1).  Memory: current context.
  */
 extern char *shard_type_io_cast_name(Oid type);
+
+/*
+ * Returns a comment with the OIDs of types, after a blank, for a text with parameters of these types.  A node that has
+ * prepared a statement keeps the types of its parameters, even if a column gets another type, or a type is dropped and
+ * another one gets its name.  So the text must be different then.  A cast to a built-in type also makes it different.
+ */
+extern char *shard_type_io_comment(List *types);
 
 #endif
