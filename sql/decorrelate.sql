@@ -93,6 +93,7 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT o.k, o.n = 1 AND EXISTS (SELECT 1 FROM s i WHERE i.a = o.a AND i.b = 2), EXISTS (SELECT * FROM s i WHERE i.a = o.k) FROM o',
 	'SELECT o.k FROM o WHERE o.n < 3 OR EXISTS (SELECT 1 FROM s i WHERE i.a = o.a AND i.b = o.b)',
 	'SELECT o.k FROM o WHERE o.n < 3 OR NOT EXISTS (SELECT 1 FROM s i WHERE i.a = o.a AND i.b = o.b)',
+	'SELECT o.k, (SELECT sum(i.n) FROM s i WHERE i.a = o.a WINDOW w AS (ORDER BY sum(i.n))) FROM o',
 	'SELECT o.k FROM o WHERE o.k > 1 UNION ALL SELECT (SELECT count(*) FROM s i WHERE i.a = o.a)::int FROM o'
 ]) WITH ORDINALITY AS queries(q, n), compare(q) r ORDER BY queries.n;
 
@@ -107,6 +108,9 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k HAVING count(*) > 1) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k LIMIT 1) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k GROUP BY i.a) FROM o',
+	'SELECT o.k, (SELECT sum(count(*)) OVER () FROM s i WHERE i.a = o.k) FROM o',
+	'SELECT o.k, (SELECT rank() OVER (ORDER BY count(*)) + count(*) FROM s i WHERE i.a = o.k) FROM o',
+	'SELECT o.k, (SELECT count(i.n) OVER () FROM s i WHERE i.id = o.k) FROM o',
 	'SELECT o.k, (SELECT ARRAY[i.n] FROM s i WHERE i.id = o.k) FROM o',
 	'SELECT o.k, (SELECT 1 FROM s i WHERE i.id = o.k) FROM o',
 	'SELECT o.k, CASE WHEN o.k < 0 THEN (SELECT sum(i.n) FROM s i WHERE i.a = o.k AND 1 / (i.id - 1) >= 0) END FROM o',

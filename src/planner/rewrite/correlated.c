@@ -382,7 +382,7 @@ take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 		result->kind = SHARD_CORRELATED_EXISTS;
 		return !sub->hasAggs;
 	}
-	if (sublink->subLinkType != EXPR_SUBLINK || list_length(sub->targetList) != 1)
+	if (sublink->subLinkType != EXPR_SUBLINK || list_length(sub->targetList) != 1 || sub->hasWindowFuncs)
 		return false;
 	result->target = linitial_node(TargetEntry, sub->targetList)->expr;
 	if (!sub->hasAggs)
