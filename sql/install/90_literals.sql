@@ -14,5 +14,15 @@ BEGIN
 	LOOP
 		EXECUTE pg_catalog.format('ALTER FUNCTION %s SET standard_conforming_strings = on', f);
 	END LOOP;
+	-- Definitions are written with all digits, and in forms that every session reads alike. Sessions on nodes follow these settings while
+	-- a function runs that compares definitions. No time zone is needed: the ISO form has the offset.
+	FOR f IN
+		SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+		WHERE p.pronamespace::pg_catalog.regnamespace::text IN ('shardfdw', 'shardfdw_internal') AND l.lanname IN ('plpgsql', 'sql') AND p.prokind = 'f'
+			AND p.prosrc ~ 'pg_get_(constraintdef|expr|indexdef|statisticsobjdef|triggerdef|functiondef)|describe_query|describe_tables|compare_objects|object_query'
+			AND pg_catalog.array_to_string(p.proconfig, ',') !~* 'datestyle='
+	LOOP
+		EXECUTE pg_catalog.format('ALTER FUNCTION %s SET datestyle = ''ISO'' SET intervalstyle = ''postgres'' SET extra_float_digits = 3', f);
+	END LOOP;
 END
 $$;

@@ -358,6 +358,8 @@ ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, 
 			continue;
 		commands[ncommands].serverid = table->shards[i].serverid;
 		commands[ncommands].userid = GetUserId();
+		/* questions compare definitions with texts that this session has printed with fixed settings */
+		commands[ncommands].portable_text = true;
 		commands[ncommands++].sql = question(table, shardnos, arg);
 	}
 

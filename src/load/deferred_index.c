@@ -165,7 +165,11 @@ build_drop(const char *relation, const char *setting)
 	initStringInfo(&body);
 	appendStringInfo(&body,
 					 "DECLARE x record; a record; t text := %s; made text[] := '{}'; "
+					 "dates text := current_setting('DateStyle'); intervals text := current_setting('IntervalStyle');"
+					 " digits text := current_setting('extra_float_digits'); "
 					 "BEGIN LOCK TABLE %s IN ACCESS EXCLUSIVE MODE; "
+	/* literals of the definitions; the rows have the settings of the session */
+					 "PERFORM set_config('DateStyle', 'ISO', true), set_config('IntervalStyle', 'postgres', true), set_config('extra_float_digits', '3', true); "
 					 "FOR x IN SELECT i.indexrelid AS id, i.indisclustered, c.relname, format('%%I.%%I', n.nspname, c.relname) AS name,"
 					 " coalesce(s.spcname, '') AS space, pg_get_indexdef(i.indexrelid) AS def,"
 					 " obj_description(i.indexrelid, 'pg_class') AS comment"
@@ -188,7 +192,8 @@ build_drop(const char *relation, const char *setting)
 						   "IF x.comment IS NOT NULL THEN made := made || format('COMMENT ON INDEX %s IS %L', x.name, x.comment); END IF; "
 						   "EXECUTE format('DROP INDEX %s', x.name); "
 						   "END LOOP; ");
-	appendStringInfo(&body, "PERFORM set_config(%s, made::text, true); END", quote_literal_cstr(setting));
+	appendStringInfo(&body, "PERFORM set_config('DateStyle', dates, true), set_config('IntervalStyle', intervals, true),"
+					 " set_config('extra_float_digits', digits, true), set_config(%s, made::text, true); END", quote_literal_cstr(setting));
 	return do_block(body.data);
 }
 

@@ -281,7 +281,7 @@ ask_nodes(ShardDuplicates *duplicates)
 	for (int i = 0; i < map->nnodes; i++)
 	{
 		commands[i] = (ShardCommand) {.serverid = map->nodes[i].serverid, .userid = GetUserId(),
-			.sql = build_question(map, i)};
+			.sql = build_question(map, i), .portable_text = true};
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_READ, false);
 	for (int i = 0; i < map->nnodes; i++)

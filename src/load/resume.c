@@ -32,6 +32,7 @@
 #include "catch.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "deparse/print_settings.h"
 #include "guc.h"
 #include "load/input/resume_row.h"
 #include "load/resume.h"
@@ -94,10 +95,15 @@ describe(const ShardCopyOptions *options, const Node *where, CopyFromState sourc
 	}
 	shard_copy_option_describe(options, &text);
 	if (where)
+	{
+		int			nestlevel = shard_print_settings_begin();
+
 		appendStringInfo(&text, "; WHERE %s",
 						 deparse_expression((Node *) make_ands_explicit((List *) where),
 											deparse_context_for(RelationGetRelationName(rel), RelationGetRelid(rel)),
 											false, false));
+		shard_print_settings_end(nestlevel);
+	}
 	return text.data;
 }
 

@@ -75,7 +75,7 @@ parse_options(List *options)
 static PGresult *
 ask_node(Oid serverid, const char *sql)
 {
-	ShardCommand command = {.serverid = serverid, .userid = GetUserId(), .sql = sql,
+	ShardCommand command = {.serverid = serverid, .userid = GetUserId(), .sql = sql, .portable_text = true,
 		.max_bytes = SHARD_ANSWER_MANY_BYTES};
 
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
