@@ -103,6 +103,9 @@ shard_line_clock_passes(const ShardLineClock *clock, const char *bytes, size_t n
 					return false;
 				break;
 			case BYTE_QUOTE:
+				/* CSV allows letters as quotes; a doubled quote is a letter of the word */
+				if (knows_clock && strchr(WORD_LETTERS, *bytes) != NULL)
+					return false;
 				quoted = !quoted;
 				break;
 			case BYTE_ESCAPE:
