@@ -278,13 +278,13 @@ SKIP:
 {
 	skip 'needs a library with fault points', 1 unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 	my ($holder, @workers) = (WireClient->new($c->node(1), 'postgres'), map { WireClient->new($c->coordinator, 'postgres') } 1 .. 3);
-	my $file = $c->coordinator->data_dir . '/shardfdw_fault_take_wait';
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_queue_wait';
 	my $ask = sub { return "DELETE FROM kinds WHERE id IN (SELECT id FROM kinds WHERE $_[0] ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING kind" };
 	my $pid;
 
 	$c->safe_psql(q{CREATE TABLE kinds (id int PRIMARY KEY, kind int); SELECT shardfdw.shard_table('kinds', shards => 3); INSERT INTO kinds SELECT i, i % 2 FROM generate_series(1, 200) i});
 	append_to_file($file, '');
-	$workers[1]->query(q{SET shardfdw.fault_points = 'take_wait=wait'});
+	$workers[1]->query(q{SET shardfdw.fault_points = 'queue_wait=wait'});
 	$pid = text($workers[1]->query('SELECT pg_backend_pid() FROM kinds LIMIT 1'));
 	for my $turn (0, 1)
 	{
@@ -384,7 +384,7 @@ is($c->safe_psql(q{SELECT count(*), count(*) FILTER (WHERE prio > 0) FROM turn})
 
 my $jobs = $ENV{QUEUE_JOBS} // 2000;
 $c->safe_psql(qq{CREATE TABLE queue (id bigint PRIMARY KEY, taken int DEFAULT 0, worker int); CREATE INDEX ON queue (taken, id); INSERT INTO queue SELECT i FROM generate_series(1, $jobs) i; SELECT shardfdw.shard_table('queue', shards => 6)});
-my $script = $c->coordinator->basedir . '/take.sql';
+my $script = $c->coordinator->basedir . '/queue.sql';
 append_to_file($script, q{UPDATE queue SET taken = taken + 1, worker = :client_id WHERE id IN (SELECT id FROM queue WHERE taken = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);});
 my @positions = map { $c->log_position($_) } 1 .. $c->nodes;
 ($stdout, $stderr) = run_command([ 'pgbench', '-n', '-M', 'prepared', '-c', 8, '-t', int($jobs / 8) + 20, '-f', $script, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ]);

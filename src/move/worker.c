@@ -13,6 +13,7 @@
 #include "catch.h"
 #include "miscadmin.h"
 #include "move/job/table.h"
+#include "remote/wire/wait.h"
 #include "service/background_worker.h"
 #include "utils/memutils.h"
 #include "version.h"
@@ -97,6 +98,8 @@ shard_mover_main(Datum arg)
 	if (error == NULL)
 		return;
 	QueryCancelPending = false;
+	/* its argument belongs to what has failed */
+	shard_wait_set_idle(NULL, NULL);
 	if (running.kind->undo)
 		running.kind->undo(running.job, error);
 	shard_job_end(running.job, error);

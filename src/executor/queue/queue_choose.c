@@ -22,7 +22,7 @@
 #define MAX_IN_ORDER 100
 
 /* After so many reads of candidates, a shard must lock its first rows by itself. */
-#define MAX_READ_ANEW 20
+#define MAX_READ_AGAIN 20
 
 bool
 shard_queue_has_enough(const ShardQueueState *state)
@@ -185,7 +185,7 @@ take_waiting(ShardQueueState *state, int first, int nnodes)
 		state->locked = list_copy(before);
 		(void) shard_queue_candidates_read(state, nodes, nnodes, Min(state->nwanted, PG_INT64_MAX));
 		result = wait_for_candidates(state, &held, &changed);
-		if (result == WAITING_CHANGED && ++ntimes % MAX_READ_ANEW == 0)
+		if (result == WAITING_CHANGED && ++ntimes % MAX_READ_AGAIN == 0)
 			shard_queue_works_lock_first(state, changed->shardno, place_in_shard(state, changed));
 	} while (result == WAITING_CHANGED);
 	if (result == WAITING_MOVED)

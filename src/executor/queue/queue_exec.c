@@ -64,7 +64,7 @@ queue_begin(CustomScanState *node, EState *estate, int eflags)
 	state->run.spec.userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	state->level = shard_txn_level_create(estate->es_query_cxt);
 	state->rels = shard_scan_open_rels(estate, list_make1_oid(state->plan->relid));
-	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard take", ALLOCSET_DEFAULT_SIZES);
+	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard queue", ALLOCSET_DEFAULT_SIZES);
 	shard_queue_candidates_init(state);
 	if (state->plan->returns_rows)
 	{

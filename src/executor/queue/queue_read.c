@@ -111,7 +111,7 @@ wait_for_read(QueueRead *queue, const QueueKey *key, uint64 nbefore)
 			break;
 		LWLockRelease(shared->lock);
 		(void) ConditionVariableTimedSleep(&queue->ended, left_ms, shard_wait_event(SHARD_WAIT_NODE));
-		SHARD_FAULT_POINT("take_wait");
+		SHARD_FAULT_POINT("queue_wait");
 		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	}
 	ConditionVariableCancelSleep();

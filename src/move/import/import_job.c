@@ -606,6 +606,7 @@ is_not_cancelled(int code)
 typedef struct ClosedArg
 {
 	ShardTableImport *import;
+	ShardConn  *link;			/* NULL: closed */
 	bool		closed;
 } ClosedArg;
 
@@ -614,33 +615,36 @@ look_closed(void *arg)
 {
 	ClosedArg  *question = arg;
 	const ShardTableImport *import = question->import;
-	ShardConn  *link = open_link(question->import, false);
 	char	   *value;
 
+	question->link = open_link(question->import, false);
 	/* the server may have been restarted */
-	if (strncmp(shard_link_value(link, SERVER_SQL), import->server, strcspn(import->server, " ") + 1) != 0)
+	if (strncmp(shard_link_value(question->link, SERVER_SQL), import->server, strcspn(import->server, " ") + 1) != 0)
 		elog(ERROR, "another server has answered");
 	/* the lost session may still commit; this waits for it */
-	shard_link_exec(link, psprintf("BEGIN; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", import->table.source));
-	value = shard_link_value(link, psprintf("SELECT count(*) FROM pg_namespace WHERE nspname = %s", quote_literal_cstr(import->schema)));
+	shard_link_exec(question->link, psprintf("BEGIN; LOCK TABLE ONLY %s IN EXCLUSIVE MODE", import->table.source));
+	value = shard_link_value(question->link, psprintf("SELECT count(*) FROM pg_namespace WHERE nspname = %s", quote_literal_cstr(import->schema)));
 	question->closed = strcmp(value, "0") != 0;
-	shard_link_close(&link);
 }
 
 /* Has the source committed the closing of its table?  Raises an error if the source does not answer. */
 static bool
 ask_closed(ShardTableImport *import)
 {
-	ClosedArg	question = {import, false};
+	ClosedArg	question = {import, NULL, false};
 
-	for (int ntries = 1; ntries < ASK_TRIES; ntries++)
+	for (int ntries = 1;; ntries++)
 	{
-		if (shard_catch_transaction(look_closed, &question, is_not_cancelled, false) == NULL)
+		ErrorData  *error = shard_catch_transaction(look_closed, &question, is_not_cancelled, false);
+
+		/* after an error, too: each try opens a link */
+		shard_link_close(&question.link);
+		if (error == NULL)
 			return question.closed;
+		if (ntries == ASK_TRIES)
+			ReThrowError(error);
 		shard_wait_pause(AGAIN_MS, false);
 	}
-	look_closed(&question);
-	return question.closed;
 }
 
 static void
@@ -785,7 +789,6 @@ cut_over(ShardTableImport *import)
 static void
 close_links(ShardTableImport *import)
 {
-	shard_wait_set_idle(NULL, NULL);
 	if (import->slot)
 		shard_slot_close(import->slot);
 	import->slot = NULL;

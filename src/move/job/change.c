@@ -177,7 +177,7 @@ shard_change_read(const char *data, int len, ShardChange *change)
 		case 'C':
 			change->kind = SHARD_CHANGE_COMMIT;
 			(void) take_byte(&cursor);
-			change->lsn = take_int64(&cursor);
+			(void) take_int64(&cursor);	/* position of the commit */
 			change->end = take_int64(&cursor);
 			change->time = take_int64(&cursor);
 			break;

@@ -47,7 +47,7 @@ typedef struct ShardChangeColumn
 typedef struct ShardChange
 {
 	ShardChangeKind kind;
-	XLogRecPtr	lsn;			/* of BEGIN and COMMIT: position of the commit */
+	XLogRecPtr	lsn;			/* of BEGIN: position of the commit */
 	XLogRecPtr	end;			/* of COMMIT: position in the WAL after it */
 	TimestampTz time;			/* of COMMIT */
 	uint32		relid;			/* on the source; of RELATION and rows */

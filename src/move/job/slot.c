@@ -20,7 +20,11 @@
 
 #define TELL_MS 5000			/* wal_sender_timeout is 60 seconds by default */
 #define DATA_HEADER 25			/* type, start, end, time */
-#define MESSAGES_VERSION 140000	/* first version in which pgoutput sends logical messages */
+/*
+ * First version in which pgoutput sends logical messages.  Newer versions leave out empty transactions.  With its
+ * message, the transaction of shard_follow_to_now() arrives immediately, not with the next keepalive.
+ */
+#define MESSAGES_VERSION 140000
 #define KEEPALIVE_BYTES 18		/* type, end, time, whether a reply is requested */
 
 XLogRecPtr
