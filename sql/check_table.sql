@@ -59,6 +59,30 @@ RESET ROLE;
 REVOKE SELECT ON good FROM check_table_reader;
 DROP ROLE check_table_reader;
 
+-- a view reads nodes with the user mapping of its owner
+CREATE ROLE check_table_viewer;
+CREATE TABLE viewed (id int PRIMARY KEY);
+CREATE VIEW viewed_own AS SELECT * FROM viewed;
+CREATE VIEW viewed_invoker WITH (security_invoker) AS SELECT * FROM viewed;
+CREATE VIEW viewed_others AS SELECT * FROM viewed;
+ALTER VIEW viewed_invoker OWNER TO check_table_viewer;
+ALTER VIEW viewed_others OWNER TO check_table_viewer;
+GRANT SELECT ON viewed TO check_table_viewer;
+SELECT count(*) FROM viewed_others;
+SELECT * FROM shardfdw.check_table('viewed');
+CREATE USER MAPPING FOR check_table_viewer SERVER node1;
+SELECT message FROM shardfdw.check_table('viewed');
+SELECT shardfdw.shard_table('viewed');
+SELECT count(*) FROM viewed_others;
+CREATE USER MAPPING FOR check_table_viewer SERVER node2;
+CREATE USER MAPPING FOR check_table_viewer SERVER node3;
+CREATE USER MAPPING FOR check_table_viewer SERVER node4;
+SELECT shardfdw.unshard_table('viewed');
+SELECT message FROM shardfdw.check_table('viewed');
+DROP TABLE viewed CASCADE;
+DROP OWNED BY check_table_viewer;
+DROP ROLE check_table_viewer;
+
 -- nothing remains in the way
 DROP TABLE line, customer, orders, other, parts, months, skew CASCADE;
 SELECT shardfdw.shard_table('good');

@@ -162,6 +162,7 @@ my %calls = (
 	'mark_conversion' => q{shardfdw_internal.mark_conversion('loose', 1)},
 	'drop_conversion_table' => q{shardfdw_internal.drop_conversion_table('loose'::regclass)},
 	'lock_table' => q{shardfdw_internal.lock_table('loose', 'ACCESS EXCLUSIVE')},
+	'lock_view' => q{shardfdw_internal.lock_view('t')},
 	'lock_to_clear' => q{shardfdw_internal.lock_to_clear('loose')},
 	'claim_job' => q{shardfdw_internal.claim_job(1, 0)},
 	'check_recovered' => q{shardfdw_internal.check_recovered('{t_00}', 'moved', true)},
@@ -325,6 +326,8 @@ my %outcomes = (
 		free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
+	# for owners; t is no view
+	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{lock_view},
 	# as LOCK TABLE
 	'ok ok 42501 42501 ok 42501 ok 42501 2F003 42704' => q{lock_with_views},
 	# where no node is usable for the caller

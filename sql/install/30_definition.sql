@@ -452,13 +452,18 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.fill_views(jsonb, regclass) IS
 	'Gives views the queries that empty_views() took from them. Returns nothing. Raises serialization_failure if a query names other objects than before.';
 
+CREATE FUNCTION shardfdw_internal.lock_view(view regclass) RETURNS void
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_lock_view';
+COMMENT ON FUNCTION shardfdw_internal.lock_view(regclass) IS
+	'Locks a view until the transaction ends, in mode ACCESS EXCLUSIVE. LOCK TABLE would lock the tables of the view, too. Returns nothing. Raises insufficient_privilege if the caller does not own the view, also if it has another owner after the wait. Raises wrong_object_type for other relations, and undefined_table.';
+
 CREATE FUNCTION shardfdw_internal.lock_with_views(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	view record;
 BEGIN
-	-- A query locks outer views first, then the views and tables that they name. LOCK TABLE would lock the other tables of a view, too.
+	-- A query locks outer views first, then the views and tables that they name.
 	FOR view IN
 		WITH RECURSIVE uses(outer_view, oid) AS (
 			SELECT v::oid, v::oid FROM shardfdw_internal.dependent_views(relation) v
@@ -467,15 +472,12 @@ BEGIN
 			JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_class'::regclass
 			JOIN pg_class c ON c.oid = d.refobjid AND c.relkind = 'v'
 		)
-		SELECT u.outer_view::regclass AS oid, u.outer_view::regclass::text AS name, pg_get_userbyid(c.relowner) AS owner
+		SELECT u.outer_view::regclass AS oid, c.relowner AS owner
 		FROM uses u JOIN pg_class c ON c.oid = u.outer_view GROUP BY u.outer_view, c.relowner ORDER BY count(*) DESC, u.outer_view
 	LOOP
 		-- dependent_obstacles() refuses views of other roles with a hint.
 		CONTINUE WHEN shardfdw_internal.is_gone(view.oid) OR NOT pg_has_role(view.owner, 'USAGE');
-		EXECUTE format('ALTER VIEW %s OWNER TO %I', view.name, view.owner);
-		IF to_regclass(view.name) IS DISTINCT FROM view.oid THEN
-			RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('view %s has been renamed or dropped by another session', view.name), HINT = 'Try again.';
-		END IF;
+		PERFORM shardfdw_internal.lock_view(view.oid);
 	END LOOP;
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 END

@@ -307,6 +307,19 @@ BEGIN
 		format('Do it as a role that is a member of %I, too.', pg_get_userbyid(c.relowner))) o
 	WHERE NOT pg_has_role(c.relowner, 'USAGE');
 
+	RETURN QUERY SELECT o.* FROM (SELECT v, pg_get_userbyid(c.relowner) AS owner, r.rolsuper,
+			(SELECT min(n.node::text COLLATE "C") FROM shardfdw.nodes n WHERE n.in_cluster AND NOT EXISTS
+				(SELECT FROM pg_user_mappings u WHERE u.srvname = n.node AND u.umuser IN (0, c.relowner))) AS node
+		FROM shardfdw_internal.dependent_views(relation) v JOIN pg_class c ON c.oid = v JOIN pg_roles r ON r.oid = c.relowner
+		WHERE action = 'shard' AND r.rolname <> current_user
+			AND NOT coalesce((SELECT x.option_value::boolean FROM pg_options_to_table(c.reloptions) x WHERE x.option_name = 'security_invoker'), false)) x
+	CROSS JOIN LATERAL shardfdw_internal.obstacle('warning',
+		format('view %s will fail because its owner "%s" has no user mapping for node "%s"', x.v, x.owner, x.node),
+		'Nodes are read as the owner of the view.',
+		CASE WHEN x.rolsuper THEN 'CREATE USER MAPPING makes it.' ELSE format('SELECT shardfdw.add_user(%L) makes it.', x.owner) END
+			|| ' Or give the view another owner.') o
+	WHERE x.node IS NOT NULL;
+
 	-- CREATE VIEW calls the input functions of types, which evaluate the constraints of domains.
 	RETURN QUERY SELECT o.* FROM (
 		WITH RECURSIVE types(view, oid) AS (

@@ -45,6 +45,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_schema);
 PG_FUNCTION_INFO_V1(shardfdw_lock_schemas);
+PG_FUNCTION_INFO_V1(shardfdw_lock_view);
 PG_FUNCTION_INFO_V1(shardfdw_lock_new_objects);
 PG_FUNCTION_INFO_V1(shardfdw_make_objects_on_nodes);
 
@@ -90,6 +91,38 @@ shardfdw_lock_schemas(PG_FUNCTION_ARGS)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 	lock_needed(relid);
+	PG_RETURN_VOID();
+}
+
+/* Errors: the view does not exist, or belongs to another role. */
+static void
+check_view(Oid viewid)
+{
+	char		relkind = get_rel_relkind(viewid);
+
+	if (relkind == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", viewid)));
+	if (!shard_class_ownercheck(viewid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(relkind), get_rel_name(viewid));
+	if (relkind != RELKIND_VIEW)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a view", get_rel_name(viewid))));
+}
+
+/* lock_view(view regclass) -> void */
+Datum
+shardfdw_lock_view(PG_FUNCTION_ARGS)
+{
+	Oid			viewid = PG_GETARG_OID(0);
+
+	/* other sessions must not queue behind a lock that will be refused */
+	check_view(viewid);
+	LockRelationOid(viewid, AccessExclusiveLock);
+	/* another session may have changed the owner during the wait */
+	check_view(viewid);
 	PG_RETURN_VOID();
 }
 
