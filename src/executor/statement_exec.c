@@ -120,6 +120,8 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 	spec->view = state->plan->on_writer ? NULL : shard_statement_view_create(estate, state->rels);
 	/* row locks belong to the savepoint in which the rows are fetched */
 	spec->level = state->plan->only_locks ? NULL : shard_txn_level_create(estate->es_query_cxt);
+	if (state->plan->only_locks)
+		shard_statement_view_add_unchecked(estate, state->plan->relids);
 	spec->limit = shard_asked_limit("Custom Scan (" SHARD_STATEMENT_NAME ")", state->plan->relids);
 	if (state->plan->returns_rows)
 		shard_run_set_outputs(&state->run, state->plan->outputs, state->plan->noutputs,

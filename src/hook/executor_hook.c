@@ -13,6 +13,7 @@
 #include "executor/modify/cte_order.h"
 #include "executor/modify/row_limit.h"
 #include "executor/scan/nested_write.h"
+#include "executor/scan/statement_view.h"
 #include "hook/hook.h"
 #include "reference/reference_pending.h"
 #include "reference/reference_turn.h"
@@ -100,10 +101,13 @@ static void
 run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 {
 	ExecutorCall call = {.desc = desc, .direction = direction, .count = count, .once = once};
+	DestReceiver *dest = desc->dest;
 
 	shard_reference_pending_check(desc);
 	shard_txn_level_check_locks(desc->estate->es_query_cxt);
+	desc->dest = shard_statement_view_receiver(desc);
 	run_part(run_changes_first, &call);
+	desc->dest = dest;
 }
 
 SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)

@@ -334,6 +334,26 @@ computes_rows_in_step(Query *query)
 	return false;
 }
 
+/*
+ * Does the statement lock rows, and may its rows be fetched in parts: by a cursor, or by the loop of a function?  Then
+ * it must leave out rows that the transaction changes between two parts, which a node that runs the whole statement
+ * does not.  Core plans such statements without CURSOR_OPT_PARALLEL_OK.  In a loop, a single row does not come in
+ * parts.  A cursor may be fetched from after a change.
+ */
+static bool
+locks_in_parts(Query *query, int cursor_options)
+{
+	Node	   *limit;
+
+	if ((cursor_options & CURSOR_OPT_PARALLEL_OK) != 0 || query->commandType != CMD_SELECT || query->hasModifyingCTE ||
+		!may_lock_rows(query) || !find_locks_walker((Node *) query, NULL))
+		return false;
+	if ((cursor_options & CURSOR_OPT_FAST_PLAN) != 0 || query->limitCount == NULL || query->limitOption != LIMIT_OPTION_COUNT)
+		return true;
+	limit = eval_const_expressions(NULL, query->limitCount);
+	return !IsA(limit, Const) || castNode(Const, limit)->constisnull || DatumGetInt64(castNode(Const, limit)->constvalue) > 1;
+}
+
 /* The plan of a statement that nodes run unchanged, or NULL. */
 static PlannedStmt *
 plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
@@ -343,8 +363,8 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 	bool		in_step = computes_rows_in_step(parse);
 
 	shard_system_column_check_versions(parse);
-	if (shard_guc_enable_router && !in_step)
-		stmt = shard_statement_cache_plan(parse, cursor_options);
+	if (shard_guc_enable_router && !in_step && !locks_in_parts(parse, cursor_options))
+		stmt = shard_statement_cache_plan(parse);
 	shard_system_column_check_ctids(parse, stmt != NULL);
 	if (stmt == NULL && shard_guc_enable_statement_push && !in_step)
 		stmt = shard_push_plan(parse, query_string, cursor_options, params);
@@ -403,7 +423,7 @@ plan_without_core(Query *parse, bool sharded, const char *query_string, int curs
 {
 	PlannedStmt *stmt = NULL;
 
-	if (!sharded && parse->commandType != CMD_UTILITY)
+	if (!sharded && parse->commandType != CMD_UTILITY && !locks_in_parts(parse, cursor_options))
 		stmt = shard_single_plan(parse, cursor_options);
 	else if (sharded)
 	{
@@ -423,7 +443,7 @@ plan_by_core(Query *parse, bool sharded, const char *query_string, int cursor_op
 	bool		may_lock = parse->commandType != CMD_UTILITY && OidIsValid(shard_option_cluster_server()) && may_lock_rows(parse);
 	bool		marked = sharded && shard_guc_enable_shard_scan;
 
-	(void) shard_late_lock_enter(may_lock ? parse : NULL);
+	(void) shard_late_lock_enter(may_lock ? parse : NULL, (cursor_options & CURSOR_OPT_PARALLEL_OK) == 0);
 	if (may_lock || sharded)
 		shard_locked_keys(parse);
 	if (sharded)
@@ -457,7 +477,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	ShardSystemColumns outer_columns = shard_system_column_enter(sharded ? parse : NULL);
 	ShardRefusals outer_refusals = shard_refusal_enter();
 	List	   *outer_ctes = shard_source_cte_enter();
-	ShardLateLocks outer_late = shard_late_lock_enter(NULL);
+	ShardLateLocks outer_late = shard_late_lock_enter(NULL, false);
 	PlannedStmt *volatile stmt;
 
 	PG_TRY();

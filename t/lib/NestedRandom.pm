@@ -114,9 +114,10 @@ sub read
 	if ($roll < 0.25)
 	{
 		$self->{selects}++;
-		# only the row itself: whether others have been changed depends on the order
+		# Only the row itself: whether others have been changed depends on the order. For MERGE,
+		# that is also true for a fixed row.
 		return "(SELECT z.a FROM $table AS z WHERE z.k = " . (defined $alias ? "$alias.k" : 4) . ' FOR ' . pick('UPDATE', 'SHARE', 'NO KEY UPDATE') . ')'
-			if $table ne 'y' && chance(0.15);
+			if $table ne 'y' && chance(0.15) && (defined $alias || !$self->{merge});
 		return pick("(SELECT max(z.a) FROM $table AS z)", "(SELECT count(*)::int FROM $table AS z WHERE z.a >= " . (defined $alias ? "$alias.a" : 3) . ')',
 			"(SELECT z.a FROM $table AS z WHERE z.k = $key)", "(SELECT count(*)::int FROM $table AS z JOIN y AS w USING (k) WHERE z.a < w.a)", "(CASE WHEN EXISTS (SELECT 1 FROM $table AS z WHERE z.a > $key) THEN 5 ELSE 2 END)");
 	}
@@ -283,7 +284,37 @@ sub make_select
 	return $made;
 }
 
-my %makers = (update => 6, delete => 4, insert => 5, upsert => 4, merge => 2, with => 3, select => 3);
+# A loop over rows that it locks, and changes as it goes on. The rows that it gets are in l then.
+sub make_loop
+{
+	my ($self) = @_;
+	my $table = $self->{table};
+	my $steady = $self->{steady};
+	$self->{steady} = 1;
+	my $query = "SELECT q.k, q.a FROM $table AS q" . $self->where('q') . ' ORDER BY q.k'
+	  . pick('', '', '', ' LIMIT 5')
+	  . ' FOR ' . pick('UPDATE', 'UPDATE', 'NO KEY UPDATE', 'UPDATE SKIP LOCKED', 'SHARE');
+	$self->{steady} = $steady;
+	my $change = pick(
+		"UPDATE $table AS q SET a = " . $self->term('q')
+		  . ' WHERE q.k = r.k ' . pick('% 8 + 1', '', '+ 2'),
+		"UPDATE $table SET a = a + 1 WHERE k > r.k",
+		"DELETE FROM $table WHERE k = r.k + " . pick(0, 1, 2),
+		"INSERT INTO $table (k, a) VALUES (r.k + 2000, " . $self->term(undef) . ')',
+		$table =~ /[xyo]/ ? "UPDATE $table SET k = k + 40 WHERE k = r.k + 2"
+		  : 'UPDATE y SET a = a + 1 WHERE k = r.k');
+	my $body = "INSERT INTO l VALUES (r.k, r.a); $change;";
+	$body = "BEGIN $body " . pick('', 'RAISE EXCEPTION USING ERRCODE = \'XX123\';')
+	  . " EXCEPTION WHEN SQLSTATE 'XX123' THEN INSERT INTO l VALUES (r.k, -1); END;" if chance(0.3);
+	return "DO \$z\$ DECLARE r record; BEGIN FOR r IN $query LOOP $body END LOOP; END \$z\$"
+		if chance(0.3);
+	# a loop fetches 10 rows first; a cursor fetches one
+	return "DO \$z\$ DECLARE c CURSOR FOR $query; r record; BEGIN OPEN c;"
+	  . " LOOP FETCH c INTO r; EXIT WHEN NOT FOUND; $body END LOOP; END \$z\$";
+}
+
+my %makers = (update => 6, delete => 4, insert => 5, upsert => 4, merge => 2, with => 3, select => 3,
+	loop => 4);
 our @kinds = sort keys %makers;
 
 # ---- cases ---------------------------------------------------------------------------------------
@@ -324,6 +355,7 @@ sub next
 	elsif ($around < 0.95)
 	{
 		my $query = 'SELECT ' . $self->read('q') . " FROM $table AS q ORDER BY q.k";
+		$query .= ' FOR ' . pick('UPDATE', 'SHARE') if chance(0.5) && $query !~ /_y_v/;
 		@sql = ('BEGIN', (chance(0.5) ? pick(@earlier) : ()), "DECLARE c CURSOR FOR $query", (chance(0.5) ? 'FETCH 1 FROM c' : ()), $made, 'FETCH ALL FROM c', 'ROLLBACK');
 		$compare = $self->{volatile} ? 'count' : 'rows';
 	}

@@ -5,14 +5,17 @@
  *	 scan without locks --> LockRows: one statement per row --> LIMIT
  *	 scan with locks	--> LockRows: one statement per row after the table was changed
  *
- * Core's LockRows leaves out the rows that its own statement has changed, and scans do not return
- * those that it has inserted (heap_lock_tuple() with es_output_cid).  So here: a row version passes
+ * Core's LockRows leaves out the rows that were changed since its statement began, and scans do not
+ * return those that were inserted (heap_lock_tuple() with es_output_cid).  The statement's functions
+ * may have done so, or the client of a cursor, or the body of a loop.  So here: a row version passes
  * only if the transaction has not written it since the statement began.
  *
  * If a row is found by its ctid, it is the version that the scan has returned.  If it had been
  * changed, no visible row would have its ctid.  The scan's cursor, or its row lock, prevents the
- * node from reusing the ctid.  The scan may have begun after the statement has written.  Then it
- * returns new versions, too, and the node is asked who has written the row.
+ * node from reusing the ctid.  The scan may have begun after the change.  Then it returns new
+ * versions, too, and the node is asked who has written the row.
+ *
+ * executor/scan/statement_view.c refuses rows that LockRows does not check.
  */
 #include "postgres.h"
 
@@ -43,8 +46,7 @@ typedef struct RowLockState
 	const char *ctid;			/* the only parameter of each of them */
 	bool		is_late;		/* the scan has not locked the row */
 	bool		needs_row;		/* core may evaluate the query again with the row */
-	bool		may_be_new;		/* the scan may have begun after the statement has written */
-	MemoryContext cxt;			/* for the last row */
+	MemoryContext cxt;			/* for the last row; NULL: the statements were not created yet */
 } RowLockState;
 
 static LockClauseStrength
@@ -100,15 +102,27 @@ create_check(const RowLockState *state, Oid relid, bool own)
 static RowLockState *
 create_state(EState *estate, ExecRowMark *mark)
 {
+	RowLockState *state = MemoryContextAllocZero(estate->es_query_cxt, sizeof(RowLockState));
+
+	state->statement.serverid = shard_map_server(RelationGetRelid(mark->relation));
+	state->statement.userid = shard_row_mark_userid(mark, estate);
+	state->is_late = shard_plan_walk_statement(estate->es_plannedstmt, leaves_locks, mark);
+	state->needs_row = locks_others(estate);
+	if (state->is_late || shard_statement_view_writes(estate) || shard_statement_view_calls_volatile(estate))
+		shard_statement_view_pin(estate, state->statement.serverid, state->statement.userid);
+	return state;
+}
+
+/* Creates the statements.  Most relations need none, since no row of them has to be checked. */
+static void
+create_statements(RowLockState *state, EState *estate, const ExecRowMark *mark)
+{
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
-	RowLockState *state = palloc0(sizeof(RowLockState));
 	Relation	rel = mark->relation;
 	List	   *attnos = list_concat(list_make4_int(SelfItemPointerAttributeNumber, MinTransactionIdAttributeNumber,
 												 MaxTransactionIdAttributeNumber, MinCommandIdAttributeNumber),
 									 shard_dml_needed_attnos(rel, 1, NIL, true));
 
-	state->statement.serverid = shard_map_server(RelationGetRelid(rel));
-	state->statement.userid = shard_row_mark_userid(mark, estate);
 	state->statement.label = shard_qualified_relation(RelationGetRelid(rel));
 	state->statement.sql = shard_dml_lock_row(RelationGetRelid(rel), strength_of(mark->markType), mark->waitPolicy, attnos);
 	state->statement.nparams = 1;
@@ -117,13 +131,8 @@ create_state(EState *estate, ExecRowMark *mark)
 	state->statement.decoder = shard_row_statement_decoder(rel, attnos);
 	state->is_own = create_check(state, RelationGetRelid(rel), true);
 	state->is_other = create_check(state, RelationGetRelid(rel), false);
-	state->is_late = shard_plan_walk_statement(estate->es_plannedstmt, leaves_locks, mark);
-	state->needs_row = locks_others(estate);
-	state->may_be_new = !shard_statement_view_calls_volatile(estate);
 	state->cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw locked row", ALLOCSET_SMALL_SIZES);
-	shard_statement_view_pin(estate, state->statement.serverid, state->statement.userid);
 	MemoryContextSwitchTo(oldcxt);
-	return state;
 }
 
 /* Has the transaction written the row since the statement began?  If that is uncertain, raises. */
@@ -173,12 +182,14 @@ shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTabl
 	if (!state->is_late && !state->needs_row && !is_changed)
 		return;
 
+	if (state->cxt == NULL)
+		create_statements(state, estate, mark);
 	ExecClearTuple(slot);
 	MemoryContextReset(state->cxt);
 	oldcxt = MemoryContextSwitchTo(state->cxt);
 	state->ctid = DatumGetCString(DirectFunctionCall1(tidout, rowid));
 	passes = lock_row(state, estate, mark, (ItemPointer) DatumGetPointer(rowid), slot) &&
-		!(is_changed && state->may_be_new && is_new(state, estate, relid));
+		!(is_changed && shard_statement_view_began_late(estate, relid) && is_new(state, estate, relid));
 	MemoryContextSwitchTo(oldcxt);
 	if (passes)
 		slot->tts_tableOid = relid;

@@ -45,6 +45,7 @@
 #include "executor/queue/queue_private.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/scan.h"
+#include "executor/scan/statement_view.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -64,6 +65,8 @@ queue_begin(CustomScanState *node, EState *estate, int eflags)
 	state->run.spec.userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	state->level = shard_txn_level_create(estate->es_query_cxt);
 	state->rels = shard_scan_open_rels(estate, list_make1_oid(state->plan->relid));
+	if (state->plan->operation == CMD_SELECT)
+		shard_statement_view_add_unchecked(estate, list_make1_oid(state->plan->relid));
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard queue", ALLOCSET_DEFAULT_SIZES);
 	shard_queue_candidates_init(state);
 	if (state->plan->returns_rows)

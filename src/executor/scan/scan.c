@@ -140,6 +140,15 @@ locks_several(const EState *estate)
 	return n > 1;
 }
 
+/* Does LockRows take the rows of the relation as the scan has read them? */
+static bool
+is_copied(const EState *estate, Index rtindex)
+{
+	const ExecRowMark *mark = estate->es_rowmarks == NULL || rtindex == 0 ? NULL : estate->es_rowmarks[rtindex - 1];
+
+	return mark != NULL && mark->markType == ROW_MARK_COPY && mark->strength != LCS_NONE;
+}
+
 /*
  * Locks the shards of a scan that locks rows against moves, until the transaction ends.  Row locks
  * on a node that no longer has the shard protect nothing.  If this waits for a move, the shard is
@@ -300,6 +309,8 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->limit = shard_asked_limit("Foreign Scan", state->plan->relids);
 	if (state->plan->locks_rows)
 		lock_shards(state);
+	if (state->plan->locks_rows && is_copied(estate, fsplan->scan.scanrelid))
+		shard_statement_view_add_unchecked(estate, state->plan->relids);
 	if (state->snapshot->local == NULL || state->plan->locks_rows)
 		shard_map_check_unmoved(state->maps[0], state->planned);
 	if (node->ss.ps.state->es_instrument)

@@ -16,6 +16,17 @@
  * shares the transaction's snapshot.  In these cases the statement reads before it writes
  * (executor/modify/read_first.c).  What it cannot read before, for example for RETURNING, is
  * refused.
+ *
+ * PostgreSQL's LockRows leaves out rows that were changed since the statement began, and
+ * executor/modify/row_lock.c does so for rows of nodes.  Some rows reach the client without that:
+ * those of whole statements, and those that the planner leaves unchecked
+ * (planner/path/late_lock.c).  The node has sent them when the first one was fetched.  Cursors and
+ * loops have no such plans.  But by the extended protocol, a client may fetch the rows of any
+ * statement in parts:
+ *
+ *	 Execute (50 rows) --> UPDATE of a further row --> Execute (50 rows)
+ *
+ * If the table was changed before a part, the rows of the part are refused.
  */
 #include "postgres.h"
 
@@ -36,6 +47,7 @@
 #include "remote/pool/pool.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
+#include "tcop/dest.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -49,6 +61,8 @@ typedef struct PinnedStatement
 	bool		needed;			/* it may read after it has written */
 	bool		calls_volatile;	/* its plan has VOLATILE functions that may write */
 	bool		has_triggers;	/* such a function is a trigger of its result relations */
+	List	   *unchecked;		/* tables whose locked rows LockRows does not check; OidList */
+	List	   *late;			/* tables of locking scans that began after a change of the table; OidList */
 	List	   *pools;			/* of ShardPool: nodes that are done */
 } PinnedStatement;
 
@@ -96,12 +110,21 @@ shard_statement_view_lacks_snapshot(void)
 	return IsolationUsesXactSnapshot() || shard_txn_has_writers();
 }
 
+/* A receiver of rows that refuses all rows. */
+typedef struct RefusingReceiver
+{
+	DestReceiver pub;			/* must be first */
+	DestReceiver *dest;			/* the receiver that must not get them */
+	Oid			relid;			/* the table that was changed */
+} RefusingReceiver;
+
 /* What a scan of a statement reads, and as of which command. */
 typedef struct ScanView
 {
 	ShardStreamView stream;		/* must be first */
 	List	   *relids;
 	bool		by_keys;		/* writes to other tables count, too, if they may reach the scan's by foreign keys */
+	EState	   *estate;			/* of note_late() */
 } ScanView;
 
 void
@@ -129,18 +152,26 @@ shard_statement_view_was_changed(const EState *estate, Oid relid)
 	return shard_nested_write_before(relid, estate->es_snapshot->curcid);
 }
 
+/* Returns one of the tables that was changed since the statement began.  InvalidOid: none. */
+static Oid
+changed_table(const ScanView *view)
+{
+	foreach_oid(relid, view->relids)
+	{
+		if (shard_nested_write_since(relid, view->stream.cid, view->by_keys))
+			return relid;
+	}
+	return InvalidOid;
+}
+
 /* Raises if one of the tables was changed since the statement began.  Callback ShardStreamView.refuse. */
 static void
 refuse_changed(const ShardStreamView *stream, const char *node)
 {
-	const ScanView *view = (const ScanView *) stream;
-	ListCell   *lc;
+	Oid			relid = changed_table((const ScanView *) stream);
 
-	foreach(lc, view->relids)
-	{
-		if (shard_nested_write_since(lfirst_oid(lc), stream->cid, view->by_keys))
-			shard_statement_view_refuse(lfirst_oid(lc), node);
-	}
+	if (OidIsValid(relid))
+		shard_statement_view_refuse(relid, node);
 }
 
 static ScanView *
@@ -229,20 +260,108 @@ shard_statement_view_locks_first(const EState *estate)
 	return statement != NULL && (statement->calls_volatile || statement->has_triggers);
 }
 
+/* Notes that the scan began after one of its tables was changed.  Callback ShardStreamView.refuse. */
+static void
+note_late(const ShardStreamView *stream, const char *node)
+{
+	const ScanView *view = (const ScanView *) stream;
+	PinnedStatement *statement;
+	MemoryContext oldcxt;
+
+	if (!OidIsValid(changed_table(view)))
+		return;
+	statement = get_statement(view->estate);
+	oldcxt = MemoryContextSwitchTo(view->estate->es_query_cxt);
+	statement->late = list_concat_unique_oid(statement->late, view->relids);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+bool
+shard_statement_view_began_late(const EState *estate, Oid relid)
+{
+	const PinnedStatement *statement = find_statement(estate);
+
+	return statement != NULL && list_member_oid(statement->late, relid);
+}
+
 const ShardStreamView *
 shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid)
 {
 	bool		of_written = shard_statement_view_writes(estate) &&
 		(scanrelid == 0 || shard_is_result_relation(estate->es_plannedstmt, scanrelid));
-	ScanView   *view;
+	ScanView   *view = create_view(estate, rels);
 
-	if (!of_written && !shard_statement_view_calls_volatile(estate))
-		return NULL;
-	view = create_view(estate, rels);
-	/* writes of the statement's functions and triggers have higher command numbers than its own writes */
 	if (of_written)
+		/* writes of the statement's functions and triggers have higher command numbers than its own writes */
 		view->stream.cid++;
+	else if (!shard_statement_view_calls_volatile(estate))
+	{
+		view->by_keys = true;
+		view->estate = estate;
+		view->stream.refuse = note_late;
+	}
 	return &view->stream;
+}
+
+void
+shard_statement_view_add_unchecked(EState *estate, List *relids)
+{
+	PinnedStatement *statement = get_statement(estate);
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	statement->unchecked = list_concat_unique_oid(statement->unchecked, relids);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+static bool
+refuse_row(TupleTableSlot *slot, DestReceiver *self)
+{
+	Oid			relid = ((RefusingReceiver *) self)->relid;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot return rows that were locked before the transaction has changed table \"%s\"", get_rel_name(shard_map_top(relid))),
+			 errdetail("The table was changed since the statement began, and the nodes have sent the rows of the statement before."),
+			 errhint("Fetch all rows before you change the table, or use a cursor that DECLARE creates.")));
+	return false;
+}
+
+static void
+refusing_startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+	DestReceiver *dest = ((RefusingReceiver *) self)->dest;
+
+	dest->rStartup(dest, operation, desc);
+}
+
+static void
+refusing_shutdown(DestReceiver *self)
+{
+	DestReceiver *dest = ((RefusingReceiver *) self)->dest;
+
+	dest->rShutdown(dest);
+}
+
+DestReceiver *
+shard_statement_view_receiver(const QueryDesc *desc)
+{
+	const PinnedStatement *statement = find_statement(desc->estate);
+	RefusingReceiver *receiver;
+
+	foreach_oid(relid, statement != NULL ? statement->unchecked : NIL)
+	{
+		if (!shard_nested_write_since(relid, desc->estate->es_snapshot->curcid, true))
+			continue;
+		receiver = MemoryContextAllocZero(desc->estate->es_query_cxt, sizeof(RefusingReceiver));
+		receiver->pub = *desc->dest;
+		receiver->pub.receiveSlot = refuse_row;
+		receiver->pub.rStartup = refusing_startup;
+		receiver->pub.rShutdown = refusing_shutdown;
+		receiver->dest = desc->dest;
+		receiver->relid = relid;
+		return &receiver->pub;
+	}
+	return desc->dest;
 }
 
 /* Starts a stream of the statement on the node, which exports the statement's snapshot. */

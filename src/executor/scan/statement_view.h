@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "executor/execdesc.h"
 #include "nodes/execnodes.h"
 #include "remote/run/stream.h"
 
@@ -35,14 +36,18 @@ extern bool shard_statement_view_lacks_snapshot(void);
 extern const ShardStreamView *shard_statement_view_create(const EState *estate, const List *rels);
 
 /*
- * The same for a scan that locks rows.  NULL: it may see everything, since LockRows leaves out the
- * rows that the statement has changed (executor/modify/row_lock.c).
+ * The same for a scan that locks rows.  It may see everything, since LockRows leaves out the rows
+ * that were changed since the statement began (executor/modify/row_lock.c).  A scan of a statement
+ * that calls VOLATILE functions may not.
  *
  * A scan of the rows that the statement writes (scanrelid is one of its result relations, or 0: a
  * join) sees what the statement itself has written.  What functions and triggers of the statement
  * have written is refused.
  */
 extern const ShardStreamView *shard_statement_view_create_locking(EState *estate, const List *rels, Index scanrelid);
+
+/* Did a locking scan of relid, a shard, begin after the table was changed since the statement began? */
+extern bool shard_statement_view_began_late(const EState *estate, Oid relid);
 
 /*
  * Does the statement call VOLATILE functions that may write?  They are called for each row that a
@@ -60,6 +65,15 @@ extern bool shard_statement_view_locks_first(const EState *estate);
  */
 extern bool shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid);
 extern bool shard_statement_view_was_changed(const EState *estate, Oid relid);
+
+/* The statement locks rows of relids (an OidList), and returns them without a check by LockRows. */
+extern void shard_statement_view_add_unchecked(EState *estate, List *relids);
+
+/*
+ * Called before the statement runs, for each part of its rows.  Returns the receiver of the rows:
+ * desc->dest, or one that refuses each row, because a table of unchecked rows was changed.
+ */
+extern DestReceiver *shard_statement_view_receiver(const QueryDesc *desc);
 
 /* Raises: rows of relid cannot be read as they were when the statement began. */
 extern void shard_statement_view_refuse(Oid relid, const char *node);

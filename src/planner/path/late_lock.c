@@ -11,13 +11,20 @@
  * longer found.  Then the row is skipped like a locked row.  Without SKIP LOCKED, core waits for the other session
  * and goes on with the new row version.
  *
- * LockRows also leaves out rows that the statement itself has changed, by its functions or because it is an UPDATE
- * with a sub-select that locks rows.  So LockRows asks row_lock.c about each row of such a statement, also if the scan
- * has locked the row.
+ * LockRows also leaves out rows that the transaction has changed since the statement began: in a function of the
+ * statement, in the body of a loop over its rows, or between two FETCHes.  So LockRows calls row_lock.c for each row,
+ * also if the scan has locked the row.  For that, the row is identified by its ctid.
+ *
+ * There are two exceptions (ROW_MARK_COPY).  If the statement also locks rows of local tables, core may evaluate it
+ * again with a row of ours, and row_lock.c would fetch each row separately.  So rows are not checked unless functions,
+ * a loop or a cursor require it.  A foreign table that is not updatable may be a view, which has no ctid.  If a client
+ * fetches rows that are not checked in parts, executor/modify/row_lock.c refuses those that it cannot return.
  */
 #include "postgres.h"
 
+#include "catalog/option.h"
 #include "catalog/partition.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
@@ -49,6 +56,18 @@ add_tables(Query *query, List **tables, List **others)
 	}
 }
 
+/* Is one of the tables not on nodes? */
+static bool
+has_local(List *tables)
+{
+	foreach_oid(relid, tables)
+	{
+		if (shard_map_get_levels(relid, false) == NULL)
+			return true;
+	}
+	return false;
+}
+
 static bool
 find_tables_walker(Node *node, void *context)
 {
@@ -64,20 +83,21 @@ find_tables_walker(Node *node, void *context)
 		add_tables(query, &skipped, &locks->others);
 		if (query->limitCount != NULL || query->limitOffset != NULL)
 			locks->tables = list_concat_unique_oid(locks->tables, skipped);
+		locks->unchecked |= has_local(skipped) || has_local(locks->others);
 		return query_tree_walker(query, find_tables_walker, context, 0);
 	}
 	return expression_tree_walker(node, find_tables_walker, context);
 }
 
 ShardLateLocks
-shard_late_lock_enter(Query *query)
+shard_late_lock_enter(Query *query, bool in_parts)
 {
 	ShardLateLocks outer = late;
 	ShardLateLocks locks = {0};
 
 	(void) find_tables_walker((Node *) query, &locks);
-	locks.changes_rows = query != NULL && (query->commandType != CMD_SELECT || query->hasModifyingCTE ||
-										   (shard_plan_functions_of_query(query) & SHARD_FUNCTIONS_VOLATILE) != 0);
+	locks.unchecked = locks.unchecked && !in_parts && query->commandType == CMD_SELECT && !query->hasModifyingCTE &&
+		(shard_plan_functions_of_query(query) & SHARD_FUNCTIONS_VOLATILE) == 0;
 	late = locks;
 	return outer;
 }
@@ -113,7 +133,8 @@ is_late(Oid relid)
 RowMarkType
 shardGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength)
 {
-	if (strength == LCS_NONE || (!late.changes_rows && !is_late(rte->relid)))
+	if (strength == LCS_NONE ||
+		(!is_late(rte->relid) && (late.unchecked || !shard_option_table_bool(rte->relid, "updatable", true))))
 		return ROW_MARK_COPY;
 	switch (strength)
 	{

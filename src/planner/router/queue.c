@@ -642,14 +642,11 @@ make_plan(QueueParts *parts, Query *query, ShardRouteOrigin *origin)
 }
 
 PlannedStmt *
-shard_queue_plan(Query *query, int cursor_options, ShardRouteOrigin *origin)
+shard_queue_plan(Query *query, ShardRouteOrigin *origin)
 {
 	QueueParts	parts = {0};
 	PlannedStmt *stmt = NULL;
 
-	/* a cursor locks the rows that it fetches */
-	if ((cursor_options & CURSOR_OPT_FAST_PLAN) != 0)
-		return NULL;
 	if (query->commandType == CMD_SELECT && query->rowMarks != NIL)
 		check_select(&parts, query);
 	else if ((query->commandType == CMD_UPDATE || query->commandType == CMD_DELETE) &&

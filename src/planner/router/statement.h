@@ -33,7 +33,7 @@ typedef struct ShardRouteOrigin
 
 /* *origin: set if there is a plan. */
 extern PlannedStmt *shard_router_plan(Query *query, ShardRouteOrigin *origin);
-extern PlannedStmt *shard_queue_plan(Query *query, int cursor_options, ShardRouteOrigin *origin);
+extern PlannedStmt *shard_queue_plan(Query *query, ShardRouteOrigin *origin);
 extern PlannedStmt *shard_push_plan(Query *query, const char *query_string, int cursor_options,
 									ParamListInfo params);
 extern PlannedStmt *shard_source_plan(Query *query, const char *query_string, int cursor_options,

@@ -49,7 +49,6 @@ typedef struct PlanEntry
 	uint32		hash;
 	bool		valid;
 	bool		dropped;
-	bool		takes;			/* a plan of shard_queue_plan() */
 	int			nusers;			/* plans that point into the entry */
 	Query	   *query;			/* without the values of free constants */
 	int			nconstants;
@@ -323,7 +322,6 @@ add_entry(PlanKey *key, Query *query, const PlannedStmt *stmt, const ShardRouteO
 	entry->cxt = cxt;
 	entry->hash = key->hash;
 	entry->valid = true;
-	entry->takes = strcmp(castNode(CustomScan, stmt->planTree)->methods->CustomName, SHARD_QUEUE_NAME) == 0;
 	entry->nconstants = key->nconstants;
 	entry->sources = copyObject(origin->sources);
 	entry->keys = copyObject(origin->keys);
@@ -437,15 +435,15 @@ make_plan(PlanEntry *entry, const PlanKey *key, const Query *query)
 
 /* Makes plans that depend only on the statement's text, and that are used often. */
 static PlannedStmt *
-plan_statement(Query *query, int cursor_options, ShardRouteOrigin *origin)
+plan_statement(Query *query, ShardRouteOrigin *origin)
 {
 	PlannedStmt *stmt = shard_router_plan(query, origin);
 
-	return stmt ? stmt : shard_queue_plan(query, cursor_options, origin);
+	return stmt ? stmt : shard_queue_plan(query, origin);
 }
 
 PlannedStmt *
-shard_statement_cache_plan(Query *query, int cursor_options)
+shard_statement_cache_plan(Query *query)
 {
 	ShardRouteOrigin origin = {0};
 	PlanKey		key;
@@ -458,16 +456,10 @@ shard_statement_cache_plan(Query *query, int cursor_options)
 	if (!key.usable)
 	{
 		put_back(&key);
-		return plan_statement(query, cursor_options, &origin);
+		return plan_statement(query, &origin);
 	}
 	drop_invalid();
 	entry = find_entry(&key, query, &nvariants);
-	/* a cursor locks the rows that it fetches */
-	if (entry != NULL && entry->takes && (cursor_options & CURSOR_OPT_FAST_PLAN) != 0)
-	{
-		put_back(&key);
-		return NULL;
-	}
 	if (entry != NULL)
 	{
 		put_back(&key);
@@ -478,7 +470,7 @@ shard_statement_cache_plan(Query *query, int cursor_options)
 	/* do not keep a plan if something was invalidated while it was made */
 	before = ninvalidations;
 	number_constants(&key);
-	stmt = plan_statement(query, cursor_options, &origin);
+	stmt = plan_statement(query, &origin);
 	if (stmt != NULL && ninvalidations == before && nvariants < MAX_VARIANTS)
 		add_entry(&key, query, stmt, &origin);
 	put_back(&key);

@@ -14,7 +14,7 @@
  * Like shard_router_plan(), but uses the cached plan of a statement that differs only in constants, if there is one.
  * Memory: current context, which also keeps parts of the cached plan alive.  The caller must not change these parts.
  */
-extern PlannedStmt *shard_statement_cache_plan(Query *query, int cursor_options);
+extern PlannedStmt *shard_statement_cache_plan(Query *query);
 
 /* Table relid has changed.  InvalidOid: any object that a statement may name has changed. */
 extern void shard_statement_cache_invalidate(Oid relid);
