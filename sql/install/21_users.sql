@@ -51,7 +51,9 @@ BEGIN
 		WHERE x.grantee <> c.relowner
 		UNION ALL
 		-- A role of add_user() connects as the role of the same name, and owns there what it owns here.
-		SELECT c.oid, c.relowner, 'ALTER TABLE %s OWNER TO %s'
+		SELECT c.oid, c.relowner,
+			-- ALTER TABLE would wait for sessions that use the shard, also if the owner stays.
+			'IF EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = %1$L::pg_catalog.regclass AND c.relowner <> %2$L::pg_catalog.regrole) THEN ALTER TABLE %1$s OWNER TO %2$s; END IF'
 		FROM pg_class c WHERE c.oid = ANY (relations) AND EXISTS (
 			SELECT FROM pg_user_mappings u CROSS JOIN LATERAL pg_options_to_table(u.umoptions) o WHERE u.umuser = c.relowner AND o.option_name = 'on_all_nodes' AND o.option_value::boolean)
 	)
@@ -87,7 +89,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.run_commands(array_agg(c.node), array_agg(format('DO %L', format('BEGIN %s END', c.body))), 'write')
 	FROM (SELECT g.node, string_agg(CASE WHEN g.role IS NULL THEN g.commands ELSE format('IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s END IF;', g.role, g.commands) END, ' ') AS body
-		FROM (SELECT x.node, x.role, string_agg(x.command || ';', ' ' ORDER BY x.command LIKE 'ALTER%', x.command COLLATE "C") AS commands
+		FROM (SELECT x.node, x.role, string_agg(x.command || ';', ' ' ORDER BY x.command LIKE 'IF EXISTS%', x.command COLLATE "C") AS commands
 			FROM shardfdw_internal.grants_on_nodes(relations) x WHERE only_nodes IS NULL OR x.node = ANY (only_nodes) GROUP BY x.node, x.role) g
 		GROUP BY g.node) c
 	HAVING count(*) > 0;

@@ -84,8 +84,9 @@ BEGIN
 	END IF;
 	SELECT (q.fields)[1]::jsonb->'foreign_keys' AS keys, (q.fields)[2]::text[] AS options, (q.fields)[3]::jsonb AS rights, (q.fields)[4] AS owner INTO had
 	FROM shardfdw_internal.run_commands(ARRAY[sibling.node], ARRAY[format('SELECT q.d, (%s), (SELECT jsonb_agg(jsonb_build_array(a.privilege_type, '
-			'CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END, a.is_grantable) ORDER BY a.privilege_type) '
-			'FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
+			'CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END, a.is_grantable, x.attname) ORDER BY a.privilege_type) '
+			'FROM pg_class c, LATERAL (SELECT NULL, c.relacl UNION ALL SELECT t.attname, t.attacl FROM pg_attribute t WHERE t.attrelid = c.oid AND NOT t.attisdropped) x(attname, acl), aclexplode(x.acl) a '
+			'WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
 			shardfdw_internal.storage_options_query(sibling.name), sibling.name, shardfdw_internal.describe_query(ARRAY[sibling.name]))], 'write') q;
 
 	IF sibling.is_cousin THEN
@@ -126,10 +127,10 @@ BEGIN
 			END IF;
 		END LOOP;
 		commands := commands || ('ALTER TABLE ' || shard.name || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
-		FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
+		FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable, '(' || quote_ident(r->>3) || ')' AS column FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
 			WHERE r->>0 ~ '^[A-Z]+$'
 		LOOP
-			target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, shard.name, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
+			target := format('GRANT %s %s ON TABLE %s TO %s%s', k.privilege, k.column, shard.name, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
 			commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
 		END LOOP;
 		PERFORM shardfdw_internal.run_commands(ARRAY[shard.node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[shard.name]);

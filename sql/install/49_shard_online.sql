@@ -774,11 +774,13 @@ BEGIN
 	-- Write down the whole definition of the old table before the table loses its name.
 	commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, true)) || ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
 	PERFORM shardfdw_internal.exchange_tables(relation, successor, commands);
+	-- Only now, because privileges may have been granted on the old table until it was locked.
+	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[successor]);
 	RETURN 0;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.switch_conversion(regclass, jsonb) IS
-	'Last step of shard_table() online: replaces the table by the sharded one. The shards have all rows of the table, and the table is locked. Returns 0. Raises an error if the definition has changed.';
+	'Last step of shard_table() online: replaces the table by the sharded one. The shards have all rows of the table, and the table is locked. Roles get their privileges on the shards. Returns 0. Raises an error if the definition has changed, and errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.start_conversion(relation oid, plan text) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_conversion';

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "identity.h"
 #include "libpq-fe.h"
 #include "remote/run/settle.h"
 #include "remote/wire/wait.h"
@@ -29,6 +30,19 @@ typedef struct SettleNode
 } SettleNode;
 
 /*
+ * Can the coordinator have made gid?  Any role of a node can prepare a transaction under a name with the coordinator's
+ * prefix.  Recovery does not end such a transaction, so it must not be waited for.
+ */
+static bool
+is_of_coordinator(const char *gid)
+{
+	ShardGid	parts;
+
+	return shard_twophase_read_gid(gid, &parts) &&
+		shard_identity_relation(parts.system_identifier, parts.database, parts.identity) != SHARD_IDENTITY_OTHER;
+}
+
+/*
  * Queries nodes for transactions that were prepared before the first query.  Returns the number of
  * nodes that still must be waited for, and moves them to the front of nodes.  Adds nodes that have
  * older ones to *old.
@@ -36,10 +50,10 @@ typedef struct SettleNode
 static int
 ask_prepared(SettleNode *nodes, int nnodes, Oid userid, ShardCommandMode mode, List **old)
 {
-	const char *sql = psprintf("SELECT count(*) FILTER (WHERE prepared > clock_timestamp() - interval '%d ms'),"
-							   " extract(epoch FROM clock_timestamp()), count(*) FROM pg_catalog.pg_prepared_xacts"
-							   " WHERE database = current_database() AND pg_catalog.starts_with(gid, %s)"
-							   " AND extract(epoch FROM prepared) <= coalesce($1::numeric, 'infinity')",
+	const char *sql = psprintf("SELECT extract(epoch FROM c.now), p.gid, p.prepared > c.now - interval '%d ms'"
+							   " FROM (SELECT clock_timestamp()) c(now) LEFT JOIN pg_catalog.pg_prepared_xacts p"
+							   " ON p.database = current_database() AND pg_catalog.starts_with(p.gid, %s)"
+							   " AND extract(epoch FROM p.prepared) <= coalesce($1::numeric, 'infinity')",
 							   SETTLE_LIMIT_MS, quote_literal_cstr(shard_twophase_gid_prefix()));
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * nnodes);
 	int			nbusy = 0;
@@ -53,17 +67,24 @@ ask_prepared(SettleNode *nodes, int nnodes, Oid userid, ShardCommandMode mode, L
 	for (int i = 0; i < nnodes; i++)
 	{
 		PGresult   *res = commands[i].result;
+		bool		is_busy = false;
+		bool		is_old = false;
 
-		if (PQntuples(res) != 1)
-			continue;
-		if (strcmp(PQgetvalue(res, 0, 0), "0") == 0)
+		for (int row = 0; row < PQntuples(res); row++)
 		{
-			if (strcmp(PQgetvalue(res, 0, 2), "0") != 0)
-				*old = lappend_oid(*old, nodes[i].serverid);
-			continue;
+			if (PQgetisnull(res, row, 1) || !is_of_coordinator(PQgetvalue(res, row, 1)))
+				continue;
+			if (strcmp(PQgetvalue(res, row, 2), "t") == 0)
+				is_busy = true;
+			else
+				is_old = true;
 		}
+		if (!is_busy && is_old)
+			*old = lappend_oid(*old, nodes[i].serverid);
+		if (!is_busy)
+			continue;
 		if (nodes[i].since == NULL)
-			nodes[i].since = pstrdup(PQgetvalue(res, 0, 1));
+			nodes[i].since = pstrdup(PQgetvalue(res, 0, 0));
 		nodes[nbusy++] = nodes[i];
 	}
 	shard_command_free(commands, nnodes);
