@@ -1,0 +1,56 @@
+# A role without rights on a table cannot make users of the table, or functions over all tables,
+# wait or fail.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 4, preload => 1,
+	node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+$c->safe_psql(q{CREATE ROLE own LOGIN; SELECT shardfdw.add_user('own', password => 'x');
+	GRANT USAGE ON FOREIGN SERVER node1, node2, node3, node4 TO own;
+	CREATE SCHEMA own AUTHORIZATION own;
+	CREATE TABLE rep (id int PRIMARY KEY, v int);
+	SELECT shardfdw.shard_table('rep', 'id', shards => 4, nodes => '{node1,node2}',
+		replication_factor => 2);
+	INSERT INTO rep SELECT g, g FROM generate_series(1, 20) g;
+	CREATE TABLE plain (id int PRIMARY KEY, v int);
+	SELECT shardfdw.shard_table('plain', 'id', shards => 4, nodes => '{node1}')});
+$c->safe_psql("ALTER USER MAPPING FOR own SERVER node$_
+	OPTIONS (ADD password_required 'false')") for 1 .. 4;
+
+# ---- transactions that a role has prepared under a name of the extension ------
+
+my $own = $c->gid_prefix;
+my ($prefix) = $own =~ /^(shardfdw:\d+:\d+:)/;
+# malformed, and of another identity
+my @gids = ("${prefix}garbage", "${prefix}0123456789abcdef:1:1", "${prefix}0123456789abcdef:1:1:1");
+$c->node_safe_psql(2, "SET ROLE own; BEGIN; SELECT txid_current();
+	PREPARE TRANSACTION '$_'") for @gids;
+$c->stop_node(1);
+is($c->safe_psql('SELECT count(*) FROM rep'), '20', 'replicas are read while the primary is lost');
+is($c->safe_psql(q{SELECT shardfdw.disable_node('node1')}), '4', 'disable_node()');
+$c->safe_psql('UPDATE rep SET v = v + 1');
+$c->start_node(1);
+is($c->safe_psql(q{SELECT shardfdw.enable_node('node1')}), '4', 'enable_node()');
+my $shard = $c->safe_psql(q{SELECT shard FROM shardfdw_internal.shard_placements('rep')
+	WHERE node = 'node2' LIMIT 1});
+$c->safe_psql("SELECT shardfdw.move_replica('$shard', 'node2', 'node3')");
+$c->safe_psql("SELECT shardfdw.move_replica('$shard', 'node3', 'node2')");
+is($c->safe_psql('SELECT sum(v) FROM rep'), '230', 'move_replica()');
+$c->node_safe_psql(2, "ROLLBACK PREPARED '$_'") for @gids;
+
+# One that the coordinator can end is waited for, and shown.
+my $gid = "${own}1:65536";
+$c->node_safe_psql(2, "BEGIN; SELECT txid_current(); PREPARE TRANSACTION '$gid'");
+is($c->safe_psql(q{SELECT gid FROM shardfdw.prepared_transactions}), $gid,
+	'a name of the coordinator is shown');
+$c->safe_psql(q{SELECT * FROM shardfdw.recover_prepared_transactions()});
+is($c->node_safe_psql(2, 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'recovery rolls it back');
+
+my $on_node1 = q{SELECT string_agg(shard::text, ' ') FROM shardfdw.shards WHERE node = 'node1'};
+
+done_testing();
