@@ -53,4 +53,39 @@ is($c->node_safe_psql(2, 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'recove
 
 my $on_node1 = q{SELECT string_agg(shard::text, ' ') FROM shardfdw.shards WHERE node = 'node1'};
 
+# ---- tables that stand for missing tables -------------------------------------
+
+$c->safe_psql(q{SET ROLE own; CREATE TABLE own.p (a int) PARTITION BY HASH (a);
+	CREATE FOREIGN TABLE own.p_0 PARTITION OF own.p FOR VALUES WITH (MODULUS 2, REMAINDER 0)
+		SERVER node1 OPTIONS (schema_name 'nix', table_name 'nix')});
+my $left_out =
+	qr/WARNING:  table own\.p is left out: shard own\.p_0 does not exist on node "node1"/;
+sub warns
+{
+	my ($sql, $what, $warning) = @_;
+	my ($rc, $out, $err) = $c->psql($sql, on_error_stop => 1);
+	is($rc, 0, $what) || diag $err;
+	like($err, $warning, "$what: with a WARNING");
+	return $out;
+}
+like(warns('SELECT shard FROM shardfdw.rebalance_plan()', 'rebalance_plan()', $left_out),
+	qr/plain_0/, 'it plans moves');
+warns(q{SELECT shardfdw.rebalance(mode => 'block')}, 'rebalance()', $left_out);
+cmp_ok($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards
+	WHERE relation = 'plain'::regclass AND node = 'node1'}), '<', 4,
+	'rebalance() moves shards of other tables');
+warns(q{SELECT shardfdw.drain_node('node1', mode => 'block')}, 'drain_node()', $left_out);
+is($c->safe_psql($on_node1), 'own.p_0',
+	'drain_node() moves the shards of other tables');
+$c->safe_psql(q{SELECT shardfdw.drain_node('node1', undo => true);
+	SELECT shardfdw.move_shard('plain_00', 'node1', 'block');
+	ALTER SERVER node1 OPTIONS (SET accepts_shards 'false')});
+warns(q{SELECT shardfdw.rebalance('count')}, q{rebalance('count')},
+	qr/WARNING:  shard own\.p_0 stays on node "node1": .*does not exist on node/);
+is($c->safe_psql($on_node1), 'own.p_0',
+	'rebalance() moves the shards of other tables');
+$c->safe_psql('DROP TABLE own.p');
+
+$c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET accepts_shards 'true')});
+
 done_testing();

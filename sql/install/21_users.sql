@@ -98,6 +98,14 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.grant_tables_on_nodes(regclass[], name[]) IS
 	'Runs the commands of grants_on_nodes() on their nodes, in this transaction. Returns nothing. Raises errors of nodes.';
 
+CREATE FUNCTION shardfdw_internal.is_error_of_table(code text) RETURNS boolean
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT code ~ '^(0A|2|3|42|44|55000|HV|P0|XX)'
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_error_of_table(text) IS
+	'Tells whether an SQLSTATE is that of an error that one table can cause, so that a function over all tables leaves the table out. Errors of nodes and connections have others.';
+
 CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL, skip_failing boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -105,8 +113,6 @@ AS $$
 DECLARE
 	r regclass;
 	theirs regclass[] := '{}';
-	-- A table that cannot be changed fails with an error of these classes. Errors of nodes and connections have others.
-	is_of_table CONSTANT text := '^(0A|2|3|42|44|55000|HV|P0|XX)';
 BEGIN
 	FOREACH r IN ARRAY relations
 	LOOP
@@ -120,7 +126,7 @@ BEGIN
 	BEGIN
 		PERFORM shardfdw_internal.grant_tables_on_nodes(theirs, only_nodes);
 	EXCEPTION WHEN OTHERS THEN
-		IF NOT skip_failing OR SQLSTATE !~ is_of_table THEN
+		IF NOT skip_failing OR NOT shardfdw_internal.is_error_of_table(SQLSTATE) THEN
 			RAISE;
 		END IF;
 		-- One table of an owner must not stop an administrator, so the tables are tried one by one.
@@ -129,7 +135,7 @@ BEGIN
 			BEGIN
 				PERFORM shardfdw_internal.grant_tables_on_nodes(ARRAY[r], only_nodes);
 			EXCEPTION WHEN OTHERS THEN
-				IF SQLSTATE !~ is_of_table THEN
+				IF NOT shardfdw_internal.is_error_of_table(SQLSTATE) THEN
 					RAISE;
 				END IF;
 				theirs := array_remove(theirs, r);

@@ -85,7 +85,10 @@ DECLARE
 	base CONSTANT double precision := 100 * 1024 * 1024;
 	capacities double precision[];
 	sizes jsonb := '{}';
-	unknown name;
+	-- shards without a size
+	unknown regclass[];
+	answering name[];
+	lost record;
 BEGIN
 	IF strategy IS NULL OR threshold IS NULL OR strategy NOT IN ('bytes', 'count') THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'strategy must be "bytes" or "count", and threshold not null';
@@ -101,21 +104,27 @@ BEGIN
 	FROM unnest(nodes) WITH ORDINALITY x(n, o);
 	PERFORM shardfdw_internal.accepting_nodes();
 	IF strategy = 'bytes' THEN
-		SELECT jsonb_object_agg(z.shard::oid, z.size_bytes), min(z.node) FILTER (WHERE z.size_bytes IS NULL AND z.node = ANY (nodes)) INTO sizes, unknown
+		SELECT jsonb_object_agg(z.shard::oid, z.size_bytes), array_agg(z.shard) FILTER (WHERE z.size_bytes IS NULL AND z.node = ANY (nodes)) INTO sizes, unknown
 		FROM shardfdw_internal.shard_sizes() z;
-		IF unknown IS NOT NULL THEN
-			RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('the sizes of the shards of node "%s" are not known', unknown),
-				HINT = 'Repair the node, or use strategy ''count'', which asks no node.';
-		END IF;
+		answering := shardfdw_internal.answering_nodes(ARRAY(SELECT DISTINCT v.node FROM shardfdw.shards v WHERE v.shard = ANY (unknown)));
+		FOR lost IN SELECT v.relation, v.shard, v.node FROM shardfdw.shards v WHERE v.shard = ANY (unknown) ORDER BY v.shard::oid
+		LOOP
+			IF lost.node <> ALL (answering) THEN
+				RAISE EXCEPTION USING ERRCODE = 'system_error', MESSAGE = format('the sizes of the shards of node "%s" are not known', lost.node),
+					HINT = 'Repair the node, or use strategy ''count'', which asks no node.';
+			END IF;
+			-- The owner of a table must not stop an administrator.
+			RAISE WARNING USING ERRCODE = 'undefined_table', MESSAGE = format('table %s is left out: %s', lost.relation, format('shard %s does not exist on node "%s"', lost.shard, lost.node));
+		END LOOP;
 	END IF;
 	RETURN QUERY
 	WITH groups AS MATERIALIZED (
 		SELECT g.*, row_number() OVER (ORDER BY g.shard::oid)::integer AS number,
-			CASE strategy WHEN 'bytes' THEN (SELECT coalesce(sum((sizes->(s::oid::text))::bigint), 0)::bigint FROM unnest(g.shards) s) END AS size
+			CASE strategy WHEN 'bytes' THEN (SELECT coalesce(sum((sizes->>(s::oid::text))::bigint), 0)::bigint FROM unnest(g.shards) s) END AS size
 		FROM shardfdw_internal.movable_groups(nodes) g
 	), args AS (
 		SELECT array_agg(CASE strategy WHEN 'bytes' THEN g.size + base ELSE 1 END ORDER BY g.number) AS costs,
-			array_agg(g.place ORDER BY g.number) AS places, array_agg(g.movable ORDER BY g.number) AS movable FROM groups g
+			array_agg(g.place ORDER BY g.number) AS places, array_agg(g.movable AND NOT g.shards && coalesce(unknown, '{}') ORDER BY g.number) AS movable FROM groups g
 	)
 	SELECT b.ordinality::integer, g.shard, g.shards, g.size, nodes[b.source], nodes[b.target], b.before, b.after
 	FROM args a CROSS JOIN LATERAL shardfdw_internal.balance(a.costs, a.places, a.movable, capacities, threshold) WITH ORDINALITY b
@@ -124,7 +133,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.rebalance_plan(text, double precision, name) IS
-	'Plans the moves that rebalance() makes. strategy: bytes balances bytes, plus 100 MB for each group of shards; count balances the number of groups. Each is divided by the server option capacity, which is 1 by default. threshold: how far a node may be from the mean, as a fraction. drain: a node that is to be emptied. Nodes with option accepts_shards = false are also emptied. Only shards that the caller may move and that are not pinned are moved. Returns the moves in order: a shard, all shards that move with it, their bytes (null for strategy count), both nodes, and the highest use of a node before and after, as a multiple of the mean. Raises invalid_parameter_value, undefined_object, object_not_in_prerequisite_state, and system_error for a node that does not answer.';
+	'Plans the moves that rebalance() makes. strategy: bytes balances bytes, plus 100 MB for each group of shards; count balances the number of groups. Each is divided by the server option capacity, which is 1 by default. threshold: how far a node may be from the mean, as a fraction. drain: a node that is to be emptied. Nodes with option accepts_shards = false are also emptied. Only shards that the caller may move and that are not pinned are moved. Leaves out a table, with a WARNING, if strategy bytes finds that one of its shards does not exist on its node. Returns the moves in order: a shard, all shards that move with it, their bytes (null for strategy count), both nodes, and the highest use of a node before and after, as a multiple of the mean. Raises invalid_parameter_value, undefined_object, object_not_in_prerequisite_state, and system_error for a node that does not answer.';
 
 CREATE FUNCTION shardfdw_internal.move_step(shard regclass, source name, target name, mode text, verify boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -139,16 +148,37 @@ BEGIN
 	END IF;
 	RAISE NOTICE 'moving shard % from node "%" to node "%"', shard, source, target;
 	PERFORM shardfdw.move_shard(shard, target, mode, verify);
-EXCEPTION WHEN object_not_in_prerequisite_state THEN
-	-- another session has made the same move
-	IF (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard) IS DISTINCT FROM target THEN
+EXCEPTION WHEN OTHERS THEN
+	-- Another session may have made the same move. A table that cannot be moved must not stop the moves of others.
+	IF SQLSTATE = '55000' AND (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard) = target THEN
+		RAISE NOTICE 'another job has moved it';
+	ELSIF shardfdw_internal.is_error_of_table(SQLSTATE) THEN
+		RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('shard %s stays on node "%s": %s', shard, source, SQLERRM);
+	ELSE
 		RAISE;
 	END IF;
-	RAISE NOTICE 'another job has moved it';
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.move_step(regclass, name, name, text, boolean) IS
-	'Makes a planned move of a shard if the shard is still on the source node. Returns nothing. Raises the errors of move_shard().';
+	'Makes a planned move of a shard if the shard is still on the source node. Returns nothing. Reports a WARNING for an error about the table. Raises the other errors of move_shard().';
+
+CREATE FUNCTION shardfdw_internal.warn_unmoved(plan jsonb, job bigint) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	move record;
+BEGIN
+	FOR move IN SELECT v.shard, v.node, coalesce(j.error, 'the server''s log says why') AS reason FROM jsonb_to_recordset(plan->'moves') m(shard oid, source name)
+		JOIN shardfdw.shards v ON v.shard = m.shard AND v.node = m.source
+		LEFT JOIN LATERAL (SELECT x.error FROM shardfdw.jobs x WHERE x.id > job AND x.state = 'failed' AND v.shard::text = ANY (x.shards) ORDER BY x.id DESC LIMIT 1) j ON true
+	LOOP
+		RAISE WARNING USING MESSAGE = format('shard %s stays on node "%s": %s', move.shard, move.node, move.reason);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.warn_unmoved(jsonb, bigint) IS
+	'Reports a WARNING for each shard that a series of jobs has not moved as planned. plan, job: of the series. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.check_drainable(node name) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -187,22 +217,32 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	step record;
+	failed regclass[] := '{}';
 BEGIN
-	SELECT p.shard, a.node AS target INTO step
-	FROM shardfdw_internal.tables_with_replicas(node, '{primary,replica,stale}') t JOIN pg_class c ON c.oid = t AND pg_has_role(c.relowner, 'USAGE')
-	CROSS JOIN LATERAL shardfdw_internal.shard_placements(t) p CROSS JOIN unnest(array_remove(shardfdw_internal.accepting_nodes(), node)) a(node)
-	WHERE p.node = drain_replica.node AND NOT EXISTS (SELECT FROM shardfdw_internal.shard_placements(t) o WHERE o.shard = p.shard AND o.node = a.node)
-	ORDER BY (SELECT count(*) FROM shardfdw.shards v WHERE a.node = ANY (v.replica_nodes || v.node)), p.shard::oid LIMIT 1;
-	IF step.shard IS NULL THEN
-		RETURN false;
-	END IF;
-	RAISE NOTICE 'moving a replica of shard % from node "%" to node "%"', step.shard, node, step.target;
-	PERFORM shardfdw.move_replica(step.shard, node, step.target);
-	RETURN true;
+	FOR step IN SELECT p.shard, a.node AS target
+		FROM shardfdw_internal.tables_with_replicas(node, '{primary,replica,stale}') t JOIN pg_class c ON c.oid = t AND pg_has_role(c.relowner, 'USAGE')
+		CROSS JOIN LATERAL shardfdw_internal.shard_placements(t) p CROSS JOIN unnest(array_remove(shardfdw_internal.accepting_nodes(), node)) a(node)
+		WHERE p.node = drain_replica.node AND NOT EXISTS (SELECT FROM shardfdw_internal.shard_placements(t) o WHERE o.shard = p.shard AND o.node = a.node)
+		ORDER BY (SELECT count(*) FROM shardfdw.shards v WHERE a.node = ANY (v.replica_nodes || v.node)), p.shard::oid
+	LOOP
+		CONTINUE WHEN step.shard = ANY (failed);
+		BEGIN
+			RAISE NOTICE 'moving a replica of shard % from node "%" to node "%"', step.shard, node, step.target;
+			PERFORM shardfdw.move_replica(step.shard, node, step.target);
+			RETURN true;
+		EXCEPTION WHEN OTHERS THEN
+			IF NOT shardfdw_internal.is_error_of_table(SQLSTATE) THEN
+				RAISE;
+			END IF;
+			failed := failed || step.shard;
+			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('shard %s stays on node "%s": %s', step.shard, node, SQLERRM);
+		END;
+	END LOOP;
+	RETURN false;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drain_replica(name) IS
-	'Moves a node''s placement of one group of shards with replicas to the node with the fewest placements. Returns whether there was a group whose tables the caller owns and a node without it. Raises the errors of move_replica().';
+	'Moves a node''s placement of one group of shards with replicas to the node with the fewest placements. Leaves out groups whose tables the caller does not own, groups without a node that they are not on, and, with a WARNING, groups for which move_replica() raises an error about the table. Returns whether a group was moved. Raises the other errors of move_replica().';
 
 CREATE FUNCTION shardfdw_internal.start_series(function_name text, relation oid, node oid, plan text, online boolean) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_series';
@@ -299,13 +339,21 @@ CREATE FUNCTION shardfdw.rebalance(strategy text DEFAULT 'bytes', threshold doub
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
+DECLARE
+	plan jsonb;
+	id bigint;
 BEGIN
 	PERFORM shardfdw_internal.check_series('rebalance', mode, verify, wait);
-	RETURN shardfdw_internal.run_series('rebalance', 0, 0, shardfdw_internal.plan_moves(strategy, threshold, NULL, mode, verify), wait);
+	plan := shardfdw_internal.plan_moves(strategy, threshold, NULL, mode, verify);
+	id := shardfdw_internal.run_series('rebalance', 0, 0, plan, wait);
+	IF wait THEN
+		PERFORM shardfdw_internal.warn_unmoved(plan, id);
+	END IF;
+	RETURN id;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.rebalance(text, double precision, text, boolean, boolean) IS
-	'Makes the moves of rebalance_plan() one after the other, each committed separately. mode, verify: as for move_shard(). wait: true returns when all moves are done, false returns immediately. Background processes do the work; a rollback of this transaction does not undo it. After an interruption, moved shards stay where they are, and the next call continues. Returns the number of the job, which stops at the first error. Raises an error before anything changes if the arguments are wrong.';
+	'Makes the moves of rebalance_plan() one after the other, each committed separately. mode, verify: as for move_shard(). wait: true returns when all moves are done, false returns immediately. Background processes do the work; a rollback of this transaction does not undo it. After an interruption, moved shards stay where they are, and the next call continues. Reports a WARNING for a shard that cannot be moved because of an error about its table. Returns the number of the job, which stops at the first other error. Raises an error before anything changes if the arguments are wrong.';
 REVOKE ALL ON FUNCTION shardfdw.rebalance(text, double precision, text, boolean, boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.drain_node(node name, undo boolean DEFAULT false, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
@@ -313,6 +361,7 @@ CREATE FUNCTION shardfdw.drain_node(node name, undo boolean DEFAULT false, mode 
 AS $$
 #variable_conflict use_variable
 DECLARE
+	plan jsonb;
 	id bigint;
 BEGIN
 	IF undo IS NULL THEN
@@ -325,14 +374,15 @@ BEGIN
 		PERFORM shardfdw_internal.set_node_option(node, 'accepts_shards', 'true');
 		RETURN NULL;
 	END IF;
-	id := shardfdw_internal.run_series('drain_node', 0, (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node),
-		shardfdw_internal.plan_moves('bytes', 1, node, mode, verify) || jsonb_build_object('drain', node), wait);
+	plan := shardfdw_internal.plan_moves('bytes', 1, node, mode, verify) || jsonb_build_object('drain', node);
+	id := shardfdw_internal.run_series('drain_node', 0, (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node), plan, wait);
 	IF wait THEN
+		PERFORM shardfdw_internal.warn_unmoved(plan, id);
 		PERFORM shardfdw_internal.check_drained(node);
 	END IF;
 	RETURN id;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.drain_node(name, boolean, text, boolean, boolean) IS
-	'Sets the server option accepts_shards of a node to false, and moves its shards to the nodes that have most room. Each group of shards is committed separately. Mode block also moves the node''s placements of shards with replicas, as move_replica() does. Afterwards remove_node() can remove the node. undo: cancels a job that drains the node, and sets accepts_shards to true; moved shards stay where they are. mode, verify: as for move_shard(). wait: true returns when all is done, false returns immediately. Background processes do the work; a rollback of this transaction does not undo it. Reports a WARNING for shards that remain because they are pinned or the caller does not own them. Returns the number of the job, which stops at the first error; null for undo. Raises an error before anything changes if the node cannot be drained.';
+	'Sets the server option accepts_shards of a node to false, and moves its shards to the nodes that have most room. Each group of shards is committed separately. Mode block also moves the node''s placements of shards with replicas, as move_replica() does. Afterwards remove_node() can remove the node. undo: cancels a job that drains the node, and sets accepts_shards to true; moved shards stay where they are. mode, verify: as for move_shard(). wait: true returns when all is done, false returns immediately. Background processes do the work; a rollback of this transaction does not undo it. Reports a WARNING for shards that remain because they are pinned, the caller does not own them, or an error about their table prevents the move. Returns the number of the job, which stops at the first other error; null for undo. Raises an error before anything changes if the node cannot be drained.';
 REVOKE ALL ON FUNCTION shardfdw.drain_node(name, boolean, text, boolean, boolean) FROM PUBLIC;
