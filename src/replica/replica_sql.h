@@ -36,7 +36,6 @@ typedef struct ShardReplicaSql
 	const char *keys;
 	const char *rows;			/* COPY of the rows with these keys that are there now */
 	const char *all;			/* COPY of all rows */
-	const char *forget;			/* deletes the notes of these keys */
 
 	/* of a replica */
 	const char *delete;			/* the rows of keys: parameters are arrays, one for each column of the key */
