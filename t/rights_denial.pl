@@ -108,4 +108,66 @@ is($c->node_safe_psql($_, q{SELECT coalesce(sum((xpath('/row/c/text()', query_to
 		FROM pg_class WHERE relname ~ '^shardfdw_notes_[0-9a-f]+$' AND relkind = 'r'}), '0',
 	"no notes are left on node$_") for 1, 2;
 
+# ---- the owner of a schema has no rights of the owners of tables in it -----------------------
+
+$c->safe_psql('GRANT CREATE ON DATABASE postgres TO own');
+$c->node_safe_psql($_, 'GRANT CREATE ON DATABASE postgres TO own') for 1 .. 4;
+$c->safe_psql(q{SET ROLE own; CREATE SCHEMA xs; CREATE TABLE xs.mine (id int PRIMARY KEY);
+	SELECT shardfdw.shard_table('xs.mine', 'id', shards => 4)});
+$c->safe_psql('CREATE TABLE xs.sup (id int PRIMARY KEY, v text); GRANT ALL ON xs.sup TO own');
+my $other = qr/belongs to another role/;
+$c->psql_fails_like(q{SELECT shardfdw.shard_table('xs.sup', shards => 2, replication_factor => 2);},
+	qr/42501: the schema of shard xs\.sup_00 $other/, 'no replicas in a schema of another role');
+$c->psql_fails_like(q{SELECT shardfdw.shard_table('xs.sup', shards => 2, mode => 'online');},
+	qr/42501: cannot work on table "sup" online because its schema $other/, 'not sharded online');
+$c->safe_psql(q{SELECT shardfdw.shard_table('xs.sup', shards => 2, nodes => '{node1}')});
+$c->safe_psql('ALTER SCHEMA xs OWNER TO postgres');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_table('xs.sup', mode => 'online');},
+	qr/42501: schema xs on node "node1" belongs to role "own"/, 'not unsharded online');
+$c->safe_psql('ALTER SCHEMA xs OWNER TO own');
+$c->safe_psql(q{SELECT shardfdw.unshard_table('xs.sup')});
+
+# The schema gets another owner afterwards, who replaces it.
+$c->safe_psql(q{CREATE SCHEMA later; CREATE TABLE later.sup (id int PRIMARY KEY, v text);
+	GRANT USAGE ON SCHEMA later TO own; GRANT INSERT ON later.sup TO own;
+	SELECT shardfdw.shard_table('later.sup', shards => 2, nodes => '{node1,node2}',
+		replication_factor => 2)});
+$c->node_safe_psql(1, 'ALTER SCHEMA later OWNER TO own');
+my $table = $c->node_safe_psql(1, q{SELECT relname FROM pg_class
+	WHERE relname ~ '^shardfdw_notes_[0-9a-f]+$' AND relkind = 'r'
+		AND relnamespace = 'later'::regnamespace ORDER BY 1 LIMIT 1});
+$c->node_safe_psql(1, "SET ROLE own; ALTER SCHEMA later RENAME TO old; CREATE SCHEMA later;
+	CREATE TABLE later.$table (LIKE old.$table);
+	CREATE FUNCTION later.f() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN RAISE EXCEPTION ''code of own as %'', current_user; END';
+	CREATE TRIGGER f BEFORE INSERT OR DELETE ON later.$table EXECUTE FUNCTION later.f()");
+for my $shard ('sup_00', 'sup_01')
+{
+	my (undef, undef, $err) = $c->node_psql(1, "SET ROLE own; INSERT INTO old.$shard VALUES (1, 'a')");
+	like($err, qr/the schema of shard later\.$shard $other/, "$shard: no code of own runs");
+}
+
+# The same while a table is unsharded online.
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 1
+		unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings
+			WHERE name = 'shardfdw.fault_points'});
+	$c->safe_psql(q{CREATE SCHEMA late; CREATE TABLE late.sup (id int PRIMARY KEY);
+		SELECT shardfdw.shard_table('late.sup', shards => 2, nodes => '{node1}')});
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_convert_copied';
+	append_to_file($file, '');
+	$c->set_faults('convert_copied=wait');
+	my $job = $c->safe_psql(q{SELECT shardfdw.unshard_table('late.sup', 'online', false)});
+	$c->wait_for(q{SELECT stage = 'copying' FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
+	$c->node_safe_psql(1, 'ALTER SCHEMA late OWNER TO own');
+	$c->psql_fails_like('INSERT INTO late.sup VALUES (1);',
+		qr/42501: the schema of table late\.sup_0\d $other/, 'no function notes its changes');
+	$c->node_safe_psql(1, 'ALTER SCHEMA late OWNER TO postgres');
+	$c->safe_psql('INSERT INTO late.sup VALUES (1)');
+	$c->set_faults('');
+	unlink $file;
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job goes on');
+}
+
 done_testing();

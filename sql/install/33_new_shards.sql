@@ -116,6 +116,17 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.schema_owner_query(name) IS
 	'Writes the query, to be run here or on a node, for the owner of a schema. pg_database_owner is replaced by the owner of the database. Returns its text. The query returns the role, and whether that role is no superuser while the current user is a superuser.';
 
+CREATE FUNCTION shardfdw_internal.own_name_condition(name text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- The owner of a schema can rename it, and create another schema of that name with other tables.
+	SELECT format('EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database() '
+		'JOIN pg_catalog.pg_roles r ON r.oid = CASE s.nspowner WHEN ''pg_database_owner''::pg_catalog.regrole THEN d.datdba ELSE s.nspowner END '
+		'WHERE c.oid = pg_catalog.to_regclass(%L) AND pg_catalog.pg_get_userbyid(c.relowner) = current_user AND (r.rolsuper OR r.oid = c.relowner))', name)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.own_name_condition(text) IS
+	'Writes the condition, to be evaluated here or on a node, that no other role can replace the table of a name. The current user has to own the table, and the user or a superuser has to own its schema. name: qualified and quoted. Returns the text.';
+
 CREATE FUNCTION shardfdw_internal.check_schema_owner(relation regclass, schema_name name, node name, owner text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -101,6 +101,10 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %%s and the function that notes its changes belong to different roles', shard),
 			HINT = 'On the node, give the shard, its notes and their function to one role.';
 	END IF;
+	IF NOT %5$s THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('the schema of shard %%s belongs to another role than the shard', shard),
+			HINT = 'On the node, give the schema to the owner of the shard or to a superuser, under its name.';
+	END IF;
 	IF TG_RELID = %1$L::regclass THEN
 		-- No other role may delete notes, because it could then lock their table.
 		IF current_setting('shardfdw_replica.forget', true) = 'on' THEN
@@ -146,7 +150,7 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END
-$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard), n.shard,
+$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard, shardfdw_internal.own_name_condition(n.notes)), n.shard,
 		shardfdw_internal.replica_mark((shardfdw_internal.decided_identities())[1]))
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
@@ -436,6 +440,9 @@ BEGIN
 	END LOOP;
 	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 	PERFORM shardfdw_internal.own_notes(relation);
+	-- The function that notes changes makes its checks.
+	PERFORM count(q) FROM (SELECT array_agg(p.node) AS nodes, array_agg(format('DELETE FROM ONLY %I.%I WHERE false', p.schema_name, p.shard_name)) AS commands, array_agg(p.shard::text) AS labels
+		FROM shardfdw_internal.shard_placements(relation) p) x CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_replicas(regclass, text[]) IS

@@ -93,6 +93,8 @@ COMMENT ON FUNCTION shardfdw_internal.conversion_definition(regclass) IS
 CREATE FUNCTION shardfdw_internal.check_conversion_owner(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	owns_name boolean;
 BEGIN
 	-- The new objects belong to the owner of the table, who could add triggers, and the job writes to them.
 	IF NOT shardfdw_internal.is_owner(relation) THEN
@@ -100,10 +102,17 @@ BEGIN
 			MESSAGE = format('cannot work on table "%s" online with the rights of another role than its owner', (SELECT relname FROM pg_class WHERE oid = relation)),
 			HINT = format('SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
 	END IF;
+	-- A function of the current user will write to one of them by name.
+	EXECUTE 'SELECT ' || shardfdw_internal.own_name_condition(relation::text) INTO owns_name;
+	IF NOT owns_name THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('cannot work on table "%s" online because its schema belongs to another role', (SELECT relname FROM pg_class WHERE oid = relation)),
+			HINT = 'Give the schema and the table to one role, or leave the mode out.';
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion_owner(regclass) IS
-	'Checks that the current user itself owns the table, not only a role that the user is a member of. Returns nothing. Raises insufficient_privilege.';
+	'Checks that the current user itself owns the table, not only a role that the user is a member of, and that the user or a superuser owns the schema of the table. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_followable(relation regclass, verb text, other_mode text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -434,6 +443,10 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('table %%I.%%I and the function that notes its changes belong to different roles', TG_TABLE_SCHEMA, TG_TABLE_NAME),
 			HINT = 'Cancel the job: SELECT shardfdw.cancel_job(%3$s).';
 	END IF;
+	IF NOT %5$s THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('the schema of table %%I.%%I belongs to another role than the table', TG_TABLE_SCHEMA, TG_TABLE_NAME),
+			HINT = 'Cancel the job: SELECT shardfdw.cancel_job(%3$s).';
+	END IF;
 	IF TG_OP = 'TRUNCATE' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('table "%%s" cannot be truncated while job %3$s %4$s it', TG_TABLE_NAME),
 			HINT = 'Wait for it (SELECT shardfdw.wait_job(%3$s)) or cancel it (SELECT shardfdw.cancel_job(%3$s)).';
@@ -446,7 +459,7 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END
-$body$, notes, columns, job, doing))
+$body$, notes, columns, job, doing, shardfdw_internal.own_name_condition(notes)))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_function_commands(text, text, text, bigint, text) IS
 	'Writes the commands that create the trigger function that notes the keys of changed rows. notes: the table for the keys. columns: of the key. doing: what the job does to the table, as one word. Returns the commands in one text.';

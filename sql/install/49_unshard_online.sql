@@ -119,6 +119,13 @@ BEGIN
 			array_agg(shardfdw_internal.note_function_commands(s.note_function, s.notes, columns, id, 'unshards')) AS commands
 		  FROM shardfdw_internal.noted_shards(relation) s) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q;
+	SELECT q.node, s.remote_name INTO shards
+	FROM (SELECT array_agg(n.node) AS nodes, array_agg(n.remote_name) AS names, array_agg('SELECT ' || shardfdw_internal.own_name_condition(n.notes)) AS commands FROM shardfdw_internal.noted_shards(relation) n) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write') q CROSS JOIN LATERAL (SELECT x.names[q.command]) s(remote_name) WHERE (q.fields)[1] = 'f' LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('the schema of table %s on node "%s" belongs to another role than the table', shards.remote_name, shards.node),
+			HINT = 'Leave the mode out, or give the schema on the node to the owner of the table.';
+	END IF;
 	PERFORM shardfdw_internal.mark_conversion(relation, id);
 END
 $$;
