@@ -134,18 +134,39 @@ shard_schema_lock_new_objects(void)
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/* lock_new_objects(nodes name[]) -> void: for users who may use the nodes. */
+/*
+ * lock_new_objects(nodes name[]) -> void: for users who may use the nodes.
+ *
+ * A user can have private servers, and must not keep users of the cluster waiting by them.  So each has its own lock.
+ */
 Datum
 shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
 {
 	Datum	   *names;
 	int			nnames;
+	bool		in_cluster = false;
+	List	   *private = NIL;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &nnames);
 	for (int i = 0; i < nnames; i++)
-		shard_node_check_usage(get_foreign_server_oid(NameStr(*DatumGetName(names[i])), false));
-	if (nnames > 0)
+	{
+		Oid			serverid = get_foreign_server_oid(NameStr(*DatumGetName(names[i])), false);
+
+		shard_node_check_usage(serverid);
+		if (shard_node_in_cluster(serverid))
+			in_cluster = true;
+		else
+			private = lappend_oid(private, serverid);
+	}
+	if (in_cluster)
 		shard_schema_lock_new_objects();
+	list_sort(private, list_oid_cmp);
+	foreach_oid(serverid, private)
+	{
+		LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NEW_OBJECTS, serverid, 0);
+
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	}
 	PG_RETURN_VOID();
 }
 
