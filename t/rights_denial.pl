@@ -118,6 +118,21 @@ is($c->safe_psql(q{SET ROLE nob; CREATE SERVER private FOREIGN DATA WRAPPER shar
 		AND objsubid = 8 AND (classid, objid) = (0, 0)}), '0',
 	'a role with a private server does not hold the lock of the cluster');
 
+# ---- code of an owner in recovery ------------------------------------------------------------
+
+# The owner makes a table that looks like one of an import, and its trigger sleeps.
+$c->safe_psql(q{SET ROLE nob; CREATE TABLE nob.trap (i int);
+	CREATE FUNCTION nob.slow() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_sleep(1000000); RETURN NULL; END';
+	CREATE TRIGGER slow BEFORE TRUNCATE ON nob.trap EXECUTE FUNCTION nob.slow();
+	SELECT format('CREATE TRIGGER shardfdw_import BEFORE INSERT ON nob.trap WHEN (false)
+		EXECUTE FUNCTION shardfdw_internal.refuse_write_of_import(%L, %L, %L)', '999', identity,
+		'copying') FROM shardfdw_internal.coordinator_identity() \gexec
+});
+like($c->safe_psql(q{SELECT action FROM shardfdw.recover_prepared_transactions()
+	WHERE action ~ 'nob'}), qr/role "nob" have left in tables: this took longer than 30 s/,
+	'recovery ends, and says what it has not removed');
+
 # ---- the owner of a schema has no rights of the owners of tables in it -----------------------
 
 $c->safe_psql('GRANT CREATE ON DATABASE postgres TO own');

@@ -10,6 +10,7 @@
 
 #include "access/xact.h"
 #include "catalog/node_list.h"
+#include "catch.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "identity.h"
@@ -20,6 +21,11 @@
 #include "own_schema.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+
+/* How long an owner's code may keep recovery waiting. */
+#define OWNER_LIMIT_MS 30000
 
 /* Collects what was removed, and what could not be removed. */
 typedef struct OutcomesArg
@@ -64,6 +70,45 @@ shard_leftover_remove(const ShardMove *move, bool own)
 	shard_recover_log(remove_by(psprintf("remove_traces(ARRAY[%s, %s]::pg_catalog.name[], %s)", source, target, id), NIL));
 }
 
+typedef struct OwnerStep
+{
+	const char *call;
+	List	   *outcomes;
+} OwnerStep;
+
+static void
+remove_step(void *arg)
+{
+	OwnerStep  *step = arg;
+
+	step->outcomes = remove_by(step->call, step->outcomes);
+}
+
+/*
+ * Calls a function as the current user, an owner, whose triggers and nodes may take any time.  So the function has
+ * OWNER_LIMIT_MS, unless the caller's statement_timeout is active.
+ */
+static List *
+remove_as_owner(const char *call, List *outcomes)
+{
+	OwnerStep	step = {call, outcomes};
+	TimestampTz since = GetCurrentTimestamp();
+	bool		limited = !get_timeout_active(STATEMENT_TIMEOUT);
+	ErrorData  *error;
+
+	if (limited)
+		enable_timeout_after(STATEMENT_TIMEOUT, OWNER_LIMIT_MS);
+	error = shard_catch_in_subtransaction(remove_step, &step, true);
+	if (limited)
+		disable_timeout(STATEMENT_TIMEOUT, false);
+	if (error == NULL)
+		return step.outcomes;
+	if (!limited || error->sqlerrcode != ERRCODE_QUERY_CANCELED || !TimestampDifferenceExceeds(since, GetCurrentTimestamp(), OWNER_LIMIT_MS))
+		ReThrowError(error);
+	return shard_recover_add(outcomes, NULL, SHARD_RECOVER_NOT_REMOVED, psprintf("what jobs of role \"%s\" have left in tables: this took longer than %d s",
+																				 GetUserNameFromId(GetUserId(), false), OWNER_LIMIT_MS / 1000));
+}
+
 /*
  * Calls a function once for each owner of what jobs have left, with the owner's rights. query lists the owners.
  * Their rights are sufficient, and other rights must not be used.
@@ -83,7 +128,7 @@ remove_as_owners(const char *query, const char *call, List *outcomes)
 	foreach(lc, owners)
 	{
 		SetUserIdAndSecContext(lfirst_oid(lc), sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-		outcomes = remove_by(call, outcomes);
+		outcomes = remove_as_owner(call, outcomes);
 		SetUserIdAndSecContext(userid, sec_context);
 	}
 	return outcomes;
