@@ -212,6 +212,15 @@ SELECT name, sharded = plain AS same FROM contents;
 SELECT routed('INSERT INTO t (k, g) VALUES (4, 1) ON CONFLICT (k) DO UPDATE SET k = 14') IS TRUE AS moves,
 	routed('MERGE INTO t USING (VALUES (15, 1)) s(k, g) ON t.g = s.g WHEN NOT MATCHED THEN INSERT (k, g) VALUES (s.k, s.g)') IS TRUE AS looks;
 
+-- A shard that a statement names has no shard key
+BEGIN;
+UPDATE t_00 SET g = 77 WHERE k IN (SELECT k FROM u) OR k > 0;
+UPDATE t_00 x SET g = 78 FROM t y WHERE x.k = y.k RETURNING x.g = y.g AS changed \g /dev/null
+SELECT count(*) > 0 AS changed, bool_and(g = 78) AS all FROM t_00;
+DELETE FROM t_00 WHERE k IN (SELECT k FROM t);
+INSERT INTO t_00 (k, g) SELECT k, 79 FROM t WHERE false ON CONFLICT DO NOTHING;
+ROLLBACK;
+
 SET client_min_messages = error;
 SELECT shardfdw.unshard_table('r');
 DROP SCHEMA rt CASCADE;

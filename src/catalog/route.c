@@ -491,7 +491,7 @@ shard_route_key_attnos(Oid relid)
 	const ShardLevelKey *below = shard_map_get_levels(relid, true)->part_key;
 	List	   *attnos = NIL;
 
-	for (int i = 0; i < key->partnatts; i++)
+	for (int i = 0; key != NULL && i < key->partnatts; i++)
 		attnos = lappend_int(attnos, key->partattrs[i]);
 	for (int i = 0; below != NULL && i < below->natts; i++)
 		attnos = lappend_int(attnos, below->attnos[i]);

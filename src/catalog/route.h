@@ -104,7 +104,7 @@ extern bool shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1,
 									Oid eqop, Oid collation);
 extern int	shard_route_nkeys(Oid relid);
 
-/* Columns of the shard key, of both levels.  IntList; 0 stands for an expression. */
+/* Columns of the shard key, of both levels.  IntList; 0 stands for an expression.  NIL for a shard, which has no key. */
 extern List *shard_route_key_attnos(Oid relid);
 
 /* May an assignment of targets (TargetEntries) to columns of relid change the shard key of a row? */
