@@ -327,8 +327,6 @@ my %outcomes = (
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		is_error_of_table own_name_condition warn_unmoved
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
-	# for owners; t is no view
-	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{lock_view},
 	# as LOCK TABLE
 	'ok ok 42501 42501 ok 42501 ok 42501 2F003 42704' => q{lock_with_views},
 	# where no node is usable for the caller
@@ -445,7 +443,7 @@ my %outcomes = (
 	'42809 42809 42501 42501 42809 42501 42809 42501 2F003 42704' => q{
 		create_time_partitions},
 	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{
-		set_replica_nodes set_shard_node
+		lock_view set_replica_nodes set_shard_node
 		check_replicable},
 	'42P07 42P07 42501 42501 42501 42501 42P07 42501 42501 42501' => q{
 		copy_all_references},
