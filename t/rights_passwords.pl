@@ -146,4 +146,16 @@ for my $server ($c->coordinator, $c->nodes)
 	is(join('', @found[ 0 .. ($#found > 9 ? 9 : $#found) ]), '', 'no password in the log of ' . $server->name);
 	cmp_ok(-s $server->logfile, '>', 20000, 'which was a log of everything');
 }
+# The verifier of a password is in a statement for the nodes.
+{
+	my $at = $c->log_position;
+	$c->safe_psql(q{SET auto_explain.log_min_duration = -1; SET shardfdw.log_remote_sql = on;
+		SET shardfdw.log_min_remote_duration = 0; CREATE ROLE logged;
+		SELECT shardfdw.add_user('logged', password => 'pw-logged')});
+	my $log = $c->log_since($at);
+	like($log, qr/remote SQL on node "node1": \(not shown because it may contain a password\)/,
+		'the statement with the verifier is logged without its text');
+	unlike($log, qr/SCRAM-SHA-256\$/, 'no log of the coordinator has the verifier');
+}
+
 done_testing();

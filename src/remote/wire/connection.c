@@ -383,6 +383,19 @@ shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int wo
 
 /* ---------- statements and results ---------- */
 
+/*
+ * Returns the text of a statement for the log.  CREATE ROLE and the definitions of user mappings contain a password,
+ * or its verifier.
+ */
+static const char *
+text_for_log(const char *sql)
+{
+	for (const char *word = sql; *word != '\0'; word++)
+		if (pg_strncasecmp(word, "password", strlen("password")) == 0)
+			return "(not shown because it may contain a password)";
+	return sql;
+}
+
 /* If durations are logged, records that sql was sent.  Never raises.  If there is no memory, sql is not logged. */
 static void
 begin_timing(ShardConn *conn, const char *sql)
@@ -415,7 +428,7 @@ end_timing(ShardConn *conn)
 		secs * 1000 + usecs / 1000 >= shard_guc_log_min_remote_duration_ms)
 		ereport(LOG,
 				(errmsg("duration: %ld.%03d ms  remote SQL on node \"%s\": %s", secs * 1000 + usecs / 1000,
-						usecs % 1000, conn->node, sql),
+						usecs % 1000, conn->node, text_for_log(sql)),
 				 errhidestmt(true), errhidecontext(true)));
 	pfree(sql);
 }
@@ -435,7 +448,7 @@ shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const 
 {
 	if (shard_guc_log_remote_sql)
 		ereport(LOG,
-				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
+				(errmsg("remote SQL on node \"%s\": %s", conn->node, text_for_log(sql)),
 				 errhidestmt(true), errhidecontext(true)));
 	begin_timing(conn, sql);
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_STATEMENTS, 1);
