@@ -170,8 +170,15 @@ SKIP:
 	$c->safe_psql('CREATE TABLE beside (id int PRIMARY KEY); INSERT INTO beside VALUES (1)');
 	append_to_file($file{convert_copied}, '');
 	$c->set_faults('convert_copied=wait');
+	# the event triggers see the job although this transaction began before it
+	my $older = WireClient->new($c->coordinator, 'postgres');
+	$older->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SAVEPOINT a');
 	$job = $c->safe_psql(q{SELECT shardfdw.shard_table('beside', shards => 2, mode => 'online', wait => false)});
 	$c->wait_for(q{SELECT rows_copied = 1 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
+	my $changed = $c->safe_psql(q{SELECT format('shardfdw_changed_%s', 'beside'::regclass::oid)});
+	is($older->query('ALTER SCHEMA public RENAME TO other')->{error}{C}, '55006', 'no rename of the schema with an older snapshot');
+	is($older->query("ROLLBACK TO a; DROP TABLE $changed")->{error}{C}, '2BP01', 'nor a DROP of what the job has made');
+	$older->query('ROLLBACK');
 	my $reader = WireClient->new($c->coordinator, 'postgres');
 	$reader->query('BEGIN; SELECT count(*) FROM ' . $c->safe_psql(q{SELECT format('shardfdw_changed_%s', 'beside'::regclass::oid)}));
 	$c->set_faults('');

@@ -289,6 +289,7 @@ my %outcomes = (
 	'22004 22004 42501 42501 42501 42501 22004 42501 42501 42501' => q{make_replicas make_placements},
 	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{note_placements},
 	'42601 42601 42601 42601 42601 42601 42601 42601 42601 42601' => q{set_view_query read_here},
+	'39P03 39P03 39P03 39P03 39P03 39P03 39P03 39P03 39P03 39P03' => q{refuse_drop_of_successor_seen refuse_drop_of_home_seen},
 	'42804 42804 42804 42804 42804 42804 42804 42804 42804 42804' => q{
 		import_columns},
 	'55000 55000 55000 42501 55000 42501 55000 42501 2F003 42704' => q{
@@ -298,6 +299,7 @@ my %outcomes = (
 	'42P04 42P04 42501 42501 42501 42501 42P04 42501 42501 42501' => q{make_node_database},
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
+		refuse_change_of_conversion_seen
 		import_close_commands import_owners import_source_query import_sums_queries imports remove_imports sequences_query sums_query undo_own_import resumable_loads_read
 		missing_subscriptions subscription_latest_copy subscription_rank subscription_copies subscription_position subscription_read subscriptions_read
 		is_unlogged check_followable log_sequences is_gone key_definition

@@ -359,8 +359,8 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversions() IS
 	'Removes here, after remove_conversion_shards(), the other leftovers of jobs of the current user which were to shard or unshard a table, and whose process ended. Returns a row, without a node, for each job without further leftovers, and for each error.';
 
-CREATE FUNCTION shardfdw_internal.refuse_change_of_conversion() RETURNS event_trigger
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.refuse_change_of_conversion_seen() RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r record;
@@ -390,6 +390,11 @@ BEGIN
 	END IF;
 END
 $$;
+COMMENT ON FUNCTION shardfdw_internal.refuse_change_of_conversion_seen() IS
+	'Does what refuse_change_of_conversion() does, for the snapshot of the calling query. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.refuse_change_of_conversion() RETURNS event_trigger
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_check_event_now';
 COMMENT ON FUNCTION shardfdw_internal.refuse_change_of_conversion() IS
 	'Rejects changes of the definition of a table that a job shards or unshards. Such a change would make writers or the job fail. Raises object_in_use.';
 
@@ -400,8 +405,8 @@ ALTER EVENT TRIGGER shardfdw_refuse_change_of_conversion ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_change_of_conversion IS
 	'Protects the definition of tables that jobs shard or unshard.';
 
-CREATE FUNCTION shardfdw_internal.refuse_drop_of_successor() RETURNS event_trigger
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.refuse_drop_of_successor_seen() RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r record;
@@ -423,6 +428,11 @@ BEGIN
 	END IF;
 END
 $$;
+COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_successor_seen() IS
+	'Does what refuse_drop_of_successor() does, for the snapshot of the calling query. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.refuse_drop_of_successor() RETURNS event_trigger
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_check_event_now';
 COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_successor() IS
 	'Rejects dropping one of the objects that a job has created for a table while another one of them exists. Raises dependent_objects_still_exist.';
 

@@ -377,8 +377,8 @@ COMMENT ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, bool
 	'Moves all tables of a schema that shard_schema() moved to a node to another node, in one job. mode, verify, wait: as for move_shard(). Returns the number of the job.';
 REVOKE ALL ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.refuse_drop_of_home() RETURNS event_trigger
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.refuse_drop_of_home_seen() RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r record;
@@ -396,6 +396,11 @@ BEGIN
 	END IF;
 END
 $$;
+COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_home_seen() IS
+	'Does what refuse_drop_of_home() does, for the snapshot of the calling query. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.refuse_drop_of_home() RETURNS event_trigger
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_check_event_now';
 COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_home() IS
 	'Rejects dropping the table that records the node of a sharded schema while the schema has tables. Raises dependent_objects_still_exist.';
 

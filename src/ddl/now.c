@@ -12,16 +12,20 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "commands/event_trigger.h"
 #include "ddl/now.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "own_schema.h"
 #include "own_sql.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_check_owner_code);
 PG_FUNCTION_INFO_V1(shardfdw_aggregates_of);
+PG_FUNCTION_INFO_V1(shardfdw_check_event_now);
 
 /* Leaves SPI connected until shard_own_sql_end(), with the result in SPI_tuptable. */
 static void
@@ -100,4 +104,18 @@ shardfdw_aggregates_of(PG_FUNCTION_ARGS)
 	foreach(lc, oids)
 		values[foreach_current_index(lc)] = ObjectIdGetDatum(lfirst_oid(lc));
 	PG_RETURN_ARRAYTYPE_P(construct_array(values, list_length(oids), OIDOID, sizeof(Oid), true, TYPALIGN_INT));
+}
+
+/* An event trigger that refuses a command.  The function of its name and _seen does so for what its query sees. */
+Datum
+shardfdw_check_event_now(PG_FUNCTION_ARGS)
+{
+	const char *name = get_func_name(fcinfo->flinfo->fn_oid);
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function %s must be called by an event trigger", psprintf(SHARD_INTERNAL_SCHEMA ".%s()", name))));
+	shard_now_run(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_seen()", name));
+	PG_RETURN_VOID();
 }
