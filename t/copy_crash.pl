@@ -277,14 +277,15 @@ for my $name (sort keys %ends)
 		my $file_has_name = grep { $_ } glob "$dir/rejected*";
 		my $start = time;
 		$end->{do}->($load, $pid);
-		usleep(20_000) until load_has_ended($pid) || time - $start > 30;
-		my $elapsed = time - $start;
+		# a program notices the loss of a node when its next rows are sent
+		my $has_ended;
+		usleep(20_000) until ($has_ended = load_has_ended($pid)) || time - $start > $PostgreSQL::Test::Utils::timeout_default;
 		$end->{afterwards}->() if $end->{afterwards};
 		$blocker->{run}->kill_kill if $blocker;
 		my ($status, $out, $err) = finish_load($load);
 
 		like($err, $end->{error}, "$what: error") if $end->{error};
-		cmp_ok($elapsed, '<', $name eq 'statement_timeout' ? 20 : 15, "$what: soon");
+		ok($has_ended, "$what: it ends by itself");
 		is($out, "1\n", "$what: the session goes on") || diag $err
 		  unless $end->{session_is_gone} || $name =~ /of a node/;
 		nothing_is_left($what, same_indexes => 1);
