@@ -301,4 +301,26 @@ SELECT format('SELECT %s, %L, outcome(%L, %L)', n, t, t, s) FROM (VALUES
 ORDER BY n, t
 \gexec
 SELECT outcome('', 'UPDATE {i} SET i = 9 WHERE i < 3');
+-- A statement that names a partition locks the tables above it. The session is new, so that nothing is cached. Servers
+-- with assertions check that a table that is opened is locked.
+CREATE FUNCTION outcome_of_nothing() RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN ''x''; END';
+CREATE TABLE above (a text, b int) PARTITION BY RANGE (a);
+CREATE TABLE below (a text, b int);
+SELECT shardfdw.shard_table('below', 'b', shards => 2) \g /dev/null
+ALTER TABLE above ATTACH PARTITION below FOR VALUES FROM ('b') TO ('d');
+INSERT INTO below VALUES ('b', 1), ('c', 2);
+\c -
+SET search_path = set_constraints;
+SET client_min_messages = warning;
+\set VERBOSITY terse
+CREATE TABLE refers (b int REFERENCES below (b));
+\c -
+SET search_path = set_constraints;
+SET client_min_messages = warning;
+\set VERBOSITY terse
+BEGIN;
+UPDATE below SET a = a || outcome_of_nothing();
+SELECT a FROM below ORDER BY a;
+SELECT mode FROM pg_locks WHERE relation = 'above'::regclass AND pid = pg_backend_pid();
+ROLLBACK;
 DROP SCHEMA set_constraints CASCADE;

@@ -59,8 +59,9 @@ same_keys(PartitionKey a, PartitionKey b)
 static bool
 same_bounds(Oid relid1, Oid relid2)
 {
-	Relation	rel1 = table_open(relid1, NoLock);
-	Relation	rel2 = table_open(relid2, NoLock);
+	/* the statement may name only a partition of one of them */
+	Relation	rel1 = table_open(relid1, AccessShareLock);
+	Relation	rel2 = table_open(relid2, AccessShareLock);
 	PartitionKey key = RelationGetPartitionKey(rel1);
 	PartitionKey key2 = RelationGetPartitionKey(rel2);
 	bool		result = false;

@@ -225,17 +225,22 @@ collect_shards(ShardCachedMap *cached, const ShardMap *const *part_maps)
 ShardCachedMap *
 shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, bool *keep)
 {
-	Relation	rel = table_open(relid, NoLock);
-	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
-	/* while a partition is being detached, snapshots disagree about it, so core plans such a table */
-	bool		candidate = RelationGetPartitionKey(rel)->strategy == PARTITION_STRATEGY_RANGE && partdesc->nparts > 0 &&
-		!partdesc->detached_exist;
+	Relation	rel = try_table_open(relid, AccessShareLock);	/* as in shard_map_build() */
+	PartitionDesc partdesc;
+	bool		candidate;
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	ShardCachedMap *cached;
 	const ShardMap **part_maps;
 
+	*keep = false;
+	if (rel == NULL)
+		return NULL;
+	partdesc = RelationGetPartitionDesc(rel, true);
 	*keep = !partdesc->detached_exist;
+	/* while a partition is being detached, snapshots disagree about it, so core plans such a table */
+	candidate = RelationGetPartitionKey(rel)->strategy == PARTITION_STRATEGY_RANGE && partdesc->nparts > 0 &&
+		!partdesc->detached_exist;
 	for (int i = 0; candidate && i < partdesc->nparts; i++)
 		candidate = !partdesc->is_leaf[i];
 	if (!candidate)

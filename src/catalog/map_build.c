@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/reloptions.h"
+#include "access/table.h"
 #include "catalog/home.h"
 #include "catalog/map_build.h"
 #include "catalog/option.h"
@@ -311,12 +312,15 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 	Oid		   *oids = &relid;
 	bool		ours = true;
 
-	*keep = true;
+	*keep = relkind != RELKIND_PARTITIONED_TABLE;
 	if (relkind == RELKIND_PARTITIONED_TABLE)
 	{
 		PartitionDesc partdesc;
 
-		rel = table_open(relid, NoLock);
+		/* the statement may name only a partition of the table, or a foreign key to it, so that core has not locked it */
+		rel = try_table_open(relid, AccessShareLock);
+		if (rel == NULL)
+			return NULL;
 		partdesc = RelationGetPartitionDesc(rel, true);
 		nshards = partdesc->nparts;
 		oids = partdesc->oids;

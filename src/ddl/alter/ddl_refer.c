@@ -48,7 +48,8 @@ check_constraint(const RangeVar *relation, const Constraint *constraint, const c
 
 	if (constraint->contype != CONSTR_FOREIGN)
 		return;
-	referenced = RangeVarGetRelid(constraint->pktable, NoLock, true);
+	/* core takes a stronger lock, later */
+	referenced = RangeVarGetRelid(constraint->pktable, AccessShareLock, true);
 	if (!is_sharded(referenced))
 		return;
 	if (column == NULL)

@@ -40,15 +40,18 @@ struct ShardRowDefer
 /* Running statements, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
 
-/* Has the table a key that is not checked with each row? */
+/* Has the table a key that is not checked with each row?  The statement may name a table below it, and not lock it. */
 static bool
 has_deferrable_key(Oid relid)
 {
-	Relation	rel = table_open(relid, NoLock);
-	List	   *indexes = RelationGetIndexList(rel);
+	Relation	rel = try_table_open(relid, AccessShareLock);
+	List	   *indexes;
 	bool		result = false;
 	ListCell   *lc;
 
+	if (rel == NULL)
+		return false;
+	indexes = RelationGetIndexList(rel);
 	foreach(lc, indexes)
 	{
 		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
@@ -73,7 +76,7 @@ shard_row_defer_begin(EState *estate, Oid relid)
 
 	if (mode == SHARD_CONSTRAINTS_DEFERRED || !get_rel_relispartition(relid))
 		return NULL;
-	/* the sharded table has the keys; it and its ancestors are locked, like the shard */
+	/* the sharded table has the keys */
 	foreach(lc, get_partition_ancestors(relid))
 		deferrable |= has_deferrable_key(lfirst_oid(lc));
 	if (!deferrable)
