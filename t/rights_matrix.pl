@@ -341,7 +341,7 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		grant_tables_on_nodes lock_new_objects lock_servers mark_import own_notes
 		referring_table subscription_referring
-		answering_nodes compare_replicas lock_all_replicas lock_node_list lock_replicas note_left_shard settle_node take_replicas_turn
+		answering_nodes compare_replicas lock_all_replicas lock_node_list lock_replicas note_copied_table note_left_shard settle_node take_replicas_turn
 		compare_reference_definitions drop_reference_replica equip_node outdated_references warn_missing_shards
 		add_users_to check_shard_owners database_mark make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_replicas drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes
@@ -364,7 +364,7 @@ my %outcomes = (
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		shardfdw_validator
 		confirm_node disable_node enable_node forget_reference_position take_left_shards write_left_shard
-		left_shard_written node_position_read node_position_written
+		left_shard_written copied_table_read copied_table_written node_position_read node_position_written
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
 		add_user map_user

@@ -635,6 +635,18 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.replace_table(regclass, text, name) IS
 	'Renames a table to old_name and creates a new table in its place with the same columns, defaults, sequences, CHECK constraints and owner, without rows, keys and indexes. Optionally partitioned. Returns the new table.';
 
+-- Not dumped: the rows belong to transactions of this server.
+CREATE TABLE shardfdw_internal.copied_table (relation oid PRIMARY KEY);
+REVOKE ALL ON shardfdw_internal.copied_table FROM PUBLIC;
+COMMENT ON TABLE shardfdw_internal.copied_table IS
+	'Contains a row for each table whose rows a conversion has copied. Transactions whose snapshot does not show the row cannot use the table.';
+COMMENT ON COLUMN shardfdw_internal.copied_table.relation IS 'OID of the table.';
+
+CREATE FUNCTION shardfdw_internal.note_copied_table(relation regclass) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_note_copied_table';
+COMMENT ON FUNCTION shardfdw_internal.note_copied_table(regclass) IS
+	'Records that the rows of a table are copies, so that transactions with an older snapshot get an error and not an empty table. Returns nothing. Raises insufficient_privilege.';
+
 CREATE FUNCTION shardfdw_internal.drop_replaced_table(old_table regclass, new_table regclass) RETURNS jsonb
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -652,6 +664,7 @@ BEGIN
 	WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
 		AND d.refobjid = old_table AND d.deptype = 'i';
 
+	PERFORM shardfdw_internal.note_copied_table(new_table);
 	EXECUTE format('DROP TABLE %s', old_table);
 
 	FOR i IN 1 .. coalesce(array_length(names, 1), 0)

@@ -163,11 +163,13 @@ BEGIN
 		nodes := shardfdw_internal.nodes_without_replica(relation, nodes);
 		IF nodes <> '{}' THEN
 			PERFORM shardfdw_internal.make_reference_replicas(relation, nodes);
+			PERFORM shardfdw_internal.note_copied_table(relation);
 		END IF;
 		RETURN;
 	END IF;
 	PERFORM shardfdw_internal.check_empty_on_peers(relation, 'replicate');
 	PERFORM shardfdw_internal.make_reference_replicas(relation, nodes);
+	PERFORM shardfdw_internal.note_copied_table(relation);
 	IF shardfdw_internal.peers() <> '{}' THEN
 		PERFORM shardfdw_internal.copy_reference_rows(relation, shardfdw_internal.peers());
 	END IF;
@@ -257,6 +259,7 @@ BEGIN
 		END IF;
 		PERFORM shardfdw_internal.make_reference_replicas(r.relation, ARRAY[node]);
 		IF NOT is_new THEN
+			PERFORM shardfdw_internal.note_copied_table(r.relation);
 			-- the role whose user mapping reads the replica in comparisons
 			commands := commands || ARRAY(SELECT shardfdw_internal.give_command(format('%I.%I', n.nspname, c.relname), shardfdw_internal.role_on_node(c.relowner, node))
 				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles o ON o.oid = c.relowner

@@ -14,6 +14,7 @@
 #include "executor/modify/row_limit.h"
 #include "executor/scan/nested_write.h"
 #include "executor/scan/statement_view.h"
+#include "hook/copied_table.h"
 #include "hook/hook.h"
 #include "reference/reference_pending.h"
 #include "reference/reference_turn.h"
@@ -49,6 +50,7 @@ run_part(void (*part) (void *arg), ExecutorCall *call)
 static bool
 check_permissions(List *range_table, List *permissions, bool raise)
 {
+	shard_copied_table_check(permissions);
 	shard_reference_pending_note(permissions);
 	shard_nested_write_note(permissions);
 	return prev_check_hook ? shard_call_check_perms(prev_check_hook, range_table, permissions, raise) : true;

@@ -19,6 +19,7 @@
 #include "compat.h"
 #include "ddl/statement/ddl_statement.h"
 #include "flush_commit.h"
+#include "hook/copied_table.h"
 #include "load/copy_statement.h"
 #include "miscadmin.h"
 #include "move/subscription.h"
@@ -99,6 +100,9 @@ run_call(void *arg)
 		if (subscription)
 			shard_subscription_before(subscription);
 		shard_ddl_run(call);
+		/* pg_dump reads the catalogs as of its snapshot, and then locks tables */
+		if (IsA(call->pstmt->utilityStmt, LockStmt))
+			shard_copied_table_check_names(castNode(LockStmt, call->pstmt->utilityStmt)->relations);
 		if (subscription)
 			shard_subscription_after(subscription);
 		/* statements that commit by themselves, CREATE INDEX CONCURRENTLY for one, are in another transaction now */
