@@ -116,4 +116,9 @@ BEGIN
 END $$;
 UPDATE ref SET v = fetches(n) FROM (VALUES (3, 1), (4, 2)) AS x (k, n) WHERE ref.k = x.k;
 SELECT count(*) FROM shardfdw.check_cluster('rows') WHERE check_name LIKE 'reference%' AND status <> 'ok';
+-- RETURNING of a row that moves to another shard sees the table as it was before
+TRUNCATE t;
+INSERT INTO t SELECT i, 1, i FROM generate_series(1, 12) i;
+UPDATE t SET k = k + 20 WHERE k = 2 RETURNING k, stable_count(grp);
+UPDATE t SET k = k + 20 WHERE k < 5 RETURNING k, stable_count(grp);
 DROP SCHEMA nested_plain, nested_sharded CASCADE;

@@ -38,6 +38,7 @@
 #include "executor/modify/row_move.h"
 #include "executor/modify/row_sink.h"
 #include "executor/scan/nested_write.h"
+#include "executor/scan/statement_view.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "remote/run/command.h"
@@ -166,6 +167,8 @@ lock_shards(ShardRowMove *move, const Bitmapset *shards)
 		command->userid = move->userid;
 		command->label = get_rel_name(relid);
 		command->sql = psprintf("LOCK TABLE ONLY %s IN EXCLUSIVE MODE", shard_dml_remote_name(relid));
+		/* a connection that has locked something exports no snapshot for what the statement reads later */
+		shard_statement_view_pin(move->estate, command->serverid, command->userid);
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	shard_command_free(commands, ncommands);
