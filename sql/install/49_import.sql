@@ -105,6 +105,9 @@ BEGIN
 		SELECT x.* FROM shardfdw_internal.imports() x
 		WHERE shardfdw_internal.is_owner(x.relation) AND NOT shardfdw_internal.job_is_running(x.job) AND x.identity = ANY (shardfdw_internal.decided_identities())
 	LOOP
+		-- Two recoveries of one table would wait for each other's locks.
+		CONTINUE WHEN NOT shardfdw_internal.claim_job(found.job, 10000)
+			OR NOT EXISTS (SELECT FROM shardfdw_internal.imports() x WHERE (x.relation, x.job, x.identity) = (found.relation, found.job, found.identity));
 		ok := found.stage <> 'switching';
 		IF found.stage = 'switching' THEN
 			message := format('table %s, of job %s, which died while it cut over: if the source refuses writes to its table as moved, all rows are here: DROP TRIGGER shardfdw_import ON %1$s. If the source accepts writes: DROP TRIGGER shardfdw_import ON %1$s; TRUNCATE %1$s; and import again', found.relation, found.job);
