@@ -94,7 +94,7 @@ ALTER TABLE t ADD z int, SET TABLESPACE pg_default;
 ALTER TABLE t ADD z int, ADD EXCLUDE (n WITH =);
 ALTER TABLE t ADD z int, ALTER n TYPE int USING random()::int;
 ALTER TABLE t ADD z int, ALTER n TYPE int USING ddl_alter.one(n);
-ALTER TABLE t ALTER b TYPE int, DROP n;
+ALTER TABLE t ALTER b TYPE int USING b::int, DROP n;
 ALTER TABLE t ADD z int, ADD FOREIGN KEY (id) REFERENCES t (id);
 ALTER TABLE t ADD z int, ADD CHECK (n < 5);
 ALTER TABLE t ADD z int NOT NULL;

@@ -25,14 +25,16 @@ typedef struct ShardAlterColumn
 typedef struct ShardAlterState
 {
 	ShardDdlCall *call;
-	AlterTableStmt *stmt;		/* a copy */
+	AlterTableStmt *stmt;		/* a copy, with the sub-commands of one step */
+	List	   *later;			/* of List: the sub-commands of the steps after it */
+	bool		is_later;		/* core has run another step */
 	ShardDdlTable *table;
 	Relation	rel;
 	List	   *local;			/* sub-commands for the coordinator's table and its partitions */
 	List	   *markers;		/* sub-commands for the parent only: its unique keys */
 	List	   *pieces;			/* sub-commands for the shards, ddl_alter_piece.c */
 	List	   *columns;		/* of ShardAlterColumn */
-	List	   *constraints;	/* list of char *: names that existed before, and are not dropped */
+	List	   *constraints;	/* list of char *: names that existed before */
 	List	   *indexes;		/* of a sharded table: OIDs of the indexes that it and its partitions had before */
 	List	   *chosen_names;	/* list of char *: names that were chosen for constraints that only the nodes have */
 	List	   *keys;			/* list of char *: commands that create dropped markers again */
@@ -50,6 +52,9 @@ typedef struct ShardAlterState
 	bool		only_at_home;	/* ONLY was specified for a table at home: a dump may be restored, whose shard may
 								 * already have the key */
 } ShardAlterState;
+
+/* ddl_alter_step.c: the sub-commands in steps (list of List), which run one after the other. */
+extern List *shard_alter_steps(List *cmds);
 
 /* ddl_alter_cmd.c: sorts one sub-command into the lists.  Raises an error if it is not supported. */
 extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);

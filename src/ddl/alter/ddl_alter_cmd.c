@@ -52,10 +52,14 @@ add_column(ShardAlterState *state, const char *name, AlterTableType subtype, con
 	state->columns = lappend(state->columns, column);
 }
 
+/* Does the column exist, or has an earlier sub-command added it? */
 static bool
 column_exists(ShardAlterState *state, const char *name)
 {
-	return name != NULL && get_attnum(state->table->relid, name) > 0;
+	foreach_ptr(ShardAlterColumn, column, state->columns)
+		if (column->subtype == AT_AddColumn && strcmp(column->name, name) == 0)
+			return true;
+	return get_attnum(state->table->relid, name) > 0;
 }
 
 /* "ALTER COLUMN name " */
@@ -239,7 +243,8 @@ classify_column(ShardAlterState *state, AlterTableCmd *cmd)
 			break;
 		case AT_DropColumn:
 			if (column_exists(state, cmd->name))
-				add_piece(state, psprintf("DROP COLUMN %s%s", quote_identifier(cmd->name),
+				/* IF EXISTS: an earlier sub-command may have dropped it */
+				add_piece(state, psprintf("DROP COLUMN %s%s%s", cmd->missing_ok ? "IF EXISTS " : "", quote_identifier(cmd->name),
 										  cmd->behavior == DROP_CASCADE ? " CASCADE" : ""));
 			break;
 		default:

@@ -32,6 +32,7 @@
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "partitioning/partdefs.h"
@@ -75,16 +76,6 @@ is_noted(ShardAlterState *state, const char *name)
 		if (strcmp(noted, name) == 0)
 			return true;
 	return false;
-}
-
-static void
-forget_name(ShardAlterState *state, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, state->constraints)
-		if (strcmp(lfirst(lc), name) == 0)
-			state->constraints = foreach_delete_current(state->constraints, lc);
 }
 
 /* Quoted names of an object on each shard. */
@@ -323,21 +314,17 @@ shard_alter_check_all_shards(const ShardAlterState *state, const char *what, con
 }
 
 /*
- * Raises an error if the shards already have such a foreign key, which the coordinator does not show, and the
- * statement does not drop it.
+ * Raises an error if the shards already have such a foreign key, which the coordinator does not show.  A session that
+ * follows another coordinator leaves this to that coordinator, which may already have dropped the key on the nodes.
  */
 static void
 check_no_foreign_key(const ShardAlterState *state, const Constraint *constraint, const char *referenced, char **names, List *columns)
 {
-	char	   *found = shard_ddl_find_foreign_key(state->table, referenced, names, constraint->fk_attrs, columns);
+	char	   *found = shard_guc_follows_coordinator ? NULL :
+		shard_ddl_find_foreign_key(state->table, referenced, names, constraint->fk_attrs, columns);
 
 	if (found == NULL)
 		return;
-	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
-	{
-		if (cmd->subtype == AT_DropConstraint && strcmp(cmd->name, found) == 0)
-			return;
-	}
 	ereport(ERROR,
 			(errcode(ERRCODE_DUPLICATE_OBJECT),
 			 errmsg("sharded table \"%s\" has this foreign key already: constraint \"%s\"", state->table->name, found),
@@ -689,7 +676,9 @@ shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 	ShardDdlTable *table = state->table;
 	Form_pg_constraint found = shard_ddl_constraint(table->relid, cmd->name);
 	const char *cascade = cmd->behavior == DROP_CASCADE ? " CASCADE" : "";
-	char	   *same = psprintf("DROP CONSTRAINT %s%s", quote_identifier(cmd->name), cascade);
+	/* IF EXISTS: an earlier sub-command may have dropped it */
+	const char *drop = cmd->missing_ok ? "DROP CONSTRAINT IF EXISTS " : "DROP CONSTRAINT ";
+	char	   *same = psprintf("%s%s%s", drop, quote_identifier(cmd->name), cascade);
 
 	if (found == NULL && !table->is_reference && shard_ddl_find_shard_constraint(table, cmd->name))
 	{
@@ -699,11 +688,10 @@ shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 	state->local = lappend(state->local, cmd);
 	/* the node may have a foreign key that the transaction's snapshot does not show */
 	if (found == NULL && !table->is_reference && cmd->missing_ok && IsolationUsesXactSnapshot())
-		shard_alter_piece(state, psprintf("DROP CONSTRAINT IF EXISTS %s%s", quote_identifier(cmd->name), cascade), NULL, NULL);
+		shard_alter_piece(state, same, NULL, NULL);
 	if (found == NULL)
 		return;					/* core raises an error, or reports that it skips the constraint */
 
-	forget_name(state, cmd->name);
 	if (found->contype == CONSTRAINT_CHECK)
 		shard_alter_piece(state, same, NULL, NULL);
 	else if (found->contype == SHARD_CONSTRAINT_NOTNULL)
@@ -714,7 +702,7 @@ shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 	else if (table->is_reference && found->contype != CONSTRAINT_FOREIGN)
 		shard_alter_piece(state, same, NULL, NULL);
 	else if (!table->is_reference && OidIsValid(found->conindid))
-		shard_alter_piece(state, pstrdup("DROP CONSTRAINT "),
+		shard_alter_piece(state, pstrdup(drop),
 						  quote_names(table, shard_ddl_find_index(table, found->conindid)), pstrdup(cascade));
 }
 
@@ -724,7 +712,9 @@ shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 	Form_pg_constraint found = shard_ddl_constraint(state->table->relid, cmd->name);
 	char	   *text = psprintf("VALIDATE CONSTRAINT %s", quote_identifier(cmd->name));
 
-	if (found == NULL && !state->table->is_reference && shard_ddl_find_shard_constraint(state->table, cmd->name))
+	/* the coordinator that a session follows has perhaps not yet added it on the nodes, and raises the error */
+	if (found == NULL && !state->table->is_reference &&
+		(shard_guc_follows_coordinator || shard_ddl_find_shard_constraint(state->table, cmd->name)))
 	{
 		shard_alter_piece(state, text, NULL, NULL);
 		return;

@@ -84,24 +84,22 @@ classify_all(ShardAlterState *state)
 	state->rel = NULL;
 }
 
-/* Does an existing column change its type? */
-static bool
-changes_types(ShardAlterState *state)
+/* The USING of a new type may read a column that the same statement drops, but DROP is a step before. */
+static void
+check_using(const ShardDdlTable *table, const AlterTableStmt *stmt)
 {
-	bool		changes = false;
+	bool		uses = false;
 	bool		drops = false;
 
-	foreach_node(AlterTableCmd, cmd, state->stmt->cmds)
+	foreach_node(AlterTableCmd, cmd, stmt->cmds)
 	{
 		AlterTableType subtype = cmd->subtype;
 
-		changes = changes || subtype == AT_AlterColumnType;
-		drops = drops || subtype == AT_DropColumn || subtype == AT_DropConstraint;
+		uses = uses || (subtype == AT_AlterColumnType && castNode(ColumnDef, cmd->def)->raw_default != NULL);
+		drops = drops || subtype == AT_DropColumn;
 	}
-	/* keys are dropped and recreated unchanged, so the statement must not drop columns or keys */
-	if (changes && drops)
-		shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE together with DROP", "Use two statements.");
-	return changes;
+	if (uses && drops)
+		shard_ddl_table_refuse(table, "ALTER COLUMN TYPE with USING together with DROP COLUMN", "Use two statements.");
 }
 
 /* The statement with these sub-commands. only: for the table without its partitions. */
@@ -310,7 +308,7 @@ run_on_nodes(ShardAlterState *state)
 	nestlevel = shard_print_settings_begin();
 	foreach_ptr(char, index, state->drop_indexes)
 		for (int i = 0; i < state->table->nshards; i++)
-			shard_ddl_batch_add(batch, i, "DROP INDEX %s", quote_qualified_identifier(state->table->shards[i].schema, index));
+			shard_ddl_batch_add(batch, i, "DROP INDEX IF EXISTS %s", quote_qualified_identifier(state->table->shards[i].schema, index));
 	send_columns(state, rel, &per_row);
 	shard_alter_new_constraints(state, batch);
 	shard_fill_before(state, batch);
@@ -361,7 +359,9 @@ keep_own_triggers(ShardAlterState *state)
 		shard_ddl_run_here(list_make1(psprintf("ALTER TABLE %s%s", relation, text.data)));
 }
 
-/* The work after core's statement. */
+static void run_steps(ShardAlterState *state);
+
+/* The work after core's statement, and the later steps. */
 static void
 alter_rest(void *arg)
 {
@@ -374,6 +374,59 @@ alter_rest(void *arg)
 	if (shard_ddl_may_need_objects(state->stmt))
 		shard_ddl_make_objects(state->table, false);
 	run_on_nodes(state);
+	run_steps(state);
+}
+
+/* Runs a step, and then the later ones. */
+static void
+run_step(ShardAlterState *state)
+{
+	Node	   *stmt;
+	bool		is_later = state->is_later;
+
+	check_key_stays(state);
+	shard_alter_unqualify(state);
+	classify_all(state);
+	if (!state->table->is_reference)
+	{
+		state->indexes = shard_marker_level_indexes(state->table->relid);
+		state->keys = shard_alter_put_keys_aside(state);
+	}
+	if (state->local == NIL && state->markers == NIL)
+	{
+		shard_ddl_rest_first();
+		alter_rest(state);
+		return;
+	}
+	state->is_later = true;
+	stmt = state->local != NIL ? statement_of(state, state->local, false) : statement_of(state, state->markers, true);
+	if (!is_later)
+		shard_ddl_run_core_then(state->call, stmt, alter_rest, state);
+	else
+	{
+		shard_ddl_run_core_with(state->call, stmt, true);
+		CommandCounterIncrement();
+		alter_rest(state);
+	}
+}
+
+/* Runs the steps after state's. */
+static void
+run_steps(ShardAlterState *state)
+{
+	ShardAlterState *next;
+
+	if (state->later == NIL)
+		return;
+	next = palloc0(sizeof(ShardAlterState));
+	next->call = state->call;
+	next->table = state->table;
+	next->only_at_home = state->only_at_home;
+	next->is_later = state->is_later;
+	next->stmt = copyObject(state->stmt);
+	next->stmt->cmds = linitial(state->later);
+	next->later = list_copy_tail(state->later, 1);
+	run_step(next);
 }
 
 /*
@@ -477,23 +530,10 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	state.call = call;
 	state.stmt = copyObject(stmt);
 	state.stmt->relation->inh |= state.only_at_home;
-	check_key_stays(&state);
-	shard_alter_unqualify(&state);
-	classify_all(&state);
-	if (!state.table->is_reference)
-	{
-		state.indexes = shard_marker_level_indexes(state.table->relid);
-		if (changes_types(&state))
-			state.keys = shard_alter_put_keys_aside(&state);
-	}
-	if (state.local != NIL || state.markers != NIL)
-		shard_ddl_run_core_then(call, state.local != NIL ? statement_of(&state, state.local, false) :
-								statement_of(&state, state.markers, true), alter_rest, &state);
-	else
-	{
-		alter_rest(&state);
-		if (call->qc)
-			SetQueryCompletion(call->qc, CMDTAG_ALTER_TABLE, 0);
-	}
+	check_using(state.table, stmt);
+	state.later = shard_alter_steps(state.stmt->cmds);
+	run_steps(&state);
+	if (call->qc)
+		SetQueryCompletion(call->qc, CMDTAG_ALTER_TABLE, 0);
 	return true;
 }
