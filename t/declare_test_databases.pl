@@ -52,6 +52,32 @@ for my $run (1, 2)
 	$server->safe_psql('postgres', "DROP DATABASE $_") for 'test_1', 'test_2', 'test';
 }
 
+# A call that has failed at the second node is repeated. Replicas of a table that was dropped while
+# their node was disabled are dropped there, as in the template.
+$server->safe_psql('postgres', 'CREATE DATABASE test');
+in('test', "CREATE EXTENSION shardfdw; $add $schema; $work;
+	CREATE TABLE twice (id int PRIMARY KEY); SELECT shardfdw.shard_table('twice', shards => 2, replication_factor => 2)");
+$server->safe_psql('postgres', 'CREATE DATABASE test_1 TEMPLATE test');
+{
+	my $user = $c->node(1)->background_psql('test_n2');
+	$user->query_safe('SELECT 1');
+	fails('test_1', 'SELECT shardfdw.clone_node_databases()', qr/source database "test_n2" is being accessed by other users/, 'a node database in use');
+	like(databases(), qr/\btest_1_n1\b/, 'the first clone exists');
+	$user->quit;
+	$c->node(1)->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'test_n2'});
+}
+fails('test_1', 'SELECT shardfdw.clone_node_databases()',
+	qr/NOTICE:  node "n1": database "test_1_n1" remains from a call that failed, and is made again/, 'again');
+is(in('test_1', 'SELECT count(*) FROM job JOIN kind ON kind.id = kind'), '50', 'all rows are there');
+for my $db ('test_1', 'test')
+{
+	my $make = q{CREATE TABLE twice (id int PRIMARY KEY); SELECT shardfdw.shard_table('twice', shards => 2, replication_factor => 2)};
+	in($db, q{SELECT shardfdw.disable_node('n2'); DROP TABLE twice});
+	unlike(($server->psql($db, q{SELECT shardfdw.enable_node('n2')}))[2], qr/another coordinator/, "$db: enable_node() drops what is left");
+	is(in($db, "$make; SELECT count(*) FROM twice"), "\n0", 'tables of the same names can be made there');
+}
+$server->safe_psql('postgres', "DROP DATABASE $_") for 'test_1', 'test';
+
 # databases of a coordinator that still exists, and databases of other owners, must stay
 $server->safe_psql('postgres', 'CREATE DATABASE test');
 $c->node_safe_psql(1, 'CREATE DATABASE test_other');

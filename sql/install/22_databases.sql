@@ -46,12 +46,15 @@ BEGIN
 	IF found_mark IS NOT NULL THEN
 		IF found_mark = shardfdw_internal.own_mark() AND template IS NULL THEN
 			RETURN;
+		ELSIF found_mark = shardfdw_internal.own_mark() THEN
+			RAISE NOTICE 'node "%": database "%" remains from a call that failed, and is made again', server, dbname;
 		ELSIF made_for IS NULL OR NOT found_mark LIKE '% of ' || shardfdw_internal.server_mark() OR EXISTS (SELECT FROM pg_database d WHERE d.oid = made_for) THEN
 			RAISE EXCEPTION USING ERRCODE = 'duplicate_database', MESSAGE = format('database "%s" exists on node "%s"', dbname, server),
 				DETAIL = CASE WHEN made_for IS NULL THEN 'It was not made by add_node() for a database here.' ELSE 'It was made for another database, which is there, or of another server.' END,
 				HINT = 'Drop it there, or use it as it is: leave create_database out.';
+		ELSE
+			RAISE NOTICE 'node "%": database "%" was made for a database that does not exist any more, and is made again', server, dbname;
 		END IF;
-		RAISE NOTICE 'node "%": database "%" was made for a database that does not exist any more, and is made again', server, dbname;
 		PERFORM shardfdw_internal.run_beside(server, ARRAY[format('DROP DATABASE %I WITH (FORCE)', dbname)]);
 	END IF;
 	PERFORM shardfdw_internal.run_beside(server, ARRAY[
@@ -63,7 +66,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_node_database(name, name, name) IS
-	'Creates a database on the server of a node, committed immediately, from a template or with the encoding and locale of this database. Records there for which database it was created. If such a database was created for a database of this server that no longer exists, it is dropped first. Returns nothing. Raises duplicate_database for any other existing database.';
+	'Creates a database on the server of a node, committed immediately, from a template or with the encoding and locale of this database. Records there for which database it was created. If such a database was created for a database of this server that no longer exists, it is dropped first. With a template, a database that an earlier call created for this one is dropped, too. Returns nothing. Raises duplicate_database for any other existing database.';
 
 CREATE FUNCTION shardfdw_internal.database_mark(server name, dbname name) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -109,6 +112,7 @@ DECLARE
 	n record;
 	mark text;
 	new_name name;
+	nodes name[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('clone_node_databases');
 	IF EXISTS (SELECT FROM shardfdw.coordinators) THEN
@@ -131,11 +135,18 @@ BEGIN
 		PERFORM shardfdw.confirm_node(n.node);
 	END LOOP;
 	PERFORM shardfdw_internal.store_identity();
-	PERFORM shardfdw_internal.note_identity(ARRAY(SELECT x.node FROM shardfdw.nodes x WHERE x.in_cluster));
+	nodes := ARRAY(SELECT x.node FROM shardfdw.nodes x WHERE x.in_cluster);
+	PERFORM shardfdw_internal.note_identity(nodes);
+	-- The cloned functions that note changes name the template's coordinator, and enable_node() would not drop what is left of them.
+	PERFORM shardfdw_internal.run_commands(nodes, array_fill(format('DO %L', format(
+		'DECLARE f pg_catalog.text; BEGIN FOR f IN SELECT pg_catalog.format(''%%I.%%I'', n.nspname, p.proname) FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace '
+		'WHERE p.pronargs = 0 AND pg_catalog.obj_description(p.oid, ''pg_proc'') LIKE %L AND pg_catalog.pg_has_role(p.proowner, ''USAGE'') LOOP '
+		'EXECUTE pg_catalog.format(''COMMENT ON FUNCTION %%s() IS %%L'', f, %L); END LOOP; END',
+		shardfdw_internal.replica_mark('%'), shardfdw_internal.replica_mark((shardfdw_internal.decided_identities())[1]))), ARRAY[cardinality(nodes)]), 'autocommit');
 END
 $$;
 COMMENT ON FUNCTION shardfdw.clone_node_databases() IS
-	'Clones the node databases for a database that was created by CREATE DATABASE ... TEMPLATE. Each node database of the template is cloned with its rows, and the servers here then point to the clones. In the name of a clone, the name of this database replaces the name of the template. No session may be connected to the node databases that are cloned. Clones are created immediately, outside of the transaction. Call drop_node_databases() before you drop this database. Returns nothing. Raises object_not_in_prerequisite_state, duplicate_database, and errors of nodes.';
+	'Clones the node databases for a database that was created by CREATE DATABASE ... TEMPLATE. Each node database of the template is cloned with its rows, and the servers here then point to the clones. In the name of a clone, the name of this database replaces the name of the template. No session may be connected to the node databases that are cloned. Clones are created immediately, outside of the transaction. If a call fails, the next call makes them again. Call drop_node_databases() before you drop this database. Returns nothing. Raises object_not_in_prerequisite_state, duplicate_database, and errors of nodes.';
 REVOKE ALL ON FUNCTION shardfdw.clone_node_databases() FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.drop_node_databases() RETURNS void
