@@ -689,18 +689,44 @@ COMMENT ON FUNCTION shardfdw_internal.note_left_shard(regclass, name) IS
 	'Runs write_left_shard() for the owner of the shard. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.take_left_shards(node name) RETURNS text[]
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
+DECLARE
+	names text[];
+	questions text[];
+	kept text[] := '{}';
+	commands text[];
+	r record;
+BEGIN
+	SELECT array_agg(format('%I.%I', l.schema_name, l.shard_name)), array_agg(format('SELECT pg_catalog.obj_description(pg_catalog.to_regprocedure(%L), ''pg_proc'')', format('%I.%I()', l.schema_name, shardfdw_internal.notes_name(l.shard_name))))
+	INTO names, questions FROM shardfdw_internal.left_shard l WHERE l.server = node;
+	IF names IS NULL THEN
+		RETURN '{}';
+	END IF;
+	-- A predecessor may have made a new table of that name in a commit that is not known here.
+	FOR r IN SELECT names[q.command] AS name, c.identity
+		FROM shardfdw_internal.run_commands(array_fill(node, ARRAY[cardinality(questions)]), questions, 'write') q
+		JOIN shardfdw_internal.coordinator c ON (q.fields)[1] = shardfdw_internal.replica_mark(c.identity)
+		WHERE c.taken_over_at IS NOT NULL AND c.identity <> ALL (shardfdw_internal.decided_identities())
+	LOOP
+		kept := kept || r.name;
+		RAISE WARNING USING MESSAGE = format('table %s is not dropped because commits of predecessor "%s" may be missing here', r.name, r.identity),
+			DETAIL = format('It is left on node "%s", and shards of that name cannot be created there.', node),
+			HINT = format('If no commit is missing: SELECT shardfdw.resolve_transaction(%L, ''rollback''). Then: SELECT shardfdw.enable_node(%L).', r.identity, node);
+	END LOOP;
 	WITH taken AS (
-		DELETE FROM shardfdw_internal.left_shard l WHERE l.server = take_left_shards.node RETURNING l.*)
-	SELECT coalesce(array_agg(shardfdw_internal.drop_replica_command(t.schema_name, t.shard_name, true)), '{}')
+		DELETE FROM shardfdw_internal.left_shard l WHERE l.server = node AND format('%I.%I', l.schema_name, l.shard_name) <> ALL (kept) RETURNING l.*)
+	SELECT coalesce(array_agg(shardfdw_internal.drop_replica_command(t.schema_name, t.shard_name, true)), '{}') INTO commands
 	-- If another shard of that name is on this node, it was created after the leftover had been dropped.
 	FROM taken t WHERE NOT EXISTS (SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_server s ON s.oid = f.ftserver
 		WHERE n.nspname = t.schema_name AND c.relname = t.shard_name
-			AND t.server = ANY (s.srvname || shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') || shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes')))
+			AND t.server = ANY (s.srvname || shardfdw_internal.nodes_in_option(f.ftoptions, 'replica_nodes') || shardfdw_internal.nodes_in_option(f.ftoptions, 'stale_replica_nodes')));
+	RETURN commands;
+END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_left_shards(name) IS
-	'Writes the commands that drop stale replicas of dropped or moved shards on a node, and removes their records. Returns the commands.';
+	'Writes the commands that drop stale replicas of dropped or moved shards on a node, and removes their records. If commits of the predecessor that made a replica may be missing, keeps its record and reports a WARNING. Returns the commands. Raises errors of the node.';
 REVOKE ALL ON FUNCTION shardfdw_internal.take_left_shards(name) FROM PUBLIC;
 
 -- Not dumped: the rows describe the servers that are nodes now.
