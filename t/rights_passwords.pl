@@ -146,6 +146,21 @@ for my $server ($c->coordinator, $c->nodes)
 	is(join('', @found[ 0 .. ($#found > 9 ? 9 : $#found) ]), '', 'no password in the log of ' . $server->name);
 	cmp_ok(-s $server->logfile, '>', 20000, 'which was a log of everything');
 }
+# If nodes refuse to create a role, the error does not show the statement with the verifier.
+{
+	my $quieter = 'SET log_statement = none; SET log_min_error_statement = panic';
+	for my $i (1 .. 2)
+	{
+		$c->node_safe_psql($i, q{CREATE ROLE maker LOGIN});
+		$c->safe_psql("ALTER USER MAPPING FOR postgres SERVER node$i OPTIONS (SET user 'maker')");
+	}
+	my (undef, undef, $err) = $c->psql(qq{$quieter; CREATE ROLE refused;
+		SELECT shardfdw.add_user('refused', password => 'pw-refused')}, on_error_stop => 0);
+	like($err, qr/permission denied to create role/, 'the nodes refuse to create the role');
+	unlike($err, qr/SCRAM-SHA-256\$/, 'the error shows no verifier');
+	$c->safe_psql("ALTER USER MAPPING FOR postgres SERVER node$_ OPTIONS (SET user 'postgres')")
+	  for 1 .. 2;
+}
 # The verifier of a password is in a statement for the nodes.
 {
 	my $at = $c->log_position;

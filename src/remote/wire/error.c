@@ -300,6 +300,9 @@ shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label, cons
 
 	consume_error(&error, res, conn);
 	error.detail = add_place(error.detail, conn, label);
+	/* the node's CONTEXT may show the command, too */
+	if (sql == NULL)
+		error.context = NULL;
 	report_error(ERROR, &error, sql);
 }
 

@@ -44,7 +44,7 @@ extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 
 /*
  * The same at ERROR, for a command that the user has written for the node: the node's names and
- * values are not replaced.
+ * values are not replaced.  sql NULL: the error shows neither the command nor the node's CONTEXT.
  */
 extern void shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label,
 									 const char *sql);
