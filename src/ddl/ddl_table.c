@@ -462,6 +462,16 @@ shard_ddl_table_check_parent_unused(Oid relid, const char *command)
 	}
 }
 
+List *
+shard_ddl_table_servers(const ShardDdlTable *table)
+{
+	List	   *servers = NIL;
+
+	for (int i = 0; i < table->nshards; i++)
+		servers = list_append_unique_oid(servers, table->shards[i].serverid);
+	return servers;
+}
+
 char *
 shard_ddl_table_object(const ShardDdlTable *table, const ShardDdlShard *shard, const char *object)
 {

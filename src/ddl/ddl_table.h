@@ -53,6 +53,9 @@ extern ShardDdlTable *shard_ddl_table_reference(Oid relid);
 /* The same for a foreign table, as partition or single foreign table. */
 extern ShardDdlTable *shard_ddl_table_by_itself(Oid relid);
 
+/* OIDs of the servers on which the tables are. */
+extern List *shard_ddl_table_servers(const ShardDdlTable *table);
+
 /* May relid be such a table?  Cheap, needs no lock, and is only a guess. */
 extern bool shard_ddl_table_maybe(Oid relid);
 

@@ -126,47 +126,45 @@ shardfdw_lock_view(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-void
-shard_schema_lock_new_objects(void)
+static void
+lock_key(Oid key)
 {
-	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NEW_OBJECTS, 0, 0);
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NEW_OBJECTS, key, 0);
 
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/*
- * lock_new_objects(nodes name[]) -> void: for users who may use the nodes.
- *
- * A user can have private servers, and must not keep users of the cluster waiting by them.  So each has its own lock.
- */
+/* The servers of the cluster have one key, so that sessions do not wait for each other in a circle. */
+void
+shard_schema_lock_new_objects(const List *servers)
+{
+	List	   *private = NIL;
+
+	foreach_oid(serverid, servers)
+		if (!shard_node_in_cluster(serverid) && !shard_node_is_coordinator(serverid))
+			private = list_append_unique_oid(private, serverid);
+	if (list_length(list_difference_oid(servers, private)) > 0)
+		lock_key(0);
+	list_sort(private, list_oid_cmp);
+	foreach_oid(serverid, private)
+		lock_key(serverid);
+}
+
+/* lock_new_objects(nodes name[]) -> void: for users who may use the nodes. */
 Datum
 shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
 {
 	Datum	   *names;
 	int			nnames;
-	bool		in_cluster = false;
-	List	   *private = NIL;
+	List	   *servers = NIL;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &nnames);
 	for (int i = 0; i < nnames; i++)
 	{
-		Oid			serverid = get_foreign_server_oid(NameStr(*DatumGetName(names[i])), false);
-
-		shard_node_check_usage(serverid);
-		if (shard_node_in_cluster(serverid))
-			in_cluster = true;
-		else
-			private = lappend_oid(private, serverid);
+		servers = lappend_oid(servers, get_foreign_server_oid(NameStr(*DatumGetName(names[i])), false));
+		shard_node_check_usage(llast_oid(servers));
 	}
-	if (in_cluster)
-		shard_schema_lock_new_objects();
-	list_sort(private, list_oid_cmp);
-	foreach_oid(serverid, private)
-	{
-		LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NEW_OBJECTS, serverid, 0);
-
-		(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	}
+	shard_schema_lock_new_objects(servers);
 	PG_RETURN_VOID();
 }
 

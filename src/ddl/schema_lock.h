@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "nodes/parsenodes.h"
+#include "nodes/pg_list.h"
 #include "storage/lockdefs.h"
 
 /*
@@ -17,8 +18,12 @@
 extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
 
-/* Keeps other sessions from making schemas, types and so on on nodes, until the end of the transaction. */
-extern void shard_schema_lock_new_objects(void);
+/*
+ * Keeps other sessions from making schemas, types and so on on these servers, until the end of the transaction.  The
+ * nodes and coordinators of the cluster are locked together.  Each role can create private servers, so each of these
+ * is locked separately.
+ */
+extern void shard_schema_lock_new_objects(const List *servers);
 
 /* The table that a statement, or EXPLAIN of it, will make.  NULL if none, or if it is a foreign table. */
 extern RangeVar *shard_schema_new_table(Node *stmt);

@@ -111,8 +111,8 @@ nodes_of(List *relids)
 	{
 		ShardDdlTable *table = shard_ddl_table(relid);
 
-		for (int i = 0; table != NULL && i < table->nshards; i++)
-			servers = list_append_unique_oid(servers, table->shards[i].serverid);
+		if (table != NULL)
+			servers = list_concat_unique_oid(servers, shard_ddl_table_servers(table));
 	}
 	return servers;
 }
@@ -292,7 +292,7 @@ alter_rest(void *arg)
 	shard_print_settings_end(nestlevel);
 	if (sql == NULL || shard_guc_follows_coordinator)
 		return;
-	shard_schema_lock_new_objects();
+	shard_schema_lock_new_objects(alter->servers);
 	shard_ddl_run_on_servers(alter->servers, command_for, sql);
 }
 
