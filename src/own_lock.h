@@ -44,17 +44,26 @@ typedef enum ShardLockKind
 	SHARD_LOCK_JOB_WAIT = 18,	/* share: waits for a job; the key is 0 */
 	SHARD_LOCK_CUT_OVER = 19,	/* share: waits for the job to cut over, and has locked the source's table */
 	SHARD_LOCK_CUT_OVER_FREE = 20,	/* share: the same without a lock of the table */
-	SHARD_LOCK_JOB_LEFT = 21	/* exclusive: removes remainders of a job that is not in the journal; the key is a role and the job */
+	SHARD_LOCK_JOB_LEFT = 21,	/* exclusive: removes remainders of a job that is not in the journal; the key is a role and the job */
+	/* service/recovery_worker.c; the key is 0, or a process */
+	SHARD_LOCK_RECOVERY = 22	/* exclusive: a recovery worker removes what jobs have left */
 } ShardLockKind;
 
-/* Returns the tag of a lock in this database. */
+/* Returns the tag of a lock in a database. */
 static inline LOCKTAG
-shard_own_lock(ShardLockKind kind, uint32 key1, uint32 key2)
+shard_own_lock_in(Oid database, ShardLockKind kind, uint32 key1, uint32 key2)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, key1, key2, kind);
+	SET_LOCKTAG_ADVISORY(tag, database, key1, key2, kind);
 	return tag;
+}
+
+/* The same in this database. */
+static inline LOCKTAG
+shard_own_lock(ShardLockKind kind, uint32 key1, uint32 key2)
+{
+	return shard_own_lock_in(MyDatabaseId, kind, key1, key2);
 }
 
 /* Does another process hold a lock in a mode that conflicts with mode? */

@@ -22,6 +22,7 @@
 #include "hook/hook.h"
 #include "load/copy_to.h"
 #include "move/leftover.h"
+#include "move/subscription.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/key_join.h"
 #include "remote/run/cut.h"
@@ -99,6 +100,6 @@ _PG_init(void)
 	shard_invalidation_hook_init();
 	shard_deadlock_init();
 	shard_error_name_init();
-	shard_recover_set_jobs(shard_leftover_recover);
+	shard_recover_set_jobs(shard_subscription_start_missing, shard_leftover_recover);
 	shard_recovery_worker_init();
 }

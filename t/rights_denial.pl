@@ -120,15 +120,19 @@ is($c->safe_psql(q{SET ROLE nob; CREATE SERVER private FOREIGN DATA WRAPPER shar
 
 # ---- code of an owner in recovery ------------------------------------------------------------
 
-# The owner makes a table that looks like one of an import, and its trigger sleeps.
+# The owner makes a table that looks like one of an import, and its trigger sleeps. The journal has
+# the import. t/rights_recovery.pl shows what recovery does if the journal has none.
 $c->safe_psql(q{SET ROLE nob; CREATE TABLE nob.trap (i int);
 	CREATE FUNCTION nob.slow() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN PERFORM pg_sleep(1000000); RETURN NULL; END';
 	CREATE TRIGGER slow BEFORE TRUNCATE ON nob.trap EXECUTE FUNCTION nob.slow();
 	SELECT format('CREATE TRIGGER shardfdw_import BEFORE INSERT ON nob.trap WHEN (false)
-		EXECUTE FUNCTION shardfdw_internal.refuse_write_of_import(%L, %L, %L)', '999', identity,
+		EXECUTE FUNCTION shardfdw_internal.refuse_write_of_import(%L, %L, %L)', '0', identity,
 		'copying') FROM shardfdw_internal.coordinator_identity() \gexec
 });
+$c->safe_psql(q{INSERT INTO shardfdw_internal.job
+	(id, kind, state, stage, tables, names, mode, role, pid, started) VALUES (0, 'import', 'failed',
+	'copying', ARRAY['nob.trap'::regclass::oid], '{nob.trap}', 'copy', 'nob', 1, now())});
 like($c->safe_psql(q{SELECT action FROM shardfdw.recover_prepared_transactions()
 	WHERE action ~ 'nob'}), qr/role "nob" have left in tables: this took longer than 30 s/,
 	'recovery ends, and says what it has not removed');

@@ -212,6 +212,7 @@ my %calls = (
 	'undistribute_aggregate' => q{shardfdw.undistribute_aggregate('sum(bigint)')},
 	'distribute_aggregate' => q{shardfdw.distribute_aggregate('sum(bigint)')},
 	'job_is_running' => q{shardfdw_internal.job_is_running(1)},
+	'job_works_on' => q{shardfdw_internal.job_works_on(1, 'import', 't')},
 	'cancel_job' => q{shardfdw.cancel_job(1)},
 	'watch' => q{shardfdw_internal.watch($$SELECT '{}'::jsonb$$, true)},
 	'wait_job' => q{shardfdw.wait_job(1)},
@@ -317,7 +318,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query schema_owner_query owns_shards role_on_node give_command validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable choose_key column_commands insertable_columns judge_node
-		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
+		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running job_works_on servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
 		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query replicated_tables node_status_query stat_shards_query stat_replication_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read stat_replication_read

@@ -61,6 +61,11 @@ CREATE FUNCTION shardfdw_internal.job_is_running(id bigint) RETURNS boolean
 COMMENT ON FUNCTION shardfdw_internal.job_is_running(bigint) IS
 	'Tells whether the process of a job is running. Returns true or false.';
 
+CREATE FUNCTION shardfdw_internal.job_works_on(id bigint, kind text, relation regclass) RETURNS boolean
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_job_works_on';
+COMMENT ON FUNCTION shardfdw_internal.job_works_on(bigint, text, regclass) IS
+	'Tells whether the journal has a job of this kind that works on a table, or has ended. Returns true or false.';
+
 CREATE FUNCTION shardfdw_internal.claim_job(id bigint, timeout_ms integer) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_claim_job';
 COMMENT ON FUNCTION shardfdw_internal.claim_job(bigint, integer) IS

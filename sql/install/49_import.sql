@@ -20,10 +20,12 @@ CREATE FUNCTION shardfdw_internal.imports() RETURNS TABLE (relation regclass, jo
 AS $$
 	SELECT t.tgrelid::regclass, a.args[1]::bigint, a.args[2], a.args[3]
 	FROM pg_trigger t CROSS JOIN LATERAL (SELECT string_to_array(encode(t.tgargs, 'escape'), '\000') AS args) a
-	WHERE t.tgfoid = 'shardfdw_internal.refuse_write_of_import()'::regprocedure AND a.args[1] ~ '^[0-9]{1,18}$'
+	WHERE t.tgfoid = 'shardfdw_internal.refuse_write_of_import()'::regprocedure
+		-- each role can create such a trigger for its tables
+		AND CASE WHEN a.args[1] ~ '^[0-9]{1,18}$' THEN shardfdw_internal.job_works_on(a.args[1]::bigint, 'import', t.tgrelid) END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.imports() IS
-	'Lists the tables into which jobs import rows, or were importing rows when their process died. Returns each with the number of the job, the identity of its coordinator, and its stage, see mark_import().';
+	'Lists the tables into which jobs of the journal import rows, or were importing rows when their process died. Returns each with the number of the job, the identity of its coordinator, and its stage, see mark_import().';
 
 CREATE FUNCTION shardfdw_internal.mark_import(relation regclass, job bigint, stage text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off

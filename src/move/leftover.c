@@ -8,16 +8,13 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/node_list.h"
 #include "catch.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
-#include "identity.h"
 #include "miscadmin.h"
 #include "move/job/table.h"
 #include "move/leftover.h"
-#include "move/subscription.h"
 #include "own_schema.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
@@ -122,7 +119,7 @@ remove_as_owners(const char *query, const char *call, List *outcomes)
 	ListCell   *lc;
 
 	if (!superuser())
-		return remove_by(call, outcomes);
+		return remove_as_owner(call, outcomes);
 	owners = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query)));
 	GetUserIdAndSecContext(&userid, &sec_context);
 	foreach(lc, owners)
@@ -141,15 +138,11 @@ shard_leftover_recover(List *outcomes)
 	bool		complete;
 	ListCell   *lc;
 
-	/* needs the current catalogs, to find out where shards are */
-	if (IsolationUsesXactSnapshot() || !shard_identity_is_confirmed())
-		return outcomes;
 	initStringInfo(&nodes);
 	foreach(lc, shard_node_list(&complete))
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
 	if (nodes.len > 0)
 		outcomes = remove_by(psprintf("remove_traces(ARRAY[%s]::pg_catalog.name[])", nodes.data), outcomes);
-	shard_subscription_start_missing();
 	/* query the nodes before locking here, for all owners */
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversion_shards()", outcomes);
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversions()", outcomes);

@@ -94,11 +94,13 @@ typedef struct Survey
 	List	   *prepared;		/* of Prepared */
 } Survey;
 
+static void (*restart_processes) (void) = NULL;
 static ShardRecoverJobs recover_jobs = NULL;
 
 void
-shard_recover_set_jobs(ShardRecoverJobs jobs)
+shard_recover_set_jobs(void (*restart) (void), ShardRecoverJobs jobs)
 {
+	restart_processes = restart;
 	recover_jobs = jobs;
 }
 
@@ -577,9 +579,21 @@ shard_recover_run(bool dry_run)
 		note_identity(&survey);
 		if (may_lock)
 			shard_commit_log_purge();
-		outcomes = recover_jobs(outcomes);
+		if (!IsolationUsesXactSnapshot())
+			restart_processes();
 	}
 	return outcomes;
+}
+
+List *
+shard_recover_remove(List *outcomes)
+{
+	shard_version_check();
+	shard_identity_require_committed();
+	/* needs the current catalogs, to find out where shards are */
+	if (IsolationUsesXactSnapshot() || !shard_identity_is_confirmed())
+		return outcomes;
+	return recover_jobs(outcomes);
 }
 
 List *
@@ -715,7 +729,10 @@ shardfdw_recover_prepared_transactions(PG_FUNCTION_ARGS)
 
 	outcomes = shard_recover_run(dry_run);
 	if (!dry_run)
+	{
+		outcomes = shard_recover_remove(outcomes);
 		shard_recover_log(outcomes);
+	}
 	foreach_ptr(const ShardRecoverOutcome, outcome, outcomes)
 	{
 		const char *action = action_names[outcome->action];

@@ -34,10 +34,17 @@ typedef struct ShardRecoverOutcome
 } ShardRecoverOutcome;
 
 /*
- * Does the work of shardfdw.recover_prepared_transactions() on the nodes for which the current user
- * has mappings.  Returns a List of ShardRecoverOutcome.  Memory: current context.
+ * Resolves prepared transactions on the nodes for which the current user has mappings.  Runs no code
+ * of users.  Returns a List of ShardRecoverOutcome.  Memory: current context.
  */
 extern List *shard_recover_run(bool dry_run);
+
+/*
+ * To be called after that: removes what ended jobs have left on these nodes and on the coordinator.
+ * For a superuser, also what jobs of other roles have left in their tables.  It may run code of the
+ * owners of tables, and wait for sessions that use the tables.  Returns outcomes including its own.
+ */
+extern List *shard_recover_remove(List *outcomes);
 
 /*
  * Resolves what is prepared on the node at serverid for transactions that have ended; a part of
@@ -46,12 +53,11 @@ extern List *shard_recover_run(bool dry_run);
 extern List *shard_recover_settle(Oid serverid);
 
 /*
- * Further work after that for prepared transactions: removes what finished jobs have left on the
- * nodes for which the current user has mappings.  Returns outcomes including its own.  Registered
- * by shardfdw.c.
+ * Registered by shardfdw.c. restart: starts processes that are missing, at the end of
+ * shard_recover_run(). jobs: does the work of shard_recover_remove().
  */
 typedef List *(*ShardRecoverJobs) (List *outcomes);
-extern void shard_recover_set_jobs(ShardRecoverJobs jobs);
+extern void shard_recover_set_jobs(void (*restart) (void), ShardRecoverJobs jobs);
 
 /* Adds an outcome.  Memory: current context; strings are not copied. */
 extern List *shard_recover_add(List *outcomes, const char *node, ShardRecoverAction action, const char *message);

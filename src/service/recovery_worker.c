@@ -5,7 +5,12 @@
  *	 launcher	knows the databases; every shardfdw.recovery_interval it starts,
  *				one after the other, for each that has the extension and no running worker, a
  *	 worker		which runs recover_prepared_transactions() once for each user who has a mapping to a
- *				node, as that user, and ends
+ *				node, as that user, and ends.  First for all users the part that resolves transactions
+ *				(recover), then for all users the part that removes what jobs have left (remove)
+ *
+ * The second part may run code of users, which may take any time.  While a worker is in that part, the
+ * launcher starts another worker.  That one resolves transactions, and leaves the second part to the
+ * first worker.
  *
  * A worker connects to nodes with the same mappings as sessions.  So it can resolve what they have
  * prepared, and no user gets more privileges.  A server that does not answer delays a worker by up
@@ -34,6 +39,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "own_lock.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "service/background_worker.h"
@@ -128,6 +134,7 @@ keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
 /* Recovery as one user. */
 typedef struct RecoverArg
 {
+	bool		removes;		/* the second part */
 	Oid			userid;
 	List	   *outcomes;		/* of all users so far */
 	MemoryContext cxt;			/* for them */
@@ -151,8 +158,8 @@ recover_as(void *arg)
 		GetUserIdAndSecContext(&save_userid, &save_sec_context);
 		SetUserIdAndSecContext(recover->userid, save_sec_context | SECURITY_LOCAL_USERID_CHANGE |
 							   SECURITY_RESTRICTED_OPERATION);
-		found = shard_recover_run(false);
-		if (superuser())
+		found = recover->removes ? shard_recover_remove(NIL) : shard_recover_run(false);
+		if (superuser() && !recover->removes)
 			shard_deadlock_end_local();
 		SetUserIdAndSecContext(save_userid, save_sec_context);
 		oldcxt = MemoryContextSwitchTo(recover->cxt);
@@ -164,14 +171,44 @@ recover_as(void *arg)
 	CommitTransactionCommand();
 }
 
+/* Runs one of the two parts for all users. */
+static void
+recover_all(List *users, bool removes, MemoryContext cxt)
+{
+	RecoverArg	recover = {.removes = removes, .cxt = cxt};
+	ListCell   *lc;
+
+	foreach(lc, users)
+	{
+		recover.userid = lfirst_oid(lc);
+		/* a failure is only logged */
+		(void) shard_catch_transaction(recover_as, &recover, NULL, true);
+	}
+	shard_recover_log(recover.outcomes);
+}
+
+/*
+ * Returns false if another worker removes what jobs have left.  Otherwise the session keeps the lock for that, and a
+ * lock that tells the launcher so.
+ */
+static bool
+begin_removing(void)
+{
+	LOCKTAG		all = shard_own_lock(SHARD_LOCK_RECOVERY, 0, 0);
+	LOCKTAG		mine = shard_own_lock(SHARD_LOCK_RECOVERY, MyProcPid, 0);
+
+	if (LockAcquire(&all, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	(void) LockAcquire(&mine, ExclusiveLock, true, false);
+	return true;
+}
+
 /* arg: OID of the database. */
 void
 shard_recovery_worker_main(Datum arg)
 {
 	MemoryContext cxt;
-	RecoverArg	recover = {0};
 	List	   *users = NIL;
-	ListCell   *lc;
 	bool		has_extension;
 
 	shard_background_worker_begin(DatumGetObjectId(arg));
@@ -186,14 +223,9 @@ shard_recovery_worker_main(Datum arg)
 	CommitTransactionCommand();
 
 	MemoryContextSwitchTo(cxt);
-	recover.cxt = cxt;
-	foreach(lc, users)
-	{
-		recover.userid = lfirst_oid(lc);
-		/* a failure is only logged */
-		(void) shard_catch_transaction(recover_as, &recover, NULL, true);
-	}
-	shard_recover_log(recover.outcomes);
+	recover_all(users, false, cxt);
+	if (users != NIL && begin_removing())
+		recover_all(users, true, cxt);
 }
 
 /* ---------- launcher ---------- */
@@ -286,6 +318,19 @@ has_ended(WatchedDatabase *database, int ms)
 	return true;
 }
 
+/* Has the worker resolved all transactions, and does it now remove what jobs have left? */
+static bool
+is_removing(const WatchedDatabase *database)
+{
+	LOCKTAG		tag;
+	pid_t		pid;
+
+	if (GetBackgroundWorkerPid(database->worker, &pid) != BGWH_STARTED)
+		return false;
+	tag = shard_own_lock_in(database->oid, SHARD_LOCK_RECOVERY, pid, 0);
+	return shard_own_lock_is_held(&tag, ShareLock);
+}
+
 /* Runs a worker in the database, and waits some time for its end.  Memory: cxt. */
 static void
 run_worker(WatchedDatabase *database, MemoryContext cxt)
@@ -322,7 +367,12 @@ run_round(List *watched, MemoryContext cxt)
 	foreach_ptr(WatchedDatabase, database, watched)
 	{
 		if (!has_ended(database, 0))
-			continue;
+		{
+			if (!is_removing(database))
+				continue;
+			pfree(database->worker);
+			database->worker = NULL;
+		}
 		if (database->rounds_to_wait > 0)
 			database->rounds_to_wait--;
 		else

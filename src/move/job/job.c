@@ -52,6 +52,7 @@
 #define KEPT_JOBS 1000			/* an ended job is deleted when a job of the same role has a number this much higher */
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
+PG_FUNCTION_INFO_V1(shardfdw_job_works_on);
 PG_FUNCTION_INFO_V1(shardfdw_start_job);
 PG_FUNCTION_INFO_V1(shardfdw_wait_move);
 PG_FUNCTION_INFO_V1(shardfdw_wait_job);
@@ -67,6 +68,7 @@ typedef struct JobRow
 	char	   *mode;
 	char	   *role;
 	int			pid;
+	List	   *relids;
 	char	   *source;			/* these fields may be NULL from here on */
 	char	   *waits_for;
 	char	   *sqlstate;
@@ -283,6 +285,8 @@ static bool
 read_row(int64 id, JobRow *row)
 {
 	ShardOwnTable jobs;
+	Datum	   *relids;
+	int			nrelids;
 	bool		found;
 
 	shard_own_table_open(&jobs, SHARD_JOB_TABLE, AccessShareLock);
@@ -298,6 +302,10 @@ read_row(int64 id, JobRow *row)
 		row->mode = shard_own_table_text(&jobs, SHARD_JOB_MODE);
 		row->role = shard_own_table_name(&jobs, SHARD_JOB_ROLE);
 		row->pid = DatumGetInt32(jobs.values[SHARD_JOB_PID]);
+		row->relids = NIL;
+		deconstruct_array(DatumGetArrayTypeP(jobs.values[SHARD_JOB_TABLES]), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &relids, NULL, &nrelids);
+		for (int i = 0; i < nrelids; i++)
+			row->relids = lappend_oid(row->relids, DatumGetObjectId(relids[i]));
 		row->waits_for = shard_own_table_text(&jobs, SHARD_JOB_WAITS_FOR);
 		row->sqlstate = shard_own_table_text(&jobs, SHARD_JOB_SQLSTATE);
 		row->message = shard_own_table_text(&jobs, SHARD_JOB_MESSAGE);
@@ -307,6 +315,17 @@ read_row(int64 id, JobRow *row)
 	shard_own_table_end(&jobs);
 	shard_own_table_close(&jobs);
 	return found;
+}
+
+/* job_works_on(id bigint, kind text, relation regclass) -> boolean */
+Datum
+shardfdw_job_works_on(PG_FUNCTION_ARGS)
+{
+	JobRow		row;
+
+	if (!read_row(PG_GETARG_INT64(0), &row) || strcmp(row.kind, text_to_cstring(PG_GETARG_TEXT_PP(1))) != 0)
+		PG_RETURN_BOOL(false);
+	PG_RETURN_BOOL(list_member_oid(row.relids, PG_GETARG_OID(2)));
 }
 
 /* Reads the row of a job.  Raises an error if there is none. */
