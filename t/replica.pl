@@ -182,6 +182,8 @@ fails($_->[0], $_->[1], $_->[0]) for
 	[ q{SELECT shardfdw.import_table('t', 'host=nowhere')}, qr/cannot import rows into table "t" because its shards have replicas/ ],
 	[ q{SELECT shardfdw.add_coordinator('one', 'nowhere')}, qr/cannot have several coordinators of table "t" because its shards have replicas/ ],
 	[ q{SELECT shardfdw.set_shards_schema('t', 'elsewhere')}, qr/cannot move the shards of table "t" because its shards have replicas/ ],
+	(map { [ $_, qr/cannot drop server "node\d" because it has a replica of shard .*\nHINT:  .*remove_all_nodes\(/s ] }
+		'DROP EXTENSION shardfdw CASCADE', 'DROP SERVER node1 CASCADE'),
 	[ q{ALTER SERVER node2 RENAME TO other}, qr/cannot rename server "node2" because it has a replica of shard/ ],
 	[ q{CREATE TABLE u (a int); SELECT shardfdw.shard_table('u', 'a', replication_factor => 2)}, qr/cannot make replicas of the shards of table "u" because it has no primary key/ ],
 	[ q{CREATE UNLOGGED TABLE u2 (a int PRIMARY KEY); SELECT shardfdw.shard_table('u2', replication_factor => 2)}, qr/because it is unlogged/ ],

@@ -52,7 +52,9 @@ shard_ddl_replica_check_server(Oid serverid, const char *action)
 							(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 							 errmsg("cannot %s server \"%s\" because it has a replica of shard \"%s\"", action, name,
 									get_rel_name(((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid)),
-							 errdetail("The foreign table names it in its options.")));
+							 errdetail("The foreign table names it in its options."),
+							 errhint("Drop the table or move the replica first. Before DROP EXTENSION: "
+									 "SELECT shardfdw.remove_all_nodes(drop_tables => true).")));
 		}
 	}
 	shard_catalog_scan_end(&scan);
