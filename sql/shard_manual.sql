@@ -142,7 +142,7 @@ SELECT shardfdw.remove_node('n"5 ö');
 SELECT node, ok, result FROM shardfdw.run_on_nodes('SELECT 1, NULL, ''x'' UNION ALL SELECT 2, ''y'', ''z'' ORDER BY 1') LIMIT 1;
 SELECT node, ok, result FROM shardfdw.run_on_nodes('SELECT 1/0');
 SELECT node, ok, result FROM shardfdw.run_on_nodes('VACUUM sm.h_half') LIMIT 1;
-SELECT node, ok, result FROM shardfdw.run_on_nodes('VACUUM', false) LIMIT 1;
+SELECT node, ok, result FROM shardfdw.run_on_nodes('VACUUM pg_class', false) LIMIT 1;
 BEGIN;
 SELECT DISTINCT ok, result FROM shardfdw.run_on_nodes('CREATE TABLE public.undone (a int)');
 ROLLBACK;

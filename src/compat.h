@@ -451,8 +451,10 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 /* 19 made the list of result relations a set */
 #if PG_VERSION_NUM >= 190000
 #define shard_is_result_relation(stmt, rti) bms_is_member(rti, (stmt)->resultRelationRelids)
+#define shard_result_relation_count(stmt) bms_num_members((stmt)->resultRelationRelids)
 #else
 #define shard_is_result_relation(stmt, rti) list_member_int((stmt)->resultRelations, rti)
+#define shard_result_relation_count(stmt) list_length((stmt)->resultRelations)
 #endif
 
 /* 17 returns how much data of the client is buffered; before: only whether there is any */

@@ -75,8 +75,8 @@ same_bounds(Oid relid1, Oid relid2)
 			partition_bounds_equal(key->partnatts, key->parttyplen, key->parttypbyval,
 								   desc1->boundinfo, desc2->boundinfo);
 	}
-	table_close(rel1, NoLock);
-	table_close(rel2, NoLock);
+	table_close(rel1, AccessShareLock);
+	table_close(rel2, AccessShareLock);
 	return result;
 }
 

@@ -245,7 +245,7 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 		candidate = !partdesc->is_leaf[i];
 	if (!candidate)
 	{
-		table_close(rel, NoLock);
+		table_close(rel, AccessShareLock);
 		return NULL;
 	}
 
@@ -281,6 +281,6 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 	pfree(part_maps);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextSetParent(cxt, CacheMemoryContext);
-	table_close(rel, NoLock);
+	table_close(rel, AccessShareLock);
 	return cached;
 }

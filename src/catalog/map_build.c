@@ -317,7 +317,10 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 	{
 		PartitionDesc partdesc;
 
-		/* the statement may name only a partition of the table, or a foreign key to it, so that core has not locked it */
+		/*
+		 * The statement may name only a partition of the table, or a foreign key to it, so that core has not locked it.
+		 * The lock ends here: a job that the statement starts may need the table.
+		 */
 		rel = try_table_open(relid, AccessShareLock);
 		if (rel == NULL)
 			return NULL;
@@ -336,7 +339,7 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 	if (!ours)
 	{
 		if (rel != NULL)
-			table_close(rel, NoLock);
+			table_close(rel, AccessShareLock);
 		return NULL;
 	}
 
@@ -369,6 +372,6 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 	MemoryContextSetParent(cxt, CacheMemoryContext);
 
 	if (rel != NULL)
-		table_close(rel, NoLock);
+		table_close(rel, AccessShareLock);
 	return cached;
 }

@@ -279,6 +279,9 @@ append_types(List *template, List *params)
 		if (!IsA(part, Integer) || intVal(part) <= 0)
 			continue;
 		type = exprType(list_nth(params, intVal(part) - 1));
+		/* arrays of VALUES have no expression, and a cast in the text */
+		if (!OidIsValid(type))
+			continue;
 		if (type >= FirstGenbkiObjectId || !shard_shippable_value_type(type))
 			types = lappend_oid(types, type);
 	}

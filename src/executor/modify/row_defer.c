@@ -62,7 +62,7 @@ has_deferrable_key(Oid relid)
 		ReleaseSysCache(tuple);
 	}
 	list_free(indexes);
-	table_close(rel, NoLock);
+	table_close(rel, AccessShareLock);
 	return result;
 }
 

@@ -133,7 +133,7 @@ shard_scan_close_rels(List *rels)
 static bool
 locks_several(const EState *estate)
 {
-	int			n = list_length(estate->es_plannedstmt->resultRelations);
+	int			n = shard_result_relation_count(estate->es_plannedstmt);
 
 	foreach_node(PlanRowMark, mark, estate->es_plannedstmt->rowMarks)
 		n += !mark->isParent && mark->strength != LCS_NONE;
