@@ -312,13 +312,13 @@ sub committed_late
 
 	$c->safe_psql("SET shardfdw.enable_ddl_propagation = off; ALTER TABLE r DISABLE TRIGGER USER; RESET shardfdw.enable_ddl_propagation; $late; ALTER TABLE r ENABLE TRIGGER USER");
 	$c->node_safe_psql($_, $late) for 1, 3;
-	my $prefix = $c->safe_psql("SELECT 'shardfdw:' || system_identifier || ':' || d.oid || ':' FROM pg_control_system(), pg_database d WHERE datname = current_database()");
-	$c->node_safe_psql(2, "BEGIN; $late; PREPARE TRANSACTION '${prefix}1:$id'");
+	my $gid = $c->gid_prefix . "1:$id";
+	$c->node_safe_psql(2, "BEGIN; $late; PREPARE TRANSACTION '$gid'");
 	my $handle = $c->start_sql($now, name => "late$id");
 	my $asks = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%pg_prepared_xacts%' AND pid <> pg_backend_pid() AND application_name LIKE 'shardfdw%'};
 	$c->wait_for($asks, 2) unless $error;
 	my ($rc, $out, $err) = $error ? $c->wait_sql($handle) : ();
-	$c->node_safe_psql(2, "COMMIT PREPARED '${prefix}1:$id'");
+	$c->node_safe_psql(2, "COMMIT PREPARED '$gid'");
 	($rc, $out, $err) = $c->wait_sql($handle) unless $error;
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
