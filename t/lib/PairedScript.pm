@@ -169,6 +169,7 @@ sub compare_contents
 	my ($self, $script, $end, $sql) = @_;
 	my ($one, $two) = map { $self->contents($script, $_, $sql) } qw(p s);
 	return $end if $one eq $two;
+	return { %$end, timeout => 1 } if grep { /^contents: error 57014/ } $one, $two;
 	my %plain   = map { $_ => 1 } split /\n/, $one;
 	my %sharded = map { $_ => 1 } split /\n/, $two;
 	return { %$end, kind => $two =~ /^contents: (error \w+)/ ? "contents of the sharded tables: $1" : 'contents', plain => join("\n", grep { !$sharded{$_} } sort keys %plain), sharded => join("\n", grep { !$plain{$_} } sort keys %sharded) };
@@ -337,6 +338,11 @@ sub run_script
 		$script->done($end->{ok});
 		$statement->{contents} = $script->contents if $script->state ne 'aborted' && !$script->role;
 		$end = $self->compare_contents($script, $end) if !$end->{kind} && $statement->{contents};
+		if ($end->{timeout})
+		{
+			$count->{timeouts}++;
+			return 1;
+		}
 		$ddl = 1 if $statement->{sql} =~ /^(?:ALTER|CREATE|DROP|COMMENT|GRANT|REVOKE|TRUNCATE|VACUUM|REINDEX)/;
 		if ($ddl && !$end->{kind} && $script->state ne 'aborted' && !$script->role && ($_ == $self->{length} || $statement->{sql} =~ /^(?:ALTER|CREATE|DROP|COMMIT|ROLLBACK)/))
 		{
