@@ -185,7 +185,8 @@ begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 	if (is_read_only)
 		appendStringInfoString(&text, "SET TRANSACTION READ ONLY; ");
 	if (has_settings)
-		shard_connection_append_message_settings(lane->conn, SHARD_SETTINGS_USER, &text);
+		shard_connection_append_message_settings(lane->conn, command->portable_text ? SHARD_SETTINGS_PORTABLE :
+												 SHARD_SETTINGS_USER, &text);
 	if (text.len == 0)
 		send_command(run, lane);
 	else
