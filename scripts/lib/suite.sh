@@ -19,6 +19,10 @@ SUITE_LIMIT=900
 SUITE_LINES=40
 SUITE_VARIABLES=()
 
+# The first of the 3,000 ports of a major version. Suites of two majors may run at the same time: a port
+# that is free when one of them chooses it, or while its server starts again, must not go to the other.
+SUITE_PORTS=0
+
 # TAP files that may run at the same time; those that do, and since when: by their processes.
 SUITE_JOBS=1
 SUITE_RUNNING=()
@@ -52,7 +56,7 @@ suite_wants() {
 
 # suite_run tree tmp pg_config only
 suite_run() {
-	local tree=$1 pg_config=$3
+	local tree=$1 pg_config=$3 major
 	SUITE_TMP=$2 SUITE_PG_CONFIG=$3 SUITE_ONLY=$4
 
 	SUITE_SRC=$SUITE_TMP/src
@@ -60,6 +64,9 @@ suite_run() {
 	SUITE_PERL=$SUITE_PGXS/src/test/perl
 	# An installation without the Perl modules takes those of 15, which is there always.
 	[ -d "$SUITE_PERL/PostgreSQL" ] || SUITE_PERL=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
+
+	major=$("$pg_config" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
+	SUITE_PORTS=$((11000 + (major - 15) * 3000))
 
 	say "build ($("$pg_config" --version))"
 	copy_tree "$tree" "$SUITE_SRC"
@@ -193,7 +200,7 @@ suite_server() {
 	*) [ ! -e sql/setup.sql ] || tests=$(printf 'sql/setup.sql\n%s' "$tests") ;;
 	esac
 
-	port=$(free_port $((17000 + RANDOM % 10000)))
+	port=$(free_port $((SUITE_PORTS + RANDOM % 500)))
 	# no jit: plans with a part disabled look expensive enough to be compiled, which takes longer than they do
 	mkdir -p "$SUITE_DATA/server"
 	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$SUITE_DATA/server"
@@ -292,7 +299,7 @@ suite_tap_start() {
 	mkdir -p "$dir/tmp_check" "$dir/tmp"
 	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$dir"
 	start_limited "$SUITE_LIMIT" env "${SUITE_VARIABLES[@]}" PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" PG_CONFIG="$SUITE_PG_CONFIG" \
-		TESTDIR="$dir" TMPDIR="$dir/tmp" \
+		TESTDIR="$dir" TMPDIR="$dir/tmp" FIRST_PORT="$((SUITE_PORTS + 500))" \
 		TESTDATADIR="$dir/tmp_check" TESTLOGDIR="$dir/tmp_check/log" top_builddir="$SUITE_SRC" \
 		PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=180 LC_ALL=C \
 		perl -I "$SUITE_PERL" -I t/lib "$1" >"$dir.out" 2>&1 </dev/null

@@ -26,6 +26,13 @@ use Time::HiRes qw(usleep);
 
 my $dir;    # of the files, one for each process
 
+# scripts/check names the first of 2,500 ports that no suite of another major version uses. The parent looks for a free port from
+# here on. Its own INIT block comes first.
+INIT
+{
+	$PostgreSQL::Test::Cluster::last_port_assigned = $ENV{FIRST_PORT} + int rand 2000 if $ENV{FIRST_PORT};
+}
+
 # Each server's archive is next to its data directory.
 use constant ARCHIVE_CONF => q{
 wal_level = replica
