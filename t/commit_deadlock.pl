@@ -207,6 +207,19 @@ $c->safe_psql(q{CREATE ROLE teller SUPERUSER; CREATE USER MAPPING FOR teller SER
 my ($rc, undef, $err) = $c->psql('\set VERBOSITY sqlstate' . "\nBEGIN; " . row($a) . '; SET LOCAL ROLE teller; ' . row($a) . '; COMMIT');
 like($err, qr/40P01/, 'a session that waits for its own other connection');
 
+# a command that a node commits by itself releases its locks without the session
+{
+	my ($host, $port) = $c->node_address(1);
+
+	$c->node(1)->safe_psql('postgres', 'CREATE DATABASE second');
+	$c->safe_psql("SELECT shardfdw.add_node('second', '$host', $port, 'second')");
+	# pg_shdescription is one table for all databases of a server
+	is( ($c->psql(q{SET deadlock_timeout = '50ms'; SELECT bool_and(ok), string_agg(result, ',') FROM shardfdw.run_on_nodes(
+		'DO $$ BEGIN LOCK TABLE pg_shdescription; PERFORM pg_sleep(3); END $$', false)}))[1],
+		't|DO,DO,DO', 'commands in two databases of one server that wait for each other');
+	$c->safe_psql("SELECT shardfdw.remove_node('second')");
+}
+
 # rows that are locked by a query over all shards, below an asynchronous Append
 ($errors) = run_all([ row($a), 'SELECT id FROM t ORDER BY id FOR UPDATE' ], [ row($b), 'SELECT id FROM t ORDER BY id FOR UPDATE' ]);
 is($errors, '40P01 none', 'SELECT FOR UPDATE of rows on all nodes');

@@ -217,9 +217,25 @@ ask_here(List *edges)
 	return edges;
 }
 
-/* Returns the last edge of a shortest cycle from me back to me, or NULL. */
+/* Does a process with this pid wait for a lock? */
+static bool
+process_waits(List *edges, const char *pid)
+{
+	foreach_ptr(WaitEdge, edge, edges)
+	{
+		if (strcmp(edge->waiter_pid, pid) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Returns the last edge of a shortest cycle from me back to me, or NULL.  Processes of passing (List
+ * of pids) run a command of me that the node commits by itself.  Unless they wait for a lock, too,
+ * they release theirs without me, so they close no cycle.
+ */
 static WaitEdge *
-find_way_back(List *edges, const char *me)
+find_way_back(List *edges, const char *me, List *passing)
 {
 	List	   *queue = NIL;
 
@@ -234,7 +250,8 @@ find_way_back(List *edges, const char *me)
 	{
 		WaitEdge   *edge = list_nth(queue, i);
 
-		if (strcmp(edge->blocker, me) == 0)
+		if (strcmp(edge->blocker, me) == 0 &&
+			(!list_member_int(passing, atoi(edge->blocker_pid)) || process_waits(edges, edge->blocker_pid)))
 			return edge;
 		foreach_ptr(WaitEdge, next, edges)
 		{
@@ -253,6 +270,8 @@ typedef struct BusyNodes
 {
 	List	   *nodes;			/* of ShardNodeName */
 	List	   *users;			/* OidList, for each */
+	List	   *passing;		/* IntList: pids of those whose command the node commits by itself, ... */
+	List	   *staying;		/* ... and of the others, whose locks stay until this session's commit */
 } BusyNodes;
 
 static void
@@ -262,7 +281,14 @@ note_busy(ShardConn *conn, void *arg)
 	ShardNodeName *node;
 	ListCell   *lc;
 
-	if (conn->state != SHARD_CONN_READY || PQtransactionStatus(conn->pg) != PQTRANS_ACTIVE)
+	if (conn->state != SHARD_CONN_READY)
+		return;
+	/* a holder that does not yield reads the answer without waiting for anything else */
+	if (conn->xact.depth == 0 && conn->holder != NULL && conn->holder->yield == NULL)
+		busy->passing = lappend_int(busy->passing, PQbackendPID(conn->pg));
+	else
+		busy->staying = lappend_int(busy->staying, PQbackendPID(conn->pg));
+	if (PQtransactionStatus(conn->pg) != PQTRANS_ACTIVE)
 		return;
 	foreach(lc, busy->nodes)
 	{
@@ -284,7 +310,7 @@ static WaitEdge *
 look_for_deadlock(bool *complete)
 {
 	const char *me = shard_conninfo_session_name(MyProcPid);
-	BusyNodes	busy = {NIL, NIL};
+	BusyNodes	busy = {NIL, NIL, NIL, NIL};
 	List	   *edges = NIL;
 	List	   *others = NIL;
 	bool		waiting = false;
@@ -317,7 +343,8 @@ look_for_deadlock(bool *complete)
 			others = lappend(others, node);
 	}
 	edges = ask_nodes(edges, others, GetUserId(), complete);
-	return find_way_back(ask_here(edges), me);
+	/* processes of two servers may have the same pid */
+	return find_way_back(ask_here(edges), me, list_difference_int(busy.passing, busy.staying));
 }
 
 /* Describes a process of a node, and the process here for whose session it works. */
@@ -452,7 +479,7 @@ find_local_victims(void)
 	edges = ask_nodes(edges, shard_node_list_all(&complete), GetUserId(), &complete);
 	foreach_ptr(WaitEdge, candidate, candidates)
 	{
-		WaitEdge   *last = find_way_back(edges, candidate->waiter);
+		WaitEdge   *last = find_way_back(edges, candidate->waiter, NIL);
 
 		if (last != NULL && gives_up_first(last, candidate->waiter))
 			victims = list_append_unique_int(victims, atoi(candidate->waiter_pid));
