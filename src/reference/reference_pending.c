@@ -141,7 +141,8 @@ shard_reference_pending_start(QueryDesc *desc, int eflags, int nbefore)
 		}
 		keep_until_statement_ends(table, desc->estate);
 		table->estate = desc->estate;
-		table->is_sole = stmt->commandType != CMD_SELECT && !stmt->hasModifyingCTE;
+		/* rows of statements that rules add are not counted */
+		table->is_sole = stmt->commandType != CMD_SELECT && !stmt->hasModifyingCTE && stmt->canSetTag;
 	}
 }
 

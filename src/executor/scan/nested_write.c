@@ -211,7 +211,9 @@ shard_nested_write_finish(const EState *estate)
 	const PlannedStmt *stmt = estate->es_plannedstmt;
 	ListCell   *lc;
 
-	if (stmt->commandType == CMD_SELECT || stmt->commandType == CMD_UTILITY || stmt->hasModifyingCTE || estate->es_processed > 0)
+	/* rows of statements that rules add are not counted */
+	if (stmt->commandType == CMD_SELECT || stmt->commandType == CMD_UTILITY || stmt->hasModifyingCTE || !stmt->canSetTag ||
+		estate->es_processed > 0)
 		return;
 	foreach(lc, last_writes)
 	{

@@ -51,7 +51,10 @@ extern void shard_nested_write_note(List *permissions);
 
 extern void shard_nested_write_end_transaction(void);
 
-/* Called when a statement has ended.  If it has written no row, it has not changed its tables. */
+/*
+ * Called when a statement has ended.  If it has written no row, it has not changed its tables.  Rows that statements of
+ * rules write are not counted, so these statements stay noted.
+ */
 extern void shard_nested_write_finish(const EState *estate);
 
 /* Called when the subtransaction of level ends: it becomes part of its parent, or is rolled back. */
