@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "catalog/colocate.h"
 #include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
@@ -78,28 +79,38 @@ static List *last_writes = NIL;
 static slist_head watches = SLIST_STATIC_INIT(watches);
 
 /*
- * Returns the table on nodes to which the permission allows writing; for a partition, the
- * partitioned table.  InvalidOid: none.
+ * Returns the tables on nodes to which the permission allows writing; for a partition, the
+ * partitioned table.
  */
-static Oid
-written_parent(const ShardPermissions *permission)
+static List *
+written_tables(const ShardPermissions *permission)
 {
+	Oid			relid = permission->relid;
+	List	   *result;
+	ListCell   *lc;
+
 	/* row locks require UPDATE, without columns */
 	if ((permission->requiredPerms & WRITES) == 0 ||
 		((permission->requiredPerms & WRITES) == ACL_UPDATE && bms_is_empty(permission->updatedCols)))
-		return InvalidOid;
-	if (get_rel_relispartition(permission->relid))
-		return get_partition_parent(permission->relid, true);
-	switch (get_rel_relkind(permission->relid))
+		return NIL;
+	if (get_rel_relispartition(relid))
+		return list_make1_oid(get_partition_parent(relid, true));
+	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+		return list_make1_oid(relid);
+	/* the permission on a table that others inherit from is enough to change their rows */
+	if ((permission->requiredPerms & WRITES) != ACL_INSERT && relid >= FirstNormalObjectId && has_subclass(relid))
+		result = find_all_inheritors(relid, NoLock, NULL);
+	else
+		result = list_make1_oid(relid);
+	foreach(lc, result)
 	{
-		case RELKIND_PARTITIONED_TABLE:
-		case RELKIND_FOREIGN_TABLE:
-			return permission->relid;
-		case RELKIND_RELATION:
-			return permission->relid >= FirstNormalObjectId && shard_reference_is(permission->relid) ? permission->relid : InvalidOid;
-		default:
-			return InvalidOid;
+		Oid			member = lfirst_oid(lc);
+
+		if (get_rel_relkind(member) != RELKIND_FOREIGN_TABLE &&
+			!(member >= FirstNormalObjectId && get_rel_relkind(member) == RELKIND_RELATION && shard_reference_is(member)))
+			result = foreach_delete_current(result, lc);
 	}
+	return result;
 }
 
 /* Counts a statement's permissions to write to parent or its shards. */
@@ -110,7 +121,7 @@ count_writes(List *permissions, Oid parent)
 	ListCell   *lc;
 
 	foreach(lc, permissions)
-		result += written_parent(lfirst(lc)) == parent;
+		result += list_member_oid(written_tables(lfirst(lc)), parent);
 	return result;
 }
 
@@ -133,39 +144,40 @@ note_changed(LastCommand *last, CommandId cid)
 }
 
 static void
-note_writes(List *permissions)
+note_write(Oid parent, bool changes)
 {
 	int			level = GetCurrentTransactionNestLevel();
-	ListCell   *lc;
+	CommandId	cid = GetCurrentCommandId(false);
+	LastWrite  *write = find_last_write(parent, level);
+	MemoryContext oldcxt;
 
-	foreach(lc, permissions)
+	if (write == NULL)
 	{
-		Oid			parent = written_parent(lfirst(lc));
-		CommandId	cid = GetCurrentCommandId(false);
-		LastWrite  *write;
-		MemoryContext oldcxt;
+		oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+		write = palloc0(sizeof(LastWrite));
+		write->parent = parent;
+		write->level = level;
+		write->first_cid = cid;
+		last_writes = lappend(last_writes, write);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	else if (write->last.cid != cid)
+	{
+		write->has_before = true;
+		write->before = write->last;
+	}
+	write->last.cid = cid;
+	if (changes)
+		note_changed(&write->last, cid);
+}
 
-		if (!OidIsValid(parent))
-			continue;
-		write = find_last_write(parent, level);
-		if (write == NULL)
-		{
-			oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-			write = palloc0(sizeof(LastWrite));
-			write->parent = parent;
-			write->level = level;
-			write->first_cid = cid;
-			last_writes = lappend(last_writes, write);
-			MemoryContextSwitchTo(oldcxt);
-		}
-		else if (write->last.cid != cid)
-		{
-			write->has_before = true;
-			write->before = write->last;
-		}
-		write->last.cid = cid;
-		if ((((const ShardPermissions *) lfirst(lc))->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0)
-			note_changed(&write->last, cid);
+static void
+note_writes(List *permissions)
+{
+	foreach_ptr(const ShardPermissions, permission, permissions)
+	{
+		foreach_oid(parent, written_tables(permission))
+			note_write(parent, (permission->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0);
 	}
 }
 
