@@ -232,7 +232,7 @@ process_waits(List *edges, const char *pid)
 /*
  * Returns the last edge of a shortest cycle from me back to me, or NULL.  Processes of passing (List
  * of pids) run a command of me that the node commits by itself.  Unless they wait for a lock, too,
- * they release theirs without me, so they close no cycle.
+ * they release their locks without me, so they close no cycle.
  */
 static WaitEdge *
 find_way_back(List *edges, const char *me, List *passing)
