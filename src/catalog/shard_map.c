@@ -353,6 +353,27 @@ may_be_newer(TransactionId xid, TransactionId xmin)
 }
 
 /*
+ * Have placements of a shard with replicas changed since the snapshot?  A replica may have been dropped and made again on
+ * the same node, with rows that are too new for the snapshot.
+ */
+static bool
+has_new_replicas(const Shard *shard, Snapshot snapshot)
+{
+	return shard->is_noted && !TransactionIdIsCurrentTransactionId(shard->placed_by) &&
+		XidInMVCCSnapshot(shard->placed_by, snapshot);
+}
+
+static void
+raise_moved(const Shard *shard)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to a move of shard %s", shard->name),
+			 errdetail("The shard or its replicas have moved since this transaction's snapshot was taken."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/*
  * Raises if a snapshot sees a partition of parent that is no partition any more.  For example it
  * was split, and its rows are in tables whose rows are too new for the snapshot.
  */
@@ -467,7 +488,11 @@ shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 			continue;
 		serverid = server_as_of(map->shards[i].relid, then);
 		/* a table that was created since has no rows that the snapshot would see */
-		if (!OidIsValid(serverid) || serverid == map->shards[i].serverid)
+		if (!OidIsValid(serverid))
+			continue;
+		if (has_new_replicas(&map->shards[i], then))
+			raise_moved(&map->shards[i]);
+		if (serverid == map->shards[i].serverid)
 			continue;
 		if (copy == NULL)
 			copy = copy_map(map);
@@ -488,12 +513,8 @@ check_shard_unmoved(const Shard *shard, Snapshot snapshot)
 	if (!may_be_newer(shard->placed_by, snapshot->xmin))
 		return;
 	serverid = server_as_of(shard->relid, snapshot);
-	if (OidIsValid(serverid) && serverid != shard->serverid)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to a move of shard %s", shard->name),
-				 errdetail("It has moved to another node since this transaction's snapshot was taken."),
-				 errhint("The transaction might succeed if retried.")));
+	if (OidIsValid(serverid) && (serverid != shard->serverid || has_new_replicas(shard, snapshot)))
+		raise_moved(shard);
 }
 
 void

@@ -620,7 +620,7 @@ reads_replicas(ForeignScanState *node)
 {
 	const ShardScanState *state = node->fdw_state;
 
-	/* a cluster snapshot is taken on the primaries */
+	/* a snapshot of an earlier moment is one of the primaries */
 	return !state->plan->locks_rows && !(state->snapshot && state->snapshot->local) &&
 		shard_statement_view_only_reads(node->ss.ps.state);
 }

@@ -406,6 +406,7 @@ void
 shard_statement_view_pin(EState *estate, Oid serverid, Oid userid)
 {
 	PinnedStatement *statement = get_statement(estate);
+	ShardSnapshot *snapshot;
 	ShardPool  *pool;
 	MemoryContext oldcxt;
 
@@ -419,8 +420,10 @@ shard_statement_view_pin(EState *estate, Oid serverid, Oid userid)
 	MemoryContextSwitchTo(oldcxt);
 
 	/* a scan that has begun may have exported it already */
-	if (pool->writer == NULL &&
-		!shard_txn_is_exported(shard_txn_snapshot(estate->es_query_cxt), serverid, userid))
+	snapshot = shard_txn_snapshot(estate->es_query_cxt);
+	if (pool->writer == NULL && !shard_txn_is_exported(snapshot, serverid, userid))
 		export_snapshot(estate, serverid, userid);
-	shard_txn_snapshot(estate->es_query_cxt)->shared_as = estate->es_snapshot;
+	snapshot->shared_as = estate->es_snapshot;
+	if (snapshot->local == NULL)
+		shard_snapshot_note_local(snapshot, estate->es_snapshot);
 }

@@ -16,6 +16,7 @@
 #include "remote/pool/snapshot.h"
 #include "remote/wire/connection.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 ShardNodeSnapshot *
 shard_snapshot_node(ShardSnapshot *snapshot, Oid serverid, Oid userid)
@@ -57,6 +58,14 @@ bool
 shard_snapshot_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
 	return shard_snapshot_node(snapshot, serverid, userid)->nexpected > 1;
+}
+
+void
+shard_snapshot_note_local(ShardSnapshot *snapshot, Snapshot local)
+{
+	snapshot->local = MemoryContextAlloc(snapshot->cxt, EstimateSnapshotSpace(local));
+	SerializeSnapshot(local, snapshot->local);
+	snapshot->local_xmin = local->xmin;
 }
 
 bool

@@ -49,7 +49,7 @@ struct ShardSnapshot
 	Snapshot	shared_as;		/* statements with this snapshot of the coordinator use it, too; NULL: none */
 	List	   *nodes;			/* of ShardNodeSnapshot */
 	bool		cut;			/* a cluster snapshot: taken on all nodes at one moment (remote/run/cut.c) */
-	char	   *local;			/* of a cluster snapshot: the coordinator's snapshot of that moment, from SerializeSnapshot() */
+	char	   *local;			/* says where shards are: a snapshot of the coordinator, from SerializeSnapshot(); NULL: the latest */
 	TransactionId local_xmin;	/* its xmin */
 };
 
@@ -66,6 +66,12 @@ extern bool shard_snapshot_is_single(ShardSnapshot *snapshot, Oid serverid, Oid 
 
 /* Is more than one stream expected on the node, so that others import the snapshot that one exports? */
 extern bool shard_snapshot_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
+/*
+ * Records that shards are read where they are in the coordinator's snapshot local.  For snapshots of nodes that are used
+ * long after they were taken: they do not show the rows of a shard that has moved to the node since then.
+ */
+extern void shard_snapshot_note_local(ShardSnapshot *snapshot, Snapshot local);
 
 /* Does a snapshot of the node exist only as long as conn's transaction? */
 extern bool shard_snapshot_is_exporter(const ShardConn *conn);

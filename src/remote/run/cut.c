@@ -229,21 +229,6 @@ export_sql(void)
 }
 
 /*
- * Records the state of the coordinator's catalogs while the barrier is closed.  It says where
- * shards are that are moved before the statement searches for them.  The statement's own snapshot
- * is older, and keeps the rows that this one sees.
- */
-static void
-note_local(ShardSnapshot *snapshot)
-{
-	Snapshot	local = GetLatestSnapshot();
-
-	snapshot->local = MemoryContextAlloc(snapshot->cxt, EstimateSnapshotSpace(local));
-	SerializeSnapshot(local, snapshot->local);
-	snapshot->local_xmin = local->xmin;
-}
-
-/*
  * Sends the commands to the nodes of items while the barrier is closed.  CUT_ANSWERED: each node
  * has answered before the barrier was opened, or has failed.  Then the snapshots of those that have
  * answered belong to one moment. ended lists the prepared transactions whose local transactions had
@@ -264,8 +249,9 @@ ask_behind_fence(ShardSnapshot *snapshot, ShardPeerFence *fence, ShardBroadcast 
 			/* not RAISE: it would search for deadlocks by queries to nodes while commits wait */
 			outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
 				CUT_ANSWERED : CUT_TOO_LATE;
+			/* the statement's own snapshot is older, and keeps the rows of catalogs that this one sees */
 			if (outcome == CUT_ANSWERED)
-				note_local(snapshot);
+				shard_snapshot_note_local(snapshot, GetLatestSnapshot());
 			for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
 				if (has_snapshot(&items[i]) && !PQgetisnull(items[i].first, 0, 0))
 					*ended = find_ended(*ended, items[i].conn->serverid, pstrdup(PQgetvalue(items[i].first, 0, 0)), identity);

@@ -1,0 +1,78 @@
+# A statement that writes, and calls functions that are not VOLATILE, takes its snapshot of a node
+# before it writes there. These functions read by that snapshot. Meanwhile a shard may get another
+# place. The functions must read all rows of its table, or fail (40001). The same holds for a
+# transaction at REPEATABLE READ.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 4,
+	node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+my $holder = $c->coordinator->background_psql('postgres');
+
+# w_NN are not on node1, from which shards move, because jobs wait for writers there. The functions
+# wait, so that the snapshots are older than what they read.
+$c->safe_psql(q{CREATE TABLE w (id int PRIMARY KEY, v text);
+	SELECT shardfdw.shard_table('w', shards => 3, nodes => '{node2,node3,node4}');
+	CREATE FUNCTION counted() RETURNS text LANGUAGE plpgsql STABLE AS
+		$$BEGIN PERFORM pg_advisory_lock_shared(1);
+		RETURN format('%s %s', (SELECT count(*) FROM t), (SELECT v FROM t WHERE id = 5)); END$$;
+	CREATE FUNCTION joined() RETURNS text LANGUAGE plpgsql STABLE AS
+		$$BEGIN PERFORM pg_advisory_lock_shared(1);
+		RETURN (SELECT count(*) FROM t JOIN r USING (id)); END$$});
+
+# Runs statements that have begun before $change and read after it.
+sub compare
+{
+	my ($change, $expected, %opt) = @_;
+	my $function = $opt{function} // 'counted';
+	my $name = ref $change ? $opt{name} : $change;
+	$c->safe_psql(q{SET client_min_messages = warning; TRUNCATE w; DROP TABLE IF EXISTS t, r;
+		CREATE TABLE t (id int PRIMARY KEY, v int);
+		INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; } . $opt{make});
+	$holder->query_safe('SELECT pg_advisory_lock(1)');
+	my $insert = 'INSERT INTO w SELECT i, 0 FROM generate_series(1, 100) i RETURNING id';
+	my @statements = ("WITH i AS ($insert)
+		SELECT $function() FROM (SELECT count(*) FROM i OFFSET 0) n");
+	push @statements, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) > 1000 FROM w;
+		SELECT $function(); COMMIT" unless $opt{commits_only};
+	my @running = map { $c->start_sql("\\set VERBOSITY verbose\n$_", name => 'old') } @statements;
+	$c->wait_for(sprintf q{SELECT count(*) = %d FROM pg_stat_activity
+		WHERE application_name = 'old' AND wait_event = 'advisory'}, scalar @statements);
+	$change->() if ref $change;
+	my $job = ref $change ? '' : $c->safe_psql("SET client_min_messages = warning; SELECT $change");
+	$c->wait_for("SELECT stage = 'dropping' OR state = 'done' FROM shardfdw.jobs WHERE id = $job")
+	  if $job ne '';
+	$holder->query_safe('SELECT pg_advisory_unlock(1)');
+	my @results = map { [ $c->wait_sql($_) ] } @running;
+	my @got = map { $_->[2] =~ /ERROR:  (\w{5})/ ? $1 : $_->[1] =~ s/^f\n//r } @results;
+	is($got[0], $expected, "$name: a statement that has written");
+	is($got[1], '40001', "$name: REPEATABLE READ") unless $opt{commits_only};
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends') if $job ne '';
+	is($c->safe_psql("SELECT $function()"), $opt{all} // '100 5', "$name: afterwards");
+}
+
+# The shard of key 5 moves from node1.
+my $one = q{SELECT shardfdw.shard_table('t', shards => 1, nodes => '{node1}');};
+compare("shardfdw.move_shard('t_00', 'node2', mode => '$_', wait => false)", '100 5',
+	make => $one) for qw(online block);
+compare("shardfdw.split_shard('t_00', 2, wait => false)", '40001', make => $one);
+
+# A replica that is dropped and made again is another table on the same node.
+my $two = q{SELECT shardfdw.shard_table('t', shards => 1, nodes => '{node2,node1}',
+	replication_factor => 2);};
+compare(sub {
+	for my $step ([ 2, 3 ], [ 1, 2 ], [ 3, 1 ])
+	{
+		my ($from, $to) = @$step;
+		$c->safe_psql("SELECT shardfdw.move_replica('t_00', 'node$from', 'node$to')");
+	}
+	is($c->safe_psql(q{SELECT string_agg(node || ' ' || role, ', ' ORDER BY role)
+		FROM shardfdw.compare_replicas('t')}), 'node2 primary, node1 replica',
+		'the shard is where it was');
+}, '40001', name => 'move_replica', make => $two);
+
+done_testing();
