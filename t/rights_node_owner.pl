@@ -1,6 +1,7 @@
-# The owner of a node's database sets the default search_path of its sessions. The extension's own
-# queries on nodes must not find the owner's functions and operators. On the nodes of this test each
-# built-in operator and function has a namesake that raises an error, in a schema that comes first.
+# The owner of a node's database sets the default search_path and the default role of its sessions.
+# The extension's own queries on nodes must not find the owner's functions and operators, and must
+# not run as the owner. On the nodes of this test each built-in operator and function has a namesake
+# that raises an error, in a schema that comes first.
 
 use strict;
 use warnings;
@@ -41,6 +42,8 @@ for my $i (1, 2)
 	GRANT USAGE ON SCHEMA evil TO PUBLIC; ALTER DATABASE postgres SET search_path = evil, pg_catalog, public});
 	cmp_ok($c->node_safe_psql($i, "$trusted SELECT count(*) FROM pg_proc WHERE pronamespace = 'evil'::regnamespace"), '>', 2000, "node $i: namesakes");
 	like(($c->node_psql($i, 'SELECT 1 - 1'))[2], qr/a namesake of -\(integer, integer\) was called/, "node $i: which sessions find");
+	$c->node_safe_psql($i, "$trusted CREATE ROLE dbo; ALTER DATABASE postgres SET role = dbo; ALTER DATABASE postgres SET transform_null_equals = on");
+	is($c->node_safe_psql($i, "$trusted SELECT current_user"), 'dbo', "node $i: sessions have its role");
 }
 
 # The coordinator asks each node for its number of connections again.
@@ -59,6 +62,8 @@ sub works
 
 for my $state ('on', 'off')
 {
+	# a message that a pooler's session gets alone has the role of the session
+	if ($state eq 'off') { $c->node_safe_psql($_, "$trusted SET ROLE none; ALTER DATABASE postgres RESET role") for 1, 2; }
 	$c->safe_psql("ALTER SERVER node$_ OPTIONS (ADD session_state '$state')") for 1, 2;
 	works("$state: check_cluster()", 'SELECT * FROM shardfdw.check_cluster()');
 	works("$state: recovery", 'SELECT * FROM shardfdw.recover_prepared_transactions()');
@@ -66,6 +71,10 @@ for my $state ('on', 'off')
 	works("$state: shard_table", "CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v - 1 < 1000000), at timestamptz DEFAULT now() - interval '1 day');
 		INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i; SELECT shardfdw.shard_table('t', shards => 4, mode => 'block')");
 	works("$state: reference table", "CREATE TABLE r (id int PRIMARY KEY, w text); INSERT INTO r VALUES (1, 'x'); SELECT shardfdw.create_reference_table('r'); UPDATE r SET w = w || 'y'");
+	my $owned = q{SELECT pg_catalog.count(*) FROM pg_catalog.pg_class
+		WHERE relowner OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) 'dbo')};
+	is($c->safe_psql("SELECT string_agg(result, ' ') FROM shardfdw.run_on_nodes(\$\$$owned\$\$)"), '0 0',
+		"$state: no shard belongs to the owner of the database");
 	works("$state: reads", "SELECT count(*), sum(v - 1), max(at) FROM t WHERE v + 1 > 3; SELECT * FROM t JOIN r USING (id); SELECT * FROM t WHERE id = 7; SELECT * FROM t ORDER BY v DESC LIMIT 3");
 	works("$state: writes", "UPDATE t SET v = v + 1; UPDATE t SET v = v - 1 WHERE id = 7; INSERT INTO t VALUES (1001, 1), (1002, 2) ON CONFLICT (id) DO UPDATE SET v = t.v + 1;
 		BEGIN; DELETE FROM t WHERE v % 7 = 1; SAVEPOINT a; UPDATE t SET v = -v; ROLLBACK TO a; COMMIT; SELECT * FROM t WHERE v < 9 FOR UPDATE");

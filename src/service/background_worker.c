@@ -36,6 +36,8 @@ shard_background_worker_begin(Oid database)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	/* the owner of the database may have set another one */
+	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	shard_own_sql_fix_session();
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);

@@ -61,7 +61,9 @@ static const struct
 	{"xmloption", NULL},
 	{"quote_all_identifiers", NULL},	/* quote_ident(), format(), names of types */
 	{"array_nulls", "on"},
-	{"lc_monetary", "C"}		/* money as text is parsed and formatted by text_form.c */
+	{"lc_monetary", "C"},		/* money as text is parsed and formatted by text_form.c */
+	{"transform_null_equals", "off"},
+	{"role", "none"}			/* the owner of the node's database may have set another one for its sessions */
 };
 
 /* positions in session_settings */

@@ -540,8 +540,8 @@ shard_connection_start_string(const char *conninfo, const char *name, Oid userid
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
-	char	   *sql = psprintf("SET %ssearch_path = pg_catalog; %s%sSELECT %s, %s, %s, %s, %s",
-							   conn->stateless ? "LOCAL " : "",
+	const char *local = conn->stateless ? "LOCAL " : "";
+	char	   *sql = psprintf("SET %ssearch_path = pg_catalog; SET %srole = none; %s%sSELECT %s, %s, %s, %s, %s", local, local,
 							   conforms ? "" : "SET standard_conforming_strings = on; ",
 							   conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
 							   conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
