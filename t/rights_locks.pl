@@ -87,6 +87,8 @@ $c->safe_psql(qq{CREATE ROLE hermit; GRANT USAGE ON FOREIGN DATA WRAPPER shardfd
 	CREATE TABLE cave.p (k int, m cave.mood) PARTITION BY HASH (k);
 	CREATE FOREIGN TABLE cave.f PARTITION OF cave.p
 		FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER den});
+refused('hermit', "take_replicas_turn('{cave.p}', $_)", qr/42501: role "hermit" may use no node/)
+  for qw(false true);
 my %lockers = (
 	q{DO $$ BEGIN PERFORM shardfdw_internal.lock_new_objects('{den}'); END $$} => 'lock_new_objects()',
 	q{ALTER TYPE cave.mood ADD VALUE 'b'} => 'ALTER TYPE',

@@ -257,14 +257,14 @@ shardfdw_lock_servers(PG_FUNCTION_ARGS)
 }
 
 void
-shard_node_check_any_usage(void)
+shard_node_check_any_usage(bool of_cluster)
 {
 	bool		complete;
 
 	if (superuser())
 		return;
 	foreach_ptr(ShardNodeName, server, shard_node_list(&complete))
-		if (has_usage(server->serverid))
+		if (has_usage(server->serverid) && (!of_cluster || shard_node_in_cluster(server->serverid)))
 			return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -336,7 +336,7 @@ shardfdw_lock_node_list(PG_FUNCTION_ARGS)
 	else
 	{
 		shard_node_check_table(PG_GETARG_OID(0));
-		shard_node_check_any_usage();
+		shard_node_check_any_usage(true);
 		foreach_ptr(ShardNodeName, server, list_servers())
 			if (shard_node_in_cluster(server->serverid))
 				shard_node_check_usage(server->serverid);

@@ -29,10 +29,11 @@ extern void shard_node_check_usage(Oid serverid);
 
 /*
  * For functions that every role may call and that keep other sessions waiting.  Errors:
- * insufficient_privilege if the current user may use no node, or does not own the table;
- * feature_not_supported for a temporary table, which every role can create.
+ * insufficient_privilege if the current user may use no node (of_cluster: its own private servers do
+ * not count), or does not own the table; feature_not_supported for a temporary table, which every
+ * role can create.
  */
-extern void shard_node_check_any_usage(void);
+extern void shard_node_check_any_usage(bool of_cluster);
 extern void shard_node_check_table(Oid relid);
 
 /*

@@ -130,7 +130,7 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 	bool		has_table = false;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &relids, NULL, &nrelids);
-	/* only a role that may create such tables keeps other sessions waiting */
+	/* only a role that may create such tables on nodes of all roles keeps other sessions waiting */
 	for (int i = 0; i < nrelids; i++)
 	{
 		Oid			relid = DatumGetObjectId(relids[i]);
@@ -142,7 +142,7 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 		has_table = true;
 	}
 	if (has_table)
-		shard_node_check_any_usage();
+		shard_node_check_any_usage(true);
 	(void) LockAcquire(&tag, mode, false, false);
 	/* without a table, the call waits for other sessions, and keeps none waiting */
 	if (!has_table)
