@@ -260,6 +260,52 @@ for my $statement (@statements)
 }
 note sprintf '%d cells in %d s, the slowest %.1f s: %s', $ncells, time - $started, $slowest, join ', ', map { "$got{$_} $_" } sort keys %got;
 
+# ---- rows of nulls -----------------------------------------------------------------------------
+
+# Answers to questions about catalogs, where no null can be. The first row of each statement has
+# nulls, then the second, and so on.
+$c->safe_psql(q{CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, p int DEFAULT 1, w text);
+	CREATE UNIQUE INDEX ON child (id, w); CREATE TABLE ref (id int PRIMARY KEY); CREATE SEQUENCE s});
+$c->shard_table($_, 'id', shards => 2) for 'parent', 'child';
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('ref'); INSERT INTO child SELECT g, 1, g FROM generate_series(1, 9) g;
+	ALTER TABLE child ADD CONSTRAINT refers FOREIGN KEY (id) REFERENCES parent (id) NOT VALID});
+my ($shard) = grep { $_->[1] == 1 } $c->shards_of('child');
+for my $sql (map({ $_->{sql} } grep { !$_->{data} } @statements),
+	'BEGIN; ALTER TABLE child ADD FOREIGN KEY (p) REFERENCES ref ON DELETE SET DEFAULT; ROLLBACK',
+	'BEGIN; TRUNCATE parent CASCADE; ROLLBACK', 'BEGIN; ALTER TABLE child DROP CONSTRAINT refers; ROLLBACK',
+	"BEGIN; COPY child FROM PROGRAM 'echo 5' WITH (ON_DUPLICATE 'keep_new', FORMAT csv); ROLLBACK",
+	"BEGIN; COPY child (id, p, w) FROM PROGRAM 'echo 5,5,5' WITH (ON_DUPLICATE 'keep_new', FORMAT csv); ROLLBACK",
+	"BEGIN; COPY child (id, p, w) FROM PROGRAM 'echo 50,5,5' WITH (INDEXES 'deferred', FORMAT csv); ROLLBACK",
+	q{BEGIN; ALTER TABLE child ADD COLUMN n bigint DEFAULT nextval('s'); ROLLBACK},
+	'BEGIN; CREATE INDEX i ON child (w); ALTER INDEX i RENAME TO j; DROP INDEX j; ROLLBACK',
+	'CREATE INDEX CONCURRENTLY i ON child (w)', 'DROP INDEX CONCURRENTLY IF EXISTS i', 'REINDEX TABLE CONCURRENTLY child',
+	'BEGIN; IMPORT FOREIGN SCHEMA public LIMIT TO (child_00) FROM SERVER node1 INTO pg_temp; ROLLBACK',
+	'BEGIN; DELETE FROM ref WHERE id = 1; INSERT INTO ref VALUES (1); ROLLBACK',
+	q{SELECT shardfdw.check_table('child')}, 'SELECT * FROM shardfdw.stat_shards', 'SELECT * FROM shardfdw.activity',
+	'SELECT * FROM shardfdw.node_status', 'ANALYZE child', 'EXPLAIN (ANALYZE, VERBOSE) SELECT count(*) FROM child',
+	"BEGIN; SELECT shardfdw.move_shard('$shard->[0]', 'node2', mode => 'block'); ROLLBACK",
+	q{BEGIN; SELECT shardfdw.unshard_table('child'); ROLLBACK}, q{SELECT shardfdw.refresh_node('node1')})
+{
+	my $bad = '';
+	my $last = 0;
+
+	for my $n (1 .. 12)
+	{
+		eval { connect_session() } or next;
+		$session->query('SELECT count(*) FROM t');
+		$proxy->arm(from => 'node', type => 'D', n => $n, action => 'nulls');
+		$session->start_query($sql);
+		my $result = eval { $session->finish_query(15) };
+		$last = !$proxy->fired;
+		$proxy->clear;
+		$bad .= " row $n: " . ($result ? '' : 'no answer') unless $result;
+		last if $last;
+	}
+	is($bad, '', "rows of nulls: $sql");
+}
+connect_session();
+is(eval { is_well() } // $@, '', 'rows of nulls: all is well again');
+
 # ---- without end ---------------------------------------------------------------------------------
 
 sub rss_kb { my ($pid) = @_; return slurp_file("/proc/$pid/status") =~ /VmHWM:\s+(\d+)/ ? $1 : 0; }

@@ -21,7 +21,7 @@ sub analyze
 	my %what;
 
 	# a shard that is part of the table's own sample is named there first
-	while ($err =~ /INFO:  "(t_\d+)": table contains \d+ rows, (\d+ rows in sample|statistics taken over from the node)/g)
+	while ($err =~ /INFO:  "([tu]_\d+)": table contains \d+ rows, (\d+ rows in sample|statistics taken over from the node)/g)
 	{
 		$what{$1} = index($2, 'sample') < 0 ? 'taken over' : 'sampled';
 	}
@@ -50,5 +50,39 @@ is(analyze('t_00, t_01'), 't_00 taken over t_01 taken over', 'fresh ones');
 $c->safe_psql(q{ALTER FOREIGN TABLE t_00 OPTIONS (ADD analyze_sampling 'off')});
 $c->node_safe_psql($shards[1][1], "ALTER TABLE t_01 ALTER COLUMN d TYPE timestamp; ANALYZE t_01");
 is(analyze('t_00, t_01'), 't_00 sampled t_01 sampled', 'analyze_sampling, and another type');
+
+# A node may answer with anything. What the planner could not read is not taken over.
+$c->safe_psql(q{CREATE TABLE u (id int NOT NULL, v int)});
+$c->shard_table('u', 'id', shards => 1);
+my ($node) = map { $_->[1] } $c->shards_of('u');
+$c->safe_psql(q{INSERT INTO u SELECT i, i % 20 FROM generate_series(1, 4000) i});
+$c->node_safe_psql($node, 'SET allow_system_table_mods = on; ALTER VIEW pg_catalog.pg_stats RENAME TO pg_stats_real;
+	ANALYZE u_00');
+my %says = (
+	null_frac => [ 'NULL::real', q{'NaN'::real}, '-1::real', '2::real', q{'x'::text} ],
+	avg_width => [ 'NULL::int', '-5', q{'many'::text} ],
+	n_distinct => [ 'NULL::real', q{'NaN'::real}, q{'infinity'::real}, '-2::real' ],
+	most_common_vals => [ q{'{1}'::int[]}, q{'{}'::int[]}, q{'{{1,2},{3,4}}'::int[]},
+		q{array_append(array_fill(1, '{19}'), NULL)} ],
+	most_common_freqs => [ q{'{0.5}'::real[]}, q{array_fill('NaN'::real, '{20}')}, q{array_fill(-0.1, '{20}')},
+		q{array_append(array_fill(0.1, '{19}'), NULL)}, q{array_fill(2, '{20}')} ],
+	histogram_bounds => [ q{'{}'::int[]}, q{'{1}'::int[]}, q{'{1,NULL}'::int[]}, q{'{{1,2}}'::int[]} ],
+	correlation => [ q{'NaN'::real}, '7::real', q{'x'::text} ]);
+my @columns = qw(schemaname tablename attname inherited null_frac avg_width n_distinct most_common_vals
+  most_common_freqs histogram_bounds correlation);
+sub with_stats
+{
+	my ($column, $value) = @_;
+	my $list = join ', ', map { $_ eq $column ? "$value AS $_" : $_ } @columns;
+
+	$c->node_safe_psql($node, "SET allow_system_table_mods = on;
+		DROP VIEW IF EXISTS pg_catalog.pg_stats; CREATE VIEW pg_catalog.pg_stats AS SELECT $list FROM pg_catalog.pg_stats_real");
+	return analyze('u') . ' ' . $c->safe_psql('SELECT count(*) FROM u WHERE v = 3 AND id < 100');
+}
+is(with_stats('', ''), 'u_00 taken over 5', 'statistics as they are');
+for my $column (sort keys %says)
+{
+	is(with_stats($column, $_), 'u_00 sampled 5', "$column: $_") for @{ $says{$column} };
+}
 
 done_testing();

@@ -423,10 +423,13 @@ static void
 take_referrer(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
 {
 	ReferrerQuestion *question = arg;
-	Oid			nspid = get_namespace_oid(fields[0], true);
-	Oid			relid = OidIsValid(nspid) ? get_relname_relid(fields[1], nspid) : InvalidOid;
+	Oid			nspid;
+	Oid			relid;
 	ShardDdlShard shard;
 
+	shard_ddl_need_fields(table, nfields, fields, 2);
+	nspid = get_namespace_oid(fields[0], true);
+	relid = OidIsValid(nspid) ? get_relname_relid(fields[1], nspid) : InvalidOid;
 	if (OidIsValid(relid) &&
 		(shard_reference_is(relid) ||
 		 (shard_ddl_table_shard(relid, &shard) && shard.serverid == table->shards[shardno].serverid)))

@@ -335,6 +335,19 @@ take_answer(const ShardDdlTable *table, PGresult *res, ShardDdlAnswer take, void
 	}
 }
 
+void
+shard_ddl_need_fields(const ShardDdlTable *table, int nfields, const char *const *fields, int nneeded)
+{
+	bool		complete = nfields == nneeded;
+
+	for (int i = 0; complete && i < nneeded; i++)
+		complete = fields[i] != NULL;
+	if (!complete)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("a node of table \"%s\" gave an unexpected answer", table->name)));
+}
+
 static void
 ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg, ShardCommandMode mode)
 {

@@ -65,6 +65,9 @@ extern List *shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error);
 typedef char *(*ShardDdlQuestion) (const ShardDdlTable *table, List *shardnos, void *arg);
 typedef void (*ShardDdlAnswer) (const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg);
 
+/* For a ShardDdlAnswer.  Errors: protocol_violation unless there are nneeded fields, none of them null. */
+extern void shard_ddl_need_fields(const ShardDdlTable *table, int nfields, const char *const *fields, int nneeded);
+
 extern void shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg);
 
 /* The same outside any transaction, for commands that wait for open transactions on the nodes. */

@@ -6,7 +6,7 @@
  * read by one small query instead of thousands of rows.
  *
  *	   ask_node		one query: rows, changes since, one row of pg_stats per column
- *	   is_usable	recent, complete, with the same types here
+ *	   is_usable	recent, complete, sound, with the same types here
  *	   write_stats	one row of pg_statistic per column
  *
  * Values are sent as the text of arrays.  Only the kinds of statistics are supported that core's
@@ -14,6 +14,8 @@
  * correlation.  A table with a column of another type (an array, a range, ...) is sampled.
  */
 #include "postgres.h"
+
+#include <float.h>
 
 #include "catalog/indexing.h"
 #include "catalog/option.h"
@@ -117,30 +119,6 @@ has_own_analyze(Oid type)
 	return result;
 }
 
-static bool
-is_usable(const RemoteStats *stats, Relation relation, Oid serverid)
-{
-	TupleDesc	desc = RelationGetDescr(relation);
-	double		nrows;
-
-	if (stats->nlines == 0 || stats->lines[0][STAT_CHANGES] == NULL)
-		return false;
-	nrows = strtod(stats->lines[0][STAT_RELTUPLES], NULL);
-	if (nrows <= 0 ||
-		strtod(stats->lines[0][STAT_CHANGES], NULL) > STALE_ROWS + STALE_FRACTION * nrows)
-		return false;
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (!att->attisdropped &&
-			(has_own_analyze(att->atttypid) || find_line(stats, relation, att->attnum) == NULL))
-			return false;
-	}
-	return shard_remote_table_same_declarations(RelationGetRelid(relation), serverid,
-												relation->rd_rel->relowner);
-}
-
 /* Parses the text of an array with elements of type. */
 static Datum
 read_array(const char *text, Oid type, int32 typmod)
@@ -151,6 +129,92 @@ read_array(const char *text, Oid type, int32 typmod)
 
 	shard_text_form_end(nestlevel);
 	return result;
+}
+
+/* Is text a number from min to max? */
+static bool
+read_number(const char *text, double min, double max, double *number)
+{
+	char	   *end;
+
+	if (text == NULL)
+		return false;
+	*number = strtod(text, &end);
+	return end != text && *end == '\0' && *number >= min && *number <= max;
+}
+
+/* The planner expects arrays without nulls, with one dimension.  Returns the number of elements; 0: another array. */
+static int
+count_elements(Datum array)
+{
+	ArrayType  *elements = DatumGetArrayTypeP(array);
+
+	return ARR_NDIM(elements) != 1 || ARR_HASNULL(elements) ? 0 : ArrayGetNItems(1, ARR_DIMS(elements));
+}
+
+/* Are all elements of an array of float4 fractions? */
+static bool
+are_fractions(Datum array)
+{
+	Datum	   *numbers;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(array), FLOAT4OID, sizeof(float4), true, TYPALIGN_INT, &numbers, NULL, &n);
+	for (int i = 0; i < n; i++)
+		if (!(DatumGetFloat4(numbers[i]) >= 0 && DatumGetFloat4(numbers[i]) <= 1))
+			return false;
+	return true;
+}
+
+/*
+ * Can the planner use these statistics of a column?  It relies on what core's ANALYZE writes, and a
+ * node may answer with anything.
+ */
+static bool
+is_sound(Form_pg_attribute att, char **fields)
+{
+	double		number;
+
+	if (!read_number(fields[STAT_NULL_FRAC], 0, 1, &number) ||
+		!read_number(fields[STAT_WIDTH], 0, MaxAllocSize, &number) ||
+		!read_number(fields[STAT_DISTINCT], -1, FLT_MAX, &number) ||
+		(fields[STAT_CORRELATION] != NULL && !read_number(fields[STAT_CORRELATION], -1, 1, &number)))
+		return false;
+	if (fields[STAT_COMMON_VALUES] != NULL && fields[STAT_COMMON_FREQUENCIES] != NULL)
+	{
+		Datum		frequencies = read_array(fields[STAT_COMMON_FREQUENCIES], FLOAT4OID, -1);
+		int			n = count_elements(frequencies);
+
+		if (n == 0 || n != count_elements(read_array(fields[STAT_COMMON_VALUES], att->atttypid, att->atttypmod)) ||
+			!are_fractions(frequencies))
+			return false;
+	}
+	return fields[STAT_HISTOGRAM] == NULL ||
+		count_elements(read_array(fields[STAT_HISTOGRAM], att->atttypid, att->atttypmod)) >= 2;
+}
+
+/* Are the node's statistics recent, complete and sound, with the types of the columns here? */
+static bool
+is_usable(const RemoteStats *stats, Relation relation, Oid serverid)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	double		nrows;
+	double		nchanges;
+
+	if (stats->nlines == 0 ||
+		!read_number(stats->lines[0][STAT_RELTUPLES], 1, FLT_MAX, &nrows) ||
+		!read_number(stats->lines[0][STAT_CHANGES], 0, STALE_ROWS + STALE_FRACTION * nrows, &nchanges) ||
+		!shard_remote_table_same_declarations(RelationGetRelid(relation), serverid, relation->rd_rel->relowner))
+		return false;
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		char	  **fields = att->attisdropped ? NULL : find_line(stats, relation, att->attnum);
+
+		if (!att->attisdropped && (fields == NULL || has_own_analyze(att->atttypid) || !is_sound(att, fields)))
+			return false;
+	}
+	return true;
 }
 
 /* Fills one slot of a row of pg_statistic. numbers and elements may be 0: none. */

@@ -159,6 +159,17 @@ answer_text(MemoryContext cxt, PGresult *res, int row, int col)
 	return PQgetisnull(res, row, col) ? NULL : MemoryContextStrdup(cxt, PQgetvalue(res, row, col));
 }
 
+/* The same for what is never null in a node's catalogs: raises an error for null. */
+static char *
+need_text(MemoryContext cxt, PGresult *res, int row, int col)
+{
+	if (PQgetisnull(res, row, col))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("unexpected data from the node: a definition lacks something")));
+	return answer_text(cxt, res, row, col);
+}
+
 static DuplicateColumn *
 find_column(const DuplicateShard *shard, const char *name)
 {
@@ -203,10 +214,9 @@ static void
 read_index(ShardDuplicates *duplicates, int shardno, PGresult *res, int row)
 {
 	DuplicateShard *shard = &duplicates->shards[shardno];
-	const char *index = answer_text(duplicates->cxt, res, row, ANSWER_NAME);
+	const char *index = need_text(duplicates->cxt, res, row, ANSWER_NAME);
 	const char *problem = answer_text(duplicates->cxt, res, row, ANSWER_FIRST);
-	const char *column = answer_text(duplicates->cxt, res, row, ANSWER_SECOND);
-	const char *condition = answer_text(duplicates->cxt, res, row, ANSWER_THIRD);
+	const char *column;
 	bool		keep_new = duplicates->how == SHARD_DUPLICATE_KEEP_NEW;
 	bool		another = shard->last_index == NULL || strcmp(shard->last_index, index) != 0;
 
@@ -216,6 +226,7 @@ read_index(ShardDuplicates *duplicates, int shardno, PGresult *res, int row)
 					 strcmp(problem, "deferrable") != 0);
 	if (!keep_new)
 		return;
+	column = need_text(duplicates->cxt, res, row, ANSWER_SECOND);
 	if (find_column(shard, column) == NULL)
 		refuse_index(duplicates, shardno, index,
 					 psprintf("COPY does not fill its column \"%s\".", column), true);
@@ -223,7 +234,7 @@ read_index(ShardDuplicates *duplicates, int shardno, PGresult *res, int row)
 		appendStringInfoString(&shard->condition, ") OR (");
 	else if (!another)
 		appendStringInfoString(&shard->condition, " AND ");
-	appendStringInfoString(&shard->condition, condition);
+	appendStringInfoString(&shard->condition, need_text(duplicates->cxt, res, row, ANSWER_THIRD));
 	shard->last_index = index;
 }
 
@@ -255,13 +266,13 @@ read_answer(ShardDuplicates *duplicates, PGresult *res)
 									duplicates->map->nodes[mapped->nodeno].name),
 							 errdetail("If there are duplicates, rows for %s are copied into a staging table in its schema first.",
 									   mapped->relation)));
-				shard->schema = answer_text(duplicates->cxt, res, row, ANSWER_NAME);
+				shard->schema = need_text(duplicates->cxt, res, row, ANSWER_NAME);
 				break;
 			case KIND_COLUMN:
 				column = find_column(shard, PQgetvalue(res, row, ANSWER_NAME));
 				if (column == NULL)
 					break;
-				column->type = answer_text(duplicates->cxt, res, row, ANSWER_FIRST);
+				column->type = need_text(duplicates->cxt, res, row, ANSWER_FIRST);
 				column->dflt = answer_text(duplicates->cxt, res, row, ANSWER_SECOND);
 				column->always_identity = strcmp(PQgetvalue(res, row, ANSWER_THIRD), "a") == 0;
 				break;

@@ -417,7 +417,7 @@ read_columns(Apply *apply, ApplyTable *entry, const ShardChange *change)
 	end_batch(apply);
 	if (PQexitPipelineMode(apply->target->pg) != 1)
 		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
-	item = shard_link_query(apply->target, entry->table->name, columns_query(entry->table));
+	item = shard_link_query(apply->target, entry->table->name, columns_query(entry->table), 4);
 	res = item->result;
 	oldcxt = MemoryContextSwitchTo(apply->move->job.cxt);
 	entry->ncolumns = PQntuples(res);

@@ -74,7 +74,7 @@ ask(const ShardDefinition *definition)
 	initStringInfo(&text);
 	for (int i = 1; i <= definition->nquestions; i++)
 	{
-		ShardBroadcast *item = shard_link_query(definition->source, NULL, psprintf("EXECUTE question_%d", i));
+		ShardBroadcast *item = shard_link_query(definition->source, NULL, psprintf("EXECUTE question_%d", i), 0);
 
 		appendStringInfo(&text, "%d: %d rows\n", i, PQntuples(item->result));
 		append_answer(&text, item->result);

@@ -275,7 +275,7 @@ report_difference(const NotedShard *noted, Oid serverid, int64 nfound, int64 nwa
 static int64
 found_by(const ShardCommand *command, const NotedShard *noted)
 {
-	return strtoi64(noted->is_few ? PQgetvalue(command->result, 0, 0) : PQcmdTuples(command->result), NULL, 10);
+	return noted->is_few ? number_of(command->result, 0, 0) : strtoi64(PQcmdTuples(command->result), NULL, 10);
 }
 
 /* Checks whether a command for a replica has found nwanted rows.  If it has found fewer, the others may be prepared there. */

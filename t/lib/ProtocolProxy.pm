@@ -22,6 +22,7 @@
 #            delay     the same for ms milliseconds
 #
 #            replace   bytes go out in its place ('' swallows it)
+#            nulls     for rows (type D): all values are null
 #            repeat    the message goes out again and again, as fast as the other side takes it
 #
 #   bytes    for replace
@@ -433,6 +434,13 @@ sub _apply_rule
 	{
 		substr($pair->{in}[$side], 0, $len) = '';
 		$pair->{out}[ 1 - $side ] .= $rule->{bytes};
+		_pass($pair, $side);
+	}
+	elsif ($action eq 'nulls')
+	{
+		my $n = unpack 'n', substr $pair->{in}[$side], 5, 2;
+		substr($pair->{in}[$side], 0, $len) = '';
+		$pair->{out}[ 1 - $side ] .= 'D' . pack('Nn', 6 + 4 * $n, $n) . pack('N', 0xffffffff) x $n;
 		_pass($pair, $side);
 	}
 	elsif ($action eq 'repeat')

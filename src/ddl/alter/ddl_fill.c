@@ -73,10 +73,7 @@ take_answer(const ShardDdlTable *table, int shardno, int nfields, const char *co
 {
 	FillQuestion *question = arg;
 
-	if (nfields != 2 || fields[0] == NULL || fields[1] == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("a node of table \"%s\" gave an unexpected answer", table->name)));
+	shard_ddl_need_fields(table, nfields, fields, 2);
 	question->count[shardno] = pg_strtoint64(fields[0]);
 	question->possible = question->possible && strcmp(fields[1], "t") == 0;
 }

@@ -106,9 +106,11 @@ static void
 take_column(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
 {
 	KeyDefaultQuestion *question = arg;
-	AttrNumber	attno = get_attnum(table->relid, fields[0]);
+	AttrNumber	attno;
 	KeyDefault *column;
 
+	shard_ddl_need_fields(table, nfields, fields, 2);
+	attno = get_attnum(table->relid, fields[0]);
 	if (attno <= 0 || (question->attnos != NIL && !list_member_int(question->attnos, attno)))
 		return;
 	column = palloc(sizeof(KeyDefault));

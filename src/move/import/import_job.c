@@ -301,7 +301,7 @@ remove_publications(ShardTableImport *import)
 	StringInfoData sql;
 
 	item = shard_link_query(import->source, NULL, psprintf("SELECT pubname, substr(pubname, %d) FROM pg_publication WHERE left(pubname, %d) = %s AND substr(pubname, %d) ~ '^[0-9]{1,18}$' AND pg_has_role(pubowner, 'USAGE')",
-											 nprefix + 1, nprefix, quote_literal_cstr(pnstrdup(import->schema, nprefix)), nprefix + 1));
+											 nprefix + 1, nprefix, quote_literal_cstr(pnstrdup(import->schema, nprefix)), nprefix + 1), 2);
 	initStringInfo(&sql);
 	for (int i = 0; i < PQntuples(item->result); i++)
 	{
@@ -398,7 +398,7 @@ typedef struct Sums
 static void
 add_sums(Sums *sums, ShardConn *link)
 {
-	ShardBroadcast *item = shard_broadcast_await(link, NULL, NULL, SHARD_BROADCAST_ROWS, -1);
+	ShardBroadcast *item = shard_link_answer(link, NULL, 1);
 	long long	nrows = 0;
 	long long	high = 0;
 	long long	low = 0;

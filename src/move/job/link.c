@@ -24,23 +24,33 @@
  * connection.
  */
 #define SETTINGS_SQL \
-	"SET search_path = pg_catalog; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
+	"SET search_path = pg_catalog; SET role = none; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " \
 	"SET synchronous_commit = on; SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 
 #define IDLE_VERSION 140000		/* first version that ends idle sessions */
 #define IDLE_SQL "; SET idle_session_timeout = 0"
 
 ShardBroadcast *
-shard_link_query(ShardConn *link, const char *label, const char *sql)
+shard_link_query(ShardConn *link, const char *label, const char *sql, int nfields)
 {
 	shard_connection_send(link, sql);
-	return shard_broadcast_await(link, label, NULL, SHARD_BROADCAST_ROWS, -1);
+	return shard_link_answer(link, label, nfields);
+}
+
+ShardBroadcast *
+shard_link_answer(ShardConn *link, const char *label, int nfields)
+{
+	ShardBroadcast *item = shard_broadcast_await(link, label, NULL, SHARD_BROADCAST_ROWS, -1);
+
+	if (nfields > 0 && PQnfields(item->result) != nfields)
+		shard_error_protocol(link, label, "another number of columns was expected");
+	return item;
 }
 
 void
 shard_link_exec(ShardConn *link, const char *sql)
 {
-	shard_broadcast_free(shard_link_query(link, NULL, sql));
+	shard_broadcast_free(shard_link_query(link, NULL, sql, 0));
 }
 
 /* Waits until link is open, and applies the settings for jobs. */
@@ -141,7 +151,7 @@ shard_link_copy_data(ShardConn *link, char **message)
 char *
 shard_link_value(ShardConn *link, const char *sql)
 {
-	ShardBroadcast *item = shard_link_query(link, NULL, sql);
+	ShardBroadcast *item = shard_link_query(link, NULL, sql, 0);
 	char	   *value;
 
 	if (PQntuples(item->result) != 1 || PQnfields(item->result) != 1 || PQgetisnull(item->result, 0, 0))

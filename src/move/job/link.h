@@ -30,9 +30,12 @@ extern void shard_link_close(ShardConn **link);
 
 /*
  * Runs a query, and returns the item with the result; see shard_broadcast_create(). label: for messages, or NULL.
- * Errors: errors of the node.
+ * nfields: number of columns that the result must have; 0: not checked.  Errors: errors of the node; another number.
  */
-extern ShardBroadcast *shard_link_query(ShardConn *link, const char *label, const char *sql);
+extern ShardBroadcast *shard_link_query(ShardConn *link, const char *label, const char *sql, int nfields);
+
+/* The same for a query that was sent before. */
+extern ShardBroadcast *shard_link_answer(ShardConn *link, const char *label, int nfields);
 
 /* The same without a result. */
 extern void shard_link_exec(ShardConn *link, const char *sql);

@@ -44,7 +44,7 @@ shard_slot_create(MemoryContext cxt, ShardConn *link, const char *name)
 	slot->name = pstrdup(name);
 	slot->link = link;
 	/* the older form, which all major versions accept */
-	item = shard_link_query(link, NULL, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT", name));
+	item = shard_link_query(link, NULL, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT", name), 0);
 	res = item->result;
 	if (PQntuples(res) != 1 || PQnfields(res) < 3)
 		shard_error_protocol(slot->link, NULL, "a replication slot was expected");

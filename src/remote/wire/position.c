@@ -56,7 +56,7 @@ shard_position_parse_lsn(const char *text, XLogRecPtr *lsn)
 	unsigned int low;
 	int			len = 0;
 
-	if (sscanf(text, "%8X/%8X%n", &high, &low, &len) != 2 || text[len] != '\0')
+	if (text == NULL || sscanf(text, "%8X/%8X%n", &high, &low, &len) != 2 || text[len] != '\0')
 		return false;
 	*lsn = ((uint64) high) << 32 | low;
 	return true;
@@ -68,7 +68,7 @@ shard_position_parse(const char *text, ShardWalPlace *place)
 	unsigned int timeline;
 	int			len = 0;
 
-	if (sscanf(text, "%8X %n", &timeline, &len) != 1 || len != 9)
+	if (text == NULL || sscanf(text, "%8X %n", &timeline, &len) != 1 || len != 9)
 		return false;
 	place->timeline = timeline;
 	return shard_position_parse_lsn(text + len, &place->lsn);
