@@ -133,6 +133,9 @@ RESET ROLE;
 -- with USAGE
 GRANT USAGE ON FOREIGN SERVER node1 TO rd_owner;
 SET ROLE rd_owner;
+CREATE FOREIGN TABLE rd.new (k int) SERVER node1 OPTIONS (replica_nodes '{node2}');
+CREATE FOREIGN TABLE rd.new (k int) SERVER node1 OPTIONS (stale_replica_nodes '{node2,nope}');
+CREATE FOREIGN TABLE rd.new (k int) SERVER node1 OPTIONS (replica_nodes '{nope}');
 ALTER FOREIGN TABLE rd.salaries_00_copy OPTIONS (SET schema_name 'rd', SET table_name 'salaries_00');
 SELECT * FROM rd.salaries_00_copy;
 ALTER TABLE rd.lone ADD CHECK (k > 0);

@@ -1,16 +1,23 @@
 /*
  * fdw.c
- *	  The handler of the foreign data wrapper: returns its callback functions.
+ *	  The handler of the foreign data wrapper, which returns its callback functions, and its validator.
  */
 #include "postgres.h"
 
+#include "access/reloptions.h"
+#include "catalog/node_list.h"
+#include "catalog/option.h"
+#include "catalog/pg_foreign_table.h"
+#include "commands/defrem.h"
 #include "compat.h"
 #include "executor/scan/fdw_executor.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "planner/path/fdw_planner.h"
 #include "sqlfunc/import.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_handler);
+PG_FUNCTION_INFO_V1(shardfdw_validator);
 
 Datum
 shardfdw_handler(PG_FUNCTION_ARGS)
@@ -63,4 +70,32 @@ shardfdw_handler(PG_FUNCTION_ARGS)
 	routine->ImportForeignSchema = shardImportForeignSchema;
 
 	PG_RETURN_POINTER(routine);
+}
+
+/*
+ * A foreign table with these options stands for tables of other servers, too, so CREATE FOREIGN TABLE
+ * needs USAGE on them as on its own server.
+ */
+static void
+check_replica_usage(List *options)
+{
+	foreach_node(DefElem, elem, options)
+	{
+		if (strcmp(elem->defname, "replica_nodes") != 0 && strcmp(elem->defname, "stale_replica_nodes") != 0)
+			continue;
+		foreach_ptr(char, server, shard_option_list(defGetString(elem)))
+			shard_node_check_usage(get_foreign_server_oid(server, false));
+	}
+}
+
+/* Validator of the wrapper: (options text[], catalog oid) -> void.  Errors: see shard_option_validate(). */
+Datum
+shardfdw_validator(PG_FUNCTION_ARGS)
+{
+	List	   *options = untransformRelOptions(PG_GETARG_DATUM(0));
+
+	shard_option_validate(options, PG_GETARG_OID(1));
+	if (PG_GETARG_OID(1) == ForeignTableRelationId && !superuser())
+		check_replica_usage(options);
+	PG_RETURN_VOID();
 }

@@ -117,8 +117,6 @@ static const OptionDef option_defs[] = {
 	{"sslkey", ON_USER, OPTION_SUPERUSER},
 };
 
-PG_FUNCTION_INFO_V1(shardfdw_validator);
-
 static int	place_of_catalog(Oid catalog);
 static bool is_valid_option(const char *name, int place, const OptionDef **def);
 static void report_unknown_option(const char *name, int place);
@@ -127,17 +125,10 @@ static void check_extension_list(DefElem *elem);
 static List *parse_list(const char *value);
 static const char *find_option(List *options, const char *name);
 
-/*
- * Validator of the wrapper: (options text[], catalog oid) -> void.
- *
- * Errors: FDW_INVALID_OPTION_NAME for an option that does not exist there, INVALID_PARAMETER_VALUE
- * for its value, INSUFFICIENT_PRIVILEGE.
- */
-Datum
-shardfdw_validator(PG_FUNCTION_ARGS)
+void
+shard_option_validate(List *options, Oid catalog)
 {
-	List	   *options = untransformRelOptions(PG_GETARG_DATUM(0));
-	int			place = place_of_catalog(PG_GETARG_OID(1));
+	int			place = place_of_catalog(catalog);
 
 	foreach_node(DefElem, elem, options)
 	{
@@ -155,8 +146,6 @@ shardfdw_validator(PG_FUNCTION_ARGS)
 					 errhint("Servers with the %s option set may only be created or modified by the superuser.",
 							 elem->defname)));
 	}
-
-	PG_RETURN_VOID();
 }
 
 /* Returns ON_... for a system catalog's OID; 0 if no option is allowed there (the wrapper itself). */

@@ -16,6 +16,15 @@
 /* handler: the C function of the wrapper's handler, by which our servers are recognized.  Called once, at load. */
 extern void shard_option_init(PGFunction handler);
 
+/*
+ * Checks options (List of DefElem) of a server, user mapping, foreign table or column; catalog: the
+ * OID of its system catalog.
+ *
+ * Errors: FDW_INVALID_OPTION_NAME for an option that does not exist there, INVALID_PARAMETER_VALUE
+ * for its value, INSUFFICIENT_PRIVILEGE.
+ */
+extern void shard_option_validate(List *options, Oid catalog);
+
 /* Returns the value of a foreign table's option, with its server's as default; or NULL. */
 extern const char *shard_option_table(Oid relid, const char *name);
 extern bool shard_option_table_bool(Oid relid, const char *name, bool dflt);

@@ -154,12 +154,9 @@ check_foreign_table(Oid relid)
 		if (!is_new)
 			continue;
 		serverid = get_foreign_server_oid(replica, false);
-		if (serverid != table->serverid)
-		{
-			shard_node_check_usage(serverid);
-			if (!superuser())
-				shard_server_note_chooser(relid);
-		}
+		/* the validator has checked the privileges */
+		if (serverid != table->serverid && !superuser())
+			shard_server_note_chooser(relid);
 	}
 }
 
