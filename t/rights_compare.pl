@@ -242,19 +242,23 @@ $c->psql_fails_like(q{SELECT shardfdw.unshard_table('online', mode => 'online');
 $c->node_safe_psql(1, 'ALTER TABLE online_00 OWNER TO postgres');
 SKIP:
 {
-	skip 'needs a build with FAULT_POINTS=1', 4 unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+	skip 'needs a build with FAULT_POINTS=1', 5 unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_convert_noted';
 	open my $fh, '>', $file or die;
 	close $fh;
 	$c->set_faults('convert_noted=wait');
+	$c->node_safe_psql(1, 'ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory');
 	my $job = $c->safe_psql(q{SELECT shardfdw.unshard_table('online', mode => 'online', wait => false)});
 	$c->wait_for(q{SELECT count(*) = 4 FROM pg_trigger WHERE tgrelid = 'online_00'::regclass AND NOT tgisinternal}, 1);
+	is($c->node_safe_psql(1, q{SELECT count(*), bool_or(has_table_privilege('mallory', oid, 'TRIGGER')) FROM pg_class
+		WHERE relname LIKE 'shardfdw\_changed\_%' AND relkind = 'r'}), '1|f', 'default privileges do not hold for notes of a job');
 	$c->node_safe_psql(1, q{ALTER TABLE online_00 OWNER TO mallory; SET ROLE mallory; CREATE TYPE number AS ENUM ('1', '2');
 		CREATE FUNCTION number_int(n number) RETURNS int LANGUAGE sql AS 'SELECT public.spy(n::text::int)'; CREATE CAST (number AS int) WITH FUNCTION number_int(number) AS ASSIGNMENT;
 		ALTER TABLE online_00 ALTER k TYPE number USING k::text::number});
 	my (undef, undef, $err) = $c->node_psql(1, q{SET ROLE mallory; INSERT INTO online_00 VALUES ('2', 2)});
 	like($err, qr/table public\.online_00 and the function that notes its changes belong to different roles/, 'a function of another role notes nothing');
 	nobody_ran('a function that notes changes for a job');
+	$c->node_safe_psql(1, 'ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM mallory');
 	unlink $file;
 	$c->set_faults('');
 	my ($rc) = $c->psql("SELECT shardfdw.wait_job($job)");
@@ -278,6 +282,47 @@ nobody_ran('functions of the name that notes have');
 my (undef, undef, $warned) = $c->psql(q{SELECT shardfdw.add_user('nina')});
 like($warned, qr/WARNING:  what notes changes of table public\.given is not given to the owners of its shards: function public\.shardfdw_notes_\w+\(\) belongs to another role/, 'add_user() warns of that function');
 unlike($warned, qr/ERROR/, 'and succeeds');
+
+# Neither default privileges nor grants let another role put a trigger on notes.
+$c->node_safe_psql(1, 'ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory');
+$c->safe_psql(q{CREATE TABLE open (id int PRIMARY KEY);
+	SELECT shardfdw.shard_table('open', 'id', shards => 1, replication_factor => 2, nodes => '{node1,node2}')});
+$c->node_safe_psql(1, 'ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM mallory');
+my $notes = $c->node_safe_psql(1, q{SELECT format('%I', 'shardfdw_notes_' || md5('open_00'))});
+is($c->node_safe_psql(1, qq{SELECT has_table_privilege('mallory', '$notes', 'TRIGGER'),
+	has_table_privilege('mallory', '$notes', 'INSERT'), has_table_privilege('mallory', '$notes', 'SELECT')}),
+	'f|f|t', 'default privileges do not hold for notes');
+my $refused = qr/42501: another role has privileges or a trigger on the table that notes changes of shard public\.open_00/;
+$c->node_safe_psql(1, "GRANT TRIGGER ON $notes TO mallory; SET ROLE mallory;
+	CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM public.spy(1); RETURN NEW; END';
+	CREATE TRIGGER trap BEFORE INSERT ON $notes FOR EACH ROW EXECUTE FUNCTION trap()");
+$c->psql_fails_like('INSERT INTO open VALUES (1);', $refused, 'a privilege on notes');
+$c->node_safe_psql(1, "REVOKE ALL ON $notes FROM mallory");
+$c->psql_fails_like('INSERT INTO open VALUES (1);', $refused, 'a trigger of another role');
+$c->node_safe_psql(1, "DROP TRIGGER trap ON $notes");
+is($c->safe_psql('INSERT INTO open VALUES (1); SELECT count(*) FROM open'), '1', 'without them, changes are noted');
+
+# A snapshot does not show who owns the schema now.
+for my $change ('ALTER SCHEMA later OWNER TO mallory', 'ALTER TABLE later.early_00 OWNER TO mallory')
+{
+	$c->safe_psql(q{CREATE SCHEMA later; CREATE TABLE later.early (id int PRIMARY KEY);
+		SELECT shardfdw.shard_table('later.early', 'id', shards => 1, replication_factor => 2, nodes => '{node1,node2}')});
+	$c->node_safe_psql(1, 'GRANT USAGE ON SCHEMA later TO mallory; GRANT INSERT ON later.early_00 TO mallory');
+	my $session = $c->node(1)->background_psql('postgres', on_error_stop => 0);
+	$session->query_safe('\set VERBOSITY verbose
+		SET ROLE mallory; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	$c->node_safe_psql(1, $change);
+	$session->query('INSERT INTO later.early_00 VALUES (1)');
+	like($session->{stderr}, qr/40001: shard later\.early_00 or its schema has been changed since the snapshot of this transaction/, "an older snapshot: $change");
+	$session->{stderr} = '';
+	$session->query('ROLLBACK; INSERT INTO later.early_00 VALUES (1)');
+	like($session->{stderr}, qr/42501: (?:the schema of shard later\.early_00 belongs to another role than the table|shard later\.early_00 and the function)/, "a new snapshot: $change");
+	$session->{stderr} = '';
+	$session->quit;
+	$c->node_safe_psql(1, 'ALTER SCHEMA later OWNER TO postgres; ALTER TABLE later.early_00 OWNER TO postgres');
+	$c->safe_psql('DROP SCHEMA later CASCADE');
+}
+nobody_ran('writes to notes');
 
 # Names are quoted at each level.
 $c->safe_psql(q{CREATE SCHEMA "it's 100%"; CREATE TABLE "it's 100%"."a'%s" (id int PRIMARY KEY, v int);

@@ -19,9 +19,14 @@ $c->safe_psql('GRANT CREATE ON SCHEMA public TO own;
 	GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO own');
 $c->node_safe_psql($_, 'GRANT CREATE ON SCHEMA public TO own') for 1 .. 3;
 
+# Default privileges, here or on nodes, do not hold for what the extension creates.
+my $default = 'CREATE ROLE extra; ALTER DEFAULT PRIVILEGES FOR ROLE own, postgres GRANT ALL ON TABLES TO extra';
+$c->safe_psql($default);
+$c->node_safe_psql($_, $default) for 1 .. 3;
+
 # The owner, and the privileges of the table and of its columns, as the nodes have to have them.
 my $grants = q{GRANT SELECT, INSERT ON %1$s TO al WITH GRANT OPTION; GRANT SELECT (v) ON %1$s TO bo;
-	GRANT UPDATE ON %1$s TO PUBLIC};
+	GRANT UPDATE ON %1$s TO PUBLIC; REVOKE ALL ON %1$s FROM extra};
 my $expected = 'own: own=arwdDxt/own, al=a*r*/own, =w/own: v: bo=r/own';
 my $rights = q{SELECT concat_ws(': ', relowner::regrole,
 		(SELECT string_agg(x::text, ', ' ORDER BY x::text COLLATE "C" DESC) FROM unnest(relacl) x),
@@ -165,8 +170,9 @@ has_rights('times', $n, 'create_time_partitions() by a superuser');
 
 # ---- foreign tables that are attached -----------------------------------------
 # The table on the node was made by hand, and ATTACH PARTITION does not change its rights.
-$c->node_safe_psql(1, 'CREATE TABLE parts_5 (id int NOT NULL, v int, w int)');
+$c->node_safe_psql(1, 'CREATE TABLE parts_5 (id int NOT NULL, v int, w int); REVOKE ALL ON parts_5 FROM extra');
 $c->safe_psql(q{CREATE FOREIGN TABLE parts_5 (id int NOT NULL, v int, w int) SERVER node1;
+	REVOKE ALL ON parts_5 FROM extra;
 	ALTER TABLE parts ATTACH PARTITION parts_5 FOR VALUES IN (5); SELECT shardfdw.add_user('al')});
 has_rights('parts', 5, 'add_user() after ATTACH PARTITION of a foreign table');
 
@@ -180,6 +186,14 @@ for my $role ('own', 'postgres')
 		my $got = $c->node_safe_psql($i, "$rights FROM pg_class c WHERE relname = 'reference_$role'");
 		is($got =~ s/(?<=arwdDxt)m//r, $expected, "create_reference_table() by $role on node$i");
 	}
+}
+
+is($c->safe_psql(q{SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c, aclexplode(c.relacl) x
+	WHERE x.grantee = 'extra'::regrole}), '', 'default privileges hold for nothing here');
+for my $i (1 .. 3)
+{
+	is($c->node_safe_psql($i, q{SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c, aclexplode(c.relacl) x
+		WHERE x.grantee = 'extra'::regrole}), '', "nor on node $i");
 }
 
 done_testing();

@@ -35,10 +35,11 @@ AS $$
 		WHEN 'constraint' THEN format('%I.%I ADD CONSTRAINT %I', schema_name, shard, object) || suffix
 		WHEN 'schema' THEN format('%I.%I', schema_name, object) || suffix
 		WHEN 'last' THEN format('%I.%I', schema_name, shard) || suffix || quote_ident(object)
+		WHEN 'revoke' THEN shardfdw_internal.revoke_command(format('%I.%I', schema_name, shard))
 		ELSE format('%I.%I', schema_name, shard) || suffix END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_command(name, name, text, text, name, text) IS
-	'Writes a command for a shard from the text before and after its name. kind: where the name of an object of the shard goes. Returns the command.';
+	'Writes a command for a shard from the text before and after its name. kind: where the name of an object of the shard goes; or revoke, for revoke_command(). Returns the command.';
 
 CREATE FUNCTION shardfdw_internal.run_on_new_shards(schema_name name, shard_names name[], nodes name[],
 										   prefixes text[], suffixes text[],
@@ -122,10 +123,39 @@ AS $$
 	-- The owner of a schema can rename it, and create another schema of that name with other tables.
 	SELECT format('EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database() '
 		'JOIN pg_catalog.pg_roles r ON r.oid = CASE s.nspowner WHEN ''pg_database_owner''::pg_catalog.regrole THEN d.datdba ELSE s.nspowner END '
-		'WHERE c.oid = pg_catalog.to_regclass(%L) AND pg_catalog.pg_get_userbyid(c.relowner) = current_user AND (r.rolsuper OR r.oid = c.relowner))', name)
+		-- Only a superuser may write to a system catalog. In contrast to rolsuper, this is the present state in each snapshot.
+		'WHERE c.oid = pg_catalog.to_regclass(%L) AND pg_catalog.pg_get_userbyid(c.relowner) = current_user '
+		'AND (pg_catalog.has_table_privilege(r.oid, ''pg_catalog.pg_authid''::pg_catalog.regclass, ''INSERT'') OR r.oid = c.relowner))', name)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_name_condition(text) IS
 	'Writes the condition, to be evaluated here or on a node, that no other role can replace the table of a name. The current user has to own the table, and the user or a superuser has to own its schema. name: qualified and quoted. Returns the text.';
+
+CREATE FUNCTION shardfdw_internal.note_guard(notes text, noted text, hint text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- Code of the owner of one of the two tables, such as casts and triggers, must not run with the privileges of another role.
+	SELECT format($body$
+	IF pg_catalog.pg_get_userbyid((SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('%%s and the function that notes its changes belong to different roles', %2$s), HINT = %3$L;
+	END IF;
+	IF NOT %4$s THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('the schema of %%s belongs to another role than the table', %2$s), HINT = %3$L;
+	END IF;
+	IF EXISTS (SELECT FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) x WHERE c.oid = pg_catalog.to_regclass(%1$L) AND x.grantee <> c.relowner AND x.privilege_type <> 'SELECT')
+		OR EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid JOIN pg_catalog.pg_proc f ON f.oid = t.tgfoid
+			WHERE c.oid = pg_catalog.to_regclass(%1$L) AND f.proowner <> c.relowner) THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('another role has privileges or a trigger on the table that notes changes of %%s', %2$s),
+			HINT = 'On its server, revoke all privileges on %5$s, and drop triggers of other roles.';
+	END IF;
+	-- These catalogs are read with the transaction's snapshot, but the name of the table is looked up in the present state.
+	IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' AND EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace, pg_catalog.pg_database d
+			WHERE c.oid IN (TG_RELID, pg_catalog.to_regclass(%1$L)) AND d.datname = pg_catalog.current_database()
+			AND (pg_catalog.currtid2('pg_catalog.pg_class', c.ctid) <> c.ctid OR pg_catalog.currtid2('pg_catalog.pg_namespace', s.ctid) <> s.ctid OR pg_catalog.currtid2('pg_catalog.pg_database', d.ctid) <> d.ctid)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = pg_catalog.format('%%s or its schema has been changed since the snapshot of this transaction', %2$s), HINT = 'Try again.';
+	END IF;$body$, notes, noted, hint, shardfdw_internal.own_name_condition(notes), replace(notes, '''', ''''''))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_guard(text, text, text) IS
+	'Writes the beginning, in PL/pgSQL, of a trigger function that writes to a table of notes with the rights of its owner. It checks that no other role owns or can replace one of the two tables, or has a trigger on the notes. notes: their table, qualified and quoted. noted: expression for the name of the table whose changes are noted. hint: for messages. Returns the text. The function raises insufficient_privilege or serialization_failure.';
 
 CREATE FUNCTION shardfdw_internal.check_schema_owner(relation regclass, schema_name name, node name, owner text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -162,6 +192,18 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(regclass, name, name[]) IS
 	'Creates the schema for shards of a table on different nodes where it does not exist, in this transaction. Locks the servers against DROP SERVER until the transaction ends. Returns nothing. If the schema exists, raises insufficient_privilege as check_schema_owner() does. Raises errors of nodes.';
 
+CREATE FUNCTION shardfdw_internal.make_tables_on_nodes(relation regclass, schema_name name, table_names name[], nodes name[],
+									 reloptions text[] DEFAULT NULL, unlogged boolean DEFAULT false) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- The privileges that roles have on the table here are granted later. Default privileges of the node would add others.
+	SELECT shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes, array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END) || ''::text, array_agg(c.suffix) || ''::text,
+		array_fill(NULL::name, ARRAY[1 + count(*)::integer]), array_fill(NULL::text, ARRAY[count(*)::integer]) || 'revoke'::text)
+	FROM shardfdw_internal.shard_table_commands(relation, reloptions) c
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_tables_on_nodes(regclass, name, name[], name[], text[], boolean) IS
+	'Creates tables on nodes with the columns of a table here, without indexes. No other role has privileges on them. Returns nothing. Raises errors of nodes with node and table.';
+
 CREATE FUNCTION shardfdw_internal.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
 									 reloptions text[] DEFAULT NULL, unlogged boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -171,8 +213,6 @@ DECLARE
 	schema_name name;
 	table_owner name;
 	distinct_nodes name[] := (SELECT array_agg(DISTINCT n) FROM unnest(nodes) n);
-	prefixes text[];
-	suffixes text[];
 	i integer;
 BEGIN
 	schema_name := shardfdw_internal.shards_schema(parent);
@@ -180,15 +220,15 @@ BEGIN
 
 	PERFORM shardfdw_internal.check_no_left_shard(schema_name, shard_names, nodes);
 	PERFORM shardfdw_internal.make_schema_on_nodes(parent, schema_name, distinct_nodes);
-	SELECT array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END), array_agg(c.suffix) INTO prefixes, suffixes
-	FROM shardfdw_internal.shard_table_commands(parent, reloptions) c;
-	PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
+	PERFORM shardfdw_internal.make_tables_on_nodes(parent, schema_name, shard_names, nodes, reloptions, unlogged);
 
 	-- The hook of the library bypasses the parent's unique keys, see ddl/marker.c.
 	FOR i IN 1 .. cardinality(shard_names)
 	LOOP
 		EXECUTE format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I%s',
 					   schema_name, shard_names[i], parent, bounds[i], nodes[i], CASE WHEN unlogged THEN ' OPTIONS (unlogged ''true'')' END);
+		-- Roles read the rows through the parent, whose privileges and policies hold.
+		EXECUTE shardfdw_internal.revoke_command(format('%I.%I', schema_name, shard_names[i]));
 		IF table_owner <> current_user THEN
 			EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', schema_name, shard_names[i], table_owner);
 		END IF;

@@ -112,6 +112,7 @@ BEGIN
 		EXECUTE format('CREATE TABLE %I.%I (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION) PARTITION BY %s',
 			parent_schema, name, relation, CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
 		made := format('%I.%I', parent_schema, name)::regclass;
+		EXECUTE shardfdw_internal.revoke_command(format('%I.%I', parent_schema, name));
 		IF key IS NULL AND shards IS NULL THEN
 			PERFORM shardfdw.shard_table(made, colocate_with => last.partition, shards_in => shards_in);
 		ELSE

@@ -58,9 +58,7 @@ BEGIN
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'replicate', nodes);
 	PERFORM shardfdw_internal.make_schema_on_nodes(relation, schema_name, nodes);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
-	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
-	FROM shardfdw_internal.shard_table_commands(relation, table_options) c;
-	PERFORM shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+	PERFORM shardfdw_internal.make_tables_on_nodes(relation, schema_name, table_names, nodes, table_options);
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw_internal.reference_index_commands(relation) c;
 	is_indexed := shardfdw_internal.index_before_rows(relation);

@@ -74,7 +74,7 @@ COMMENT ON FUNCTION shardfdw_internal.replica_mark(text) IS
 CREATE FUNCTION shardfdw_internal.note_replica_commands(schema_name name, shard_name name, key name[]) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); GRANT SELECT ON %2$s TO PUBLIC; '
+	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); %7$s; GRANT SELECT ON %2$s TO PUBLIC; '
 		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
 		-- the coordinator of the shard: see drop_replica_command()
 		'COMMENT ON FUNCTION %2$s() IS %6$L; '
@@ -96,15 +96,7 @@ DECLARE
 	noted text[];
 	n bigint;
 BEGIN
-	-- Code of the owner of the table, such as casts and triggers of the notes, must not run with the privileges of another role.
-	IF pg_get_userbyid((SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
-		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %%s and the function that notes its changes belong to different roles', shard),
-			HINT = 'On the node, give the shard, its notes and their function to one role.';
-	END IF;
-	IF NOT %5$s THEN
-		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('the schema of shard %%s belongs to another role than the shard', shard),
-			HINT = 'On the node, give the schema to the owner of the shard or to a superuser, under its name.';
-	END IF;
+%5$s
 	IF TG_RELID = %1$L::regclass THEN
 		-- No other role may delete notes, because it could then lock their table.
 		IF current_setting('shardfdw_replica.forget', true) = 'on' THEN
@@ -150,8 +142,9 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END
-$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard, shardfdw_internal.own_name_condition(n.notes)), n.shard,
-		shardfdw_internal.replica_mark((shardfdw_internal.decided_identities())[1]))
+$body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard,
+			shardfdw_internal.note_guard(n.notes, $noted$format('shard %s', shard)$noted$, 'On the node, give the shard, its notes and their function to one role, and the schema to this role or to a superuser, under its name.')), n.shard,
+		shardfdw_internal.replica_mark((shardfdw_internal.decided_identities())[1]), shardfdw_internal.revoke_command(n.notes))
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_replica_commands(name, name, name[]) IS
@@ -348,13 +341,11 @@ DECLARE
 	distinct_nodes CONSTANT name[] := ARRAY(SELECT DISTINCT n FROM unnest(nodes) n);
 	index_first CONSTANT boolean := shardfdw_internal.index_before_rows(relation);
 	table_options text;
-	made record;
 BEGIN
 	PERFORM shardfdw_internal.check_no_left_shard(schema_name, names, nodes);
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'copy', distinct_nodes);
 	PERFORM shardfdw_internal.make_schema_on_nodes(relation, schema_name, distinct_nodes);
-	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes INTO made FROM shardfdw_internal.shard_table_commands(relation) c;
-	PERFORM shardfdw_internal.run_on_new_shards(schema_name, names, nodes, made.prefixes, made.suffixes);
+	PERFORM shardfdw_internal.make_tables_on_nodes(relation, schema_name, names, nodes);
 	-- The rows come from the primaries of these shards: other nodes may be down.
 	table_options := shardfdw_internal.shard_storage_options(relation, shards[1]);
 	IF table_options IS NOT NULL THEN

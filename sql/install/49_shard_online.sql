@@ -448,15 +448,7 @@ AS $$
 	SELECT format('CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L; REVOKE ALL ON FUNCTION %1$s() FROM PUBLIC', note, format($body$
 #variable_conflict use_column
 BEGIN
-	-- A cast of the type of a column must not run with the privileges of another role.
-	IF pg_catalog.pg_get_userbyid((SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
-		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('table %%I.%%I and the function that notes its changes belong to different roles', TG_TABLE_SCHEMA, TG_TABLE_NAME),
-			HINT = 'Cancel the job: SELECT shardfdw.cancel_job(%3$s).';
-	END IF;
-	IF NOT %5$s THEN
-		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('the schema of table %%I.%%I belongs to another role than the table', TG_TABLE_SCHEMA, TG_TABLE_NAME),
-			HINT = 'Cancel the job: SELECT shardfdw.cancel_job(%3$s).';
-	END IF;
+%5$s
 	IF TG_OP = 'TRUNCATE' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('table "%%s" cannot be truncated while job %3$s %4$s it', TG_TABLE_NAME),
 			HINT = 'Wait for it (SELECT shardfdw.wait_job(%3$s)) or cancel it (SELECT shardfdw.cancel_job(%3$s)).';
@@ -469,7 +461,8 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END
-$body$, notes, columns, job, doing, shardfdw_internal.own_name_condition(notes)))
+$body$, notes, columns, job, doing,
+		shardfdw_internal.note_guard(notes, $noted$format('table %I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)$noted$, format('Cancel the job: SELECT shardfdw.cancel_job(%s).', job))))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_function_commands(text, text, text, bigint, text) IS
 	'Writes the commands that create the trigger function that notes the keys of changed rows. notes: the table for the keys. columns: of the key. doing: what the job does to the table, as one word. Returns the commands in one text.';
