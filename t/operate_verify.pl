@@ -46,6 +46,19 @@ $c->node_safe_psql(2, "BEGIN; INSERT INTO country VALUES (50, 'x'); PREPARE TRAN
 like(found(), qr/^node2\|transactions\|\Q$gid\E: /, 'a transaction that is prepared');
 $c->node_safe_psql(2, "ROLLBACK PREPARED '$gid'");
 
+# a table that is dropped on a node while its definition is read
+$c->safe_psql('CREATE TABLE lone (id int PRIMARY KEY, v int CHECK (v > 0))');
+$c->safe_psql(q{SELECT shardfdw.shard_table('lone', 'id', 2)});
+my ($dropped) = grep { $_->[1] == 1 } $c->shards_of('lone');
+$c->node_safe_psql(1, "BEGIN; DROP TABLE $dropped->[0]; PREPARE TRANSACTION 'drop'");
+my $check = $c->start_sql('SELECT * FROM (' .
+	  ShardCluster::problems('check_cluster()') . ") x WHERE check_name <> 'transactions'");
+$c->wait_for('SELECT count(*) > 0 FROM pg_locks WHERE NOT granted', 1);
+$c->node_safe_psql(1, "COMMIT PREPARED 'drop'");
+my ($rc, $out) = $c->wait_sql($check);
+is($out, "node1|shard public.$dropped->[0]|table public.$dropped->[0] does not exist there",
+	'only the dropped table is missing');
+
 # a point at which no server has been restored
 like(found(q{'no-such-point'}), qr/\|restore point\|It has not been restored.*node2\|restore point\|/s, 'no restored server');
 $c->stop_node(2);

@@ -79,15 +79,25 @@ BEGIN
 			|| CASE WHEN shardfdw_internal.is_at_home(h.relation) THEN '{"at_home": true}' ELSE '{}' END::jsonb AS definition
 		FROM (SELECT x.parent, array_agg(d.definition ORDER BY x.ord) AS definitions FROM levels x JOIN here d ON d.relation = x.relation GROUP BY x.parent) l
 		JOIN here h ON h.relation = l.parent
-	), question AS (
+	), question AS MATERIALIZED (
 		-- one query to each node
 		SELECT array_agg(x.node) AS nodes, array_agg(shardfdw_internal.describe_query(x.names)) AS commands
 		FROM (SELECT e.node, array_agg(e.remote_name ORDER BY e.ord) AS names FROM expected e GROUP BY e.node) x
+	), first_answer AS MATERIALIZED (
+		-- Functions that print definitions open the relations, and a relation may have been dropped since the query began.
+		SELECT a.*, NOT a.ok AND a.sqlstate IN ('XX000', '42P01') AS may_be_gone
+		FROM question q, shardfdw_internal.run_commands(q.nodes, q.commands, 'read', false) a
+		WHERE q.nodes IS NOT NULL
+	), second_answer AS MATERIALIZED (
+		SELECT a.*
+		FROM (SELECT array_agg(q.nodes[f.command]) AS nodes, array_agg(q.commands[f.command]) AS commands FROM question q, first_answer f WHERE f.may_be_gone) r,
+			shardfdw_internal.run_commands(r.nodes, r.commands, 'read', false) a
+		WHERE r.nodes IS NOT NULL
 	), answer AS MATERIALIZED (
 		SELECT a.node, a.ok, a.message, (a.fields)[1]::bigint AS ord,
 			(a.fields)[2]::integer = current_setting('server_version_num')::integer / 10000 AS same_major, (a.fields)[3]::jsonb AS definition
-		FROM question q, shardfdw_internal.run_commands(q.nodes, q.commands, 'read', false) a
-		WHERE q.nodes IS NOT NULL
+		FROM (SELECT f.node, f.ok, f.message, f.fields FROM first_answer f WHERE NOT f.may_be_gone
+			UNION ALL SELECT x.node, x.ok, x.message, x.fields FROM second_answer x) a
 	), compared AS MATERIALIZED (
 		SELECT e.*, a.ok, a.message, a.same_major, h.definition AS here,
 			a.definition || jsonb_build_object('foreign_keys', CASE WHEN a.definition->'foreign_keys' = '[]' THEN '[]'
