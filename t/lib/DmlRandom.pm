@@ -512,8 +512,10 @@ sub make_merge
 	$on .= " AND q.k = " . int(rand 12) if chance(0.2);
 	for (1 .. 1 + int rand 2)
 	{
-		push @when, 'WHEN MATCHED' . (chance(0.5) ? ' AND ' . text(SqlRandom::comparison($scope, 0)) : '') . ' THEN '
-		  . (chance(0.7) ? 'UPDATE SET ' . join(', ', $self->set_list($table, $scope, 0, 1)) : pick('DELETE', 'DO NOTHING'));
+		my $action = chance(0.7) ? 'UPDATE SET ' . join(', ', $self->set_list($table, $scope, 0, 1)) : pick('DELETE', 'DO NOTHING');
+		# two actions with row assignments end a server with assertions, also for plain tables (subselect.c)
+		$action = 'DELETE' if $action =~ /\) = \(SELECT/ && grep { /\) = \(SELECT/ } @when;
+		push @when, 'WHEN MATCHED' . (chance(0.5) ? ' AND ' . text(SqlRandom::comparison($scope, 0)) : '') . " THEN $action";
 	}
 	if (chance(0.6))
 	{
