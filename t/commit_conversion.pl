@@ -175,6 +175,86 @@ for my $case ([ '', $sharded ], [ $sharded, q{SELECT shardfdw.unshard_table('k1'
 	$converter->quit;
 }
 
+# At READ COMMITTED some statements take their snapshot before they lock the table.
+for my $convert ($sharded, q{SELECT shardfdw.unshard_table('k1')})
+{
+	make_tables($convert eq $sharded ? '' : $sharded);
+	$c->safe_psql(q{CREATE VIEW seen AS SELECT v FROM k1;
+		CREATE FUNCTION counted() RETURNS bigint LANGUAGE plpgsql STABLE AS
+			'BEGIN RETURN (SELECT count(*) FROM k1); END';
+		CREATE MATERIALIZED VIEW kept AS SELECT counted();
+		CREATE FUNCTION later() RETURNS bigint LANGUAGE plpgsql AS
+			'BEGIN RETURN (SELECT count(*) FROM k1); END'});
+	my $converter = $c->coordinator->background_psql('postgres');
+	my %expected = (
+		'SELECT count(*) FROM k1' => 100, 'SELECT count(*) FROM seen' => 100,
+		'SELECT later()' => 100,
+		'BEGIN; INSERT INTO k1 VALUES (300, 1) RETURNING id; ROLLBACK' => 300,
+		q{BEGIN; COPY k1 FROM PROGRAM 'echo 301,1' CSV; ROLLBACK} => '',
+		'BEGIN; EXECUTE written; ROLLBACK' => 100, 'EXECUTE counted' => '40001',
+		'CREATE TABLE made AS EXECUTE counted' => '40001',
+		'SELECT counted()' => '40001', 'COPY k1 TO STDOUT' => '40001',
+		'COPY (SELECT count(*) FROM seen) TO STDOUT' => '40001',
+		'REFRESH MATERIALIZED VIEW kept' => '40001');
+	my @statements = sort keys %expected;
+	$converter->query_safe('SELECT pg_advisory_lock(5)');
+	my @running = map { $c->start_sql("\\set VERBOSITY verbose
+		PREPARE counted AS SELECT count(*) FROM k1;
+		PREPARE written AS WITH u AS (UPDATE k1 SET v = 0 RETURNING 1) SELECT count(*) FROM u;
+		SELECT pg_advisory_lock_shared(5) \\g /dev/null\n$_", name => 'rc') } @statements;
+	$c->wait_for(sprintf q{SELECT count(*) = %d FROM pg_stat_activity
+		WHERE application_name = 'rc' AND wait_event = 'advisory'}, scalar @statements);
+	$converter->query_safe("BEGIN; LOCK TABLE k1 IN ACCESS EXCLUSIVE MODE; $convert;
+		SELECT pg_advisory_unlock(5)");
+	$c->wait_for(sprintf q{SELECT count(*) = %d FROM pg_stat_activity
+		WHERE application_name = 'rc' AND wait_event = 'relation'}, scalar @statements);
+	$converter->query_safe('COMMIT');
+	$converter->quit;
+	for my $i (0 .. $#statements)
+	{
+		my ($rc, $out, $err) = $c->wait_sql($running[$i]);
+		my $got = $err =~ /ERROR:  (\w{5})/ ? $1 : $out;
+		is($got, $expected{ $statements[$i] }, "READ COMMITTED, $convert: $statements[$i]");
+	}
+	$c->safe_psql('DROP VIEW seen; DROP MATERIALIZED VIEW kept; DROP FUNCTION counted, later');
+}
+
+# Tables above the table: partitioned, or with inheritance.
+for my $case ([ 'sharded', 'unshard_table' ], [ 'plain', 'shard_table' ])
+{
+	my ($is, $function) = @$case;
+	$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE IF EXISTS above, below CASCADE;
+		CREATE TABLE above (id int, k int, PRIMARY KEY (id, k)) PARTITION BY RANGE (k);
+		CREATE TABLE above_2 PARTITION OF above FOR VALUES FROM (1000) TO (2000);
+		CREATE TABLE below (id int, k int, PRIMARY KEY (id, k));
+		INSERT INTO below SELECT i, i FROM generate_series(1, 500) i;
+		INSERT INTO above_2 SELECT i, 1000 + i FROM generate_series(1, 500) i; }
+		  . ($is eq 'sharded' ? q{SELECT shardfdw.shard_table('below', 'id', shards => 3);} : '') . q{
+		ALTER TABLE above ATTACH PARTITION below FOR VALUES FROM (0) TO (1000)});
+	my $old = begin_session('REPEATABLE READ', 1, 'k0');
+	$c->safe_psql(qq{SET client_min_messages = warning; ALTER TABLE above DETACH PARTITION below;
+		SELECT shardfdw.$function('below', }
+		  . ($function eq 'shard_table' ? q{'id', shards => 3} : q{mode => 'block'}) . q{);
+		ALTER TABLE above ATTACH PARTITION below FOR VALUES FROM (0) TO (1000)});
+	is(run_in($old, $_), '40001', "$function of a partition: $_")
+	  for 'SELECT count(*) FROM above', 'DELETE FROM above WHERE id = 7', 'LOCK TABLE above',
+	  'SELECT count(*) FROM below';
+	is(run_in($old, 'SELECT count(*) FROM above_2'), '500', 'another partition');
+	$old->quit;
+	is($c->safe_psql('SELECT count(*) FROM above'), '1000', 'a transaction that begins now');
+}
+{
+	$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE above;
+		CREATE TABLE above (id int, v int); CREATE TABLE below (LIKE above);
+		INSERT INTO below SELECT i, i FROM generate_series(1, 100) i;
+		SELECT shardfdw.shard_table('below', 'id', shards => 2)});
+	my $old = begin_session('REPEATABLE READ', 1, 'k0');
+	$c->safe_psql(q{SELECT shardfdw.unshard_table('below'); ALTER TABLE below INHERIT above});
+	is(run_in($old, 'SELECT count(*) FROM above'), '40001', 'a table that inherits');
+	$old->quit;
+	$c->safe_psql('DROP TABLE above CASCADE');
+}
+
 # enable_node() makes replicas of reference tables again, which differ.
 $c->safe_psql(q{SET client_min_messages = warning; DROP TABLE others, k0, k1;
 	CREATE TABLE doubled (id int PRIMARY KEY); CREATE TABLE second (id int PRIMARY KEY);

@@ -32,13 +32,13 @@ sub compare
 	my $name = ref $change ? $opt{name} : $change;
 	$c->safe_psql(q{SET client_min_messages = warning; TRUNCATE w; DROP TABLE IF EXISTS t, r;
 		CREATE TABLE t (id int PRIMARY KEY, v int);
-		INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; } . $opt{make});
+		INSERT INTO t SELECT i, i FROM generate_series(1, 100) i; } . ($opt{make} // ''));
 	$holder->query_safe('SELECT pg_advisory_lock(1)');
 	my $insert = 'INSERT INTO w SELECT i, 0 FROM generate_series(1, 100) i RETURNING id';
 	my @statements = ("WITH i AS ($insert)
 		SELECT $function() FROM (SELECT count(*) FROM i OFFSET 0) n");
 	push @statements, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) > 1000 FROM w;
-		SELECT $function(); COMMIT" unless $opt{commits_only};
+		SELECT $function(); COMMIT", "SELECT $function()";
 	my @running = map { $c->start_sql("\\set VERBOSITY verbose\n$_", name => 'old') } @statements;
 	$c->wait_for(sprintf q{SELECT count(*) = %d FROM pg_stat_activity
 		WHERE application_name = 'old' AND wait_event = 'advisory'}, scalar @statements);
@@ -48,9 +48,11 @@ sub compare
 	  if $job ne '';
 	$holder->query_safe('SELECT pg_advisory_unlock(1)');
 	my @results = map { [ $c->wait_sql($_) ] } @running;
+	my $alone = $opt{alone} // $expected;
 	my @got = map { $_->[2] =~ /ERROR:  (\w{5})/ ? $1 : $_->[1] =~ s/^f\n//r } @results;
 	is($got[0], $expected, "$name: a statement that has written");
-	is($got[1], '40001', "$name: REPEATABLE READ") unless $opt{commits_only};
+	is($got[1], '40001', "$name: REPEATABLE READ");
+	is($got[2], $alone, "$name: a statement that only reads");
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends') if $job ne '';
 	is($c->safe_psql("SELECT $function()"), $opt{all} // '100 5', "$name: afterwards");
 }
@@ -59,7 +61,8 @@ sub compare
 my $one = q{SELECT shardfdw.shard_table('t', shards => 1, nodes => '{node1}');};
 compare("shardfdw.move_shard('t_00', 'node2', mode => '$_', wait => false)", '100 5',
 	make => $one) for qw(online block);
-compare("shardfdw.split_shard('t_00', 2, wait => false)", '40001', make => $one);
+compare("shardfdw.split_shard('t_00', 2, wait => false)", '40001', make => $one,
+	alone => '100 5');
 
 # A replica that is dropped and made again is another table on the same node.
 my $two = q{SELECT shardfdw.shard_table('t', shards => 1, nodes => '{node2,node1}',
@@ -73,6 +76,22 @@ compare(sub {
 	is($c->safe_psql(q{SELECT string_agg(node || ' ' || role, ', ' ORDER BY role)
 		FROM shardfdw.compare_replicas('t')}), 'node2 primary, node1 replica',
 		'the shard is where it was');
-}, '40001', name => 'move_replica', make => $two);
+}, '40001', name => 'move_replica', make => $two, alone => '100 5');
+
+# Conversions copy all rows.
+my $reference = q{SELECT shardfdw.create_reference_table('t');};
+my $third = q{CREATE TABLE r (id int PRIMARY KEY); INSERT INTO r SELECT generate_series(1, 100);
+	SELECT shardfdw.create_reference_table('r');};
+compare(sub { $c->safe_psql("SET client_min_messages = warning; $one") }, '40001',
+	name => 'shard_table');
+compare(sub { $c->safe_psql("SET client_min_messages = warning; $reference") }, '40001',
+	name => 'create_reference_table');
+compare(sub { $c->safe_psql(q{SELECT shardfdw.unshard_table('t')}) }, '40001',
+	name => 'unshard_table', make => $one);
+compare(sub {
+	$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
+	$c->node_safe_psql(2, 'DELETE FROM r WHERE id = 1');
+	$c->safe_psql(q{SET client_min_messages = warning; SELECT shardfdw.enable_node('node2')});
+}, '40001', name => 'enable_node', make => $two . $third, function => 'joined', all => '100');
 
 done_testing();

@@ -12,13 +12,15 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
-#include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "hook/copied_table.h"
 #include "miscadmin.h"
 #include "own_table.h"
 #include "utils/acl.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -26,6 +28,22 @@ PG_FUNCTION_INFO_V1(shardfdw_note_copied_table);
 
 #define COPIED_TABLE "copied_table"
 #define COPIED_RELATION 1		/* its column */
+
+/*
+ * The newest xid of all notes.  Invalid: there is none.  Each writer of a note invalidates the relation cache entry of the
+ * table.
+ */
+static Oid notes_relid = InvalidOid;
+static TransactionId newest_note = InvalidTransactionId;
+static bool is_newest_known = false;
+
+void
+shard_copied_table_invalidate(Oid relid)
+{
+	/* without a table, each relation may be the table */
+	if (relid == InvalidOid || relid == notes_relid || !OidIsValid(notes_relid))
+		is_newest_known = false;
+}
 
 /* Begins a scan that finds the note of relid. */
 static void
@@ -35,66 +53,132 @@ begin_note(ShardOwnTable *notes, Oid relid)
 	shard_own_table_begin(notes, NULL);
 }
 
-static void
-check_relation(ShardOwnTable *notes, Oid relid, Snapshot snapshot)
+static TransactionId
+note_xid(const ShardOwnTable *notes)
 {
-	bool		is_newer = false;
-
-	begin_note(notes, relid);
-	while (shard_own_table_next(notes))
-	{
-		TransactionId xid = HeapTupleHeaderGetXmin(notes->tuple->t_data);
-
-		is_newer |= !TransactionIdIsCurrentTransactionId(xid) && XidInMVCCSnapshot(xid, snapshot);
-	}
-	shard_own_table_end(notes);
-	if (is_newer)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to a conversion of table \"%s\"", get_rel_name(relid)),
-				 errdetail("Its rows have been copied since this transaction's snapshot was taken."),
-				 errhint("The transaction might succeed if retried.")));
+	return HeapTupleHeaderGetXmin(notes->tuple->t_data);
 }
 
-/* Checks relations and the tables whose partitions they are. */
 static void
-check(const List *relids)
+read_newest(void)
 {
 	ShardOwnTable notes;
-	ListCell   *lc;
-	Snapshot	snapshot;
 
-	/* a parallel worker runs what its leader has checked */
-	if (relids == NIL || IsParallelWorker() || !OidIsValid(shard_own_relation(COPIED_TABLE, true)))
+	newest_note = InvalidTransactionId;
+	is_newest_known = true;		/* an invalidation during the scan resets it */
+	notes_relid = shard_own_relation(COPIED_TABLE, true);
+	if (!OidIsValid(notes_relid))
 		return;
-	snapshot = GetTransactionSnapshot();
 	shard_own_table_open(&notes, COPIED_TABLE, AccessShareLock);
-	foreach(lc, relids)
+	shard_own_table_begin(&notes, NULL);
+	while (shard_own_table_next(&notes))
 	{
-		Oid			relid = lfirst_oid(lc);
-		List	   *ancestors = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
+		TransactionId xid = note_xid(&notes);
 
-		check_relation(&notes, relid, snapshot);
-		foreach_oid(ancestor, ancestors)
-			check_relation(&notes, ancestor, snapshot);
+		if (TransactionIdIsNormal(xid) && (!TransactionIdIsNormal(newest_note) || TransactionIdFollows(xid, newest_note)))
+			newest_note = xid;
 	}
+	shard_own_table_end(&notes);
 	shard_own_table_close(&notes);
 }
 
+/* May there be a note that the snapshot does not show? */
+static bool
+may_lack_notes(Snapshot snapshot)
+{
+	AcceptInvalidationMessages();
+	if (!is_newest_known)
+		read_newest();
+	return TransactionIdIsNormal(newest_note) && !TransactionIdPrecedes(newest_note, snapshot->xmin);
+}
+
+/* Appends to above the tables whose partition or inheritance child relid is. */
+static List *
+add_parents(List *above, Oid relid)
+{
+	ShardCatalogScan scan;
+	HeapTuple	tuple;
+	List	   *parents = NIL;
+
+	shard_catalog_scan_begin_oid(&scan, InheritsRelationId, InheritsRelidSeqnoIndexId, Anum_pg_inherits_inhrelid, relid);
+	while (HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
+		parents = lappend_oid(parents, ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
+	shard_catalog_scan_end(&scan);
+	foreach_oid(parent, parents)
+		above = add_parents(list_append_unique_oid(above, parent), parent);
+	return above;
+}
+
+/* Does a statement that names the tables relids use rows of relid? */
+static bool
+uses(const List *relids, Oid relid)
+{
+	List	   *above = add_parents(list_make1_oid(relid), relid);
+
+	foreach_oid(named, relids)
+	{
+		if (list_member_oid(above, named) || list_member_oid(add_parents(NIL, named), relid))
+			return true;
+	}
+	return false;
+}
+
+static void
+check(const List *relids, Snapshot snapshot)
+{
+	ShardOwnTable notes;
+	List	   *newer = NIL;
+
+	/* a parallel worker runs what its leader has checked */
+	if (relids == NIL || IsParallelWorker() || !may_lack_notes(snapshot))
+		return;
+	shard_own_table_open(&notes, COPIED_TABLE, AccessShareLock);
+	shard_own_table_begin(&notes, NULL);
+	while (shard_own_table_next(&notes))
+	{
+		if (!TransactionIdIsCurrentTransactionId(note_xid(&notes)) && XidInMVCCSnapshot(note_xid(&notes), snapshot))
+			newer = lappend_oid(newer, DatumGetObjectId(notes.values[COPIED_RELATION]));
+	}
+	shard_own_table_end(&notes);
+	shard_own_table_close(&notes);
+	foreach_oid(relid, newer)
+	{
+		if (uses(relids, relid))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to a conversion of table \"%s\"", get_rel_name(relid)),
+					 errdetail("Its rows have been copied since the snapshot of this transaction or statement was taken."),
+					 errhint("The transaction might succeed if retried.")));
+	}
+}
+
+/*
+ * At READ COMMITTED a statement has usually locked its tables before its snapshot is taken.  Not so a query of a function
+ * that is not VOLATILE, and what a utility statement runs: EXECUTE, COPY TO, REFRESH MATERIALIZED VIEW and others.
+ */
 void
 shard_copied_table_check(List *permissions)
 {
+	Snapshot	snapshot = NULL;
+	bool		is_fixed = IsolationUsesXactSnapshot();
 	List	   *relids = NIL;
 
-	if (!IsolationUsesXactSnapshot())
+	if (is_fixed)
+		snapshot = GetTransactionSnapshot();	/* the active one of a foreign key's query is newer */
+	else if (ActiveSnapshotSet())
+		snapshot = GetActiveSnapshot();
+	if (snapshot == NULL)
 		return;
 	foreach_ptr(const ShardPermissions, permission, permissions)
 	{
 		/* the planner adds partitions, without rights that they would require */
-		if (permission->requiredPerms != 0 && permission->relid >= FirstNormalObjectId)
+		if (permission->requiredPerms == 0 || permission->relid < FirstNormalObjectId)
+			continue;
+		/* new rows need no snapshot that shows the others */
+		if (is_fixed || permission->requiredPerms != ACL_INSERT)
 			relids = list_append_unique_oid(relids, permission->relid);
 	}
-	check(relids);
+	check(relids, snapshot);
 }
 
 void
@@ -106,7 +190,7 @@ shard_copied_table_check_names(List *names)
 		return;
 	foreach_node(RangeVar, name, names)
 		relids = lappend_oid(relids, RangeVarGetRelid(name, NoLock, true));
-	check(relids);
+	check(relids, GetTransactionSnapshot());
 }
 
 /* ---------- writing ---------- */
@@ -146,6 +230,7 @@ shardfdw_note_copied_table(PG_FUNCTION_ARGS)
 		shard_own_table_set(&notes, COPIED_RELATION, ObjectIdGetDatum(relid));
 		shard_own_table_insert(&notes);
 	}
+	CacheInvalidateRelcache(notes.rel);
 	CommandCounterIncrement();
 	forget_dropped(&notes);
 	shard_own_table_close(&notes);

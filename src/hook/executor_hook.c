@@ -50,7 +50,9 @@ run_part(void (*part) (void *arg), ExecutorCall *call)
 static bool
 check_permissions(List *range_table, List *permissions, bool raise)
 {
-	shard_copied_table_check(permissions);
+	/* core asks, before it validates a foreign key, whether it may run a query, with another snapshot */
+	if (raise)
+		shard_copied_table_check(permissions);
 	shard_reference_pending_note(permissions);
 	shard_nested_write_note(permissions);
 	return prev_check_hook ? shard_call_check_perms(prev_check_hook, range_table, permissions, raise) : true;

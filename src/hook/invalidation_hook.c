@@ -14,6 +14,7 @@
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "deparse/remote_table.h"
+#include "hook/copied_table.h"
 #include "hook/hook.h"
 #include "identity.h"
 #include "planner/router/statement_cache.h"
@@ -27,6 +28,7 @@
 static void
 relation_changed(Datum arg, Oid relid)
 {
+	shard_copied_table_invalidate(relid);
 	shard_identity_invalidate(relid);
 	shard_map_invalidate(relid);
 	shard_reference_invalidate(relid);
