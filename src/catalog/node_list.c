@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "array_loop.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
@@ -240,19 +241,21 @@ shard_node_by_name(const NameData *name, bool or_coordinator)
 Datum
 shardfdw_lock_servers(PG_FUNCTION_ARGS)
 {
+	ArrayType  *names = PG_GETARG_ARRAYTYPE_P(0);
 	List	   *serverids = NIL;
-	Datum	   *names;
-	int			nnames;
+	ShardArrayLoop loop;
+	Datum		name;
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &nnames);
-	for (int i = 0; i < nnames; i++)
-		serverids = list_append_unique_oid(serverids, shard_node_by_name(DatumGetName(names[i]), true));
+	shard_array_loop_begin(&loop, names);
+	while (shard_array_loop_next(&loop, &name))
+		serverids = lappend_oid(serverids, shard_node_by_name(DatumGetName(name), true));
 	list_sort(serverids, list_oid_cmp);
 	foreach_oid(serverid, serverids)
 		LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
 	/* a server may have been dropped during the wait */
-	for (int i = 0; i < nnames; i++)
-		(void) shard_node_by_name(DatumGetName(names[i]), true);
+	shard_array_loop_begin(&loop, names);
+	while (shard_array_loop_next(&loop, &name))
+		(void) shard_node_by_name(DatumGetName(name), true);
 	PG_RETURN_VOID();
 }
 

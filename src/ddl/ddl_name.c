@@ -9,7 +9,7 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
+#include "array_loop.h"
 #include "common/cryptohash.h"
 #include "common/sha2.h"
 #include "ddl/ddl_name.h"
@@ -80,18 +80,16 @@ shardfdw_shard_object_name(PG_FUNCTION_ARGS)
 	const char *object = NameStr(*PG_GETARG_NAME(0));
 	const char *shard = NameStr(*PG_GETARG_NAME(1));
 	const char *suffix = shard_ddl_name_suffix(shard);
-	Datum	   *siblings;
-	bool	   *nulls;
-	int			nsiblings;
+	ShardArrayLoop loop;
+	Datum		value;
 	bool		whole = false;
 	Name		result = palloc0(NAMEDATALEN);
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
-					  &siblings, &nulls, &nsiblings);
-	for (int i = 0; i < nsiblings && suffix != NULL; i++)
+	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(2));
+	while (suffix != NULL && shard_array_loop_next(&loop, &value))
 	{
-		const char *sibling = nulls[i] ? NULL : NameStr(*DatumGetName(siblings[i]));
-		const char *other = sibling ? shard_ddl_name_suffix(sibling) : NULL;
+		const char *sibling = NameStr(*DatumGetName(value));
+		const char *other = shard_ddl_name_suffix(sibling);
 
 		if (other != NULL && strcmp(other, suffix) == 0 && strcmp(sibling, shard) != 0)
 			whole = true;

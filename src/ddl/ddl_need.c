@@ -10,6 +10,7 @@
 
 #include "access/skey.h"
 #include "access/transam.h"
+#include "array_loop.h"
 #include "catalog/dependency.h"
 #include "catalog/objectaddress.h"
 #include "catalog/option.h"
@@ -53,6 +54,7 @@ add_object(List **objects, Oid classid, Oid objid)
 	ShardNeeded *object;
 	ListCell   *lc;
 
+	CHECK_FOR_INTERRUPTS();
 	foreach(lc, *objects)
 	{
 		object = lfirst(lc);
@@ -189,6 +191,7 @@ add_needed_by(List **objects, const ShardNeeded *of, Oid classid, Oid objid, Lis
 	ShardCatalogScan scan;
 	HeapTuple	tuple;
 
+	CHECK_FOR_INTERRUPTS();
 	ScanKeyInit(&skey[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(classid));
 	ScanKeyInit(&skey[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
 	shard_catalog_scan_begin_keys(&scan, DependRelationId, DependDependerIndexId, NULL, 2, skey);
@@ -319,13 +322,13 @@ Datum
 shardfdw_needed(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum	   *values;
-	int			n;
+	ShardArrayLoop loop;
+	Datum		relid;
 	List	   *relids = NIL;
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &values, NULL, &n);
-	for (int i = 0; i < n; i++)
-		relids = lappend_oid(relids, DatumGetObjectId(values[i]));
+	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(0));
+	while (shard_array_loop_next(&loop, &relid))
+		relids = lappend_oid(relids, DatumGetObjectId(relid));
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	foreach_ptr(ShardNeeded, object, needed_objects(relids))

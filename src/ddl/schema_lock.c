@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "array_loop.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
@@ -154,14 +155,14 @@ shard_schema_lock_new_objects(const List *servers)
 Datum
 shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
 {
-	Datum	   *names;
-	int			nnames;
+	ShardArrayLoop loop;
+	Datum		name;
 	List	   *servers = NIL;
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &names, NULL, &nnames);
-	for (int i = 0; i < nnames; i++)
+	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(0));
+	while (shard_array_loop_next(&loop, &name))
 	{
-		servers = lappend_oid(servers, get_foreign_server_oid(NameStr(*DatumGetName(names[i])), false));
+		servers = lappend_oid(servers, get_foreign_server_oid(NameStr(*DatumGetName(name)), false));
 		shard_node_check_usage(llast_oid(servers));
 	}
 	shard_schema_lock_new_objects(servers);

@@ -255,6 +255,7 @@ move_one(Balance *balance, double threshold)
 			bool		target_is_low = use_with(&balance->nodes[order[t]], 0) < balance->mean * (1 - threshold);
 			int			item = source_is_high || target_is_low ? best_item(balance, order[s], order[t]) : -1;
 
+			CHECK_FOR_INTERRUPTS();
 			if (item >= 0)
 				move_item(balance, item, order[t]);
 			moved = item >= 0;

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "array_loop.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/partition.h"
@@ -46,17 +47,17 @@ static List *
 find_shards(ArrayType *names)
 {
 	List	   *shards = NIL;
-	Datum	   *elems;
-	int			nelems;
+	ShardArrayLoop loop;
+	Datum		name;
 
-	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &nelems);
-	for (int i = 0; i < nelems; i++)
+	shard_array_loop_begin(&loop, names);
+	while (shard_array_loop_next(&loop, &name))
 	{
-		Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(DatumGetTextPP(elems[i]))), NoLock, false);
+		Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(DatumGetTextPP(name))), NoLock, false);
 
 		if (!shard_class_ownercheck(relid, GetUserId()))
-			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, TextDatumGetCString(elems[i]));
-		shards = lappend_oid(shards, relid);
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, TextDatumGetCString(name));
+		shards = list_append_unique_oid(shards, relid);
 	}
 	return shards;
 }

@@ -21,11 +21,11 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "array_loop.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
-#include "catalog/pg_type.h"
 #include "catalog/reference.h"
 #include "commands/trigger.h"
 #include "compat.h"
@@ -290,9 +290,8 @@ shardfdw_copy_reference_rows(PG_FUNCTION_ARGS)
 {
 	Relation	rel = shard_open_table(PG_GETARG_OID(0), ShareRowExclusiveLock);
 	List	   *nodes = NIL;
-	Datum	   *names;
-	bool	   *nulls;
-	int			nnames;
+	ShardArrayLoop loop;
+	Datum		name;
 	uint64		nrows;
 
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
@@ -304,15 +303,11 @@ shardfdw_copy_reference_rows(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of table %s", RelationGetRelationName(rel))));
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
-					  &names, &nulls, &nnames);
-	for (int i = 0; i < nnames; i++)
+	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(1));
+	while (shard_array_loop_next(&loop, &name))
 	{
-		ForeignServer *server;
+		ForeignServer *server = GetForeignServerByName(NameStr(*DatumGetName(name)), false);
 
-		if (nulls[i])
-			continue;
-		server = GetForeignServerByName(NameStr(*DatumGetName(names[i])), false);
 		if (!shard_option_is_our_server(server->serverid))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),

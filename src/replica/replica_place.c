@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "array_loop.h"
 #include "catalog/node_list.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
@@ -125,15 +126,15 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 {
 	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_REPLICAS_TURN, 0, 0);
 	LOCKMODE	mode = PG_GETARG_BOOL(1) ? ShareLock : ExclusiveLock;
-	Datum	   *relids;
-	int			nrelids;
+	ShardArrayLoop loop;
+	Datum		value;
 	bool		has_table = false;
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &relids, NULL, &nrelids);
+	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(0));
 	/* only a role that may create such tables on nodes of all roles keeps other sessions waiting */
-	for (int i = 0; i < nrelids; i++)
+	while (shard_array_loop_next(&loop, &value))
 	{
-		Oid			relid = DatumGetObjectId(relids[i]);
+		Oid			relid = DatumGetObjectId(value);
 
 		/* the function that locks the table reports that it has been dropped */
 		if (get_rel_name(relid) == NULL)

@@ -33,9 +33,9 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "array_loop.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
-#include "catalog/pg_type.h"
 #include "compat.h"
 #include "fault.h"
 #include "fmgr.h"
@@ -328,8 +328,8 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	char	   *target;
 	ShardBroadcast *items;
-	Datum	   *elems;
-	int			nelems;
+	ShardArrayLoop loop;
+	Datum		serverid;
 	List	   *servers = NIL;
 	int			nitems;
 
@@ -338,11 +338,11 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	shard_own_right_check("create_restore_point");
 	shard_identity_require();
 	target = make_target(name);
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
-	for (int i = 0; i < nelems; i++)
+	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(1));
+	while (shard_array_loop_next(&loop, &serverid))
 	{
-		check_node(DatumGetObjectId(elems[i]));
-		servers = lappend_oid(servers, DatumGetObjectId(elems[i]));
+		check_node(DatumGetObjectId(serverid));
+		servers = lappend_oid(servers, DatumGetObjectId(serverid));
 	}
 
 	items = connect_all(servers, &nitems);

@@ -8,9 +8,9 @@
  */
 #include "postgres.h"
 
+#include "array_loop.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_type.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
@@ -218,13 +218,13 @@ parse_name(text *name)
 static List *
 parse_names(ArrayType *array)
 {
-	Datum	   *elems;
-	int			nelems;
+	ShardArrayLoop loop;
+	Datum		name;
 	List	   *names = NIL;
 
-	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &nelems);
-	for (int i = 0; i < nelems; i++)
-		names = lappend(names, parse_name(DatumGetTextPP(elems[i])));
+	shard_array_loop_begin(&loop, array);
+	while (shard_array_loop_next(&loop, &name))
+		names = lappend(names, parse_name(DatumGetTextPP(name)));
 	return names;
 }
 

@@ -270,6 +270,7 @@ run_commands(FunctionCallInfo fcinfo, bool changes_session, bool is_read)
 	commands = palloc0(sizeof(ShardCommand) * ncommands);
 	for (int i = 0; i < ncommands; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (node_nulls[i] || text_nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

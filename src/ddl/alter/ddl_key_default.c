@@ -15,6 +15,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "array_loop.h"
 #include "compat.h"
 #include "ddl/alter/ddl_key_default.h"
 #include "ddl/ddl_find.h"
@@ -173,23 +174,20 @@ shardfdw_set_key_defaults(PG_FUNCTION_ARGS)
 {
 	Relation	rel = shard_open_table(PG_GETARG_OID(0), AccessShareLock);
 	ShardDdlTable *table = shard_ddl_table(PG_GETARG_OID(0));
-	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(1);
-	int			nshards = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	ShardArrayLoop loop;
+	Datum		shard;
+	bool	   *is_given = palloc0(table ? table->nshards : 1);
 	int			nkept = 0;
 
 	if (!shard_class_ownercheck(RelationGetRelid(rel), GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
-	if (ARR_HASNULL(array))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("shards must not be null")));
+	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(1));
+	while (table != NULL && shard_array_loop_next(&loop, &shard))
+		for (int i = 0; i < table->nshards; i++)
+			is_given[i] |= table->shards[i].relid == DatumGetObjectId(shard);
 	for (int i = 0; table != NULL && i < table->nshards; i++)
-		for (int j = 0; j < nshards; j++)
-			if (((Oid *) ARR_DATA_PTR(array))[j] == table->shards[i].relid)
-			{
-				table->shards[nkept++] = table->shards[i];
-				break;
-			}
+		if (is_given[i])
+			table->shards[nkept++] = table->shards[i];
 	if (nkept > 0)
 	{
 		table->nshards = nkept;

@@ -40,7 +40,10 @@ set_all(ArrayType *pairs)
 
 	deconstruct_array(pairs, TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &nelems);
 	for (int i = 0; i + 1 < nelems; i += 2)
+	{
+		CHECK_FOR_INTERRUPTS();
 		set(TextDatumGetCString(elems[i]), TextDatumGetCString(elems[i + 1]));
+	}
 }
 
 /* Raises an error if the sender is not, or no longer, a coordinator of this cluster. */
