@@ -12,7 +12,6 @@
 #include "compat.h"
 #include "executor/scan/fdw_executor.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "planner/path/fdw_planner.h"
 #include "sqlfunc/import.h"
 
@@ -77,14 +76,13 @@ shardfdw_handler(PG_FUNCTION_ARGS)
  * needs USAGE on them as on its own server.
  */
 static void
-check_replica_usage(List *options)
+check_replicas(List *options)
 {
 	foreach_node(DefElem, elem, options)
 	{
 		if (strcmp(elem->defname, "replica_nodes") != 0 && strcmp(elem->defname, "stale_replica_nodes") != 0)
 			continue;
-		foreach_ptr(char, server, shard_option_list(defGetString(elem)))
-			shard_node_check_usage(get_foreign_server_oid(server, false));
+		shard_node_check_replicas(shard_option_list(defGetString(elem)));
 	}
 }
 
@@ -95,7 +93,7 @@ shardfdw_validator(PG_FUNCTION_ARGS)
 	List	   *options = untransformRelOptions(PG_GETARG_DATUM(0));
 
 	shard_option_validate(options, PG_GETARG_OID(1));
-	if (PG_GETARG_OID(1) == ForeignTableRelationId && !superuser())
-		check_replica_usage(options);
+	if (PG_GETARG_OID(1) == ForeignTableRelationId)
+		check_replicas(options);
 	PG_RETURN_VOID();
 }

@@ -237,6 +237,25 @@ shard_node_by_name(const NameData *name, bool or_coordinator)
 	return serverid;
 }
 
+void
+shard_node_check_replicas(const List *names)
+{
+	/* a dump may be restored before the owners of servers have their privileges */
+	if (superuser())
+		return;
+	foreach_ptr(char, name, names)
+	{
+		Oid			serverid = get_foreign_server_oid(name, false);
+
+		shard_node_check_usage(serverid);
+		if (!shard_node_in_cluster(serverid) || shard_node_is_coordinator(serverid))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("server \"%s\" cannot have replicas because it is not a node of the cluster", name),
+					 errdetail("Its owner may not execute shardfdw.add_node().")));
+	}
+}
+
 /* lock_servers(nodes name[]) -> void */
 Datum
 shardfdw_lock_servers(PG_FUNCTION_ARGS)

@@ -28,6 +28,12 @@ extern bool shard_node_in_cluster(Oid serverid);
 extern void shard_node_check_usage(Oid serverid);
 
 /*
+ * Checks whether the current user may have tables of these nodes (List of char *) as replicas of shards.  Errors:
+ * insufficient_privilege for a server that the user may not use, or that is no node of the cluster; undefined_object.
+ */
+extern void shard_node_check_replicas(const List *names);
+
+/*
  * For functions that every role may call and that keep other sessions waiting.  Errors:
  * insufficient_privilege if the current user may use no node (of_cluster: its own private servers do
  * not count), or does not own the table; feature_not_supported for a temporary table, which every

@@ -142,6 +142,7 @@ check_foreign_table(Oid relid)
 	if (has_moved(&before, &after))
 	{
 		shard_node_check_usage(table->serverid);
+		shard_node_check_replicas(after.replicas);
 		shard_server_note_chooser(relid);
 	}
 	foreach_ptr(char, replica, after.replicas)
@@ -221,6 +222,7 @@ check_schema(Oid namespace)
 			if (place.schema != NULL)
 				continue;
 			shard_node_check_usage(table->serverid);
+			shard_node_check_replicas(place.replicas);
 			if (!superuser())
 				shard_server_note_chooser(relid);
 		}
