@@ -33,6 +33,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
+#include "catalog/table_right.h"
 #include "compat.h"
 #include "guc.h"
 #include "nodes/makefuncs.h"
@@ -354,13 +355,32 @@ locks_in_parts(Query *query, int cursor_options)
 	return !IsA(limit, Const) || castNode(Const, limit)->constisnull || DatumGetInt64(castNode(Const, limit)->constvalue) > 1;
 }
 
+/*
+ * Does the statement insert rows that its user may not read, into shards with replicas?  COPY sends such rows to the replicas
+ * as well.  The rows of a statement that a node runs are read there before they are sent.
+ */
+static bool
+inserts_unread_replicas(Query *query)
+{
+	RangeTblEntry *rte;
+	const ShardMap *map;
+	Oid			userid;
+
+	if (query->commandType != CMD_INSERT || query->onConflict != NULL || query->returningList != NIL)
+		return false;
+	rte = rt_fetch(query->resultRelation, query->rtable);
+	map = shard_map_get_levels(rte->relid, false);
+	userid = shard_rte_check_as_user(query, rte);
+	return map != NULL && map->has_replicas && !shard_table_right_on_all(rte->relid, OidIsValid(userid) ? userid : GetUserId(), ACL_SELECT);
+}
+
 /* The plan of a statement that nodes run unchanged, or NULL. */
 static PlannedStmt *
 plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 					 ParamListInfo params)
 {
 	PlannedStmt *stmt = NULL;
-	bool		in_step = computes_rows_in_step(parse);
+	bool		in_step = computes_rows_in_step(parse) || inserts_unread_replicas(parse);
 
 	shard_system_column_check_versions(parse);
 	if (shard_guc_enable_router && !in_step && !locks_in_parts(parse, cursor_options))

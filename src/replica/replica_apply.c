@@ -22,7 +22,9 @@
 #include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/qualified.h"
 #include "catalog/shard_map.h"
+#include "catalog/table_right.h"
 #include "compat.h"
 #include "replica/replica.h"
 #include "replica/replica_few.h"
@@ -60,6 +62,9 @@ typedef struct NotedShard
 	const ShardMap *map;
 	const Shard *shard;
 	ShardReplicaSql sql;
+	bool		may_read;		/* these are rights of the user: to read all columns, not only those of the key */
+	bool		may_insert;
+	bool		may_delete;
 	bool		is_few;			/* by sql.few, else by sql.keys and COPY */
 	ShardReplicaFew few;
 	ShardCommand *answer;		/* to sql.keys */
@@ -135,6 +140,74 @@ find_noted(void)
 	return noted;
 }
 
+/* ---------- rights ---------- */
+
+static void
+report_rights(const NotedShard *noted)
+{
+	Oid			top = shard_map_top(noted->map->relid);
+	const char *role = GetUserNameFromId(noted->userid, false);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("role \"%s\" has too few privileges to change replicas of shards of table \"%s\"", role, get_rel_name(top)),
+			 errdetail("Changed rows are read on node \"%s\", deleted from the replicas, and inserted there again.",
+					   GetForeignServer(noted->shard->serverid)->servername),
+			 errhint("The owner of the table can run: GRANT SELECT, INSERT, DELETE ON TABLE %s TO %s",
+					 shard_qualified_relation(top), quote_identifier(role))));
+}
+
+/* Raises an error if the changes cannot be made in the replicas. deletes, inserts: what has to be done there. */
+static void
+check_changes(const NotedShard *noted, bool deletes, bool inserts)
+{
+	if ((deletes && !noted->may_delete) || (inserts && (!noted->may_insert || !noted->may_read)))
+		report_rights(noted);
+}
+
+/*
+ * Finds the rights of the users.  Asks the primaries about users who have fewer rights here, because on the nodes they may
+ * have others.
+ */
+static void
+find_rights(List *noted)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(noted));
+	NotedShard **of = palloc(sizeof(NotedShard *) * list_length(noted));
+	int			ncommands = 0;
+
+	foreach_ptr(NotedShard, one, noted)
+	{
+		Oid			top = shard_map_top(one->map->relid);
+
+		one->may_read = one->may_insert = one->may_delete = true;
+		if (one->shard->nreplicas == 0 ||
+			(shard_table_right_on_all(top, one->userid, ACL_SELECT) && shard_table_right_on_all(top, one->userid, ACL_INSERT) &&
+			 pg_class_aclcheck(top, one->userid, ACL_DELETE) == ACLCHECK_OK))
+			continue;
+		commands[ncommands] = (ShardCommand) {.serverid = one->shard->serverid, .userid = one->userid,
+			.sql = shard_replica_rights_query(one->map, one->shard), .label = one->shard->name, .only_reads = true, .nfields = 4};
+		of[ncommands++] = one;
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+	{
+		const PGresult *res = commands[i].result;
+		bool		may[4];
+
+		for (int j = 0; j < lengthof(may); j++)
+			may[j] = PQntuples(res) == 1 && strcmp(PQgetvalue(res, 0, j), "t") == 0;
+		/* without the key it is not known which rows have changed */
+		if (!may[1])
+			report_rights(of[i]);
+		of[i]->may_read = may[0];
+		of[i]->is_few &= may[0];
+		of[i]->may_insert = may[2];
+		of[i]->may_delete = may[3];
+	}
+	shard_command_free(commands, ncommands);
+}
+
 /* ---------- keys ---------- */
 
 static void
@@ -172,6 +245,8 @@ ask_few(List *noted)
 		if (!of[i]->few.is_told)
 			report_not_told(of[i]);
 		of[i]->is_few = of[i]->few.is_short;
+		if (of[i]->is_few)
+			check_changes(of[i], of[i]->few.nbefore > 0, of[i]->few.rows.len > 0);
 	}
 	shard_command_free(commands, ncommands);
 }
@@ -393,12 +468,18 @@ static void
 send_many(List *noted, MemoryContext cxt)
 {
 	ShardCommand *commands;
+	List	   *chunks;
 
 	if (noted == NIL)
 		return;
 	commands = ask_keys(noted);
+	chunks = read_keys(noted);
+	foreach_ptr(const NotedShard, one, noted)
+		check_changes(one, false, one->nrows > 0);
+	foreach_ptr(const KeyChunk, chunk, chunks)
+		check_changes(chunk->noted, true, false);
 	run_on_replicas(noted, SHARD_REPLICA_APPLY_ON);
-	delete_rows(read_keys(noted));
+	delete_rows(chunks);
 	insert_rows(noted, cxt);
 	run_on_replicas(noted, SHARD_REPLICA_APPLY_OFF);
 	shard_command_free(commands, list_length(noted));
@@ -534,6 +615,7 @@ shard_replica_apply(void)
 
 		/* also where all replicas are stale: the node's position is noted by two phases alone, and no other node has the rows */
 		shard_replica_note_sent();
+		find_rights(noted);
 		ask_few(noted);
 		foreach_ptr(NotedShard, one, noted)
 		{

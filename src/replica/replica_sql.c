@@ -39,6 +39,7 @@
 /* A column of the primary key. */
 typedef struct KeyColumn
 {
+	const char *attname;
 	const char *name;			/* quoted */
 	const char *equals;			/* OPERATOR(schema.=) */
 	const char *type;			/* qualified, without length */
@@ -72,7 +73,8 @@ fill_column(KeyColumn *column, Relation rel, Relation index, int keyno)
 
 	if (!OidIsValid(array_type))
 		elog(ERROR, "there are no arrays of the type of column \"%s\"", NameStr(att->attname));
-	column->name = pstrdup(quote_identifier(NameStr(att->attname)));
+	column->attname = pstrdup(NameStr(att->attname));
+	column->name = quote_identifier(column->attname);
 	column->equals = shard_qualified_equality(index, keyno, att->atttypid);
 	/* a type modifier is "given": character and bit by themselves mean those of length 1 */
 	column->type = format_type_extended(att->atttypid, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
@@ -120,6 +122,26 @@ shard_replica_is_key(Oid relid, const char *column)
 		found |= strcmp(key[i].name, quote_identifier(column)) == 0;
 	table_close(rel, NoLock);
 	return found;
+}
+
+char *
+shard_replica_rights_query(const ShardMap *map, const Shard *shard)
+{
+	Relation	rel = table_open(map->relid, AccessShareLock);
+	int			nkeys;
+	KeyColumn  *key = find_key(rel, &nkeys);
+	StringInfoData names;
+
+	initStringInfo(&names);
+	for (int i = 0; i < nkeys; i++)
+		appendStringInfo(&names, "%s%s", i == 0 ? "" : ", ", quote_literal_cstr(key[i].attname));
+	table_close(rel, AccessShareLock);
+	return psprintf("SELECT pg_catalog.bool_and(r.reads), pg_catalog.bool_and(r.reads OR r.attname NOT IN (%s)),"
+					" pg_catalog.bool_and(r.inserts), pg_catalog.has_table_privilege(%s::pg_catalog.regclass, 'DELETE') FROM (SELECT a.attname,"
+					" pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT') AS reads,"
+					" pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'INSERT') AS inserts FROM pg_catalog.pg_attribute a"
+					" WHERE a.attrelid = %s::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') r",
+					names.data, quote_literal_cstr(shard->relation), quote_literal_cstr(shard->relation));
 }
 
 /* ---------- texts ---------- */

@@ -56,6 +56,12 @@ extern bool shard_replica_is_key(Oid relid, const char *column);
 /* The quoted, qualified name of the notes of a shard on each of its nodes; the function of its triggers has the same name. */
 extern char *shard_replica_notes(const char *schema, const char *shard_name);
 
+/*
+ * Query for the primary: whether its user may read all columns of shard, read those of the primary key, insert into all
+ * columns, and delete rows.  The columns of its row are in this order.  Memory: current context.
+ */
+extern char *shard_replica_rights_query(const ShardMap *map, const Shard *shard);
+
 /* Texts for shard shardno of a table.  Memory: current context.  Errors: the table has no primary key. */
 extern void shard_replica_sql(const ShardMap *map, int shardno, ShardReplicaSql *sql);
 

@@ -16,6 +16,7 @@
 
 #include "catalog/option.h"
 #include "catalog/partition.h"
+#include "catalog/table_right.h"
 #include "compat.h"
 #include "miscadmin.h"
 #include "service/error_detail.h"
@@ -125,9 +126,7 @@ shard_error_detail_is_readable(Oid relid, Oid serverid, const char *schema, cons
 		if (shard_class_ownercheck(table, GetUserId()))
 			return true;
 		may_read_all = pg_class_aclcheck(table, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
-		if (all_columns &&
-			(may_read_all ||
-			 pg_attribute_aclcheck_all(table, GetUserId(), ACL_SELECT, ACLMASK_ALL) == ACLCHECK_OK))
+		if (all_columns && shard_table_right_on_all(table, GetUserId(), ACL_SELECT))
 			return true;
 		if (key != NIL && (may_read_all || may_read_columns(table, key)))
 			return true;
