@@ -107,7 +107,7 @@ is($c->safe_psql('SELECT in_cluster FROM shardfdw.nodes WHERE node = $$a_trap$$'
 $c->safe_psql(q{SELECT shardfdw.create_reference_table('r_postgres'); SELECT shardfdw.create_reference_table('r_alice'); INSERT INTO r_postgres VALUES (2, 2)});
 is($c->node_safe_psql(3, 'SELECT count(*) FROM r_postgres'), '2', 'it has replicas and gets what is written');
 
-# A private server that does not answer after the login keeps recovery of other databases waiting only for a moment.
+# A private server that does not answer after the login delays recovery of this database, and of others, only for a moment.
 my $proxy = ProtocolProxy->new(port => $c->node(3)->port);
 $proxy->arm(from => 'node', type => 'Z', action => 'hang');
 $c->safe_psql('CREATE DATABASE later');
@@ -122,11 +122,17 @@ for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	last if $proxy->fired;
 	usleep(100_000);
 }
-my $worker = q{SELECT string_agg(pid::text, ',') FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery worker' AND datname = 'postgres'};
+# other workers come and go
+my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery worker' AND datname = 'postgres'
+	ORDER BY backend_start LIMIT 1};
 my $hangs = $c->safe_psql($worker);
 my $xid = $c->coordinator->safe_psql('later', 'SELECT pg_current_xact_id()');
 $c->node_safe_psql(1, "CREATE TABLE probe (id int); BEGIN; INSERT INTO probe VALUES (1); PREPARE TRANSACTION '$prefix$xid:65536'");
 ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE '%$xid:65536'", 1), 'another database is recovered');
+my $own = $c->gid_prefix;
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+$c->node_safe_psql(1, "CREATE TABLE probe_own (id int); BEGIN; INSERT INTO probe_own VALUES (1); PREPARE TRANSACTION '$own$xid:65536'");
+ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE '%$xid:65536'", 1), 'this database is recovered');
 is($c->safe_psql($worker), $hangs, 'while the process that waits for the server goes on');
 like($hangs, qr/\A\d+\z/, 'there is one');
 $proxy->clear;

@@ -14,9 +14,9 @@
  *
  * A worker connects to nodes with the same mappings as sessions.  So it can resolve what they have
  * prepared, and no user gets more privileges.  A server that does not answer delays a worker by up
- * to SHARD_COMMAND_SETTLE_MS for each query, and any role may own such a server.  So users of the
- * cluster's nodes come before owners of private servers, and the launcher continues with other
- * databases.
+ * to SHARD_COMMAND_SETTLE_MS for each query, and any role may own such servers.  So both parts for
+ * owners of private servers come last, after the second part for users of the cluster's nodes, while
+ * another worker may run.  The launcher continues with other databases.
  *
  * Only if the library is in shared_preload_libraries.  Only a worker in a database can find out
  * whether it has the extension.  Databases without it are checked again every RETRY_ROUNDS
@@ -84,15 +84,13 @@ extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
 /* ---------- worker ---------- */
 
 /*
- * Returns the users who have a mapping to a node of this database, owners of private servers
- * last.  OidList; memory: cxt.
+ * Finds the users who have a mapping to a node of this database. *owners: those of them who own
+ * private servers, *users: the others.  OidLists; memory: cxt.
  */
-static List *
-find_users(MemoryContext cxt)
+static void
+find_users(List **users, List **owners, MemoryContext cxt)
 {
 	ShardCatalogScan scan;
-	List	   *users = NIL;
-	List	   *owners = NIL;
 	HeapTuple	tuple;
 	MemoryContext oldcxt;
 
@@ -106,16 +104,15 @@ find_users(MemoryContext cxt)
 		oldcxt = MemoryContextSwitchTo(cxt);
 		/* the mapping of PUBLIC can be used by any role, but only the owner uses a private server */
 		if (shard_node_in_cluster(form->umserver) || shard_node_is_coordinator(form->umserver))
-			users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser : BOOTSTRAP_SUPERUSERID);
+			*users = list_append_unique_oid(*users, OidIsValid(form->umuser) ? form->umuser : BOOTSTRAP_SUPERUSERID);
 		else
-			owners = list_append_unique_oid(owners, GetForeignServer(form->umserver)->owner);
+			*owners = list_append_unique_oid(*owners, GetForeignServer(form->umserver)->owner);
 		MemoryContextSwitchTo(oldcxt);
 	}
 	shard_catalog_scan_end(&scan);
 	oldcxt = MemoryContextSwitchTo(cxt);
-	users = list_concat(list_difference_oid(users, owners), owners);
+	*users = list_difference_oid(*users, *owners);
 	MemoryContextSwitchTo(oldcxt);
-	return users;
 }
 
 /* Appends a copy of outcome to outcomes. */
@@ -209,6 +206,7 @@ shard_recovery_worker_main(Datum arg)
 {
 	MemoryContext cxt;
 	List	   *users = NIL;
+	List	   *owners = NIL;
 	bool		has_extension;
 
 	shard_background_worker_begin(DatumGetObjectId(arg));
@@ -219,13 +217,16 @@ shard_recovery_worker_main(Datum arg)
 	if (shared->database == MyDatabaseId)
 		shared->has_extension = has_extension;
 	if (has_extension && shard_version_check_noerror())
-		users = find_users(cxt);
+		find_users(&users, &owners, cxt);
 	CommitTransactionCommand();
 
 	MemoryContextSwitchTo(cxt);
 	recover_all(users, false, cxt);
-	if (users != NIL && begin_removing())
-		recover_all(users, true, cxt);
+	if ((users == NIL && owners == NIL) || !begin_removing())
+		return;
+	recover_all(users, true, cxt);
+	recover_all(owners, false, cxt);
+	recover_all(owners, true, cxt);
 }
 
 /* ---------- launcher ---------- */
