@@ -300,6 +300,8 @@ replace_mutator(Node *node, ReplaceContext *cxt)
 
 				if (replaced != NULL)
 					return replaced;
+				/* the left side of IN and similar is compared with rows, if there are any */
+				inner.conditional = true;
 				break;
 			}
 		case T_Query:
@@ -309,9 +311,15 @@ replace_mutator(Node *node, ReplaceContext *cxt)
 				inner.grouped = false;
 			inner.conditional |= ((Aggref *) node)->aggfilter != NULL;
 			break;
+		case T_WindowFunc:
+			inner.conditional |= ((WindowFunc *) node)->aggfilter != NULL;
+			break;
 		case T_BoolExpr:
 		case T_CaseExpr:
 		case T_CoalesceExpr:
+		case T_RowCompareExpr:
+		case T_SubscriptingRef:
+		SHARD_JSON_VALUES
 			inner.conditional = true;
 			break;
 		default:
