@@ -255,6 +255,7 @@ CREATE TABLE plain_i (LIKE i INCLUDING ALL);
 SELECT shardfdw.shard_table(t, 'i', shards => 2) FROM unnest('{u,d,i}'::regclass[]) t \g /dev/null
 SELECT shardfdw.shard_table('g', 'k', shards => 2) \g /dev/null
 CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
+CREATE FUNCTION defers() RETURNS int LANGUAGE plpgsql AS 'BEGIN SET CONSTRAINTS ALL DEFERRED; RETURN 1; END';
 CREATE TRIGGER stay BEFORE UPDATE ON g FOR EACH ROW EXECUTE FUNCTION stay();
 -- What becomes of statements, in one transaction, on the sharded tables and on the plain ones.
 CREATE FUNCTION outcome(prefix text, statements text) RETURNS text LANGUAGE plpgsql AS $$
@@ -297,7 +298,8 @@ SELECT format('SELECT %s, %L, outcome(%L, %L)', n, t, t, s) FROM (VALUES
 	(10, 'SET CONSTRAINTS ALL DEFERRED; UPDATE {u} SET i = 4 WHERE i = 3; UPDATE {u} SET i = i + 10 WHERE i < 4'),
 	(11, 'WITH x AS (UPDATE {u} SET i = i + 1 RETURNING i) UPDATE {g} SET i = i + 1'),
 	(12, 'INSERT INTO {g} SELECT n / 4, n + 10, n FROM generate_series(1, 6) n ON CONFLICT (k, v) DO UPDATE SET i = CASE {g}.i WHEN 6 THEN 4 ELSE {g}.i + 1 END'),
-	(13, 'INSERT INTO {g} SELECT n / 4, 5, n FROM generate_series(4, 6) n ON CONFLICT (k, v) DO UPDATE SET i = 5')) x (n, s), unnest('{"",plain_}'::text[]) t
+	(13, 'INSERT INTO {g} SELECT n / 4, 5, n FROM generate_series(4, 6) n ON CONFLICT (k, v) DO UPDATE SET i = 5'),
+	(14, 'UPDATE {g} SET i = i + 1 WHERE defers() = 1; UPDATE {g} SET i = 4 WHERE i = 3; UPDATE {g} SET i = v::int WHERE k = 0')) x (n, s), unnest('{"",plain_}'::text[]) t
 ORDER BY n, t
 \gexec
 SELECT outcome('', 'UPDATE {i} SET i = 9 WHERE i < 3');

@@ -9,7 +9,8 @@
  *
  *	 begin (each shard) --> first row: SET CONSTRAINTS ... DEFERRED --> rows --(last end)--> IMMEDIATE
  *
- * If SET CONSTRAINTS ALL DEFERRED was run in the transaction, nothing must be done.
+ * If SET CONSTRAINTS ALL DEFERRED was run in the transaction, nothing must be done.  If a function of the statement
+ * runs it, the keys stay DEFERRED.
  */
 #include "postgres.h"
 
@@ -137,7 +138,8 @@ shard_row_defer_end(ShardRowDefer *defer)
 	int			ncommands = list_length(defer->shards);
 	ListCell   *lc;
 
-	if (--defer->nusers > 0 || ncommands == 0)
+	/* functions of the statement may have deferred the keys to the end of the transaction */
+	if (--defer->nusers > 0 || ncommands == 0 || shard_constraints_mode() == SHARD_CONSTRAINTS_DEFERRED)
 		return;
 	oldcxt = MemoryContextSwitchTo(defer->entry.estate->es_query_cxt);
 	commands = palloc(sizeof(ShardCommand) * ncommands);
