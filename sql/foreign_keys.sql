@@ -156,4 +156,12 @@ ALTER TABLE down DROP CONSTRAINT to_kind, ADD CONSTRAINT kind_again FOREIGN KEY 
 ALTER TABLE down ADD FOREIGN KEY (k, u) REFERENCES up (k, u);
 SELECT DISTINCT result FROM shardfdw.run_on_shards('down', $$SELECT string_agg(conname, ', ' ORDER BY conname::text COLLATE "C") FROM pg_constraint WHERE conrelid = %L::regclass AND contype = 'f'$$);
 
+-- A session that has used nothing yet. Servers with assertions check that a table that is opened is locked.
+CREATE TABLE tree (k int, id int, up int, PRIMARY KEY (k, id));
+SELECT shardfdw.shard_table('tree', 'k', shards => 2) \g /dev/null
+\c -
+SET search_path = fk;
+SET client_min_messages = warning;
+\set VERBOSITY terse
+ALTER TABLE tree ADD FOREIGN KEY (k, up) REFERENCES tree ON DELETE SET NULL (up);
 DROP SCHEMA fk, fk_plain CASCADE;

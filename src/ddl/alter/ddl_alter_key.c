@@ -263,7 +263,7 @@ has_key_column(Oid relid, List *columns)
 {
 	bool		result = false;
 
-	foreach_oid(memberid, find_all_inheritors(relid, NoLock, NULL))
+	foreach_oid(memberid, find_all_inheritors(relid, AccessShareLock, NULL))
 	{
 		Relation	rel = table_open(memberid, NoLock);
 		PartitionKey key = RelationGetPartitionKey(rel);
