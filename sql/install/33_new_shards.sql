@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw_internal.checked_definition(command text, refers_to regclass DEFAULT NULL) RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_checked_definition';
 COMMENT ON FUNCTION shardfdw_internal.checked_definition(text, regclass) IS
-	'Checks a command with a definition from a node. It must add one key, one exclusion constraint, or one foreign key to the table refers_to, or create one index. Returns the command. Raises protocol_violation for anything else.';
+	'Checks a command with a definition from a node. It must add one foreign key to the table refers_to. If refers_to is null, it must add one other key or exclusion constraint, or create one index, and run here or on that node. Returns the command. Raises protocol_violation for anything else.';
 
 CREATE FUNCTION shardfdw_internal.shard_name(base name, shardno integer, nshards integer) RETURNS name
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp

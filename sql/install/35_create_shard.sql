@@ -50,6 +50,19 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.common_keys(regclass, regclass[], jsonb) IS
 	'Finds the foreign keys that all other shards of a table, and of the tables above it, have. These are the foreign keys of the root table. Foreign keys to shards of another table are omitted. Input and result have the format of describe_query().';
 
+CREATE FUNCTION shardfdw_internal.expects_right(relation regclass, node name, remote_role name, privilege text, column_name name, is_grantable boolean) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT EXISTS (SELECT FROM (SELECT relation::oid UNION SELECT a.relid FROM pg_partition_ancestors(relation) a) t(oid) JOIN pg_class c ON c.oid = t.oid
+		CROSS JOIN LATERAL (SELECT coalesce(c.relacl, acldefault('r', c.relowner)) UNION ALL SELECT a.attacl FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = column_name) l(acl)
+		CROSS JOIN LATERAL aclexplode(l.acl) x
+		WHERE x.privilege_type = privilege AND CASE WHEN remote_role IS NULL THEN x.grantee = 0 AND NOT expects_right.is_grantable ELSE
+			EXISTS (SELECT FROM pg_roles r WHERE remote_role IN (r.rolname, shardfdw_internal.role_on_node(r.oid, node))
+				AND ((x.is_grantable OR NOT expects_right.is_grantable) AND (x.grantee = 0 OR pg_has_role(r.oid, x.grantee, 'USAGE')) OR pg_has_role(r.oid, c.relowner, 'USAGE'))) END)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.expects_right(regclass, name, name, text, name, boolean) IS
+	'Tells whether a role of a node may have a privilege on the shards of a table. A role here must have this privilege on the table or on a table above it. The role of the node must have its name, or be the remote user of its user mapping. remote_role: null for PUBLIC. column_name: null for the whole table. Returns true or false.';
+
 CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, new_shards regclass[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -65,6 +78,7 @@ DECLARE
 	shard record;
 	target text;
 	commands text[];
+	others text[];
 BEGIN
 	-- Siblings have the same parent. The first shards of a new time partition follow those of other time partitions.
 	SELECT s.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name, i.inhparent <> parent AS is_cousin INTO sibling
@@ -120,19 +134,30 @@ BEGIN
 			END IF;
 			-- Validated by a command that runs no code of the owner of either table.
 			is_valid := k.definition !~ ' NOT (VALID|ENFORCED)$';
-			commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s%s', shard.name, k.name,
-				replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)), CASE WHEN is_valid THEN ' NOT VALID' END), to_regclass(target));
+			commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', shard.name, (parse_ident(k.name))[1],
+				replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)), CASE WHEN is_valid THEN ' NOT VALID' END), coalesce(to_regclass(target), 0::regclass));
 			IF is_valid THEN
 				commands := commands || shardfdw_internal.validating_command(shard.name, (parse_ident(k.name))[1]);
 			END IF;
 		END LOOP;
 		commands := commands || ('ALTER TABLE ' || shard.name || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
-		FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable, '(' || quote_ident(r->>3) || ')' AS column FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
-			WHERE r->>0 ~ '^[A-Z]+$'
+		others := '{}';
+		FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable, r->>3 AS column FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
 		LOOP
-			target := format('GRANT %s %s ON TABLE %s TO %s%s', k.privilege, k.column, shard.name, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
+			-- The superuser of the node of the sibling must not choose a role of another node.
+			IF NOT shardfdw_internal.expects_right(parent, shard.node, k.grantee, k.privilege, k.column, k.grantable) THEN
+				others := others || coalesce(k.grantee, 'PUBLIC');
+				CONTINUE;
+			END IF;
+			target := format('GRANT %s %s ON TABLE %s TO %s%s', k.privilege, '(' || quote_ident(k.column) || ')', shard.name, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
 			commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
 		END LOOP;
+		IF others <> '{}' THEN
+			RAISE WARNING USING MESSAGE = format('roles on node "%s" do not get privileges on shard %s that they have on other shards: %s', shard.node, shard.oid::regclass,
+					(SELECT string_agg(DISTINCT o COLLATE "C", ', ') FROM unnest(others) o)),
+				DETAIL = 'No role here with that name, or with that remote user, has these privileges on the table.',
+				HINT = format('If they are right, grant them on the node, or grant them on table %s here.', parent);
+		END IF;
 		PERFORM shardfdw_internal.run_commands(ARRAY[shard.node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[shard.name]);
 	END LOOP;
 	IF had.keys::text LIKE '% SET DEFAULT%' THEN
@@ -142,11 +167,13 @@ BEGIN
 	PERFORM shardfdw_internal.run_commands(array_agg(s.srvname ORDER BY c.relname), array_agg(format('DO %L', format(only_if, had.owner,
 		format('ALTER TABLE %I.%I OWNER TO %I', n.nspname, c.relname, had.owner))) ORDER BY c.relname), 'write', labels => array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY c.relname))
 	FROM unnest(new_shards) x(oid) JOIN pg_class c ON c.oid = x.oid JOIN pg_namespace n ON n.oid = c.relnamespace
-	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE had.owner IS NOT NULL HAVING count(*) > 0;
+	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+	-- A new time partition gets its owner later.
+	WHERE EXISTS (SELECT FROM pg_partition_ancestors(parent) a WHERE shardfdw_internal.owns_shards(a.relid, s.srvname, had.owner)) HAVING count(*) > 0;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass[]) IS
-	'Gives new shards of a parent the properties that only shards have, on their nodes. They are copied from another shard of the parent, or for the first shards of a partitioned partition, from shards of other partitions. Copies foreign keys and the defaults that these set, storage parameters, and, if the roles exist there, privileges and owner. The first shards of a parent get the privileges that roles have on the parent here. Returns nothing. Raises object_not_in_prerequisite_state if a foreign key would refer to a shard on another node.';
+	'Gives new shards of a parent the properties that only shards have, on their nodes. They are copied from another shard of the parent, or for the first shards of a partitioned partition, from shards of other partitions. Copies foreign keys and the defaults that these set, storage parameters, and, if the roles exist there, those privileges that expects_right() accepts, and an owner that owns_shards() accepts. Reports a WARNING for other privileges. The first shards of a parent get the privileges that roles have on the parent here. Returns nothing. Raises object_not_in_prerequisite_state if a foreign key would refer to a shard on another node.';
 
 CREATE FUNCTION shardfdw.create_shard(relation regclass, name name, bounds text, node name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off

@@ -325,11 +325,12 @@ AS $$
 		CROSS JOIN LATERAL shardfdw_internal.run_commands(a.nodes, a.commands, 'write') q
 		JOIN (SELECT s.ord, s.shard, s.node, format('%I.%I', n.nspname, c.relname) AS name
 			FROM unnest(shards, nodes) WITH ORDINALITY s(shard, node, ord) JOIN pg_class c ON c.oid = s.shard JOIN pg_namespace n ON n.oid = c.relnamespace) c ON c.ord = q.command
-		WHERE q.fields IS NOT NULL) x
+		-- The superuser of the primary's node must not choose a role of another node.
+		WHERE shardfdw_internal.owns_shards((SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = c.shard), c.node, (q.fields)[1])) x
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_replicas(regclass[], name[]) IS
-	'Changes the owner of replicas of some shards to the role that owns the primary, if the caller is a superuser on the node and the role exists there. Returns nothing. Raises errors of nodes.';
+	'Changes the owner of replicas of some shards to the role that owns the primary, if owns_shards() accepts this role for the table, the caller is a superuser on the node, and the role exists there. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.make_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off

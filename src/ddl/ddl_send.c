@@ -310,9 +310,12 @@ shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error)
 	return done;
 }
 
-/* Calls take for each row of one node's answer. */
+/*
+ * Calls take for each row of one node's answer.  The answer becomes part of commands, so a node must not answer for
+ * shards of other nodes.
+ */
 static void
-take_answer(const ShardDdlTable *table, PGresult *res, ShardDdlAnswer take, void *arg)
+take_answer(const ShardDdlTable *table, Oid serverid, PGresult *res, ShardDdlAnswer take, void *arg)
 {
 	int			nfields = PQnfields(res);
 	const char **fields = palloc(sizeof(char *) * Max(nfields, 1));
@@ -321,7 +324,7 @@ take_answer(const ShardDdlTable *table, PGresult *res, ShardDdlAnswer take, void
 	{
 		int			shardno = nfields > 0 ? pg_strtoint32(PQgetvalue(res, row, 0)) : -1;
 
-		if (shardno < 0 || shardno >= table->nshards)
+		if (shardno < 0 || shardno >= table->nshards || table->shards[shardno].serverid != serverid)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
 					 errmsg("a node of table \"%s\" answered for a shard that it was not asked about", table->name)));
@@ -378,7 +381,7 @@ ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, 
 
 	shard_command_run(commands, ncommands, mode, false);
 	for (int i = 0; i < ncommands; i++)
-		take_answer(table, commands[i].result, take, arg);
+		take_answer(table, commands[i].serverid, commands[i].result, take, arg);
 	shard_command_free(commands, ncommands);
 }
 

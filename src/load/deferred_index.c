@@ -97,7 +97,7 @@ raise_missing(const ShardMap *map, int nodeno, const PGresult *res)
 	int			shardno = atoi(PQgetvalue(res, 0, ANSWER_SHARD));
 	const char *missing = PQgetvalue(res, 0, ANSWER_MISSING);
 
-	if (shardno < 0 || shardno >= map->nshards)
+	if (shardno < 0 || shardno >= map->nshards || map->shards[shardno].nodeno != nodeno)
 		elog(ERROR, "unexpected shard number %d in the answer of a node", shardno);
 	if (missing[0] == '\0')
 		ereport(ERROR,

@@ -238,8 +238,9 @@ read_index(ShardDuplicates *duplicates, int shardno, PGresult *res, int row)
 	shard->last_index = index;
 }
 
+/* The answer becomes part of commands, so a node must not answer for shards of other nodes. */
 static void
-read_answer(ShardDuplicates *duplicates, PGresult *res)
+read_answer(ShardDuplicates *duplicates, int nodeno, PGresult *res)
 {
 	if (PQnfields(res) <= ANSWER_THIRD)
 		elog(ERROR, "unexpected number of columns in the answer of a node");
@@ -251,8 +252,11 @@ read_answer(ShardDuplicates *duplicates, PGresult *res)
 		const Shard *mapped;
 
 		CHECK_FOR_INTERRUPTS();
-		if (shardno < 0 || shardno >= duplicates->map->nshards)
-			elog(ERROR, "unexpected shard number %d in the answer of a node", shardno);
+		if (shardno < 0 || shardno >= duplicates->map->nshards || duplicates->map->shards[shardno].nodeno != nodeno)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("a node of table \"%s\" answered for a shard that it was not asked about",
+							get_rel_name(duplicates->map->relid))));
 		shard = &duplicates->shards[shardno];
 		mapped = &duplicates->map->shards[shardno];
 		switch ((AnswerKind) atoi(PQgetvalue(res, row, ANSWER_KIND)))
@@ -296,7 +300,7 @@ ask_nodes(ShardDuplicates *duplicates)
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_READ, false);
 	for (int i = 0; i < map->nnodes; i++)
-		read_answer(duplicates, commands[i].result);
+		read_answer(duplicates, i, commands[i].result);
 	shard_command_free(commands, map->nnodes);
 }
 

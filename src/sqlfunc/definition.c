@@ -22,10 +22,19 @@
 #include "nodes/parsenodes.h"
 #include "parser/parse_type.h"
 #include "parser/parser.h"
+#include "sqlfunc/definition.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_checked_definition);
+
+Node *
+shard_definition_statement(const char *text)
+{
+	List	   *stmts = raw_parser(psprintf("%s; COMMIT", text), RAW_PARSE_DEFAULT);
+
+	return list_length(stmts) == 2 && IsA(lsecond_node(RawStmt, stmts)->stmt, TransactionStmt) ? linitial_node(RawStmt, stmts)->stmt : NULL;
+}
 
 /* The constraint that the statement adds, if it does nothing else; otherwise NULL. */
 static Constraint *
@@ -61,6 +70,14 @@ is_definition(Node *stmt)
 		default:
 			return false;
 	}
+}
+
+static bool
+is_foreign_key(Node *stmt)
+{
+	Constraint *constraint = added_constraint(stmt);
+
+	return constraint != NULL && constraint->contype == CONSTR_FOREIGN;
 }
 
 /*
@@ -187,13 +204,19 @@ runs_code_of_others(Node *stmt)
 	return find_code_of_others(constraint->where_clause, &search);
 }
 
-/* Raises an error for a foreign key that references another table than refers_to. */
+/* Raises an error for anything but a foreign key that references refers_to. */
 static void
-check_referenced(const Constraint *constraint, Oid refers_to)
+check_referenced(Node *stmt, Oid refers_to, const char *command)
 {
-	if (constraint == NULL || constraint->contype != CONSTR_FOREIGN)
-		return;
-	if (constraint->pktable->schemaname == NULL || RangeVarGetRelid(constraint->pktable, NoLock, true) != refers_to)
+	const Constraint *constraint = added_constraint(stmt);
+
+	if (!is_foreign_key(stmt))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("a node has answered with something that is no definition of a foreign key"),
+				 errdetail("The command would be: %s", command)));
+	if (constraint->pktable->schemaname == NULL || !OidIsValid(refers_to) ||
+		RangeVarGetRelid(constraint->pktable, NoLock, true) != refers_to)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("foreign key \"%s\" of a node references a table that the coordinator does not expect",
@@ -205,30 +228,32 @@ check_referenced(const Constraint *constraint, Oid refers_to)
 }
 
 /*
- * checked_definition(command text, refers_to regclass) -> text: returns the command.  It must add one key, foreign
- * key to that table or exclusion constraint, or create one index.
+ * checked_definition(command text, refers_to regclass) -> text: returns the command.  It must add one foreign key to
+ * refers_to.  If refers_to is NULL, it must add one other key or exclusion constraint, or create one index.  The
+ * functions of these are looked up here, so the command may run on the coordinator or on the node that sent it.
  */
 Datum
 shardfdw_checked_definition(PG_FUNCTION_ARGS)
 {
 	const char *command;
-	List	   *stmts;
+	Node	   *stmt;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	command = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	stmts = raw_parser(command, RAW_PARSE_DEFAULT);
-	if (list_length(stmts) != 1 || !is_definition(linitial_node(RawStmt, stmts)->stmt))
+	stmt = shard_definition_statement(command);
+	if (stmt == NULL || !is_definition(stmt))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("a node has answered with something that is no definition of a constraint or an index"),
 				 errdetail("The command would be: %s", command)));
-	if (runs_code_of_others(linitial_node(RawStmt, stmts)->stmt))
+	if (runs_code_of_others(stmt))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("an index or a constraint of a node would run code of others with the rights of the table's owner"),
 				 errdetail("The command would be: %s", command),
 				 errhint("Drop it on the node, or let the owner of the table, or a superuser, own what it uses.")));
-	check_referenced(added_constraint(linitial_node(RawStmt, stmts)->stmt), PG_ARGISNULL(1) ? InvalidOid : PG_GETARG_OID(1));
+	if (!PG_ARGISNULL(1) || is_foreign_key(stmt))
+		check_referenced(stmt, PG_ARGISNULL(1) ? InvalidOid : PG_GETARG_OID(1), command);
 	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }

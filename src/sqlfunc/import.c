@@ -21,8 +21,10 @@
 #include "foreign/foreign.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "remote/run/command.h"
 #include "remote/wire/answer.h"
+#include "sqlfunc/definition.h"
 #include "sqlfunc/import.h"
 #include "utils/builtins.h"
 
@@ -173,13 +175,48 @@ append_column(StringInfo buf, const PGresult *result, int row, const ImportOptio
 		appendStringInfoString(buf, " NOT NULL");
 }
 
+/*
+ * Raises an error unless the command creates one table with ncolumns columns that have no more than the options allow.
+ * Types and expressions of the node are not quoted.  A default would run on the coordinator with the rights of the role
+ * that inserts.  Core checks that generation expressions are immutable.
+ */
+static void
+check_command(const char *command, const char *table, int ncolumns, const ImportOptions *options)
+{
+	CreateForeignTableStmt *create = (CreateForeignTableStmt *) shard_definition_statement(command);
+	bool		is_table = create != NULL && IsA(create, CreateForeignTableStmt) && create->base.inhRelations == NIL &&
+		list_length(create->base.tableElts) == ncolumns;
+
+	if (is_table)
+	{
+		foreach_ptr(Node, element, create->base.tableElts)
+		{
+			List	   *constraints = IsA(element, ColumnDef) ? castNode(ColumnDef, element)->constraints : NIL;
+
+			is_table = is_table && IsA(element, ColumnDef);
+			foreach_node(Constraint, constraint, constraints)
+			{
+				is_table = is_table &&
+					((constraint->contype == CONSTR_NOTNULL && options->not_null) ||
+					 (constraint->contype == CONSTR_DEFAULT && options->defaults) ||
+					 (constraint->contype == CONSTR_GENERATED && options->generated));
+			}
+		}
+	}
+	if (!is_table)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("a node has answered with something that is no definition of table \"%s\"", table),
+				 errdetail("The command would be: %s", command)));
+}
+
 /* The command for the table whose first column is in *row.  Moves *row past the table's last column. */
 static char *
 make_command(const ImportForeignSchemaStmt *stmt, const PGresult *result, int *row,
 			 const ImportOptions *options)
 {
 	const char *table = need_value(result, *row, IMPORT_TABLE);
-	const char *separator = "";
+	int			ncolumns = 0;
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -188,14 +225,14 @@ make_command(const ImportForeignSchemaStmt *stmt, const PGresult *result, int *r
 	{
 		if (get_value(result, *row, IMPORT_NAME) == NULL)
 			continue;
-		appendStringInfo(&buf, "%s\n  ", separator);
+		appendStringInfo(&buf, "%s\n  ", ncolumns++ > 0 ? "," : "");
 		append_column(&buf, result, *row, options);
-		separator = ",";
 	} while (++*row < PQntuples(result) &&
 			 strcmp(need_value(result, *row, IMPORT_TABLE), table) == 0);
 	appendStringInfo(&buf, "\n) SERVER %s OPTIONS (schema_name %s, table_name %s)",
 					 quote_identifier(stmt->server_name),
 					 quote_literal_cstr(stmt->remote_schema), quote_literal_cstr(table));
+	check_command(buf.data, table, ncolumns, options);
 	return buf.data;
 }
 

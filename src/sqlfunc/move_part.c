@@ -15,7 +15,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "nodes/parsenodes.h"
-#include "parser/parser.h"
+#include "sqlfunc/definition.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/varlena.h"
@@ -228,25 +228,13 @@ parse_names(ArrayType *array)
 	return names;
 }
 
-/*
- * The single statement in text.  NULL if there is another number of statements, or if the text ends in a comment,
- * which would hide text appended to it.
- */
-static Node *
-single_statement(const char *text)
-{
-	List	   *stmts = raw_parser(psprintf("%s; COMMIT", text), RAW_PARSE_DEFAULT);
-
-	return list_length(stmts) == 2 && IsA(lsecond_node(RawStmt, stmts)->stmt, TransactionStmt) ? linitial_node(RawStmt, stmts)->stmt : NULL;
-}
-
 /* checked_part(command text, staging text, final text, referred text[]) -> text: returns the command */
 Datum
 shardfdw_checked_part(PG_FUNCTION_ARGS)
 {
 	const char *command = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	PartNames	names = {parse_name(PG_GETARG_TEXT_PP(1)), parse_name(PG_GETARG_TEXT_PP(2)), parse_names(PG_GETARG_ARRAYTYPE_P(3))};
-	Node	   *stmt = single_statement(command);
+	Node	   *stmt = shard_definition_statement(command);
 
 	if (names.staging->schemaname == NULL || names.final->schemaname == NULL)
 		ereport(ERROR,
@@ -272,7 +260,7 @@ shardfdw_checked_columns(PG_FUNCTION_ARGS)
 	initStringInfo(&names);
 	if (columns[0] != '\0')
 	{
-		copy = (CopyStmt *) single_statement(psprintf("COPY t (%s) TO STDOUT", columns));
+		copy = (CopyStmt *) shard_definition_statement(psprintf("COPY t (%s) TO STDOUT", columns));
 		if (copy == NULL || !IsA(copy, CopyStmt) || copy->attlist == NIL)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
