@@ -88,7 +88,15 @@ my $staging = q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = r
 is($c->node_safe_psql(2, $staging), 1, 'a job whose process was killed leaves its tables');
 my $predecessor = $c->safe_psql('SELECT identity FROM shardfdw_internal.coordinator_identity()');
 $c->safe_psql('SELECT shardfdw.promote_coordinator()');
-$c->safe_psql('SELECT * FROM shardfdw.recover_prepared_transactions()');
+# as a job that shards a table marks what it makes
+$c->safe_psql("CREATE TABLE made (); COMMENT ON TABLE made IS 'job 77 of coordinator $predecessor'");
+my @left = split /\n/, $c->safe_psql('SELECT node, action
+	FROM shardfdw.recover_prepared_transactions() ORDER BY 1');
+$c->safe_psql('DROP TABLE made');
+my $hint = qr/commits may be missing.*resolve_transaction\('$predecessor', 'rollback'\)$/;
+my $of = qr/of predecessor "$predecessor" has left/;
+ok((grep { /^node2\|not removed: what job $inherited $of.*$hint/ } @left), 'recovery names it');
+ok((grep { /^\|not removed: what job 77 $of.*$hint/ } @left), 'and what is on the coordinator');
 is($c->node_safe_psql(2, $staging), 1, 'a successor that may lack commits leaves them');
 $c->safe_psql("SELECT shardfdw.resolve_transaction('$predecessor', 'rollback')");
 

@@ -365,6 +365,7 @@ my %outcomes = (
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		shardfdw_validator
 		confirm_node disable_node enable_node forget_reference_position take_left_shards write_left_shard
+		undecided_traces
 		left_shard_written copied_table_read copied_table_written node_position_read node_position_written
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription

@@ -96,6 +96,36 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.import_owners() IS
 	'Lists the owners of tables into which jobs import rows, or were importing rows when their process died. Returns their OIDs, separated by blanks.';
 
+CREATE FUNCTION shardfdw_internal.undecided_traces(nodes name[]) RETURNS TABLE (node name, message text, ok boolean)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	predecessors CONSTANT text[] := ARRAY(SELECT c.identity FROM shardfdw_internal.coordinator c
+		WHERE c.taken_over_at IS NOT NULL AND c.identity <> ALL (shardfdw_internal.decided_identities()));
+BEGIN
+	IF predecessors = '{}' THEN
+		RETURN;
+	END IF;
+	RETURN QUERY
+	SELECT x.node, format('what job %s of predecessor "%s" has left, of which commits may be missing here. If none is missing: SELECT shardfdw.resolve_transaction(%L, ''rollback'')', x.job, x.identity, x.identity), false
+	FROM (
+		SELECT q.node, t.parts[1], t.parts[2]
+		FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT n.nspname FROM pg_namespace n WHERE n.nspname ~ ''^shardfdw_[0-9a-f]{16}_[0-9]+$'' AND pg_get_userbyid(n.nspowner) = current_user'::text, ARRAY[cardinality(nodes)]), 'settle', false) q
+		CROSS JOIN LATERAL regexp_match((q.fields)[1], '^shardfdw_([0-9a-f]{16})_([0-9]{1,18})$') t(parts)
+		WHERE q.fields IS NOT NULL
+		UNION
+		SELECT NULL, t.parts[2], t.parts[1] FROM pg_description d CROSS JOIN LATERAL regexp_match(d.description, '^job ([0-9]{1,18}) of coordinator ([0-9a-f]{16})') t(parts)
+		WHERE d.classoid IN ('pg_class'::regclass, 'pg_proc'::regclass)
+		UNION
+		SELECT NULL, i.identity, i.job::text FROM shardfdw_internal.imports() i) x(node, identity, job)
+	WHERE x.identity = ANY (predecessors) ORDER BY x.job::bigint, x.node;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.undecided_traces(name[]) IS
+	'Queries nodes, and searches here, for what jobs of predecessors have left of which this server may lack commits. Recovery leaves it alone. Returns a row for each job and node, and a row without a node for each job that has left objects here.';
+REVOKE ALL ON FUNCTION shardfdw_internal.undecided_traces(name[]) FROM PUBLIC;
+
 CREATE FUNCTION shardfdw_internal.remove_imports() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
 AS $$

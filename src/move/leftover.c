@@ -143,6 +143,9 @@ shard_leftover_recover(List *outcomes)
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
 	if (nodes.len > 0)
 		outcomes = remove_by(psprintf("remove_traces(ARRAY[%s]::pg_catalog.name[])", nodes.data), outcomes);
+	/* only superusers resolve what predecessors have left */
+	if (superuser())
+		outcomes = remove_by(psprintf("undecided_traces(ARRAY[%s]::pg_catalog.name[])", nodes.data), outcomes);
 	/* query the nodes before locking here, for all owners */
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversion_shards()", outcomes);
 	outcomes = remove_as_owners("conversion_owners()", "remove_conversions()", outcomes);
