@@ -273,6 +273,29 @@ $first->quit;
 is($rc, 0, 'a wait that is no deadlock goes on') || diag $err;
 is($err, '', 'without a word');
 
+# Another client of the node has the name of the session that waits for it.
+my $victim = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+my $pid = $victim->query_safe("SET deadlock_timeout = '10ms'; BEGIN; " . row($a) . '; SELECT pg_backend_pid()');
+my $name = $c->safe_psql("SELECT format('shardfdw:%s:%s', system_identifier, $pid) FROM pg_control_system()");
+my $shard = $c->safe_psql("SELECT shardfdw.shard_for('t', $b)");
+my $impostor = $c->node(2)->background_psql('postgres');
+$impostor->query_safe("SET application_name = '$name'; BEGIN; UPDATE $shard SET v = v WHERE id = $b");
+$victim->{stdin} .= row($b) . ";\nCOMMIT;\n\\echo finished\n";
+$victim->{run}->pump_nb;
+my $waits = "SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = $pid AND state = 'active' AND query ~ '^UPDATE t'";
+$c->ask_until($waits);
+my %searches;
+while (keys %searches < 5 && $c->ask($waits) eq 't')
+{
+	my $search = $c->ask("SELECT max(query_start) FROM pg_stat_activity WHERE query LIKE '%pg_blocking_pids%' AND pid <> pg_backend_pid()", 2);
+	$searches{$search} = 1 if $search;
+}
+$impostor->query_safe('ROLLBACK');
+$impostor->quit;
+IPC::Run::pump($victim->{run}) until $victim->{stdout} =~ /finished/;
+is($victim->{stderr}, '', 'a client with the name of the session is another session');
+$victim->quit;
+
 # All connections are taken. The deadlock check must not wait for a free connection; it uses the
 # last one.
 $c->coordinator->append_conf('postgresql.conf', "shared_preload_libraries = 'shardfdw'\nshardfdw.recovery_interval = 0\nshardfdw.max_shared_connections_per_node = 3\n");

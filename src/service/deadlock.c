@@ -26,6 +26,8 @@
  * Sessions are the vertices, on whichever server they wait.  Nodes recognize the connections of a
  * session by their application_name (conninfo.h), even those of another coordinator's sessions.  A
  * session with another application_name, like any other client of a node, is a vertex of that node.
+ * A client can take the name of a session.  So this session takes its own name only from its own
+ * connections, whose pids it has from the nodes.
  * Other coordinators are asked, too.  Their clients are vertices under the name by which nodes know
  * them.
  *
@@ -70,8 +72,9 @@
 #define WAITERS \
 	"(SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL AND locktype NOT IN ('extend', 'page'))"
 
+/* a parallel worker has the name of its leader, which alone has a connection */
 #define EDGES \
-	"SELECT w.pid, wa.application_name, b.pid, ba.application_name" \
+	"SELECT coalesce(wa.leader_pid, w.pid), wa.application_name, b.pid, ba.application_name" \
 	" FROM " WAITERS " w" \
 	" JOIN pg_stat_activity wa ON wa.pid = w.pid" \
 	" CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)" \
@@ -272,6 +275,7 @@ typedef struct BusyNodes
 	List	   *users;			/* OidList, for each */
 	List	   *passing;		/* IntList: pids of those whose command the node commits by itself, ... */
 	List	   *staying;		/* ... and of the others, whose locks stay until this session's commit */
+	bool		pooled;			/* there may be a pooler, so these are not the pids of the nodes' sessions */
 } BusyNodes;
 
 static void
@@ -283,6 +287,7 @@ note_busy(ShardConn *conn, void *arg)
 
 	if (conn->state != SHARD_CONN_READY)
 		return;
+	busy->pooled |= conn->stateless;
 	/* a holder that does not yield reads the answer without waiting for anything else */
 	if (conn->xact.depth == 0 && conn->holder != NULL && conn->holder->yield == NULL)
 		busy->passing = lappend_int(busy->passing, PQbackendPID(conn->pg));
@@ -302,6 +307,26 @@ note_busy(ShardConn *conn, void *arg)
 	busy->users = lappend_oid(busy->users, conn->userid);
 }
 
+/* Gives sessions that only call themselves me, as this session is called, other names. */
+static void
+rename_others(List *edges, const char *me, const BusyNodes *busy)
+{
+	foreach_ptr(WaitEdge, edge, edges)
+	{
+		const char **names[] = {&edge->waiter, &edge->blocker};
+		const char *pids[] = {edge->waiter_pid, edge->blocker_pid};
+
+		for (int i = 0; i < lengthof(names); i++)
+		{
+			int			pid = atoi(pids[i]);
+
+			if (strcmp(*names[i], me) == 0 && (edge->node != NULL || pid != MyProcPid) &&
+				!list_member_int(busy->passing, pid) && !list_member_int(busy->staying, pid))
+				*names[i] = psprintf("%s %s", edge->node ? edge->node : "", pids[i]);
+		}
+	}
+}
+
 /*
  * Returns the last edge of a cycle through this session, or NULL. *complete: no node was omitted
  * for lack of a connection.  Memory: current context.
@@ -310,7 +335,7 @@ static WaitEdge *
 look_for_deadlock(bool *complete)
 {
 	const char *me = shard_conninfo_session_name(MyProcPid);
-	BusyNodes	busy = {NIL, NIL, NIL, NIL};
+	BusyNodes	busy = {0};
 	List	   *edges = NIL;
 	List	   *others = NIL;
 	bool		waiting = false;
@@ -342,9 +367,11 @@ look_for_deadlock(bool *complete)
 		if (!asked)
 			others = lappend(others, node);
 	}
-	edges = ask_nodes(edges, others, GetUserId(), complete);
+	edges = ask_here(ask_nodes(edges, others, GetUserId(), complete));
+	if (!busy.pooled)
+		rename_others(edges, me, &busy);
 	/* processes of two servers may have the same pid */
-	return find_way_back(ask_here(edges), me, list_difference_int(busy.passing, busy.staying));
+	return find_way_back(edges, me, list_difference_int(busy.passing, busy.staying));
 }
 
 /* Describes a process of a node, and the process here for whose session it works. */
