@@ -7,11 +7,13 @@
 #include "access/reloptions.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "executor/scan/fdw_executor.h"
 #include "fmgr.h"
+#include "own_right.h"
 #include "planner/path/fdw_planner.h"
 #include "sqlfunc/import.h"
 
@@ -86,14 +88,24 @@ check_replicas(List *options)
 	}
 }
 
-/* Validator of the wrapper: (options text[], catalog oid) -> void.  Errors: see shard_option_validate(). */
+/*
+ * Validator of the wrapper: (options text[], catalog oid) -> void.
+ *
+ * The owner of a server sees the rows and statements that users send there, and decides what the
+ * coordinator reads as an answer.  So CREATE and ALTER SERVER need the right to call add_node(), in
+ * addition to USAGE on the wrapper.
+ *
+ * Errors: see shard_option_validate(); insufficient_privilege.
+ */
 Datum
 shardfdw_validator(PG_FUNCTION_ARGS)
 {
 	List	   *options = untransformRelOptions(PG_GETARG_DATUM(0));
 
 	shard_option_validate(options, PG_GETARG_OID(1));
-	if (PG_GETARG_OID(1) == ForeignTableRelationId)
+	if (PG_GETARG_OID(1) == ForeignServerRelationId)
+		shard_own_right_check("add_node");
+	else if (PG_GETARG_OID(1) == ForeignTableRelationId)
 		check_replicas(options);
 	PG_RETURN_VOID();
 }

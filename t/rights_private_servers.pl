@@ -20,9 +20,14 @@ my ($host, $port) = $c->node_address(3);
 
 $c->safe_psql(q{CREATE ROLE mallory; CREATE ROLE alice; GRANT CREATE ON SCHEMA public TO mallory, alice;
 	GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO mallory; GRANT USAGE ON FOREIGN SERVER node1, node2 TO alice});
+# Only a superuser gives a server to a role that may not add nodes.
+$c->psql_fails_like("SET ROLE mallory; CREATE SERVER a_trap FOREIGN DATA WRAPPER shardfdw$_;", qr/42501: permission denied for function add_node/, "CREATE SERVER$_")
+  for '', " OPTIONS (host '$host')";
+$c->safe_psql(qq{CREATE SERVER a_trap FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$host', port '$port', dbname 'postgres', partial_aggregates 'true');
+	ALTER SERVER a_trap OWNER TO mallory});
+$c->psql_fails_like("SET ROLE mallory; ALTER SERVER a_trap OPTIONS (SET host 'elsewhere');", qr/42501: permission denied for function add_node/, 'ALTER SERVER');
 $c->safe_psql("CREATE USER MAPPING FOR alice SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1, 2;
 $c->safe_psql(qq{SET ROLE mallory;
-	CREATE SERVER a_trap FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$host', port '$port', dbname 'postgres', partial_aggregates 'true');
 	CREATE USER MAPPING FOR PUBLIC SERVER a_trap OPTIONS (user 'postgres');
 	CREATE USER MAPPING FOR postgres SERVER a_trap OPTIONS (user 'postgres');
 	GRANT USAGE ON FOREIGN SERVER a_trap TO PUBLIC});
@@ -114,8 +119,9 @@ $c->safe_psql('CREATE DATABASE later');
 $c->coordinator->safe_psql('later', "CREATE EXTENSION shardfdw; SELECT shardfdw.add_node('node1', '$_->[0]', $_->[1], 'postgres')") for [ $c->node_address(1) ];
 my $prefix = $c->coordinator->safe_psql('later', q{SELECT format('shardfdw:%s:%s:%s:%s:', system_identifier, database, identity, (extract(epoch FROM now() + interval '1 hour') * 1000000)::bigint)
 	FROM shardfdw_internal.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
-$c->safe_psql(q{CREATE ROLE sleepy; GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO sleepy; SET ROLE sleepy;
-	CREATE SERVER asleep FOREIGN DATA WRAPPER shardfdw OPTIONS (host '127.0.0.1', port '} . $proxy->port . q{', dbname 'postgres', connect_timeout '0')});
+$c->safe_psql(q{CREATE ROLE sleepy; GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO sleepy;
+	CREATE SERVER asleep FOREIGN DATA WRAPPER shardfdw OPTIONS (host '127.0.0.1', port '} . $proxy->port . q{', dbname 'postgres', connect_timeout '0');
+	ALTER SERVER asleep OWNER TO sleepy});
 $c->safe_psql(q{CREATE USER MAPPING FOR sleepy SERVER asleep OPTIONS (user 'postgres', password_required 'false')});
 for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 {

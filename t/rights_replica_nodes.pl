@@ -14,9 +14,9 @@ $c->safe_psql(q{CREATE ROLE al LOGIN; CREATE SCHEMA al AUTHORIZATION al;
 		OPTIONS (user 'postgres', password_required 'false')});
 $c->node_safe_psql(2, q{CREATE TABLE secret (id int, v text); INSERT INTO secret VALUES (1, 'a')});
 # Nothing answers there, so replicas would be read.
-$c->safe_psql(q{SET ROLE al; CREATE SERVER mine FOREIGN DATA WRAPPER shardfdw
+$c->safe_psql(q{CREATE SERVER mine FOREIGN DATA WRAPPER shardfdw
 		OPTIONS (host '127.0.0.1', port '1');
-	CREATE USER MAPPING FOR al SERVER mine OPTIONS (user 'al', password 'x');
+	ALTER SERVER mine OWNER TO al; SET ROLE al; CREATE USER MAPPING FOR al SERVER mine OPTIONS (user 'al', password 'x');
 	CREATE TABLE al.p (id int, v text) PARTITION BY HASH (id)});
 
 my $place = q{schema_name 'public', table_name 'secret'};
