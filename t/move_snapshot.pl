@@ -1,6 +1,6 @@
 # A statement that writes, and calls functions that are not VOLATILE, takes its snapshot of a node
-# before it writes there. These functions read by that snapshot. Meanwhile a shard may get another
-# place. The functions must read all rows of its table, or fail (40001). The same holds for a
+# before it writes there. These functions read by that snapshot. During the statement, a shard
+# may get another place. The functions must read all rows of its table, or fail (40001). The same holds for a
 # transaction at REPEATABLE READ.
 
 use strict;
