@@ -46,7 +46,10 @@ typedef enum ShardLockKind
 	SHARD_LOCK_CUT_OVER_FREE = 20,	/* share: the same without a lock of the table */
 	SHARD_LOCK_JOB_LEFT = 21,	/* exclusive: removes remainders of a job that is not in the journal; the key is a role and the job */
 	/* service/recovery_worker.c; the key is 0, or a process */
-	SHARD_LOCK_RECOVERY = 22	/* exclusive: a recovery worker removes what jobs have left */
+	SHARD_LOCK_RECOVERY = 22,	/* exclusive: a recovery worker removes what jobs have left */
+	/* move/worker.c; for all databases */
+	SHARD_LOCK_JOB_WORKER = 23, /* exclusive: uses a background worker; the key is a role, or 0 for all ordinary roles, and a number */
+	SHARD_LOCK_JOB_STEP = 24	/* exclusive: a job of a series uses the second worker of the series; the key is the process of the series */
 } ShardLockKind;
 
 /* Returns the tag of a lock in a database. */

@@ -176,6 +176,58 @@ for my $shard ('sup_00', 'sup_01')
 	like($err, qr/the schema of shard later\.$shard $other/, "$shard: no code of own runs");
 }
 
+# ---- background workers -------------------------------------------------------
+
+# Jobs of a role that wait, and the jobs of all ordinary roles together. max_worker_processes is 16.
+$c->safe_psql(q{CREATE ROLE third LOGIN; SELECT shardfdw.add_user('third', password => 'x');
+	GRANT USAGE ON FOREIGN SERVER node1, node2, node3, node4 TO third;
+	CREATE SCHEMA third AUTHORIZATION third});
+for my $role ('own', 'third')
+{
+	$c->safe_psql("ALTER USER MAPPING FOR third SERVER node$_
+		OPTIONS (ADD password_required 'false')") for $role eq 'third' ? 1 .. 4 : ();
+	$c->safe_psql("SET ROLE $role; CREATE TABLE $role.w$_ (id int PRIMARY KEY)") for 1 .. 6;
+}
+my $blocker = $c->coordinator->background_psql('postgres');
+$blocker->query_safe(join ';', 'BEGIN', map { ("LOCK TABLE own.w$_ IN ACCESS SHARE MODE",
+	"LOCK TABLE third.w$_ IN ACCESS SHARE MODE") } 1 .. 6);
+my $start = q{SELECT shardfdw.shard_table('%s.w%d', shards => 1, mode => 'online', wait => false)};
+my @jobs;
+for my $role ('own', 'third')
+{
+	push @jobs, map { $c->safe_psql("SET ROLE $role; " . sprintf $start, $role, $_) } 1 .. 4;
+	my $job = $c->safe_psql("SET ROLE $role; " . sprintf $start, $role, 5);
+	my $who = qr/too many jobs of role "$role" are running/;
+	$c->psql_fails_like("SELECT shardfdw.wait_job($job)", qr/53000: $who/, "$role: one more job");
+}
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.jobs WHERE state = 'running'}), '8',
+	'jobs of two roles');
+$c->safe_psql(q{CREATE ROLE fourth LOGIN; SELECT shardfdw.add_user('fourth', password => 'x');
+	GRANT USAGE ON FOREIGN SERVER node1 TO fourth; CREATE TABLE w (id int PRIMARY KEY);
+	CREATE SCHEMA fourth AUTHORIZATION fourth; SET ROLE fourth;
+	CREATE TABLE fourth.w1 (id int PRIMARY KEY)});
+my $refused = $c->safe_psql('SET ROLE fourth; ' . sprintf $start, 'fourth', 1);
+$c->psql_fails_like("SELECT shardfdw.wait_job($refused)",
+	qr/53000: too many jobs of roles that are not superusers are running/, 'a third role');
+push @jobs, $c->safe_psql(
+	q{SELECT shardfdw.shard_table('w', shards => 2, mode => 'online', wait => false)});
+is($c->safe_psql("SELECT state FROM shardfdw.jobs WHERE id = $jobs[-1]"), 'running',
+	'a job of a superuser');
+$c->safe_psql("SELECT shardfdw.cancel_job($_)") for @jobs;
+$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'});
+$blocker->query_safe('COMMIT');
+$blocker->quit;
+$c->safe_psql(q{SET ROLE own; SET client_min_messages = warning;
+	SELECT shardfdw.shard_table('own.w5', shards => 4, nodes => '{node1}')});
+# own.w5_00 to own.w5_03 are split, one after the other, in two workers.
+$c->safe_psql('GRANT CREATE ON DATABASE postgres TO own;
+	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shardfdw TO own');
+$c->node_safe_psql(1, 'GRANT CREATE ON DATABASE postgres TO own');
+$c->safe_psql(q{SET ROLE own; SELECT shardfdw.set_shard_count('own.w5', 8, mode => 'block')});
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE relation = 'own.w5'::regclass}), '8',
+	'a series of jobs');
+$c->safe_psql('REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA shardfdw FROM own');
+
 # The same while a table is unsharded online.
 SKIP:
 {

@@ -32,6 +32,7 @@
 #include "own_sql.h"
 #include "own_table.h"
 #include "pgstat.h"
+#include "postmaster/bgworker.h"
 #include "service/background_worker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
@@ -49,6 +50,7 @@
 #define POLL_MS 50				/* interval for reading a row that a session waits for */
 #define DROP_PATIENCE_MS 2000	/* how long a caller waits for the old table to be dropped */
 #define PROGRESS_MS 1000
+#define MOVER_MAIN "shard_mover_main"	/* move/worker.c */
 #define KEPT_JOBS 1000			/* an ended job is deleted when a job of the same role has a number this much higher */
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
@@ -670,13 +672,25 @@ check_unchanged(Oid relid)
 	ReleaseSysCache(tuple);
 }
 
+/* If this process runs a series, returns its id, otherwise 0. */
+static int
+process_of_series(void)
+{
+	ShardJobArgs args;
+
+	if (MyBgworkerEntry == NULL || strcmp(MyBgworkerEntry->bgw_function_name, MOVER_MAIN) != 0)
+		return 0;
+	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
+	return args.type == SHARD_JOB_SERIES ? MyProcPid : 0;
+}
+
 int64
 shard_job_start(ShardJobArgs *args, const char *plan)
 {
 	Size		size = offsetof(ShardJobLink, plan) + strlen(plan) + 1;
 	dsm_segment *segment = dsm_create(size, 0);
 	ShardJobLink *link = dsm_segment_address(segment);
-	BackgroundWorker worker = shard_background_worker("shard_mover_main", "shardfdw mover");
+	BackgroundWorker worker = shard_background_worker(MOVER_MAIN, "shardfdw mover");
 	BackgroundWorkerHandle *handle;
 	int64		id;
 
@@ -691,6 +705,7 @@ shard_job_start(ShardJobArgs *args, const char *plan)
 	args->link = dsm_segment_handle(segment);
 	args->database = MyDatabaseId;
 	args->userid = GetUserId();
+	args->series = process_of_series();
 
 	worker.bgw_notify_pid = MyProcPid;
 	memcpy(worker.bgw_extra, args, sizeof(*args));

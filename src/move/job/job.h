@@ -34,6 +34,7 @@ typedef struct ShardJobArgs
 	int			nshards;
 	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			target;			/* of a series: the node that is drained, or InvalidOid */
+	int			series;			/* the process of the series that starts the job; 0: none */
 	int			npieces;
 	bool		online;
 	bool		verify;
