@@ -156,12 +156,42 @@ ALTER TABLE down DROP CONSTRAINT to_kind, ADD CONSTRAINT kind_again FOREIGN KEY 
 ALTER TABLE down ADD FOREIGN KEY (k, u) REFERENCES up (k, u);
 SELECT DISTINCT result FROM shardfdw.run_on_shards('down', $$SELECT string_agg(conname, ', ' ORDER BY conname::text COLLATE "C") FROM pg_constraint WHERE conrelid = %L::regclass AND contype = 'f'$$);
 
--- A session that has used nothing yet. Servers with assertions check that a table that is opened is locked.
+-- parts of a statement (WITH) of which one makes a foreign key change rows that another one changes
+CREATE TABLE top (id int PRIMARY KEY, v int);
+CREATE TABLE mid (id int PRIMARY KEY, v int);
+CREATE TABLE leaf (id int, n int, w int, PRIMARY KEY (id, n));
+CREATE TABLE archive (id int, n int, w int);
+SELECT shardfdw.shard_table('top', 'id', shards => 3) \g /dev/null
+SELECT shardfdw.shard_table(t, 'id', colocate_with => 'top') FROM unnest('{mid,leaf}'::regclass[]) t \g /dev/null
+INSERT INTO top SELECT g, g FROM generate_series(1, 6) g;
+INSERT INTO mid TABLE top;
+INSERT INTO leaf SELECT g, 1, g FROM generate_series(1, 6) g;
+WITH d AS (DELETE FROM top WHERE id = 1 OR id = 2 RETURNING id), l AS (DELETE FROM leaf USING d WHERE leaf.id = d.id RETURNING leaf.*) INSERT INTO archive TABLE l;
+SELECT count(*) FROM archive;
+DELETE FROM mid WHERE id < 3;
+ALTER TABLE leaf ADD CONSTRAINT to_mid FOREIGN KEY (id) REFERENCES mid ON DELETE CASCADE;
+ALTER TABLE mid ADD CONSTRAINT to_top FOREIGN KEY (id) REFERENCES top ON UPDATE CASCADE ON DELETE CASCADE;
+WITH d AS (DELETE FROM top WHERE id > 3 RETURNING id), l AS (DELETE FROM leaf USING d WHERE leaf.id = d.id RETURNING leaf.*) INSERT INTO archive TABLE l;
+WITH d AS (DELETE FROM mid WHERE id > 3 RETURNING id) UPDATE leaf SET w = 0 FROM d WHERE leaf.id = d.id;
+\set VERBOSITY default
+WITH l AS (DELETE FROM leaf WHERE id > 3 RETURNING id) DELETE FROM mid USING l WHERE mid.id = l.id;
+\set VERBOSITY terse
+-- columns to which no foreign key refers, and parts that only insert
+BEGIN;
+WITH u AS (UPDATE top SET v = 0 WHERE id > 3 RETURNING id) DELETE FROM mid USING u WHERE mid.id = u.id RETURNING mid.id = u.id AS same;
+WITH d AS (DELETE FROM top WHERE id > 2 RETURNING id) INSERT INTO archive SELECT id FROM d;
+WITH u AS (UPDATE leaf SET w = 1 WHERE id < 3 RETURNING id) UPDATE top SET v = 2 FROM u WHERE top.id = u.id RETURNING v;
+ROLLBACK;
+-- rows of the same table
 CREATE TABLE tree (k int, id int, up int, PRIMARY KEY (k, id));
 SELECT shardfdw.shard_table('tree', 'k', shards => 2) \g /dev/null
+WITH a AS (DELETE FROM tree WHERE id = 1), b AS (DELETE FROM tree WHERE id = 2) SELECT 1 AS allowed;
+-- A session that has used nothing yet. Servers with assertions check that a table that is opened is locked.
 \c -
 SET search_path = fk;
 SET client_min_messages = warning;
 \set VERBOSITY terse
 ALTER TABLE tree ADD FOREIGN KEY (k, up) REFERENCES tree ON DELETE SET NULL (up);
+WITH a AS (DELETE FROM tree WHERE id = 1), b AS (DELETE FROM tree WHERE id = 2) SELECT 1 AS allowed;
+
 DROP SCHEMA fk, fk_plain CASCADE;

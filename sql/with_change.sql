@@ -1,5 +1,5 @@
--- Statements that insert rows into a sharded table and change rows of it in WITH, or the other way round: parts see
--- what was there before the statement, on nodes too; what cannot be done so is refused (docs/limits.md).
+-- Statements of which two parts (WITH) write to the same sharded table: parts see what was there before the statement,
+-- on nodes too; what cannot be done so is refused (docs/limits.md).
 \set ECHO none
 \getenv srcdir PG_ABS_SRCDIR
 \set dir :srcdir '/sql/diff'
@@ -20,7 +20,7 @@ INSERT INTO sharded.t SELECT i, i % 3 FROM generate_series(1, 3000) i;
 SELECT pair.same($$WITH d AS (DELETE FROM t WHERE grp = 1 AND id < 100) INSERT INTO t SELECT i, 1 FROM generate_series(10001, 10300) i$$);
 SELECT pair.same($$WITH u AS (UPDATE t SET grp = 7 WHERE grp = 1) INSERT INTO t SELECT i, 1 FROM generate_series(10301, 10304) i RETURNING id, grp$$);
 SELECT pair.same($$WITH u AS (UPDATE t SET grp = 8 WHERE grp + random() * 0 = 1) INSERT INTO t SELECT i, 1 FROM generate_series(10401, 10500) i$$);
-SELECT pair.same($$WITH d AS (DELETE FROM t WHERE id = 5), u AS (UPDATE t SET grp = 9 WHERE grp = 1) INSERT INTO t SELECT i, 1 FROM generate_series(10501, 10600) i$$);
+SELECT pair.same($$WITH d AS (DELETE FROM t WHERE id = 5), u AS (UPDATE t SET grp = 9 WHERE grp = 1 AND id > 5) INSERT INTO t SELECT i, 1 FROM generate_series(10501, 10600) i$$);
 SELECT pair.same($$WITH d AS (DELETE FROM t WHERE grp = 1) INSERT INTO t SELECT i, 1 FROM generate_series(10601, 10700) i ON CONFLICT (id) DO UPDATE SET grp = 5$$);
 SELECT pair.same($$WITH d AS (DELETE FROM t WHERE grp = 1) INSERT INTO t SELECT i, 1 FROM generate_series(10701, 10800) i ON CONFLICT (id) DO UPDATE SET grp = (random() * 0)::int$$);
 SELECT pair.same($$WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(10801, 10900) i) DELETE FROM t WHERE grp = 1$$);
@@ -45,6 +45,26 @@ PREPARE change (int) AS WITH d AS (DELETE FROM sharded.t WHERE grp = 1 AND id % 
 DO $$BEGIN FOR i IN 0 .. 6 LOOP EXECUTE format('EXECUTE change(%s)', i); END LOOP; END$$;
 DO $$BEGIN FOR i IN 0 .. 6 LOOP EXECUTE format('WITH d AS (DELETE FROM plain.t WHERE grp = 1 AND id %% 7 = %1$s) INSERT INTO plain.t SELECT 400000 + %1$s * 100 + i, 1 FROM generate_series(1, 50) i', i); END LOOP; END$$;
 SELECT pair.contents('plain') = pair.contents('sharded');
+-- both parts change rows, and their conditions exclude each other
+SELECT pair.same($$WITH u AS (UPDATE t SET grp = 11 WHERE grp = 2 AND id < 1500 RETURNING id) UPDATE t SET grp = 12 WHERE id > 2000 AND grp = 2 /* count */$$);
+SELECT pair.same($$WITH u AS (UPDATE t SET grp = 13 WHERE id IN (1002, 1005, 1011)), d AS (DELETE FROM t WHERE id = 1001 RETURNING *) UPDATE t SET grp = 14 WHERE id BETWEEN 1020 AND 1040 /* count */$$);
+SELECT pair.same($$WITH u AS (UPDATE t SET grp = grp + 1 WHERE id = 1002 RETURNING *), v AS (UPDATE t SET grp = grp - 1 WHERE id = 1005 RETURNING *) SELECT * FROM u, v$$);
+-- both delete rows
+SELECT pair.same($$WITH d AS (DELETE FROM t WHERE id BETWEEN 1040 AND 1060 RETURNING id) DELETE FROM t WHERE id BETWEEN 1050 AND 1070 /* count */$$);
+SELECT pair.same($$WITH d AS (DELETE FROM t WHERE id BETWEEN 1080 AND 1090 AND random() < 2) DELETE FROM t WHERE id BETWEEN 1085 AND 1095 AND random() < 2$$);
+-- with values of parameters
+PREPARE transfer (int, int) AS WITH a AS (UPDATE sharded.t SET grp = grp - 1 WHERE id = $1) UPDATE sharded.t SET grp = grp + 1 WHERE id = $2;
+DO $$BEGIN FOR i IN 1101 .. 1109 LOOP EXECUTE format('EXECUTE transfer(%s, %s)', i, i + 1); END LOOP; END$$;
+DO $$BEGIN FOR i IN 1101 .. 1109 LOOP EXECUTE format('WITH a AS (UPDATE plain.t SET grp = grp - 1 WHERE id = %s) UPDATE plain.t SET grp = grp + 1 WHERE id = %s', i, i + 1); END LOOP; END$$;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE transfer(1112, NULL);
+UPDATE plain.t SET grp = grp - 1 WHERE id = 1112;
+EXECUTE transfer(1112, 1113);
+WITH a AS (UPDATE plain.t SET grp = grp - 1 WHERE id = 1112) UPDATE plain.t SET grp = grp + 1 WHERE id = 1113;
+RESET plan_cache_mode;
+-- the node of a single shard runs the whole statement
+SELECT pair.same($$WITH a AS (UPDATE t SET grp = 1 WHERE id = 1112 RETURNING *) UPDATE t SET grp = 2 FROM a WHERE t.id = 1112 /* count */$$);
+SELECT pair.contents('plain') = pair.contents('sharded');
 -- a sharded table that is a partition itself, by its own name and by that of the table above it
 CREATE TABLE sharded.top (id int, grp int) PARTITION BY RANGE (id);
 CREATE TABLE sharded.mid PARTITION OF sharded.top FOR VALUES FROM (0) TO (1000000) PARTITION BY HASH (id);
@@ -66,6 +86,36 @@ WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURN
 WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURNING *) UPDATE t SET grp = 8 WHERE grp IN (SELECT grp FROM i);
 WITH i AS (INSERT INTO t VALUES (12001, 1) RETURNING *), d AS (DELETE FROM t WHERE grp = 1 RETURNING *) SELECT (SELECT count(*) FROM i), (SELECT count(*) FROM d);
 WITH d AS (DELETE FROM t WHERE grp = 1) INSERT INTO t SELECT id + 1000000, grp FROM t WHERE grp = 1;
+-- the same row would be changed twice
+WITH u AS (UPDATE t SET grp = 20 WHERE grp = 2 RETURNING *) DELETE FROM t USING u WHERE t.id = u.id;
+WITH u AS (UPDATE t SET grp = 20 WHERE id < 1000 RETURNING *) UPDATE t SET grp = 21 WHERE id < 10;
+\set VERBOSITY terse
+EXECUTE transfer(1112, 1112);
+WITH u AS (UPDATE t SET grp = 20 WHERE id < 10), v AS (UPDATE t SET grp = 21 WHERE grp = 2) SELECT 1;
+-- what one part assigns, the other one may find
+WITH u AS (UPDATE t SET grp = 22 WHERE grp = 1 RETURNING *) UPDATE t SET grp = 21 WHERE grp = 22;
+WITH u AS (UPDATE t SET grp = 22 WHERE id % 2 = 0) MERGE INTO t USING (VALUES (1), (2)) s (k) ON t.id = s.k WHEN MATCHED THEN UPDATE SET grp = 23;
+WITH u AS (UPDATE t SET grp = 22 WHERE id % 2 = 0 RETURNING *) MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN DELETE;
+WITH d AS (DELETE FROM t WHERE id % 2 = 0 RETURNING *) MERGE INTO t USING d ON t.id = d.id WHEN NOT MATCHED THEN INSERT VALUES (d.id, 1);
+WITH u AS (UPDATE t SET grp = 22 WHERE id % 2 = 0 RETURNING *) INSERT INTO t SELECT * FROM u ON CONFLICT (id) DO UPDATE SET grp = 24;
+WITH i AS (INSERT INTO t VALUES (1, 1), (2, 1), (3, 1) ON CONFLICT (id) DO UPDATE SET grp = 24) UPDATE t SET grp = 25 WHERE id % 2 = 0;
+WITH i AS (INSERT INTO t VALUES (1, 1), (2, 1), (3, 1) ON CONFLICT (id) DO UPDATE SET grp = 24)
+	INSERT INTO t VALUES (2, 1), (3, 1), (4, 1) ON CONFLICT (id) DO UPDATE SET grp = (random() * 0)::int;
+-- a trigger may change any column
+CREATE TABLE w (id int, grp int);
+SELECT shardfdw.shard_table('w', 'id', shards => 2);
+CREATE FUNCTION changes_grp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.grp := 2; RETURN NEW; END';
+CREATE TRIGGER before BEFORE UPDATE ON w FOR EACH ROW EXECUTE FUNCTION changes_grp();
+WITH u AS (UPDATE w SET id = id WHERE grp = 1) DELETE FROM w WHERE grp = 2;
+DROP TABLE w;
+-- rows of a table that inherits from the table of the other part
+CREATE TABLE above (id int, grp int);
+CREATE FOREIGN TABLE heir () INHERITS (above) SERVER node1 OPTIONS (table_name 'heir');
+WITH u AS (UPDATE above SET grp = 1 WHERE id = 1) UPDATE heir SET grp = 2 WHERE id = 2;
+WITH i AS (INSERT INTO heir VALUES (1, 1) RETURNING *) DELETE FROM above USING i WHERE above.grp = i.grp;
+WITH d AS (DELETE FROM heir WHERE grp = 1) INSERT INTO heir SELECT * FROM above;
+DROP TABLE above CASCADE;
+\set VERBOSITY default
 RESET search_path;
 SELECT pair.contents('plain') = pair.contents('sharded');
 \pset tuples_only off

@@ -145,6 +145,7 @@ static const PlanField queue_fields[] = {
 static const PlanField source_fields[] = {
 	{FIELD_OID, offsetof(ShardSourcePlan, relid)},
 	{FIELD_INT, offsetof(ShardSourcePlan, operation)},
+	{FIELD_BOOL, offsetof(ShardSourcePlan, does_update)},
 	{FIELD_BOOL, offsetof(ShardSourcePlan, set_processed)},
 	{FIELD_BOOL, offsetof(ShardSourcePlan, returns_rows)},
 	{FIELD_BOOL, offsetof(ShardSourcePlan, all_shards)},

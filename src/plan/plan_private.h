@@ -320,6 +320,7 @@ typedef struct ShardSourcePlan
 {
 	Oid			relid;			/* the sharded table */
 	CmdType		operation;		/* CMD_INSERT or CMD_MERGE */
+	bool		does_update;	/* ON CONFLICT DO UPDATE */
 	bool		set_processed;	/* its rows count for the command tag */
 	bool		returns_rows;	/* RETURNING */
 	bool		all_shards;		/* shards without rows run the statement, too */

@@ -1,7 +1,8 @@
 /*
  * cte_order.c
- *	  Statements that insert rows into a sharded table, and change rows of the same table in another
- *	  part.
+ *	  Statements of which two parts write to the same sharded table.
+ *
+ * If one part inserts rows, and another one changes rows:
  *
  *	 WITH d AS (DELETE FROM t WHERE ...) INSERT INTO t ...
  *
@@ -19,6 +20,12 @@
  * refused, too.  A statement that must read before it writes (read_first.c) does so before all of
  * this.
  *
+ * If two parts change rows, PostgreSQL changes each row only once.  A node would change it twice.  So the
+ * conditions of the parts have to exclude each other (planner/part_condition.c); otherwise the statement is refused.
+ * Two exceptions: if both parts delete rows, the second one does not find those of the first one.  DELETE runs before
+ * INSERT ... ON CONFLICT DO UPDATE, as before any INSERT.  A foreign key may also change rows of another part's table
+ * (tied_parts.c).
+ *
  * The parts that must be first run when the statement's plan is asked for its first row.  That is
  * within core's ExecutorRun(), so other libraries measure them as part of the statement, and treat
  * statements of their triggers and functions as nested ones.
@@ -35,20 +42,35 @@
 #include "executor/executor.h"
 #include "executor/modify/cte_order.h"
 #include "executor/modify/read_first.h"
+#include "executor/modify/tied_parts.h"
+#include "miscadmin.h"
 #include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
+#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
 #include "plan/plan_walk.h"
 #include "utils/lsyscache.h"
+
+typedef enum PartKind
+{
+	PART_INSERT,				/* all other INSERTs */
+	PART_UPSERT,				/* INSERT ... ON CONFLICT DO UPDATE */
+	PART_UPDATE,
+	PART_DELETE,
+	PART_MERGE
+} PartKind;
 
 /* A part of a statement that writes to a sharded table. */
 typedef struct WritingPart
 {
 	Plan	   *plan;
 	int			cte;			/* number of its WITH query among the statement's subplans, 1-based; 0: the main statement */
-	bool		inserts;		/* otherwise it updates or deletes */
+	PartKind	kind;
 	Oid			parent;			/* the sharded table, or the top of its partition tree */
+	List	   *members;		/* OIDs of this table, and of its partitions or the tables that inherit from it */
+	Oid			userid;			/* user of the connections to nodes */
 } WritingPart;
 
 /* A running statement whose plan was not asked for a row yet. */
@@ -107,24 +129,45 @@ is_read(const PlannedStmt *stmt, const WritingPart *part)
 
 /* ---- parts that write ---- */
 
-/* Does relid's partition tree have shards?  The statement may have locked only a part of the tree. */
 static bool
-has_shards(Oid relid)
+is_shard(Oid relid)
 {
-	ListCell   *lc;
+	return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(relid);
+}
 
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+/* Are there shards among the tables?  The statement may have locked only a part of them. */
+static bool
+has_shards(const List *members)
+{
+	foreach_oid(member, members)
 	{
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
+		if (is_shard(member))
 			return true;
 	}
 	return false;
 }
 
-static List *
-add_part(List *parts, const PlannedStmt *stmt, Plan *plan, int cte)
+static PartKind
+part_kind(CmdType operation, bool does_update)
 {
-	WritingPart part = {plan, cte, false, InvalidOid};
+	switch (operation)
+	{
+		case CMD_UPDATE:
+			return PART_UPDATE;
+		case CMD_DELETE:
+			return PART_DELETE;
+		case CMD_MERGE:
+			return PART_MERGE;
+		default:
+			return does_update ? PART_UPSERT : PART_INSERT;
+	}
+}
+
+static List *
+add_part(List *parts, EState *estate, Plan *plan, int cte)
+{
+	const PlannedStmt *stmt = estate->es_plannedstmt;
+	WritingPart part = {plan, cte, PART_INSERT, InvalidOid, NIL, InvalidOid};
 	WritingPart *result;
 
 	if (plan == NULL)
@@ -132,18 +175,25 @@ add_part(List *parts, const PlannedStmt *stmt, Plan *plan, int cte)
 	if (IsA(plan, ModifyTable))
 	{
 		ModifyTable *modify = (ModifyTable *) plan;
+		Index		named = modify->rootRelation > 0 ? modify->rootRelation : linitial_int(modify->resultRelations);
 
-		part.inserts = modify->operation == CMD_INSERT;
+		part.kind = part_kind(modify->operation, modify->onConflictAction == ONCONFLICT_UPDATE);
 		/* parts may name any table of its partition tree */
 		part.parent = shard_map_top(rt_fetch(modify->nominalRelation, stmt->rtable)->relid);
+		part.userid = shard_result_userid(estate->es_result_relations[named - 1], estate);
 	}
 	else if (IsA(plan, CustomScan) &&
 			 strcmp(((CustomScan *) plan)->methods->CustomName, SHARD_SOURCE_NAME) == 0)
 	{
-		part.inserts = true;
-		part.parent = ((ShardSourcePlan *) shard_plan_private_unpack(SHARD_PLAN_SOURCE, ((CustomScan *) plan)->custom_private))->relid;
+		const ShardSourcePlan *source = shard_plan_private_unpack(SHARD_PLAN_SOURCE, ((CustomScan *) plan)->custom_private);
+
+		part.kind = part_kind(source->operation, source->does_update);
+		part.parent = source->relid;
+		part.userid = OidIsValid(source->check_as_user) ? source->check_as_user : GetUserId();
 	}
-	if (!OidIsValid(part.parent) || !has_shards(part.parent))
+	if (OidIsValid(part.parent))
+		part.members = find_all_inheritors(part.parent, NoLock, NULL);
+	if (!has_shards(part.members))
 		return parts;
 	result = palloc(sizeof(WritingPart));
 	*result = part;
@@ -151,15 +201,16 @@ add_part(List *parts, const PlannedStmt *stmt, Plan *plan, int cte)
 }
 
 static List *
-find_parts(const PlannedStmt *stmt)
+find_parts(EState *estate)
 {
+	const PlannedStmt *stmt = estate->es_plannedstmt;
 	List	   *parts = NIL;
 	int			cte = 0;
 	ListCell   *lc;
 
 	foreach(lc, stmt->subplans)
-		parts = add_part(parts, stmt, lfirst(lc), ++cte);
-	return add_part(parts, stmt, stmt->planTree, 0);
+		parts = add_part(parts, estate, lfirst(lc), ++cte);
+	return add_part(parts, estate, stmt->planTree, 0);
 }
 
 /* ---- the order ---- */
@@ -175,16 +226,30 @@ refuse(Oid parent, const char *detail)
 			 errhint("Use several statements in a transaction.")));
 }
 
-/* Raises if a part of the statement only reads parent. */
+/* Is other one of the tables of the part, or does it share shards with them? */
+static bool
+shares_shards(const WritingPart *part, Oid other)
+{
+	if (part->parent == other)
+		return true;
+	foreach_oid(member, find_all_inheritors(other, NoLock, NULL))
+	{
+		if (list_member_oid(part->members, member))
+			return true;
+	}
+	return false;
+}
+
+/* Raises if a part of the statement only reads the table that change writes to. */
 static void
-check_not_read(const PlannedStmt *stmt, Oid parent)
+check_not_read(const PlannedStmt *stmt, const WritingPart *change)
 {
 	foreach_node(RangeTblEntry, rte, stmt->rtable)
 	{
 		/* EXCLUDED has the relkind of a composite type */
 		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
-			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shard_map_top(rte->relid) == parent)
-			refuse(parent, _("Another part of it reads the table, and would see what WITH has changed."));
+			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shares_shards(change, shard_map_top(rte->relid)))
+			refuse(change->parent, _("Another part of it reads the table, and would see what WITH has changed."));
 	}
 }
 
@@ -192,7 +257,8 @@ check_not_read(const PlannedStmt *stmt, Oid parent)
 static bool
 comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPart *insert)
 {
-	if (insert->parent != change->parent)
+	if ((change->kind != PART_UPDATE && change->kind != PART_DELETE) ||
+		(insert->kind != PART_INSERT && insert->kind != PART_UPSERT) || !shares_shards(change, insert->parent))
 		return false;
 	if (!is_read(stmt, change))
 		return true;
@@ -201,6 +267,171 @@ comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPar
 		refuse(change->parent, _("What it changes must not depend on what it inserts."));
 	return false;
 }
+
+/* ---- parts that change the same rows ---- */
+
+/* Might a row be changed by parts of both kinds, other than by DELETE first? */
+static bool
+may_change_twice(PartKind kind, PartKind other)
+{
+	if (kind == PART_MERGE || other == PART_MERGE)
+		return true;
+	if (kind == PART_INSERT || other == PART_INSERT)
+		return false;
+	if (kind == PART_UPSERT || other == PART_UPSERT)
+		return kind != PART_DELETE && other != PART_DELETE;
+	return kind == PART_UPDATE || other == PART_UPDATE;
+}
+
+/* The conditions of an UPDATE or DELETE, with the values of the parameters. */
+static List *
+conditions_of(const WritingPart *part, EState *estate)
+{
+	PlannerInfo *root = makeNode(PlannerInfo);
+
+	root->glob = makeNode(PlannerGlobal);
+	root->glob->boundParams = estate->es_param_list_info;
+	return castNode(List, estimate_expression_value(root, copyObject((Node *) part->plan->qual)));
+}
+
+static Oid
+named_table(const WritingPart *part, const EState *estate)
+{
+	return rt_fetch(((ModifyTable *) part->plan)->nominalRelation, estate->es_plannedstmt->rtable)->relid;
+}
+
+static bool
+is_never_true(List *conditions)
+{
+	foreach_ptr(Node, condition, conditions)
+	{
+		if (IsA(condition, Const) && (((Const *) condition)->constisnull || !DatumGetBool(((Const *) condition)->constvalue)))
+			return true;
+	}
+	return false;
+}
+
+/* Can no row satisfy the conditions of both parts? */
+static bool
+exclude_each_other(const WritingPart *part, const WritingPart *other, EState *estate)
+{
+	List	   *conditions;
+	List	   *other_conditions;
+
+	if (!IsA(part->plan, ModifyTable) || !IsA(other->plan, ModifyTable) ||
+		named_table(part, estate) != named_table(other, estate))
+		return false;
+	conditions = conditions_of(part, estate);
+	other_conditions = conditions_of(other, estate);
+	return is_never_true(conditions) || is_never_true(other_conditions) ||
+		(conditions != NIL && other_conditions != NIL && predicate_refuted_by(conditions, other_conditions, false));
+}
+
+static List *
+shards_of(const WritingPart *part)
+{
+	List	   *result = NIL;
+
+	foreach_oid(member, part->members)
+	{
+		if (is_shard(member))
+			result = lappend_oid(result, member);
+	}
+	return result;
+}
+
+/* A shard that the part changes, if its plan has one. */
+static Oid
+changed_shard(const WritingPart *part, EState *estate)
+{
+	if (IsA(part->plan, ModifyTable))
+	{
+		foreach_int(rti, ((ModifyTable *) part->plan)->resultRelations)
+		{
+			Oid			relid = exec_rt_fetch(rti, estate)->relid;
+
+			if (is_shard(relid))
+				return relid;
+		}
+	}
+	return linitial_oid(shards_of(part));
+}
+
+/* Names of the columns on the node that the part updates; NIL if they have other names there. */
+static List *
+updated_columns(const ModifyTable *modify, EState *estate, const ShardMap *map)
+{
+	Oid			relid = exec_rt_fetch(linitial_int(modify->resultRelations), estate)->relid;
+	List	   *result = NIL;
+
+	if (map == NULL || map->renames)
+		return NIL;
+	foreach_int(attno, (List *) linitial(modify->updateColnosLists))
+	{
+		char	   *name = get_attname(relid, attno, true);
+
+		if (name != NULL)
+			result = lappend(result, name);
+	}
+	return result;
+}
+
+/* May foreign keys change rows of other's table because of what the part changes? */
+static bool
+reaches_by_keys(const WritingPart *part, const WritingPart *other, EState *estate)
+{
+	ShardTiedChange change = {0};
+
+	if (part->kind == PART_INSERT || other->kind == PART_INSERT)
+		return false;
+	change.shard = changed_shard(part, estate);
+	change.userid = part->userid;
+	change.deletes = part->kind == PART_DELETE || part->kind == PART_MERGE;
+	change.updates = part->kind != PART_DELETE;
+	if (part->kind == PART_UPDATE)
+		change.columns = updated_columns((const ModifyTable *) part->plan, estate, shard_map_get(change.shard));
+	return shard_tied_parts_reach(&change, shards_of(other));
+}
+
+static void
+check_keys(const WritingPart *part, const WritingPart *other, EState *estate)
+{
+	if (reaches_by_keys(part, other, estate))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("two parts of the statement may change the same row of table \"%s\"", get_rel_name(other->parent)),
+				 errdetail("One of them changes rows of table \"%s\", and a foreign key then changes rows of this table before the other part does.",
+						   get_rel_name(part->parent)),
+				 errhint("Use several statements in a transaction.")));
+}
+
+static void
+check_changes(List *parts, EState *estate)
+{
+	int			nparts = list_length(parts);
+
+	for (int i = 0; i < nparts; i++)
+	{
+		const WritingPart *part = list_nth(parts, i);
+
+		for (int j = i + 1; j < nparts; j++)
+		{
+			const WritingPart *other = list_nth(parts, j);
+
+			if (may_change_twice(part->kind, other->kind) && shares_shards(part, other->parent) &&
+				!exclude_each_other(part, other, estate))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("two parts of the statement may change the same row of table \"%s\"", get_rel_name(part->parent)),
+						 errdetail("The second part would change it again, because a node shows it what the first part has changed."),
+						 errhint("Use several statements in a transaction.")));
+			check_keys(part, other, estate);
+			check_keys(other, part, estate);
+		}
+	}
+}
+
+/* ---- running ---- */
 
 /* Runs part to its end.  Core will find it finished. */
 static void
@@ -221,11 +452,9 @@ run_part(EState *estate, const WritingPart *part)
 }
 
 static void
-run_changes_first(EState *estate)
+run_changes_first(EState *estate, List *parts)
 {
 	const PlannedStmt *stmt = estate->es_plannedstmt;
-	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
-	List	   *parts = find_parts(stmt);
 	List	   *first = NIL;
 	ListCell   *lc;
 
@@ -233,16 +462,14 @@ run_changes_first(EState *estate)
 	{
 		foreach_ptr(WritingPart, insert, parts)
 		{
-			if (!change->inserts && insert->inserts &&
-				comes_first(stmt, change, insert))
+			if (comes_first(stmt, change, insert))
 				first = list_append_unique_ptr(first, change);
 		}
 	}
 	foreach(lc, first)
-		check_not_read(stmt, ((WritingPart *) lfirst(lc))->parent);
+		check_not_read(stmt, lfirst(lc));
 	foreach(lc, first)
 		run_part(estate, lfirst(lc));
-	MemoryContextSwitchTo(oldcxt);
 }
 
 /* Replaces the function of a statement's top node, for its first row. */
@@ -250,15 +477,23 @@ static TupleTableSlot *
 first_row(PlanState *ps)
 {
 	RunningStatement *statement = running;
+	EState	   *estate = ps->state;
+	List	   *parts = NIL;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
 
 	while (statement->top != ps)
 		statement = statement->outer;
 	statement->top = NULL;
 	ExecSetExecProcNode(ps, statement->next_row);
+	if (estate->es_plannedstmt->hasModifyingCTE)
+	{
+		parts = find_parts(estate);
+		check_changes(parts, estate);
+	}
 	if (statement->reads_first)
-		shard_read_first(ps->state, ps);
-	if (ps->state->es_plannedstmt->hasModifyingCTE)
-		run_changes_first(ps->state);
+		shard_read_first(estate, ps);
+	run_changes_first(estate, parts);
+	MemoryContextSwitchTo(oldcxt);
 	/* not ExecProcNode(), which would measure the node twice */
 	return statement->next_row(ps);
 }

@@ -241,6 +241,7 @@ shard_source_build(ShardSourceInfo *info, CustomScan *cscan)
 
 	plan->relid = RelationGetRelid(info->rel);
 	plan->operation = info->query->commandType;
+	plan->does_update = info->query->onConflict != NULL && info->query->onConflict->action == ONCONFLICT_UPDATE;
 	plan->set_processed = info->query->canSetTag;
 	plan->returns_rows = info->query->returningList != NIL;
 	plan->all_shards = info->all_shards;
