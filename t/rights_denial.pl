@@ -156,6 +156,39 @@ $c->psql_fails_like(q{SELECT shardfdw.unshard_table('xs.sup', mode => 'online');
 $c->safe_psql('ALTER SCHEMA xs OWNER TO own');
 $c->safe_psql(q{SELECT shardfdw.unshard_table('xs.sup')});
 
+# ---- tables that look like those of a job -----------------------------------------------------
+
+# Such a table with such a comment counts only if the journal has the job, for this role and table.
+$c->safe_psql(q{DROP TABLE nob.trap; CREATE TABLE vic (id int PRIMARY KEY);
+	SELECT shardfdw.shard_table('vic', shards => 3, nodes => '{node1,node3}'); SET ROLE own;
+	CREATE TABLE own.shardfdw_new_1 (id int PRIMARY KEY);
+	SELECT shardfdw.shard_table('own.shardfdw_new_1', shards => 3, nodes => '{node1,node3}');
+	SELECT format('COMMENT ON TABLE own.shardfdw_new_1 IS %L',
+		'job 999999999 of coordinator ' || identity)
+	FROM shardfdw_internal.coordinator_identity() \gexec});
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw_internal.shard_group('vic_00')}), '2',
+	'a table of a role is colocated with a table of another role');
+my $moves = q{SELECT shardfdw.move_shard('vic_00', '%s', mode => 'block') > 0};
+is($c->safe_psql(sprintf $moves, 'node4'), 't', 'it does not stop moves of the other table');
+my $job = q{INSERT INTO shardfdw_internal.job
+	(id, kind, state, stage, tables, names, mode, role, pid, started)
+	VALUES (999999999, '%s', 'failed', 'copying', '{%s}', '{x}', 'online', '%s', 1, now())};
+for ([ 'shard', 1, 'postgres' ], [ 'shard', 2, 'own' ], [ 'import', 1, 'own' ])
+{
+	$c->safe_psql(sprintf $job, @$_);
+	is($c->safe_psql('SELECT count(*) FROM shardfdw_internal.conversion_objects()'), '0',
+		"nor with job @$_");
+	$c->safe_psql('DELETE FROM shardfdw_internal.job WHERE id = 999999999');
+}
+$c->safe_psql(sprintf $job, 'shard', 1, 'own');
+$c->psql_fails_like(sprintf("$moves;", 'node1'),
+	qr/55000: shard public\.vic_00 cannot be moved before table \d+ is recovered from job 999999999/,
+	'with a job of this role and table');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
+is($c->safe_psql(q{SELECT to_regclass('own.shardfdw_new_1')}), '', 'recovery removes the table');
+$c->safe_psql('DELETE FROM shardfdw_internal.job WHERE id = 999999999');
+is($c->safe_psql(sprintf $moves, 'node1'), 't', 'the other table moves');
+
 # The schema gets another owner afterwards, who replaces it.
 $c->safe_psql(q{CREATE SCHEMA later; CREATE TABLE later.sup (id int PRIMARY KEY, v text);
 	GRANT USAGE ON SCHEMA later TO own; GRANT INSERT ON later.sup TO own;

@@ -39,9 +39,13 @@ AS $$
 	CROSS JOIN LATERAL regexp_match(o.name, o.pattern) x(parts)
 	CROSS JOIN LATERAL regexp_match(o.comment, '^job ([0-9]{1,18}) of coordinator ([0-9a-f]+)(?:, definition ([0-9a-f]+))?$') n(note)
 	WHERE x.parts IS NOT NULL AND n.note[2] = ANY (shardfdw_internal.decided_identities())
+		-- Any user can also write the comment, so the journal must have the job, and the job must be one of the owner.
+		AND EXISTS (SELECT FROM shardfdw.jobs j JOIN pg_roles r ON r.oid = o.owner
+			WHERE j.id = n.note[1]::bigint AND j.kind IN ('shard', 'unshard') AND (r.rolname = j.role OR r.rolsuper)
+				AND shardfdw_internal.job_works_on(j.id, j.kind, (x.parts[2]::bigint % 4294967296)::oid))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_objects() IS
-	'Lists the objects that jobs have created for tables that they shard or unshard online. Returns for each object its type (new, changed or note), OID, owner, schema, the OID of the table, which may be dropped, and the number of the job. For new also returns the result of conversion_definition() when the job began.';
+	'Lists the objects that jobs of the journal have created for tables that they shard or unshard online. An object counts only if its owner is the role of the job or a superuser. Returns for each object its type (new, changed or note), OID, owner, schema, the OID of the table, which may be dropped, and the number of the job. For new also returns the result of conversion_definition() when the job began.';
 
 CREATE FUNCTION shardfdw_internal.conversions() RETURNS TABLE (successor regclass, relation oid, job bigint, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
