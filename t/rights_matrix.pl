@@ -296,8 +296,9 @@ my %outcomes = (
 	'55000 55000 55000 42501 55000 42501 55000 42501 2F003 42704' => q{
 		check_import_empty},
 	# databases of nodes: those of the tests were not made by add_node()
-	'42P04 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{clone_node_databases},
-	'42P04 42P04 42501 42501 42501 42501 42P04 42501 42501 42501' => q{make_node_database},
+	'42P04 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{clone_node_databases make_node_database},
+	# there is no schema of that name on the nodes
+	'3F000 3F000 42501 42501 42501 42501 3F000 42501 42501 42501' => q{make_tables_on_nodes},
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		refuse_change_of_conversion_seen
@@ -316,7 +317,7 @@ my %outcomes = (
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands stored_rows tables_of_type shards_of shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
-		is_cluster_node is_trusted_node owner_code_query schema_owner_query owns_shards expects_right role_on_node give_command validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
+		is_cluster_node is_trusted_node owner_code_query schema_owner_query owns_shards expects_right role_on_node give_command note_guard validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running job_works_on servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
@@ -344,7 +345,7 @@ my %outcomes = (
 		referring_table subscription_referring
 		answering_nodes compare_replicas lock_all_replicas lock_node_list lock_replicas note_copied_table note_left_shard settle_node take_replicas_turn
 		compare_reference_definitions drop_reference_replica equip_node outdated_references warn_missing_shards
-		add_users_to check_shard_owners database_mark make_user run_beside
+		add_users_to check_shard_owners make_user
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_replicas drop_replaced_table find_missing_partial_aggregates follow_siblings set_key_defaults set_shards_schema inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_replicas make_schema_on_nodes
 		nodes_without_replica note_identity query_nodes run_commands drop_on_nodes drop_conversion_table lock_table lock_to_clear replace_table create_reference_table shard_table shard_tables unshard_reference unshard_table shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
@@ -352,7 +353,7 @@ my %outcomes = (
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
 		home_constraint_commands home_constraints unshard_block
-		compare_coordinators inspect_foreign_keys lock_placements make_server set_placements settle_server},
+		compare_coordinators inspect_foreign_keys lock_placements set_placements settle_server},
 	# the names are none
 	'22023 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{check_names_on_nodes},
 	# arrays of different lengths
@@ -363,7 +364,7 @@ my %outcomes = (
 	'42809 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{move_replica start_import},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		shardfdw_validator
+		shardfdw_validator database_mark make_server run_beside
 		confirm_node disable_node enable_node forget_reference_position take_left_shards write_left_shard
 		undecided_traces
 		left_shard_written copied_table_read copied_table_written node_position_read node_position_written
