@@ -140,7 +140,7 @@ $c->node_safe_psql(1, 'CREATE ROLE nobody LOGIN');
 hold('move_indexed');
 my $job = start_move('spoofed', 'node2', 'indexing', ', verify => false');
 $c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
-my $schema = $c->node_safe_psql(1, q{SELECT nspname FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'});
+my $schema = $c->node_safe_psql(1, q{SELECT nspname FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'});
 $c->node_safe_psql(1, "SET ROLE nobody; SELECT pg_logical_emit_message(true, 'shardfdw', '$schema 99999')");
 $c->safe_psql('UPDATE spoofed SET v = 1');
 release('move_indexed');
@@ -243,7 +243,7 @@ is(($c->psql(q{SELECT shardfdw.move_shard('named_00', 'node2')}))[2], '', 'time-
 # who waits behind the job's lock, and before whom its own reads would have to wait
 hold('move_copied');
 $job = $c->ask(q{SELECT shardfdw.move_shard('named_00', 'node3', mode => 'block', wait => false)});
-$c->wait_for(qq{SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname LIKE 'shardfdw%_$job' AND c.relname = 'named_00' AND pg_relation_size(c.oid) > 0}, 3);
+$c->wait_for(qq{SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname LIKE 'shardfdw%_${job}_%' AND c.relname = 'named_00' AND pg_relation_size(c.oid) > 0}, 3);
 {
 	my $vacuum = $c->node(2)->background_psql('postgres', on_error_stop => 0);
 	$vacuum->query_until(qr/begun/, "\\echo begun\nVACUUM FULL named_00;\n");
@@ -354,7 +354,7 @@ $c->safe_psql('DROP TABLE near; SELECT shardfdw.remove_node($$shards$$), shardfd
 
 # ---------- foreign keys that do not hold, or cannot be validated for now ----------
 
-my $leftovers = q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'};
+my $leftovers = q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'};
 
 # Are the foreign keys of a table's first shard valid, and which comment has it?
 sub key_and_comment
@@ -388,7 +388,7 @@ is(key_and_comment('locked', 2), 'false|of a user', 'that is left to a person');
 is(($c->psql(q{SELECT shardfdw.move_shard('moved_00', 'node2')}))[2], '', 'a shard with a foreign key that does not hold moves');
 is(key_and_comment('moved', 2), 'false|of a user', 'and has it so on the new node');
 is($c->node_safe_psql($_, $leftovers), 0, "nothing is left on node $_") for 1, 2;
-$c->node_safe_psql(2, q{COMMENT ON TABLE moved_00 IS 'shardfdw_0123456789abcdef_1'});
+$c->node_safe_psql(2, q{COMMENT ON TABLE moved_00 IS 'shardfdw_0123456789abcdef_1_0123abcd'});
 $c->safe_psql(q{SELECT shardfdw.move_shard('moved_00', 'node1')});
 is(key_and_comment('moved', 1), 'false|', 'the mark of another job is not taken for a comment');
 $c->safe_psql('DROP TABLE broken, locked, moved');

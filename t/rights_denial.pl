@@ -189,6 +189,22 @@ is($c->safe_psql(q{SELECT to_regclass('own.shardfdw_new_1')}), '', 'recovery rem
 $c->safe_psql('DELETE FROM shardfdw_internal.job WHERE id = 999999999');
 is($c->safe_psql(sprintf $moves, 'node1'), 't', 'the other table moves');
 
+# ---- names of jobs ---------------------------------------------------------------------------
+
+# The identity of the coordinator and the numbers of jobs are public.
+my $names = $c->safe_psql(q{SELECT format('shardfdw_%s_', identity)
+	FROM shardfdw_internal.coordinator_identity()});
+my ($last) = $c->safe_psql('SELECT last_value FROM shardfdw_internal.job_id');
+for my $node (1, 3)
+{
+	$c->node_safe_psql($node, join '', 'SET ROLE own;', map { "CREATE SCHEMA $names$_;
+		CREATE PUBLICATION $names$_;" } $last .. $last + 9);
+}
+is($c->safe_psql(sprintf $moves, 'node3'), 't', 'schemas with these names do not stop jobs');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
+is($c->node_safe_psql(1, qq{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^$names'}), '10',
+	'recovery leaves them');
+
 # The schema gets another owner afterwards, who replaces it.
 $c->safe_psql(q{CREATE SCHEMA later; CREATE TABLE later.sup (id int PRIMARY KEY, v text);
 	GRANT USAGE ON SCHEMA later TO own; GRANT INSERT ON later.sup TO own;

@@ -25,13 +25,19 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_tables(regclass) IS
 	'Lists the tables that move with a shard. Returns each shard, its table, owner and node, and its names here and on the node. adopted: whether these names differ.';
 
+CREATE FUNCTION shardfdw_internal.job_token() RETURNS text
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_job_token';
+COMMENT ON FUNCTION shardfdw_internal.job_token() IS
+	'Returns the random part of the names of the job that this process runs: 8 hexadecimal digits.';
+
 CREATE FUNCTION shardfdw_internal.job_schema(id bigint) RETURNS name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('shardfdw_%s_%s', i.identity, id)::name FROM shardfdw_internal.coordinator_identity() i
+	-- Otherwise a role could create schemas with the names of the next jobs.
+	SELECT format('shardfdw_%s_%s_%s', i.identity, id, shardfdw_internal.job_token())::name FROM shardfdw_internal.coordinator_identity() i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
-	'Returns the name of the schema that a job creates on nodes. Its publication and its slots have the same name. By this name, recovery recognizes the objects of this coordinator.';
+	'Returns the name of the schema that a job creates on nodes, in the process of the job. Its publication and its slots have the same name. By this name, recovery recognizes the objects of this coordinator.';
 
 CREATE FUNCTION shardfdw_internal.revoke_command(name text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -91,7 +97,7 @@ UNION ALL SELECT 'problem', 0, format('is used by %s on node %%s', pg_describe_o
 	FROM t JOIN pg_type y ON y.oid = t.reltype JOIN pg_depend d ON d.deptype = 'n' AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.classid = 'pg_proc'::regclass
 		OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (y.oid, y.typarray))
 UNION ALL SELECT 'problem', 0, 'is in publication ' || quote_ident(p.pubname) || ' of node %s' FROM t JOIN pg_publication_rel r ON r.prrelid = t.oid
-	JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
+	JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname !~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'
 UNION ALL SELECT 'problem', 0, 'has a sequence or an identity column on node %s' FROM t WHERE EXISTS (SELECT FROM a WHERE a.attidentity <> '')
 	OR EXISTS (SELECT FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid)
 UNION ALL SELECT 'problem', 0, format('has foreign key %s to %s on node %%s, which is neither moved with it nor a reference table', quote_ident(k.conname), k.confrelid::regclass)
@@ -100,7 +106,7 @@ UNION ALL SELECT 'problem', 0, format('has foreign key %s to %s on node %%s, whi
 UNION ALL SELECT 'problem', 0, format('is referred to by foreign key %s of %s on node %%s, which is not moved with it', quote_ident(f.conname), f.conrelid::regclass)
 	FROM t JOIN pg_constraint f ON f.confrelid = t.oid AND f.contype = 'f' JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE jsonb_build_array(n.nspname, c.relname)::text <> ALL ((TABLE move_group) || '{}'::text[])
-UNION ALL SELECT 'problem', 0, 'has triggers on node %s' FROM t WHERE t.is_renamed AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'))
+UNION ALL SELECT 'problem', 0, 'has triggers on node %s' FROM t WHERE t.is_renamed AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'))
 UNION ALL SELECT 'problem', 0, format('needs the name %s, which is taken on node %%s', x.name) FROM t,
 	(SELECT t.name FROM t UNION ALL SELECT format('%I.%I', t.nspname, i.new_name) FROM t, i) x WHERE t.is_renamed AND (to_regclass(x.name) IS NOT NULL OR x.name = t.name AND to_regtype(x.name) IS NOT NULL)
 UNION ALL SELECT 'problem', 0, format('has statistics object %s on node %%s, whose definition cannot be read', s.new_name) FROM s WHERE NOT starts_with(s.definition, s.prefix) OR right(s.definition, length(s.suffix)) <> s.suffix
@@ -162,9 +168,9 @@ UNION ALL SELECT 'index', 16, format('CREATE STATISTICS %I.%I%s FROM %s', s.nspn
 -- objects that are created when the table has its final name
 UNION ALL SELECT 'finish', 20, format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', t.name, k.conname, k.definition, CASE WHEN k.convalidated THEN ' NOT VALID' ELSE '' END)
 	FROM t, k WHERE k.contype = 'f'
-UNION ALL SELECT 'finish', 21, pg_get_triggerdef(g.oid) FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$')
+UNION ALL SELECT 'finish', 21, pg_get_triggerdef(g.oid) FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$')
 UNION ALL SELECT 'finish', 22, format('ALTER TABLE %s %s TRIGGER %I', t.name, CASE g.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, g.tgname)
-	FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'O' AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$')
+	FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'O' AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$')
 UNION ALL SELECT 'finish', 23, concat_ws(' ', format('CREATE POLICY %I ON %s', p.polname, t.name), CASE WHEN p.polpermissive THEN 'AS PERMISSIVE' ELSE 'AS RESTRICTIVE' END,
 		CASE p.polcmd WHEN 'r' THEN 'FOR SELECT' WHEN 'a' THEN 'FOR INSERT' WHEN 'w' THEN 'FOR UPDATE' WHEN 'd' THEN 'FOR DELETE' ELSE 'FOR ALL' END,
 		'TO ' || (SELECT string_agg(CASE x WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x)) END, ', ') FROM unnest(p.polroles) x),
@@ -183,7 +189,7 @@ UNION ALL SELECT CASE x.grantee WHEN 0 THEN 'finish' ELSE 'grant' END, 28, CASE 
 UNION ALL SELECT 'owner', 30, jsonb_build_array(format('ALTER TABLE %s OWNER TO %I', t.name, pg_get_userbyid(t.relowner)), pg_get_userbyid(t.relowner))::text FROM t WHERE pg_get_userbyid(t.relowner) <> current_user
 UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(d.comment), 'NULL'))
 	-- without the mark of a job that has left it there
-	FROM t LEFT JOIN LATERAL (SELECT obj_description(t.oid, 'pg_class') AS comment) d ON d.comment !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
+	FROM t LEFT JOIN LATERAL (SELECT obj_description(t.oid, 'pg_class') AS comment) d ON d.comment !~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'
 -- Validated after the switch, when other sessions continue. Rows that violate the key did so before.
 UNION ALL SELECT 'validate', 40, k.conname::text FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$

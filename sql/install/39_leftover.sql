@@ -4,10 +4,10 @@ CREATE FUNCTION shardfdw_internal.job_traces(nodes name[])
 	RETURNS TABLE (node name, id bigint, schema_name name, note jsonb, is_own boolean)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT q.node, substring((q.fields)[1] FROM '\d+$')::bigint, (q.fields)[1]::name, (q.fields)[2]::jsonb,
+	SELECT q.node, substring((q.fields)[1] FROM '_([0-9]{1,18})_[0-9a-f]{8}$')::bigint, (q.fields)[1]::name, (q.fields)[2]::jsonb,
 		starts_with((q.fields)[1], format('shardfdw_%s_', x.identities[1]))
 	FROM (SELECT d.identities, format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
-			WHERE n.nspname ~ '^shardfdw_(%s)_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"server": [0-9]+, "other": [0-9]+, "tables": '
+			WHERE n.nspname ~ '^shardfdw_(%s)_[0-9]{1,18}_[0-9a-f]{8}$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"server": [0-9]+, "other": [0-9]+, "tables": '
 				-- The notes of another role would be commands of that role.
 				AND pg_get_userbyid(n.nspowner) = current_user
 				-- A successor of this coordinator may need the tables.
@@ -129,7 +129,7 @@ CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
 AS $$
 	SELECT coalesce((SELECT q.ok AND (q.fields)[1] = 't' FROM (
 		SELECT s.srvname, format($query$SELECT bool_and(to_regclass(x.name) IS NOT NULL AND NOT EXISTS (
-				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'))) FROM unnest(%L::text[]) x(name)$query$, n.names) AS command
+				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND EXISTS (SELECT FROM pg_proc f WHERE f.oid = g.tgfoid AND f.proname = 'moved' AND f.pronamespace::regnamespace::text ~ '^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'))) FROM unnest(%L::text[]) x(name)$query$, n.names) AS command
 		FROM (SELECT array_agg(t->>'name') FILTER (WHERE t->>'side' = 'source') AS own, array_agg(t->>'name') AS names FROM jsonb_array_elements(note->'tables') t) a
 		-- Only the note of a target contains the names on the source.
 		CROSS JOIN LATERAL (SELECT coalesce(a.own, a.names) AS names, (CASE WHEN a.own IS NULL THEN note->>'other' ELSE note->>'server' END)::oid AS server) n

@@ -111,8 +111,8 @@ BEGIN
 	SELECT x.node, format('what job %s of predecessor "%s" has left, of which commits may be missing here. If none is missing: SELECT shardfdw.resolve_transaction(%L, ''rollback'')', x.job, x.identity, x.identity), false
 	FROM (
 		SELECT q.node, t.parts[1], t.parts[2]
-		FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT n.nspname FROM pg_namespace n WHERE n.nspname ~ ''^shardfdw_[0-9a-f]{16}_[0-9]+$'' AND pg_get_userbyid(n.nspowner) = current_user'::text, ARRAY[cardinality(nodes)]), 'settle', false) q
-		CROSS JOIN LATERAL regexp_match((q.fields)[1], '^shardfdw_([0-9a-f]{16})_([0-9]{1,18})$') t(parts)
+		FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT n.nspname FROM pg_namespace n WHERE n.nspname ~ ''^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'' AND pg_get_userbyid(n.nspowner) = current_user'::text, ARRAY[cardinality(nodes)]), 'settle', false) q
+		CROSS JOIN LATERAL regexp_match((q.fields)[1], '^shardfdw_([0-9a-f]{16})_([0-9]{1,18})_[0-9a-f]{8}$') t(parts)
 		WHERE q.fields IS NOT NULL
 		UNION
 		SELECT NULL, t.parts[2], t.parts[1] FROM pg_description d CROSS JOIN LATERAL regexp_match(d.description, '^job ([0-9]{1,18}) of coordinator ([0-9a-f]{16})') t(parts)

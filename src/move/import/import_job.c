@@ -296,11 +296,11 @@ static void
 remove_publications(ShardTableImport *import)
 {
 	ShardBroadcast *item;
-	const char *number = strrchr(import->schema, '_') + 1;
+	const char *number = strchr(import->schema + strlen("shardfdw_"), '_') + 1;
 	int			nprefix = number - import->schema;
 	StringInfoData sql;
 
-	item = shard_link_query(import->source, NULL, psprintf("SELECT pubname, substr(pubname, %d) FROM pg_publication WHERE left(pubname, %d) = %s AND substr(pubname, %d) ~ '^[0-9]{1,18}$' AND pg_has_role(pubowner, 'USAGE')",
+	item = shard_link_query(import->source, NULL, psprintf("SELECT pubname, substr(pubname, %d) FROM pg_publication WHERE left(pubname, %d) = %s AND substr(pubname, %d) ~ '^[0-9]{1,18}_[0-9a-f]{8}$' AND pg_has_role(pubowner, 'USAGE')",
 											 nprefix + 1, nprefix, quote_literal_cstr(pnstrdup(import->schema, nprefix)), nprefix + 1), 2);
 	initStringInfo(&sql);
 	for (int i = 0; i < PQntuples(item->result); i++)

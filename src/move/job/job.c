@@ -55,6 +55,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
 PG_FUNCTION_INFO_V1(shardfdw_job_works_on);
+PG_FUNCTION_INFO_V1(shardfdw_job_token);
 PG_FUNCTION_INFO_V1(shardfdw_start_job);
 PG_FUNCTION_INFO_V1(shardfdw_wait_move);
 PG_FUNCTION_INFO_V1(shardfdw_wait_job);
@@ -84,6 +85,21 @@ Datum
 shardfdw_job_is_running(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(shard_moving_is_running(PG_GETARG_INT64(0)));
+}
+
+/*
+ * job_token() -> text: random hexadecimal digits, the same ones during the life of the process.  A process runs one job.
+ */
+Datum
+shardfdw_job_token(PG_FUNCTION_ARGS)
+{
+	static uint32 token = 0;
+
+	if (token == 0 && !pg_strong_random(&token, sizeof(token)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%08x", token)));
 }
 
 /* ---------- writing ---------- */
