@@ -181,7 +181,7 @@ for my $convert ($sharded, q{SELECT shardfdw.unshard_table('k1')})
 	make_tables($convert eq $sharded ? '' : $sharded);
 	$c->safe_psql(q{CREATE VIEW seen AS SELECT v FROM k1;
 		CREATE FUNCTION counted() RETURNS bigint LANGUAGE plpgsql STABLE AS
-			'BEGIN RETURN (SELECT count(*) FROM k1); END';
+			'BEGIN RETURN (SELECT count(*) FROM public.k1); END';
 		CREATE MATERIALIZED VIEW kept AS SELECT counted();
 		CREATE FUNCTION later() RETURNS bigint LANGUAGE plpgsql AS
 			'BEGIN RETURN (SELECT count(*) FROM k1); END'});

@@ -160,7 +160,7 @@ sub cond_q
 {
 	return pick('q.{tk} = {K}', 'q.{tk} = {K}', 'q.{tk} IN ({K}, {K}, {K})', 'q.{tv} = {V}', 'q.{tv} > {V}', 'q.{tv} IS NULL', 'q.{tk} < {K} AND q.{tw} <> {W}', 'q.{tw} = {W}', 'true', '(q.{tc}).x = {K}', 'q.{tk} = ANY (ARRAY[{K}, {K}])', 'q.{tc} IS NOT NULL',
 		'EXISTS (SELECT FROM {U} AS o WHERE o.{uk} = q.{tk} AND o.{uv} > {V})', 'q.{tk} IN (SELECT {lk} FROM {L} WHERE {lv} = {V})', 'q.{tk} NOT IN (SELECT {uk} FROM {U})', 'q.{tw} IN (SELECT {ow} FROM {O} WHERE {ov} < {V})',
-		'q.{tv} = (SELECT max({rv}) FROM {R} WHERE {rv} < {V})', 'q.{tk} BETWEEN {K} AND {K}', 'q.{ta} @> ARRAY[{V}]', 'NOT (q.{tv} = {V})', 'q.{tk} = {K} OR q.{tv} = {V}', 'one() = 1 AND q.{tk} > {K}', '(q.{tk}, q.{tv}) > ({K}, {V})', 'q.{tk} = {K} AND one() = 1', 'q.{tn} > {V}',
+		'q.{tv} = (SELECT max({rv}) FROM {R} WHERE {rv} < {V})', 'q.{tk} BETWEEN {K} AND {K}', 'q.{ta} @> ARRAY[{V}]', 'NOT (q.{tv} = {V})', '(q.{tk} = {K} OR q.{tv} = {V})', 'one() = 1 AND q.{tk} > {K}', '(q.{tk}, q.{tv}) > ({K}, {V})', 'q.{tk} = {K} AND one() = 1', 'q.{tn} > {V}',
 		'q.{tk} = (SELECT min({tk}) FROM {T} WHERE {tv} = {V})', 'q IS NOT NULL', '(q.{tk}, q.{tw}) IN (({K}, {W}), ({K}, {W}))');
 }
 
