@@ -69,6 +69,7 @@ cmp_ok($found{audits}, '>', 10, "audits: $found{audits}");
 my $errors = join '', map { slurp_file($_) } glob $c->coordinator->basedir . '/crash/errors*';
 is($errors, '', 'no client has had an error');
 is($c->safe_psql(q{SELECT string_agg(DISTINCT state, q) FROM (SELECT CASE state WHEN $$failed$$ THEN state ELSE shardfdw.wait_job(id) END AS state, $$ $$ AS q FROM shardfdw.jobs) j}), "done", "all jobs have ended");
+$c->wait_for_slots;
 is($c->node_safe_psql($_, $traces), '0|0|0|0|0', "nothing is left on node $_") for 1 .. 3;
 is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 

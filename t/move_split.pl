@@ -17,6 +17,7 @@ my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shard
 sub clean
 {
 	my ($name) = @_;
+	$c->wait_for_slots;
 	is(join(' ', map { $c->node_safe_psql($_, $traces) } 1, 2), '0|0|0|0|0|0 0|0|0|0|0|0', "$name: nothing is left on the nodes");
 	is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 	return;

@@ -25,6 +25,7 @@ sub intact
 	is($c->ask("SELECT count(*) FROM (TABLE $table EXCEPT ALL TABLE same_$table) x"), 0, "$name: no row is new");
 	is($c->ask("SELECT count(*) FROM (TABLE same_$table EXCEPT ALL TABLE $table) x"), 0, "$name: none is lost");
 	is($c->ask("SELECT count(*) FROM $table WHERE shardfdw.shard_for('$table', $key) <> tableoid"), 0, "$name: each is where its key says");
+	$c->wait_for_slots;
 	is(join(' ', map { $c->ask($traces, $_) } 1, 2), '0|0|0 0|0|0', "$name: nothing is left on the nodes");
 	is($c->ask(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', "$name: check_cluster finds nothing wrong");
 	return;

@@ -44,6 +44,7 @@ sub wait_job { my ($job) = @_; return ($c->psql("SELECT shardfdw.wait_job($job)"
 # What jobs have left on nodes.
 sub traces
 {
+	$c->wait_for_slots;
 	return join ' ', map { $c->ask(q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'), (SELECT count(*) FROM pg_publication), (SELECT count(*) FROM pg_replication_slots),
 		(SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'), (SELECT count(*) FROM pg_class WHERE relreplident = 'f')}, $_) } 1 .. 4;
 }

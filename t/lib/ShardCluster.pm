@@ -295,6 +295,14 @@ sub wait_for
 	  || croak "timed out waiting for: $sql";
 }
 
+# Waits until no node has a temporary replication slot: it ends a moment after the connection of its job.
+sub wait_for_slots
+{
+	my ($self) = @_;
+	$self->ask_until('SELECT count(*) = 0 FROM pg_replication_slots WHERE temporary', $_) for 1 .. @{ $self->{nodes} };
+	return;
+}
+
 # Waits until the coordinator has restarted after the crash of one of its processes. The client of that process sees
 # the end of its connection before the postmaster does. Until then the postmaster accepts new sessions, and ends them.
 sub wait_for_restart
