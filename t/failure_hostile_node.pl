@@ -263,14 +263,16 @@ note sprintf '%d cells in %d s, the slowest %.1f s: %s', $ncells, time - $starte
 # ---- rows of nulls -----------------------------------------------------------------------------
 
 # Answers to questions about catalogs, where no null can be. The first row of each statement has
-# nulls, then the second, and so on.
+# nulls, then the second, and so on. Many rows begin with the number of a shard, which may stay.
 $c->safe_psql(q{CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, p int DEFAULT 1, w text);
 	CREATE UNIQUE INDEX ON child (id, w); CREATE TABLE ref (id int PRIMARY KEY); CREATE SEQUENCE s});
 $c->shard_table($_, 'id', shards => 2) for 'parent', 'child';
-$c->safe_psql(q{SELECT shardfdw.create_reference_table('ref'); INSERT INTO child SELECT g, 1, g FROM generate_series(1, 9) g;
+$c->safe_psql(q{SELECT shardfdw.create_reference_table('ref'); INSERT INTO ref VALUES (1);
+	INSERT INTO child SELECT g, 1, g FROM generate_series(1, 9) g;
 	ALTER TABLE child ADD CONSTRAINT refers FOREIGN KEY (id) REFERENCES parent (id) NOT VALID});
 my ($shard) = grep { $_->[1] == 1 } $c->shards_of('child');
-for my $sql (map({ $_->{sql} } grep { !$_->{data} } @statements),
+my $nrows = 0;
+my @questions = (map({ [ $_->{sql}, 0 ] } grep { !$_->{data} } @statements), map { [ $_, 0 ], [ $_, 1 ] }
 	'BEGIN; ALTER TABLE child ADD FOREIGN KEY (p) REFERENCES ref ON DELETE SET DEFAULT; ROLLBACK',
 	'BEGIN; TRUNCATE parent CASCADE; ROLLBACK', 'BEGIN; ALTER TABLE child DROP CONSTRAINT refers; ROLLBACK',
 	"BEGIN; COPY child FROM PROGRAM 'echo 5' WITH (ON_DUPLICATE 'keep_new', FORMAT csv); ROLLBACK",
@@ -284,25 +286,35 @@ for my $sql (map({ $_->{sql} } grep { !$_->{data} } @statements),
 	q{SELECT shardfdw.check_table('child')}, 'SELECT * FROM shardfdw.stat_shards', 'SELECT * FROM shardfdw.activity',
 	'SELECT * FROM shardfdw.node_status', 'ANALYZE child', 'EXPLAIN (ANALYZE, VERBOSE) SELECT count(*) FROM child',
 	"BEGIN; SELECT shardfdw.move_shard('$shard->[0]', 'node2', mode => 'block'); ROLLBACK",
-	q{BEGIN; SELECT shardfdw.unshard_table('child'); ROLLBACK}, q{SELECT shardfdw.refresh_node('node1')})
+	q{BEGIN; SELECT shardfdw.unshard_table('child'); ROLLBACK}, q{SELECT shardfdw.refresh_node('node1')});
+for (@questions)
 {
-	my $bad = '';
-	my $last = 0;
+	my ($sql, $keep) = @$_;
+	my ($bad, $nfired) = ('', 0);
 
 	for my $n (1 .. 12)
 	{
-		eval { connect_session() } or next;
-		$session->query('SELECT count(*) FROM t');
-		$proxy->arm(from => 'node', type => 'D', n => $n, action => 'nulls');
+		unless (eval { connect_session(); $session->query('SELECT count(*) FROM t') })
+		{
+			$bad .= " row $n: no connection";
+			last;
+		}
+		$proxy->arm(from => 'node', type => 'D', n => $n, action => 'nulls', keep => $keep);
 		$session->start_query($sql);
 		my $result = eval { $session->finish_query(15) };
-		$last = !$proxy->fired;
+		my $fired = $proxy->fired;
+		my $error = $result->{error};
 		$proxy->clear;
-		$bad .= " row $n: " . ($result ? '' : 'no answer') unless $result;
-		last if $last;
+		note sprintf 'row %d: %s', $n, !$result ? 'no answer' : $error ? "$error->{C} $error->{M}" : 'done';
+		$bad .= " row $n: no answer" unless $result;
+		$bad .= " row $n: $error->{C} $error->{M}" if $error && $error->{C} eq 'XX000';
+		last unless $fired;
+		$nfired++;
 	}
-	is($bad, '', "rows of nulls: $sql");
+	$nrows += $nfired;
+	is($bad, '', "rows of nulls from field $keep on: $sql");
 }
+cmp_ok($nrows, '>', 50, 'rows of nulls were sent');
 connect_session();
 is(eval { is_well() } // $@, '', 'rows of nulls: all is well again');
 

@@ -22,11 +22,12 @@
 #            delay     the same for ms milliseconds
 #
 #            replace   bytes go out in its place ('' swallows it)
-#            nulls     for rows (type D): all values are null
+#            nulls     for rows (type D): all values are null, except the first ones (keep)
 #            repeat    the message goes out again and again, as fast as the other side takes it
 #
 #   bytes    for replace
 #   ms       for delay
+#   keep     for nulls: how many values stay (0)
 #
 # Cancel requests go through, unless it hangs, and are not counted. TLS and GSS encryption are refused.
 # After clear, connections that hung are closed.
@@ -438,9 +439,15 @@ sub _apply_rule
 	}
 	elsif ($action eq 'nulls')
 	{
-		my $n = unpack 'n', substr $pair->{in}[$side], 5, 2;
-		substr($pair->{in}[$side], 0, $len) = '';
-		$pair->{out}[ 1 - $side ] .= 'D' . pack('Nn', 6 + 4 * $n, $n) . pack('N', 0xffffffff) x $n;
+		my ($n, $fields) = unpack 'x5na*', substr $pair->{in}[$side], 0, $len, '';
+		my $body = '';
+		for my $i (1 .. $n)
+		{
+			my $size = unpack 'l>', $fields;
+			my $field = substr $fields, 0, 4 + ($size > 0 ? $size : 0), '';
+			$body .= $i <= ($rule->{keep} // 0) ? $field : pack 'l>', -1;
+		}
+		$pair->{out}[ 1 - $side ] .= 'D' . pack('Nn', 6 + length $body, $n) . $body;
 		_pass($pair, $side);
 	}
 	elsif ($action eq 'repeat')
