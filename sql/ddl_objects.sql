@@ -107,6 +107,26 @@ ALTER STATISTICS st RENAME TO st2;
 SELECT on_nodes('^st');
 DROP STATISTICS st2, str;
 SELECT on_nodes('^st');
+-- those that a table has before it is sharded
+CREATE TABLE eb (id bigint, v int, n int);
+CREATE STATISTICS eb_st (ndistinct) ON v, n, (v + n) FROM eb;
+ALTER STATISTICS eb_st SET STATISTICS 40;
+CREATE TABLE eo (id bigint PRIMARY KEY, v int, n int);
+CREATE STATISTICS eo_st ON v, n FROM eo;
+CREATE TABLE er (id bigint PRIMARY KEY, v int, n int);
+CREATE STATISTICS er_st ON v, n FROM er;
+ALTER STATISTICS er_st SET STATISTICS 30;
+CREATE TABLE el (id bigint, v int, n int) PARTITION BY LIST (v);
+CREATE STATISTICS el_st ON v, n FROM el;
+SELECT shardfdw.shard_table('eb', 'id', shards => 2);
+SELECT shardfdw.shard_table('eo', 'id', shards => 2, mode => 'online') > 0;
+SELECT shardfdw.create_reference_table('er');
+SELECT shardfdw.create_shard('el', 'el_1', 'IN (1)', 'node1');
+SELECT on_nodes('^e[bolr]_st');
+ALTER STATISTICS eb_st RENAME TO es_st;
+DROP STATISTICS eo_st, er_st, el_st;
+SELECT on_nodes('^e[bolrs]_st');
+DROP TABLE eb, eo, er, el;
 
 -- Locks
 BEGIN;

@@ -118,6 +118,19 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_table_commands(regclass, text[]) IS
 	'Writes the commands that create a shard of a table on its node, without indexes. Returns the text before and after the name of the shard.';
 
+CREATE FUNCTION shardfdw_internal.statistics_definitions(relation regclass)
+	RETURNS TABLE (object_name name, body text, target integer)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT s.stxname, substr(d.definition, length(d.prefix) + 1, length(d.definition) - length(d.prefix) - length(d.suffix)), (to_jsonb(s)->>'stxstattarget')::integer
+	FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = s.stxnamespace
+	CROSS JOIN LATERAL (SELECT pg_get_statisticsobjdef(s.oid), format('CREATE STATISTICS %I.%I', n.nspname, s.stxname), ' FROM ' || relation) d(definition, prefix, suffix)
+	WHERE s.stxrelid = relation AND starts_with(d.definition, d.prefix) AND right(d.definition, length(d.suffix)) = d.suffix
+	ORDER BY s.stxname::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw_internal.statistics_definitions(regclass) IS
+	'Lists the extended statistics of a table. Returns for each the name, the part of CREATE STATISTICS between the name and FROM, and the statistics target (null or -1: the default).';
+
 CREATE FUNCTION shardfdw_internal.shard_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text, object_name name, object_kind text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -143,11 +156,17 @@ AS $$
 		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisclustered
 		UNION ALL
 		SELECT 100002, 1, 'ALTER TABLE ', ' REPLICA IDENTITY USING INDEX ', x.relname, 'last'
-		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisreplident) c(ord, sub, prefix, suffix, object_name, object_kind)
+		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisreplident
+		UNION ALL
+		SELECT 100003, row_number() OVER (), 'CREATE STATISTICS IF NOT EXISTS ', s.body, s.object_name, 'statistics'
+		FROM shardfdw_internal.statistics_definitions(relation) s
+		UNION ALL
+		SELECT 100004, row_number() OVER (), 'ALTER STATISTICS ', ' SET STATISTICS ' || s.target, s.object_name, 'schema'
+		FROM shardfdw_internal.statistics_definitions(relation) s WHERE s.target >= 0) c(ord, sub, prefix, suffix, object_name, object_kind)
 	ORDER BY c.ord, c.sub
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_index_commands(regclass) IS
-	'Writes the commands that create a table''s keys, indexes and NOT VALID CHECK constraints on a shard. Returns the text before and after the name of the shard, and the name and kind of the object that run_on_new_shards() renames for the shard.';
+	'Writes the commands that create a table''s keys, indexes, NOT VALID CHECK constraints and extended statistics on a shard. Returns the text before and after the name of the shard, and the name and kind of the object that run_on_new_shards() renames for the shard.';
 
 CREATE FUNCTION shardfdw_internal.parent_index_commands(relation regclass, sharded boolean)
 	RETURNS SETOF text

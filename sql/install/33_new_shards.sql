@@ -34,6 +34,7 @@ AS $$
 		WHEN 'index' THEN format('%I ON %I.%I', object, schema_name, shard) || suffix
 		WHEN 'constraint' THEN format('%I.%I ADD CONSTRAINT %I', schema_name, shard, object) || suffix
 		WHEN 'schema' THEN format('%I.%I', schema_name, object) || suffix
+		WHEN 'statistics' THEN format('%I.%I%s FROM %I.%I', schema_name, object, suffix, schema_name, shard)
 		WHEN 'last' THEN format('%I.%I', schema_name, shard) || suffix || quote_ident(object)
 		WHEN 'revoke' THEN shardfdw_internal.revoke_command(format('%I.%I', schema_name, shard))
 		ELSE format('%I.%I', schema_name, shard) || suffix END

@@ -34,9 +34,13 @@ AS $$
 	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
 	FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	UNION ALL
+	SELECT format('CREATE STATISTICS IF NOT EXISTS %I.%I%s FROM ', n.nspname, s.object_name, s.body),
+		CASE WHEN s.target >= 0 THEN format('; ALTER STATISTICS %I.%I SET STATISTICS %s', n.nspname, s.object_name, s.target) ELSE '' END
+	FROM shardfdw_internal.statistics_definitions(relation) s, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_index_commands(regclass) IS
-	'Writes the commands that create a reference table''s keys, indexes and NOT VALID CHECK constraints on a replica. Returns the text before and after the name of the table.';
+	'Writes the commands that create a reference table''s keys, indexes, NOT VALID CHECK constraints and extended statistics on a replica. Returns the text before and after the name of the table.';
 
 CREATE FUNCTION shardfdw_internal.make_reference_replicas(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

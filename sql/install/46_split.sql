@@ -135,8 +135,7 @@ AS $$
 		SELECT m.relation, m.parent, m.remote_schema, m.remote_table, p.name
 		FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation AND p.number = piece_renames.number
 	), o AS (
-		SELECT i.object_name AS name FROM g, shardfdw_internal.shard_index_commands(g.parent) i WHERE g.relation = piece_renames.relation AND i.object_name IS NOT NULL
-		UNION SELECT s.stxname FROM g JOIN pg_statistic_ext s ON s.stxrelid = g.parent WHERE g.relation = piece_renames.relation
+		SELECT DISTINCT i.object_name AS name FROM g, shardfdw_internal.shard_index_commands(g.parent) i WHERE g.relation = piece_renames.relation AND i.object_name IS NOT NULL
 	), s AS (
 		SELECT array_agg(c.relname) AS siblings FROM g JOIN pg_inherits i ON i.inhparent = g.parent JOIN pg_class c ON c.oid = i.inhrelid WHERE g.relation = piece_renames.relation
 	)
