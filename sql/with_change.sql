@@ -86,6 +86,16 @@ WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURN
 WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURNING *) UPDATE t SET grp = 8 WHERE grp IN (SELECT grp FROM i);
 WITH i AS (INSERT INTO t VALUES (12001, 1) RETURNING *), d AS (DELETE FROM t WHERE grp = 1 RETURNING *) SELECT (SELECT count(*) FROM i), (SELECT count(*) FROM d);
 WITH d AS (DELETE FROM t WHERE grp = 1) INSERT INTO t SELECT id + 1000000, grp FROM t WHERE grp = 1;
+-- nothing reads what depends on the INSERT: by a join, by sub-selects, through another part
+\set VERBOSITY terse
+WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURNING *), d AS (DELETE FROM t USING i WHERE t.grp = i.grp) SELECT 1;
+WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURNING *), d AS (UPDATE t SET grp = 8 WHERE grp NOT IN (SELECT grp FROM i)) SELECT 1;
+WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURNING *), d AS (UPDATE t SET grp = 8 WHERE grp > (SELECT max(grp) FROM i)) SELECT 1;
+WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURNING *), d AS (UPDATE t SET grp = (SELECT max(i.grp) FROM i WHERE i.id > t.id)) SELECT 1;
+WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(12001, 12100) i RETURNING *), j AS MATERIALIZED (SELECT grp FROM i),
+	d AS (DELETE FROM t WHERE grp IN (SELECT grp FROM j)) SELECT 1;
+WITH i AS (INSERT INTO t VALUES (12001, 1) ON CONFLICT (id) DO UPDATE SET grp = 3 RETURNING *), d AS (DELETE FROM t USING i WHERE t.grp = i.grp) SELECT 1;
+\set VERBOSITY default
 -- the same row would be changed twice
 WITH u AS (UPDATE t SET grp = 20 WHERE grp = 2 RETURNING *) DELETE FROM t USING u WHERE t.id = u.id;
 WITH u AS (UPDATE t SET grp = 20 WHERE id < 1000 RETURNING *) UPDATE t SET grp = 21 WHERE id < 10;

@@ -174,4 +174,27 @@ DECLARE c CURSOR FOR SELECT sum(v) FROM heir;
 INSERT INTO bequest VALUES (7, 7);
 FETCH c;
 ROLLBACK;
+-- a part of WITH that another part reads computes its rows once
+CREATE TABLE once (i int);
+INSERT INTO once VALUES (1), (2);
+CREATE TABLE once_sharded (k int PRIMARY KEY, v int);
+SELECT shardfdw.shard_table('once_sharded', 'k', shards => 2);
+CREATE FUNCTION removed_by_filter(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) ' || query LOOP
+		IF line ~ 'Removed by Filter' THEN
+			RETURN NEXT btrim(line);
+		END IF;
+	END LOOP;
+END $$;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT removed_by_filter('WITH x AS (DELETE FROM once WHERE i > 5 RETURNING i), y AS (INSERT INTO once_sharded SELECT i, (SELECT count(*) FROM once_sharded) FROM x) SELECT count(*) FROM x');
+-- an empty hash join cannot be asked again
+SET LOCAL enable_nestloop = off;
+SET LOCAL enable_mergejoin = off;
+WITH x AS (DELETE FROM once USING once other WHERE once.i = other.i AND other.i > 5 RETURNING once.i),
+	y AS (INSERT INTO once_sharded SELECT i, (SELECT count(*) FROM once_sharded) FROM x) SELECT count(*) FROM x;
+ROLLBACK;
 DROP SCHEMA nested_plain, nested_sharded CASCADE;

@@ -10,7 +10,8 @@
  * the same transaction has written there.  A DELETE or UPDATE that runs after the INSERT would
  * change the inserted rows, too.  So the DELETE or UPDATE must run before the INSERT:
  *
- *	 nothing reads what it returns				core would run it last; this file runs it first
+ *	 nothing reads what it returns				core would run it last; this file runs it first, unless it reads
+ *												what the INSERT returns: then it is refused
  *	 the INSERT reads what it returns			it runs before the INSERT anyway
  *	 nothing reads what the INSERT returns		core runs the INSERT last
  *	 otherwise									refused
@@ -45,6 +46,7 @@
 #include "executor/modify/tied_parts.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
 #include "optimizer/optimizer.h"
@@ -116,6 +118,27 @@ reaches_cte(const PlannedStmt *stmt, Plan *plan, int cte)
 			return true;
 	}
 	return false;
+}
+
+/* The state of a part of WITH. */
+static PlanState *
+part_state(EState *estate, const WritingPart *part)
+{
+	return list_nth(estate->es_subplanstates, part->cte - 1);
+}
+
+/* Does ps read what the plan returns, directly or through another WITH query?  Looks at sub-selects, too. */
+static bool
+reads_plan(PlanState *ps, void *plan)
+{
+	if (IsA(ps, CteScanState))
+	{
+		PlanState  *query = ((CteScanState *) ps)->cteplanstate;
+
+		if (query->plan == plan || reads_plan(query, plan))
+			return true;
+	}
+	return planstate_tree_walker(ps, reads_plan, plan);
 }
 
 /* Does any part of the statement read what part returns? */
@@ -255,17 +278,21 @@ check_not_read(const PlannedStmt *stmt, const WritingPart *change)
 
 /* Must change run before insert?  Raises if that is impossible. */
 static bool
-comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPart *insert)
+comes_first(EState *estate, const WritingPart *change, const WritingPart *insert)
 {
+	const PlannedStmt *stmt = estate->es_plannedstmt;
+	bool		depends;
+
 	if ((change->kind != PART_UPDATE && change->kind != PART_DELETE) ||
 		(insert->kind != PART_INSERT && insert->kind != PART_UPSERT) || !shares_shards(change, insert->parent))
 		return false;
-	if (!is_read(stmt, change))
-		return true;
-	if (is_read(stmt, insert) &&
-		!(change->cte != 0 && reaches_cte(stmt, insert->plan, change->cte)))
+	if (is_read(stmt, change))
+		depends = is_read(stmt, insert) && !(change->cte != 0 && reaches_cte(stmt, insert->plan, change->cte));
+	else
+		depends = reads_plan(part_state(estate, change), insert->plan);
+	if (depends)
 		refuse(change->parent, _("What it changes must not depend on what it inserts."));
-	return false;
+	return !is_read(stmt, change);
 }
 
 /* ---- parts that change the same rows ---- */
@@ -437,24 +464,19 @@ check_changes(List *parts, EState *estate)
 static void
 run_part(EState *estate, const WritingPart *part)
 {
-	foreach_ptr(PlanState, ps, estate->es_auxmodifytables)
-	{
-		TupleTableSlot *slot;
+	PlanState  *ps = part_state(estate, part);
+	TupleTableSlot *slot;
 
-		if (ps->plan != part->plan)
-			continue;
-		do
-		{
-			ResetPerTupleExprContext(estate);
-			slot = ExecProcNode(ps);
-		} while (!TupIsNull(slot));
-	}
+	do
+	{
+		ResetPerTupleExprContext(estate);
+		slot = ExecProcNode(ps);
+	} while (!TupIsNull(slot));
 }
 
 static void
 run_changes_first(EState *estate, List *parts)
 {
-	const PlannedStmt *stmt = estate->es_plannedstmt;
 	List	   *first = NIL;
 	ListCell   *lc;
 
@@ -462,12 +484,12 @@ run_changes_first(EState *estate, List *parts)
 	{
 		foreach_ptr(WritingPart, insert, parts)
 		{
-			if (comes_first(stmt, change, insert))
+			if (comes_first(estate, change, insert))
 				first = list_append_unique_ptr(first, change);
 		}
 	}
 	foreach(lc, first)
-		check_not_read(stmt, lfirst(lc));
+		check_not_read(estate->es_plannedstmt, lfirst(lc));
 	foreach(lc, first)
 		run_part(estate, lfirst(lc));
 }

@@ -176,13 +176,13 @@ shard_read_first(EState *estate, PlanState *top)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
 	bool		locks = false;
-	ListCell   *lc;
 
 	if (needs_rows_first(estate))
 	{
 		(void) start_scans(top, &locks);
-		foreach(lc, estate->es_auxmodifytables)
-			store_source_of(estate, lfirst(lc));
+		/* core lists the last part of WITH first, and a part may read those before it */
+		for (int i = list_length(estate->es_auxmodifytables) - 1; i >= 0; i--)
+			store_source_of(estate, list_nth(estate->es_auxmodifytables, i));
 		store_source_of(estate, top);
 	}
 	locks = true;
