@@ -45,7 +45,6 @@
 #include "plan/plan_functions.h"
 #include "planner/async_subplan.h"
 #include "planner/jit.h"
-#include "planner/part_condition.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
 #include "planner/path/refusal.h"
@@ -461,7 +460,6 @@ plan_by_core(Query *parse, bool sharded, const char *query_string, int cursor_op
 			 ExplainState *es)
 {
 	PlannedStmt *stmt;
-	List	   *conditions;
 	bool		may_lock = parse->commandType != CMD_UTILITY && OidIsValid(shard_option_cluster_server()) && may_lock_rows(parse);
 	bool		marked = sharded && shard_guc_enable_shard_scan;
 
@@ -470,13 +468,11 @@ plan_by_core(Query *parse, bool sharded, const char *query_string, int cursor_op
 		shard_locked_keys(parse);
 	if (sharded)
 		shard_source_cte_replace(parse);
-	conditions = may_lock ? shard_part_condition_collect(parse) : NIL;
 	statement_in_cluster = marked && mark_statement(parse);
 	statement_marked = marked;
 	stmt = shard_call_planner(prev_planner_hook ? prev_planner_hook : standard_planner,
 							  parse, query_string, cursor_options, params, es);
 	shard_source_cte_finish(stmt);
-	shard_part_condition_attach(stmt, conditions);
 	if (marked)
 	{
 		shard_refusal_explain(stmt);

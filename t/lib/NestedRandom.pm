@@ -77,7 +77,15 @@ sub setup
 	for my $volatility (qw(volatile stable))
 	{
 		my $v = substr $volatility, 0, 1;
-		$sql .= "CREATE FUNCTION all_${_}_${v}_sql() RETURNS SETOF $_ LANGUAGE sql $volatility AS 'SELECT * FROM $_';\nCREATE FUNCTION all_${_}_${v}_pl() RETURNS SETOF $_ LANGUAGE plpgsql $volatility AS 'BEGIN RETURN QUERY SELECT * FROM $_; END';\n" for qw(x y o d b t);
+		# The order of the rows decides the result of statements that write.
+		for my $table (qw(x y o d b t))
+		{
+			my $query = "SELECT * FROM $table ORDER BY 1";
+			my $head = "CREATE FUNCTION all_${table}_${v}";
+			my $returns = "RETURNS SETOF $table LANGUAGE";
+			$sql .= "${head}_sql() $returns sql $volatility AS '$query';\n";
+			$sql .= "${head}_pl() $returns plpgsql $volatility AS 'BEGIN RETURN QUERY $query; END';\n";
+		}
 	}
 	# writes to another table or to y, and returns the sum or count after that
 	$sql .= "CREATE FUNCTION adds_y_v(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE y SET a = a + 1 WHERE k = \$1 % 8 + 1; RETURN (SELECT sum(a) FROM y); END';\n";

@@ -10,22 +10,20 @@
  * the same transaction has written there.  A DELETE or UPDATE that runs after the INSERT would
  * change the inserted rows, too.  So the DELETE or UPDATE must run before the INSERT:
  *
- *	 nothing reads what it returns				core would run it last; this file runs it first, unless it reads
- *												what the INSERT returns: then it is refused
- *	 the INSERT reads what it returns			it runs before the INSERT anyway
- *	 nothing reads what the INSERT returns		core runs the INSERT last
- *	 otherwise									refused
+ *	 a part of WITH				this file runs it first, and stores what it returns
+ *	 the main statement			core runs it first, if nothing reads what the INSERT returns
+ *
+ * Otherwise, and if what it changes depends on what the INSERT returns, the statement is refused.
  *
  * SQL does not define the order in which the parts of a statement change rows.  A part that only
  * reads the table must not see what a part that runs first has changed.  Such statements are
  * refused, too.  A statement that must read before it writes (read_first.c) does so before all of
  * this.
  *
- * If two parts change rows, PostgreSQL changes each row only once.  A node would change it twice.  So the
- * conditions of the parts have to exclude each other (planner/part_condition.c); otherwise the statement is refused.
- * Two exceptions: if both parts delete rows, the second one does not find those of the first one.  DELETE runs before
- * INSERT ... ON CONFLICT DO UPDATE, as before any INSERT.  A foreign key may also change rows of another part's table
- * (tied_parts.c).
+ * If two parts change rows, PostgreSQL changes each row only once.  A node would change it twice.  So the statement
+ * is refused.  Two exceptions: if both parts delete rows, the second one does not find those of the first one.
+ * DELETE runs before INSERT ... ON CONFLICT DO UPDATE, as before any INSERT.  A foreign key may also change rows of
+ * another part's table (tied_parts.c).
  *
  * The parts that must be first run when the statement's plan is asked for its first row.  That is
  * within core's ExecutorRun(), so other libraries measure them as part of the statement, and treat
@@ -263,36 +261,52 @@ shares_shards(const WritingPart *part, Oid other)
 	return false;
 }
 
-/* Raises if a part of the statement only reads the table that change writes to. */
+/* Does the statement lock rows of the range table entry? */
+static bool
+locks_rows_of(const PlannedStmt *stmt, Index rti)
+{
+	foreach_ptr(PlanRowMark, mark, stmt->rowMarks)
+	{
+		if (mark->rti == rti && mark->strength != LCS_NONE)
+			return true;
+	}
+	return false;
+}
+
+/* Raises if a part of the statement only reads, or locks, the table that change writes to. */
 static void
 check_not_read(const PlannedStmt *stmt, const WritingPart *change)
 {
+	Index		rti = 0;
+
 	foreach_node(RangeTblEntry, rte, stmt->rtable)
 	{
+		rti++;
 		/* EXCLUDED has the relkind of a composite type */
 		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
-			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shares_shards(change, shard_map_top(rte->relid)))
+			(shard_rte_required_perms(stmt, rte) == ACL_SELECT || locks_rows_of(stmt, rti)) &&
+			shares_shards(change, shard_map_top(rte->relid)))
 			refuse(change->parent, _("Another part of it reads the table, and would see what WITH has changed."));
 	}
 }
 
-/* Must change run before insert?  Raises if that is impossible. */
+/*
+ * Must change run before insert?  Raises if that is impossible.  The main statement runs before an INSERT whose rows
+ * nothing reads.
+ */
 static bool
 comes_first(EState *estate, const WritingPart *change, const WritingPart *insert)
 {
 	const PlannedStmt *stmt = estate->es_plannedstmt;
-	bool		depends;
 
 	if ((change->kind != PART_UPDATE && change->kind != PART_DELETE) ||
 		(insert->kind != PART_INSERT && insert->kind != PART_UPSERT) || !shares_shards(change, insert->parent))
 		return false;
-	if (is_read(stmt, change))
-		depends = is_read(stmt, insert) && !(change->cte != 0 && reaches_cte(stmt, insert->plan, change->cte));
-	else
-		depends = reads_plan(part_state(estate, change), insert->plan);
-	if (depends)
+	if (change->cte == 0 ? is_read(stmt, insert) : reads_plan(part_state(estate, change), insert->plan))
 		refuse(change->parent, _("What it changes must not depend on what it inserts."));
-	return !is_read(stmt, change);
+	if (change->cte != 0 && !reaches_cte(stmt, insert->plan, change->cte))
+		check_not_read(stmt, change);
+	return change->cte != 0;
 }
 
 /* ---- parts that change the same rows ---- */
@@ -308,50 +322,6 @@ may_change_twice(PartKind kind, PartKind other)
 	if (kind == PART_UPSERT || other == PART_UPSERT)
 		return kind != PART_DELETE && other != PART_DELETE;
 	return kind == PART_UPDATE || other == PART_UPDATE;
-}
-
-/* The conditions of an UPDATE or DELETE, with the values of the parameters. */
-static List *
-conditions_of(const WritingPart *part, EState *estate)
-{
-	PlannerInfo *root = makeNode(PlannerInfo);
-
-	root->glob = makeNode(PlannerGlobal);
-	root->glob->boundParams = estate->es_param_list_info;
-	return castNode(List, estimate_expression_value(root, copyObject((Node *) part->plan->qual)));
-}
-
-static Oid
-named_table(const WritingPart *part, const EState *estate)
-{
-	return rt_fetch(((ModifyTable *) part->plan)->nominalRelation, estate->es_plannedstmt->rtable)->relid;
-}
-
-static bool
-is_never_true(List *conditions)
-{
-	foreach_ptr(Node, condition, conditions)
-	{
-		if (IsA(condition, Const) && (((Const *) condition)->constisnull || !DatumGetBool(((Const *) condition)->constvalue)))
-			return true;
-	}
-	return false;
-}
-
-/* Can no row satisfy the conditions of both parts? */
-static bool
-exclude_each_other(const WritingPart *part, const WritingPart *other, EState *estate)
-{
-	List	   *conditions;
-	List	   *other_conditions;
-
-	if (!IsA(part->plan, ModifyTable) || !IsA(other->plan, ModifyTable) ||
-		named_table(part, estate) != named_table(other, estate))
-		return false;
-	conditions = conditions_of(part, estate);
-	other_conditions = conditions_of(other, estate);
-	return is_never_true(conditions) || is_never_true(other_conditions) ||
-		(conditions != NIL && other_conditions != NIL && predicate_refuted_by(conditions, other_conditions, false));
 }
 
 static List *
@@ -384,7 +354,17 @@ changed_shard(const WritingPart *part, EState *estate)
 	return linitial_oid(shards_of(part));
 }
 
-/* Names of the columns on the node that the part updates; NIL if they have other names there. */
+/* May an UPDATE change columns to which it assigns nothing? */
+static bool
+may_change_others(const ResultRelInfo *target)
+{
+	const TupleConstr *constraints = RelationGetDescr(target->ri_RelationDesc)->constr;
+
+	return (target->ri_TrigDesc != NULL && target->ri_TrigDesc->trig_update_before_row) ||
+		(constraints != NULL && constraints->has_generated_stored);
+}
+
+/* Names of the columns on the node that the part updates; NIL: any. */
 static List *
 updated_columns(const ModifyTable *modify, EState *estate, const ShardMap *map)
 {
@@ -393,6 +373,11 @@ updated_columns(const ModifyTable *modify, EState *estate, const ShardMap *map)
 
 	if (map == NULL || map->renames)
 		return NIL;
+	foreach_int(rti, modify->resultRelations)
+	{
+		if (may_change_others(estate->es_result_relations[rti - 1]))
+			return NIL;
+	}
 	foreach_int(attno, (List *) linitial(modify->updateColnosLists))
 	{
 		char	   *name = get_attname(relid, attno, true);
@@ -409,7 +394,7 @@ reaches_by_keys(const WritingPart *part, const WritingPart *other, EState *estat
 {
 	ShardTiedChange change = {0};
 
-	if (part->kind == PART_INSERT || other->kind == PART_INSERT)
+	if (part->kind == PART_INSERT)
 		return false;
 	change.shard = changed_shard(part, estate);
 	change.userid = part->userid;
@@ -445,8 +430,7 @@ check_changes(List *parts, EState *estate)
 		{
 			const WritingPart *other = list_nth(parts, j);
 
-			if (may_change_twice(part->kind, other->kind) && shares_shards(part, other->parent) &&
-				!exclude_each_other(part, other, estate))
+			if (may_change_twice(part->kind, other->kind) && shares_shards(part, other->parent))
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("two parts of the statement may change the same row of table \"%s\"", get_rel_name(part->parent)),
@@ -460,25 +444,11 @@ check_changes(List *parts, EState *estate)
 
 /* ---- running ---- */
 
-/* Runs part to its end.  Core will find it finished. */
-static void
-run_part(EState *estate, const WritingPart *part)
-{
-	PlanState  *ps = part_state(estate, part);
-	TupleTableSlot *slot;
-
-	do
-	{
-		ResetPerTupleExprContext(estate);
-		slot = ExecProcNode(ps);
-	} while (!TupIsNull(slot));
-}
-
+/* Runs the UPDATE and DELETE parts of WITH that must run before an INSERT, and stores what they return. */
 static void
 run_changes_first(EState *estate, List *parts)
 {
 	List	   *first = NIL;
-	ListCell   *lc;
 
 	foreach_ptr(WritingPart, change, parts)
 	{
@@ -488,10 +458,8 @@ run_changes_first(EState *estate, List *parts)
 				first = list_append_unique_ptr(first, change);
 		}
 	}
-	foreach(lc, first)
-		check_not_read(estate->es_plannedstmt, lfirst(lc));
-	foreach(lc, first)
-		run_part(estate, lfirst(lc));
+	foreach_ptr(WritingPart, change, first)
+		shard_read_first_store(estate, part_state(estate, change));
 }
 
 /* Replaces the function of a statement's top node, for its first row. */

@@ -133,8 +133,8 @@ may_be_stored(const PlannedStmt *stmt, PlanState *source)
 	return (kinds & SHARD_FUNCTIONS_VOLATILE) == 0;
 }
 
-static void
-store_source(EState *estate, PlanState *source)
+void
+shard_read_first_store(EState *estate, PlanState *source)
 {
 	TupleDesc	desc = ExecGetResultType(source);
 	bool		isfixed;
@@ -168,7 +168,7 @@ store_source_of(EState *estate, PlanState *ps)
 	/* a part that nodes run as a whole has no rows before it writes */
 	if (IsA(ps, ModifyTableState) && outerPlanState(ps) != NULL &&
 		bms_is_empty(((ModifyTable *) ps->plan)->fdwDirectModifyPlans) && may_be_stored(estate->es_plannedstmt, outerPlanState(ps)))
-		store_source(estate, outerPlanState(ps));
+		shard_read_first_store(estate, outerPlanState(ps));
 }
 
 void
