@@ -82,4 +82,16 @@ $c->safe_psql("$hint; " . $hint =~ s/public\.r/p/r);
 same('upd', q{UPDATE {t} SET v = 'z' WHERE id = 9}, 'UPDATE after what the hint says');
 same('upd', q{UPDATE {t} SET v = 'y'}, 'UPDATE of many rows');
 
+# ---- names that a node answers -------------------------------------------------------------------
+
+# Each role can set the list of changed shards on a node.
+for my $name ('r_00', 'public.r', 'other.r_00', 'a.b.c.d', 'a..b')
+{
+	$c->psql_fails_like(qq{BEGIN; SELECT count(*) FROM r;
+		SELECT shardfdw_internal.run_commands('{node1}',
+			ARRAY['SET LOCAL shardfdw_replica.noted = ''{$name}'''], 'write'); COMMIT;},
+		qr/ERROR:  (?:55000: table \S+ on node "node1" has replicas, but is no shard|42\w+: .*name)/,
+		"a changed shard with the name $name");
+}
+
 done_testing();

@@ -85,7 +85,7 @@ make_noted(const char *name, const ShardWriter *writer)
 	int			shardno = -1;
 
 	/* a function may have written to a schema that the user of the moment has no rights on */
-	relid = get_relname_relid(shard->relname, get_namespace_oid(shard->schemaname, true));
+	relid = shard->schemaname == NULL ? InvalidOid : get_relname_relid(shard->relname, get_namespace_oid(shard->schemaname, true));
 	noted->userid = writer->userid;
 	if (OidIsValid(relid) && get_rel_relispartition(relid))
 	{
