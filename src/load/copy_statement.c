@@ -92,10 +92,10 @@ check_file_rights(const CopyStmt *stmt)
 		CHECK_ROLE(ROLE_PG_WRITE_SERVER_FILES, "pg_write_server_files", "COPY to a file");
 }
 
-/* Checks the INSERT privilege on the columns that COPY fills. */
+/* Checks the privileges for the columns that COPY fills: INSERT, and those of ON CONFLICT DO UPDATE if rows are replaced. */
 static void
 check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
-				   ParseNamespaceItem *nsitem)
+				   ParseNamespaceItem *nsitem, bool replaces)
 {
 	List	   *attnos = CopyGetAttnums(RelationGetDescr(rel), rel, stmt->attlist);
 
@@ -103,6 +103,13 @@ check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
 		SHARD_PERM_INFO(nsitem)->insertedCols =
 			bms_add_member(SHARD_PERM_INFO(nsitem)->insertedCols,
 						   attno - FirstLowInvalidHeapAttributeNumber);
+	if (replaces)
+	{
+		SHARD_PERM_INFO(nsitem)->requiredPerms |= ACL_SELECT | ACL_UPDATE;
+		SHARD_PERM_INFO(nsitem)->updatedCols = bms_copy(SHARD_PERM_INFO(nsitem)->insertedCols);
+		SHARD_PERM_INFO(nsitem)->selectedCols = bms_add_members(SHARD_PERM_INFO(nsitem)->selectedCols,
+																RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY));
+	}
 	shard_copy_rights_check(pstate, CMD_INSERT);
 
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)
@@ -193,12 +200,12 @@ copy_from(const ShardCopyCall *from, const CopyStmt *stmt, ShardResume *resume)
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
 	where = transform_where(pstate, stmt, rel, nsitem);	/* requires SELECT on the columns of the condition */
-	check_table_rights(pstate, stmt, rel, nsitem);
+	shard_copy_option_parse(pstate, stmt->options, &options);
+	check_table_rights(pstate, stmt, rel, nsitem, options.duplicate == SHARD_DUPLICATE_KEEP_NEW);
 	if (XactReadOnly)
 		PreventCommandIfReadOnly("COPY FROM");
 	shard_map_lock_several(list_make1_oid(from->relid));
 
-	shard_copy_option_parse(pstate, stmt->options, &options);
 	nrows = shard_copy_load(pstate, stmt, rel, where, &options, resume, from->feed, from->context, from->dest);
 	table_close(rel, NoLock);
 	free_parsestate(pstate);
@@ -305,7 +312,7 @@ shard_copy_statement_load_local(Oid relid, List *columns, copy_data_source_cb fe
 
 	stmt->attlist = columns;
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
-	check_table_rights(pstate, stmt, rel, nsitem);
+	check_table_rights(pstate, stmt, rel, nsitem, false);
 	cstate = BeginCopyFrom(pstate, rel, NULL, NULL, false, feed, columns, NIL);
 	nrows = CopyFrom(cstate);
 	EndCopyFrom(cstate);
