@@ -406,10 +406,11 @@ shard_identity_note_command(const char *identity)
 
 	return psprintf("DO $shardfdw$ BEGIN"
 					" IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) '" SHARD_INTERNAL_SCHEMA "') THEN"
-					" CREATE SCHEMA " SHARD_INTERNAL_SCHEMA "; GRANT USAGE ON SCHEMA " SHARD_INTERNAL_SCHEMA " TO PUBLIC; END IF;"
-					" IF pg_catalog.to_regclass('" SHARD_INTERNAL_SCHEMA ".%s') IS NULL THEN CREATE TABLE " SHARD_INTERNAL_SCHEMA ".%s (); END IF;"
+					" CREATE SCHEMA " SHARD_INTERNAL_SCHEMA "; %s; GRANT USAGE ON SCHEMA " SHARD_INTERNAL_SCHEMA " TO PUBLIC; END IF;"
+					" IF pg_catalog.to_regclass('" SHARD_INTERNAL_SCHEMA ".%s') IS NULL THEN CREATE TABLE " SHARD_INTERNAL_SCHEMA ".%s (); %s; END IF;"
 					" COMMENT ON TABLE " SHARD_INTERNAL_SCHEMA ".%s IS %s; END $shardfdw$",
-					name, name, name, quote_literal_cstr(identity));
+					shard_own_right_revoke("SCHEMA", SHARD_INTERNAL_SCHEMA), name, name,
+					shard_own_right_revoke("TABLE", psprintf(SHARD_INTERNAL_SCHEMA ".%s", name)), name, quote_literal_cstr(identity));
 }
 
 /* ---------- changes ---------- */

@@ -1,6 +1,6 @@
 /*
  * own_right.c
- *	  Rights on functions of the extension's public schema.
+ *	  Rights on functions of the extension's public schema, and on objects that the extension creates.
  */
 #include "postgres.h"
 
@@ -9,6 +9,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
 #include "commands/extension.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "own_right.h"
 #include "own_schema.h"
@@ -17,6 +18,8 @@
 #include "utils/catcache.h"
 #include "utils/fmgrprotos.h"
 #include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_revoke_command);
 
 bool
 shard_own_right_has(Oid role, const char *function)
@@ -52,4 +55,30 @@ shard_own_right_check(const char *function)
 {
 	if (!shard_own_right_has(GetUserId(), function))
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, function);
+}
+
+char *
+shard_own_right_revoke(const char *kind, const char *name)
+{
+	/* catalog, prefix of its columns, type of its OIDs */
+	const char *const table[] = {"pg_class", "rel", "regclass"};
+	const char *const schema[] = {"pg_namespace", "nsp", "regnamespace"};
+	const char *const function[] = {"pg_proc", "pro", "regprocedure"};
+	const char *const *catalog = strcmp(kind, "TABLE") == 0 ? table : strcmp(kind, "SCHEMA") == 0 ? schema : function;
+	char	   *body;
+
+	body = psprintf("DECLARE others text := (SELECT pg_catalog.string_agg(DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC'"
+					" ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) END, ', ')"
+					" FROM pg_catalog.%s o, pg_catalog.aclexplode(o.%sacl) x WHERE o.oid = %s::pg_catalog.%s AND x.grantee <> o.%sowner);"
+					" BEGIN IF others <> '' THEN EXECUTE pg_catalog.concat(%s, others); END IF; END",
+					catalog[0], catalog[1], quote_literal_cstr(name), catalog[2], catalog[1],
+					quote_literal_cstr(psprintf("REVOKE ALL ON %s %s FROM ", kind, name)));
+	return psprintf("DO %s", quote_literal_cstr(body));
+}
+
+/* revoke_command(name, kind) -> text */
+Datum
+shardfdw_revoke_command(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(shard_own_right_revoke(text_to_cstring(PG_GETARG_TEXT_PP(1)), text_to_cstring(PG_GETARG_TEXT_PP(0)))));
 }

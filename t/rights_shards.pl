@@ -20,9 +20,18 @@ $c->safe_psql('GRANT CREATE ON SCHEMA public TO own;
 $c->node_safe_psql($_, 'GRANT CREATE ON SCHEMA public TO own') for 1 .. 3;
 
 # Default privileges, here or on nodes, do not hold for what the extension creates.
-my $default = 'CREATE ROLE extra; ALTER DEFAULT PRIVILEGES FOR ROLE own, postgres GRANT ALL ON TABLES TO extra';
+my $default = join '; ', 'CREATE ROLE extra',
+	map { "ALTER DEFAULT PRIVILEGES FOR ROLE own, postgres GRANT ALL ON $_ TO extra" } qw(TABLES SCHEMAS FUNCTIONS);
+# Schemas of jobs exist for a short time.
+my $watch = q{CREATE TABLE seen (name text, has_rights bool); GRANT INSERT ON seen TO PUBLIC;
+	CREATE FUNCTION look() RETURNS event_trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		INSERT INTO public.seen SELECT n.nspname, pg_catalog.has_schema_privilege('extra', n.oid, 'USAGE')
+		FROM pg_catalog.pg_namespace n WHERE n.nspname ~ '^shardfdw_[0-9a-f]{16}_';
+	END $$;
+	CREATE EVENT TRIGGER look ON ddl_command_end WHEN TAG IN ('COMMENT') EXECUTE FUNCTION look()};
 $c->safe_psql($default);
-$c->node_safe_psql($_, $default) for 1 .. 3;
+$c->node_safe_psql($_, "$watch; $default") for 1 .. 3;
 
 # The owner, and the privileges of the table and of its columns, as the nodes have to have them.
 my $grants = q{GRANT SELECT, INSERT ON %1$s TO al WITH GRANT OPTION; GRANT SELECT (v) ON %1$s TO bo;
@@ -188,12 +197,49 @@ for my $role ('own', 'postgres')
 	}
 }
 
-is($c->safe_psql(q{SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c, aclexplode(c.relacl) x
-	WHERE x.grantee = 'extra'::regrole}), '', 'default privileges hold for nothing here');
+my $has_rights = q{SELECT string_agg(o.name, ' ') FROM (SELECT oid::regclass::text, relacl FROM pg_class
+		UNION ALL SELECT nspname, nspacl FROM pg_namespace
+		UNION ALL SELECT oid::regprocedure::text, proacl FROM pg_proc WHERE prosecdef) o(name, acl), aclexplode(o.acl) x
+	WHERE x.grantee = 'extra'::regrole};
+is($c->safe_psql($has_rights), '', 'default privileges hold for nothing here');
 for my $i (1 .. 3)
 {
-	is($c->node_safe_psql($i, q{SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c, aclexplode(c.relacl) x
-		WHERE x.grantee = 'extra'::regrole}), '', "nor on node $i");
+	is($c->node_safe_psql($i, $has_rights), '', "nor on node $i");
+	is($c->node_safe_psql($i, 'SELECT count(*) > 0, bool_or(has_rights) FROM seen'), 't|f', "nor for schemas of jobs on node $i");
 }
+
+# ---- the extension and nodes -----------------------------------------------
+
+# Every privilege on the extension's objects, or on objects that it makes on a node.
+my $privileges = q{SELECT concat_ws(' ', o.kind, o.name, x.grantee::regrole, x.privilege_type, x.is_grantable) FROM (
+		SELECT c.relkind::text, c.oid::regclass::text, c.relowner, c.relnamespace,
+			coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, c.relowner)) FROM pg_class c
+		UNION ALL SELECT 'routine', p.oid::regprocedure::text, p.proowner, p.pronamespace,
+			coalesce(p.proacl, acldefault('f', p.proowner)) FROM pg_proc p
+		UNION ALL SELECT 'type', t.oid::regtype::text, t.typowner, t.typnamespace,
+			coalesce(t.typacl, acldefault('T', t.typowner)) FROM pg_type t
+		UNION ALL SELECT 'schema', n.nspname, n.nspowner, n.oid, coalesce(n.nspacl, acldefault('n', n.nspowner)) FROM pg_namespace n
+	) o(kind, name, owner, schema, acl) CROSS JOIN LATERAL aclexplode(o.acl) x
+	WHERE o.schema::regnamespace::text LIKE 'shardfdw%' AND x.grantee <> o.owner ORDER BY 1};
+my $grant_all = join '; ',
+	map { "ALTER DEFAULT PRIVILEGES GRANT ALL ON $_ TO extra WITH GRANT OPTION; ALTER DEFAULT PRIVILEGES GRANT ALL ON $_ TO PUBLIC" }
+	qw(TABLES SEQUENCES FUNCTIONS TYPES SCHEMAS);
+$c->safe_psql($_) for 'CREATE DATABASE usual', 'CREATE DATABASE granting';
+my $server = $c->coordinator;
+$server->safe_psql('granting', $grant_all);
+$server->safe_psql($_, 'CREATE EXTENSION shardfdw') for qw(usual granting);
+is($server->safe_psql('granting', $privileges), $server->safe_psql('usual', $privileges),
+	'default privileges do not hold for objects of the extension');
+
+# On nodes, only partial aggregates, which call built-in functions, take default privileges.
+my $node = $c->node(1);
+$node->safe_psql('postgres', $_) for 'CREATE DATABASE usual', 'CREATE DATABASE granting', 'CREATE DATABASE refreshed';
+$node->safe_psql($_, $grant_all) for qw(granting refreshed);
+my ($host, $port) = $c->node_address(1);
+$c->safe_psql("SELECT shardfdw.add_node('$_', '$host', $port, '$_')") for qw(usual granting refreshed);
+$node->safe_psql('refreshed', 'DROP SCHEMA shardfdw_internal CASCADE');
+$c->safe_psql(q{SELECT shardfdw.refresh_node('refreshed')});
+my $of_node = $privileges =~ s/ORDER BY/AND o.kind NOT IN ('routine', 'type') ORDER BY/r;
+is($node->safe_psql($_, $of_node), $node->safe_psql('usual', $of_node), "nor for what it makes on a node: $_") for qw(granting refreshed);
 
 done_testing();

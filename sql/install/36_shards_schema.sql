@@ -38,6 +38,7 @@ BEGIN
 	PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	IF to_regnamespace(quote_ident(schema)) IS NULL THEN
 		EXECUTE format('CREATE SCHEMA %I', schema);
+		EXECUTE shardfdw_internal.revoke_command(quote_ident(schema), 'SCHEMA');
 		-- access is controlled by the privileges on the tables
 		EXECUTE format('GRANT USAGE ON SCHEMA %I TO PUBLIC', schema);
 	END IF;

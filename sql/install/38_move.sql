@@ -39,15 +39,10 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
 	'Returns the name of the schema that a job creates on nodes, in the process of the job. Its publication and its slots have the same name. By this name, recovery recognizes the objects of this coordinator.';
 
-CREATE FUNCTION shardfdw_internal.revoke_command(name text) RETURNS text
-	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format('DO %L', format('DECLARE others text := (SELECT pg_catalog.string_agg(DISTINCT CASE x.grantee WHEN 0 THEN ''PUBLIC'' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) END, '', '') '
-		'FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) x WHERE c.oid = %L::pg_catalog.regclass AND x.grantee <> c.relowner); '
-		'BEGIN IF others IS NOT NULL THEN EXECUTE pg_catalog.concat(%L, '' FROM '', others); END IF; END', name, format('REVOKE ALL ON %s', name)))
-$$;
-COMMENT ON FUNCTION shardfdw_internal.revoke_command(text) IS
-	'Writes the command that revokes the privileges that default privileges gave other roles on a new table. name: qualified and quoted. Returns its text.';
+CREATE FUNCTION shardfdw_internal.revoke_command(name text, kind text DEFAULT 'TABLE') RETURNS text
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'shardfdw_revoke_command';
+COMMENT ON FUNCTION shardfdw_internal.revoke_command(text, text) IS
+	'Writes the command that revokes the privileges that default privileges gave other roles on a new object. name: qualified and quoted. kind: TABLE, SCHEMA or FUNCTION. Returns its text.';
 
 CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, new_name text, renames jsonb, move_group text[], references_here text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp

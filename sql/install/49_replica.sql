@@ -75,7 +75,7 @@ CREATE FUNCTION shardfdw_internal.note_replica_commands(schema_name name, shard_
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('CREATE UNLOGGED TABLE %2$s AS SELECT %3$s FROM ONLY %1$s WITH NO DATA; ALTER TABLE %2$s ADD xact xid8 NOT NULL DEFAULT pg_current_xact_id(); CREATE INDEX ON %2$s (xact); %7$s; GRANT SELECT ON %2$s TO PUBLIC; '
-		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; '
+		'CREATE FUNCTION %2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %4$L; REVOKE ALL ON FUNCTION %2$s() FROM PUBLIC; %8$s; '
 		-- the coordinator of the shard: see drop_replica_command()
 		'COMMENT ON FUNCTION %2$s() IS %6$L; '
 		'CREATE TRIGGER shardfdw_replica_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
@@ -144,7 +144,7 @@ BEGIN
 END
 $body$, n.notes, (SELECT string_agg('NULL', ', ') FROM unnest(key)), (SELECT string_agg(format('array_agg(%I)', k.name), ', ' ORDER BY k.ord) FROM unnest(key) WITH ORDINALITY k(name, ord)), n.shard,
 			shardfdw_internal.note_guard(n.notes, $noted$format('shard %s', shard)$noted$, 'On the node, give the shard, its notes and their function to one role, and the schema to this role or to a superuser, under its name.')), n.shard,
-		shardfdw_internal.replica_mark((shardfdw_internal.decided_identities())[1]), shardfdw_internal.revoke_command(n.notes))
+		shardfdw_internal.replica_mark((shardfdw_internal.decided_identities())[1]), shardfdw_internal.revoke_command(n.notes), shardfdw_internal.revoke_command(n.notes || '()', 'FUNCTION'))
 	FROM (SELECT format('%I.%I', schema_name, shard_name), format('%I.%I', schema_name, shardfdw_internal.notes_name(shard_name))) n(shard, notes)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_replica_commands(name, name, name[]) IS

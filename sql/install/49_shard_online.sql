@@ -449,7 +449,7 @@ COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_successor IS
 CREATE FUNCTION shardfdw_internal.note_function_commands(note text, notes text, columns text, job bigint, doing text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format('CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L; REVOKE ALL ON FUNCTION %1$s() FROM PUBLIC', note, format($body$
+	SELECT format('CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L; REVOKE ALL ON FUNCTION %1$s() FROM PUBLIC; %3$s', note, format($body$
 #variable_conflict use_column
 BEGIN
 %5$s
@@ -466,7 +466,7 @@ BEGIN
 	RETURN NULL;
 END
 $body$, notes, columns, job, doing,
-		shardfdw_internal.note_guard(notes, $noted$format('table %I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)$noted$, format('Cancel the job: SELECT shardfdw.cancel_job(%s).', job))))
+		shardfdw_internal.note_guard(notes, $noted$format('table %I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME)$noted$, format('Cancel the job: SELECT shardfdw.cancel_job(%s).', job))), shardfdw_internal.revoke_command(note || '()', 'FUNCTION'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_function_commands(text, text, text, bigint, text) IS
 	'Writes the commands that create the trigger function that notes the keys of changed rows. notes: the table for the keys. columns: of the key. doing: what the job does to the table, as one word. Returns the commands in one text.';

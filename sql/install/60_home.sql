@@ -242,6 +242,7 @@ BEGIN
 	END LOOP;
 
 	EXECUTE format('CREATE TABLE %s.shardfdw_home (id integer)', schema);
+	EXECUTE shardfdw_internal.revoke_command(format('%s.shardfdw_home', schema));
 	EXECUTE format('COMMENT ON TABLE %s.shardfdw_home IS %L', schema, 'Its shard is where all tables of this schema are. It has no rows.');
 	PERFORM shardfdw.shard_table(format('%s.shardfdw_home', schema)::regclass, 'id', 1, ARRAY[node]);
 	EXECUTE format('ALTER TABLE %s.shardfdw_home OWNER TO %I', schema, (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n WHERE n.oid = schema));

@@ -189,7 +189,7 @@ BEGIN
 	END LOOP;
 	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
 		'IF pg_catalog.to_regnamespace(''shardfdw_internal'') IS NULL THEN '
-		'BEGIN CREATE SCHEMA shardfdw_internal; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC; '
+		'BEGIN CREATE SCHEMA shardfdw_internal; ' || shardfdw_internal.revoke_command('shardfdw_internal', 'SCHEMA') || '; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC; '
 		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'autocommit', true);
 
 	missing := shardfdw_internal.find_missing_partial_aggregates(node);

@@ -1,4 +1,27 @@
--- Privileges on the functions of schema shardfdw_internal.
+-- Privileges on the extension's objects.
+
+-- Default privileges gave other roles what this script does not grant. PUBLIC keeps what the script grants it, or what PostgreSQL
+-- grants by default.
+DO $$
+DECLARE
+	command text;
+BEGIN
+	FOR command IN
+		WITH o(kind, classid, objid, owner, acl) AS (
+			SELECT 'TABLE', tableoid, oid, relowner, relacl FROM pg_catalog.pg_class
+			UNION ALL SELECT 'ROUTINE', tableoid, oid, proowner, proacl FROM pg_catalog.pg_proc
+			UNION ALL SELECT 'TYPE', tableoid, oid, typowner, typacl FROM pg_catalog.pg_type)
+		SELECT pg_catalog.format('REVOKE %s ON %s %s FROM %s CASCADE', x.privilege_type, o.kind, i.identity, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::pg_catalog.regrole::text END)
+		FROM (SELECT o.* FROM o JOIN pg_catalog.pg_depend d ON d.classid = o.classid AND d.objid = o.objid AND d.deptype = 'e'
+				JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.oid = d.refobjid AND e.extname = 'shardfdw'
+			UNION ALL SELECT 'SCHEMA', tableoid, oid, nspowner, nspacl FROM pg_catalog.pg_namespace WHERE nspname IN ('shardfdw', 'shardfdw_internal')) o
+		CROSS JOIN LATERAL pg_catalog.aclexplode(o.acl) x CROSS JOIN LATERAL pg_catalog.pg_identify_object(o.classid, o.objid, 0) i
+		WHERE x.grantee <> o.owner AND NOT (x.grantee = 0 AND x.privilege_type IN ('SELECT', 'USAGE', 'EXECUTE'))
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
 
 -- Functions in SQL and PL/pgSQL run with the privileges of their caller, including the functions that they call. They allow nothing
 -- that the caller could not do with a statement. A function in C has no such limit. So PUBLIC can call none of these except
@@ -26,7 +49,7 @@ GRANT EXECUTE ON FUNCTION shardfdw_internal.aggregates_of(oid, oid), shardfdw_in
 	shardfdw_internal.default_collation(), shardfdw_internal.holds_job(bigint), shardfdw_internal.note_dropped_reference(), shardfdw_internal.in_remote_transaction(), shardfdw_internal.is_cluster_coordinator(oid),
 	shardfdw_internal.is_cluster_node(oid), shardfdw_internal.is_reference(regclass), shardfdw_internal.is_trusted_node(oid),
 	shardfdw_internal.job_is_running(bigint), shardfdw_internal.job_token(), shardfdw_internal.job_works_on(bigint, text, regclass), shardfdw_internal.key_default_reason(regclass, smallint), shardfdw_internal.library_version(), shardfdw_internal.needed(regclass[]),
-	shardfdw_internal.partial_aggregate_name(name), shardfdw_internal.schema_command(name), shardfdw_internal.scram_secret(text),
+	shardfdw_internal.partial_aggregate_name(name), shardfdw_internal.revoke_command(text, text), shardfdw_internal.schema_command(name), shardfdw_internal.scram_secret(text),
 	shardfdw_internal.server_mark(), shardfdw_internal.shard_group(regclass), shardfdw_internal.shard_groups(), shardfdw_internal.shard_object_name(name, name, name[])
 	TO PUBLIC;
 

@@ -32,6 +32,7 @@
 #include "move/job/table.h"
 #include "move/place.h"
 #include "move/placement.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "remote/run/command.h"
 #include "remote/wire/wait.h"
@@ -139,7 +140,8 @@ append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo 
 	if (of_target)
 		append_targets(move, &note);
 	appendStringInfoString(&note, "]}");
-	appendStringInfo(buf, "CREATE SCHEMA %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, move->schema, quote_literal_cstr(note.data));
+	appendStringInfo(buf, "CREATE SCHEMA %s; %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, shard_own_right_revoke("SCHEMA", move->schema),
+					 move->schema, quote_literal_cstr(note.data));
 	pfree(note.data);
 }
 

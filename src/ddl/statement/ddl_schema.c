@@ -51,6 +51,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
+#include "own_right.h"
 #include "own_schema.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -191,7 +192,8 @@ shard_ddl_schema_command(const char *name)
 {
 	const char *quoted = quote_identifier(name);
 
-	return psprintf("CREATE SCHEMA %s; COMMENT ON SCHEMA %s IS %s", quoted, quoted, quote_literal_cstr(SCHEMA_MARK));
+	/* other functions find the comment after IS, at the end */
+	return psprintf("CREATE SCHEMA %s; %s; COMMENT ON SCHEMA %s IS %s", quoted, shard_own_right_revoke("SCHEMA", quoted), quoted, quote_literal_cstr(SCHEMA_MARK));
 }
 
 /* schema_command(name) -> text */
