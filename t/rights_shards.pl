@@ -197,6 +197,23 @@ for my $role ('own', 'postgres')
 	}
 }
 
+# ---- TRIGGER ------------------------------------------------------------------
+# On a node, it would allow to run code with the rights of other roles.
+$c->safe_psql(q{CREATE TABLE granted (id int PRIMARY KEY); REVOKE ALL ON granted FROM extra;
+	GRANT ALL ON granted TO al; GRANT TRIGGER ON granted TO bo, PUBLIC;
+	SELECT shardfdw.shard_table('granted', shards => 3); GRANT ALL ON granted TO bo WITH GRANT OPTION;
+	GRANT ALL ON granted TO PUBLIC; GRANT TRIGGER, SELECT ON granted TO PUBLIC; GRANT TRIGGER ON granted TO al;
+	SELECT shardfdw.add_user('al')});
+for my $i (1 .. 3)
+{
+	my $got = $c->node_safe_psql($i, q{SELECT DISTINCT concat_ws(' ', x.grantee::regrole, count(*), bool_or(x.is_grantable))
+		FROM pg_class c, aclexplode(c.relacl) x WHERE c.relname LIKE 'granted_0%' AND x.grantee <> c.relowner
+			AND x.privilege_type <> 'MAINTAIN' GROUP BY c.oid, x.grantee ORDER BY 1});
+	is($got, "- 6 f\nal 6 f\nbo 6 t", "GRANT ALL without TRIGGER on node $i");
+	is($c->node_safe_psql($i, q{SELECT count(*) FROM pg_class c, aclexplode(c.relacl) x
+		WHERE x.privilege_type = 'TRIGGER' AND x.grantee <> c.relowner AND c.oid >= 16384}), '0', "nobody has TRIGGER on node $i");
+}
+
 my $has_rights = q{SELECT string_agg(o.name, ' ') FROM (SELECT oid::regclass::text, relacl FROM pg_class
 		UNION ALL SELECT nspname, nspacl FROM pg_namespace
 		UNION ALL SELECT oid::regprocedure::text, proacl FROM pg_proc WHERE prosecdef) o(name, acl), aclexplode(o.acl) x

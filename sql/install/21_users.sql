@@ -44,7 +44,8 @@ BEGIN
 		SELECT r.relation, a.relid FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_ancestors(r.relation) a
 	), rights AS (
 		SELECT t.relation, x.grantee, format('GRANT %s ON TABLE %%s TO %%s%s', x.privilege_type, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END) AS form
-		FROM named t JOIN pg_class c ON c.oid = t.oid CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE x.grantee <> c.relowner
+		-- Triggers run on the coordinator, see src/ddl/statement/ddl_grant.c.
+		FROM named t JOIN pg_class c ON c.oid = t.oid CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE x.grantee <> c.relowner AND x.privilege_type <> 'TRIGGER'
 		UNION
 		SELECT t.relation, x.grantee, format('GRANT %s (%s) ON TABLE %%s TO %%s%s', x.privilege_type, replace(quote_ident(a.attname), '%', '%%'), CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
 		FROM named t JOIN pg_class c ON c.oid = t.oid JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped CROSS JOIN LATERAL aclexplode(a.attacl) x

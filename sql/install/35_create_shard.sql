@@ -56,12 +56,12 @@ AS $$
 	SELECT EXISTS (SELECT FROM (SELECT relation::oid UNION SELECT a.relid FROM pg_partition_ancestors(relation) a) t(oid) JOIN pg_class c ON c.oid = t.oid
 		CROSS JOIN LATERAL (SELECT coalesce(c.relacl, acldefault('r', c.relowner)) UNION ALL SELECT a.attacl FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = column_name) l(acl)
 		CROSS JOIN LATERAL aclexplode(l.acl) x
-		WHERE x.privilege_type = privilege AND CASE WHEN remote_role IS NULL THEN x.grantee = 0 AND NOT expects_right.is_grantable ELSE
+		WHERE x.privilege_type = privilege AND privilege <> 'TRIGGER' AND CASE WHEN remote_role IS NULL THEN x.grantee = 0 AND NOT expects_right.is_grantable ELSE
 			EXISTS (SELECT FROM pg_roles r WHERE remote_role IN (r.rolname, shardfdw_internal.role_on_node(r.oid, node))
 				AND ((x.is_grantable OR NOT expects_right.is_grantable) AND (x.grantee = 0 OR pg_has_role(r.oid, x.grantee, 'USAGE')) OR pg_has_role(r.oid, c.relowner, 'USAGE'))) END)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.expects_right(regclass, name, name, text, name, boolean) IS
-	'Tells whether a role of a node may have a privilege on the shards of a table. A role here must have this privilege on the table or on a table above it. The role of the node must have its name, or be the remote user of its user mapping. remote_role: null for PUBLIC. column_name: null for the whole table. Returns true or false.';
+	'Tells whether a role of a node may have a privilege on the shards of a table. A role here must have this privilege, which is not TRIGGER, on the table or on a table above it. The role of the node must have its name, or be the remote user of its user mapping. remote_role: null for PUBLIC. column_name: null for the whole table. Returns true or false.';
 
 CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, new_shards regclass[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -24,17 +24,26 @@
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 
-/* "SELECT (a, b), INSERT" */
+/*
+ * Triggers run on the coordinator.  A role with the privilege TRIGGER on a shard could run code on the node with the rights of
+ * other roles, so no role gets this privilege there.  MAINTAIN depends on the node's version.
+ */
+#define ALL_ON_SHARDS "SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES"
+
+/* "SELECT (a, b), INSERT"; "" if there is nothing to grant */
 static char *
 privileges_text(const GrantStmt *stmt)
 {
+	bool		is_of_shards = stmt->is_grant && stmt->objtype == OBJECT_TABLE;
 	StringInfoData text;
 
 	if (stmt->privileges == NIL)
-		return pstrdup("ALL");
+		return pstrdup(is_of_shards ? ALL_ON_SHARDS : "ALL");
 	initStringInfo(&text);
 	foreach_node(AccessPriv, privilege, stmt->privileges)
 	{
+		if (is_of_shards && privilege->priv_name && strcmp(privilege->priv_name, "trigger") == 0)
+			continue;
 		/* names of privileges are key words */
 		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", privilege->priv_name ? privilege->priv_name : "ALL");
 		if (privilege->cols != NIL)
@@ -75,17 +84,24 @@ add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *
 {
 	bool		is_public = grantee->roletype == ROLESPEC_PUBLIC;
 	char	   *role = is_public ? pstrdup("PUBLIC") : get_rolespec_name(grantee);
+	bool		may_maintain = strcmp(privileges, ALL_ON_SHARDS) == 0;
 	char	   *command;
 
 	if (stmt->is_grant)
-		command = psprintf("GRANT %s ON %s TO %s%s", privileges, object,
-						   is_public ? role : quote_identifier(role),
-						   stmt->grant_option ? " WITH GRANT OPTION" : "");
+	{
+		char	   *to = psprintf("ON %s TO %s%s", object, is_public ? role : quote_identifier(role),
+								  stmt->grant_option ? " WITH GRANT OPTION" : "");
+
+		command = psprintf("GRANT %s %s", privileges, to);
+		if (may_maintain)
+			command = psprintf("%s; IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 >= 170000 THEN GRANT MAINTAIN %s; END IF",
+							   command, to);
+	}
 	else
 		command = psprintf("REVOKE %s%s ON %s FROM %s%s", stmt->grant_option ? "GRANT OPTION FOR " : "",
 						   privileges, object, is_public ? role : quote_identifier(role),
 						   stmt->behavior == DROP_CASCADE ? " CASCADE" : "");
-	if (is_public && *condition == '\0')
+	if (is_public && *condition == '\0' && !may_maintain)
 		shard_ddl_batch_add(batch, shardno, "%s", command);
 	else
 		shard_ddl_batch_add(batch, shardno, "DO %s", quote_literal_cstr(
@@ -131,7 +147,7 @@ grant_rest(void *arg)
 		ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
 		ShardDdlBatch *batch;
 
-		if (table == NULL || !may_grant(relid))
+		if (table == NULL || *privileges == '\0' || !may_grant(relid))
 			continue;
 		batch = shard_ddl_batch_create(table);
 		/* other users revoke what they have granted here, but on a node what its role has granted */
