@@ -37,8 +37,12 @@ for my $schema ('shardfdw', 'shardfdw_internal')
 {
 	$coordinator->safe_psql('squatted', "CREATE SCHEMA $schema AUTHORIZATION squatter");
 	my ($ret, $stdout, $stderr) = $coordinator->psql('squatted', '\set VERBOSITY verbose' . "\nCREATE EXTENSION shardfdw");
-	like($stderr, qr/55000: schema "$schema" belongs to role "squatter"/, "CREATE EXTENSION refuses a schema $schema in which others may make functions");
-	$coordinator->safe_psql('squatted', "ALTER SCHEMA $schema OWNER TO postgres; BEGIN; CREATE EXTENSION shardfdw; ROLLBACK");
+	like($stderr, qr/55000: schema "$schema", or a function in it, belongs to role "squatter"/, "CREATE EXTENSION refuses a schema $schema in which others may make functions");
+	$coordinator->safe_psql('squatted', "ALTER SCHEMA $schema OWNER TO postgres; BEGIN; CREATE EXTENSION shardfdw; ROLLBACK;
+		GRANT CREATE ON SCHEMA $schema TO squatter; SET ROLE squatter; CREATE FUNCTION $schema.run_commands(name[], text[], text) RETURNS int LANGUAGE sql AS 'SELECT 1'");
+	($ret, $stdout, $stderr) = $coordinator->psql('squatted', '\set VERBOSITY verbose' . "\nCREATE EXTENSION shardfdw");
+	like($stderr, qr/55000: schema "$schema", or a function in it, belongs to role "squatter"/, "or a schema $schema in which they have made a function");
+	$coordinator->safe_psql('squatted', "DROP FUNCTION $schema.run_commands(name[], text[], text)");
 }
 $coordinator->safe_psql('squatted', 'CREATE EXTENSION shardfdw');
 $coordinator->safe_psql('squatted', 'DROP EXTENSION shardfdw; CREATE EXTENSION shardfdw');

@@ -4,26 +4,26 @@
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- Schema shardfdw has what users call and read, see docs/reference.md; shardfdw_internal has the rest. If a schema
--- exists already, its owner could replace our functions by others. (If schema shardfdw did not exist,
--- CREATE EXTENSION has just created it for the current user.)
+-- exists already, its owner could replace our functions by others. A function in it could have the name of one of ours, and
+-- fit better to the arguments of a call. (If schema shardfdw did not exist, CREATE EXTENSION has just created it for the current user.)
 DO $$
 DECLARE
 	own_schema name;
-	schema_owner name;
+	other_owner name;
 BEGIN
 	FOREACH own_schema IN ARRAY ARRAY['shardfdw', 'shardfdw_internal']::pg_catalog.name[] LOOP
-		schema_owner := (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) own_schema);
-		IF schema_owner IS NOT NULL AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) schema_owner
-				AND (rolsuper OR rolname OPERATOR(pg_catalog.=) CURRENT_USER)) THEN
+		other_owner := (SELECT r.rolname FROM pg_catalog.pg_namespace n, pg_catalog.pg_roles r WHERE n.nspname = own_schema AND NOT r.rolsuper AND r.rolname <> CURRENT_USER
+			AND (r.oid = n.nspowner OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = n.oid AND p.proowner = r.oid)) LIMIT 1);
+		IF other_owner IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-				MESSAGE = pg_catalog.format('schema "%s" belongs to role "%s"', own_schema, schema_owner),
-				DETAIL = 'It must belong to a superuser.',
+				MESSAGE = pg_catalog.format('schema "%s", or a function in it, belongs to role "%s"', own_schema, other_owner),
+				DETAIL = 'They must belong to a superuser.',
 				HINT = 'Look at what is in it, then drop it or change its owner.';
 		END IF;
 	END LOOP;
 	-- A server that has been a node has schema shardfdw_internal. Like schema shardfdw, it is not a member of the extension:
 	-- otherwise the notes of coordinators that use this server as a node would keep the extension from being dropped.
-	IF schema_owner IS NULL THEN
+	IF pg_catalog.to_regnamespace('shardfdw_internal') IS NULL THEN
 		CREATE SCHEMA shardfdw_internal;
 		ALTER EXTENSION shardfdw DROP SCHEMA shardfdw_internal;
 	END IF;
