@@ -370,8 +370,8 @@ look_for_deadlock(bool *complete)
 	edges = ask_here(ask_nodes(edges, others, GetUserId(), complete));
 	if (!busy.pooled)
 		rename_others(edges, me, &busy);
-	/* processes of two servers may have the same pid */
-	return find_way_back(edges, me, list_difference_int(busy.passing, busy.staying));
+	/* processes of two servers may have the same pid; this process keeps its locks, too */
+	return find_way_back(edges, me, list_difference_int(busy.passing, lappend_int(busy.staying, MyProcPid)));
 }
 
 /* Describes a process of a node, and the process here for whose session it works. */
