@@ -165,6 +165,8 @@ ALTER TABLE f ADD FOREIGN KEY (v) REFERENCES r;
 ALTER TABLE f1 ADD FOREIGN KEY (w) REFERENCES r;
 ALTER TABLE f SET (fillfactor = 50);
 SELECT shardfdw.create_shard('f3', 'f3_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1');
+-- a partition may refer to a sharded table, the table of two levels may not
+ALTER TABLE f ADD FOREIGN KEY (at, d) REFERENCES f (at, d);
 INSERT INTO f VALUES (3, 1, 2, 2);
 INSERT INTO f VALUES (3, 1, 1, 2);
 ALTER TABLE f VALIDATE CONSTRAINT f_v_fkey;

@@ -230,6 +230,8 @@ referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint
 				 errdetail("A foreign key cannot be checked across nodes."),
 				 hint_for_reference(state, referenced, constraint->fk_attrs, columns)));
 	other_map = shard_map_get(referenced);
+	if (map == NULL || other_map == NULL)
+		shard_ddl_table_refuse(state->table, "a foreign key to a sharded table with partitions of several levels", "Add it to the partitions one by one.");
 	for (int i = 0; i < state->table->nshards; i++)
 	{
 		int			shardno = shard_map_find(map, state->table->shards[i].relid);
