@@ -13,7 +13,12 @@
  *
  * Everything runs on the transaction's writer on the shard's node.  The scan below an UPDATE or
  * DELETE has locked the row there, so its ctid is still valid when the statement arrives.  A row
- * that the same statement has already changed is not found again, and is skipped, as in core.
+ * that the same statement has already changed is not found again, and is skipped, as in core.  For
+ * this, the ctids of changed rows are kept if a join may return a row twice.
+ *
+ * PostgreSQL runs the actions of foreign keys at the end of the statement.  A node runs them after
+ * each row, so they may delete or update rows that the statement reaches later.  Their ctids are
+ * not found, either, which is an error.
  *
  * Core does not check the partition constraint of foreign tables, but routing and pruning rely on
  * it.  So it is checked here, unless core has routed the row itself.  Core does not check row
@@ -41,8 +46,10 @@
 #include "executor/scan/nested_write.h"
 #include "executor/scan/statement_view.h"
 #include "foreign/foreign.h"
+#include "hash_table.h"
 #include "miscadmin.h"
 #include "plan/plan_private.h"
+#include "plan/plan_walk.h"
 #include "tuple/encode.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -71,6 +78,8 @@ typedef struct ShardModifyState
 	ShardEncoder *encoder;		/* columns sent; NULL: none */
 	AttrNumber	ctid_attno;		/* resno of the ctid in the plan's rows */
 	ShardRowUpsert *upsert;		/* ON CONFLICT DO UPDATE; NULL: none */
+	ItemPointerData ctid;		/* UPDATE, DELETE: the current row */
+	HTAB	   *changed;		/* ctids of rows that were changed; NULL: the plan returns no row twice */
 	ShardNestedWatch *watch;	/* UPDATE, DELETE: watches the table */
 	PlanState  *do_nothing;		/* ON CONFLICT DO NOTHING: counts the conflicts; NULL: otherwise */
 	MemoryContext row_cxt;		/* parameters and returned values of the current row */
@@ -158,6 +167,14 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyP
 
 /* ---- begin and end ---- */
 
+/* Is this a plan that may return a row of one of its tables twice? */
+static bool
+is_join(Plan *plan, void *context)
+{
+	return IsA(plan, NestLoop) || IsA(plan, MergeJoin) || IsA(plan, HashJoin) || IsA(plan, CustomScan) ||
+		(IsA(plan, ForeignScan) && ((ForeignScan *) plan)->scan.scanrelid == 0);
+}
+
 void
 shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 						List *fdw_private, int subplan_index, int eflags)
@@ -185,11 +202,14 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 			state->move = shard_row_move_begin(mtstate, rinfo, state->statement.userid);
 		if (plan->operation == CMD_UPDATE)
 			state->defer = shard_row_defer_begin(mtstate->ps.state, RelationGetRelid(state->rel));
-		if (state->rel->rd_rel->relispartition)
-			state->watch = shard_nested_write_watch(mtstate->ps.state, get_partition_parent(RelationGetRelid(state->rel), true));
+		state->watch = shard_nested_write_watch(mtstate->ps.state, state->rel->rd_rel->relispartition ?
+												get_partition_parent(RelationGetRelid(state->rel), true) : RelationGetRelid(state->rel));
 		state->ctid_attno = ExecFindJunkAttributeInTlist(subplan->targetlist, "ctid");
 		if (!AttributeNumberIsValid(state->ctid_attno))
 			elog(ERROR, "could not find junk ctid column");
+		if (shard_plan_walk(subplan, is_join, NULL))
+			state->changed = shard_hash_table_create("shardfdw changed rows", 64, sizeof(ItemPointerData), sizeof(ItemPointerData),
+													 mtstate->ps.state->es_query_cxt);
 	}
 	rinfo->ri_FdwState = state;
 }
@@ -321,7 +341,7 @@ defer_keys(ShardModifyState *state)
 							  state->statement.userid, state->statement.label);
 }
 
-/* Returns the text of the ctid in the plan's row.  Memory: current context. */
+/* Stores the ctid in the plan's row, and returns its text.  Memory: current context. */
 static const char *
 ctid_param(ShardModifyState *state, TupleTableSlot *planSlot)
 {
@@ -330,7 +350,53 @@ ctid_param(ShardModifyState *state, TupleTableSlot *planSlot)
 
 	if (isnull)
 		elog(ERROR, "ctid is NULL");
+	state->ctid = *(ItemPointer) DatumGetPointer(ctid);
 	return DatumGetCString(DirectFunctionCall1(tidout, ctid));
+}
+
+/* Does the node still have the row whose ctid is the statement's first parameter? */
+static bool
+row_exists(const ShardModifyState *state)
+{
+	ShardRowStatement look = state->statement;
+
+	look.sql = shard_dml_lock_row(RelationGetRelid(state->rel), LCS_FORKEYSHARE, LockWaitBlock, list_make1_int(SelfItemPointerAttributeNumber));
+	look.nparams = 1;
+	look.decoder = NULL;
+	look.keeps_rows = true;
+	return shard_row_statement_run(&look, NULL, NULL) > 0;
+}
+
+/*
+ * The row to be updated or deleted was not changed.  It was locked, so no other session has changed
+ * it.  If the statement itself has changed it already (a join returned it twice, or another part has
+ * deleted it), or if a trigger of the node has skipped it, core skips it, too.  If a function or
+ * trigger has changed it, core raises.  If a foreign key has changed it, core would have changed it
+ * before.  Parts whose tables such foreign keys connect are refused (cte_order.c).
+ */
+static void
+check_not_changed(const ShardModifyState *state)
+{
+	bool		updates = state->operation == CMD_UPDATE;
+
+	if (shard_nested_write_ran(state->watch))
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 updates ?
+				 errmsg("tuple to be updated was already modified by an operation triggered by the current command") :
+				 errmsg("tuple to be deleted was already modified by an operation triggered by the current command"),
+				 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+	if ((state->changed != NULL && hash_search(state->changed, &state->ctid, HASH_FIND, NULL) != NULL) ||
+		shard_nested_write_deletes_twice(state->watch) || row_exists(state))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 updates ?
+			 errmsg("cannot update a row of shard %s that the node has changed before", state->statement.label) :
+			 errmsg("cannot delete a row of shard %s that the node has changed before", state->statement.label),
+			 errdetail("The statement goes row by row. An action of a foreign key (ON DELETE, ON UPDATE) or a trigger on node \"%s\" has changed the row because of another row.",
+					   GetForeignServer(state->statement.serverid)->servername),
+			 errhint("First change the rows that refer to other rows, in a separate statement.")));
 }
 
 /*
@@ -347,24 +413,16 @@ one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
 						(long long) nrows, state->statement.label),
 				 errdetail("Node \"%s\" has several rows at one ctid.",
 						   GetForeignServer(state->statement.serverid)->servername)));
-	return nrows == 1 ? slot : NULL;
-}
-
-/*
- * The row to be updated or deleted is gone since it was locked.  If the statement itself has
- * changed it already (a join returned it twice), core skips it.  If a function or trigger has
- * changed it, core raises.
- */
-static void
-check_not_changed(const ShardModifyState *state)
-{
-	if (state->watch != NULL && shard_nested_write_ran(state->watch))
-		ereport(ERROR,
-				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
-				 state->operation == CMD_UPDATE ?
-				 errmsg("tuple to be updated was already modified by an operation triggered by the current command") :
-				 errmsg("tuple to be deleted was already modified by an operation triggered by the current command"),
-				 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+	if (state->operation == CMD_INSERT)
+		return nrows == 1 ? slot : NULL;
+	if (nrows == 0)
+	{
+		check_not_changed(state);
+		return NULL;
+	}
+	if (state->changed != NULL)
+		(void) hash_search(state->changed, &state->ctid, HASH_ENTER, NULL);
+	return slot;
 }
 
 /*
@@ -389,10 +447,9 @@ modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
 
 	slot = shard_row_statement_slot(&state->statement, slot);
 	nrows = shard_row_statement_run(&state->statement, estate, slot);
-	if (nrows == 0)
-		check_not_changed(state);
+	slot = one_row(state, nrows, slot);
 	MemoryContextSwitchTo(oldcxt);
-	return one_row(state, nrows, slot);
+	return slot;
 }
 
 /* INSERT ... ON CONFLICT DO UPDATE of one row. */
@@ -421,6 +478,7 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 		 TupleTableSlot *planSlot)
 {
 	ShardRowStatement delete;
+	int64		nrows = 0;
 	MemoryContext oldcxt;
 
 	if (state->move == NULL)
@@ -448,16 +506,13 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 	}
 	oldcxt = MemoryContextSwitchTo(state->row_cxt);
 	state->statement.params[0] = ctid_param(state, planSlot);
-	if (!shard_row_refer_check(state->referrers, &state->statement, RelationGetRelationName(rinfo->ri_RootResultRelInfo->ri_RelationDesc)))
-	{
-		MemoryContextSwitchTo(oldcxt);
-		return NULL;
-	}
 	delete = state->statement;
 	delete.sql = state->delete_sql;
 	delete.nparams = 1;
 	delete.decoder = NULL;
-	slot = one_row(state, shard_row_statement_run(&delete, NULL, NULL), slot);
+	if (shard_row_refer_check(state->referrers, &state->statement, RelationGetRelationName(rinfo->ri_RootResultRelInfo->ri_RelationDesc)))
+		nrows = shard_row_statement_run(&delete, NULL, NULL);
+	slot = one_row(state, nrows, slot);
 	MemoryContextSwitchTo(oldcxt);
 
 	if (slot != NULL)

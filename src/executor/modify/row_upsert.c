@@ -20,11 +20,15 @@
  * Rows that the statement has written are recognized by their ctids: row versions made by a
  * transaction stay in place until it ends.  The ctids that triggers or other parts of the statement
  * write are not known.  If these write to the table, all rows of the transaction count as written.
+ *
+ * The node runs the actions of foreign keys (ON UPDATE) after each row, and PostgreSQL at the end of
+ * the statement.  If such an action may have changed rows of this shard, no further row is proposed.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
+#include "catalog/option.h"
 #include "compat.h"
 #include "commands/trigger.h"
 #include "deparse/dml.h"
@@ -33,9 +37,11 @@
 #include "executor/scan/nested_write.h"
 #include "executor/nodeModifyTable.h"
 #include "executor/modify/row_upsert.h"
+#include "executor/modify/tied_parts.h"
 #include "hash_table.h"
 #include "miscadmin.h"
 #include "tuple/encode.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -64,6 +70,9 @@ struct ShardRowUpsert
 	List	   *returning_attnos;
 	ShardEncoder *columns;		/* that UPDATE sets; NULL: none */
 	ShardRowStatement update;	/* sql is NULL before the first UPDATE */
+
+	Bitmapset  *updated;		/* attnos of columns that were updated ... */
+	Bitmapset  *untied;			/* ... and of those for which no foreign key changes rows of the shard */
 
 	MemoryContext existing_cxt; /* for the existing row */
 	MemoryContext row_cxt;		/* for parameters and values of the UPDATE */
@@ -119,9 +128,34 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 
 /* ---- the proposed row ---- */
 
+/* Raises if foreign keys may have changed rows of the shard because of the columns updated so far. */
+static void
+check_untied(ShardRowUpsert *upsert)
+{
+	ShardTiedChange change = {.shard = RelationGetRelid(upsert->rinfo->ri_RelationDesc), .userid = upsert->update.userid, .updates = true};
+	MemoryContext oldcxt;
+	int			attno = -1;
+
+	if (upsert->updated == NULL)
+		return;
+	oldcxt = MemoryContextSwitchTo(upsert->mtstate->ps.state->es_query_cxt);
+	while ((attno = bms_next_member(upsert->updated, attno)) >= 0)
+		change.columns = lappend(change.columns, (char *) shard_option_column_name(change.shard, attno));
+	if (shard_tied_parts_reach(&change, list_make1_oid(change.shard)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot insert further rows into shard %s by this INSERT ... ON CONFLICT", upsert->lock.label),
+				 errdetail("The statement goes row by row. It has updated columns to which a foreign key with an ON UPDATE action refers, and the node may already have changed other rows of the shard."),
+				 errhint("Use a separate statement for each row, or UPDATE.")));
+	upsert->untied = bms_add_members(upsert->untied, upsert->updated);
+	upsert->updated = NULL;
+	MemoryContextSwitchTo(oldcxt);
+}
+
 void
 shard_row_upsert_start(ShardRowUpsert *upsert)
 {
+	check_untied(upsert);
 	upsert->ntries = 0;
 	if (upsert->after_insert)
 		upsert->rinfo->ri_TrigDesc->trig_insert_after_row = true;
@@ -292,6 +326,25 @@ send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTable
 	return slot;
 }
 
+/* Notes the columns in which slot, the new version of the existing row, has other values. */
+static void
+note_updated(ShardRowUpsert *upsert, TupleTableSlot *existing, TupleTableSlot *slot)
+{
+	TupleDesc	desc = RelationGetDescr(upsert->rinfo->ri_RelationDesc);
+
+	slot_getallattrs(existing);
+	slot_getallattrs(slot);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && !bms_is_member(att->attnum, upsert->untied) &&
+			(existing->tts_isnull[i] != slot->tts_isnull[i] ||
+			 (!slot->tts_isnull[i] && !datum_image_eq(existing->tts_values[i], slot->tts_values[i], att->attbyval, att->attlen))))
+			upsert->updated = bms_add_member(upsert->updated, att->attnum);
+	}
+}
+
 /* Does what core's ExecUpdate() does before it changes the row.  False: the row must not be changed. */
 static bool
 finish_new_row(ShardRowUpsert *upsert, EState *estate, HeapTuple old, TupleTableSlot *slot)
@@ -365,6 +418,9 @@ shard_row_upsert_update(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *
 
 	if (!finish_new_row(upsert, estate, old, slot))
 		return NULL;
+	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	note_updated(upsert, existing, slot);
+	MemoryContextSwitchTo(oldcxt);
 	slot = send_update(upsert, estate, &old->t_self, slot);
 
 	slot->tts_tableOid = RelationGetRelid(rinfo->ri_RelationDesc);

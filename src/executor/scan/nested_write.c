@@ -37,6 +37,7 @@ struct ShardNestedWatch
 	Oid			parent;
 	bool		seen;
 	bool		ran;			/* by nested statements only */
+	bool		deletes_twice;	/* two parts of the statement delete rows */
 };
 
 struct ShardPendingRows
@@ -123,6 +124,26 @@ count_writes(List *permissions, Oid parent)
 	foreach(lc, permissions)
 		result += list_member_oid(written_tables(lfirst(lc)), parent);
 	return result;
+}
+
+/* Do two parts of a statement delete rows of the partition tree of top? */
+static bool
+deletes_twice(List *permissions, Oid top)
+{
+	int			nparts = 0;
+	ListCell   *lc;
+
+	foreach(lc, permissions)
+	{
+		bool		deletes = false;
+
+		if ((((const ShardPermissions *) lfirst(lc))->requiredPerms & ACL_DELETE) == 0)
+			continue;
+		foreach_oid(relid, written_tables(lfirst(lc)))
+			deletes |= shard_map_top(relid) == top;
+		nparts += deletes;
+	}
+	return nparts > 1;
 }
 
 static LastWrite *
@@ -321,6 +342,7 @@ shard_nested_write_watch(EState *estate, Oid parent)
 	watch->parent = parent;
 	watch->seen = count_writes(shard_estate_permissions(estate), parent) > 1 ||
 		written_after(parent, estate->es_output_cid);
+	watch->deletes_twice = deletes_twice(shard_estate_permissions(estate), shard_map_top(parent));
 	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget_watch;
 	callback->arg = watch;
@@ -339,6 +361,12 @@ bool
 shard_nested_write_ran(const ShardNestedWatch *watch)
 {
 	return watch->ran;
+}
+
+bool
+shard_nested_write_deletes_twice(const ShardNestedWatch *watch)
+{
+	return watch->deletes_twice;
 }
 
 static void

@@ -11,7 +11,7 @@
 
 typedef struct ShardNestedWatch ShardNestedWatch;
 
-/* Watches the sharded table parent, to which the statement writes, until the statement ends. */
+/* Watches parent, a sharded table or a single foreign table, to which the statement writes, until the statement ends. */
 extern ShardNestedWatch *shard_nested_write_watch(EState *estate, Oid parent);
 
 /*
@@ -36,6 +36,9 @@ extern void shard_pending_rows_set(ShardPendingRows *pending, bool has_rows);
 
 /* Has a nested statement, since the watch began, had permission to write to the table? */
 extern bool shard_nested_write_ran(const ShardNestedWatch *watch);
+
+/* Do two parts of the statement (WITH) delete rows of the table, or of tables of its partition tree? */
+extern bool shard_nested_write_deletes_twice(const ShardNestedWatch *watch);
 
 /*
  * May command cid of this transaction, or a later one, have changed relid, a sharded table, a shard

@@ -292,8 +292,11 @@ shard_statement_view_create_locking(EState *estate, const List *rels, Index scan
 	ScanView   *view = create_view(estate, rels);
 
 	if (of_written)
+	{
 		/* writes of the statement's functions and triggers have higher command numbers than its own writes */
 		view->stream.cid++;
+		view->by_keys = true;
+	}
 	else if (!shard_statement_view_calls_volatile(estate))
 	{
 		view->by_keys = true;
