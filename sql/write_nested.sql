@@ -174,6 +174,40 @@ DECLARE c CURSOR FOR SELECT sum(v) FROM heir;
 INSERT INTO bequest VALUES (7, 7);
 FETCH c;
 ROLLBACK;
+-- rows of a table of two levels, and of a single foreign table, that a trigger changes before the statement does
+CREATE TABLE two (d int, k int, v int) PARTITION BY RANGE (d);
+CREATE TABLE two_1 PARTITION OF two FOR VALUES FROM (0) TO (10) PARTITION BY HASH (k);
+SELECT shardfdw.shard_table('two_1', shards => 2);
+INSERT INTO two SELECT i, i, 0 FROM generate_series(0, 9) AS i;
+CREATE FUNCTION changes_two() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN UPDATE two SET v = 99 WHERE k = OLD.k; RETURN CASE TG_OP WHEN ''DELETE'' THEN OLD ELSE NEW END; END';
+CREATE TRIGGER changes_two BEFORE UPDATE OR DELETE ON two FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION changes_two();
+DELETE FROM two WHERE k = 3;
+UPDATE two_1 SET v = 1 WHERE k = 3;
+DROP TRIGGER changes_two ON two;
+CREATE FUNCTION changes_two(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE two SET v = 98 WHERE k = $1; RETURN 1; END';
+UPDATE two SET v = changes_two(k) WHERE k = 4;
+CREATE FUNCTION changes_heir() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN UPDATE heir SET v = 99 WHERE k = OLD.k; RETURN OLD; END';
+CREATE TRIGGER changes_heir BEFORE DELETE ON heir FOR EACH ROW EXECUTE FUNCTION changes_heir();
+DELETE FROM heir WHERE k = 4;
+DROP TRIGGER changes_heir ON heir;
+-- rows that a trigger of one part changes before another part does so on the nodes
+CREATE TABLE fires (k int, v int);
+INSERT INTO fires VALUES (1, 1);
+CREATE FUNCTION fires() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN UPDATE two SET v = v + 50 WHERE k = NEW.k; RETURN NEW; END';
+CREATE TRIGGER fires BEFORE INSERT OR UPDATE ON fires FOR EACH ROW EXECUTE FUNCTION fires();
+WITH a AS (UPDATE fires SET v = 7 WHERE k = 1 RETURNING k), b AS (UPDATE two SET v = v + 1 RETURNING k) SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b);
+WITH a AS (INSERT INTO fires VALUES (2, 2)) DELETE FROM two USING fires WHERE two.k = fires.k;
+WITH a AS (INSERT INTO fires VALUES (2, 2) RETURNING k), b AS (DELETE FROM two WHERE k = 2 AND d = 2 RETURNING k) SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b);
+SELECT sum(v) FROM two;
+-- BEFORE ROW triggers, and a row that a join returns twice or that two parts delete
+CREATE TABLE fired (s text);
+CREATE FUNCTION fired() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO fired VALUES (TG_OP); RETURN CASE TG_OP WHEN ''DELETE'' THEN OLD ELSE NEW END; END';
+CREATE TRIGGER fired BEFORE UPDATE OR DELETE ON two FOR EACH ROW EXECUTE FUNCTION fired();
+UPDATE two SET v = v + 1 FROM generate_series(1, 3) WHERE k > 7;
+DELETE FROM two USING generate_series(1, 2) WHERE k = 7;
+WITH a AS (DELETE FROM two WHERE k < 2 RETURNING k), b AS (DELETE FROM two WHERE k < 3 RETURNING k) SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b);
+UPDATE two SET v = v + 1 FROM generate_series(1, 3) AS g WHERE k = g;
+SELECT s, count(*) FROM fired GROUP BY s;
 -- a part of WITH that another part reads computes its rows once
 CREATE TABLE once (i int);
 INSERT INTO once VALUES (1), (2);

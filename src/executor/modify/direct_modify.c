@@ -22,9 +22,11 @@
 #include "compat.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/fdw_executor.h"
+#include "executor/scan/nested_write.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
 #include "executor/shard_run.h"
+#include "foreign/foreign.h"
 #include "plan/plan_private.h"
 #include "plan/statement_entry.h"
 
@@ -108,6 +110,9 @@ build_statement(ForeignScanState *node)
 	ShardDirectState *state = node->fdw_state;
 	StringInfoData sql;
 
+	/* by triggers or functions of the statement, which the node cannot hide */
+	if (shard_nested_write_after(state->plan->relid, node->ss.ps.state->es_output_cid))
+		shard_statement_view_refuse(state->plan->relid, GetForeignServer(state->shard->serverid)->servername);
 	state->target.nparams = shard_param_count(state->plan->template, NIL);
 	state->target.params = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
 	initStringInfo(&sql);

@@ -29,7 +29,6 @@
 
 #include "access/sysattr.h"
 #include "catalog/option.h"
-#include "catalog/partition.h"
 #include "catalog/qualified.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
@@ -80,6 +79,7 @@ typedef struct ShardModifyState
 	ShardRowUpsert *upsert;		/* ON CONFLICT DO UPDATE; NULL: none */
 	ItemPointerData ctid;		/* UPDATE, DELETE: the current row */
 	HTAB	   *changed;		/* ctids of rows that were changed; NULL: the plan returns no row twice */
+	bool		fires_before;	/* UPDATE, DELETE: there are BEFORE ROW triggers */
 	ShardNestedWatch *watch;	/* UPDATE, DELETE: watches the table */
 	PlanState  *do_nothing;		/* ON CONFLICT DO NOTHING: counts the conflicts; NULL: otherwise */
 	MemoryContext row_cxt;		/* parameters and returned values of the current row */
@@ -202,8 +202,10 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 			state->move = shard_row_move_begin(mtstate, rinfo, state->statement.userid);
 		if (plan->operation == CMD_UPDATE)
 			state->defer = shard_row_defer_begin(mtstate->ps.state, RelationGetRelid(state->rel));
-		state->watch = shard_nested_write_watch(mtstate->ps.state, state->rel->rd_rel->relispartition ?
-												get_partition_parent(RelationGetRelid(state->rel), true) : RelationGetRelid(state->rel));
+		state->watch = shard_nested_write_watch(mtstate->ps.state, RelationGetRelid(state->rel));
+		if (rinfo->ri_TrigDesc != NULL)
+			state->fires_before = plan->operation == CMD_UPDATE ? rinfo->ri_TrigDesc->trig_update_before_row :
+				rinfo->ri_TrigDesc->trig_delete_before_row;
 		state->ctid_attno = ExecFindJunkAttributeInTlist(subplan->targetlist, "ctid");
 		if (!AttributeNumberIsValid(state->ctid_attno))
 			elog(ERROR, "could not find junk ctid column");
@@ -387,7 +389,20 @@ check_not_changed(const ShardModifyState *state)
 				 errmsg("tuple to be deleted was already modified by an operation triggered by the current command"),
 				 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
 	if ((state->changed != NULL && hash_search(state->changed, &state->ctid, HASH_FIND, NULL) != NULL) ||
-		shard_nested_write_deletes_twice(state->watch) || row_exists(state))
+		shard_nested_write_deletes_twice(state->watch))
+	{
+		/* core does not fire them, but it has just done so for the foreign table */
+		if (state->fires_before)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 updates ?
+					 errmsg("cannot update a row of shard %s twice, because it has BEFORE ROW triggers", state->statement.label) :
+					 errmsg("cannot delete a row of shard %s twice, because it has BEFORE ROW triggers", state->statement.label),
+					 errdetail("The triggers would run again for the row, which the statement has changed already."),
+					 errhint("Write the statement so that a join, or another part of it, does not return the row again.")));
+		return;
+	}
+	if (row_exists(state))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -17,7 +17,6 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/colocate.h"
-#include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
@@ -34,7 +33,7 @@ struct ShardNestedWatch
 {
 	slist_node	link;			/* in watches */
 	EState	   *estate;
-	Oid			parent;
+	Oid			top;			/* the table, or the top of its partition tree */
 	bool		seen;
 	bool		ran;			/* by nested statements only */
 	bool		deletes_twice;	/* two parts of the statement delete rows */
@@ -65,7 +64,7 @@ typedef struct LastCommand
 
 typedef struct LastWrite
 {
-	Oid			parent;
+	Oid			top;			/* as in written_tables() */
 	int			level;			/* as from GetCurrentTransactionNestLevel() */
 	CommandId	first_cid;		/* the first such command */
 	LastCommand last;
@@ -80,8 +79,8 @@ static List *last_writes = NIL;
 static slist_head watches = SLIST_STATIC_INIT(watches);
 
 /*
- * Returns the tables on nodes to which the permission allows writing; for a partition, the
- * partitioned table.
+ * Returns the tables on nodes to which the permission allows writing; for a partition, the table at the top of its
+ * tree.
  */
 static List *
 written_tables(const ShardPermissions *permission)
@@ -94,10 +93,8 @@ written_tables(const ShardPermissions *permission)
 	if ((permission->requiredPerms & WRITES) == 0 ||
 		((permission->requiredPerms & WRITES) == ACL_UPDATE && bms_is_empty(permission->updatedCols)))
 		return NIL;
-	if (get_rel_relispartition(relid))
-		return list_make1_oid(get_partition_parent(relid, true));
-	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
-		return list_make1_oid(relid);
+	if (get_rel_relispartition(relid) || get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+		return list_make1_oid(shard_map_top(relid));
 	/* the permission on a table that others inherit from is enough to change their rows */
 	if ((permission->requiredPerms & WRITES) != ACL_INSERT && relid >= FirstNormalObjectId && has_subclass(relid))
 		result = find_all_inheritors(relid, NoLock, NULL);
@@ -114,44 +111,26 @@ written_tables(const ShardPermissions *permission)
 	return result;
 }
 
-/* Counts a statement's permissions to write to parent or its shards. */
+/* Counts a statement's permissions of kinds on top or its partitions. */
 static int
-count_writes(List *permissions, Oid parent)
+count_writes(List *permissions, Oid top, AclMode kinds)
 {
 	int			result = 0;
-	ListCell   *lc;
 
-	foreach(lc, permissions)
-		result += list_member_oid(written_tables(lfirst(lc)), parent);
+	foreach_ptr(const ShardPermissions, permission, permissions)
+	{
+		if (permission->requiredPerms & kinds)
+			result += list_member_oid(written_tables(permission), top);
+	}
 	return result;
 }
 
-/* Do two parts of a statement delete rows of the partition tree of top? */
-static bool
-deletes_twice(List *permissions, Oid top)
-{
-	int			nparts = 0;
-	ListCell   *lc;
-
-	foreach(lc, permissions)
-	{
-		bool		deletes = false;
-
-		if ((((const ShardPermissions *) lfirst(lc))->requiredPerms & ACL_DELETE) == 0)
-			continue;
-		foreach_oid(relid, written_tables(lfirst(lc)))
-			deletes |= shard_map_top(relid) == top;
-		nparts += deletes;
-	}
-	return nparts > 1;
-}
-
 static LastWrite *
-find_last_write(Oid parent, int level)
+find_last_write(Oid top, int level)
 {
 	foreach_ptr(LastWrite, write, last_writes)
 	{
-		if (write->parent == parent && write->level == level)
+		if (write->top == top && write->level == level)
 			return write;
 	}
 	return NULL;
@@ -165,18 +144,18 @@ note_changed(LastCommand *last, CommandId cid)
 }
 
 static void
-note_write(Oid parent, bool changes)
+note_write(Oid top, bool changes)
 {
 	int			level = GetCurrentTransactionNestLevel();
 	CommandId	cid = GetCurrentCommandId(false);
-	LastWrite  *write = find_last_write(parent, level);
+	LastWrite  *write = find_last_write(top, level);
 	MemoryContext oldcxt;
 
 	if (write == NULL)
 	{
 		oldcxt = MemoryContextSwitchTo(TopTransactionContext);
 		write = palloc0(sizeof(LastWrite));
-		write->parent = parent;
+		write->top = top;
 		write->level = level;
 		write->first_cid = cid;
 		last_writes = lappend(last_writes, write);
@@ -197,8 +176,8 @@ note_writes(List *permissions)
 {
 	foreach_ptr(const ShardPermissions, permission, permissions)
 	{
-		foreach_oid(parent, written_tables(permission))
-			note_write(parent, (permission->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0);
+		foreach_oid(top, written_tables(permission))
+			note_write(top, (permission->requiredPerms & (ACL_UPDATE | ACL_DELETE)) != 0);
 	}
 }
 
@@ -220,7 +199,7 @@ shard_nested_write_end_level(int level, bool committed)
 
 		if (write->level < level)
 			continue;
-		outer = committed ? find_last_write(write->parent, level - 1) : NULL;
+		outer = committed ? find_last_write(write->top, level - 1) : NULL;
 		if (committed && outer == NULL)
 		{
 			write->level = level - 1;
@@ -264,18 +243,6 @@ shard_nested_write_finish(const EState *estate)
 	}
 }
 
-/* May the transaction have written to parent after command cid? */
-static bool
-written_after(Oid parent, CommandId cid)
-{
-	foreach_ptr(const LastWrite, write, last_writes)
-	{
-		if (write->parent == parent && write->last.cid > cid)
-			return true;
-	}
-	return false;
-}
-
 /* Raises if a statement that begins would have to see rows that are not yet on their nodes. */
 static void
 check_pending(List *permissions)
@@ -313,7 +280,7 @@ shard_nested_write_note(List *permissions)
 	{
 		ShardNestedWatch *watch = slist_container(ShardNestedWatch, link, iter.cur);
 
-		watch->ran |= count_writes(permissions, watch->parent) > 0;
+		watch->ran |= count_writes(permissions, watch->top, WRITES) > 0;
 		watch->seen |= watch->ran;
 	}
 }
@@ -325,8 +292,9 @@ forget_watch(void *arg)
 }
 
 ShardNestedWatch *
-shard_nested_write_watch(EState *estate, Oid parent)
+shard_nested_write_watch(EState *estate, Oid relid)
 {
+	Oid			top = shard_map_top(relid);
 	ShardNestedWatch *watch;
 	MemoryContextCallback *callback;
 	slist_iter	iter;
@@ -334,15 +302,15 @@ shard_nested_write_watch(EState *estate, Oid parent)
 	slist_foreach(iter, &watches)
 	{
 		watch = slist_container(ShardNestedWatch, link, iter.cur);
-		if (watch->estate == estate && watch->parent == parent)
+		if (watch->estate == estate && watch->top == top)
 			return watch;
 	}
 	watch = MemoryContextAllocZero(estate->es_query_cxt, sizeof(ShardNestedWatch));
 	watch->estate = estate;
-	watch->parent = parent;
-	watch->seen = count_writes(shard_estate_permissions(estate), parent) > 1 ||
-		written_after(parent, estate->es_output_cid);
-	watch->deletes_twice = deletes_twice(shard_estate_permissions(estate), shard_map_top(parent));
+	watch->top = top;
+	watch->seen = count_writes(shard_estate_permissions(estate), top, WRITES) > 1 ||
+		shard_nested_write_after(top, estate->es_output_cid);
+	watch->deletes_twice = count_writes(shard_estate_permissions(estate), top, ACL_DELETE) > 1;
 	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget_watch;
 	callback->arg = watch;
@@ -396,11 +364,24 @@ shard_pending_rows_set(ShardPendingRows *pending, bool has_rows)
 	pending->has_rows = has_rows;
 }
 
-/* May foreign keys that only nodes know change rows of top if rows of parent are changed? */
+/* May foreign keys that only nodes know change rows of top if rows of the written table are changed? */
 static bool
-is_tied_by_keys(Oid parent, Oid top)
+is_tied_by_keys(Oid written, Oid top)
 {
-	return shard_reference_is(parent) || shard_colocated(shard_map_top(parent), top);
+	return shard_reference_is(written) || shard_colocated(written, top);
+}
+
+bool
+shard_nested_write_after(Oid relid, CommandId cid)
+{
+	Oid			top = shard_map_top(relid);
+
+	foreach_ptr(const LastWrite, write, last_writes)
+	{
+		if (write->top == top && write->last.cid > cid)
+			return true;
+	}
+	return false;
 }
 
 bool
@@ -410,9 +391,9 @@ shard_nested_write_since(Oid relid, CommandId cid, bool by_keys)
 
 	foreach_ptr(const LastWrite, write, last_writes)
 	{
-		if (write->last.cid >= cid && shard_map_top(write->parent) == top)
+		if (write->last.cid >= cid && write->top == top)
 			return true;
-		if (by_keys && write->last.changed && write->last.changed_cid >= cid && is_tied_by_keys(write->parent, top))
+		if (by_keys && write->last.changed && write->last.changed_cid >= cid && is_tied_by_keys(write->top, top))
 			return true;
 	}
 	return false;
@@ -426,7 +407,7 @@ shard_nested_write_before(Oid relid, CommandId cid)
 	foreach_ptr(const LastWrite, write, last_writes)
 	{
 		if (write->first_cid < cid &&
-			(shard_map_top(write->parent) == top || (write->last.changed && is_tied_by_keys(write->parent, top))))
+			(write->top == top || (write->last.changed && is_tied_by_keys(write->top, top))))
 			return true;
 	}
 	return false;

@@ -11,8 +11,8 @@
 
 typedef struct ShardNestedWatch ShardNestedWatch;
 
-/* Watches parent, a sharded table or a single foreign table, to which the statement writes, until the statement ends. */
-extern ShardNestedWatch *shard_nested_write_watch(EState *estate, Oid parent);
+/* Watches relid, a table on nodes to which the statement writes, with its partition tree, until the statement ends. */
+extern ShardNestedWatch *shard_nested_write_watch(EState *estate, Oid relid);
 
 /*
  * May another part of the statement have written to the table or its shards?  Includes statements
@@ -45,6 +45,9 @@ extern bool shard_nested_write_deletes_twice(const ShardNestedWatch *watch);
  * or a reference table?  by_keys: nodes may have changed it because of foreign keys, too.
  */
 extern bool shard_nested_write_since(Oid relid, CommandId cid, bool by_keys);
+
+/* May a command of this transaction after cid have written to relid? */
+extern bool shard_nested_write_after(Oid relid, CommandId cid);
 
 /* May a command before cid have changed relid, directly or because of foreign keys? */
 extern bool shard_nested_write_before(Oid relid, CommandId cid);
