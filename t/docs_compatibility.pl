@@ -13,7 +13,8 @@ use Test::More;
 my @kinds = qw(sharded reference tenant);
 
 # Section, feature and statement; the tables are t, its colocated neighbour u, and d, which has another shard key.
-# A statement that begins with "+" changes t; the rows of one that begins with "=" are compared as they come.
+# A statement that begins with "+" changes t; the rows of one that begins with "=" are compared as they come;
+# one that begins with "!" cannot run in a transaction block. A fourth element is the first major with the feature.
 my @features = (
 	[ 'Reading one table', 'Conditions on the key', 'SELECT * FROM t WHERE id = 7' ],
 	[ 'Reading one table', 'Conditions on other columns', 'SELECT * FROM t WHERE grp = 3' ],
@@ -43,7 +44,7 @@ my @features = (
 	[ 'Joins', 'With a reference table', 'SELECT r.name, count(*) FROM t JOIN public.r ON r.code = t.grp GROUP BY r.name' ],
 	[ 'Joins', 'With a plain table of the coordinator', 'SELECT l.name, count(*) FROM t JOIN public.l ON l.code = t.grp GROUP BY l.name' ],
 	[ 'Joins', 'EXISTS, IN on the shard key', 'SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND w > 2)' ],
-	[ 'Joins', 'NOT IN', 'SELECT count(*) FROM t WHERE id NOT IN (SELECT id FROM u WHERE w > 2)' ],
+	[ 'Joins', 'NOT IN', 'SELECT count(*) FROM t WHERE id NOT IN (SELECT nullif(id, 0) FROM u WHERE w > 2)' ],
 	[ 'Joins', 'LATERAL', 'SELECT t.id, x.w FROM t, LATERAL (SELECT w FROM u WHERE u.id = t.id ORDER BY w LIMIT 1) x' ],
 	[ 'Sub-selects', 'Correlated aggregate', 'SELECT id FROM t WHERE v > (SELECT avg(w) FROM u WHERE u.id = t.id)' ],
 	[ 'Sub-selects', 'WITH', 'WITH x AS (SELECT grp, count(*) AS n FROM t GROUP BY grp) SELECT max(n) FROM x' ],
@@ -83,7 +84,48 @@ my @features = (
 	[ 'Definitions', 'Rules', '+CREATE RULE rl AS ON DELETE TO t DO ALSO NOTIFY x' ],
 	[ 'Transactions', 'Savepoints', '+SAVEPOINT a; UPDATE t SET v = 9 WHERE id = 1; ROLLBACK TO a; UPDATE t SET v = 8 WHERE id = 2' ]);
 
+my $merge = 'MERGE INTO t USING u ON t.id = u.id';
+push @features, map { [ 'What newer majors added', @$_[1, 2, 0] ] } (
+	[ 16, 'any_value', 'SELECT any_value(grp) FROM t WHERE grp = 3' ],
+	[ 16, 'JSON_OBJECT, JSON_ARRAY', q(SELECT id, JSON_OBJECT('a': grp RETURNING text), JSON_ARRAY(id RETURNING text) FROM t) ],
+	[ 16, 'JSON_OBJECTAGG, JSON_ARRAYAGG', 'SELECT grp, JSON_ARRAYAGG(id ORDER BY id RETURNING jsonb) FROM t GROUP BY grp' ],
+	[ 16, 'IS JSON in conditions', 'SELECT count(*) FROM t WHERE txt IS JSON' ],
+	[ 17, 'JSON_VALUE, JSON_QUERY, JSON_EXISTS in conditions', q(SELECT count(*) FROM t WHERE JSON_VALUE(doc, '$.a' RETURNING int) > 7) ],
+	[ 17, 'JSON_TABLE', q(SELECT t.id, j.a FROM t, JSON_TABLE(t.doc, '$' COLUMNS (a int PATH '$.a')) j) ],
+	[ 17, 'MERGE ... RETURNING', "=$merge AND t.id = 7 WHEN MATCHED THEN UPDATE SET v = u.w RETURNING merge_action(), t.v" ],
+	[ 17, 'MERGE ... WHEN NOT MATCHED BY SOURCE', "+$merge WHEN MATCHED THEN UPDATE SET v = u.w WHEN NOT MATCHED BY SOURCE THEN DELETE" ],
+	[ 17, 'MERGE into a view', '+MERGE INTO v USING u ON v.id = u.id WHEN MATCHED THEN UPDATE SET grp = 0' ],
+	[ 17, 'COPY ... ON_ERROR ignore', "+COPY t (id, grp) FROM STDIN (ON_ERROR ignore);\n1001\t1\nx\t2\n1003\t3\n\\.\n" ],
+	[ 17, 'ALTER COLUMN ... SET EXPRESSION', '+ALTER TABLE t ADD g int GENERATED ALWAYS AS (grp) STORED; ALTER TABLE t ALTER g SET EXPRESSION AS (grp + 1)' ],
+	[ 18, 'Virtual generated columns', '+ALTER TABLE t ADD g int GENERATED ALWAYS AS (grp * 2) VIRTUAL' ],
+	[ 18, 'OLD and NEW in RETURNING, one row', '=UPDATE t SET v = 5 WHERE id = 7 RETURNING old.v, new.v' ],
+	[ 18, 'OLD and NEW in RETURNING, many rows', '=UPDATE t SET v = 5 WHERE grp = 7 RETURNING old.grp, new.v' ],
+	[ 18, 'CHECK ... NOT ENFORCED', '+ALTER TABLE t ADD CONSTRAINT c CHECK (v < 0) NOT ENFORCED' ],
+	[ 18, 'FOREIGN KEY ... NOT ENFORCED', '+ALTER TABLE u ADD CONSTRAINT c FOREIGN KEY (id) REFERENCES t NOT ENFORCED' ],
+	[ 18, 'ALTER CONSTRAINT ... NOT ENFORCED', '+ALTER TABLE u ADD CONSTRAINT c FOREIGN KEY (id) REFERENCES t; ALTER TABLE u ALTER CONSTRAINT c NOT ENFORCED' ],
+	[ 18, 'NOT NULL ... NOT VALID', '+ALTER TABLE t ADD CONSTRAINT c NOT NULL grp NOT VALID' ],
+	[ 18, 'Key WITHOUT OVERLAPS', q{=INSERT INTO b VALUES ('[3,4)', '[2026-01-05,2026-01-06)', 0) ON CONFLICT DO NOTHING RETURNING v} ],
+	[ 18, 'COPY ... REJECT_LIMIT', "+COPY t (id, grp) FROM STDIN (ON_ERROR ignore, REJECT_LIMIT 1);\n1001\t1\nx\t2\n1003\t3\n\\.\n" ],
+	[ 18, 'array_sort, array_reverse', 'SELECT id, array_sort(ARRAY[grp, id]) FROM t WHERE array_reverse(ARRAY[grp, id]) = ARRAY[id, grp]' ],
+	[ 19, 'NOT IN of columns that are NOT NULL', 'SELECT count(*) FROM t WHERE id NOT IN (SELECT id FROM u WHERE w > 2)' ],
+	[ 19, 'IGNORE NULLS, PARTITION BY the key', 'SELECT id, first_value(v) IGNORE NULLS OVER (PARTITION BY id ORDER BY v) FROM t' ],
+	[ 19, 'IGNORE NULLS, PARTITION BY other columns', 'SELECT id, lag(v) IGNORE NULLS OVER (PARTITION BY grp ORDER BY id) FROM t' ],
+	[ 19, 'ON CONFLICT DO SELECT', '=INSERT INTO t (id, grp, v) VALUES (7, 1, 1) ON CONFLICT (id) DO SELECT RETURNING v' ],
+	[ 19, 'ON CONFLICT DO SELECT FOR UPDATE', '=INSERT INTO t (id, grp, v) VALUES (7, 1, 1) ON CONFLICT (id) DO SELECT FOR UPDATE RETURNING v' ],
+	[ 19, 'ALTER CONSTRAINT of a CHECK constraint', '+ALTER TABLE t ADD CONSTRAINT c CHECK (id > 0); ALTER TABLE t ALTER CONSTRAINT c NOT ENFORCED' ],
+	[ 19, 'COPY ... ON_ERROR set_null', "+COPY t (id, grp) FROM STDIN (ON_ERROR set_null);\n1001\t1\n1002\tx\n\\.\n" ],
+	[ 19, 'COPY ... HEADER of several lines', "+COPY t (id, grp) FROM STDIN (HEADER 2);\nx\ny\n1002\t2\n\\.\n" ],
+	[ 19, 'encode and decode as base32hex', q(SELECT count(*) FROM t WHERE encode(txt::bytea, 'base32hex') > 'D') ],
+	[ 19, 'REPACK', '!REPACK t' ],
+	[ 19, 'REPACK (CONCURRENTLY)', '!REPACK (CONCURRENTLY) t' ],
+	[ 19, 'COPY ... TO with FORMAT json', "=COPY (SELECT id, grp FROM t WHERE id < 4 ORDER BY id) TO STDOUT (FORMAT json)" ],
+);
+
 my $c = ShardCluster->new(nodes => 2);
+my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
+my $overlaps = q{
+	CREATE TABLE b (room int4range, during daterange, v int, PRIMARY KEY (room, during WITHOUT OVERLAPS));
+	INSERT INTO b SELECT int4range(i, i + 1), daterange('2026-01-01', '2026-01-10'), i FROM generate_series(1, 20) i};
 $c->safe_psql(q{
 	CREATE FUNCTION is_even(i int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN i % 2 = 0; END';
 	CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
@@ -93,6 +135,7 @@ $c->safe_psql(q{
 	INSERT INTO r SELECT i, 'r' || i FROM generate_series(0, 9) i});
 for my $kind ('plain', @kinds)
 {
+	my $key = $major >= 18 ? $overlaps : '';
 	$c->safe_psql(qq{
 		CREATE SCHEMA $kind;
 		SET search_path = $kind, public;
@@ -101,7 +144,8 @@ for my $kind ('plain', @kinds)
 		CREATE TABLE u (id int PRIMARY KEY, w int);
 		INSERT INTO u SELECT i, i % 7 FROM generate_series(1, 300, 2) i;
 		CREATE TABLE d (code int PRIMARY KEY, note text);
-		INSERT INTO d SELECT i, 'd' || i FROM generate_series(0, 9) i});
+		INSERT INTO d SELECT i, 'd' || i FROM generate_series(0, 9) i;
+		$key});
 }
 $c->safe_psql(q{
 	SELECT shardfdw.create_reference_table('r');
@@ -112,6 +156,7 @@ $c->safe_psql(q{
 	SELECT shardfdw.create_reference_table('reference.u');
 	SELECT shardfdw.create_reference_table('reference.d');
 	SELECT shardfdw.shard_schema('tenant')});
+$c->safe_psql("SELECT shardfdw.shard_table('sharded.b', 'room', shards => 4); SELECT shardfdw.create_reference_table('reference.b')") if $major >= 18;
 $c->safe_psql("CREATE VIEW $_.v AS SELECT id, grp FROM $_.t WHERE grp < 5") for 'plain', @kinds;
 $c->safe_psql('ANALYZE');
 
@@ -119,13 +164,14 @@ $c->safe_psql('ANALYZE');
 sub result
 {
 	my ($kind, $sql) = @_;
-	my ($mark) = $sql =~ s/^([+=])// ? $1 : '';
+	my ($mark) = $sql =~ s/^([+=!])// ? $1 : '';
 	my $digest = "count(*), md5(string_agg(md5(x::text), '' ORDER BY md5(x::text)))";
 	my $script =
-		  $mark eq '=' ? $sql
+		  $mark =~ /[=!]/ ? $sql
 		: $mark eq '+' ? "$sql; SELECT $digest FROM t x"
 		:                "CREATE TEMP TABLE result AS $sql; SELECT $digest FROM result x";
-	my ($status, $out, $err) = $c->psql("\\set VERBOSITY verbose\nSET search_path = $kind, public; BEGIN; $script; ROLLBACK");
+	my ($begin, $end) = $mark eq '!' ? ('', '') : ('BEGIN;', ';ROLLBACK');
+	my ($status, $out, $err) = $c->psql("\\set VERBOSITY verbose\nSET search_path = $kind, public; $begin $script$end");
 
 	return $status == 0 && $err !~ /ERROR/ ? $out : $err =~ /ERROR: +([0-9A-Z]{5}):/ ? $1 : "error: $err";
 }
@@ -134,7 +180,7 @@ sub result
 sub is_on_coordinator
 {
 	my ($kind, $sql) = @_;
-	return 0 if $sql =~ /^\+(?!INSERT|UPDATE|DELETE|MERGE)/;
+	return 0 if $sql =~ /^(?:\+(?!INSERT|UPDATE|DELETE|MERGE)|=COPY|!)/;
 	$sql =~ s/^[+=]//;
 	my $plan = $c->safe_psql("SET search_path = $kind, public; EXPLAIN (COSTS OFF) $sql");
 
@@ -147,18 +193,26 @@ my $page = slurp_file('docs/compatibility.md');
 my ($section, %seen) = ('');
 for my $feature (@features)
 {
-	my ($heading, $name, $sql) = @$feature;
-	my $plain = result('plain', $sql);
+	my ($heading, $name, $sql, $since) = @$feature;
+	my $begin = '| ' . join(' | ', $name, $since // ()) . ' | ';
 	my @cells;
 
+	if ($since && $since > $major)
+	{
+		my ($row) = $page =~ /^(\Q$begin\E.*)$/m;
+		ok($row, "$heading: $name is on the page") and $seen{$row} = 1;
+		next;
+	}
+	my $plain = result('plain', $sql);
 	diag "$name on plain tables: $plain" if $plain =~ /^error/;
+	isnt($plain, '42601', "$name: plain tables have it") if $since;
 	for my $kind (@kinds)
 	{
 		my $got = result($kind, $sql);
 
 		push @cells, $got ne $plain ? "no (`$got`)" : $kind ne 'reference' && is_on_coordinator($kind, $sql) ? 'coordinator' : 'yes';
 	}
-	my $row = '| ' . join(' | ', $name, @cells) . ' |';
+	my $row = $begin . join(' | ', @cells) . ' |';
 	like($page, qr/^\Q$row\E$/m, "$heading: $name") or note "row: $row";
 	$seen{$row} = 1;
 }
