@@ -12,6 +12,7 @@ use Test::More;
 my %expected = (
 	'docs/start.md' => [ 14, 3 ],
 	'docs/choosing.md' => [ 9, 0 ],
+	'docs/extensions.md' => [ 4, 0 ],
 	'docs/tuning.md' => [ 9, 0 ],
 	'docs/migration.md' => [ 10, 4 ],
 	'docs/usage.md' => [ 12, 13 ],
