@@ -306,6 +306,17 @@ for my $code ('EXECUTE FUNCTION trap()', 'WHEN (seen()) EXECUTE FUNCTION suppres
 	$c->psql_fails_like('INSERT INTO open VALUES (1);', $refused, "a trigger of another role: $code");
 	$c->node_safe_psql(1, "DROP TRIGGER trap ON $notes");
 }
+# The transaction that makes the trigger is still open when the privilege is revoked.
+$c->node_safe_psql(1, "GRANT TRIGGER ON $notes TO mallory");
+my $maker = $c->node(1)->background_psql('postgres');
+$maker->query_safe("SET ROLE mallory; BEGIN; CREATE TRIGGER trap BEFORE INSERT ON $notes FOR EACH ROW EXECUTE FUNCTION trap()");
+$c->node_safe_psql(1, "REVOKE ALL ON $notes FROM mallory");
+my $writer = $c->start_sql('INSERT INTO open VALUES (1)');
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted}, 1);
+$maker->query_safe('COMMIT');
+$maker->quit;
+like(($c->wait_sql($writer))[2], qr/another role has privileges or a trigger/, 'a trigger that appears while the function waits');
+$c->node_safe_psql(1, "DROP TRIGGER trap ON $notes");
 is($c->safe_psql('INSERT INTO open VALUES (1); SELECT count(*) FROM open'), '1', 'without them, changes are noted');
 
 # A snapshot does not show who owns the schema now.

@@ -142,12 +142,14 @@ AS $$
 	IF NOT %4$s THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('the schema of %%s belongs to another role than the table', %2$s), HINT = %3$L;
 	END IF;
+	-- A transaction that is creating a trigger could have lost its privilege since.
+	LOCK TABLE ONLY %1$s IN ROW EXCLUSIVE MODE;
 	IF EXISTS (SELECT FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) x WHERE c.oid = pg_catalog.to_regclass(%1$L) AND x.grantee <> c.relowner AND x.privilege_type <> 'SELECT')
 		-- PUBLIC may execute built-in functions, and the condition of a trigger is code, too. So only our trigger is accepted.
 		OR EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = pg_catalog.to_regclass(%1$L) AND (t.tgname <> 'shardfdw_replicated'
 			OR t.tgfoid IS DISTINCT FROM (SELECT own.tgfoid FROM pg_catalog.pg_trigger own WHERE own.tgrelid = TG_RELID AND own.tgname = TG_NAME))) THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('another role has privileges or a trigger on the table that notes changes of %%s', %2$s),
-			HINT = 'On its server, revoke all privileges on %5$s, and drop all triggers except shardfdw_replicated.';
+			HINT = 'On its server, in one transaction: lock %5$s, revoke all privileges on it, and drop all triggers except shardfdw_replicated.';
 	END IF;
 	-- These catalogs are read with the transaction's snapshot, but the name of the table is looked up in the present state.
 	IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' AND EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace, pg_catalog.pg_database d
