@@ -64,6 +64,27 @@ compare("shardfdw.move_shard('t_00', 'node2', mode => '$_', wait => false)", '10
 compare("shardfdw.split_shard('t_00', 2, wait => false)", '40001', make => $one,
 	alone => '100 5');
 
+# The process of a move is killed while it waits for these statements. Recovery must wait, too. Only
+# then can the shard move back, and an old snapshot shows no row of the table that it gets there.
+my $killed;
+my $old_table = q{SELECT count(*) FROM pg_class WHERE relname = 't_00'};
+compare(sub {
+	$killed = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node2', wait => false)});
+	$c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shardfdw.jobs
+		WHERE id = $killed");
+	$c->safe_psql("SELECT pg_terminate_backend(pid, 60000) FROM shardfdw.jobs WHERE id = $killed");
+	is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()
+		WHERE action ~ $$^not removed$$'), "node1|not removed: what job $killed has left: " .
+		'transactions that began before the switch may read the old tables', 'recovery waits');
+	is($c->node_safe_psql(1, $old_table), '1', 'the old table is there');
+	$c->psql_fails_like(q{SELECT shardfdw.move_shard('t_00', 'node1')},
+		qr/42P07: .*exists on node "node1" already.*An earlier job has left it/s, 'the shard does not move back');
+}, '100 5', name => 'a killed process', make => $one);
+$c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
+is($c->node_safe_psql(1, $old_table), '0', 'recovery drops the old table afterwards');
+$c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1')});
+is($c->safe_psql('SELECT count(*) FROM t'), '100', 'and the shard moves back');
+
 # A replica that is dropped and made again is another table on the same node.
 my $two = q{SELECT shardfdw.shard_table('t', shards => 1, nodes => '{node2,node1}',
 	replication_factor => 2);};

@@ -268,6 +268,7 @@ my %calls = (
 	'set_restore_point' => q{shardfdw_internal.set_restore_point('x', '{}')},
 	'move_step' => q{shardfdw_internal.move_step('t_00', 'node9', 'node2', 'block', false)},
 	'remove_traces' => q{shardfdw_internal.remove_traces('{node1}')},
+	'old_tables_in_use' => q{shardfdw_internal.old_tables_in_use('node1', '[]')},
 	'moving_table_query' => q{shardfdw_internal.moving_table_query('x', 'y.x', 'x', NULL, '{}', '{}')},
 	'source_has_tables' => q{shardfdw_internal.source_has_tables('{"side": "source", "server": 1, "other": 2, "tables": []}')},
 	'trace_commands' => q{shardfdw_internal.trace_commands('x', '{"side": "source", "server": 1, "other": 2, "tables": []}')},
@@ -280,7 +281,7 @@ my %calls = (
 );
 my %by_type = (
 	bigint => '1', pg_lsn => q{'0/1'}, regnamespace => q{'public'}, regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
-	integer => '4', xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
+	integer => '4', xid => q{'1'}, xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
 	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1', interval => q{'1 day'}, 'timestamp with time zone' => q{'2000-01-01'}, 'timestamp without time zone' => q{'2000-01-01'});
 
 # One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
@@ -319,6 +320,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query schema_owner_query owns_shards expects_right role_on_node give_command note_guard validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable choose_key column_commands insertable_columns judge_node
+		has_older_snapshots old_tables_in_use placements_of
 		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema job_token key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running job_works_on servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
 		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query replicated_tables node_status_query stat_shards_query stat_replication_query session_sql

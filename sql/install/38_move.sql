@@ -453,17 +453,18 @@ CREATE FUNCTION shardfdw_internal.check_move_nodes(shard regclass, source name, 
 AS $$
 #variable_conflict use_variable
 DECLARE
-	taken text;
+	taken record;
 BEGIN
 	PERFORM shardfdw_internal.check_job_nodes(ARRAY[shard], source, target, mode, 'moved');
-	SELECT m.remote_name INTO taken FROM shardfdw_internal.moving_tables(shard) WITH ORDINALITY m(relation, parent, owner, node, server, name, remote_name, remote_schema, remote_table, adopted, ord)
+	SELECT m.remote_name AS name, (q.fields)[1] = 't' AS is_old INTO taken FROM shardfdw_internal.moving_tables(shard) WITH ORDINALITY m(relation, parent, owner, node, server, name, remote_name, remote_schema, remote_table, adopted, ord)
 	JOIN shardfdw_internal.run_commands(ARRAY(SELECT target FROM shardfdw_internal.moving_tables(shard)),
-		ARRAY(SELECT format('SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) = (%L, %L)', x.remote_schema, x.remote_table)
+		ARRAY(SELECT format('SELECT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgname = ''shardfdw_moved'') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) = (%L, %L)', x.remote_schema, x.remote_table)
 			FROM shardfdw_internal.moving_tables(shard) x ORDER BY x.relation::oid), 'autocommit') q ON q.command = m.ord AND q.fields IS NOT NULL
 	LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'duplicate_table', MESSAGE = format('relation %s exists on node "%s" already', taken, target),
-			HINT = 'Drop or rename it there, if it is not needed.';
+		RAISE EXCEPTION USING ERRCODE = 'duplicate_table', MESSAGE = format('relation %s exists on node "%s" already', taken.name, target),
+			HINT = CASE WHEN taken.is_old THEN 'An earlier job has left it. SELECT * FROM shardfdw.recover_prepared_transactions() removes it, or shows why it is still needed.'
+				ELSE 'Drop or rename it there, if it is not needed.' END;
 	END IF;
 END
 $$;

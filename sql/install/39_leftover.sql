@@ -22,16 +22,39 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
 	'Queries nodes for schemas that jobs of this coordinator created there, or jobs of predecessors of which it has all commits. Only schemas count that the current user''s role on the node owns. If two servers are the same database, each of them returns the schemas of its jobs. Returns the node, the number of the job, the schema, the note of the job in it, and whether it was a job of this coordinator. Returns no row for a node that does not answer, or that another coordinator has taken over.';
 
-CREATE FUNCTION shardfdw_internal.servers_of(remote_schema name, remote_table name) RETURNS oid[]
+CREATE FUNCTION shardfdw_internal.placements_of(remote_schema name, remote_table name) RETURNS TABLE (server oid, placed_by xid)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(array_agg(f.ftserver), '{}')
+	SELECT f.ftserver, f.xmin
 	FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname) = remote_schema
 		AND coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname) = remote_table
 $$;
+COMMENT ON FUNCTION shardfdw_internal.placements_of(name, name) IS
+	'Finds the foreign tables that refer to a table of this schema and name on their nodes, with the latest committed catalogs. Returns for each the server, and the transaction that has placed the table there.';
+
+CREATE FUNCTION shardfdw_internal.servers_of(remote_schema name, remote_table name) RETURNS oid[]
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(array_agg(p.server), '{}') FROM shardfdw_internal.placements_of(remote_schema, remote_table) p
+$$;
 COMMENT ON FUNCTION shardfdw_internal.servers_of(name, name) IS
 	'Finds the foreign tables that refer to a table of this schema and name on their nodes, with the latest committed catalogs. Returns their servers.';
+
+CREATE FUNCTION shardfdw_internal.has_older_snapshots(placed_by xid) RETURNS boolean
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_has_older_snapshots';
+COMMENT ON FUNCTION shardfdw_internal.has_older_snapshots(xid) IS
+	'Checks whether transactions of this database have snapshots that may not see a transaction. Does not count transactions that wait for a job. Returns true or false.';
+
+CREATE FUNCTION shardfdw_internal.old_tables_in_use(node name, tables jsonb) RETURNS boolean
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(bool_or(s.srvname = node OR shardfdw_internal.has_older_snapshots(p.placed_by)), false)
+	FROM jsonb_to_recordset(tables) x(side text, schema name, "table" name) CROSS JOIN LATERAL shardfdw_internal.placements_of(x.schema, x."table") p
+	JOIN pg_foreign_server s ON s.oid = p.server WHERE x.side = 'source'
+$$;
+COMMENT ON FUNCTION shardfdw_internal.old_tables_in_use(name, jsonb) IS
+	'Checks on a coordinator whether transactions may still read tables on a node from which another coordinator has moved shards. tables: those in the note of the job. Returns true if a shard is still on the node here, or a snapshot may show the shard there; false otherwise.';
 
 CREATE FUNCTION shardfdw_internal.trace_commands(schema_name name, note jsonb) RETURNS TABLE (kind text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -146,6 +169,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	t record;
+	peers CONSTANT name[] := shardfdw_internal.peers();
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
 	-- The catalogs of an unconfirmed clone of the coordinator may be older than the job, and the job may still run on the original.
@@ -165,6 +189,16 @@ BEGIN
 				AND (CASE x->>'side' WHEN 'target' THEN t.note->>'server' ELSE t.note->>'other' END)::oid <> ALL (shardfdw_internal.servers_of((x->>'schema')::name, (x->>'table')::name)))
 			AND NOT shardfdw_internal.source_has_tables(t.note) THEN
 			RETURN QUERY VALUES (t.node, format('what job %s of a predecessor has left: nothing tells whether its tables are needed', t.id), false);
+			CONTINUE;
+		END IF;
+		-- The process of the job would have waited for these transactions (move/place.c). They would miss the table, or read an empty
+		-- one there after a move back.
+		IF (SELECT t.note->>'server' <> t.note->>'other' AND bool_and((t.note->>'server')::oid <> ALL (shardfdw_internal.servers_of((x->>'schema')::name, (x->>'table')::name)))
+				FROM jsonb_array_elements(t.note->'tables') x WHERE x->>'side' = 'source')
+			AND (shardfdw_internal.old_tables_in_use(t.node, t.note->'tables') OR EXISTS (
+				SELECT FROM shardfdw_internal.run_commands(peers, array_fill(format('SELECT shardfdw_internal.old_tables_in_use(%L, %L)', t.node, t.note->'tables'),
+					ARRAY[cardinality(peers)]), 'settle', false) q WHERE NOT q.ok OR (q.fields)[1] = 't')) THEN
+			RETURN QUERY VALUES (t.node, format('what job %s has left: transactions that began before the switch may read the old tables', t.id), false);
 			CONTINUE;
 		END IF;
 		RETURN QUERY

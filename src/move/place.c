@@ -52,6 +52,8 @@
 #define RELEASE_LOCK_MS 100		/* how long readers wait behind an attempt to drop foreign keys */
 #define MAX_RELEASE_MS 5000		/* between such attempts */
 
+PG_FUNCTION_INFO_V1(shardfdw_has_older_snapshots);
+
 /* ---------- before ---------- */
 
 /* Appends the commands of a part, if any, and a semicolon. */
@@ -533,6 +535,17 @@ keep_older(TransactionId limit, VirtualTransactionId *vxids, int n)
 	pfree(now);
 	pfree(waiting);
 	return nkept;
+}
+
+/* has_older_snapshots(placed_by xid) -> boolean */
+Datum
+shardfdw_has_older_snapshots(PG_FUNCTION_ARGS)
+{
+	TransactionId limit = PG_GETARG_TRANSACTIONID(0);
+	int			nolder;
+	VirtualTransactionId *older = find_older(limit, &nolder);
+
+	PG_RETURN_BOOL(keep_older(limit, older, nolder) > 0);
 }
 
 /*
