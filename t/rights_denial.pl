@@ -271,10 +271,24 @@ $c->safe_psql(q{SET ROLE own; SET client_min_messages = warning;
 # own.w5_00 to own.w5_03 are split, one after the other, in two workers.
 $c->safe_psql('GRANT CREATE ON DATABASE postgres TO own;
 	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shardfdw TO own');
-$c->node_safe_psql(1, 'GRANT CREATE ON DATABASE postgres TO own');
+$c->node_safe_psql($_, 'GRANT CREATE ON DATABASE postgres TO own') for 1 .. 4;
 $c->safe_psql(q{SET ROLE own; SELECT shardfdw.set_shard_count('own.w5', 8, mode => 'block')});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE relation = 'own.w5'::regclass}), '8',
 	'a series of jobs');
+# A reader keeps the old tables. If each move kept a worker for that, too many would run.
+my $reader = $c->coordinator->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+my $series = $c->safe_psql(
+	q{SET ROLE own; SELECT shardfdw.rebalance('count', mode => 'block', wait => false)});
+$c->wait_for(q{SELECT count(*) > 0 FROM shardfdw.jobs
+	WHERE kind = 'move' AND waits_for LIKE 'transactions on the coordinator%'});
+# longer than a caller of move_shard() would wait
+$c->safe_psql('SELECT pg_sleep(3)');
+is($c->safe_psql(q{SELECT string_agg(kind, ' ' ORDER BY id) FROM shardfdw.jobs
+	WHERE state = 'running'}), 'rebalance move', 'a series waits for its step');
+$reader->query_safe('COMMIT');
+$reader->quit;
+is($c->safe_psql("SELECT shardfdw.wait_job($series)"), 'done', 'and goes on');
 $c->safe_psql('REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA shardfdw FROM own');
 
 # The same while a table is unsharded online.

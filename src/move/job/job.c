@@ -495,6 +495,18 @@ check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext 
 	look->at = GetCurrentTimestamp();
 }
 
+/* If this process runs a series, returns its id, otherwise 0. */
+static int
+process_of_series(void)
+{
+	ShardJobArgs args;
+
+	if (MyBgworkerEntry == NULL || strcmp(MyBgworkerEntry->bgw_function_name, MOVER_MAIN) != 0)
+		return 0;
+	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
+	return args.type == SHARD_JOB_SERIES ? MyProcPid : 0;
+}
+
 /* The event of a job that a session waits for. */
 typedef enum Awaited
 {
@@ -533,7 +545,8 @@ await(int64 id, Awaited awaited)
 		if ((awaited == AWAIT_PLACE && strcmp(row.stage, SHARD_JOB_FOLLOWING) == 0) ||
 			(awaited == AWAIT_CUT_OVER && strcmp(row.stage, "dropping") == 0))
 			break;
-		if (awaited == AWAIT_PLACE && strcmp(row.stage, "dropping") == 0)
+		/* a series has one worker for all its steps, which the step needs until the old table is dropped */
+		if (awaited == AWAIT_PLACE && strcmp(row.stage, "dropping") == 0 && process_of_series() == 0)
 		{
 			if (dropping_since == 0)
 				dropping_since = GetCurrentTimestamp();
@@ -686,18 +699,6 @@ check_unchanged(Oid relid)
 				 errdetail("A separate process does the work. It does not see uncommitted changes."),
 				 errhint("Commit first.")));
 	ReleaseSysCache(tuple);
-}
-
-/* If this process runs a series, returns its id, otherwise 0. */
-static int
-process_of_series(void)
-{
-	ShardJobArgs args;
-
-	if (MyBgworkerEntry == NULL || strcmp(MyBgworkerEntry->bgw_function_name, MOVER_MAIN) != 0)
-		return 0;
-	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
-	return args.type == SHARD_JOB_SERIES ? MyProcPid : 0;
 }
 
 int64
