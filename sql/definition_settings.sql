@@ -28,7 +28,7 @@ BEGIN
 	SELECT array_agg(DISTINCT (q.fields)[1]) INTO there FROM shardfdw.nodes n
 	CROSS JOIN LATERAL shardfdw.query_nodes(ARRAY[n.node], ARRAY[question(CASE WHEN is_reference THEN ARRAY['definition_settings.' || sharded]
 		ELSE ARRAY(SELECT 'definition_settings.' || s.shard::text FROM shardfdw.shards s WHERE s.node = n.node AND s.relation = sharded::regclass) END)]) q
-	WHERE n.in_cluster AND (is_reference OR EXISTS (SELECT FROM shardfdw.shards s WHERE s.node = n.node AND s.relation = sharded::regclass)) AND q.fields IS NOT NULL;
+	WHERE (is_reference OR EXISTS (SELECT FROM shardfdw.shards s WHERE s.node = n.node AND s.relation = sharded::regclass)) AND q.fields IS NOT NULL;
 	RETURN QUERY SELECT 'only here', h FROM unnest(here) h WHERE h <> ALL (there) UNION ALL SELECT 'only there', t FROM unnest(there) t WHERE t <> ALL (here);
 	IF cardinality(there) < 5 OR there IS NULL THEN
 		RETURN NEXT;

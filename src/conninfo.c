@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_authid.h"
 #include "client.h"
 #include "commands/defrem.h"
 #include "compat.h"
@@ -18,6 +19,8 @@
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "own_right.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -523,6 +526,19 @@ shard_conninfo_has_mapping(Oid userid, Oid serverid)
 								 ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid)) ||
 		SearchSysCacheExists2(USERMAPPINGUSERSERVER,
 							  ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid));
+}
+
+void
+shard_conninfo_check_owner(const ForeignServer *server)
+{
+	if (!shard_own_right_has(server->owner, "add_node"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("server \"%s\" cannot be used because its owner may not add nodes", server->servername),
+				 errdetail("Role \"%s\" may not execute shardfdw.add_node().", GetUserNameFromId(server->owner, false)),
+				 errhint("Check its options and user mappings. Then a superuser can run: ALTER SERVER %s OWNER TO %s",
+						 quote_identifier(server->servername),
+						 quote_identifier(GetUserNameFromId(BOOTSTRAP_SUPERUSERID, false)))));
 }
 
 bool

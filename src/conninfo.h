@@ -80,6 +80,12 @@ extern char *shard_conninfo_note_name(void);
 extern void shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
 										  const char *const *keywords, const char *const *values);
 
+/*
+ * Raises ERRCODE_INSUFFICIENT_PRIVILEGE if the owner of the server may not execute add_node().  The owner can map users
+ * to any role of the node.  So no role uses such a server (docs/security.md).
+ */
+extern void shard_conninfo_check_owner(const ForeignServer *server);
+
 /* Does userid have a mapping for the server, its own or the public one? */
 extern bool shard_conninfo_has_mapping(Oid userid, Oid serverid);
 

@@ -24,7 +24,7 @@ typedef enum ShardLockKind
 	SHARD_LOCK_REFERENCE_TURN = 6,	/* exclusive: changes the table on all nodes */
 	/* catalog/node_list.c; the key is 0 */
 	SHARD_LOCK_MEMBERS = 7,		/* share: uses the list of coordinators; exclusive: changes it */
-	/* ddl/schema_lock.c; the key is 0 for all nodes of the cluster, or a private server */
+	/* ddl/schema_lock.c */
 	SHARD_LOCK_NEW_OBJECTS = 8, /* exclusive: creates objects on nodes */
 	/* identity.c; the key is 0 */
 	SHARD_LOCK_IDENTITY = 9,	/* exclusive: changes the identity, or purges the log of commits */

@@ -5,8 +5,10 @@
 use strict;
 use warnings;
 
+use ProtocolProxy;
 use ShardCluster;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 1\nshardfdw.commit_log_max_rows = 100\n");
 my $prefix = $c->gid_prefix;
@@ -188,5 +190,31 @@ prepare_on(1, "$prefix$xid:524288");
 $c->safe_psql('ALTER SYSTEM RESET shardfdw.recovery_interval');
 $c->safe_psql("SELECT pg_reload_conf()");
 wait_gone(1, "$prefix$xid:524288", 'it goes on after a reload');
+
+# A node that does not answer after the login delays recovery of other databases only for a moment.
+my $proxy = ProtocolProxy->new(port => $c->node(2)->port);
+$proxy->arm(from => 'node', type => 'Z', action => 'hang');
+$c->safe_psql('CREATE DATABASE later');
+$c->coordinator->safe_psql('later', "CREATE EXTENSION shardfdw;
+	SELECT shardfdw.add_node('node1', '$_->[0]', $_->[1], 'postgres')")
+  for [ $c->node_address(1) ];
+my $later_prefix = $c->coordinator->safe_psql('later', q{SELECT format('shardfdw:%s:%s:%s:%s:',
+		system_identifier, database, identity,
+		(extract(epoch FROM now() + interval '1 hour') * 1000000)::bigint)
+	FROM shardfdw_internal.coordinator JOIN pg_control_system() s USING (system_identifier)
+	WHERE taken_over_at IS NULL});
+$c->safe_psql(q{CREATE SERVER asleep FOREIGN DATA WRAPPER shardfdw
+	OPTIONS (host '127.0.0.1', port '} . $proxy->port . q{', dbname 'postgres', connect_timeout '0');
+	CREATE USER MAPPING FOR postgres SERVER asleep OPTIONS (user 'postgres')});
+for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+{
+	last if $proxy->fired;
+	usleep(100_000);
+}
+$xid = $c->coordinator->safe_psql('later', 'SELECT pg_current_xact_id()');
+prepare_on(1, "$later_prefix$xid:65536");
+wait_gone(1, "$later_prefix$xid:65536", 'another database is recovered');
+ok($proxy->fired, 'while a worker waits for a node');
+$proxy->clear;
 
 done_testing();

@@ -108,15 +108,7 @@ is($c->node_safe_psql($_, q{SELECT coalesce(sum((xpath('/row/c/text()', query_to
 		FROM pg_class WHERE relname ~ '^shardfdw_notes_[0-9a-f]+$' AND relkind = 'r'}), '0',
 	"no notes are left on node$_") for 1, 2;
 
-# ---- the lock of those who create objects on nodes -------------------------------------------
-
-$c->safe_psql('CREATE ROLE nob LOGIN; CREATE SCHEMA nob AUTHORIZATION nob;
-	GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO nob;
-	CREATE SERVER private FOREIGN DATA WRAPPER shardfdw; ALTER SERVER private OWNER TO nob');
-is($c->safe_psql(q{SET ROLE nob; BEGIN; SELECT FROM shardfdw_internal.lock_new_objects('{private}');
-	SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'
-		AND objsubid = 8 AND (classid, objid) = (0, 0)}), '0',
-	'a role with a private server does not hold the lock of the cluster');
+$c->safe_psql('CREATE ROLE nob LOGIN; CREATE SCHEMA nob AUTHORIZATION nob');
 
 # ---- code of an owner in recovery ------------------------------------------------------------
 

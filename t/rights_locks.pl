@@ -69,41 +69,6 @@ is(kinds('maker', q{DO $$ BEGIN
 	PERFORM shardfdw_internal.lock_node_list('made.mine'); END $$}), '14',
 	'a role that may create reference tables locks the list of nodes');
 
-# ---- private servers -----------------------------------------------------------------------------
-
-# Every role with USAGE on the wrapper can create a server, which has a separate lock.
-my ($host, $port) = $c->node_address(1);
-$c->node_safe_psql(1, q{CREATE DATABASE den});
-$c->node(1)->safe_psql('den', q{CREATE SCHEMA cave; CREATE TYPE cave.mood AS ENUM ('a');
-	CREATE TABLE cave.f (k int, m cave.mood)});
-$c->safe_psql(qq{CREATE ROLE hermit; GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO hermit;
-	CREATE SCHEMA cave AUTHORIZATION hermit; GRANT CREATE ON SCHEMA public TO hermit;
-	CREATE SERVER den FOREIGN DATA WRAPPER shardfdw
-		OPTIONS (host '$host', port '$port', dbname 'den');
-	ALTER SERVER den OWNER TO hermit;
-	CREATE USER MAPPING FOR hermit SERVER den
-		OPTIONS (user 'postgres', password_required 'false');
-	SET ROLE hermit; CREATE TYPE cave.mood AS ENUM ('a');
-	CREATE TABLE cave.p (k int, m cave.mood) PARTITION BY HASH (k);
-	CREATE FOREIGN TABLE cave.f PARTITION OF cave.p
-		FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER den});
-refused('hermit', "take_replicas_turn('{cave.p}', $_)", qr/42501: role "hermit" may use no node/)
-  for qw(false true);
-my %lockers = (
-	q{DO $$ BEGIN PERFORM shardfdw_internal.lock_new_objects('{den}'); END $$} => 'lock_new_objects()',
-	q{ALTER TYPE cave.mood ADD VALUE 'b'} => 'ALTER TYPE',
-	q{GRANT USAGE ON SCHEMA cave TO maker} => 'GRANT',
-	q{ALTER FOREIGN TABLE cave.f SET SCHEMA public} => 'SET SCHEMA');
-my $keys = q{SELECT coalesce(string_agg(CASE WHEN classid = 0 THEN 'nodes' ELSE srvname END, ' '
-		ORDER BY classid), 'none')
-	FROM pg_locks LEFT JOIN pg_foreign_server s ON s.oid = classid
-	WHERE locktype = 'advisory' AND objsubid = 8 AND pid = pg_backend_pid()};
-is($c->safe_psql("SET ROLE hermit; BEGIN; $_; $keys"), 'den',
-	"a private server: $lockers{$_} locks only this server")
-  for sort keys %lockers;
-my $lock_all = q{DO $$ BEGIN PERFORM shardfdw_internal.lock_new_objects('{den,node1,node2}'); END $$};
-is($c->safe_psql("BEGIN; $lock_all; $keys"), 'nodes den', 'nodes share a lock');
-
 # ---- all functions -------------------------------------------------------------------------------
 
 # Calls each function that the role may execute with rows of arguments. After each call that
@@ -192,8 +157,6 @@ for my $call (q{internal.lock_node_list()}, q{internal.lock_node_list('own.mine'
 	# an error releases the locks of its savepoint
 	$h->query("SAVEPOINT s; DO \$\$ BEGIN PERFORM $name; EXCEPTION WHEN OTHERS THEN END \$\$");
 }
-my $hermit = $c->coordinator->background_psql('postgres', on_error_stop => 0);
-$hermit->query_safe(q{SET ROLE hermit; BEGIN; SELECT shardfdw_internal.lock_new_objects('{den}')});
 $c->safe_psql(q{CREATE SCHEMA fresh; CREATE TYPE fresh.mood AS ENUM ('a');
 	CREATE TABLE fresh.t (k int PRIMARY KEY, m fresh.mood)});
 for my $call (q{shard_table('fresh.t', 'k', shards => 2)}, q{create_reference_table('made.mine')}, q{add_user('maker')},
@@ -204,6 +167,5 @@ for my $call (q{shard_table('fresh.t', 'k', shards => 2)}, q{create_reference_ta
 	is($rc, 0, "not blocked: $call") || diag $err;
 }
 $h->quit;
-$hermit->quit;
 
 done_testing();

@@ -125,7 +125,7 @@ my %calls = (
 	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
 	'take_turn' => q{shardfdw_internal.take_turn('t', true)}, 'take_reference_turn' => undef, 'set_turns' => q{shardfdw_internal.set_turns('t')}, 'check_cluster' => q{shardfdw.check_cluster('rows')},
 	'follow_coordinator' => q{shardfdw_internal.follow_coordinator('x', 'SELECT 1', 'x', '{}')},
-	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_replicas' => undef,
+	'adopt_restored' => undef, 'grant_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_replicas' => undef,
 	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef, 'refuse_write_of_import' => undef,
 	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
@@ -316,9 +316,9 @@ my %outcomes = (
 		object_query obstacle_in_body obstacle_to_replicas parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
-		shard_table_commands stored_rows tables_of_type shards_of shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
-		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
-		is_cluster_node is_trusted_node owner_code_query schema_owner_query owns_shards expects_right role_on_node give_command note_guard validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
+		shard_table_commands stored_rows tables_of_type shards_of shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read node_adder_read load_id_read stat_load_read
+		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need granted_nodes partial_aggregate_name partial_aggregate_nodes
+		owner_code_query schema_owner_query owns_shards expects_right role_on_node give_command note_guard validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable choose_key column_commands insertable_columns judge_node
 		has_older_snapshots old_tables_in_use placements_of
 		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema job_token key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running job_works_on servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
@@ -330,7 +330,7 @@ my %outcomes = (
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
 		free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
-		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
+		acl_text check_empty_on_peers check_no_peers coordinators_read definitions peer_command peers server_commands share_sequences
 		is_error_of_table own_name_condition warn_unmoved
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# as LOCK TABLE
@@ -373,7 +373,7 @@ my %outcomes = (
 		resumable_load_read resumable_load_written
 		forget_subscriptions note_subscription note_subscription_ready note_subscription_copy note_subscription_error release_subscription subscription_definition subscription_written take_subscription
 		add_user map_user
-	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written refresh_node
+	 adopted_wrapper_written node_adder_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written refresh_node
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written
 		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option
@@ -407,7 +407,7 @@ my %outcomes = (
 		begin_conversion check_conversion shard_online},
 	'42501 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_import_here
-		begin_unsharding check_conversion_owner check_unsharding lock_conversion lock_for_conversion lock_unsharding check_home_trusted},
+		begin_unsharding check_conversion_owner check_unsharding lock_conversion lock_for_conversion lock_unsharding check_home_owner},
 	'42501 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
 		begin_import
 		note_conversion copy_conversion refer_conversion note_unsharding copy_unsharding},

@@ -38,4 +38,4 @@ FROM shardfdw.nodes n CROSS JOIN (VALUES
 	(1, 'GRANT USAGE ON FOREIGN SERVER %I TO shardfdw_monitor'),
 	(2, 'DROP USER MAPPING IF EXISTS FOR shardfdw_monitor SERVER %I'),
 	(3, 'CREATE USER MAPPING FOR shardfdw_monitor SERVER %I OPTIONS (user ''shardfdw_monitor'', password %L)')) c(step, command)
-WHERE n.in_cluster ORDER BY n.node, c.step \gexec
+ORDER BY n.node, c.step \gexec

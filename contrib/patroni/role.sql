@@ -34,4 +34,4 @@ FROM shardfdw.nodes n CROSS JOIN (VALUES
 	(1, 'GRANT USAGE ON FOREIGN SERVER %I TO shardfdw_failover'),
 	(2, 'DROP USER MAPPING IF EXISTS FOR shardfdw_failover SERVER %I'),
 	(3, 'CREATE USER MAPPING FOR shardfdw_failover SERVER %I OPTIONS (user %L, password %L)')) c(step, command)
-WHERE n.in_cluster ORDER BY n.node, c.step \gexec
+ORDER BY n.node, c.step \gexec

@@ -38,24 +38,13 @@ CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 COMMENT ON FUNCTION shardfdw_internal.check_isolation(text) IS
 	'Rejects a function, given by its name without parentheses, in a transaction with one snapshot for all statements (REPEATABLE READ and SERIALIZABLE). Call it before anything is locked. Returns nothing. Raises feature_not_supported.';
 
-CREATE FUNCTION shardfdw_internal.is_cluster_node(server oid) RETURNS boolean
-	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_node';
-COMMENT ON FUNCTION shardfdw_internal.is_cluster_node(oid) IS
-	'Tells whether a server is a node of the whole cluster: a server of the wrapper whose owner may call add_node(). Returns false for any other server.';
-
-CREATE FUNCTION shardfdw_internal.is_trusted_node(server oid) RETURNS boolean
-	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_trusted_node';
-COMMENT ON FUNCTION shardfdw_internal.is_trusted_node(oid) IS
-	'Tells whether statements of the caller may use a server that they do not name: a node of the cluster, or a server that the caller owns. Returns false for any other server.';
-
 CREATE VIEW shardfdw.nodes AS
 SELECT s.srvname AS node,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'host') AS host,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'port') AS port,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'dbname') AS dbname,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'cores')::integer AS cores,
-	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_foreign_table t WHERE t.ftserver = s.oid) AS shards,
-	shardfdw_internal.is_cluster_node(s.oid) AS in_cluster
+	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_foreign_table t WHERE t.ftserver = s.oid) AS shards
 FROM pg_catalog.pg_foreign_server s
 JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc
@@ -69,33 +58,29 @@ COMMENT ON COLUMN shardfdw.nodes.port IS 'Option port of the server, possibly a 
 COMMENT ON COLUMN shardfdw.nodes.dbname IS 'Option dbname of the server. Null if not set: libpq''s default applies.';
 COMMENT ON COLUMN shardfdw.nodes.cores IS 'Number of processor cores of the node''s machine. Null if not known.';
 COMMENT ON COLUMN shardfdw.nodes.shards IS 'Number of foreign tables of the server.';
-COMMENT ON COLUMN shardfdw.nodes.in_cluster IS 'True if the node belongs to the whole cluster: the owner of the server may call add_node(). False for a private server.';
 GRANT SELECT ON shardfdw.nodes TO PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.trusted_nodes() RETURNS name[]
+CREATE FUNCTION shardfdw_internal.granted_nodes() RETURNS name[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce(array_agg(n.node ORDER BY n.node::text COLLATE "C"), '{}')
-	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.node
-	WHERE has_server_privilege(s.oid, 'USAGE') AND shardfdw_internal.is_trusted_node(s.oid)
+	FROM shardfdw.nodes n WHERE has_server_privilege(n.node, 'USAGE')
 $$;
-COMMENT ON FUNCTION shardfdw_internal.trusted_nodes() IS
-	'Lists the nodes that statements of the caller use without naming them: nodes of the cluster, or owned by the caller, on which the caller has USAGE. Returns them by name.';
+COMMENT ON FUNCTION shardfdw_internal.granted_nodes() IS
+	'Lists the nodes on which the caller has USAGE. Returns them by name.';
 
 CREATE FUNCTION shardfdw_internal.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	everywhere CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	everywhere CONSTANT name[] := shardfdw_internal.granted_nodes();
 	missing name;
 BEGIN
 	IF wanted IS NULL THEN
 		IF everywhere = '{}' THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = 'there are no nodes',
-				HINT = CASE WHEN EXISTS (SELECT FROM shardfdw.nodes n WHERE has_server_privilege(n.node, 'USAGE'))
-					THEN 'Servers of roles without EXECUTE on shardfdw.add_node() are used only where they are named.'
-					ELSE 'Declare one with shardfdw.add_node().' END;
+				HINT = 'Declare one with shardfdw.add_node().';
 		END IF;
 		RETURN everywhere;
 	END IF;
@@ -120,7 +105,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.usable_nodes(name[]) IS
-	'Checks a list of nodes. Null means the nodes of trusted_nodes(). Returns the list. Raises undefined_object or insufficient_privilege.';
+	'Checks a list of nodes. Null means the nodes of granted_nodes(). Returns the list. Raises undefined_object or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.default_collation() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_default_collation';
@@ -419,6 +404,40 @@ $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb, boolean) IS
 	'Adds a node: creates a server and the caller''s user mapping, and checks that the node can be used. Each check reports a NOTICE or a WARNING. Then creates partial aggregates on the node, copies the reference tables to it, and creates the roles of add_user() there. options: further server options, as a JSON object. create_database: creates the node''s database immediately, outside of the transaction. If that database was created for a database of this server that has been dropped, it is created again. Raises an error if the node cannot be used, and creates nothing then.';
 REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb, boolean) FROM PUBLIC;
+
+-- Servers are used only if their owners may execute add_node(). A dump grants that at its end, but definitions before
+-- that go to nodes. So the dump also contains rows of this table. Inserting a row grants the right.
+CREATE TABLE shardfdw_internal.node_adder (grantee name);
+REVOKE ALL ON shardfdw_internal.node_adder FROM PUBLIC;
+-- Any role that runs pg_dump reads the table.
+GRANT SELECT ON shardfdw_internal.node_adder TO PUBLIC;
+COMMENT ON TABLE shardfdw_internal.node_adder IS
+	'Contains rows in dumps only, so that a restored dump grants EXECUTE on add_node() before it makes indexes. pg_proc shows who has the right.';
+COMMENT ON COLUMN shardfdw_internal.node_adder.grantee IS 'Name of a role that has the right. Null for PUBLIC.';
+-- pg_dump appends this to its query of the table.
+SELECT pg_catalog.pg_extension_config_dump('shardfdw_internal.node_adder',
+	'UNION SELECT CASE x.grantee WHEN 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(x.grantee) END FROM pg_catalog.pg_proc p CROSS JOIN pg_catalog.aclexplode(p.proacl) x '
+	'WHERE p.proname = ''add_node'' AND p.pronamespace = ''shardfdw''::pg_catalog.regnamespace AND x.grantee <> p.proowner');
+
+CREATE FUNCTION shardfdw_internal.grant_restored() RETURNS trigger
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NEW.grantee IS NULL THEN
+		GRANT EXECUTE ON FUNCTION shardfdw.add_node TO PUBLIC;
+	ELSIF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = NEW.grantee) THEN
+		EXECUTE format('GRANT EXECUTE ON FUNCTION shardfdw.add_node TO %I', NEW.grantee);
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.grant_restored() IS
+	'Grants EXECUTE on add_node() instead of storing the row; trigger function of shardfdw_internal.node_adder. Returns null.';
+
+CREATE TRIGGER grant_restored BEFORE INSERT ON shardfdw_internal.node_adder
+	FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.grant_restored();
+COMMENT ON TRIGGER grant_restored ON shardfdw_internal.node_adder IS
+	'Grants the right instead of storing the row.';
 
 CREATE FUNCTION shardfdw.remove_node(node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

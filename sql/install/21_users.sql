@@ -36,7 +36,7 @@ BEGIN
 		UNION ALL
 		SELECT r.relation, NULL::regclass, n.node, format('%I.%I', s.nspname, c.relname)
 		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
-		WHERE n.in_cluster AND shardfdw_internal.is_reference(r.relation)
+		WHERE shardfdw_internal.is_reference(r.relation)
 	), named AS (
 		-- A role that may read a table may read its partitions through the table.
 		SELECT r.relation, r.relation AS oid FROM unnest(relations) r(relation)
@@ -363,7 +363,7 @@ BEGIN
 	FOR u IN
 		-- Only superusers can see options of user mappings of other roles.
 		SELECT DISTINCT ON (m.umuser) m.umuser, m.usename, m.umoptions, m.srvname = node AS is_mapped
-		FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.node = m.srvname AND n.in_cluster
+		FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.node = m.srvname
 		WHERE m.umuser <> 0 AND EXISTS (SELECT FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'on_all_nodes' AND o.option_value::boolean)
 			AND (m.srvname = node OR NOT EXISTS (SELECT FROM pg_user_mappings x WHERE x.srvname = node AND x.umuser = m.umuser))
 		ORDER BY m.umuser, m.srvname <> node, m.srvname::text COLLATE "C"

@@ -120,7 +120,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.lock_node_list();
 	PERFORM shardfdw_internal.usable_nodes();
-	FOR n IN SELECT x.node, x.dbname::name FROM shardfdw.nodes x WHERE x.in_cluster ORDER BY x.node::text COLLATE "C"
+	FOR n IN SELECT x.node, x.dbname::name FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
 	LOOP
 		mark := shardfdw_internal.database_mark(n.node, n.dbname);
 		IF mark IS NULL OR mark = shardfdw_internal.own_mark() THEN
@@ -135,7 +135,7 @@ BEGIN
 		PERFORM shardfdw.confirm_node(n.node);
 	END LOOP;
 	PERFORM shardfdw_internal.store_identity();
-	nodes := ARRAY(SELECT x.node FROM shardfdw.nodes x WHERE x.in_cluster);
+	nodes := ARRAY(SELECT x.node FROM shardfdw.nodes x);
 	PERFORM shardfdw_internal.note_identity(nodes);
 	-- The cloned functions that note changes name the template's coordinator, and enable_node() would not drop what is left of them.
 	PERFORM shardfdw_internal.run_commands(nodes, array_fill(format('DO %L', format(
@@ -158,7 +158,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('drop_node_databases');
 	PERFORM shardfdw_internal.lock_node_list();
-	FOR n IN SELECT x.node, coalesce(x.dbname, current_database()) AS dbname FROM shardfdw.nodes x WHERE x.in_cluster ORDER BY x.node::text COLLATE "C"
+	FOR n IN SELECT x.node, coalesce(x.dbname, current_database()) AS dbname FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
 	LOOP
 		mark := shardfdw_internal.database_mark(n.node, n.dbname);
 		CONTINUE WHEN mark IS NULL;
@@ -191,12 +191,12 @@ BEGIN
 		IF tables IS NOT NULL THEN
 			EXECUTE format('DROP TABLE %s CASCADE', tables);
 		END IF;
-		SELECT string_agg(f.ftrelid::regclass::text, ', ') INTO tables FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN shardfdw.nodes x ON x.node = s.srvname WHERE x.in_cluster;
+		SELECT string_agg(f.ftrelid::regclass::text, ', ') INTO tables FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN shardfdw.nodes x ON x.node = s.srvname;
 		IF tables IS NOT NULL THEN
 			EXECUTE format('DROP FOREIGN TABLE %s CASCADE', tables);
 		END IF;
 	END IF;
-	FOR n IN SELECT x.node FROM shardfdw.nodes x WHERE x.in_cluster ORDER BY x.node::text COLLATE "C"
+	FOR n IN SELECT x.node FROM shardfdw.nodes x ORDER BY x.node::text COLLATE "C"
 	LOOP
 		PERFORM shardfdw.remove_node(n);
 	END LOOP;

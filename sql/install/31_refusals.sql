@@ -308,7 +308,7 @@ BEGIN
 	WHERE NOT pg_has_role(c.relowner, 'USAGE');
 
 	RETURN QUERY SELECT o.* FROM (SELECT v, pg_get_userbyid(c.relowner) AS owner, r.rolsuper,
-			(SELECT min(n.node::text COLLATE "C") FROM shardfdw.nodes n WHERE n.in_cluster AND NOT EXISTS
+			(SELECT min(n.node::text COLLATE "C") FROM shardfdw.nodes n WHERE NOT EXISTS
 				(SELECT FROM pg_user_mappings u WHERE u.srvname = n.node AND u.umuser IN (0, c.relowner))) AS node
 		FROM shardfdw_internal.dependent_views(relation) v JOIN pg_class c ON c.oid = v JOIN pg_roles r ON r.oid = c.relowner
 		WHERE action = 'shard' AND r.rolname <> current_user

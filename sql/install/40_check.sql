@@ -181,8 +181,7 @@ BEGIN
 			SELECT 2, 'objects', o.node, o.label, o.status, o.detail FROM shardfdw_internal.inspect_objects(nodes) o
 			UNION ALL
 			SELECT 3, 'reference tables', r.node, 'reference table ' || r.relation::text, r.status, r.detail
-			FROM shardfdw_internal.inspect_references(
-				ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.node = ANY (nodes) AND n.in_cluster), compare_rows) r) x) y
+			FROM shardfdw_internal.inspect_references(nodes, compare_rows) r) x) y
 	WHERE y.status <> 'ok' OR y.ord = 1
 	ORDER BY y.part, y.node::text COLLATE "C", y.ord, y.label COLLATE "C";
 END

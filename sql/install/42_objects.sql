@@ -353,8 +353,7 @@ BEGIN
 					FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid JOIN pg_foreign_server s ON s.oid = f.ftserver
 					WHERE s.srvname = ANY (inspect_objects.nodes)) d
 				WHERE shardfdw_internal.is_sharded(d.relation)
-				UNION SELECT n.node, r FROM shardfdw.nodes n, shardfdw_internal.reference_tables() r
-				WHERE n.node = ANY (inspect_objects.nodes) AND n.in_cluster) x
+				UNION SELECT n.node, r FROM unnest(inspect_objects.nodes) n(node), shardfdw_internal.reference_tables() r) x
 			GROUP BY x.node) n
 		  GROUP BY n.relations) g,
 		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read', false) o

@@ -158,7 +158,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_replicable(relation);
 	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 
-	nodes := ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.node::text COLLATE "C");
+	nodes := ARRAY(SELECT n.node FROM shardfdw.nodes n ORDER BY n.node::text COLLATE "C");
 	-- the list must not be empty, and all its members must be allowed
 	PERFORM shardfdw_internal.usable_nodes(nullif(nodes, '{}'));
 	IF shardfdw_internal.is_reference(relation) THEN
@@ -282,7 +282,7 @@ CREATE FUNCTION shardfdw_internal.unshard_reference(relation regclass) RETURNS v
 AS $$
 #variable_conflict use_variable
 DECLARE
-	nodes name[] := ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.node::text COLLATE "C");
+	nodes name[] := ARRAY(SELECT n.node FROM shardfdw.nodes n ORDER BY n.node::text COLLATE "C");
 	remote_name text;
 	trigger_name name;
 BEGIN

@@ -49,7 +49,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.accepting_nodes() IS
-	'Lists the nodes for new shards if the caller names none: those of trusted_nodes() that accept shards. Returns them by name. Raises object_not_in_prerequisite_state if there are none.';
+	'Lists the nodes for new shards if the caller names none: those of granted_nodes() that accept shards. Returns them by name. Raises object_not_in_prerequisite_state if there are none.';
 
 CREATE FUNCTION shardfdw_internal.movable_groups(nodes name[])
 	RETURNS TABLE (shard regclass, shards regclass[], place integer, movable boolean)
@@ -80,7 +80,7 @@ CREATE FUNCTION shardfdw.rebalance_plan(strategy text DEFAULT 'bytes', threshold
 AS $$
 #variable_conflict use_variable
 DECLARE
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	nodes CONSTANT name[] := shardfdw_internal.granted_nodes();
 	-- The cost of a group in addition to its bytes: connections, planning, locks. Without it, empty shards would cost nothing.
 	base CONSTANT double precision := 100 * 1024 * 1024;
 	capacities double precision[];

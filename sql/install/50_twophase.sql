@@ -139,7 +139,7 @@ AS $$
 DECLARE
 	old_identity CONSTANT text := (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i);
 	new_identity text;
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	nodes CONSTANT name[] := shardfdw_internal.granted_nodes();
 	peers CONSTANT name[] := shardfdw_internal.peers();
 	this CONSTANT name := (SELECT c.name FROM shardfdw.coordinators c WHERE c.is_this);
 	command text;

@@ -33,14 +33,10 @@ AS $$
 DECLARE
 	a record;
 BEGIN
-	FOR a IN SELECT n.node, n.in_cluster FROM shardfdw.nodes n WHERE n.node <> ALL (nodes) AND (n.in_cluster OR n.shards > 0) ORDER BY n.node::text COLLATE "C"
+	FOR a IN SELECT n.node FROM shardfdw.nodes n WHERE n.node <> ALL (nodes) ORDER BY n.node::text COLLATE "C"
 	LOOP
-		IF a.in_cluster THEN
-			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('permission denied for foreign server %s', a.node),
-				DETAIL = 'A restore point is set on all nodes of the cluster.';
-		END IF;
-		RAISE WARNING USING MESSAGE = format('node "%s" gets no restore point', a.node),
-			DETAIL = 'It has shards, but its server belongs to a role that may not add nodes, or may not be used by the current one.';
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('permission denied for foreign server %s', a.node),
+			DETAIL = 'A restore point is set on all nodes of the cluster.';
 	END LOOP;
 	FOR a IN SELECT q.node, (q.fields)[1]::jsonb AS says FROM shardfdw_internal.run_commands(nodes || shardfdw_internal.peers(), array_fill($query$SELECT jsonb_build_object(
 		'may', has_function_privilege('pg_create_restore_point(text)', 'EXECUTE'), 'role', current_user,
@@ -59,14 +55,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_restore_point_nodes(name[]) IS
-	'Checks that these are all nodes of the cluster, and that the caller may set restore points there. Returns nothing, with a WARNING for each private server that has shards; raises object_not_in_prerequisite_state or insufficient_privilege.';
+	'Checks that these are all nodes, and that the caller may set restore points there. Returns nothing; raises object_not_in_prerequisite_state or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw.create_restore_point(name text) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	-- without nodes, any server is sufficient
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	nodes CONSTANT name[] := shardfdw_internal.granted_nodes();
 BEGIN
 	IF name IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name must not be null';
@@ -112,7 +108,7 @@ DECLARE
 	question CONSTANT text := $query$SELECT CASE WHEN NOT pg_is_in_recovery() THEN (regexp_match(
 		pg_read_file(format('pg_wal/%s.history', substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)), 0, 1000000, true),
 		'([^\t\n]*)\n*$'))[1] END$query$;
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes() || shardfdw_internal.peers();
+	nodes CONSTANT name[] := shardfdw_internal.granted_nodes() || shardfdw_internal.peers();
 	wanted CONSTANT text := format('at restore point "%s"', target);
 	here text;
 BEGIN

@@ -1,10 +1,5 @@
 -- Coordinators of the same nodes: adding and removing them, and what they do together.
 
-CREATE FUNCTION shardfdw_internal.is_cluster_coordinator(server oid) RETURNS boolean
-	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_coordinator';
-COMMENT ON FUNCTION shardfdw_internal.is_cluster_coordinator(oid) IS
-	'Tells whether a server stands for a coordinator of the cluster: it has option coordinator, and its owner may call add_node(). Returns false for anything else.';
-
 CREATE FUNCTION shardfdw_internal.follow_coordinator(identity text, statement text, role name, settings text[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_follow_coordinator';
 COMMENT ON FUNCTION shardfdw_internal.follow_coordinator(text, text, name, text[]) IS
@@ -83,13 +78,14 @@ CREATE VIEW shardfdw.coordinators AS
 SELECT s.srvname AS name, o.host, o.port, o.dbname, o.coordinator::integer AS number, o.identity,
 	o.identity = (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i) AS is_this
 FROM pg_catalog.pg_foreign_server s
+JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 CROSS JOIN LATERAL (
 	SELECT pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'host') AS host, pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'port') AS port,
 		pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'dbname') AS dbname,
 		pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'coordinator') AS coordinator,
 		pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'identity') AS identity
 	FROM pg_catalog.pg_options_to_table(s.srvoptions) x) o
-WHERE shardfdw_internal.is_cluster_coordinator(s.oid);
+WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc AND o.coordinator IS NOT NULL;
 COMMENT ON VIEW shardfdw.coordinators IS
 	'Lists the coordinators that were added by add_coordinator(), including this one. Empty if there is only one coordinator.';
 COMMENT ON COLUMN shardfdw.coordinators.name IS 'Name of the coordinator''s server, the same on all coordinators.';

@@ -92,7 +92,7 @@ CREATE FUNCTION shardfdw.check_cluster(level text DEFAULT 'definitions', restore
 AS $$
 #variable_conflict use_column
 DECLARE
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	nodes CONSTANT name[] := shardfdw_internal.granted_nodes();
 	compare_rows CONSTANT boolean := coalesce(level = 'rows', false);
 	reachable name[] := '{}';
 	i record;

@@ -59,7 +59,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_constraint_commands(regclass, name) IS
 	'Writes the commands for what only the shard of a table can have: unique keys without the shard key, and exclusion constraints. Returns what drops each, and what makes it again: a command; or, of a constraint, what follows the name of the table, or (not is_here) that of the shard.';
 
-CREATE FUNCTION shardfdw_internal.check_home_trusted(home regclass, node name) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_home_owner(home regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -74,15 +74,10 @@ BEGIN
 			MESSAGE = format('table %s says where the tables of schema "%s" are, and does not belong to the owner of the schema', home, r.nspname),
 			HINT = format('If it is right: ALTER TABLE %s OWNER TO %I.', home, r.owner);
 	END IF;
-	IF NOT shardfdw_internal.is_trusted_node((SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-			MESSAGE = format('the tables of schema "%s" are on server "%s" of another role', r.nspname, node),
-			HINT = 'Make the table in another schema.';
-	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_home_trusted(regclass, name) IS
-	'Checks that the table shardfdw_home of a schema belongs to the owner of the schema or a superuser, and that the caller trusts the node that it names. Returns nothing. Raises insufficient_privilege.';
+COMMENT ON FUNCTION shardfdw_internal.check_home_owner(regclass) IS
+	'Checks that the table shardfdw_home of a schema belongs to the owner of the schema, to a superuser or to the caller. Returns nothing. Raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.bring_home(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
@@ -103,7 +98,7 @@ BEGIN
 			HINT = 'Make it in another schema.';
 	END IF;
 	SELECT h.* INTO home FROM pg_class c CROSS JOIN LATERAL shardfdw_internal.home_of(c.relnamespace) h WHERE c.oid = relation;
-	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
+	PERFORM shardfdw_internal.check_home_owner(home.relation);
 	-- before its indexes are dropped, which shard_table() would check
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	PERFORM shardfdw_internal.prepare_nodes(relation, 'shard', ARRAY[home.node]);
@@ -328,8 +323,8 @@ BEGIN
 		PERFORM shardfdw_internal.lock_table(relation, 'ACCESS EXCLUSIVE');
 	END LOOP;
 	SELECT * INTO home FROM shardfdw_internal.home_of(schema);
-	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
-	-- Definitions of constraints that nodes return run as commands here, so all tables must be on the trusted node.
+	PERFORM shardfdw_internal.check_home_owner(home.relation);
+	-- Definitions of constraints that nodes return run as commands here, so all tables must be on that node.
 	SELECT s.node, c.oid::regclass AS relation INTO elsewhere FROM pg_class c LEFT JOIN LATERAL shardfdw_internal.shards_of(c.oid) s ON true
 	WHERE c.relnamespace = schema AND c.relkind = 'p' AND (s.node IS DISTINCT FROM home.node OR NOT shardfdw_internal.is_sharded(c.oid)) LIMIT 1;
 	IF FOUND THEN

@@ -42,7 +42,7 @@ SELECT t.relid::pg_catalog.regclass AS relation,
 FROM sharded t LEFT JOIN placed o ON o.placement = t.placement
 UNION ALL
 SELECT r.relation, NULL, 'reference', NULL,
-	ARRAY(SELECT n.node FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.node::text COLLATE "C"), '{}'
+	ARRAY(SELECT n.node FROM shardfdw.nodes n ORDER BY n.node::text COLLATE "C"), '{}'
 FROM shardfdw_internal.reference_tables() r(relation);
 COMMENT ON VIEW shardfdw.tables IS
 	'Lists the sharded tables and the reference tables.';
@@ -100,7 +100,7 @@ BEGIN
 			'FROM unnest(%L::oid[], %L::text[]) t(shard, name) JOIN pg_class c ON c.oid = to_regclass(t.name)',
 			n.shards, n.names)) INTO nodes, commands
 	FROM (SELECT x.name, array_agg(e.shard::oid) AS shards, array_agg(e.remote_name) AS names
-		  FROM unnest(shardfdw_internal.trusted_nodes()) x(name), shardfdw_internal.expected_shards(x.name) e
+		  FROM unnest(shardfdw_internal.granted_nodes()) x(name), shardfdw_internal.expected_shards(x.name) e
 		  WHERE e.shard = ANY (wanted) GROUP BY x.name) n;
 
 	FOR a IN SELECT q.node, q.ok, q.fields, q.message FROM shardfdw_internal.run_commands(nodes, commands, 'read', false) q WHERE nodes IS NOT NULL

@@ -5,7 +5,7 @@ CREATE FUNCTION shardfdw_internal.watch(command text, here boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	nodes CONSTANT name[] := shardfdw_internal.granted_nodes();
 BEGIN
 	IF here THEN
 		RETURN QUERY EXECUTE format('SELECT NULL::name, x.says, NULL::text FROM (%s) x(says)', command);
@@ -16,7 +16,7 @@ BEGIN
 	WHERE q.fields IS NOT NULL OR NOT q.ok;
 	-- a node without an answer must differ from a node without rows
 	RETURN QUERY SELECT n.node, NULL::jsonb, format('permission denied for foreign server %s', n.node)
-	FROM shardfdw.nodes n WHERE n.in_cluster AND NOT has_server_privilege(n.node, 'USAGE');
+	FROM shardfdw.nodes n WHERE NOT has_server_privilege(n.node, 'USAGE');
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.watch(text, boolean) IS

@@ -266,7 +266,7 @@ CREATE FUNCTION shardfdw_internal.partial_aggregate_nodes() RETURNS name[]
 AS $$
 	SELECT coalesce(array_agg(n.node ORDER BY n.node::text COLLATE "C"), '{}')
 	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.node
-	WHERE n.in_cluster AND EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_aggregates' AND o.option_value::boolean)
+	WHERE EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_aggregates' AND o.option_value::boolean)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.partial_aggregate_nodes() IS
 	'Lists the nodes of the cluster that have partial aggregates.';

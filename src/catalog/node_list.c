@@ -33,40 +33,21 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 
-/* If a role may execute this function, its servers are nodes of the cluster. */
-#define ADD_NODE_FUNCTION "add_node"
-
-PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
 PG_FUNCTION_INFO_V1(shardfdw_lock_members);
 PG_FUNCTION_INFO_V1(shardfdw_lock_node_list);
 PG_FUNCTION_INFO_V1(shardfdw_lock_servers);
-PG_FUNCTION_INFO_V1(shardfdw_is_trusted_node);
-PG_FUNCTION_INFO_V1(shardfdw_is_cluster_coordinator);
 
-/* Returns the owner of a server of this extension that is a node (or a coordinator), or InvalidOid. */
-static Oid
-node_owner(Oid serverid, bool of_coordinator)
+bool
+shard_node_is(Oid serverid)
 {
-	HeapTuple	tuple;
-	Oid			owner;
-
-	if (serverid == shard_option_cluster_server() || !shard_option_is_our_server(serverid) ||
-		(shard_option_server(serverid, "coordinator") != NULL) != of_coordinator)
-		return InvalidOid;
-	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
-	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	owner = ((Form_pg_foreign_server) GETSTRUCT(tuple))->srvowner;
-	ReleaseSysCache(tuple);
-	return owner;
+	return serverid != shard_option_cluster_server() && shard_option_is_our_server(serverid) &&
+		shard_option_server(serverid, "coordinator") == NULL;
 }
 
 bool
-shard_node_in_cluster(Oid serverid)
+shard_node_is_coordinator(Oid serverid)
 {
-	Oid			owner = node_owner(serverid, false);
-
-	return OidIsValid(owner) && shard_own_right_has(owner, ADD_NODE_FUNCTION);
+	return shard_option_is_our_server(serverid) && shard_option_server(serverid, "coordinator") != NULL;
 }
 
 static bool
@@ -78,57 +59,18 @@ has_usage(Oid serverid)
 void
 shard_node_check_usage(Oid serverid)
 {
-	const char *name = GetForeignServer(serverid)->servername;
+	const ForeignServer *server = GetForeignServer(serverid);
 
+	/* a dump is restored before the owners of servers have their privileges; the connection is checked in any case */
+	if (superuser())
+		return;
+	shard_conninfo_check_owner(server);
 	if (!has_usage(serverid))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for foreign server %s", name),
-				 errhint("A superuser can run: GRANT USAGE ON FOREIGN SERVER %s TO %s", quote_identifier(name),
+				 errmsg("permission denied for foreign server %s", server->servername),
+				 errhint("A superuser can run: GRANT USAGE ON FOREIGN SERVER %s TO %s", quote_identifier(server->servername),
 						 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
-}
-
-static bool
-is_trusted(Oid serverid, Oid userid)
-{
-	Oid			owner = node_owner(serverid, false);
-
-	return OidIsValid(owner) && (owner == userid || shard_own_right_has(owner, ADD_NODE_FUNCTION));
-}
-
-bool
-shard_node_is_coordinator(Oid serverid)
-{
-	Oid			owner = node_owner(serverid, true);
-
-	return OidIsValid(owner) && shard_own_right_has(owner, ADD_NODE_FUNCTION);
-}
-
-/*
- * is_cluster_node(server oid) -> bool
- */
-Datum
-shardfdw_is_cluster_node(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(shard_node_in_cluster(PG_GETARG_OID(0)));
-}
-
-/*
- * is_cluster_coordinator(server oid) -> bool
- */
-Datum
-shardfdw_is_cluster_coordinator(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(shard_node_is_coordinator(PG_GETARG_OID(0)));
-}
-
-/*
- * is_trusted_node(server oid) -> bool
- */
-Datum
-shardfdw_is_trusted_node(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(is_trusted(PG_GETARG_OID(0), GetUserId()));
 }
 
 static int
@@ -240,19 +182,15 @@ shard_node_by_name(const NameData *name, bool or_coordinator)
 void
 shard_node_check_replicas(const List *names)
 {
-	/* a dump may be restored before the owners of servers have their privileges */
+	/* superusers may name any server */
 	if (superuser())
 		return;
 	foreach_ptr(char, name, names)
 	{
-		Oid			serverid = get_foreign_server_oid(name, false);
+		NameData	node;
 
-		shard_node_check_usage(serverid);
-		if (!shard_node_in_cluster(serverid) || shard_node_is_coordinator(serverid))
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("server \"%s\" cannot have replicas because it is not a node of the cluster", name),
-					 errdetail("Its owner may not execute shardfdw.add_node().")));
+		namestrcpy(&node, name);
+		(void) shard_node_by_name(&node, false);
 	}
 }
 
@@ -279,14 +217,14 @@ shardfdw_lock_servers(PG_FUNCTION_ARGS)
 }
 
 void
-shard_node_check_any_usage(bool of_cluster)
+shard_node_check_any_usage(void)
 {
 	bool		complete;
 
 	if (superuser())
 		return;
 	foreach_ptr(ShardNodeName, server, shard_node_list(&complete))
-		if (has_usage(server->serverid) && (!of_cluster || shard_node_in_cluster(server->serverid)))
+		if (has_usage(server->serverid) && shard_own_right_has(GetForeignServer(server->serverid)->owner, "add_node"))
 			return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -314,7 +252,7 @@ shard_node_check_table(Oid relid)
 
 /* The functions that lock the list of nodes, and that not every role may call. */
 static const char *const administrators_functions[] = {
-	ADD_NODE_FUNCTION, "add_user", "enable_node", "add_coordinator", "remove_coordinator", "clone_node_databases", "drop_node_databases", "remove_all_nodes"
+	"add_node", "add_user", "enable_node", "add_coordinator", "remove_coordinator", "clone_node_databases", "drop_node_databases", "remove_all_nodes"
 };
 
 /* Errors: insufficient_privilege if the current user may call none of these. */
@@ -324,7 +262,7 @@ check_administers(void)
 	for (int i = 0; i < lengthof(administrators_functions); i++)
 		if (shard_own_right_has(GetUserId(), administrators_functions[i]))
 			return;
-	shard_own_right_check(ADD_NODE_FUNCTION);
+	shard_own_right_check("add_node");
 }
 
 static void
@@ -358,9 +296,9 @@ shardfdw_lock_node_list(PG_FUNCTION_ARGS)
 	else
 	{
 		shard_node_check_table(PG_GETARG_OID(0));
-		shard_node_check_any_usage(true);
+		shard_node_check_any_usage();
 		foreach_ptr(ShardNodeName, server, list_servers())
-			if (shard_node_in_cluster(server->serverid))
+			if (shard_node_is(server->serverid))
 				shard_node_check_usage(server->serverid);
 	}
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
@@ -385,9 +323,11 @@ shard_node_list(bool *complete)
 	*complete = true;
 	foreach_ptr(ShardNodeName, server, list_servers())
 	{
-		if (is_trusted(server->serverid, GetUserId()) && shard_conninfo_has_mapping(GetUserId(), server->serverid))
+		if (shard_node_is_coordinator(server->serverid))
+			continue;
+		if (shard_conninfo_has_mapping(GetUserId(), server->serverid))
 			nodes = lappend(nodes, server);
-		else if (!shard_node_is_coordinator(server->serverid))
+		else
 			*complete = false;
 	}
 	return nodes;

@@ -10,36 +10,27 @@
 #include "nodes/pg_list.h"
 
 /*
- * Which servers are trusted.  A server's owner can point it to another host at any time, and map
- * users to any role there.  So nothing may be sent to a server unless a trusted role has declared
- * it as a node:
- *
- *	 cluster's	its owner may execute add_node(): superusers, and roles to which
- *				they grant that.  Statements of all users may use it
- *	 own		created by the current user: only that user's statements may use it
- *	 private	created by any other user: used only if a foreign table or a list of nodes
- *				names it
- *
- * Membership in the owner's role does not count: up to 15, roles can make others their members.
+ * Is the server a node?  Each server of this extension is one, except the coordinators, and the virtual server of
+ * sharded tables.  Its owner may have lost the right to execute add_node(): shard_conninfo_check_owner() then refuses
+ * each connection to it.
  */
-extern bool shard_node_in_cluster(Oid serverid);
+extern bool shard_node_is(Oid serverid);
 
-/* Errors: insufficient_privilege for a server that the current user may not use. */
+/* Errors: insufficient_privilege for a server that the current user may not use, or whose owner may not add nodes. */
 extern void shard_node_check_usage(Oid serverid);
 
 /*
  * Checks whether the current user may have tables of these nodes (List of char *) as replicas of shards.  Errors:
- * insufficient_privilege for a server that the user may not use, or that is no node of the cluster; undefined_object.
+ * those of shard_node_by_name().
  */
 extern void shard_node_check_replicas(const List *names);
 
 /*
  * For functions that every role may call and that keep other sessions waiting.  Errors:
- * insufficient_privilege if the current user may use no node (of_cluster: its own private servers do
- * not count), or does not own the table; feature_not_supported for a temporary table, which every
- * role can create.
+ * insufficient_privilege if the current user may use no node, or does not own the table;
+ * feature_not_supported for a temporary table, which every role can create.
  */
-extern void shard_node_check_any_usage(bool of_cluster);
+extern void shard_node_check_any_usage(void);
 extern void shard_node_check_table(Oid relid);
 
 /*
@@ -56,8 +47,8 @@ typedef struct ShardNodeName
 
 /*
  * Is the server another coordinator?  Coordinators of the same nodes have servers, too, one for
- * each of them, with the same names on all.  These servers have option coordinator, and their owner
- * may call add_node().  They hold no shards, and are not nodes.
+ * each of them, with the same names on all.  These servers have option coordinator.  They hold no
+ * shards, and are not nodes.
  */
 extern bool shard_node_is_coordinator(Oid serverid);
 
@@ -84,9 +75,8 @@ extern const char *shard_node_own_name(void);
 extern void shard_node_hold_members(void);
 
 /*
- * Returns the nodes that the current user trusts and has a mapping for (the user's or PUBLIC's),
- * ordered by name: List of ShardNodeName. *complete: there are no other nodes.  Memory: current
- * context.
+ * Returns the nodes that the current user has a mapping for (the user's or PUBLIC's), ordered by
+ * name: List of ShardNodeName. *complete: there are no other nodes.  Memory: current context.
  */
 extern List *shard_node_list(bool *complete);
 

@@ -255,7 +255,6 @@ static void
 read_all_nodes(void)
 {
 	ShardCatalogScan scan;
-	Oid			cluster = shard_option_cluster_server();
 	bool		have_partials = true;
 	List	   *missing = NIL;
 	int			nnodes = 0;
@@ -270,7 +269,7 @@ read_all_nodes(void)
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
-		if (serverid == cluster || !shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid))
+		if (!shard_node_is(serverid))
 			continue;
 		nnodes++;
 		have_partials = have_partials && shard_option_server_bool(serverid, "partial_aggregates", false);

@@ -156,7 +156,7 @@ shard_reference_nodes(void)
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
-		if (shard_node_in_cluster(serverid))
+		if (shard_node_is(serverid))
 			nodes = lappend_oid(nodes, serverid);
 	}
 	shard_catalog_scan_end(&scan);

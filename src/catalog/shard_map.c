@@ -25,7 +25,6 @@
 #include "access/xact.h"
 #include "catalog/level_map.h"
 #include "catalog/map_build.h"
-#include "catalog/node_list.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
@@ -169,17 +168,6 @@ shard_map_top(Oid relid)
 	List	   *ancestors = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
 
 	return ancestors != NIL ? llast_oid(ancestors) : relid;
-}
-
-bool
-shard_map_in_cluster(const ShardMap *map)
-{
-	for (int i = 0; i < map->nnodes; i++)
-	{
-		if (!shard_node_in_cluster(map->nodes[i].serverid))
-			return false;
-	}
-	return true;
 }
 
 bool

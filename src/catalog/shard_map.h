@@ -198,9 +198,6 @@ extern bool shard_map_is_redirected(Oid serverid);
  */
 extern void shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards);
 
-/* Are all of its nodes nodes of the cluster, which have replicas of the reference tables?  Not cached. */
-extern bool shard_map_in_cluster(const ShardMap *map);
-
 /* partno of a shard. */
 extern int	shard_map_part_of(const ShardMap *map, int shardno);
 

@@ -127,28 +127,13 @@ shardfdw_lock_view(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-static void
-lock_key(Oid key)
+/* One lock for all nodes, so that sessions do not wait for each other in a circle. */
+void
+shard_schema_lock_new_objects(void)
 {
-	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NEW_OBJECTS, key, 0);
+	LOCKTAG		tag = shard_own_lock(SHARD_LOCK_NEW_OBJECTS, 0, 0);
 
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-}
-
-/* The servers of the cluster have one key, so that sessions do not wait for each other in a circle. */
-void
-shard_schema_lock_new_objects(const List *servers)
-{
-	List	   *private = NIL;
-
-	foreach_oid(serverid, servers)
-		if (!shard_node_in_cluster(serverid) && !shard_node_is_coordinator(serverid))
-			private = list_append_unique_oid(private, serverid);
-	if (list_length(list_difference_oid(servers, private)) > 0)
-		lock_key(0);
-	list_sort(private, list_oid_cmp);
-	foreach_oid(serverid, private)
-		lock_key(serverid);
 }
 
 /* lock_new_objects(nodes name[]) -> void: for users who may use the nodes. */
@@ -157,15 +142,16 @@ shardfdw_lock_new_objects(PG_FUNCTION_ARGS)
 {
 	ShardArrayLoop loop;
 	Datum		name;
-	List	   *servers = NIL;
+	bool		has_node = false;
 
 	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(0));
 	while (shard_array_loop_next(&loop, &name))
 	{
-		servers = lappend_oid(servers, get_foreign_server_oid(NameStr(*DatumGetName(name)), false));
-		shard_node_check_usage(llast_oid(servers));
+		(void) shard_node_by_name(DatumGetName(name), true);
+		has_node = true;
 	}
-	shard_schema_lock_new_objects(servers);
+	if (has_node)
+		shard_schema_lock_new_objects();
 	PG_RETURN_VOID();
 }
 

@@ -19,11 +19,10 @@ extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
 
 /*
- * Keeps other sessions from making schemas, types and so on on these servers, until the end of the transaction.  The
- * nodes and coordinators of the cluster are locked together.  Each role can create private servers, so each of these
- * is locked separately.
+ * Keeps other sessions from making schemas, types and so on on nodes and other coordinators, until the end of the
+ * transaction.
  */
-extern void shard_schema_lock_new_objects(const List *servers);
+extern void shard_schema_lock_new_objects(void);
 
 /* The table that a statement, or EXPLAIN of it, will make.  NULL if none, or if it is a foreign table. */
 extern RangeVar *shard_schema_new_table(Node *stmt);

@@ -104,20 +104,6 @@ convert_relation(RangeTblEntry *rte, bool is_target, bool is_insert, WholeState 
 		state->has_reference = true;
 }
 
-/* Are all tables on nodes that have replicas of the reference tables? */
-static bool
-is_in_cluster(const WholeState *state)
-{
-	ListCell   *lc;
-
-	foreach(lc, state->whole->relids)
-	{
-		if (!shard_map_in_cluster(shard_map_get_levels(lfirst_oid(lc), true)))
-			return false;
-	}
-	return true;
-}
-
 static void
 convert_functions(RangeTblEntry *rte, ShardWholeContext *cxt)
 {
@@ -647,8 +633,6 @@ print_statement(Query *query, bool single, List *columns, bool keep_constants, c
 		query->targetList = list_concat(copyObject(columns), query->targetList);
 	else
 		query->returningList = list_concat(copyObject(columns), query->returningList);
-	if (state.has_reference && !is_in_cluster(&state))
-		shard_whole_refuse(&state.cxt, "reference table, of which a private server has no replica");
 	/* system columns of a reference table's rows are those of the coordinator */
 	if (state.cxt.system_columns && (state.has_reference || columns != NIL))
 		shard_whole_refuse(&state.cxt, "system column");

@@ -478,6 +478,6 @@ shardfdw_start_conversion(PG_FUNCTION_ARGS)
 	if (!shard_class_ownercheck(args.relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(args.relid));
 	/* background workers are scarce, so only roles that may use a node can start one */
-	shard_node_check_any_usage(false);
+	shard_node_check_any_usage();
 	PG_RETURN_INT64(shard_job_start(&args, TextDatumGetCString(PG_GETARG_DATUM(1))));
 }

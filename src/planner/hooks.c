@@ -78,7 +78,6 @@ typedef struct MarkContext
 {
 	MarkLevel *level;
 	bool		any_locks;		/* some level of the statement has row marks */
-	bool		off_cluster;	/* some table is on a server that is not a node of the cluster */
 } MarkContext;
 
 static planner_hook_type prev_planner_hook = NULL;
@@ -88,9 +87,6 @@ static set_rel_pathlist_hook_type prev_rel_pathlist_hook = NULL;
 
 /* True if some sharded table of the statement that is being planned was turned into one foreign table. */
 static bool statement_marked = false;
-
-/* True if all of its tables are on nodes that have replicas of the reference tables. */
-static bool statement_in_cluster = false;
 
 static void mark_query(Query *query, MarkContext *cxt, bool locks);
 
@@ -270,14 +266,6 @@ mark_walker(Node *node, MarkContext *cxt)
 	return expression_tree_walker(node, mark_walker, cxt);
 }
 
-static bool
-is_off_cluster(Oid relid)
-{
-	const ShardMap *map = shard_map_get_levels(relid, false);
-
-	return map != NULL && !shard_map_in_cluster(map);
-}
-
 /*
  * Turns the RTEs of sharded parents at this level and below into foreign-table RTEs. locks: the level may be pulled
  * up into a level that marks rows.
@@ -303,8 +291,6 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 	foreach_node(RangeTblEntry, rte, query->rtable)
 	{
 		rtindex++;
-		if (rte->rtekind == RTE_RELATION && !cxt->off_cluster)
-			cxt->off_cluster = is_off_cluster(rte->relid);
 		if (level.locks || rtindex == query->resultRelation ||
 			bms_is_member(rtindex, level.syscol_rels) ||
 			rte->tablesample != NULL || rte->securityQuals != NIL ||
@@ -399,7 +385,7 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 }
 
 /* Result: can reference tables be read on the nodes of the statement's other tables? */
-static bool
+static void
 mark_statement(Query *query)
 {
 	MarkContext cxt = {0};
@@ -410,7 +396,6 @@ mark_statement(Query *query)
 		shard_two_level_group(query);
 	cxt.any_locks = find_locks_walker((Node *) query, NULL);
 	mark_query(query, &cxt, false);
-	return !cxt.off_cluster;
 }
 
 /*
@@ -468,7 +453,8 @@ plan_by_core(Query *parse, bool sharded, const char *query_string, int cursor_op
 		shard_locked_keys(parse);
 	if (sharded)
 		shard_source_cte_replace(parse);
-	statement_in_cluster = marked && mark_statement(parse);
+	if (marked)
+		mark_statement(parse);
 	statement_marked = marked;
 	stmt = shard_call_planner(prev_planner_hook ? prev_planner_hook : standard_planner,
 							  parse, query_string, cursor_options, params, es);
@@ -493,7 +479,6 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 
 	/* functions that are evaluated during planning run statements, which are planned with this state */
 	bool		outer_marked = statement_marked;
-	bool		outer_in_cluster = statement_in_cluster;
 	ShardSystemColumns outer_columns = shard_system_column_enter(sharded ? parse : NULL);
 	ShardRefusals outer_refusals = shard_refusal_enter();
 	List	   *outer_ctes = shard_source_cte_enter();
@@ -509,7 +494,6 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	PG_FINALLY();
 	{
 		statement_marked = outer_marked;
-		statement_in_cluster = outer_in_cluster;
 		shard_system_column_leave(outer_columns);
 		shard_refusal_leave(outer_refusals);
 		shard_source_cte_leave(outer_ctes);
@@ -541,15 +525,15 @@ cluster_routine(Oid serverid)
 }
 
 /*
- * Is it a reference table whose replicas on the nodes may be read?  Not if its rows are locked or changed, if this
- * statement inserts into it, or if another table is on a server without replicas.
+ * Is it a reference table whose replicas on the nodes may be read?  Not if its rows are locked or changed, or if this
+ * statement inserts into it.
  */
 static bool
 is_readable_reference(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
 {
 	Query	   *parse = root->parse;
 
-	if (!statement_in_cluster || rel->reloptkind != RELOPT_BASEREL ||
+	if (!statement_marked || rel->reloptkind != RELOPT_BASEREL ||
 		rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION ||
 		rte->inh || rte->tablesample != NULL || rte->securityQuals != NIL ||
 		root->rowMarks != NIL || parse->commandType == CMD_UPDATE ||

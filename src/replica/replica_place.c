@@ -131,7 +131,7 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 	bool		has_table = false;
 
 	shard_array_loop_begin(&loop, PG_GETARG_ARRAYTYPE_P(0));
-	/* only a role that may create such tables on nodes of all roles keeps other sessions waiting */
+	/* only a role that may create such tables keeps other sessions waiting */
 	while (shard_array_loop_next(&loop, &value))
 	{
 		Oid			relid = DatumGetObjectId(value);
@@ -143,7 +143,7 @@ shardfdw_take_replicas_turn(PG_FUNCTION_ARGS)
 		has_table = true;
 	}
 	if (has_table)
-		shard_node_check_any_usage(true);
+		shard_node_check_any_usage();
 	(void) LockAcquire(&tag, mode, false, false);
 	/* without a table, the call waits for other sessions, and keeps none waiting */
 	if (!has_table)

@@ -394,8 +394,7 @@ find_prepared(const ShardLogEntry *entry, const SurveyNode *node, const Survey *
 
 /*
  * Is node the server that prepared?  It is recognized by its name, its system identifier and its
- * database.  If one side does not know the last two, only by its name.  A server that was renamed
- * is accepted if a superuser owns it: other owners could use a server that gives false answers.
+ * database.  If one side does not know the last two, only by its name.
  */
 static bool
 is_participant(const ShardLogNode *participant, const SurveyNode *node)
@@ -405,8 +404,7 @@ is_participant(const ShardLogNode *participant, const SurveyNode *node)
 
 	if (node->failure || server->timeline == 0)
 		return false;
-	if (!is_namesake && (GetForeignServerByName(participant->name, true) != NULL ||
-						 !superuser_arg(GetForeignServer(node->serverid)->owner)))
+	if (!is_namesake && GetForeignServerByName(participant->name, true) != NULL)
 		return false;
 	if (participant->database[0] != '\0' && strcmp(participant->database, NameStr(server->database)) != 0)
 		return false;

@@ -14,9 +14,7 @@
  *
  * A worker connects to nodes with the same mappings as sessions.  So it can resolve what they have
  * prepared, and no user gets more privileges.  A server that does not answer delays a worker by up
- * to SHARD_COMMAND_SETTLE_MS for each query, and any role may own such servers.  So both parts for
- * owners of private servers come last, after the second part for users of the cluster's nodes, while
- * another worker may run.  The launcher continues with other databases.
+ * to SHARD_COMMAND_SETTLE_MS for each query.  The launcher continues with other databases.
  *
  * Only if the library is in shared_preload_libraries.  Only a worker in a database can find out
  * whether it has the extension.  Databases without it are checked again every RETRY_ROUNDS
@@ -27,7 +25,6 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
@@ -36,7 +33,6 @@
 #include "catch.h"
 #include "commands/extension.h"
 #include "compat.h"
-#include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "own_lock.h"
@@ -83,14 +79,12 @@ extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
 
 /* ---------- worker ---------- */
 
-/*
- * Finds the users who have a mapping to a node of this database. *owners: those of them who own
- * private servers, *users: the others.  OidLists; memory: cxt.
- */
-static void
-find_users(List **users, List **owners, MemoryContext cxt)
+/* Returns the users who have a mapping to a node of this database.  OidList; memory: cxt. */
+static List *
+find_users(MemoryContext cxt)
 {
 	ShardCatalogScan scan;
+	List	   *users = NIL;
 	HeapTuple	tuple;
 	MemoryContext oldcxt;
 
@@ -102,17 +96,12 @@ find_users(List **users, List **owners, MemoryContext cxt)
 		if (!shard_option_is_our_server(form->umserver))
 			continue;
 		oldcxt = MemoryContextSwitchTo(cxt);
-		/* the mapping of PUBLIC can be used by any role, but only the owner uses a private server */
-		if (shard_node_in_cluster(form->umserver) || shard_node_is_coordinator(form->umserver))
-			*users = list_append_unique_oid(*users, OidIsValid(form->umuser) ? form->umuser : BOOTSTRAP_SUPERUSERID);
-		else
-			*owners = list_append_unique_oid(*owners, GetForeignServer(form->umserver)->owner);
+		/* any role can use the mapping of PUBLIC */
+		users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser : BOOTSTRAP_SUPERUSERID);
 		MemoryContextSwitchTo(oldcxt);
 	}
 	shard_catalog_scan_end(&scan);
-	oldcxt = MemoryContextSwitchTo(cxt);
-	*users = list_difference_oid(*users, *owners);
-	MemoryContextSwitchTo(oldcxt);
+	return users;
 }
 
 /* Appends a copy of outcome to outcomes. */
@@ -206,7 +195,6 @@ shard_recovery_worker_main(Datum arg)
 {
 	MemoryContext cxt;
 	List	   *users = NIL;
-	List	   *owners = NIL;
 	bool		has_extension;
 
 	shard_background_worker_begin(DatumGetObjectId(arg));
@@ -217,16 +205,13 @@ shard_recovery_worker_main(Datum arg)
 	if (shared->database == MyDatabaseId)
 		shared->has_extension = has_extension;
 	if (has_extension && shard_version_check_noerror())
-		find_users(&users, &owners, cxt);
+		users = find_users(cxt);
 	CommitTransactionCommand();
 
 	MemoryContextSwitchTo(cxt);
 	recover_all(users, false, cxt);
-	if ((users == NIL && owners == NIL) || !begin_removing())
-		return;
-	recover_all(users, true, cxt);
-	recover_all(owners, false, cxt);
-	recover_all(owners, true, cxt);
+	if (users != NIL && begin_removing())
+		recover_all(users, true, cxt);
 }
 
 /* ---------- launcher ---------- */

@@ -200,7 +200,7 @@ schema_rest(void *arg)
 			if (table == NULL)
 				continue;
 			/* two concurrent GRANTs on a schema fail */
-			shard_schema_lock_new_objects(shard_ddl_table_servers(table));
+			shard_schema_lock_new_objects();
 			batch = shard_ddl_batch_create(table);
 			batch->keeps_definition = true;
 			for (int i = 0; i < table->nshards; i++)

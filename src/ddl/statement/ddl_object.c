@@ -43,7 +43,7 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	if (table == NULL || (!table->is_reference && get_rel_relkind(table->relid) != RELKIND_FOREIGN_TABLE))
 		return false;
 
-	shard_schema_lock_new_objects(shard_ddl_table_servers(table));
+	shard_schema_lock_new_objects();
 	shard_ddl_make_schema(table, stmt->newschema);
 	batch = shard_ddl_batch_create(table);
 	for (int i = 0; i < table->nshards; i++)

@@ -292,7 +292,7 @@ alter_rest(void *arg)
 	shard_print_settings_end(nestlevel);
 	if (sql == NULL || shard_guc_follows_coordinator)
 		return;
-	shard_schema_lock_new_objects(alter->servers);
+	shard_schema_lock_new_objects();
 	shard_ddl_run_on_servers(alter->servers, command_for, sql);
 }
 

@@ -456,6 +456,7 @@ start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int st
 	const char **values;
 	ShardConn  *conn;
 
+	shard_conninfo_check_owner(server);
 	shard_conninfo_build(server, user, standby, &keywords, &values);
 	shard_conninfo_check_password(server, user, keywords, values);
 	if (replicates)
