@@ -188,6 +188,24 @@ SKIP:
 	$reader->query('COMMIT');
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job comes to its end');
 	is($c->safe_psql('SELECT count(*) FROM beside'), '2', 'with all rows');
+
+	# Sessions may write to a shard by its name. They must not change it between the two
+	# transactions of the switch.
+	my $locked = $c->coordinator->data_dir . '/shardfdw_fault_convert_locked';
+	append_to_file($locked, '');
+	$c->set_faults('convert_locked=wait');
+	$job = $c->safe_psql(q{SELECT shardfdw.unshard_table('beside', 'online', wait => false)});
+	$c->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity a USING (pid)
+		WHERE relation = 'beside'::regclass AND mode = 'AccessExclusiveLock' AND granted
+			AND a.backend_type = 'shardfdw mover' AND a.xact_start IS NULL)});
+	my $by_name = $c->start_sql('DELETE FROM beside_00; DELETE FROM beside_01', name => 'by_name');
+	$c->wait_for(q{SELECT EXISTS (SELECT FROM pg_stat_activity
+		WHERE application_name = 'by_name' AND wait_event_type = 'Lock')});
+	$c->set_faults('');
+	unlink $locked;
+	is(($c->psql("SELECT shardfdw.wait_job($job)"))[1], 'done', 'writers of shards wait');
+	like(($c->wait_sql($by_name))[2], qr/relation "beside_00" does not exist/, 'and find none');
+	is($c->safe_psql('SELECT count(*) FROM beside'), '2', 'all rows are there');
 	$c->safe_psql('DROP TABLE beside');
 
 	# autovacuum, which could be at work for hours, gives way

@@ -22,6 +22,7 @@
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/qualified.h"
 #include "catch.h"
 #include "compat.h"
@@ -57,7 +58,7 @@ typedef struct ShardConversion
 	ShardJob	job;			/* plan: jsonb for the SQL functions */
 	bool		back;			/* a sharded table becomes plain */
 	const char *validation;		/* commands to run after the switch, or NULL */
-	List	   *locks;			/* OIDs of the tables that the switch locks: referenced tables, then the table itself */
+	List	   *locks;			/* OIDs of the tables that the switch locks: referenced tables, the table itself, its shards */
 	bool		begun;			/* objects of the job may exist */
 	bool		switched;		/* the successor has replaced the table */
 } ShardConversion;
@@ -351,7 +352,8 @@ prepare_switch(ShardConversion *conversion)
 	referenced = call_for_text(conversion, "referenced");
 	oldcxt = MemoryContextSwitchTo(conversion->job.cxt);
 	conversion->validation = commands ? pstrdup(commands) : NULL;
-	conversion->locks = lappend_oid(shard_move_oids(referenced), conversion->job.relid);
+	/* sessions that write to a shard by its name do not lock the table */
+	conversion->locks = list_concat(shard_move_oids(referenced), find_all_inheritors(conversion->job.relid, NoLock, NULL));
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
 }
