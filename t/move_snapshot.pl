@@ -80,7 +80,8 @@ compare(sub {
 	$c->psql_fails_like(q{SELECT shardfdw.move_shard('t_00', 'node1')},
 		qr/42P07: .*exists on node "node1" already.*An earlier job has left it/s, 'the shard does not move back');
 }, '100 5', name => 'a killed process', make => $one);
-$c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
+$c->wait_for(q{SELECT count(*) FILTER (WHERE action ~ '^not removed') = 0
+	FROM shardfdw.recover_prepared_transactions()});
 is($c->node_safe_psql(1, $old_table), '0', 'recovery drops the old table afterwards');
 $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1')});
 is($c->safe_psql('SELECT count(*) FROM t'), '100', 'and the shard moves back');
