@@ -55,6 +55,12 @@ is($c->safe_psql(q{SELECT pubname, string_agg(tablename, ' ' ORDER BY tablename)
 	FROM pg_publication_tables GROUP BY 1 ORDER BY 1}),
 	"by_name|orders_00 orders_01 orders_02 orders_03 plain ref\nby_root|orders",
 	'names of publications');
+like(($c->psql($_))[2], qr/WARNING: .*does not publish .*Sharded tables: sales\.orders\./s, $_)
+	for 'CREATE PUBLICATION warns FOR TABLE plain, sales.orders',
+		'ALTER PUBLICATION warns SET TABLES IN SCHEMA sales',
+		'CREATE PUBLICATION every FOR ALL TABLES';
+is(error_of('ALTER PUBLICATION warns SET TABLE plain, ref'), '', 'no sharded table: no warning');
+$c->safe_psql('DROP PUBLICATION warns, every');
 my $one = 'CREATE PUBLICATION one FOR TABLE sales.orders_00';
 like(error_of($one), qr/cannot add relation/, 'a foreign table');
 my $shard = "SELECT shardfdw.shard_table('plain', 'id')";

@@ -71,6 +71,9 @@ take_over(ShardDdlCall *call)
 			return shard_ddl_set_constraints(call);
 		case T_CreateTrigStmt:
 			return shard_ddl_create_trigger(call);
+		case T_CreatePublicationStmt:
+		case T_AlterPublicationStmt:
+			return shard_ddl_publication(call);
 		case T_CreateStatsStmt:
 			return shard_ddl_create_statistics(call);
 		case T_AlterStatsStmt:

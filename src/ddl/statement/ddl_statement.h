@@ -50,6 +50,7 @@ extern bool shard_ddl_grant(ShardDdlCall *call);
 extern bool shard_ddl_lock(ShardDdlCall *call);
 extern bool shard_ddl_truncate(ShardDdlCall *call);
 extern bool shard_ddl_set_constraints(ShardDdlCall *call);
+extern bool shard_ddl_publication(ShardDdlCall *call);
 extern bool shard_ddl_create_trigger(ShardDdlCall *call);
 extern bool shard_ddl_create_statistics(ShardDdlCall *call);
 extern bool shard_ddl_alter_statistics(ShardDdlCall *call);
