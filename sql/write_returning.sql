@@ -78,7 +78,7 @@ UPDATE t SET v = 1 WHERE x > 10 RETURNING 1 \g /dev/null
 \echo :ROW_COUNT
 INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (1, 6) ON CONFLICT (k, x) DO UPDATE SET v = 3 RETURNING 1 \g /dev/null
 \echo :ROW_COUNT
-WITH x AS (UPDATE t SET v = 2 WHERE k = 3 RETURNING x) UPDATE t SET v = 1 WHERE k = 2 RETURNING k \g /dev/null
+WITH x AS (DELETE FROM t WHERE k = 3 RETURNING x) DELETE FROM t WHERE k = 2 RETURNING k \g /dev/null
 \echo :ROW_COUNT
 
 SET client_min_messages = error;
