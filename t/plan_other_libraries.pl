@@ -65,7 +65,7 @@ my @statements = (
 	key_join      => 'SELECT count(*) FROM home JOIN st ON home.a = st.a',
 	locks         => 'SELECT a FROM st WHERE a = 2 ORDER BY k FOR UPDATE',
 	reference     => 'UPDATE ref SET w = w + 1 WHERE id < 5',
-	with_change   => 'WITH d AS (DELETE FROM st WHERE k = 50 RETURNING k), u AS (UPDATE st SET a = 1 WHERE k = 51) INSERT INTO st SELECT i FROM generate_series(5001, 5003) i',
+	with_change   => 'WITH d AS (DELETE FROM st WHERE k = 50 RETURNING k), u AS (DELETE FROM st WHERE k = 51) INSERT INTO st SELECT i FROM generate_series(5001, 5003) i',
 	copied        => 'COPY (SELECT k, a FROM st) TO STDOUT',
 	copied_group  => 'COPY (SELECT a, count(*) FROM st GROUP BY a) TO STDOUT',
 	prepared      => 'EXECUTE ready (3)');
