@@ -374,11 +374,10 @@ is_tied_by_keys(Oid written, Oid top)
 bool
 shard_nested_write_after(Oid relid, CommandId cid)
 {
-	Oid			top = shard_map_top(relid);
-
 	foreach_ptr(const LastWrite, write, last_writes)
 	{
-		if (write->top == top && write->last.cid > cid)
+		/* usually there is none, so the catalog is not read */
+		if (write->last.cid > cid && write->top == shard_map_top(relid))
 			return true;
 	}
 	return false;
