@@ -26,7 +26,6 @@ int			shard_guc_recovery_interval_s = 60;
 int			shard_guc_commit_log_max_age_s = 86400;
 int			shard_guc_commit_log_max_rows = 100000;
 bool		shard_guc_preloaded = false;
-bool		shard_guc_log_remote_sql = false;
 int			shard_guc_log_min_remote_duration_ms = -1;
 int			shard_guc_remote_comments = SHARD_COMMENT_QUERY_ID;
 bool		shard_guc_explain_remote = false;
@@ -247,11 +246,6 @@ shard_guc_init(void)
 	define_transactions();
 	define_guards();
 	define_planner();
-	DefineCustomBoolVariable("shardfdw.log_remote_sql",
-							 "Logs every statement that is sent to a node.",
-							 NULL,
-							 &shard_guc_log_remote_sql,
-							 false, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.log_min_remote_duration",
 							"Sets how long a statement on a node takes at least to be logged.",
 							"-1 logs none, zero all of them.",

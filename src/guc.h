@@ -62,7 +62,6 @@ extern int	shard_guc_recovery_interval_s;	/* 0: no recovery worker */
 extern int	shard_guc_commit_log_max_age_s;
 extern int	shard_guc_commit_log_max_rows;
 extern bool shard_guc_preloaded;	/* the library is in shared_preload_libraries */
-extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
 extern int	shard_guc_log_min_remote_duration_ms;	/* LOG statements on nodes that take at least this long; -1: none */
 extern int	shard_guc_remote_comments;	/* ShardRemoteComments */
 extern bool shard_guc_explain_remote;	/* EXPLAIN VERBOSE also shows the plan of a node */

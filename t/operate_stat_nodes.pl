@@ -120,6 +120,33 @@ cmp_ok($now->{connection_failures}, '>', 0, 'a connection that could not be open
 is($now->{connections}, 0, 'none was opened');
 $c->start_node(1);
 
+# ---------- the log ----------
+
+# Each statement that is sent is logged when it has ended, however it ends. With one shard per node, a session has
+# one connection to each node.
+$c->safe_psql('CREATE TABLE logged (id int PRIMARY KEY, v text)');
+$c->shard_table('logged', 'id', shards => 2);
+my $mark = $c->log_position;
+$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'});
+$c->safe_psql('SELECT shardfdw.reset_stat_nodes()');
+$c->psql(q{
+	SET shardfdw.log_min_remote_duration = 0;
+	SELECT count(*), max(v) FROM logged;
+	PREPARE p(int) AS SELECT v FROM logged WHERE id = $1;
+	EXECUTE p(1); EXECUTE p(1); EXECUTE p(1); EXECUTE p(1);
+	SELECT id FROM logged LIMIT 1;
+	BEGIN; UPDATE logged SET v = v || 'x'; SAVEPOINT s;
+	UPDATE logged SET v = 1 / (id - id) WHERE id = 2; ROLLBACK TO s; COMMIT;
+	UPDATE logged SET v = 5 WHERE id = 3;
+	INSERT INTO logged VALUES (1, 1), (1, 2);
+	SELECT node FROM shardfdw.run_on_nodes('SELECT 1')}, on_error_stop => 0);
+$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'});
+my $sent = $c->safe_psql('SELECT sum(statements) FROM shardfdw.stat_nodes');
+my $log = $c->log_since($mark);
+cmp_ok($sent, '>', 20, 'statements are sent');
+is(() = $log =~ /LOG:  duration: \d+\.\d{3} ms  remote SQL on node "\w+": /g, $sent,
+	'each of them is logged when it has ended');
+
 # ---------- who sees it ----------
 
 $c->safe_psql('CREATE ROLE reader LOGIN');

@@ -28,7 +28,7 @@ sub count_queries
 {
 	my ($query, @settings) = @_;
 	my $position = $c->log_position;
-	my $out = $c->safe_psql(join('', map { "SET $_; " } 'shardfdw.log_remote_sql = on', @settings) . $query);
+	my $out = $c->safe_psql(join('', map { "SET $_; " } 'shardfdw.log_min_remote_duration = 0', @settings) . $query);
 	my $log = $c->log_since($position);
 	my $count = () = $log =~ /SELECT .* FROM public\.(?:big|slow)_0/g;
 
@@ -126,7 +126,7 @@ my ($to, $from) = map { $c->safe_psql("SELECT i FROM generate_series(20000, 2100
 $c->safe_psql("INSERT INTO moved VALUES ($from, 5000)");
 my $mover = WireClient->new($c->coordinator, 'postgres');
 my $joiner = WireClient->new($c->coordinator, 'postgres', application_name => 'joiner');
-$joiner->query("SET $_") for @kept, 'shardfdw.log_remote_sql = on';
+$joiner->query("SET $_") for @kept, 'shardfdw.log_min_remote_duration = 0';
 $mover->query('SELECT pg_advisory_lock(42)');
 my $position = $c->log_position;
 $joiner->start_query('SELECT count(*) FROM wanted s WHERE NOT EXISTS (SELECT FROM moved b WHERE b.k = s.k AND gate(b.id + s.k))');

@@ -23,7 +23,7 @@ for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 		($block == 1 || $block == 2 ? 'SAVEPOINT a;' : ()),
 		'SELECT count(*) FROM t;', 'EXECUTE p(7);', "UPDATE t SET v = $_ WHERE id = 7;",
 		($block == 1 ? 'RELEASE a;' : $block == 2 ? "ROLLBACK TO a; UPDATE t SET v = $_ WHERE id = 7;" : ()) } 1 .. $rounds);
-	my ($rc, $out, $err) = $c->psql("PREPARE p(int) AS SELECT v FROM t WHERE id = \$1 AND v >= (random() * 0)::int; SET shardfdw.log_remote_sql = on; SET client_min_messages = log;
+	my ($rc, $out, $err) = $c->psql("PREPARE p(int) AS SELECT v FROM t WHERE id = \$1 AND v >= (random() * 0)::int; SET shardfdw.log_min_remote_duration = 0; SET client_min_messages = log;
 		BEGIN ISOLATION LEVEL $isolation; UPDATE t SET v = 0; $sql DECLARE c CURSOR FOR SELECT id, repeat('x', 1000) FROM t; FETCH 1 FROM c; CLOSE c; EXECUTE p(7); COMMIT;
 		SELECT count(*), sum(v) FROM t");
 	is($rc, 0, "$isolation: the transaction is run");

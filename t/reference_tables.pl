@@ -300,7 +300,7 @@ for my $round (1 .. 3)
 
 # A single node is written to together with the coordinator: both or none.
 my $log = $c->log_position(1);
-$c->safe_psql(q{SET shardfdw.log_remote_sql = on; SET client_min_messages = error; INSERT INTO r (id) VALUES (950)});
+$c->safe_psql(q{SET shardfdw.log_min_remote_duration = 0; SET client_min_messages = error; INSERT INTO r (id) VALUES (950)});
 like($c->log_since(0), qr/PREPARE TRANSACTION/, 'a write is committed in two phases');
 
 # A row that another transaction has just committed is visible on the coordinator first. A session

@@ -73,7 +73,7 @@ $seen{add_node} = join "\n", grep { !/^(LINE \d|psql:.*STATEMENT: |STATEMENT: |S
 # From here on, everything is logged everywhere.
 $_->append_conf('postgresql.conf', "log_statement = all\nlog_min_messages = debug2\nlog_connections = on\nlog_disconnections = on\nlog_duration = on\nlog_error_verbosity = verbose\n")
   for $c->coordinator, $c->nodes;
-$c->coordinator->append_conf('postgresql.conf', "shardfdw.log_remote_sql = on\nauto_explain.log_min_duration = 0\nauto_explain.log_verbose = on\nauto_explain.log_analyze = on\nauto_explain.log_nested_statements = on\n");
+$c->coordinator->append_conf('postgresql.conf', "shardfdw.log_min_remote_duration = 0\nauto_explain.log_min_duration = 0\nauto_explain.log_verbose = on\nauto_explain.log_analyze = on\nauto_explain.log_nested_statements = on\n");
 $_->reload for $c->coordinator, $c->nodes;
 
 my @statements = (
@@ -164,8 +164,7 @@ for my $server ($c->coordinator, $c->nodes)
 # The verifier of a password is in a statement for the nodes.
 {
 	my $at = $c->log_position;
-	$c->safe_psql(q{SET auto_explain.log_min_duration = -1; SET shardfdw.log_remote_sql = on;
-		SET shardfdw.log_min_remote_duration = 0; CREATE ROLE logged;
+	$c->safe_psql(q{SET auto_explain.log_min_duration = -1; SET shardfdw.log_min_remote_duration = 0; CREATE ROLE logged;
 		SELECT shardfdw.add_user('logged', password => 'pw-logged')});
 	my $log = $c->log_since($at);
 	like($log, qr/remote SQL on node "node1": \(not shown because it may contain a password\)/,

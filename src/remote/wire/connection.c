@@ -448,10 +448,6 @@ shard_connection_take_result(ShardConn *conn)
 void
 shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const char *const *params)
 {
-	if (shard_guc_log_remote_sql)
-		ereport(LOG,
-				(errmsg("remote SQL on node \"%s\": %s", conn->node, text_for_log(sql)),
-				 errhidestmt(true), errhidecontext(true)));
 	begin_timing(conn, sql);
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_STATEMENTS, 1);
 	conn->traffic.bytes_sent += strlen(sql);
