@@ -339,6 +339,30 @@ for my $change ('ALTER SCHEMA later OWNER TO mallory', 'ALTER TABLE later.early_
 	$c->node_safe_psql(1, 'ALTER SCHEMA later OWNER TO postgres; ALTER TABLE later.early_00 OWNER TO postgres');
 	$c->safe_psql('DROP SCHEMA later CASCADE');
 }
+
+# The former owner of the schema replaces the notes while the function waits for them. The old notes
+# are gone, so a snapshot does not show the new ones either.
+for my $level ('READ COMMITTED', 'REPEATABLE READ')
+{
+	$c->safe_psql(q{CREATE SCHEMA former; CREATE TABLE former.early (id int PRIMARY KEY);
+		SELECT shardfdw.shard_table('former.early', 'id', shards => 1, replication_factor => 2,
+			nodes => '{node1,node2}')});
+	my $early = 'former.' . $c->node_safe_psql(1, q{SELECT 'shardfdw_notes_' || md5('early_00')});
+	$c->node_safe_psql(1, 'ALTER SCHEMA former OWNER TO mallory');
+	my $owner = $c->node(1)->background_psql('postgres');
+	$owner->query_safe("SET ROLE mallory; BEGIN; DROP TABLE $early; CREATE TABLE $early (o1 int[], n1 int[],
+		xact xid8 DEFAULT pg_current_xact_id(), CHECK (public.spy(1) > 0))");
+	$c->node_safe_psql(1, 'ALTER SCHEMA former OWNER TO postgres');
+	my $late = $c->start_sql("BEGIN ISOLATION LEVEL $level; INSERT INTO former.early VALUES (1); COMMIT");
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted}, 1);
+	$owner->query_safe('COMMIT');
+	$owner->quit;
+	like(($c->wait_sql($late))[2], qr/the schema of shard former\.early_00 belongs to another role than the table/,
+		"notes that appear while the function waits: $level");
+	nobody_ran("a CHECK constraint of notes, $level");
+	$c->node_safe_psql($_, 'DROP SCHEMA former CASCADE') for 1, 2;
+	$c->safe_psql('DROP SCHEMA former CASCADE');
+}
 nobody_ran('writes to notes');
 
 # Names are quoted at each level.

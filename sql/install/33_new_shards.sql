@@ -139,11 +139,11 @@ AS $$
 	IF pg_catalog.pg_get_userbyid((SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = TG_RELID)) <> current_user THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('%%s and the function that notes its changes belong to different roles', %2$s), HINT = %3$L;
 	END IF;
+	-- LOCK TABLE may wait for a transaction that replaces the table or creates a trigger, and has lost the right since. So all checks come after it.
+	LOCK TABLE ONLY %1$s IN ROW EXCLUSIVE MODE;
 	IF NOT %4$s THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = pg_catalog.format('the schema of %%s belongs to another role than the table', %2$s), HINT = %3$L;
 	END IF;
-	-- A transaction that is creating a trigger could have lost its privilege since.
-	LOCK TABLE ONLY %1$s IN ROW EXCLUSIVE MODE;
 	IF EXISTS (SELECT FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) x WHERE c.oid = pg_catalog.to_regclass(%1$L) AND x.grantee <> c.relowner AND x.privilege_type <> 'SELECT')
 		-- PUBLIC may execute built-in functions, and the condition of a trigger is code, too. So only our trigger is accepted.
 		OR EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = pg_catalog.to_regclass(%1$L) AND (t.tgname <> 'shardfdw_replicated'
