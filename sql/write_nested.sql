@@ -231,4 +231,29 @@ SET LOCAL enable_mergejoin = off;
 WITH x AS (DELETE FROM once USING once other WHERE once.i = other.i AND other.i > 5 RETURNING once.i),
 	y AS (INSERT INTO once_sharded SELECT i, (SELECT count(*) FROM once_sharded) FROM x) SELECT count(*) FROM x;
 ROLLBACK;
+-- a function whose value the statement of one row needs writes to the table: the node would see what it writes
+CREATE TABLE one_row (k int PRIMARY KEY, v int);
+SELECT shardfdw.shard_table('one_row', shards => 4);
+INSERT INTO one_row SELECT i, i FROM generate_series(1, 20) i;
+CREATE FUNCTION adds(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO one_row VALUES ($1, -1); RETURN $1; END';
+CREATE FUNCTION changes(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE one_row SET v = v + 1000 WHERE k = $1; RETURN $1; END';
+INSERT INTO one_row VALUES (adds(110), 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+INSERT INTO one_row VALUES ((SELECT adds(110)), 1) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING k;
+INSERT INTO one_row VALUES (8, changes(8)) ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+INSERT INTO one_row SELECT changes(8), 1 ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+INSERT INTO one_row SELECT changes(i), 1 FROM generate_series(8, 8) i ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+MERGE INTO one_row t USING (VALUES (changes(7))) s(k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = 5;
+MERGE INTO one_row t USING (VALUES (7)) s(k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = changes(7);
+MERGE INTO one_row t USING (VALUES (adds(107))) s(k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = 5 WHEN NOT MATCHED THEN INSERT VALUES (s.k, 1);
+UPDATE one_row SET v = changes(6) WHERE k = 6;
+UPDATE one_row SET v = 5 WHERE k = changes(6);
+DELETE FROM one_row WHERE k = (SELECT changes(6));
+SELECT k FROM one_row WHERE k = (SELECT changes(6)) FOR UPDATE;
+SELECT k FROM one_row WHERE v > 0 ORDER BY v LIMIT (SELECT changes(1)) FOR UPDATE SKIP LOCKED;
+SELECT count(*), sum(v) FROM one_row;
+-- an INSERT that does not update is as on a plain table
+INSERT INTO one_row VALUES (adds(120), 1) ON CONFLICT (k) DO NOTHING;
+INSERT INTO one_row VALUES (adds(121), 1);
+INSERT INTO one_row VALUES (122, adds(123));
+SELECT k, v FROM one_row WHERE k > 20 ORDER BY k;
 DROP SCHEMA nested_plain, nested_sharded CASCADE;

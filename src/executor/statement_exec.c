@@ -512,6 +512,22 @@ evaluate_all(ShardStatementState *state)
 	}
 }
 
+/*
+ * Raises if functions that gave values of parameters have written to the tables.  The node would see these rows, which
+ * the statement must not change or lock.  An INSERT that does not update needs no such check.
+ */
+static void
+check_unwritten(const ShardStatementState *state)
+{
+	const ShardStatementPlan *plan = state->plan;
+	ListCell   *lc;
+
+	if (!plan->on_writer || (plan->inserts_values && !plan->does_update))
+		return;
+	foreach(lc, plan->relids)
+		shard_statement_view_check_unwritten(state->css.ss.ps.state, lfirst_oid(lc), state->maps[0]->shards[0].serverid);
+}
+
 /* Starts the statement on all of its shards. */
 static void
 start(ShardStatementState *state)
@@ -521,6 +537,7 @@ start(ShardStatementState *state)
 
 	state->started = true;
 	evaluate_all(state);
+	check_unwritten(state);
 	/* before the map is read, since a shard may be moved in between */
 	if (state->plan->returns_rows)
 		snapshot = shard_txn_snapshot(state->css.ss.ps.state->es_query_cxt);

@@ -22,11 +22,9 @@
 #include "compat.h"
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/fdw_executor.h"
-#include "executor/scan/nested_write.h"
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
 #include "executor/shard_run.h"
-#include "foreign/foreign.h"
 #include "plan/plan_private.h"
 #include "plan/statement_entry.h"
 
@@ -110,11 +108,9 @@ build_statement(ForeignScanState *node)
 	ShardDirectState *state = node->fdw_state;
 	StringInfoData sql;
 
-	/* by triggers or functions of the statement, which the node cannot hide */
-	if (shard_nested_write_after(state->plan->relid, node->ss.ps.state->es_output_cid))
-		shard_statement_view_refuse(state->plan->relid, GetForeignServer(state->shard->serverid)->servername);
 	state->target.nparams = shard_param_count(state->plan->template, NIL);
 	state->target.params = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	shard_statement_view_check_unwritten(node->ss.ps.state, state->plan->relid, state->shard->serverid);
 	initStringInfo(&sql);
 	shard_param_render(&sql, state->plan->template, &state->shard->relation, NULL, false, NULL);
 	state->target.sql = sql.data;

@@ -171,6 +171,9 @@ start(SourceState *state)
 		shard_route_open_parts(state->routing);
 
 	scalars = shard_param_evaluate(state->params, state->css.ss.ps.ps_ExprContext);
+	/* the node would see rows that functions of this statement have written */
+	if (state->map->nshards > 0 && (state->plan->operation == CMD_MERGE || state->plan->does_update))
+		shard_statement_view_check_unwritten(state->css.ss.ps.state, state->plan->relid, state->map->shards[0].serverid);
 	state->run.targets = palloc(sizeof(ShardRunTarget) * state->map->nshards);
 	state->relids = palloc(sizeof(Oid) * state->map->nshards);
 	for (int i = 0; i < state->map->nshards; i++)

@@ -116,6 +116,7 @@ run(ShardQueueState *state)
 	if (state->plan->returns_rows)
 		state->rows = tuplestore_begin_heap(false, false, work_mem);
 	shard_queue_resolve_map(state);
+	shard_statement_view_check_unwritten(state->css.ss.ps.state, state->plan->relid, state->map->shards[0].serverid);
 	if (IsolationUsesXactSnapshot())
 		shard_map_check_unmoved(state->map, NULL);
 	shard_asked_add(state->css.ss.ps.state, list_make1_oid(state->plan->relid), state->map,

@@ -137,6 +137,13 @@ shard_statement_view_refuse(Oid relid, const char *node)
 			 errhint("Read the table in a separate statement, before it is changed.")));
 }
 
+void
+shard_statement_view_check_unwritten(const EState *estate, Oid relid, Oid serverid)
+{
+	if (shard_nested_write_after(relid, estate->es_output_cid))
+		shard_statement_view_refuse(relid, GetForeignServer(serverid)->servername);
+}
+
 bool
 shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid)
 {
