@@ -117,6 +117,43 @@ WITH u AS (UPDATE above SET grp = 1 WHERE id = 1) UPDATE heir SET grp = 2 WHERE 
 WITH i AS (INSERT INTO heir VALUES (1, 1) RETURNING *) DELETE FROM above USING i WHERE above.grp = i.grp;
 WITH d AS (DELETE FROM heir WHERE grp = 1) INSERT INTO heir SELECT * FROM above;
 DROP TABLE above CASCADE;
+-- partitions that run-time pruning removes (18 and later) from a part that is changed row by row
+CREATE TABLE pruned (k int PRIMARY KEY, v int);
+CREATE TABLE other (k int PRIMARY KEY, v int);
+SELECT shardfdw.shard_table('pruned', shards => 4), shardfdw.shard_table('other', colocate_with => 'pruned');
+INSERT INTO pruned SELECT i, i FROM generate_series(1, 20) i;
+CREATE FUNCTION as_it_is(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+SET plan_cache_mode = force_generic_plan;
+PREPARE by_key(int) AS WITH u AS (UPDATE pruned SET v = as_it_is(v) WHERE k = $1 RETURNING k, v) INSERT INTO other SELECT k, v FROM u RETURNING k, v;
+EXECUTE by_key(3);
+PREPARE by_keys(int) AS WITH u AS (UPDATE pruned SET v = as_it_is(v) WHERE k = $1 RETURNING k), d AS (DELETE FROM other WHERE v = as_it_is($1) AND k = $1 RETURNING k)
+	SELECT (SELECT count(*) FROM u), (SELECT count(*) FROM d);
+EXECUTE by_keys(3);
+RESET plan_cache_mode;
+DEALLOCATE ALL;
+-- two proposed rows, which core would print as "excluded" and "excluded_1"
+WITH p AS (INSERT INTO pruned VALUES (1, 7) ON CONFLICT (k) DO UPDATE SET v = excluded.v + 100 RETURNING k)
+	INSERT INTO other SELECT k, 5 FROM p ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+WITH p AS (INSERT INTO pruned VALUES (1, 8) ON CONFLICT (k) DO UPDATE SET v = excluded.v + 100)
+	INSERT INTO other VALUES (1, 6) ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+WITH p AS (INSERT INTO pruned VALUES (1, 9) ON CONFLICT (k) DO UPDATE SET v = excluded.v + 100)
+	UPDATE other AS excluded SET v = excluded.v + 1 WHERE excluded.k = 1;
+WITH p AS (INSERT INTO pruned VALUES (1, 9) ON CONFLICT (k) DO UPDATE SET v = pruned.v + excluded.v)
+	SELECT excluded.k, excluded.v FROM other AS excluded WHERE excluded.k = 1;
+SELECT p.v, o.v FROM pruned p JOIN other o USING (k) WHERE k = 1;
+-- rows that are computed first are counted once
+CREATE FUNCTION counted(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) ' || query LOOP
+		IF line ~ '(Delete|Update) on .*actual' THEN
+			RETURN NEXT substring(line FROM '(Delete|Update).*') || ' ' || substring(line FROM 'rows=(\d+)');
+		END IF;
+	END LOOP;
+END $$;
+SELECT counted('WITH d AS (DELETE FROM pruned WHERE k < 3 RETURNING *) INSERT INTO pruned SELECT k + 200, v FROM d');
+DROP TABLE pruned, other;
 \set VERBOSITY default
 RESET search_path;
 SELECT pair.contents('plain') = pair.contents('sharded');

@@ -140,6 +140,27 @@ quals_obstacle(const Query *query)
 	return NULL;
 }
 
+/*
+ * Does core print the proposed row of ON CONFLICT DO UPDATE in a part of WITH with another name than "excluded"?  It
+ * does so if query, at the level above, has a FROM item of that name, such as its own proposed row.
+ */
+static bool
+renames_excluded(const Query *query)
+{
+	bool		is_named = false;
+
+	foreach_node(RangeTblEntry, rte, query->rtable)
+		is_named |= strcmp(rte->eref->aliasname, "excluded") == 0;
+	foreach_node(CommonTableExpr, cte, is_named ? query->cteList : NIL)
+	{
+		const OnConflictExpr *clause = castNode(Query, cte->ctequery)->onConflict;
+
+		if (clause != NULL && clause->action == ONCONFLICT_UPDATE)
+			return true;
+	}
+	return false;
+}
+
 const char *
 shard_printable_obstacle(const Query *query)
 {
@@ -159,6 +180,8 @@ shard_printable_obstacle(const Query *query)
 	if (query->onConflict != NULL && query->onConflict->action != ONCONFLICT_NOTHING &&
 		query->onConflict->action != ONCONFLICT_UPDATE)
 		return "action of ON CONFLICT";
+	if (renames_excluded(query))
+		return "two rows named \"excluded\"";
 	foreach(lc, query->rtable)
 	{
 		obstacle = rte_obstacle(lfirst_node(RangeTblEntry, lc));

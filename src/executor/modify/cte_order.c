@@ -375,7 +375,10 @@ updated_columns(const ModifyTable *modify, EState *estate, const ShardMap *map)
 		return NIL;
 	foreach_int(rti, modify->resultRelations)
 	{
-		if (may_change_others(estate->es_result_relations[rti - 1]))
+		const ResultRelInfo *target = estate->es_result_relations[rti - 1];
+
+		/* NULL: the statement's values exclude the partition */
+		if (target != NULL && may_change_others(target))
 			return NIL;
 	}
 	foreach_int(attno, (List *) linitial(modify->updateColnosLists))

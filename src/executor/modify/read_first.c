@@ -159,7 +159,8 @@ shard_read_first_store(EState *estate, PlanState *source)
 			break;
 		tuplestore_puttupleslot(stored->store, slot);
 	}
-	ExecSetExecProcNode(source, next_stored);
+	/* not ExecSetExecProcNode(): EXPLAIN ANALYZE has counted the rows when they were computed */
+	source->ExecProcNode = next_stored;
 }
 
 static void
