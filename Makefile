@@ -22,8 +22,9 @@ OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 EXTSCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
 EXTPARTS = $(sort $(wildcard sql/install/*.sql))
 DATA_built = $(EXTSCRIPT)
-# A program for any machine that has psql and Python.
+# Programs for any machine that has psql and Python.
 SCRIPTS = contrib/report/shardfdw-report
+SCRIPTS_built = shardfdw-advise
 DATA = $(filter-out $(EXTSCRIPT),$(sort $(wildcard sql/$(EXTENSION)--*.sql)))
 
 # Tests. "setup" makes the loopback nodes that the others use, so it goes first.
@@ -75,6 +76,9 @@ $(EXTSCRIPT): $(EXTPARTS) Makefile
 	printf '%s\n\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit' > $@.tmp
 	cat $(EXTPARTS) < /dev/null >> $@.tmp
 	mv $@.tmp $@
+
+shardfdw-advise: scripts/advise
+	cp $< $@
 
 .PHONY: layers
 layers: all
