@@ -147,6 +147,36 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, jsonb) IS
 	'Writes the commands that remove the leftovers of a job from a node. Returns in order: "validate", commands that validate the foreign keys of its tables where the shards are; "table", one command for each of these tables; "rest", the command that drops its schema and publication, and its tables where the shards are not.';
 
+CREATE FUNCTION shardfdw_internal.turn_command(note jsonb) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('SET LOCAL lock_timeout = ''10s''; DO %L', format($body$
+DECLARE
+	n record;
+BEGIN
+	-- Another job may be writing its note. This transaction also writes one.
+	PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('shardfdw job', 0));
+	WITH own AS MATERIALIZED (
+		SELECT x.*, c.relowner FROM pg_catalog.jsonb_to_recordset(%1$L) x(side text, name text, schema text, "table" text) LEFT JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(x.name)
+	), notes AS MATERIALIZED (
+		-- Other roles could not work on the tables, and their notes may be invalid.
+		SELECT m.parts, pg_catalog.obj_description(s.oid, 'pg_namespace') AS note
+		FROM pg_catalog.pg_namespace s CROSS JOIN LATERAL pg_catalog.regexp_match(s.nspname, '^shardfdw_([0-9a-f]{16})_([0-9]{1,18})_[0-9a-f]{8}$') m(parts)
+		WHERE %2$L::pg_catalog.jsonb ? m.parts[1] AND EXISTS (SELECT FROM own WHERE pg_catalog.pg_has_role(s.nspowner, own.relowner, 'USAGE'))
+	)
+	SELECT own.name, notes.parts[2] AS id, %2$L::pg_catalog.jsonb->>notes.parts[1] AS coordinator INTO n
+	FROM notes CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(notes.note::pg_catalog.jsonb->'tables') t(schema text, "table" text) JOIN own ON own.schema = t.schema AND own."table" = t."table"
+	ORDER BY own.side, own.name LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('job %%s of coordinator "%%s" works on shard %%s', n.id, n.coordinator, n.name),
+			HINT = pg_catalog.format('SELECT shardfdw.wait_job(%%s) on that coordinator waits for the job. If the job is not running, SELECT * FROM shardfdw.recover_prepared_transactions() there removes what it has left.', n.id);
+	END IF;
+END$body$, note->'tables', p.names))
+	FROM (SELECT jsonb_object_agg(c.identity, c.name) AS names FROM shardfdw.coordinators c WHERE c.name = ANY (shardfdw_internal.peers())) p WHERE p.names IS NOT NULL
+$$;
+COMMENT ON FUNCTION shardfdw_internal.turn_command(jsonb) IS
+	'Writes the command that raises an error on a node if a job of another coordinator works there on the tables of a job, whose note is given. The note must be written in the same transaction. Returns null if there is no other coordinator.';
+
 CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -128,11 +128,15 @@ append_targets(const ShardMove *move, StringInfo buf)
 	}
 }
 
-/* Makes the schema of the move on a node, which is its source, its target, or both.  Its comment is for recovery. */
+/*
+ * Makes the schema of the move on a node, which is its source, its target, or both.  Its comment is for recovery, and
+ * for jobs of other coordinators: these must not work on the same tables.
+ */
 static void
 append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo buf)
 {
 	StringInfoData note;
+	char	   *turn;
 
 	initStringInfo(&note);
 	appendStringInfo(&note, "{\"server\": %u, \"other\": %u, \"tables\": [", of_source ? move->source : move->target,
@@ -142,6 +146,9 @@ append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo 
 	if (of_target)
 		append_targets(move, &note);
 	appendStringInfoString(&note, "]}");
+	turn = of_source ? shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".turn_command(%s)", quote_literal_cstr(note.data))) : NULL;
+	if (turn)
+		appendStringInfo(buf, "%s; ", turn);
 	appendStringInfo(buf, "CREATE SCHEMA %s; %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, shard_own_right_revoke("SCHEMA", move->schema),
 					 move->schema, quote_literal_cstr(note.data));
 	pfree(note.data);
@@ -268,6 +275,8 @@ shard_place_prepare(ShardMove *move)
 		append_commands(&target, &move->tables[i], "table");
 	move->on_nodes = true;
 	shard_move_run(move, move->source, source.data);
+	/* a job of another coordinator may have worked on the tables until now */
+	shard_move_check_unchanged(move);
 	shard_move_run(move, move->target, target.data);
 	/* with replacement, the node stays the same and its names have been checked */
 	if (!SHARD_MOVE_REPLACES(move))
