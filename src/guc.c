@@ -86,6 +86,19 @@ static const struct config_enum_entry read_from_options[] = {
 	{NULL, 0, false}
 };
 
+/*
+ * Check hook of settings that keep a change of definitions or rights from nodes or other coordinators.  The owner of a
+ * database must not set them for sessions of other roles, whose REVOKE would silently reach this coordinator only.
+ */
+static bool
+check_propagation(bool *newval, void **extra, GucSource source)
+{
+	if (source != PGC_S_DATABASE && source != PGC_S_DATABASE_USER)
+		return true;
+	GUC_check_errdetail("A database cannot have this setting.");
+	return false;
+}
+
 /* Connections to nodes, and memory of loads. */
 static void
 define_connections(void)
@@ -265,17 +278,17 @@ shard_guc_init(void)
 							 "Changes the definitions of shards and reference tables on the nodes, too.",
 							 "Off: the coordinator's side alone is changed.",
 							 &shard_guc_enable_ddl_propagation,
-							 true, PGC_USERSET, 0, NULL, NULL, NULL);
+							 true, PGC_USERSET, 0, check_propagation, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.enable_coordinator_propagation",
 							 "Changes definitions on the other coordinators of the same nodes, too.",
 							 "Off: this coordinator alone is changed, and maybe the nodes.",
 							 &shard_guc_enable_coordinator_propagation,
-							 true, PGC_USERSET, 0, NULL, NULL, NULL);
+							 true, PGC_USERSET, 0, check_propagation, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.follows_coordinator",
 							 "Says that another coordinator has sent what this session does.",
 							 "Nodes and other coordinators are not told of it, since that one does so.",
 							 &shard_guc_follows_coordinator,
-							 false, PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+							 false, PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, check_propagation, NULL, NULL);
 	SHARD_FAULT_INIT();
 	MarkGUCPrefixReserved("shardfdw");
 }

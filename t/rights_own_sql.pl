@@ -122,4 +122,23 @@ my @spied = grep { /spied: / } split /\n/, $c->log_since($log);
 is(join("\n", @spied), '', 'no operator or function of dbo has run as a superuser');
 is(root(q{SELECT pg_catalog.count(*) FROM shardfdw.jobs WHERE state OPERATOR(pg_catalog.=) 'running'}), '0', 'no job is left');
 
+# The owner of the database cannot keep rights of other roles on the nodes.
+root(q{CREATE TABLE public.public_once (id int PRIMARY KEY); CREATE ROLE reader;
+	SELECT shardfdw.shard_table('public.public_once', shards => 1, nodes => '{node1}')});
+$c->node_safe_psql(1, 'CREATE ROLE reader');
+my $reads = q{SELECT has_table_privilege('reader', 'public.public_once_00', 'SELECT')};
+for my $setting ('enable_ddl_propagation = off', 'enable_coordinator_propagation = off', 'follows_coordinator = on')
+{
+	root('GRANT SELECT ON public.public_once TO reader');
+	is($c->node_safe_psql(1, $reads), 't', "$setting: the role has the right");
+	my ($name) = $setting =~ /(\w+)/;
+	dbo("ALTER DATABASE vic SET shardfdw.$setting");
+	my $mark = $c->log_position;
+	$coordinator->psql('vic', 'REVOKE SELECT ON public.public_once FROM reader');
+	like($c->log_since($mark), qr/WARNING: .*invalid value for parameter "shardfdw\.$name"/,
+		"$setting: the session has ignored it");
+	is($c->node_safe_psql(1, $reads), 'f', "$setting: REVOKE takes it away on the node, too");
+	dbo("ALTER DATABASE vic RESET shardfdw.$name");
+}
+
 done_testing();
