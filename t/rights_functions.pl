@@ -50,8 +50,9 @@ is($c->safe_psql(qq{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_pr
 	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND $of_extension AND p.prosecdef}), '', 'no function has the rights of its owner');
 is($c->safe_psql(qq{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
 	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND $of_extension AND l.lanname IN ('sql', 'plpgsql') AND p.prokind = 'f'
-		AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp', 'standard_conforming_strings=on']}), '',
-	'functions in SQL and PL/pgSQL have a fixed search_path and read literals in one way');
+		AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp', 'standard_conforming_strings=on',
+			'array_nulls=on', 'transform_null_equals=off', 'quote_all_identifiers=off']}), '',
+	'functions in SQL and PL/pgSQL have a fixed search_path and mean the same whatever the settings are');
 # procedures commit, so they cannot have settings; they call functions, by qualified names, and operators likewise
 is($c->safe_psql(qq{SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p WHERE p.pronamespace IN ('shardfdw'::regnamespace, 'shardfdw_internal'::regnamespace)
 	AND $of_extension AND p.prokind = 'p' AND regexp_replace(p.prosrc, 'OPERATOR\\(pg_catalog\\.[^)]+\\)|#variable_conflict|:=', '', 'g') ~ '[=<>+*/~!@#%^&|`?]'}), '', 'procedures qualify operators');

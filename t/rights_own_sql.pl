@@ -104,7 +104,7 @@ my $message = q{, message = (SELECT pg_catalog.query_to_xml('ALTER ROLE dbo SUPE
 my $error = "SERROR\0VERROR\0CP000\\\0M$message\0\0";
 dbo(q{SELECT shardfdw.shard_table('evil.t', 'k', shards => 2, nodes => ARRAY['node1', 'node2'])});
 my $job = '';
-for my $n (1 .. 30)
+for my $n (1 .. 90)
 {
 	my ($shard, $node) = split /\|/, root(q{SELECT shard, node FROM shardfdw.shards LIMIT 1});
 	$proxy->arm(from => 'node', type => 'C', n => $n, action => 'replace', bytes => 'E' . pack('N', 4 + length $error) . $error);

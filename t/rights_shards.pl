@@ -185,6 +185,22 @@ $c->safe_psql(q{CREATE FOREIGN TABLE parts_5 (id int NOT NULL, v int, w int) SER
 	ALTER TABLE parts ATTACH PARTITION parts_5 FOR VALUES IN (5); SELECT shardfdw.add_user('al')});
 has_rights('parts', 5, 'add_user() after ATTACH PARTITION of a foreign table');
 
+# A shard that belongs to another role on its node is not given away, whatever the settings are.
+$c->node_safe_psql(1, 'CREATE TABLE secret (id int, v text); REVOKE ALL ON secret FROM extra');
+for my $nulls ('off', 'on')
+{
+	$c->safe_psql("SET ROLE own; CREATE TABLE taker_$nulls (id int, v text) PARTITION BY RANGE (id);
+		CREATE FOREIGN TABLE taken_$nulls PARTITION OF taker_$nulls FOR VALUES FROM (0) TO (10) SERVER node1
+			OPTIONS (table_name 'secret');
+		GRANT SELECT ON taker_$nulls TO al; REVOKE ALL ON taker_$nulls, taken_$nulls FROM extra");
+	my (undef, undef, $err) = $c->psql("SET array_nulls = $nulls;
+		SELECT shardfdw.create_shard('taker_$nulls', 'new_$nulls', 'FROM (10) TO (20)', 'node1')");
+	like($err, qr/WARNING:  rights on table public\.taker_$nulls are not given to roles on nodes: table public\.secret/,
+		"array_nulls = $nulls: a warning");
+	is($c->node_safe_psql(1, q{SELECT relowner::regrole FROM pg_class WHERE relname = 'secret'}),
+		'postgres', "array_nulls = $nulls: the table of another role stays its own");
+}
+
 # ---- reference tables ---------------------------------------------------------
 for my $role ('own', 'postgres')
 {

@@ -118,7 +118,7 @@ BEGIN
 	FOREACH r IN ARRAY relations
 	LOOP
 		BEGIN
-			PERFORM shardfdw_internal.check_shard_owners(r, n) FROM unnest(coalesce(only_nodes, '{NULL}')) n;
+			PERFORM shardfdw_internal.check_shard_owners(r, n) FROM unnest(coalesce(only_nodes, ARRAY[NULL::name])) n;
 			theirs := theirs || r;
 		EXCEPTION WHEN OTHERS THEN
 			RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = format('rights on table %s are not given to roles on nodes: %s', r, SQLERRM);

@@ -3,6 +3,7 @@
 -- Literals are written and read in one way, whatever the settings of the session are. This applies to literals in the bodies of
 -- functions, and to literals in commands that one function prints and another one runs. If a literal were read with another
 -- setting than it was printed with, a literal of a table's owner could end early, and the rest would run as a command.
+-- The owner of a database chooses the settings of its sessions. src/own_sql.c fixes the same settings for SQL of the library.
 -- Procedures that commit cannot have SET clauses. Their literals have no backslashes, and they run no dynamic commands.
 DO $$
 DECLARE
@@ -12,7 +13,7 @@ BEGIN
 		SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 		WHERE p.pronamespace::pg_catalog.regnamespace::text IN ('shardfdw', 'shardfdw_internal') AND l.lanname IN ('plpgsql', 'sql') AND p.prokind = 'f'
 	LOOP
-		EXECUTE pg_catalog.format('ALTER FUNCTION %s SET standard_conforming_strings = on', f);
+		EXECUTE pg_catalog.format('ALTER FUNCTION %s SET standard_conforming_strings = on SET array_nulls = on SET transform_null_equals = off SET quote_all_identifiers = off', f);
 	END LOOP;
 	-- Definitions are written with all digits, and in forms that every session reads alike. Sessions on nodes follow these settings while
 	-- a function runs that compares definitions. No time zone is needed: the ISO form has the offset.
