@@ -48,6 +48,16 @@ my %objects = map { s/: is member$//r => 1 } grep { /: is member$/ } keys %$cata
 cmp_ok(scalar(keys %objects), '>', 100, 'it looks at all of them');
 is(join("\n", differences($catalog, catalog_of($server, 'present'))), '', 'and says the same of the same twice');
 
+# The owner of a database chooses settings that change what texts mean.
+my %setting = (quote_all_identifiers => 'on', array_nulls => 'off', transform_null_equals => 'on',
+	search_path => 'public', datestyle => 'German', intervalstyle => 'sql_standard', extra_float_digits => '0',
+	row_security => 'off', check_function_bodies => 'on', default_toast_compression => 'pglz', bytea_output => 'escape');
+$server->safe_psql('postgres', 'CREATE DATABASE chosen');
+$server->safe_psql('postgres', "ALTER DATABASE chosen SET $_ = '$setting{$_}'") for sort keys %setting;
+$server->safe_psql('chosen', 'CREATE EXTENSION shardfdw');
+$server->safe_psql('postgres', "ALTER DATABASE chosen RESET $_") for sort keys %setting;
+is(join("\n", differences($catalog, catalog_of($server, 'chosen'))), '', 'settings of a database do not matter');
+
 # The one object of a type whose name is like that, without its type.
 sub object
 {

@@ -2,6 +2,10 @@
 
 -- Schema shardfdw may exist already and contain objects of other roles. No name is looked up in it.
 SET LOCAL search_path = pg_catalog, pg_temp;
+-- The owner of the database chooses the settings of its sessions.
+SET LOCAL array_nulls = on;
+SET LOCAL transform_null_equals = off;
+SET LOCAL quote_all_identifiers = off;
 
 -- Schema shardfdw has what users call and read, see docs/reference.md; shardfdw_internal has the rest. If a schema
 -- exists already, its owner could replace our functions by others. A function in it could have the name of one of ours, and

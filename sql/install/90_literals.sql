@@ -11,7 +11,7 @@ DECLARE
 BEGIN
 	FOR f IN
 		SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
-		WHERE p.pronamespace::pg_catalog.regnamespace::text IN ('shardfdw', 'shardfdw_internal') AND l.lanname IN ('plpgsql', 'sql') AND p.prokind = 'f'
+		WHERE p.pronamespace IN ('shardfdw'::pg_catalog.regnamespace, 'shardfdw_internal'::pg_catalog.regnamespace) AND l.lanname IN ('plpgsql', 'sql') AND p.prokind = 'f'
 	LOOP
 		EXECUTE pg_catalog.format('ALTER FUNCTION %s SET standard_conforming_strings = on SET array_nulls = on SET transform_null_equals = off SET quote_all_identifiers = off', f);
 	END LOOP;
@@ -19,7 +19,7 @@ BEGIN
 	-- a function runs that compares definitions. No time zone is needed: the ISO form has the offset.
 	FOR f IN
 		SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
-		WHERE p.pronamespace::pg_catalog.regnamespace::text IN ('shardfdw', 'shardfdw_internal') AND l.lanname IN ('plpgsql', 'sql') AND p.prokind = 'f'
+		WHERE p.pronamespace IN ('shardfdw'::pg_catalog.regnamespace, 'shardfdw_internal'::pg_catalog.regnamespace) AND l.lanname IN ('plpgsql', 'sql') AND p.prokind = 'f'
 			AND p.prosrc ~ 'pg_get_(constraintdef|expr|indexdef|statisticsobjdef|triggerdef|functiondef)|describe_query|describe_tables|compare_objects|object_query'
 			AND pg_catalog.array_to_string(p.proconfig, ',') !~* 'datestyle='
 	LOOP

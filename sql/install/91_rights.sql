@@ -34,7 +34,7 @@ BEGIN
 		SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 		JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e'
 		JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.oid = d.refobjid AND e.extname = 'shardfdw'
-		WHERE p.pronamespace::pg_catalog.regnamespace::text = 'shardfdw_internal' AND (l.lanname NOT IN ('sql', 'plpgsql') OR p.prosecdef)
+		WHERE p.pronamespace = 'shardfdw_internal'::pg_catalog.regnamespace AND (l.lanname NOT IN ('sql', 'plpgsql') OR p.prosecdef)
 			AND p.prokind <> 'a'
 	LOOP
 		EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
