@@ -33,17 +33,47 @@ is($preloads->('odd " name'), '"$libdir/shardfdw"', 'not beside the same library
 $coordinator->safe_psql('odd " name', 'SET client_min_messages = warning; DROP SCHEMA shardfdw CASCADE');
 is($preloads->('odd " name'), $others, 'taken out by whatever drops the extension, by whatever name it is there');
 $c->safe_psql(q{DROP DATABASE "odd "" name"; CREATE DATABASE preloaded; CREATE DATABASE squatted; CREATE ROLE squatter});
+# Schemas that exist: no other role may have a function in them, or may make one.
+sub refuses
+{
+	my ($error, $what, $begin) = @_;
+	my (undef, undef, $stderr) = $coordinator->psql('squatted', '\set VERBOSITY verbose' . "\n" . ($begin // '') . 'CREATE EXTENSION shardfdw');
+	like($stderr, $error, "CREATE EXTENSION refuses $what");
+	return;
+}
 for my $schema ('shardfdw', 'shardfdw_internal')
 {
-	$coordinator->safe_psql('squatted', "CREATE SCHEMA $schema AUTHORIZATION squatter");
-	my ($ret, $stdout, $stderr) = $coordinator->psql('squatted', '\set VERBOSITY verbose' . "\nCREATE EXTENSION shardfdw");
-	like($stderr, qr/55000: schema "$schema", or a function in it, belongs to role "squatter"/, "CREATE EXTENSION refuses a schema $schema in which others may make functions");
-	$coordinator->safe_psql('squatted', "ALTER SCHEMA $schema OWNER TO postgres; BEGIN; CREATE EXTENSION shardfdw; ROLLBACK;
-		GRANT CREATE ON SCHEMA $schema TO squatter; SET ROLE squatter; CREATE FUNCTION $schema.run_commands(name[], text[], text) RETURNS int LANGUAGE sql AS 'SELECT 1'");
-	($ret, $stdout, $stderr) = $coordinator->psql('squatted', '\set VERBOSITY verbose' . "\nCREATE EXTENSION shardfdw");
-	like($stderr, qr/55000: schema "$schema", or a function in it, belongs to role "squatter"/, "or a schema $schema in which they have made a function");
-	$coordinator->safe_psql('squatted', "DROP FUNCTION $schema.run_commands(name[], text[], text)");
+	my $run = sub { $coordinator->safe_psql('squatted', $_[0] =~ s/SCHEMA/SCHEMA $schema/gr) };
+	my $function = "$schema.run_commands(name[],text[],text)";
+	my $create = "SET ROLE squatter; CREATE FUNCTION $function RETURNS int LANGUAGE sql AS 'SELECT 1'";
+	$run->('CREATE SCHEMA AUTHORIZATION squatter');
+	refuses(qr/55000: role "squatter" may create functions in schema "$schema"/, "a schema $schema of another role");
+	$run->('ALTER SCHEMA OWNER TO postgres; BEGIN; CREATE EXTENSION shardfdw; ROLLBACK; GRANT CREATE ON SCHEMA TO squatter');
+	refuses(qr/55000: role "squatter" may create functions in schema "$schema"/, "a schema $schema with CREATE for another role");
+	$run->('GRANT USAGE, CREATE ON SCHEMA TO PUBLIC; REVOKE CREATE ON SCHEMA FROM squatter');
+	refuses(qr/55000: PUBLIC may create functions in schema "$schema"/, "a schema $schema with CREATE for PUBLIC");
+
+	# Other sessions do not see the function while its transaction is open.
+	my $squatter = $coordinator->background_psql('squatted');
+	$squatter->query_safe("BEGIN; $create");
+	$run->('REVOKE CREATE ON SCHEMA FROM PUBLIC');
+	my $extender = $coordinator->background_psql('squatted', on_error_stop => 0);
+	$extender->query_until(qr/begun/, "\\echo begun\nCREATE EXTENSION shardfdw;\n");
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query ~ 'CREATE EXTENSION'});
+	$squatter->query_safe('COMMIT');
+	$squatter->quit;
+	$extender->query('SELECT 1');
+	like($extender->{stderr}, qr/function \Q$function\E belongs to role "squatter"/, "CREATE EXTENSION refuses a function that was not committed in $schema");
+	$extender->{stderr} = '';
+	$extender->quit;
+	refuses(qr/55000: function \Q$function\E belongs to role "squatter"/, "a function in schema $schema");
+	refuses(qr/0A000: CREATE EXTENSION with an existing schema needs transaction isolation level READ COMMITTED/, "an older snapshot: $schema", 'BEGIN ISOLATION LEVEL REPEATABLE READ; ');
+	$coordinator->safe_psql('squatted', "DROP FUNCTION $function");
 }
+my $reader = $coordinator->background_psql('squatted');
+$reader->query_safe('BEGIN; SELECT 1');
+refuses(qr/55006: schema "shardfdw" or "shardfdw_internal" exists, and older transactions could create functions in it/, 'older transactions');
+$reader->quit;
 $coordinator->safe_psql('squatted', 'CREATE EXTENSION shardfdw');
 $coordinator->safe_psql('squatted', 'DROP EXTENSION shardfdw; CREATE EXTENSION shardfdw');
 is($coordinator->safe_psql('squatted', q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw'}), 2, 'and takes one of a superuser, as DROP EXTENSION leaves it');

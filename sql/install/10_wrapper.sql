@@ -12,19 +12,50 @@ SET LOCAL quote_all_identifiers = off;
 -- fit better to the arguments of a call. (If schema shardfdw did not exist, CREATE EXTENSION has just created it for the current user.)
 DO $$
 DECLARE
-	own_schema name;
-	other_owner name;
+	deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + interval '10 s';
+	older text[];
+	other record;
 BEGIN
-	FOREACH own_schema IN ARRAY ARRAY['shardfdw', 'shardfdw_internal']::pg_catalog.name[] LOOP
-		other_owner := (SELECT r.rolname FROM pg_catalog.pg_namespace n, pg_catalog.pg_roles r WHERE n.nspname = own_schema AND NOT r.rolsuper AND r.rolname <> CURRENT_USER
-			AND (r.oid = n.nspowner OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = n.oid AND p.proowner = r.oid)) LIMIT 1);
-		IF other_owner IS NOT NULL THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-				MESSAGE = pg_catalog.format('schema "%s", or a function in it, belongs to role "%s"', own_schema, other_owner),
-				DETAIL = 'They must belong to a superuser.',
-				HINT = 'Look at what is in it, then drop it or change its owner.';
+	-- Other sessions do not see a schema that this transaction has made, before the script revokes what default privileges gave.
+	SELECT n.nspname, coalesce('role "' || r.rolname || '"', 'PUBLIC') AS role INTO other FROM pg_catalog.pg_namespace n
+	CROSS JOIN LATERAL (SELECT n.nspowner UNION SELECT x.grantee FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'CREATE') x(role)
+	LEFT JOIN pg_catalog.pg_roles r ON r.oid = x.role
+	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND r.rolsuper IS NOT TRUE AND r.rolname IS DISTINCT FROM CURRENT_USER
+		AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'transactionid' AND l.pid = pg_catalog.pg_backend_pid() AND l.transactionid = n.xmin) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = pg_catalog.format('%s may create functions in schema "%s"', other.role, other.nspname),
+			DETAIL = 'It could replace functions of the extension.',
+			HINT = 'Look at what is in the schema. Then drop it, or give it to a superuser and revoke CREATE on it.';
+	END IF;
+	-- CREATE FUNCTION takes no lock. A transaction that began before the privilege was revoked can have a function that no other session sees yet.
+	IF EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname IN ('shardfdw', 'shardfdw_internal')
+			AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'transactionid' AND l.pid = pg_catalog.pg_backend_pid() AND l.transactionid = n.xmin)) THEN
+		IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'CREATE EXTENSION with an existing schema needs transaction isolation level READ COMMITTED',
+				HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 		END IF;
-	END LOOP;
+		older := ARRAY(SELECT l.virtualxid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+			WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND a.datname = pg_catalog.current_database() AND a.backend_type <> 'autovacuum worker' AND a.pid <> pg_catalog.pg_backend_pid()
+			UNION ALL SELECT p.transaction::text FROM pg_catalog.pg_prepared_xacts p WHERE p.database = pg_catalog.current_database());
+		WHILE EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.virtualxid = ANY (older) AND l.mode = 'ExclusiveLock')
+			OR EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p WHERE p.transaction::text = ANY (older))
+		LOOP
+			IF pg_catalog.clock_timestamp() > deadline THEN
+				RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = 'schema "shardfdw" or "shardfdw_internal" exists, and older transactions could create functions in it',
+					HINT = 'Try again when all transactions of this database have ended, also prepared ones.';
+			END IF;
+			PERFORM pg_catalog.pg_sleep(0.01);
+		END LOOP;
+	END IF;
+	SELECT p.oid::pg_catalog.regprocedure AS name, r.rolname INTO other FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_roles r ON r.oid = p.proowner
+	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND NOT r.rolsuper AND r.rolname <> CURRENT_USER LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = pg_catalog.format('function %s belongs to role "%s"', other.name, other.rolname),
+			DETAIL = 'It could replace a function of the extension.',
+			HINT = 'Look at the function, then drop it or change its owner.';
+	END IF;
 	-- A server that has been a node has schema shardfdw_internal. Like schema shardfdw, it is not a member of the extension:
 	-- otherwise the notes of coordinators that use this server as a node would keep the extension from being dropped.
 	IF pg_catalog.to_regnamespace('shardfdw_internal') IS NULL THEN
