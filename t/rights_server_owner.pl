@@ -158,13 +158,21 @@ my @queries = ('SELECT count(*) FROM t', 'SELECT * FROM s.x', 'SELECT * FROM cou
 	'SELECT count(*) FROM pg_statistic_ext', q{SELECT proacl FROM pg_proc WHERE proname = 'add_node'},
 	q{SELECT pg_get_userbyid(srvowner) FROM pg_foreign_server WHERE srvname = 'node3'});
 my $expected = join "\n", map { $c->safe_psql($_) } @queries;
+# A stored row is not a right: pg_restore --disable-triggers stores rows.
+$c->safe_psql(q{CREATE ROLE revoked; ALTER TABLE shardfdw_internal.node_adder DISABLE TRIGGER ALL;
+	INSERT INTO shardfdw_internal.node_adder VALUES ('revoked');
+	ALTER TABLE shardfdw_internal.node_adder ENABLE ALWAYS TRIGGER grant_restored});
 for my $form ('', '--inserts')
 {
 	command_ok([ 'pg_dump', @dump, $form || () ], "pg_dump $form");
 	$c->safe_psql('CREATE DATABASE restored');
+	# Some tools restore with this setting.
+	local $ENV{PGOPTIONS} = $form ? '-c session_replication_role=replica' : '';
 	command_ok(\@restore, "restore $form");
 	is(join("\n", map { $c->coordinator->safe_psql('restored', $_) } @queries), $expected,
 		"everything is there $form");
+	is($c->coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw_internal.node_adder'), '0',
+		"rows are rights, and not stored $form");
 	$c->safe_psql('DROP DATABASE restored WITH (FORCE)');
 }
 command_ok([ 'pg_dump', @dump, '--schema-only' ], 'pg_dump --schema-only');

@@ -414,9 +414,9 @@ GRANT SELECT ON shardfdw_internal.node_adder TO PUBLIC;
 COMMENT ON TABLE shardfdw_internal.node_adder IS
 	'Contains rows in dumps only, so that a restored dump grants EXECUTE on add_node() before it makes indexes. pg_proc shows who has the right.';
 COMMENT ON COLUMN shardfdw_internal.node_adder.grantee IS 'Name of a role that has the right. Null for PUBLIC.';
--- pg_dump appends this to its query of the table.
+-- pg_dump appends this to its query of the table. A row that a restore without triggers has stored is not dumped again.
 SELECT pg_catalog.pg_extension_config_dump('shardfdw_internal.node_adder',
-	'UNION SELECT CASE x.grantee WHEN 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(x.grantee) END FROM pg_catalog.pg_proc p CROSS JOIN pg_catalog.aclexplode(p.proacl) x '
+	'WHERE false UNION SELECT CASE x.grantee WHEN 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(x.grantee) END FROM pg_catalog.pg_proc p CROSS JOIN pg_catalog.aclexplode(p.proacl) x '
 	'WHERE p.proname = ''add_node'' AND p.pronamespace = ''shardfdw''::pg_catalog.regnamespace AND x.grantee <> p.proowner');
 
 CREATE FUNCTION shardfdw_internal.grant_restored() RETURNS trigger
@@ -436,6 +436,7 @@ COMMENT ON FUNCTION shardfdw_internal.grant_restored() IS
 
 CREATE TRIGGER grant_restored BEFORE INSERT ON shardfdw_internal.node_adder
 	FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.grant_restored();
+ALTER TABLE shardfdw_internal.node_adder ENABLE ALWAYS TRIGGER grant_restored;
 COMMENT ON TRIGGER grant_restored ON shardfdw_internal.node_adder IS
 	'Grants the right instead of storing the row.';
 

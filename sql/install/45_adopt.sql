@@ -199,5 +199,6 @@ COMMENT ON FUNCTION shardfdw_internal.adopt_restored() IS
 
 CREATE TRIGGER adopt BEFORE INSERT ON shardfdw_internal.adopted_wrapper
 	FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.adopt_restored();
+ALTER TABLE shardfdw_internal.adopted_wrapper ENABLE ALWAYS TRIGGER adopt;
 COMMENT ON TRIGGER adopt ON shardfdw_internal.adopted_wrapper IS
 	'Adopts the wrapper instead of storing the row.';
