@@ -13,6 +13,7 @@ my %expected = (
 	'docs/start.md' => [ 14, 3 ],
 	'docs/choosing.md' => [ 9, 0 ],
 	'docs/extensions.md' => [ 4, 0 ],
+	'docs/frameworks.md' => [ 3, 2 ],
 	'docs/tuning.md' => [ 9, 0 ],
 	'docs/install.md' => [ 4, 5 ],
 	'docs/migration.md' => [ 10, 4 ],
