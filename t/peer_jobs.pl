@@ -102,4 +102,18 @@ is(traces(), '0|0|0 0|0|0', 'the jobs have left nothing');
 $p->same('SELECT count(*), sum(v) FROM np', '200|600', 'all rows are there');
 $p->all_alike('afterwards', rows => 1);
 
+# ---------- a coordinator is lost while it runs a job, and removed ----------
+
+$job = hold('move_copied', 'copying', q{move_shard('np_02', 'node2', wait => false)});
+$c1->coordinator->stop('immediate');
+my $not_removed = q{SELECT node, action FROM shardfdw.recover_prepared_transactions()
+	WHERE action ~ '^not removed' ORDER BY 1};
+is($c2->safe_psql($not_removed), '',
+	'while it is declared, it removes what the job has left itself');
+$c2->safe_psql(q{SELECT shardfdw.remove_coordinator('c1')});
+my $left = qq{not removed: what job $job of coordinator "$identity" has left, } .
+  'which is not among shardfdw.coordinators';
+is($c2->safe_psql($not_removed),
+	"node1|$left\nnode2|$left", 'the others name what is left');
+
 done_testing();

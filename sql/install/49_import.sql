@@ -103,12 +103,15 @@ AS $$
 DECLARE
 	predecessors CONSTANT text[] := ARRAY(SELECT c.identity FROM shardfdw_internal.coordinator c
 		WHERE c.taken_over_at IS NOT NULL AND c.identity <> ALL (shardfdw_internal.decided_identities()));
+	is_member CONSTANT boolean := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
 BEGIN
-	IF predecessors = '{}' THEN
+	IF predecessors = '{}' AND NOT is_member THEN
 		RETURN;
 	END IF;
 	RETURN QUERY
-	SELECT x.node, format('what job %s of predecessor "%s" has left, of which commits may be missing here. If none is missing: SELECT shardfdw.resolve_transaction(%L, ''rollback'')', x.job, x.identity, x.identity), false
+	SELECT x.node, CASE WHEN x.identity = ANY (predecessors) THEN
+		format('what job %s of predecessor "%s" has left, of which commits may be missing here. If none is missing: SELECT shardfdw.resolve_transaction(%L, ''rollback'')', x.job, x.identity, x.identity)
+		ELSE format('what job %s of coordinator "%s" has left, which is not among shardfdw.coordinators', x.job, x.identity) END, false
 	FROM (
 		SELECT q.node, t.parts[1], t.parts[2]
 		FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT n.nspname FROM pg_namespace n WHERE n.nspname ~ ''^shardfdw_[0-9a-f]{16}_[0-9]+_[0-9a-f]{8}$'' AND pg_get_userbyid(n.nspowner) = current_user'::text, ARRAY[cardinality(nodes)]), 'settle', false) q
@@ -119,11 +122,13 @@ BEGIN
 		WHERE d.classoid IN ('pg_class'::regclass, 'pg_proc'::regclass)
 		UNION
 		SELECT NULL, i.identity, i.job::text FROM shardfdw_internal.imports() i) x(node, identity, job)
-	WHERE x.identity = ANY (predecessors) ORDER BY x.job::bigint, x.node;
+	WHERE x.identity = ANY (predecessors) OR is_member AND x.node IS NOT NULL AND x.identity <> ALL (shardfdw_internal.decided_identities())
+		AND NOT EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.identity = x.identity)
+	ORDER BY x.job::bigint, x.node;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undecided_traces(name[]) IS
-	'Queries nodes, and searches here, for what jobs of predecessors have left of which this server may lack commits. Recovery leaves it alone. Returns a row for each job and node, and a row without a node for each job that has left objects here.';
+	'Queries nodes, and searches here, for what jobs of predecessors have left of which this server may lack commits. Also finds what jobs of removed coordinators have left on nodes. Recovery leaves both alone. Returns a row for each job and node, and a row without a node for each job that has left objects here.';
 REVOKE ALL ON FUNCTION shardfdw_internal.undecided_traces(name[]) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.remove_imports() RETURNS TABLE (node name, message text, ok boolean)
