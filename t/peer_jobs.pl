@@ -70,6 +70,36 @@ $c2->safe_psql(q{SELECT shardfdw.move_shard('np_00', 'node2');
 	SELECT shardfdw.move_shard('np_01', 'node1'); SELECT shardfdw.move_shard('np_00', 'node1')});
 is(traces(), '0|0|0 0|0|0', 'the jobs have left nothing');
 
+# ---------- a server hangs while a job has locked a shard ----------
+
+# Starts a job on coordinator 1, and stops a server when the job has its locks. A statement that
+# waits for them goes on while the server still hangs, and the job fails.
+sub hang
+{
+	my ($server, $call, $statement, $name, $message) = @_;
+	my $id = hold('move_locked', 'switching', $call);
+	$c1->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'np_00'::regclass
+		AND mode = 'ExclusiveLock' AND granted)}, 1);
+	$c1->sigstop_server($server);
+	my $waiting = $c1->start_sql($statement);
+	$c1->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)});
+	release('move_locked');
+	is(($c1->wait_sql($waiting))[2], '', "$name: other sessions do not wait for it");
+	$c1->sigcont_server($server);
+	$c1->psql_fails_like("SELECT shardfdw.wait_job($id)",
+		qr/58000: $message has not answered within 10 s/, "$name: the job says so");
+	$c1->wait_for(q{SELECT count(*) = 0 FROM shardfdw.recover_prepared_transactions()});
+	is(traces(), '0|0|0 0|0|0', "$name: the job has left nothing");
+	return;
+}
+
+hang($c1->node(2), q{move_shard('np_00', 'node2', wait => false)}, $write, 'the target',
+	'node "node2"');
+hang($c2->coordinator, q{move_shard('np_00', 'node2', wait => false)}, $write,
+	'a coordinator', 'coordinator "c2"');
+hang($c2->coordinator, q{split_shard('np_00', wait => false)}, 'SELECT count(*) FROM np',
+	'a coordinator, in a split', 'another coordinator');
+
 # ---------- split and split of another shard, which would choose the same names ----------
 
 $job = hold('move_copied', 'copying', q{split_shard('np_00', wait => false)});
@@ -99,7 +129,7 @@ $c2->safe_psql(q{SELECT shardfdw.move_shard('np_02', 'node1')});
 $c1->node_safe_psql(2, "DROP SCHEMA shardfdw_${identity}_99_00000000; DROP ROLE stranger");
 
 is(traces(), '0|0|0 0|0|0', 'the jobs have left nothing');
-$p->same('SELECT count(*), sum(v) FROM np', '200|600', 'all rows are there');
+$p->same('SELECT count(*), sum(v) FROM np', '200|1000', 'all rows are there');
 $p->all_alike('afterwards', rows => 1);
 
 # ---------- a coordinator is lost while it runs a job, and removed ----------

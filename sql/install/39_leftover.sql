@@ -90,6 +90,8 @@ BEGIN
 		EXECUTE pg_catalog.format('DROP TRIGGER shardfdw_moved ON %%s', t.name);
 	END IF;
 	IF t.side = 'source' AND t.identity IS NOT NULL AND t.relreplident = 'f' THEN
+		-- together, since changes of a published table without replica identity fail
+		EXECUTE 'DROP PUBLICATION IF EXISTS %1$I';
 		EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
 	END IF;
 END$body$, schema_name, t)) FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean;

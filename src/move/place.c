@@ -21,6 +21,7 @@
 #include "access/xact.h"
 #include "catalog/group.h"
 #include "catalog/moving.h"
+#include "catalog/node_list.h"
 #include "catalog/partition.h"
 #include "compat.h"
 #include "fault.h"
@@ -326,12 +327,32 @@ lock_parents(const ShardMove *move, const ShardAttempts *attempts)
 	}
 }
 
+/* Limits the wait for a node, see shard_attempts_await(). */
+static void
+await_node(ShardMove *move, Oid serverid)
+{
+	shard_attempts_await(&move->job, psprintf("node \"%s\"", serverid == move->source ? move->source_name : move->target_name));
+}
+
+/* Opens connections to all servers of the move, before other sessions wait for its locks. */
+static void
+open_connections(const ShardMove *move)
+{
+	ShardCommand command = {.serverid = move->source, .userid = move->job.userid, .sql = "SET LOCAL statement_timeout = 0"};
+
+	shard_placement_open_peers(move);
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	shard_command_free(&command, 1);
+	shard_move_run(move, move->target, "SET LOCAL lock_timeout = 0");
+}
+
 void
-shard_place_lock(const ShardMove *move, const ShardAttempts *attempts)
+shard_place_lock(ShardMove *move, const ShardAttempts *attempts)
 {
 	StringInfoData names;
 	ShardCommand command = {0};
 
+	open_connections(move);
 	shard_attempts_limit(attempts);
 	shard_placement_lock_peers(move, shard_attempts_left_ms(attempts), true);
 	if (SHARD_MOVE_REPLACES(move))
@@ -355,6 +376,7 @@ shard_place_lock(const ShardMove *move, const ShardAttempts *attempts)
 	 * under the locks: a session that adds a shard to the group holds them (hold_shards()) until the shard is visible
 	 */
 	check_group(move);
+	await_node(move, move->source);
 	command.serverid = move->source;
 	command.userid = move->job.userid;
 	command.sql = psprintf(SHARD_LINK_GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; "
@@ -370,10 +392,11 @@ shard_place_lock(const ShardMove *move, const ShardAttempts *attempts)
  * table that a foreign key references.
  */
 static bool
-finish_on_target(const ShardMove *move)
+finish_on_target(ShardMove *move)
 {
 	StringInfoData sql;
 
+	await_node(move, move->target);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; ", TARGET_LOCK_MS);
 	for (int i = 0; i < move->ntables; i++)
@@ -388,11 +411,12 @@ finish_on_target(const ShardMove *move)
 
 /* (2): the old tables refuse changes. */
 static void
-close_on_source(const ShardMove *move)
+close_on_source(ShardMove *move)
 {
 	ShardCommand command;
 	StringInfoData sql;
 
+	await_node(move, move->source);
 	initStringInfo(&sql);
 	for (int i = 0; i < move->ntables; i++)
 		appendStringInfo(&sql, "%sCREATE TRIGGER shardfdw_moved BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s"
@@ -440,7 +464,10 @@ shard_place_switch(ShardMove *move)
 	if (SHARD_MOVE_REPLACES(move))
 	{
 		for (int i = 0; i < move->ntables; i++)
+		{
+			shard_attempts_await(&move->job, shard_node_is_member() ? "another coordinator" : NULL);
 			set_partitions(&move->tables[i]);
+		}
 		note_placed(move);
 	}
 	else

@@ -20,7 +20,7 @@ extern void shard_place_index(const ShardMove *move);
  * Locks the shards against sessions that write or lock rows, on the coordinator and on the source, until the local
  * transaction ends.  Raises lock_not_available for a lock that is not granted in the time of the attempt.
  */
-extern void shard_place_lock(const ShardMove *move, const ShardAttempts *attempts);
+extern void shard_place_lock(ShardMove *move, const ShardAttempts *attempts);
 
 /*
  * Moves the shards in the current transaction.  The shards are locked, and all their rows are on the target.  When

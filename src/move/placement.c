@@ -19,6 +19,7 @@
 #include "identity.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
+#include "move/job/attempt.h"
 #include "move/job/job.h"
 #include "move/job/table.h"
 #include "move/placement.h"
@@ -133,13 +134,14 @@ shardfdw_set_placements(PG_FUNCTION_ARGS)
 
 /* Runs sql on coordinators in this transaction, one after the other, as each may wait for locks. */
 static void
-run_on_peers(const ShardMove *move, const List *peers, const char *sql)
+run_on_peers(ShardMove *move, const List *peers, const char *sql)
 {
 	for (int i = 0; i < list_length(peers); i++)
 	{
-		ShardCommand command = {.serverid = ((ShardNodeName *) list_nth(peers, i))->serverid,
-			.userid = move->job.userid, .sql = sql};
+		const ShardNodeName *peer = list_nth(peers, i);
+		ShardCommand command = {.serverid = peer->serverid, .userid = move->job.userid, .sql = sql};
 
+		shard_attempts_await(&move->job, psprintf("coordinator \"%s\"", peer->name));
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}
@@ -159,21 +161,39 @@ name_array(const ShardMove *move)
 }
 
 void
-shard_placement_lock_peers(const ShardMove *move, int timeout_ms, bool before)
+shard_placement_open_peers(const ShardMove *move)
+{
+	ShardCommand *commands;
+	int			nbefore;
+	List	   *peers;
+
+	if (shard_node_is_member())
+		shard_node_hold_members();
+	peers = shard_node_peers(&nbefore);
+	if (peers == NIL)
+		return;
+	commands = palloc0(sizeof(ShardCommand) * list_length(peers));
+	for (int i = 0; i < list_length(peers); i++)
+		commands[i] = (ShardCommand) {.serverid = ((ShardNodeName *) list_nth(peers, i))->serverid, .userid = move->job.userid,
+			.sql = psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s)", quote_literal_cstr(shard_identity_get()))};
+	shard_command_run(commands, list_length(peers), SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, list_length(peers));
+}
+
+void
+shard_placement_lock_peers(ShardMove *move, int timeout_ms, bool before)
 {
 	List	   *peers;
 	int			nbefore;
 
-	if (before && shard_node_is_member())
-		shard_node_hold_members();
 	peers = shard_node_peers(&nbefore);
 	peers = before ? list_truncate(peers, nbefore) : list_delete_first_n(peers, nbefore);
-	run_on_peers(move, peers, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL lock_timeout = %d; SELECT " SHARD_INTERNAL_SCHEMA ".lock_placements(%s, %s, %s); SET LOCAL lock_timeout TO DEFAULT",
-								quote_literal_cstr(shard_identity_get()), timeout_ms, name_array(move), quote_literal_cstr(move->source_name), SHARD_MOVE_REPLACES(move) ? "true" : "false"));
+	run_on_peers(move, peers, psprintf("SET LOCAL lock_timeout = %d; SELECT " SHARD_INTERNAL_SCHEMA ".lock_placements(%s, %s, %s); SET LOCAL lock_timeout TO DEFAULT",
+								timeout_ms, name_array(move), quote_literal_cstr(move->source_name), SHARD_MOVE_REPLACES(move) ? "true" : "false"));
 }
 
 void
-shard_placement_switch(const ShardMove *move)
+shard_placement_switch(ShardMove *move)
 {
 	int			nbefore;
 

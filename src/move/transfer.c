@@ -96,8 +96,12 @@ commit_switch(Transfer *transfer)
 {
 	ShardMove  *move = transfer->move;
 
+	shard_attempts_await(&move->job, "one of the servers");
 	shard_move_commit();
 	move->switched = true;
+	/* the time may have been over during the commit */
+	shard_attempts_await(&move->job, NULL);
+	QueryCancelPending = false;
 	SHARD_FAULT_POINT("move_switched");
 	shard_wait_set_idle(NULL, NULL);
 	shard_job_set_pause(&move->job, GetCurrentTimestamp() - transfer->locked_at);
@@ -187,6 +191,7 @@ lock_and_switch(Transfer *transfer)
 	for (;;)
 	{
 		lock(transfer, get_ready);
+		shard_attempts_await(&transfer->move->job, psprintf("node \"%s\" or \"%s\"", transfer->move->source_name, transfer->move->target_name));
 		if (shard_follow_to_now(transfer->follow, LAST_CHANGES_MS))
 		{
 			shard_definition_check(transfer->definition);
@@ -194,6 +199,7 @@ lock_and_switch(Transfer *transfer)
 				return;
 		}
 		/* let writers continue */
+		shard_attempts_await(&transfer->move->job, NULL);
 		AbortCurrentTransaction();
 		shard_wait_pause(AGAIN_MS, false);
 	}
@@ -267,6 +273,7 @@ shard_transfer_block(ShardMove *move)
 	shard_move_commit();
 
 	lock(&transfer, hold_tables);
+	shard_attempts_await(&move->job, NULL);
 	shard_move_check_unchanged(move);
 	copy_tables(&transfer);
 	SHARD_FAULT_POINT("move_copied");
@@ -275,6 +282,9 @@ shard_transfer_block(ShardMove *move)
 		shard_relay_verify(move, transfer.from, transfer.into);
 	shard_link_exec(transfer.from, "COMMIT");
 	while (!shard_place_switch(move))
+	{
+		shard_attempts_await(&move->job, NULL);
 		shard_wait_pause(BLOCK_AGAIN_MS, false);
+	}
 	commit_switch(&transfer);
 }

@@ -12,6 +12,7 @@
 #include "catalog/qualified.h"
 #include "catch.h"
 #include "miscadmin.h"
+#include "move/job/attempt.h"
 #include "move/job/table.h"
 #include "own_lock.h"
 #include "remote/wire/wait.h"
@@ -164,6 +165,7 @@ shard_mover_main(Datum arg)
 	error = shard_catch_transaction(run, &running, NULL, true);
 	if (error == NULL)
 		return;
+	shard_attempts_name_awaited(running.job, error);
 	QueryCancelPending = false;
 	/* its argument belongs to what has failed */
 	shard_wait_set_idle(NULL, NULL);

@@ -447,20 +447,24 @@ sub kill9_server
 	return;
 }
 
-# Freezes a node (it keeps its connections and answers nothing) until sigcont_node.
-sub sigstop_node
+# Freezes a node (it keeps its connections and answers nothing) until sigcont_node. The other two
+# functions do it with any server.
+sub sigstop_node { my ($self, $i) = @_; return $self->sigstop_server($self->node($i)); }
+sub sigcont_node { my ($self, $i) = @_; return $self->sigcont_server($self->node($i)); }
+
+sub sigstop_server
 {
-	my ($self, $i) = @_;
-	my @pids = _freeze($self->node($i));
+	my ($self, $server) = @_;
+	my @pids = _freeze($server);
 
 	$stopped{ $pids[0] } = \@pids;
 	return;
 }
 
-sub sigcont_node
+sub sigcont_server
 {
-	my ($self, $i) = @_;
-	_sigcont($self->node($i)->{_pid});
+	my ($self, $server) = @_;
+	_sigcont($server->{_pid});
 	return;
 }
 

@@ -16,12 +16,15 @@
 #include "move/job/table.h"
 #include "remote/wire/wait.h"
 #include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #define MIN_TIMEOUT_MS 100
 #define MAX_TIMEOUT_MS 800
 #define MIN_PAUSE_MS 200
 #define MAX_PAUSE_MS 5000
+#define AWAIT_S 10				/* as long as a server may take to accept a connection */
 
 void
 shard_attempts_init(ShardAttempts *attempts)
@@ -68,7 +71,7 @@ run_step(void *arg)
 }
 
 bool
-shard_attempts_try(const ShardJob *job, ShardAttempts *attempts, void (*step) (const ShardAttempts *attempts, void *arg), void *arg)
+shard_attempts_try(ShardJob *job, ShardAttempts *attempts, void (*step) (const ShardAttempts *attempts, void *arg), void *arg)
 {
 	Attempt		attempt = {attempts, step, arg};
 
@@ -76,7 +79,7 @@ shard_attempts_try(const ShardJob *job, ShardAttempts *attempts, void (*step) (c
 }
 
 void
-shard_attempts_insist(const ShardJob *job, const char *waits_for, void (*before_each) (void *before_arg), void *before_arg,
+shard_attempts_insist(ShardJob *job, const char *waits_for, void (*before_each) (void *before_arg), void *before_arg,
 					  void (*step) (const ShardAttempts *attempts, void *arg), void *arg)
 {
 	ShardAttempts attempts;
@@ -88,7 +91,34 @@ shard_attempts_insist(const ShardJob *job, const char *waits_for, void (*before_
 			before_each(before_arg);
 		if (shard_attempts_try(job, &attempts, step, arg))
 			break;
+		shard_attempts_await(job, NULL);
 		shard_job_set_waiting(job, waits_for);
 		shard_attempts_pause(&attempts);
 	}
+}
+
+void
+shard_attempts_await(ShardJob *job, const char *server)
+{
+	job->awaited = server ? MemoryContextStrdup(job->cxt, server) : NULL;
+	if (server == NULL)
+	{
+		disable_timeout(STATEMENT_TIMEOUT, false);
+		return;
+	}
+	job->awaited_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), AWAIT_S * 1000);
+	enable_timeout_at(STATEMENT_TIMEOUT, job->awaited_until);
+}
+
+void
+shard_attempts_name_awaited(ShardJob *job, ErrorData *error)
+{
+	const char *server = job->awaited;
+
+	shard_attempts_await(job, NULL);
+	if (server == NULL || error->sqlerrcode != ERRCODE_QUERY_CANCELED || GetCurrentTimestamp() < job->awaited_until)
+		return;
+	error->sqlerrcode = ERRCODE_SYSTEM_ERROR;
+	error->message = psprintf("%s has not answered within %d s, while other sessions waited for locks of the job", server, AWAIT_S);
+	error->hint = "Start it again when the server answers.";
 }

@@ -68,6 +68,8 @@ typedef struct ShardJob
 	bool		verify;
 	char	   *plan;			/* the text passed to shard_job_start() */
 	ShardJobProgress progress;
+	const char *awaited;		/* see shard_attempts_await(); NULL: no wait is limited */
+	TimestampTz awaited_until;
 } ShardJob;
 
 /*
