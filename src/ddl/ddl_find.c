@@ -11,6 +11,7 @@
 #include "catalog/home.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
@@ -449,4 +450,76 @@ shard_ddl_find_referrers(const ShardDdlTable *table, bool known_only)
 
 	shard_ddl_ask(table, ask_referrers, take_referrer, &question);
 	return list_delete_oid(question.found, table->relid);
+}
+
+typedef struct ActionQuestion
+{
+	char	  **referenced;		/* as for shard_ddl_check_actions() */
+	List	  **before;			/* per shard, OIDs of sharded tables: their changes may reach the shard ... */
+	List	  **after;			/* ... and its changes may reach them */
+} ActionQuestion;
+
+static char *
+ask_actions(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	char	  **referenced = ((ActionQuestion *) arg)->referenced;
+	StringInfoData text;
+
+	initStringInfo(&text);
+	foreach_int(i, shardnos)
+	{
+		const char *shard = table->shards[i].relation;
+
+		appendStringInfo(&text, "%s(%d, true, to_regclass(%s)), (%d, false, to_regclass(%s))", text.len > 0 ? ", " : "",
+						 i, quote_literal_cstr(referenced != NULL ? referenced[i] : shard), i, quote_literal_cstr(shard));
+	}
+	return psprintf("WITH RECURSIVE r(no, is_before, relid) AS (VALUES %s UNION "
+					"SELECT r.no, r.is_before, CASE WHEN r.is_before THEN k.confrelid ELSE k.conrelid END FROM r JOIN pg_constraint k "
+					"ON CASE WHEN r.is_before THEN k.conrelid ELSE k.confrelid END = r.relid AND k.contype = 'f' "
+					"AND (k.confdeltype IN ('c', 'n', 'd') OR k.confupdtype IN ('c', 'n', 'd'))) "
+					"SELECT r.no, r.is_before, n.nspname, c.relname FROM r JOIN pg_class c ON c.oid = r.relid "
+					"JOIN pg_namespace n ON n.oid = c.relnamespace", text.data);
+}
+
+static void
+take_action(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	ActionQuestion *question = arg;
+	List	  **lists;
+	Oid			nspid;
+	Oid			relid;
+
+	shard_ddl_need_fields(table, nfields, fields, 3);
+	lists = fields[0][0] == 't' ? question->before : question->after;
+	nspid = get_namespace_oid(fields[1], true);
+	relid = OidIsValid(nspid) ? get_relname_relid(fields[2], nspid) : InvalidOid;
+	if (OidIsValid(relid) && get_rel_relispartition(relid))
+		lists[shardno] = lappend_oid(lists[shardno], get_partition_parent(relid, true));
+}
+
+void
+shard_ddl_check_actions(const ShardDdlTable *table, char **referenced)
+{
+	ActionQuestion question = {referenced, palloc0(sizeof(List *) * table->nshards), palloc0(sizeof(List *) * table->nshards)};
+
+	/* the coordinator that sent the statement has checked it */
+	if (shard_guc_follows_coordinator)
+		return;
+	shard_ddl_ask(table, ask_actions, take_action, &question);
+	for (int i = 0; i < table->nshards; i++)
+	{
+		foreach_oid(before, question.before[i])
+		{
+			foreach_oid(after, question.after[i])
+			{
+				if (before != after && shard_map_top(before) == shard_map_top(after))
+					ereport(ERROR,
+							(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+							 errmsg("partitions \"%s\" and \"%s\" of table \"%s\" cannot have a foreign key with an action",
+									get_rel_name(after), get_rel_name(before), get_rel_name(shard_map_top(after))),
+							 errdetail("Nodes run ON DELETE and ON UPDATE actions before a statement has reached all partitions. The foreign key may lead through other tables."),
+							 errhint("Use a foreign key without actions, or tables that are not partitions of one table.")));
+			}
+		}
+	}
 }

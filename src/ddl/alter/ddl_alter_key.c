@@ -259,6 +259,12 @@ action_text(char action)
 	}
 }
 
+static bool
+has_action(char action)
+{
+	return action != FKCONSTR_ACTION_NOACTION && action != FKCONSTR_ACTION_RESTRICT;
+}
+
 /* Is one of the columns part of the shard key, on any level? */
 static bool
 has_key_column(Oid relid, List *columns)
@@ -363,6 +369,8 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	check_no_foreign_key(state, constraint, names != NULL ? NULL :
 						 shard_qualified_relation(referenced),
 						 names, columns);
+	if (names != NULL && (has_action(constraint->fk_del_action) || has_action(constraint->fk_upd_action)))
+		shard_ddl_check_actions(state->table, names);
 
 	initStringInfo(&before);
 	initStringInfo(&after);

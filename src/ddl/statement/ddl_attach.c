@@ -302,8 +302,11 @@ attach_rest(void *arg)
 		return;
 	}
 	made = list_difference_oid(shard_marker_level_of(attach->partition), attach->before);
-	table = made != NIL ? shard_ddl_table(attach->partition) : NULL;
-	if (table != NULL)
+	table = shard_ddl_table(attach->partition);
+	if (table == NULL)
+		return;
+	shard_ddl_check_actions(table, NULL);
+	if (made != NIL)
 		shard_ddl_index_send(table, made, attach->before, true);
 }
 

@@ -1,0 +1,43 @@
+-- Foreign keys with actions between partitions that are separate sharded tables are refused: a node would run the
+-- action before a statement has reached all partitions, and PostgreSQL runs it at the end.
+SET client_min_messages = warning;
+\set VERBOSITY terse
+\pset format unaligned
+\pset tuples_only on
+CREATE SCHEMA fk_parts;
+SET search_path = fk_parts;
+SELECT format('CREATE TABLE %s (m int NOT NULL, k int NOT NULL, id int NOT NULL, up int, PRIMARY KEY (k, id))', t)
+	FROM unnest('{m1,m2,m3,far,further,child}'::text[]) t \gexec
+CREATE TABLE top (LIKE m1) PARTITION BY RANGE (m);
+CREATE TABLE year (LIKE m1) PARTITION BY RANGE (m);
+SELECT shardfdw.shard_table('m1', 'k', shards => 2) \g /dev/null
+SELECT shardfdw.shard_table(t::regclass, 'k', colocate_with => 'm1') FROM unnest('{m2,m3,far,further,child}'::text[]) t \g /dev/null
+
+-- the key first, then ATTACH PARTITION
+ALTER TABLE m2 ADD CONSTRAINT up FOREIGN KEY (k, up) REFERENCES m1 ON DELETE SET NULL (up);
+ALTER TABLE top ATTACH PARTITION m1 FOR VALUES FROM (1) TO (2);
+\set VERBOSITY default
+ALTER TABLE top ATTACH PARTITION m2 FOR VALUES FROM (2) TO (3);
+\set VERBOSITY terse
+ALTER TABLE m2 DROP CONSTRAINT up, ADD CONSTRAINT up FOREIGN KEY (k, up) REFERENCES m1;
+ALTER TABLE top ATTACH PARTITION m2 FOR VALUES FROM (2) TO (3);
+-- ATTACH PARTITION first
+ALTER TABLE m2 DROP CONSTRAINT up, ADD CONSTRAINT up FOREIGN KEY (k, up) REFERENCES m1 ON UPDATE CASCADE;
+ALTER TABLE m1 ADD FOREIGN KEY (k, up) REFERENCES m2 ON DELETE CASCADE;
+CREATE TABLE m4 PARTITION OF top (PRIMARY KEY (k, id), FOREIGN KEY (k, up) REFERENCES m1 ON DELETE CASCADE) FOR VALUES FROM (4) TO (5);
+-- below a middle level
+ALTER TABLE m3 ADD CONSTRAINT up FOREIGN KEY (k, up) REFERENCES m1 ON DELETE CASCADE;
+ALTER TABLE year ATTACH PARTITION m3 FOR VALUES FROM (3) TO (4);
+ALTER TABLE top ATTACH PARTITION year FOR VALUES FROM (3) TO (9);
+ALTER TABLE m3 DROP CONSTRAINT up;
+ALTER TABLE top ATTACH PARTITION year FOR VALUES FROM (3) TO (9);
+ALTER TABLE m1 ADD FOREIGN KEY (k, up) REFERENCES m3 ON DELETE CASCADE;
+-- through tables that are no partitions
+ALTER TABLE far ADD FOREIGN KEY (k, up) REFERENCES m1 ON DELETE CASCADE;
+ALTER TABLE m3 ADD CONSTRAINT up FOREIGN KEY (k, up) REFERENCES further ON DELETE SET NULL (up);
+ALTER TABLE further ADD FOREIGN KEY (k, up) REFERENCES far ON DELETE CASCADE;
+ALTER TABLE further ADD FOREIGN KEY (k, up) REFERENCES far ON DELETE RESTRICT;
+-- a key within one partition
+ALTER TABLE m1 ADD FOREIGN KEY (k, up) REFERENCES m1 ON DELETE CASCADE ON UPDATE CASCADE;
+
+DROP SCHEMA fk_parts CASCADE;
