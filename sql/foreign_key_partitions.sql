@@ -40,4 +40,16 @@ ALTER TABLE further ADD FOREIGN KEY (k, up) REFERENCES far ON DELETE RESTRICT;
 -- a key within one partition
 ALTER TABLE m1 ADD FOREIGN KEY (k, up) REFERENCES m1 ON DELETE CASCADE ON UPDATE CASCADE;
 
+-- Two parts of WITH, of which one changes partitions: an action that leads to the other part's table is found.
+ALTER TABLE child ADD CONSTRAINT up FOREIGN KEY (k, up) REFERENCES m2 ON DELETE CASCADE;
+INSERT INTO m2 SELECT 2, k, id FROM generate_series(1, 4) k, generate_series(1, 2) id;
+INSERT INTO child SELECT 0, k, id, id FROM m2;
+WITH d AS (DELETE FROM top WHERE m = 2 RETURNING *) DELETE FROM child USING d WHERE child.k = d.k AND child.id = d.id;
+WITH d AS (DELETE FROM top RETURNING *) DELETE FROM child USING d WHERE child.k = d.k AND child.id = d.id;
+WITH d AS (DELETE FROM m2 RETURNING *) DELETE FROM child USING d WHERE child.k = d.k AND child.id = d.id;
+WITH d AS (DELETE FROM child RETURNING *) DELETE FROM top USING d WHERE top.k = d.k AND top.id = d.id;
+ALTER TABLE child DROP CONSTRAINT up;
+WITH d AS (DELETE FROM top WHERE m = 2 RETURNING *) DELETE FROM child USING d WHERE child.k = d.k AND child.id = d.id;
+\echo :ROW_COUNT
+
 DROP SCHEMA fk_parts CASCADE;

@@ -337,10 +337,14 @@ shards_of(const WritingPart *part)
 	return result;
 }
 
-/* A shard that the part changes, if its plan has one. */
-static Oid
-changed_shard(const WritingPart *part, EState *estate)
+/* One shard of each sharded table that the part changes: all shards of a table have the same foreign keys. */
+static List *
+changed_shards(const WritingPart *part, EState *estate)
 {
+	List	   *shards = NIL;
+	List	   *tables = NIL;
+	List	   *result = NIL;
+
 	if (IsA(part->plan, ModifyTable))
 	{
 		foreach_int(rti, ((ModifyTable *) part->plan)->resultRelations)
@@ -348,10 +352,19 @@ changed_shard(const WritingPart *part, EState *estate)
 			Oid			relid = exec_rt_fetch(rti, estate)->relid;
 
 			if (is_shard(relid))
-				return relid;
+				shards = lappend_oid(shards, relid);
 		}
 	}
-	return linitial_oid(shards_of(part));
+	foreach_oid(shard, shards != NIL ? shards : shards_of(part))
+	{
+		Oid			table = shard_tied_parts_table(shard);
+
+		if (list_member_oid(tables, table))
+			continue;
+		tables = lappend_oid(tables, table);
+		result = lappend_oid(result, shard);
+	}
+	return result;
 }
 
 /* May an UPDATE change columns to which it assigns nothing? */
@@ -399,13 +412,18 @@ reaches_by_keys(const WritingPart *part, const WritingPart *other, EState *estat
 
 	if (part->kind == PART_INSERT)
 		return false;
-	change.shard = changed_shard(part, estate);
 	change.userid = part->userid;
 	change.deletes = part->kind == PART_DELETE || part->kind == PART_MERGE;
 	change.updates = part->kind != PART_DELETE;
-	if (part->kind == PART_UPDATE)
-		change.columns = updated_columns((const ModifyTable *) part->plan, estate, shard_map_get(change.shard));
-	return shard_tied_parts_reach(&change, shards_of(other));
+	foreach_oid(shard, changed_shards(part, estate))
+	{
+		change.shard = shard;
+		if (part->kind == PART_UPDATE)
+			change.columns = updated_columns((const ModifyTable *) part->plan, estate, shard_map_get(shard));
+		if (shard_tied_parts_reach(&change, shards_of(other)))
+			return true;
+	}
+	return false;
 }
 
 static void

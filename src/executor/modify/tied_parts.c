@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/colocate.h"
-#include "catalog/shard_map.h"
+#include "catalog/partition.h"
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/modify/tied_parts.h"
@@ -17,6 +17,7 @@
 #include "libpq-fe.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #define ACTIONS "IN ('c', 'n', 'd')"
 
@@ -50,10 +51,17 @@ append_action(StringInfo buf, const ShardTiedChange *change)
 	appendStringInfoChar(buf, ')');
 }
 
+Oid
+shard_tied_parts_table(Oid shard)
+{
+	return get_rel_relispartition(shard) ? get_partition_parent(shard, true) : shard;
+}
+
 bool
 shard_tied_parts_reach(const ShardTiedChange *change, const List *tables)
 {
 	Oid			serverid = GetForeignTable(change->shard)->serverid;
+	Oid			table = shard_tied_parts_table(change->shard);
 	StringInfoData sql;
 	List	   *names = NIL;
 	ShardCommand command = {0};
@@ -62,10 +70,10 @@ shard_tied_parts_reach(const ShardTiedChange *change, const List *tables)
 
 	foreach(lc, tables)
 	{
-		if (GetForeignTable(lfirst_oid(lc))->serverid == serverid)
+		if (GetForeignTable(lfirst_oid(lc))->serverid == serverid && shard_colocated(table, shard_tied_parts_table(lfirst_oid(lc))))
 			names = lappend(names, (char *) shard_dml_remote_name(lfirst_oid(lc)));
 	}
-	if (names == NIL || !shard_colocated(shard_map_top(change->shard), shard_map_top(linitial_oid(tables))))
+	if (names == NIL)
 		return false;
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "WITH RECURSIVE reached (relid) AS ("

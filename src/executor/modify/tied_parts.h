@@ -9,6 +9,9 @@
 
 #include "nodes/pg_list.h"
 
+/* The sharded table of a shard.  A foreign table by itself is its own. */
+extern Oid	shard_tied_parts_table(Oid shard);
+
 /* What a part of a statement does to rows of a table. */
 typedef struct ShardTiedChange
 {
