@@ -418,6 +418,24 @@ for my $action ('', 'ON DELETE CASCADE ON UPDATE CASCADE')
 	$reader->quit;
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the old table is dropped');
 }
+# The process is killed before it drops them. Recovery does it, although it waits for the reader.
+$c->safe_psql(q{CREATE TABLE of_alone (r int PRIMARY KEY);
+	INSERT INTO of_alone SELECT generate_series(1, 20);
+	SELECT shardfdw.create_reference_table('of_alone');
+	CREATE TABLE alone (id date PRIMARY KEY, r int REFERENCES of_alone);
+	SELECT shardfdw.shard_table('alone', shards => 1, nodes => '{node1}', colocate_with => NULL);
+	INSERT INTO alone SELECT date '2000-01-01' + i, i FROM generate_series(1, 10) i});
+my $old_reader = $c->coordinator->background_psql('postgres');
+$old_reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1');
+die_switched('alone', 'node2');
+$c->wait_for(q{SELECT bool_or(action ~ 'may read the old tables')
+	FROM shardfdw.recover_prepared_transactions()});
+is(($c->psql('DELETE FROM alone WHERE r = 6; DELETE FROM of_alone WHERE r = 6'))[2], '',
+	'old rows do not keep those of reference tables while recovery waits');
+$old_reader->query_safe('COMMIT');
+$old_reader->quit;
+$c->wait_for(q{SELECT count(*) FILTER (WHERE action ~ '^not removed') = 0
+	FROM shardfdw.recover_prepared_transactions()});
 is($c->safe_psql(q{SELECT check_name, detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
 done_testing();

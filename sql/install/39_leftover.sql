@@ -56,6 +56,24 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.old_tables_in_use(name, jsonb) IS
 	'Checks on a coordinator whether transactions may still read tables on a node from which another coordinator has moved shards. tables: those in the note of the job. Returns true if a shard is still on the node here, or a snapshot may show the shard there; false otherwise.';
 
+CREATE FUNCTION shardfdw_internal.release_command(schema_name name) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- Readers of the tables wait behind an attempt.
+	SELECT format('SET LOCAL lock_timeout = ''100ms''; SET LOCAL search_path = pg_catalog; DO %L', format($body$
+DECLARE
+	k record;
+BEGIN
+	FOR k IN SELECT c.conrelid::regclass AS old, c.conname FROM pg_constraint c WHERE c.contype = 'f' AND c.conrelid IN (
+		SELECT g.tgrelid FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace WHERE g.tgname = 'shardfdw_moved' AND n.nspname = %L)
+	LOOP
+		EXECUTE format('ALTER TABLE %%s DROP CONSTRAINT %%I', k.old, k.conname);
+	END LOOP;
+END$body$, schema_name))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.release_command(name) IS
+	'Writes the command that drops the foreign keys of the old tables of a job on the source. Otherwise the invisible rows of these tables block changes of the reference tables'' rows that they reference.';
+
 CREATE FUNCTION shardfdw_internal.trace_commands(schema_name name, note jsonb) RETURNS TABLE (kind text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -230,6 +248,7 @@ BEGIN
 			AND (shardfdw_internal.old_tables_in_use(t.node, t.note->'tables') OR EXISTS (
 				SELECT FROM shardfdw_internal.run_commands(peers, array_fill(format('SELECT shardfdw_internal.old_tables_in_use(%L, %L)', t.node, t.note->'tables'),
 					ARRAY[cardinality(peers)]), 'settle', false) q WHERE NOT q.ok OR (q.fields)[1] = 't')) THEN
+			PERFORM shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[shardfdw_internal.release_command(t.schema_name)], 'settle', false);
 			RETURN QUERY VALUES (t.node, format('what job %s has left: transactions that began before the switch may read the old tables', t.id), false);
 			CONTINUE;
 		END IF;

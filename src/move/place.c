@@ -50,7 +50,6 @@
 #define POLL_MS 100				/* for older transactions, and for locks of the old tables */
 #define DROP_LOCK_MS 200
 #define TARGET_LOCK_MS 500
-#define RELEASE_LOCK_MS 100		/* how long readers wait behind an attempt to drop foreign keys */
 #define MAX_RELEASE_MS 5000		/* between such attempts */
 
 PG_FUNCTION_INFO_V1(shardfdw_has_older_snapshots);
@@ -499,19 +498,14 @@ settle_source(const ShardMove *move)
 }
 
 /*
- * Tries to drop the foreign keys of the old tables.  Otherwise the invisible rows of these tables block changes of
- * the reference tables' rows that they reference.  Sessions that read these tables on the source block the attempt,
+ * Tries to drop the foreign keys of the old tables.  Sessions that read these tables on the source block the attempt,
  * and wait behind it.
  */
 static void
 try_release(ShardMove *move)
 {
 	shard_move_begin(move->job.userid);
-	move->released = shard_move_try(move, move->source,
-									psprintf("SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $release$DECLARE k record; "
-											 "BEGIN FOR k IN SELECT c.conrelid::regclass AS old, c.conname FROM pg_constraint c WHERE c.contype = 'f' AND c.conrelid IN (" OLD_TABLES ") "
-											 "LOOP EXECUTE format('ALTER TABLE %%s DROP CONSTRAINT %%I', k.old, k.conname); END LOOP; END$release$",
-											 RELEASE_LOCK_MS, move->schema));
+	move->released = shard_move_try(move, move->source, shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".release_command('%s')", move->schema)));
 	shard_move_commit();
 	SHARD_FAULT_POINT("move_released");
 }
