@@ -8,6 +8,7 @@ use warnings;
 
 use ShardCluster;
 use Test::More;
+use WireClient;
 
 my $c = ShardCluster->new(nodes => 4,
 	node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
@@ -85,6 +86,54 @@ $c->wait_for(q{SELECT count(*) FILTER (WHERE action ~ '^not removed') = 0
 is($c->node_safe_psql(1, $old_table), '0', 'recovery drops the old table afterwards');
 $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1')});
 is($c->safe_psql('SELECT count(*) FROM t'), '100', 'and the shard moves back');
+
+# Even if no process has waited for these statements, none of them reads the new table by an old
+# snapshot: the leftovers of a killed process are dropped by hand. The last statement has read node1 before the
+# shard moves, and reads the shard afterwards.
+my $late;
+my $without_waiting = sub {
+	my $job = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node2', wait => false)});
+	$c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shardfdw.jobs
+		WHERE id = $job");
+	$c->safe_psql("SELECT pg_terminate_backend(pid, 60000) FROM shardfdw.jobs WHERE id = $job");
+	my $own = $c->safe_psql(q{SELECT identity FROM shardfdw_internal.coordinator_identity()});
+	my $schema = qr/shardfdw_${own}_${job}_\w+/;
+	my ($name) = $c->node_safe_psql(1, 'SELECT nspname FROM pg_namespace') =~ /($schema)/;
+	$c->node_safe_psql(1, "SET client_min_messages = warning; DROP TABLE t_00;
+		DROP PUBLICATION $name; DROP SCHEMA $name CASCADE");
+	$c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1', mode => 'block', wait => false)});
+	$c->wait_for(q{SELECT node = 'node1' FROM shardfdw.shards WHERE shard = 't_00'::regclass});
+};
+my $read_before = q{CREATE TABLE r (id bigint PRIMARY KEY);
+	INSERT INTO r SELECT generate_series(1, 100);
+	SELECT shardfdw.shard_table('r', shards => 1, nodes => '{node1}');};
+compare(sub {
+	$late = $c->start_sql("\\set VERBOSITY verbose
+		SELECT count(*) FROM t WHERE (SELECT count(*) FROM r
+			WHERE id < 9 AND pg_advisory_lock_shared(1) IS NULL) = 0", name => 'late');
+	$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE application_name = 'late' AND wait_event = 'advisory'});
+	$without_waiting->();
+}, '40001', name => 'no process waits', make => $one . $read_before, alone => '100 5');
+like(($c->wait_sql($late))[2], qr/ERROR:  40001/, 'a scan that begins late, READ COMMITTED');
+
+# A job does not wait for a transaction that imports an older snapshot while the job waits.
+my ($exporter, $importer) = map { WireClient->new($c->coordinator, 'postgres') } 1, 2;
+my $repeatable = 'BEGIN ISOLATION LEVEL REPEATABLE READ';
+$c->safe_psql("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY); $one
+	INSERT INTO t SELECT generate_series(1, 100)");
+my $snapshot = $exporter->query("$repeatable; SELECT pg_export_snapshot()")->{rows}[0][0];
+my $away = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node2', wait => false)});
+$c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shardfdw.jobs
+	WHERE id = $away");
+$importer->query("$repeatable; SET TRANSACTION SNAPSHOT '$snapshot'; SELECT count(*) FROM r");
+$exporter->query('COMMIT');
+$c->safe_psql("SELECT shardfdw.wait_job($away);
+	SELECT shardfdw.move_shard('t_00', 'node1', wait => false)");
+$c->wait_for(q{SELECT node = 'node1' FROM shardfdw.shards WHERE shard = 't_00'::regclass});
+is($importer->query('SELECT count(*) FROM t')->{error}{C}, '40001', 'an imported snapshot');
+$importer->query('ROLLBACK');
+is($importer->query('SELECT count(*) FROM t')->{rows}[0][0], '100', 'and afterwards');
 
 # A replica that is dropped and made again is another table on the same node.
 my $two = q{SELECT shardfdw.shard_table('t', shards => 1, nodes => '{node2,node1}',

@@ -22,7 +22,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/level_map.h"
 #include "catalog/map_build.h"
 #include "catalog/partition.h"
@@ -38,6 +40,7 @@
 #include "identity.h"
 #include "own_lock.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -295,9 +298,12 @@ shard_map_lock_key_change(Oid relid)
 	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
-/* Returns the server of a foreign table as seen by a snapshot; InvalidOid if the snapshot does not see the table. */
+/*
+ * Returns the server of a foreign table as seen by a snapshot; InvalidOid if the snapshot does not see the table.
+ * *replaced_by: the xid that has replaced the row that the snapshot sees.
+ */
 static Oid
-server_as_of(Oid relid, Snapshot snapshot)
+server_as_of(Oid relid, Snapshot snapshot, TransactionId *replaced_by)
 {
 	Oid			serverid = InvalidOid;
 	ScanKeyData key;
@@ -308,7 +314,10 @@ server_as_of(Oid relid, Snapshot snapshot)
 	shard_catalog_scan_begin_keys(&scan, ForeignTableRelationId, ForeignTableRelidIndexId, snapshot, 1, &key);
 	tuple = shard_catalog_scan_next(&scan);
 	if (HeapTupleIsValid(tuple))
+	{
 		serverid = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
+		*replaced_by = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+	}
 	shard_catalog_scan_end(&scan);
 	return serverid;
 }
@@ -341,14 +350,14 @@ may_be_newer(TransactionId xid, TransactionId xmin)
 }
 
 /*
- * Have placements of a shard with replicas changed since the snapshot?  A replica may have been dropped and made again on
- * the same node, with rows that are too new for the snapshot.
+ * May the shard or a replica have moved away from its node and back since the snapshot?  Then the node has another table,
+ * with rows that are too new for the snapshot.  replaced_by: from server_as_of().
  */
 static bool
-has_new_replicas(const Shard *shard, Snapshot snapshot)
+may_have_returned(const Shard *shard, Snapshot snapshot, TransactionId replaced_by)
 {
-	return shard->is_noted && !TransactionIdIsCurrentTransactionId(shard->placed_by) &&
-		XidInMVCCSnapshot(shard->placed_by, snapshot);
+	return !TransactionIdIsCurrentTransactionId(shard->placed_by) && XidInMVCCSnapshot(shard->placed_by, snapshot) &&
+		(shard->is_noted || replaced_by != shard->placed_by);
 }
 
 static void
@@ -401,8 +410,10 @@ check_no_former_shards(const ShardMap *map, Snapshot snapshot)
 
 	if (get_rel_relkind(map->relid) == RELKIND_FOREIGN_TABLE)
 	{
+		TransactionId replaced_by;
+
 		parent = parent_of(map->relid);
-		if (!OidIsValid(parent) || OidIsValid(server_as_of(map->relid, snapshot)))
+		if (!OidIsValid(parent) || OidIsValid(server_as_of(map->relid, snapshot, &replaced_by)))
 			return;
 	}
 	check_no_former_shard(parent, snapshot);
@@ -454,6 +465,7 @@ shard_map_redirect(const ShardMap *map, const Oid *servers)
 		MemoryContextSwitchTo(oldcxt);
 		put_shard(&copy->map, i, servers[i]);
 	}
+	copy->map.placed_as = map;
 	shard_map_build_hosts(&copy->map);
 	return &copy->map;
 }
@@ -471,14 +483,15 @@ shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 	for (int i = 0; i < map->nshards; i++)
 	{
 		Oid			serverid;
+		TransactionId replaced_by;
 
 		if (!may_be_newer(map->shards[i].placed_by, xmin))
 			continue;
-		serverid = server_as_of(map->shards[i].relid, then);
+		serverid = server_as_of(map->shards[i].relid, then, &replaced_by);
 		/* a table that was created since has no rows that the snapshot would see */
 		if (!OidIsValid(serverid))
 			continue;
-		if (has_new_replicas(&map->shards[i], then))
+		if (may_have_returned(&map->shards[i], then, replaced_by))
 			raise_moved(&map->shards[i]);
 		if (serverid == map->shards[i].serverid)
 			continue;
@@ -497,11 +510,12 @@ static void
 check_shard_unmoved(const Shard *shard, Snapshot snapshot)
 {
 	Oid			serverid;
+	TransactionId replaced_by;
 
 	if (!may_be_newer(shard->placed_by, snapshot->xmin))
 		return;
-	serverid = server_as_of(shard->relid, snapshot);
-	if (OidIsValid(serverid) && (serverid != shard->serverid || has_new_replicas(shard, snapshot)))
+	serverid = server_as_of(shard->relid, snapshot, &replaced_by);
+	if (OidIsValid(serverid) && (serverid != shard->serverid || may_have_returned(shard, snapshot, replaced_by)))
 		raise_moved(shard);
 }
 
@@ -521,6 +535,44 @@ shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards)
 		if (shards == NULL || bms_is_member(i, shards))
 			check_shard_unmoved(&map->shards[i], snapshot);
 	}
+}
+
+/*
+ * May tables on nodes be others than when map was built?  On a standby, the catalogs may be older than the tables, and no
+ * job waits for its transactions.
+ */
+static bool
+may_be_outdated(const ShardMap *map)
+{
+	if (map->placed_as)
+		map = map->placed_as;
+	return RecoveryInProgress() || shard_map_get_levels_now(map->relid) != map;
+}
+
+char *
+shard_map_check_tables(const ShardMap *const *maps, int nmaps, const int *shardnos, int nshards)
+{
+	bool		needed = false;
+	StringInfoData body;
+
+	for (int i = 0; i < nmaps && !needed; i++)
+		needed = may_be_outdated(maps[i]);
+	if (!needed)
+		return NULL;
+	initStringInfo(&body);
+	appendStringInfoString(&body, "DECLARE moved text; BEGIN SELECT x.name INTO moved FROM unnest(ARRAY[");
+	for (int i = 0; i < nmaps; i++)
+	{
+		for (int j = 0; j < nshards; j++)
+			appendStringInfo(&body, "%s%s", i + j > 0 ? ", " : "", quote_literal_cstr(maps[i]->shards[shardnos[j]].relation));
+	}
+	/* to_regclass() finds the table that has the name now.  pg_class is read by the snapshot. */
+	appendStringInfoString(&body, "]) x(name) LEFT JOIN pg_class c ON c.oid = to_regclass(x.name) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace "
+						   "WHERE ARRAY[n.nspname, c.relname]::text[] IS DISTINCT FROM parse_ident(x.name) LIMIT 1; "
+						   "IF FOUND THEN RAISE EXCEPTION USING ERRCODE = 'serialization_failure', "
+						   "MESSAGE = format('could not serialize access due to a move of shard %s', moved), "
+						   "HINT = 'The transaction might succeed if retried.'; END IF; END");
+	return psprintf("DO %s; ", quote_literal_cstr(body.data));
 }
 
 Oid

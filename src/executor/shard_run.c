@@ -108,6 +108,7 @@ shard_run_open(ShardRun *run, ShardSnapshot *snapshot)
 		spec.serverid = target->serverid;
 		spec.label = target->label;
 		spec.sql = target->sql;
+		spec.check = target->check;
 		spec.nparams = target->nparams;
 		spec.params = target->params;
 		spec.workers = -1;

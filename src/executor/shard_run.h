@@ -25,6 +25,7 @@ typedef struct ShardRunTarget
 	int			nparams;
 	const char *const *params;
 	int64		nchanged;		/* result of shard_run_commands(): number of rows */
+	const char *check;			/* see ShardStreamSpec */
 } ShardRunTarget;
 
 typedef struct ShardRun

@@ -365,7 +365,7 @@ make_targets(ShardStatementState *state)
 	}
 }
 
-/* Sets the servers of the targets, once it is known which map is used. */
+/* Sets the servers of the targets, once it is known which map is used, and what to check there. */
 static void
 set_servers(ShardStatementState *state)
 {
@@ -375,6 +375,8 @@ set_servers(ShardStatementState *state)
 	{
 		shardno = bms_next_member(state->live, shardno);
 		state->run.targets[i].serverid = state->maps[0]->shards[shardno].serverid;
+		if (!locks_shards(state))
+			state->run.targets[i].check = shard_map_check_tables(state->maps, state->nmaps, &shardno, 1);
 	}
 }
 

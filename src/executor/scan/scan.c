@@ -372,6 +372,9 @@ open_source(ShardScanState *state, int i, int nodeno)
 		initStringInfo(&source->sql);
 	else
 		resetStringInfo(&source->sql);
+	if (!state->plan->locks_rows)
+		spec.check = shard_map_check_tables(state->maps, state->nmaps, scan_node->shardnos + scan_node->nopened,
+											Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened));
 	spec.label = render_next(state, scan_node, spec.use_copy || state->plan->locks_late, &source->sql);
 
 	spec.serverid = map->shards[shardno].serverid;

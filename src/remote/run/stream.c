@@ -272,6 +272,8 @@ send_statement(ShardStream *stream)
 		shard_connection_append_preamble(conn, stream->spec.portable_text ? SHARD_SETTINGS_PORTABLE :
 										 SHARD_SETTINGS_USER,
 										 stream->spec.workers, stream->spec.cpu_factor, &xact, &text);
+		if (stream->spec.check && shard_connection_in_xact(conn))
+			appendStringInfoString(&text, stream->spec.check);
 		shard_fetch_send(stream, text.data);
 	}
 	pfree(xact.data);
@@ -379,6 +381,20 @@ shown_sql(const ShardStream *stream)
 	return stream->spec.has_values ? NULL : stream->spec.sql;
 }
 
+/* The node does not have a table, which may have been dropped after a move (spec.check is not NULL). */
+static void
+raise_dropped(const ShardStream *stream, PGresult *error, const char *node)
+{
+	char	   *message = shard_error_clean_text(PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY));
+
+	PQclear(error);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to a move of shard %s", stream->spec.label),
+			 errdetail("Node \"%s\": %s.", node, message ? message : ""),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 /*
  * The node has reported an error.  If the connection turns out to be dead and nothing is lost with
  * it, it is replaced once.  Otherwise the error is raised.
@@ -423,6 +439,8 @@ handle_error(ShardStream *stream)
 		shard_stream_note_failure(stream, conn);
 	}
 	give_up(stream, STREAM_LOST);
+	if (stream->spec.check && shard_error_sqlstate(error) == ERRCODE_UNDEFINED_TABLE)
+		raise_dropped(stream, error, conn->node);
 	shard_error_report(ERROR, error, conn, stream->spec.label, shown_sql(stream));
 }
 

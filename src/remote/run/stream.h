@@ -45,6 +45,7 @@ typedef struct ShardStreamSpec
 	Oid			userid;
 	const char *sql;			/* a SELECT (or DML with RETURNING when !use_copy) */
 	bool		has_values;		/* sql contains values of rows as literals, so errors do not show it */
+	const char *check;			/* commands that must run before sql in the same transaction, if it has several statements; NULL: none */
 	const char *label;			/* what it reads, for messages: name of the shard */
 	int			ncolumns;		/* number of columns of the result, checked */
 	bool		use_copy;		/* uses the COPY fetcher; requires nparams == 0 */
@@ -75,7 +76,7 @@ typedef enum ShardStreamStatus
 
 /*
  * Starts a query.  It is sent immediately if a connection is free, otherwise queued.  Never blocks.
- * Memory: cxt, whose reset closes the stream. spec is copied, except sql, label and params.
+ * Memory: cxt, whose reset closes the stream. spec is copied, except sql, check, label and params.
  */
 extern ShardStream *shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot,
 									  const ShardStreamSpec *spec);

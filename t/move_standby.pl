@@ -1,0 +1,103 @@
+# Readers on a hot standby of the coordinator, while the primary moves shards. No job waits for them,
+# and the catalogs of the standby may be older than the tables on the nodes. They must read all rows
+# of a table, or fail (40001). Later statements succeed.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use ShardServer;
+use Test::More;
+use WireClient;
+
+my $c = ShardCluster->new(
+	nodes            => 2,
+	preload          => 1,
+	coordinator_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby_feedback = on\n",
+	node_conf        => "wal_level = logical\nmax_wal_senders = 10\n");
+my $primary = $c->coordinator;
+
+# The tables are not colocated, so t moves alone.
+for my $table ('o', 't')
+{
+	my $type = $table eq 'o' ? 'bigint' : 'int';
+	$c->safe_psql("CREATE TABLE $table (id $type PRIMARY KEY, v int);
+		INSERT INTO $table SELECT i, i FROM generate_series(1, 100) i;
+		SELECT shardfdw.shard_table('$table', shards => 1, nodes => '{node1}')");
+}
+my $standby = ShardServer->standby_of('standby', $primary);
+my $lock = WireClient->new($standby, 'postgres');
+
+# The rows of a statement's result, or its SQLSTATE.
+sub shown
+{
+	my ($result) = @_;
+	return $result->{error}{C} if $result->{error};
+	return $result->{copied} if length($result->{copied} // '');
+	return join ' ', map { join '|', @$_ } @{ $result->{rows} };
+}
+
+sub catch_up { $primary->wait_for_catchup('standby', 'replay', $primary->lsn('insert')); return; }
+
+# A case is [ what the session does first, the statement, its result if it begins after the moves,
+# its result if the standby has not replayed the moves, its result without moves ]. A statement that
+# calls pg_advisory_lock_shared() begins before the moves, and goes on after them.
+my $repeatable = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM o';
+my $cut = "SET shardfdw.snapshot = 'cluster'; $repeatable";
+my $late = 'SELECT count(*) FROM t WHERE
+	(SELECT count(*) FROM o WHERE id < 10 AND pg_advisory_lock_shared(1) IS NULL) = 0';
+my @repeatable = map { my $begin = $_; map { [ $begin, $_, '40001', '40001' ] }
+	'SELECT count(*) FROM t', 'SELECT v FROM t WHERE id = 5', 'COPY t TO STDOUT',
+	'SELECT count(*) FROM t JOIN o USING (id)' } $repeatable, $cut;
+my @committed = map { [ 'SELECT 1', $_->[0], $_->[1], $_->[2] ] }
+	[ 'SELECT count(*) FROM t', '100', '40001' ],
+	[ 'SELECT v FROM t WHERE id = 5', '5', '40001' ],
+	[ 'SELECT count(*) FROM t JOIN o USING (id)', '100', '40001' ],
+	[ "SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t", '100', '40001' ],
+	[ $late, '40001', '40001' ];
+
+# Begins the cases, moves t to nodes, and runs the statements.
+sub read_after
+{
+	my ($moves, $replays, @cases) = @_;
+	my $when = @$moves . ' moves, ' . ($replays ? 'replayed' : 'not replayed');
+	my @waiting = grep { $_->[1] eq $late } @cases;
+
+	catch_up();
+	$lock->query('SELECT pg_advisory_lock(1)');
+	for my $case (@cases)
+	{
+		$case->[4] = WireClient->new($standby, 'postgres');
+		$case->[4]->query($case->[0]);
+		$case->[4]->start_query($case->[1]) if $case->[1] eq $late;
+	}
+	$standby->poll_query_until('postgres', 'SELECT count(*) = ' . @waiting .
+		q{ FROM pg_stat_activity WHERE wait_event = 'advisory'});
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()') unless $replays;
+	$c->safe_psql("SELECT shardfdw.move_shard('t_00', '$_')") for @$moves;
+	catch_up() if $replays;
+	$lock->query('SELECT pg_advisory_unlock(1)');
+	for my $case (@cases)
+	{
+		my ($begin, $sql, $replayed, $not_replayed, $reader) = @$case;
+		my $result = $sql eq $late ? $reader->finish_query : $reader->query($sql);
+		is(shown($result), $replays ? $replayed : $not_replayed, "$when, $begin; $sql");
+	}
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()') unless $replays;
+	catch_up();
+	for my $case (@cases)
+	{
+		$case->[4]->query('ROLLBACK; SELECT pg_advisory_unlock_all()');
+		like(shown($case->[4]->query($case->[1])), qr/^(?:100|5|(?:\d+\t\d+\n){100})$/,
+			"afterwards, $case->[1]");
+		$case->[4]->close;
+	}
+	return;
+}
+
+read_after([ 'node2', 'node1' ], 1, @repeatable, @committed);
+read_after([ 'node2', 'node1' ], 0, @repeatable, $committed[-1]);
+read_after(['node2'], 1, @repeatable, @committed);
+read_after(['node1'], 0, @repeatable, @committed);
+
+done_testing();
