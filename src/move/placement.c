@@ -23,6 +23,7 @@
 #include "move/job/job.h"
 #include "move/job/table.h"
 #include "move/placement.h"
+#include "own_lock.h"
 #include "own_schema.h"
 #include "remote/run/command.h"
 #include "remote/wire/wait.h"
@@ -238,10 +239,17 @@ is_peer(const ShardMove *move, Oid serverid)
 	return found;
 }
 
-/* Waits for the transactions that are open on a coordinator when it knows of the switch. */
+/*
+ * Waits for the transactions that are open on a coordinator when it knows of the switch, except those that wait for a
+ * job (catalog/moving.h): its jobs wait for such transactions of this coordinator.
+ */
 static void
 wait_for_peer(const ShardMove *move, Oid serverid, const char *name)
 {
+	const char *open_there = psprintf("pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()"
+									  " WHERE l.locktype = 'virtualxid' AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks w"
+									  " WHERE w.virtualtransaction = l.virtualtransaction AND w.locktype = 'advisory' AND w.database = d.oid"
+									  " AND w.classid = 0 AND w.objid = 0 AND w.objsubid = %d)", SHARD_LOCK_JOB_WAIT);
 	char	   *open = NULL;
 	bool		answers = false;
 	bool		told = false;
@@ -254,15 +262,15 @@ wait_for_peer(const ShardMove *move, Oid serverid, const char *name)
 			shard_move_begin(move->job.userid);
 			shard_recover_log(shard_recover_settle(serverid));
 			shard_move_commit();
-			open = ask_peer(move, serverid, "SELECT pg_catalog.array_agg(l.virtualtransaction) FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid"
-							" WHERE l.locktype = 'virtualxid' AND a.datname = pg_catalog.current_database() AND l.pid <> pg_catalog.pg_backend_pid()", &answers);
+			open = ask_peer(move, serverid, psprintf("SELECT pg_catalog.array_agg(l.virtualtransaction) FROM %s AND l.pid <> pg_catalog.pg_backend_pid()"
+													 " AND l.pid IN (SELECT a.pid FROM pg_catalog.pg_stat_activity a WHERE a.datid = d.oid)", open_there), &answers);
 			if (answers && open == NULL)
 				break;
 		}
 		else
 		{
-			const char *left = ask_peer(move, serverid, psprintf("SELECT pg_catalog.min(l.virtualtransaction) FROM pg_catalog.pg_locks l WHERE l.locktype = 'virtualxid' AND l.virtualtransaction = ANY (%s)",
-																 quote_literal_cstr(open)), &answers);
+			const char *left = ask_peer(move, serverid, psprintf("SELECT pg_catalog.min(l.virtualtransaction) FROM %s AND l.virtualtransaction = ANY (%s)",
+																 open_there, quote_literal_cstr(open)), &answers);
 
 			if (answers && left == NULL)
 				break;
