@@ -78,12 +78,16 @@ compare(sub {
 		WHERE action ~ $$^not removed$$'), "node1|not removed: what job $killed has left: " .
 		'transactions that began before the switch may read the old tables', 'recovery waits');
 	is($c->node_safe_psql(1, $old_table), '1', 'the old table is there');
+	$c->psql_fails_like($_, qr/55000: names of the shard cannot be changed before it is recovered from job $killed\b/, $_)
+	  for 'ALTER FOREIGN TABLE t_00 RENAME TO x_00', 'ALTER FOREIGN TABLE t_00 SET SCHEMA pg_catalog',
+	  'ALTER TABLE t RENAME v TO w';
 	$c->psql_fails_like(q{SELECT shardfdw.move_shard('t_00', 'node1')},
 		qr/42P07: .*exists on node "node1" already.*An earlier job has left it/s, 'the shard does not move back');
 }, '100 5', name => 'a killed process', make => $one);
 $c->wait_for(q{SELECT count(*) FILTER (WHERE action ~ '^not removed') = 0
 	FROM shardfdw.recover_prepared_transactions()});
 is($c->node_safe_psql(1, $old_table), '0', 'recovery drops the old table afterwards');
+$c->safe_psql('ALTER FOREIGN TABLE t_00 RENAME TO x_00; ALTER FOREIGN TABLE x_00 RENAME TO t_00');
 $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1')});
 is($c->safe_psql('SELECT count(*) FROM t'), '100', 'and the shard moves back');
 

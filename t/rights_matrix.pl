@@ -268,6 +268,7 @@ my %calls = (
 	'set_restore_point' => q{shardfdw_internal.set_restore_point('x', '{}')},
 	'move_step' => q{shardfdw_internal.move_step('t_00', 'node9', 'node2', 'block', false)},
 	'remove_traces' => q{shardfdw_internal.remove_traces('{node1}')},
+	'check_no_traces' => q{shardfdw_internal.check_no_traces('{1}', '{node1}')},
 	'old_tables_in_use' => q{shardfdw_internal.old_tables_in_use('node1', '[]')},
 	'moving_table_query' => q{shardfdw_internal.moving_table_query('x', 'y.x', 'x', NULL, '{}', '{}')},
 	'source_has_tables' => q{shardfdw_internal.source_has_tables('{"side": "source", "server": 1, "other": 2, "tables": []}')},
@@ -320,7 +321,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need granted_nodes partial_aggregate_name partial_aggregate_nodes
 		owner_code_query schema_owner_query owns_shards expects_right role_on_node give_command note_guard validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable choose_key column_commands insertable_columns judge_node
-		has_older_snapshots old_tables_in_use placements_of release_command turn_command
+		check_no_traces has_older_snapshots old_tables_in_use placements_of release_command turn_command
 		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema job_token key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running job_works_on servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
 		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
 		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query replicated_tables node_status_query stat_shards_query stat_replication_query session_sql

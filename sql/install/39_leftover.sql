@@ -22,6 +22,25 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
 	'Queries nodes for schemas that jobs of this coordinator created there, or jobs of predecessors of which it has all commits. Only schemas count that the current user''s role on the node owns. If two servers are the same database, each of them returns the schemas of its jobs. Returns the node, the number of the job, the schema, the note of the job in it, and whether it was a job of this coordinator. Returns no row for a node that does not answer, or that another coordinator has taken over.';
 
+CREATE FUNCTION shardfdw_internal.check_no_traces(jobs bigint[], nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	usable CONSTANT name[] := ARRAY(SELECT s.srvname FROM pg_foreign_server s WHERE s.srvname = ANY (nodes) AND has_server_privilege(s.oid, 'USAGE'));
+	job text;
+BEGIN
+	SELECT substring((q.fields)[1] FROM '_([0-9]+)_[0-9a-f]{8}$') INTO job
+	FROM shardfdw_internal.run_commands(usable, array_fill(format('SELECT nspname FROM pg_namespace WHERE nspname ~ %L', format('^shardfdw_(%s)_(%s)_[0-9a-f]{8}$',
+		array_to_string(shardfdw_internal.decided_identities(), '|'), array_to_string(jobs, '|'))), ARRAY[cardinality(usable)]), 'settle', false) q WHERE q.fields IS NOT NULL LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('names of the shard cannot be changed before it is recovered from job %s', job),
+			HINT = 'SELECT * FROM shardfdw.recover_prepared_transactions() removes what the job has left.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_no_traces(bigint[], name[]) IS
+	'Checks that jobs of this coordinator, which have ended, have left no schemas on nodes. Does not count nodes that do not answer. Returns nothing. Raises object_not_in_prerequisite_state.';
+
 CREATE FUNCTION shardfdw_internal.placements_of(remote_schema name, remote_table name) RETURNS TABLE (server oid, placed_by xid)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -13,10 +13,13 @@
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "own_lock.h"
+#include "own_schema.h"
+#include "own_sql.h"
 #include "own_table.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -296,6 +299,44 @@ shard_moving_check(const Oid *relids, int nrelids)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("the definition of the table cannot be changed while job " INT64_FORMAT " moves a shard of it", id),
 				 errhint("Wait for it (SELECT shardfdw.wait_job(" INT64_FORMAT ")) or cancel it (SELECT shardfdw.cancel_job(" INT64_FORMAT ")).", id, id)));
+}
+
+void
+shard_moving_check_names(const Oid *relids, int nrelids)
+{
+	JobSearch	search = {.relids = relids, .nrelids = nrelids};
+	ShardOwnTable jobs;
+	ShardOwnSql own;
+	StringInfoData ids;
+	StringInfoData nodes;
+
+	if (nrelids == 0 || !OidIsValid(shard_own_relation(SHARD_JOB_TABLE, true)))
+		return;
+	initStringInfo(&ids);
+	initStringInfo(&nodes);
+	shard_own_table_open(&jobs, SHARD_JOB_TABLE, AccessShareLock);
+	shard_own_table_begin(&jobs, NULL);
+	while (shard_own_table_next(&jobs))
+	{
+		int64		id = DatumGetInt64(jobs.values[SHARD_JOB_ID]);
+
+		if (!fits(&jobs, &search) || strcmp(shard_own_table_text(&jobs, SHARD_JOB_STATE), "done") == 0 || shard_moving_is_running(id))
+			continue;
+		appendStringInfo(&ids, "%s" INT64_FORMAT, ids.len > 0 ? ", " : "", id);
+		for (AttrNumber column = SHARD_JOB_SOURCE; column <= SHARD_JOB_TARGET; column++)
+		{
+			if (!jobs.nulls[column])
+				appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(NameStr(*DatumGetName(jobs.values[column]))));
+		}
+	}
+	shard_own_table_end(&jobs);
+	shard_own_table_close(&jobs);
+	if (ids.len == 0)
+		return;
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, InvalidSnapshot);
+	(void) shard_own_sql_execute(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_no_traces(ARRAY[%s]::bigint[], ARRAY[%s]::name[])", ids.data, nodes.data),
+								 SPI_OK_SELECT, 0, NULL);
+	shard_own_sql_end(&own);
 }
 
 void

@@ -91,7 +91,13 @@ enum
  */
 extern void shard_moving_check(const Oid *relids, int nrelids);
 
-/* The same if a job of another process works on a server, which is about to be dropped. */
+/*
+ * Raises ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE if a job that has ended without success worked on one of nrelids foreign
+ * tables, whose names or columns are about to be renamed, and has left objects on nodes.  Recovery finds tables by name.
+ */
+extern void shard_moving_check_names(const Oid *relids, int nrelids);
+
+/* Raises ERRCODE_OBJECT_IN_USE if a job of another process works on a server, which is about to be dropped. */
 extern void shard_moving_check_server(Oid serverid);
 
 #endif

@@ -228,13 +228,16 @@ check_rights(const ShardDdlBatch *batch, const ShardCommand *commands, int ncomm
 
 /* Raises an error if a job moves one of the shards that get commands. */
 static void
-check_no_job(const ShardDdlTable *table, const int *shardnos, int ncommands)
+check_no_job(const ShardDdlBatch *batch, const int *shardnos, int ncommands)
 {
+	const ShardDdlTable *table = batch->table;
 	Oid		   *relids = palloc(sizeof(Oid) * Max(ncommands, 1));
 
 	for (int i = 0; i < ncommands; i++)
 		relids[i] = table->shards[shardnos[i]].relid;
 	shard_moving_check(relids, ncommands);
+	if (batch->renames)
+		shard_moving_check_names(relids, ncommands);
 	pfree(relids);
 }
 
@@ -246,7 +249,7 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 	ShardCommand *commands = make_commands(batch, &ncommands, &shardnos);
 
 	if (!batch->keeps_definition)
-		check_no_job(batch->table, shardnos, ncommands);
+		check_no_job(batch, shardnos, ncommands);
 	if (shard_guc_follows_coordinator)
 		return;
 	check_rights(batch, commands, ncommands);

@@ -16,6 +16,7 @@ typedef struct ShardDdlBatch
 	const ShardDdlTable *table;
 	StringInfoData *texts;		/* per shard: its commands, separated by semicolons */
 	bool		keeps_definition;	/* no command changes the definition in a way that a move would have to repeat */
+	bool		renames;		/* gives another name to shards, or to their columns or constraints */
 	bool		only_names_shards;	/* no expressions and no new names: the user needs no USAGE on the servers */
 } ShardDdlBatch;
 

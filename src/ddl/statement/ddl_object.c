@@ -52,6 +52,7 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	shard_schema_lock_new_objects();
 	shard_ddl_make_schema(table, stmt->newschema);
 	batch = shard_ddl_batch_create(table);
+	batch->renames = true;
 	for (int i = 0; i < table->nshards; i++)
 		shard_ddl_batch_add(batch, i, "ALTER TABLE %s SET SCHEMA %s", table->shards[i].relation, schema);
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);

@@ -52,6 +52,7 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 	shard_ddl_table_check_unused(table, "ALTER TABLE");
 	constraint = shard_ddl_constraint(table->relid, stmt->subname);
 	batch = shard_ddl_batch_create(table);
+	batch->renames = true;
 
 	if (constraint == NULL && !table->is_reference && shard_ddl_find_shard_constraint(table, stmt->subname))
 	{
@@ -127,6 +128,7 @@ shard_ddl_rename(ShardDdlCall *call)
 	if (table == NULL)
 		return false;
 	batch = shard_ddl_batch_create(table);
+	batch->renames = true;
 	if (stmt->renameType == OBJECT_COLUMN)
 	{
 		if (!stmt->relation->inh && !table->is_reference)

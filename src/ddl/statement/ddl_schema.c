@@ -409,6 +409,7 @@ check_no_job(const List *parts)
 	foreach(lc, parts)
 		relids[foreach_current_index(lc)] = ((const ShardDdlShard *) lfirst(lc))->relid;
 	shard_moving_check(relids, list_length(parts));
+	shard_moving_check_names(relids, list_length(parts));
 	pfree(relids);
 }
 
