@@ -53,6 +53,11 @@ for my $schema ('shardfdw', 'shardfdw_internal')
 	$run->('GRANT USAGE, CREATE ON SCHEMA TO PUBLIC; REVOKE CREATE ON SCHEMA FROM squatter');
 	refuses(qr/55000: PUBLIC may create functions in schema "$schema"/, "a schema $schema with CREATE for PUBLIC");
 
+	refuses(qr/55000: this transaction has changed schema "$schema"/, "$schema, whose privileges are not committed",
+		"BEGIN; REVOKE CREATE ON SCHEMA $schema FROM PUBLIC; ");
+	refuses(qr/55000: PUBLIC may create functions in schema "$schema"/, "$schema, which it has changed otherwise",
+		"BEGIN; GRANT USAGE ON SCHEMA $schema TO squatter; ");
+
 	# Other sessions do not see the function while its transaction is open.
 	my $squatter = $coordinator->background_psql('squatted');
 	$squatter->query_safe("BEGIN; $create");
@@ -73,6 +78,16 @@ for my $schema ('shardfdw', 'shardfdw_internal')
 my $reader = $coordinator->background_psql('squatted');
 $reader->query_safe('BEGIN; SELECT 1');
 refuses(qr/55006: schema "shardfdw" or "shardfdw_internal" exists, and older transactions could create functions in it/, 'older transactions');
+$reader->quit;
+# a transaction that has a copy of pg_stat_activity from before
+my $extender = $coordinator->background_psql('squatted', on_error_stop => 0);
+$extender->query_safe('BEGIN; SELECT count(*) FROM pg_stat_activity');
+$reader = $coordinator->background_psql('squatted');
+$reader->query_safe('BEGIN; SELECT 1');
+$extender->query('CREATE EXTENSION shardfdw');
+like($extender->{stderr}, qr/older transactions could create functions in it/, 'CREATE EXTENSION refuses sessions that have come since');
+$extender->{stderr} = '';
+$extender->quit;
 $reader->quit;
 $coordinator->safe_psql('squatted', 'CREATE EXTENSION shardfdw');
 $coordinator->safe_psql('squatted', 'DROP EXTENSION shardfdw; CREATE EXTENSION shardfdw');

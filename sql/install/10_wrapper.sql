@@ -10,6 +10,9 @@ SET LOCAL quote_all_identifiers = off;
 -- Schema shardfdw has what users call and read, see docs/reference.md; shardfdw_internal has the rest. If a schema
 -- exists already, its owner could replace our functions by others. A function in it could have the name of one of ours, and
 -- fit better to the arguments of a call. (If schema shardfdw did not exist, CREATE EXTENSION has just created it for the current user.)
+-- Its argument has exactly this type in the calls below, so no function of another role fits better.
+CREATE FUNCTION shardfdw.schema_age(schema oid) RETURNS text
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_schema_age';
 DO $$
 DECLARE
 	deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + interval '10 s';
@@ -21,20 +24,28 @@ BEGIN
 	CROSS JOIN LATERAL (SELECT n.nspowner UNION SELECT x.grantee FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'CREATE') x(role)
 	LEFT JOIN pg_catalog.pg_roles r ON r.oid = x.role
 	WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND r.rolsuper IS NOT TRUE AND r.rolname IS DISTINCT FROM CURRENT_USER
-		AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'transactionid' AND l.pid = pg_catalog.pg_backend_pid() AND l.transactionid = n.xmin) LIMIT 1;
+		AND shardfdw.schema_age(n.oid) <> 'new' LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = pg_catalog.format('%s may create functions in schema "%s"', other.role, other.nspname),
 			DETAIL = 'It could replace functions of the extension.',
 			HINT = 'Look at what is in the schema. Then drop it, or give it to a superuser and revoke CREATE on it.';
 	END IF;
+	SELECT n.nspname INTO other FROM pg_catalog.pg_namespace n WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND shardfdw.schema_age(n.oid) = 'changed' LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = pg_catalog.format('this transaction has changed schema "%s"', other.nspname),
+			DETAIL = 'Other sessions may have privileges on it until the change is committed.',
+			HINT = 'Commit the change, then run CREATE EXTENSION.';
+	END IF;
 	-- CREATE FUNCTION takes no lock. A transaction that began before the privilege was revoked can have a function that no other session sees yet.
-	IF EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname IN ('shardfdw', 'shardfdw_internal')
-			AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'transactionid' AND l.pid = pg_catalog.pg_backend_pid() AND l.transactionid = n.xmin)) THEN
+	IF EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname IN ('shardfdw', 'shardfdw_internal') AND shardfdw.schema_age(n.oid) <> 'new') THEN
 		IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
 			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'CREATE EXTENSION with an existing schema needs transaction isolation level READ COMMITTED',
 				HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 		END IF;
+		-- otherwise pg_stat_activity shows the sessions that this transaction has seen first
+		PERFORM pg_catalog.pg_stat_clear_snapshot();
 		older := ARRAY(SELECT l.virtualxid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 			WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND a.datname = pg_catalog.current_database() AND a.backend_type <> 'autovacuum worker' AND a.pid <> pg_catalog.pg_backend_pid()
 			UNION ALL SELECT p.transaction::text FROM pg_catalog.pg_prepared_xacts p WHERE p.database = pg_catalog.current_database());
@@ -64,6 +75,7 @@ BEGIN
 	END IF;
 END
 $$;
+DROP FUNCTION shardfdw.schema_age(oid);
 -- Functions run with the privileges of their caller, including the functions that they call.
 GRANT USAGE ON SCHEMA shardfdw, shardfdw_internal TO PUBLIC;
 
