@@ -251,6 +251,30 @@ DELETE FROM one_row WHERE k = (SELECT changes(6));
 SELECT k FROM one_row WHERE k = (SELECT changes(6)) FOR UPDATE;
 SELECT k FROM one_row WHERE v > 0 ORDER BY v LIMIT (SELECT changes(1)) FOR UPDATE SKIP LOCKED;
 SELECT count(*), sum(v) FROM one_row;
+-- so does a table that the statement only reads
+CREATE TABLE other_row (k int PRIMARY KEY, v int);
+SELECT shardfdw.shard_table('other_row', colocate_with => 'one_row');
+CREATE TABLE code (k int PRIMARY KEY, v int);
+SELECT shardfdw.create_reference_table('code');
+INSERT INTO code SELECT i, i FROM generate_series(1, 20) i;
+CREATE FUNCTION changes_code(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN UPDATE code SET v = v + 1000 WHERE k = $1; RETURN $1; END';
+INSERT INTO other_row VALUES (changes_code(8), (SELECT v FROM code WHERE k = 8)) RETURNING *;
+INSERT INTO other_row VALUES (changes(8), (SELECT v FROM one_row WHERE k = 8)) RETURNING *;
+INSERT INTO one_row VALUES (changes_code(8), 1) ON CONFLICT (k) DO UPDATE SET v = (SELECT v FROM code WHERE code.k = one_row.k) RETURNING *;
+INSERT INTO other_row VALUES (changes_code(8), changes(9)) RETURNING *;
+DELETE FROM other_row;
+-- rows that are locked below the top of a statement, after the transaction has written to the table
+BEGIN;
+INSERT INTO fires VALUES (5, 5);
+UPDATE one_row SET v = v + 1 WHERE k = 3;
+WITH x AS (SELECT * FROM one_row WHERE k = 3 FOR UPDATE) SELECT * FROM x;
+SELECT * FROM (SELECT * FROM one_row WHERE k = 3 FOR UPDATE) x;
+SELECT (SELECT v FROM one_row WHERE k = 3 FOR UPDATE);
+SAVEPOINT s;
+SELECT * FROM (SELECT * FROM one_row WHERE k = changes(3) FOR UPDATE) x;
+ROLLBACK TO s;
+WITH x AS (SELECT * FROM one_row WHERE k = 4 FOR UPDATE) UPDATE one_row SET v = 0 FROM x WHERE one_row.k = 4 AND x.k = 4 RETURNING x.v;
+ROLLBACK;
 -- an INSERT that does not update is as on a plain table
 INSERT INTO one_row VALUES (adds(120), 1) ON CONFLICT (k) DO NOTHING;
 INSERT INTO one_row VALUES (adds(121), 1);

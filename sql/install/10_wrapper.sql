@@ -16,6 +16,7 @@ CREATE FUNCTION shardfdw.schema_age(schema oid) RETURNS text
 DO $$
 DECLARE
 	deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + interval '10 s';
+	kind text;
 	older text[];
 	other record;
 BEGIN
@@ -46,17 +47,20 @@ BEGIN
 		END IF;
 		-- otherwise pg_stat_activity shows the sessions that this transaction has seen first
 		PERFORM pg_catalog.pg_stat_clear_snapshot();
-		older := ARRAY(SELECT l.virtualxid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-			WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND a.datname = pg_catalog.current_database() AND a.backend_type <> 'autovacuum worker' AND a.pid <> pg_catalog.pg_backend_pid()
-			UNION ALL SELECT p.transaction::text FROM pg_catalog.pg_prepared_xacts p WHERE p.database = pg_catalog.current_database());
-		WHILE EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.virtualxid = ANY (older) AND l.mode = 'ExclusiveLock')
-			OR EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p WHERE p.transaction::text = ANY (older))
-		LOOP
-			IF pg_catalog.clock_timestamp() > deadline THEN
-				RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = 'schema "shardfdw" or "shardfdw_internal" exists, and older transactions could create functions in it',
-					HINT = 'Try again when all transactions of this database have ended, also prepared ones.';
-			END IF;
-			PERFORM pg_catalog.pg_sleep(0.01);
+		-- First the sessions, then the transactions that are prepared by then: a session that prepares one no longer has it.
+		FOREACH kind IN ARRAY ARRAY['session', 'prepared'] LOOP
+			older := CASE kind WHEN 'session' THEN ARRAY(SELECT l.virtualxid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+					WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND a.datname = pg_catalog.current_database() AND a.backend_type <> 'autovacuum worker' AND a.pid <> pg_catalog.pg_backend_pid())
+				ELSE ARRAY(SELECT p.transaction::text FROM pg_catalog.pg_prepared_xacts p WHERE p.database = pg_catalog.current_database()) END;
+			WHILE EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.virtualxid = ANY (older) AND l.mode = 'ExclusiveLock')
+				OR EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p WHERE p.transaction::text = ANY (older))
+			LOOP
+				IF pg_catalog.clock_timestamp() > deadline THEN
+					RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = 'schema "shardfdw" or "shardfdw_internal" exists, and older transactions could create functions in it',
+						HINT = 'Try again when all transactions of this database have ended, also prepared ones.';
+				END IF;
+				PERFORM pg_catalog.pg_sleep(0.01);
+			END LOOP;
 		END LOOP;
 	END IF;
 	SELECT p.oid::pg_catalog.regprocedure AS name, r.rolname INTO other FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_roles r ON r.oid = p.proowner

@@ -515,19 +515,25 @@ evaluate_all(ShardStatementState *state)
 }
 
 /*
- * Raises if functions that gave values of parameters have written to the tables.  The node would see these rows, which
- * the statement must not change or lock.  An INSERT that does not update needs no such check.
+ * Raises if functions that gave values of parameters have written to tables of the statement.  The node would see these
+ * rows, which the statement must not read, change or lock.  They do not matter for a table into which it only inserts.
  */
 static void
 check_unwritten(const ShardStatementState *state)
 {
-	const ShardStatementPlan *plan = state->plan;
-	ListCell   *lc;
+	EState	   *estate = state->css.ss.ps.state;
 
-	if (!plan->on_writer || (plan->inserts_values && !plan->does_update))
+	if (!state->plan->on_writer)
 		return;
-	foreach(lc, plan->relids)
-		shard_statement_view_check_unwritten(state->css.ss.ps.state, lfirst_oid(lc), state->maps[0]->shards[0].serverid);
+	foreach_ptr(const ShardPermissions, permission, shard_estate_permissions(estate))
+	{
+		bool		only_inserts = estate->es_plannedstmt->commandType == CMD_INSERT &&
+			(permission->requiredPerms & (ACL_INSERT | ACL_UPDATE)) == ACL_INSERT;
+
+		if (permission->requiredPerms == 0 || only_inserts)
+			continue;
+		shard_statement_view_check_unwritten(estate, permission->relid, state->maps[0]->shards[0].serverid);
+	}
 }
 
 /* Starts the statement on all of its shards. */

@@ -114,7 +114,6 @@ static const PlanField statement_fields[] = {
 	{FIELD_LIST, offsetof(ShardStatementPlan, key_params)},
 	{FIELD_BOOL, offsetof(ShardStatementPlan, inserts_key)},
 	{FIELD_BOOL, offsetof(ShardStatementPlan, inserts_values)},
-	{FIELD_BOOL, offsetof(ShardStatementPlan, does_update)},
 	{FIELD_LIST, offsetof(ShardStatementPlan, template)},
 	{FIELD_OUTPUTS, offsetof(ShardStatementPlan, outputs), offsetof(ShardStatementPlan, noutputs)},
 	{FIELD_OID, offsetof(ShardStatementPlan, check_as_user)}

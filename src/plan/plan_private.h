@@ -254,7 +254,6 @@ typedef struct ShardStatementPlan
 	List	   *key_params;
 	bool		inserts_key;	/* it inserts a row with this key, so the shard must exist */
 	bool		inserts_values; /* INSERT of rows that are in the statement */
-	bool		does_update;	/* ON CONFLICT DO UPDATE */
 	ShardTemplate *template;
 	ShardOutput *outputs;		/* result columns */
 	int			noutputs;

@@ -309,7 +309,7 @@ shard_nested_write_watch(EState *estate, Oid relid)
 	watch->estate = estate;
 	watch->top = top;
 	watch->seen = count_writes(shard_estate_permissions(estate), top, WRITES) > 1 ||
-		shard_nested_write_after(top, estate->es_output_cid);
+		shard_nested_write_since(top, estate->es_output_cid + 1, false);
 	watch->deletes_twice = count_writes(shard_estate_permissions(estate), top, ACL_DELETE) > 1;
 	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
 	callback->func = forget_watch;
@@ -372,27 +372,21 @@ is_tied_by_keys(Oid written, Oid top)
 }
 
 bool
-shard_nested_write_after(Oid relid, CommandId cid)
-{
-	foreach_ptr(const LastWrite, write, last_writes)
-	{
-		/* usually there is none, so the catalog is not read */
-		if (write->last.cid > cid && write->top == shard_map_top(relid))
-			return true;
-	}
-	return false;
-}
-
-bool
 shard_nested_write_since(Oid relid, CommandId cid, bool by_keys)
 {
-	Oid			top = shard_map_top(relid);
+	Oid			top = InvalidOid;
 
 	foreach_ptr(const LastWrite, write, last_writes)
 	{
-		if (write->last.cid >= cid && write->top == top)
-			return true;
-		if (by_keys && write->last.changed && write->last.changed_cid >= cid && is_tied_by_keys(write->top, top))
+		bool		is_since = write->last.cid >= cid;
+		bool		has_changed = by_keys && write->last.changed && write->last.changed_cid >= cid;
+
+		if (!is_since && !has_changed)
+			continue;
+		/* usually there is no such command, so the catalog is not read */
+		if (!OidIsValid(top))
+			top = shard_map_top(relid);
+		if ((is_since && write->top == top) || (has_changed && is_tied_by_keys(write->top, top)))
 			return true;
 	}
 	return false;

@@ -46,9 +46,6 @@ extern bool shard_nested_write_deletes_twice(const ShardNestedWatch *watch);
  */
 extern bool shard_nested_write_since(Oid relid, CommandId cid, bool by_keys);
 
-/* May a command of this transaction after cid have written to relid? */
-extern bool shard_nested_write_after(Oid relid, CommandId cid);
-
 /* May a command before cid have changed relid, directly or because of foreign keys? */
 extern bool shard_nested_write_before(Oid relid, CommandId cid);
 

@@ -140,7 +140,11 @@ shard_statement_view_refuse(Oid relid, const char *node)
 void
 shard_statement_view_check_unwritten(const EState *estate, Oid relid, Oid serverid)
 {
-	if (shard_nested_write_after(relid, estate->es_output_cid))
+	const PlannedStmt *stmt = estate->es_plannedstmt;
+
+	/* a SELECT, which locks rows, has no command number of its own, so its functions may have the one of its snapshot */
+	if (shard_nested_write_since(relid, stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE ? estate->es_snapshot->curcid :
+								 estate->es_output_cid + 1, false))
 		shard_statement_view_refuse(relid, GetForeignServer(serverid)->servername);
 }
 

@@ -375,7 +375,6 @@ shard_router_plan(Query *query, ShardRouteOrigin *origin)
 	}
 	plan.inserts_key = cxt.inserts_key;
 	plan.inserts_values = inserts_values(query);
-	plan.does_update = query->onConflict != NULL && query->onConflict->action == ONCONFLICT_UPDATE;
 	if (cxt.keys == NIL)
 		plan.shards = list_make1_oid(shard_map_get(linitial_oid(text->relids))->shards[0].relid);
 	stmt = shard_statement_make(query, text, &plan, cxt.keys);
