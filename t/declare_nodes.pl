@@ -75,6 +75,26 @@ for my $schema ('shardfdw', 'shardfdw_internal')
 	refuses(qr/0A000: CREATE EXTENSION with an existing schema needs transaction isolation level READ COMMITTED/, "an older snapshot: $schema", 'BEGIN ISOLATION LEVEL REPEATABLE READ; ');
 	$coordinator->safe_psql('squatted', "DROP FUNCTION $function");
 }
+# a transaction that is prepared while CREATE EXTENSION waits for its session
+$coordinator->safe_psql('squatted', 'DROP SCHEMA shardfdw_internal; CREATE SCHEMA shardfdw_internal');
+my $preparer = $coordinator->background_psql('squatted');
+$preparer->query_safe('BEGIN; SELECT txid_current()');
+my $waiter = $coordinator->background_psql('squatted', on_error_stop => 0);
+$waiter->query_until(qr/begun/, "\\echo begun\nCREATE EXTENSION shardfdw;\n");
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query ~ 'CREATE EXTENSION'});
+$preparer->query_safe("PREPARE TRANSACTION 'prepared'");
+$preparer->quit;
+$waiter->query('SELECT 1');
+like($waiter->{stderr}, qr/older transactions could create functions in it/, 'CREATE EXTENSION waits for transactions that are prepared meanwhile');
+$waiter->{stderr} = '';
+$waiter->quit;
+$coordinator->safe_psql('squatted', "ROLLBACK PREPARED 'prepared'");
+# the settings of the script end with it
+is($coordinator->safe_psql('squatted', 'SET array_nulls = on; BEGIN; CREATE EXTENSION shardfdw; SHOW transform_null_equals; SHOW quote_all_identifiers; ROLLBACK'),
+	"off\noff", 'settings of the session after CREATE EXTENSION');
+$coordinator->safe_psql('squatted', 'ALTER DATABASE squatted SET transform_null_equals = on');
+is($coordinator->safe_psql('squatted', 'BEGIN; CREATE EXTENSION shardfdw; SHOW transform_null_equals; ROLLBACK'), 'on', 'also those of the database');
+$coordinator->safe_psql('squatted', 'ALTER DATABASE squatted RESET transform_null_equals');
 my $reader = $coordinator->background_psql('squatted');
 $reader->query_safe('BEGIN; SELECT 1');
 refuses(qr/55006: schema "shardfdw" or "shardfdw_internal" exists, and older transactions could create functions in it/, 'older transactions');

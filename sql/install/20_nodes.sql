@@ -423,6 +423,10 @@ CREATE FUNCTION shardfdw_internal.grant_restored() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	-- a subscription whose publication has all tables is no restore
+	IF EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() AND a.backend_type LIKE 'logical replication%') THEN
+		RETURN NULL;
+	END IF;
 	IF NEW.grantee IS NULL THEN
 		GRANT EXECUTE ON FUNCTION shardfdw.add_node TO PUBLIC;
 	ELSIF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = NEW.grantee) THEN
@@ -432,7 +436,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grant_restored() IS
-	'Grants EXECUTE on add_node() instead of storing the row; trigger function of shardfdw_internal.node_adder. Returns null.';
+	'Grants EXECUTE on add_node() instead of storing the row, except for a subscription; trigger function of shardfdw_internal.node_adder. Returns null.';
 
 CREATE TRIGGER grant_restored BEFORE INSERT ON shardfdw_internal.node_adder
 	FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.grant_restored();

@@ -30,8 +30,10 @@ DECLARE
 	job text;
 BEGIN
 	SELECT substring((q.fields)[1] FROM '_([0-9]+)_[0-9a-f]{8}$') INTO job
-	FROM shardfdw_internal.run_commands(usable, array_fill(format('SELECT nspname FROM pg_namespace WHERE nspname ~ %L', format('^shardfdw_(%s)_(%s)_[0-9a-f]{8}$',
-		array_to_string(shardfdw_internal.decided_identities(), '|'), array_to_string(jobs, '|'))), ARRAY[cardinality(usable)]), 'settle', false) q WHERE q.fields IS NOT NULL LIMIT 1;
+	FROM shardfdw_internal.run_commands(usable, array_fill(format('SELECT nspname, substring(obj_description(oid, ''pg_namespace'') FROM ''^\{"server": ([0-9]+),'') FROM pg_namespace WHERE nspname ~ %L', format('^shardfdw_(%s)_(%s)_[0-9a-f]{8}$',
+		array_to_string(shardfdw_internal.decided_identities(), '|'), array_to_string(jobs, '|'))), ARRAY[cardinality(usable)]), 'settle', false) q
+		-- recovery does not use what is left of a server that was removed and added again
+		JOIN pg_foreign_server s ON s.srvname = q.node AND s.oid::text = (q.fields)[2] LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('names of the shard cannot be changed before it is recovered from job %s', job),
 			HINT = 'SELECT * FROM shardfdw.recover_prepared_transactions() removes what the job has left.';

@@ -184,6 +184,10 @@ CREATE FUNCTION shardfdw_internal.adopt_restored() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	-- a subscription whose publication has all tables is no restore
+	IF EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() AND a.backend_type LIKE 'logical replication%') THEN
+		RETURN NULL;
+	END IF;
 	PERFORM shardfdw.adopt_postgres_fdw();
 	RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
@@ -195,7 +199,7 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.adopt_restored() IS
-	'Adopts the wrapper instead of storing the row; trigger function of shardfdw_internal.adopted_wrapper. Returns null. Reports failures as a WARNING.';
+	'Adopts the wrapper instead of storing the row, except for a subscription; trigger function of shardfdw_internal.adopted_wrapper. Returns null. Reports failures as a WARNING.';
 
 CREATE TRIGGER adopt BEFORE INSERT ON shardfdw_internal.adopted_wrapper
 	FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.adopt_restored();

@@ -103,3 +103,8 @@ REVOKE ALL ON FUNCTION shardfdw_internal.forget_subscriptions(), shardfdw_intern
 	shardfdw_internal.note_subscription_copy(oid, oid, pg_lsn), shardfdw_internal.note_subscription_error(oid, text, boolean),
 	shardfdw_internal.note_subscription_ready(oid, pg_lsn), shardfdw_internal.release_subscription(oid), shardfdw_internal.take_subscription(oid)
 	FROM PUBLIC;
+
+-- The rest of a transaction block has the settings of the database again, see 10_wrapper.sql.
+SET LOCAL array_nulls TO DEFAULT;
+SET LOCAL transform_null_equals TO DEFAULT;
+SET LOCAL quote_all_identifiers TO DEFAULT;

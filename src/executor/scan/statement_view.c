@@ -142,7 +142,7 @@ shard_statement_view_check_unwritten(const EState *estate, Oid relid, Oid server
 {
 	const PlannedStmt *stmt = estate->es_plannedstmt;
 
-	/* a SELECT, which locks rows, has no command number of its own, so its functions may have the one of its snapshot */
+	/* a SELECT that locks rows gets no command number, so its functions may have the one of its snapshot */
 	if (shard_nested_write_since(relid, stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE ? estate->es_snapshot->curcid :
 								 estate->es_output_cid + 1, false))
 		shard_statement_view_refuse(relid, GetForeignServer(serverid)->servername);
