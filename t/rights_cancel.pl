@@ -30,7 +30,7 @@ $c->safe_psql(q{SET ROLE al; CREATE TABLE al.t (id int PRIMARY KEY, v text);
 # (%s is a number). The same elements let a function go on as far as it can.
 my %scalars = (name => q{'node1'}, text => q{'read'}, boolean => 'false', jsonb => q{'{}'},
 	'timestamp with time zone' => 'now()', regprocedure => q{'now()'}, '"char"' => q{'r'});
-my %same = (name => q{'node1'}, text => q{'al.t_00'}, regclass => q{'al.plain'},
+my %same = (bigint => '1', name => q{'node1'}, text => q{'al.t_00'}, regclass => q{'al.plain'},
 	boolean => 'true', smallint => '1', oid => q{'al.t'::regclass}, jsonb => q{'{}'},
 	'double precision' => '1', integer => '1', aclitem => q{'al=r/al'});
 my %different = (%same, name => q{'n' || %s}, text => q{'s' || %s}, regclass => '16384 + %s',
