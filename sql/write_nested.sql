@@ -275,6 +275,18 @@ SELECT * FROM (SELECT * FROM one_row WHERE k = changes(3) FOR UPDATE) x;
 ROLLBACK TO s;
 WITH x AS (SELECT * FROM one_row WHERE k = 4 FOR UPDATE) UPDATE one_row SET v = 0 FROM x WHERE one_row.k = 4 AND x.k = 4 RETURNING x.v;
 ROLLBACK;
+-- FOR UPDATE leaves out rows that the statement has changed before
+CREATE TABLE plain_row (k int PRIMARY KEY, v int);
+INSERT INTO plain_row SELECT k, v FROM one_row WHERE k < 10 ORDER BY k;
+CREATE TABLE source_row (k int);
+INSERT INTO source_row SELECT generate_series(1, 9);
+DELETE FROM one_row WHERE k > 9;
+BEGIN;
+INSERT INTO plain_row SELECT k + 4, (SELECT z.v FROM plain_row z WHERE z.k = s.k FOR UPDATE) FROM source_row s ON CONFLICT (k) DO UPDATE SET v = excluded.v + 1;
+INSERT INTO one_row SELECT k + 4, (SELECT z.v FROM one_row z WHERE z.k = s.k FOR UPDATE) FROM source_row s ON CONFLICT (k) DO UPDATE SET v = excluded.v + 1;
+SELECT p.k, p.v, o.v FROM plain_row p FULL JOIN one_row o USING (k) ORDER BY k;
+ROLLBACK;
+MERGE INTO one_row t USING (SELECT k, (SELECT z.v FROM one_row z WHERE z.k = s.k + 1 FOR UPDATE) AS v FROM source_row s) x ON t.k = x.k WHEN MATCHED THEN UPDATE SET v = x.v;
 -- an INSERT that does not update is as on a plain table
 INSERT INTO one_row VALUES (adds(120), 1) ON CONFLICT (k) DO NOTHING;
 INSERT INTO one_row VALUES (adds(121), 1);

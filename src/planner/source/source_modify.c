@@ -331,6 +331,38 @@ computes_here(const ShardSourceInfo *info)
 		!shard_source_is_shippable(info, shard_source_prepare(conflict->onConflictWhere));
 }
 
+/* Does a sub-select lock rows of a table whose partition tree has the top that context points to? */
+static bool
+locks_tree_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		foreach_node(RowMarkClause, mark, query->rowMarks)
+		{
+			const RangeTblEntry *rte = rt_fetch(mark->rti, query->rtable);
+
+			if (rte->rtekind == RTE_RELATION && shard_map_top(rte->relid) == *(Oid *) context)
+				return true;
+		}
+		return query_tree_walker(query, locks_tree_walker, context, 0);
+	}
+	return expression_tree_walker(node, locks_tree_walker, context);
+}
+
+/* May the source lock rows that the statement has changed before?  Core leaves these rows out. */
+static bool
+locks_changed_rows(const ShardSourceInfo *info)
+{
+	Oid			top = shard_map_top(RelationGetRelid(info->rel));
+
+	return info->query->jointree->fromlist != NIL && (info->query->commandType == CMD_MERGE || info->excluded != 0) &&
+		query_tree_walker(info->query, locks_tree_walker, &top, 0);
+}
+
 /* The reason why core has to execute the statement row by row; NULL if nodes can run it. */
 static const char *
 find_row_obstacle(const ShardSourceInfo *info, const ShardMap *map)
@@ -342,6 +374,8 @@ find_row_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 		return _("It has triggers.");
 	if (info->query->withCheckOptions != NIL || rte->securityQuals != NIL)
 		return _("It is subject to row security policies or check options of a view.");
+	if (locks_changed_rows(info))
+		return _("It locks rows of the table in a sub-select.");
 	if (info->query->commandType != CMD_INSERT)
 		return NULL;
 	if (map->has_triggers)
