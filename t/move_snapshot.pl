@@ -94,7 +94,7 @@ is($c->safe_psql('SELECT count(*) FROM t'), '100', 'and the shard moves back');
 # Even if no process has waited for these statements, none of them reads the new table by an old
 # snapshot: the leftovers of a killed process are dropped by hand. The last statement has read node1 before the
 # shard moves, and reads the shard afterwards.
-my $late;
+my ($late, $back);
 my $without_waiting = sub {
 	my $job = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node2', wait => false)});
 	$c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shardfdw.jobs
@@ -105,7 +105,8 @@ my $without_waiting = sub {
 	my ($name) = $c->node_safe_psql(1, 'SELECT nspname FROM pg_namespace') =~ /($schema)/;
 	$c->node_safe_psql(1, "SET client_min_messages = warning; DROP TABLE t_00;
 		DROP PUBLICATION $name; DROP SCHEMA $name CASCADE");
-	$c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1', mode => 'block', wait => false)});
+	$back = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1', mode => 'block',
+		wait => false)});
 	$c->wait_for(q{SELECT node = 'node1' FROM shardfdw.shards WHERE shard = 't_00'::regclass});
 };
 my $read_before = q{CREATE TABLE r (id bigint PRIMARY KEY);
@@ -120,6 +121,8 @@ compare(sub {
 	$without_waiting->();
 }, '40001', name => 'no process waits', make => $one . $read_before, alone => '100 5');
 like(($c->wait_sql($late))[2], qr/ERROR:  40001/, 'a scan that begins late, READ COMMITTED');
+# The job drops the old table after these statements. Until then, the table cannot be dropped.
+is($c->safe_psql("SELECT shardfdw.wait_job($back)"), 'done', 'the job back ends');
 
 # A job does not wait for a transaction that imports an older snapshot while the job waits.
 my ($exporter, $importer) = map { WireClient->new($c->coordinator, 'postgres') } 1, 2;
@@ -132,12 +135,13 @@ $c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shar
 	WHERE id = $away");
 $importer->query("$repeatable; SET TRANSACTION SNAPSHOT '$snapshot'; SELECT count(*) FROM r");
 $exporter->query('COMMIT');
-$c->safe_psql("SELECT shardfdw.wait_job($away);
-	SELECT shardfdw.move_shard('t_00', 'node1', wait => false)");
+$c->safe_psql("SELECT shardfdw.wait_job($away)");
+$back = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node1', wait => false)});
 $c->wait_for(q{SELECT node = 'node1' FROM shardfdw.shards WHERE shard = 't_00'::regclass});
 is($importer->query('SELECT count(*) FROM t')->{error}{C}, '40001', 'an imported snapshot');
 $importer->query('ROLLBACK');
 is($importer->query('SELECT count(*) FROM t')->{rows}[0][0], '100', 'and afterwards');
+is($c->safe_psql("SELECT shardfdw.wait_job($back)"), 'done', 'the job back ends');
 
 # A replica that is dropped and made again is another table on the same node.
 my $two = q{SELECT shardfdw.shard_table('t', shards => 1, nodes => '{node2,node1}',
