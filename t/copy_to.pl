@@ -335,30 +335,6 @@ $writer->quit;
 	$session->quit;
 }
 
-# The same of a query whose groups a node that has few cores makes shard by shard, in one statement.
-$c->safe_psql(q{CREATE TABLE grouped (id int PRIMARY KEY, v int)});
-$c->shard_table('grouped', 'id', shards => 4, nodes => [qw(node1 node2)]);
-$c->safe_psql('INSERT INTO grouped SELECT g, 10 FROM generate_series(1, 12000) g; ANALYZE grouped');
-for my $i (1 .. 2)
-{
-	my ($failed) = $c->psql("ALTER SERVER node$i OPTIONS (SET cores '1')");
-	$c->safe_psql("ALTER SERVER node$i OPTIONS (ADD cores '1')") if $failed;
-}
-@shards = map { $_->[0] } grep { $_->[1] == 1 } $c->shards_of('grouped');
-my ($first, $second) = map { "UPDATE $_ SET v = v %s 1 WHERE id = (SELECT min(id) FROM $_)" } @shards;
-$c->node_safe_psql(1, 'TRUNCATE stop');
-$writer = $c->node(1)->background_psql('postgres');
-$writer->query_until(qr/started/, "\\echo started\nDO \$\$ BEGIN WHILE NOT EXISTS (SELECT FROM stop) LOOP " . sprintf("$first; $second; COMMIT;", '-', '+') . " END LOOP; END \$\$;\n\\echo stopped\n");
-for my $connections (1, 8)
-{
-	my %sums;
-	$c->safe_psql("SET shardfdw.max_connections_per_node = $connections;\n" . join "\n", map { "COPY (SELECT id, sum(v) FROM grouped GROUP BY id) TO '$dir/acc$_';" } 1 .. 40);
-	$sums{ sum_of("$dir/acc$_") }++ for 1 .. 40;
-	is(join(',', keys %sums), '12000 120000', "groups: one moment of each node, with $connections connections");
-}
-$c->node_safe_psql(1, 'INSERT INTO stop VALUES (1)');
-$writer->quit;
-
 # ---------- who writes ----------
 
 # For each of the COPY statements what the coordinator says about why it writes the result by itself; '' where

@@ -77,15 +77,9 @@ shard_map_build_hosts(ShardMap *map)
 	{
 		ShardNode  *node = &map->nodes[i];
 
-		node->hostno = i;
 		node->nhosted = 0;
-		for (int j = map->nnodes - 1; j >= 0; j--)
-		{
-			if (strcmp(node->host, map->nodes[j].host) != 0)
-				continue;
-			node->hostno = j;
-			node->nhosted++;
-		}
+		for (int j = 0; j < map->nnodes; j++)
+			node->nhosted += strcmp(node->host, map->nodes[j].host) == 0;
 	}
 }
 

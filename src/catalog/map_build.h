@@ -36,7 +36,7 @@ extern ShardCachedMap *shard_map_build(Oid relid, char relkind, bool *keep);
 /* Returns the nodeno of a server, after adding it to the map if it is new. map->nodes must have room for it. */
 extern int	shard_map_build_node(ShardMap *map, Oid serverid);
 
-/* Sets hostno and nhosted of all nodes. */
+/* Sets nhosted of all nodes. */
 extern void shard_map_build_hosts(ShardMap *map);
 
 /* sort: sorts the sources. source: finds a table among them; NULL: it is not a source. */

@@ -19,7 +19,6 @@ typedef struct ShardNode
 	const char *name;			/* server's name */
 	int			cores;			/* server option `cores`; 0: unknown */
 	const char *host;
-	int			hostno;			/* the first node with the same host, perhaps itself */
 	int			nhosted;		/* number of nodes of this table with the same host, which share the cores */
 	int			nshards;		/* number of shards of this table there */
 	bool		has_partial_aggregates; /* server option `partial_aggregates`: add_node created partial aggregates there */

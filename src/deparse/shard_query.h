@@ -25,12 +25,6 @@ typedef struct ShardQuery
 	void		(*bind) (struct ShardQuery *query);
 
 	/*
-	 * Must one statement read nshards shards of node nodeno?  If so, the snapshot expects only one stream of that
-	 * node.
-	 */
-	bool		(*is_together) (const struct ShardQuery *query, int nodeno, int nshards);
-
-	/*
 	 * Appends the SELECT over nshards shards of one node, with values as literals.  Its columns are those of the
 	 * query, with their names, in order.
 	 */

@@ -12,7 +12,6 @@
 
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/scan.h"
-#include "executor/scan/scan_share.h"
 #include "executor/shard_query_exec.h"
 #include "utils/builtins.h"
 
@@ -85,14 +84,6 @@ bind_parameters(ShardQuery *query)
 	query->shards = ((ShardScanState *) node->fdw_state)->live;
 }
 
-static bool
-is_together(const ShardQuery *query, int nodeno, int nshards)
-{
-	const ShardScanState *scan = ((const ScanQuery *) query)->node->fdw_state;
-
-	return shard_share_per_statement(scan, nodeno, nshards) > 1;
-}
-
 static void
 render(const ShardQuery *query, const int *shardnos, int nshards, StringInfo buf)
 {
@@ -134,7 +125,6 @@ shard_query_of(QueryDesc *desc)
 	result->query.userid = scan->userid;
 	result->query.snapshot = scan->snapshot;
 	result->query.bind = bind_parameters;
-	result->query.is_together = is_together;
 	result->query.render = render;
 	return &result->query;
 }

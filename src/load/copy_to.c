@@ -192,8 +192,7 @@ group_by_node(CopyRun *run)
 		Oid			serverid = map->nodes[i].serverid;
 
 		node->together = node->nshards > 1 &&
-			((query != NULL && query->is_together(query, i, node->nshards)) ||
-			 shard_txn_uses_writer(shard_pool_get(serverid, run->copy->userid), run->snapshot));
+			shard_txn_uses_writer(shard_pool_get(serverid, run->copy->userid), run->snapshot);
 		if (query == NULL)
 			shard_snapshot_expect(run->snapshot, serverid, run->copy->userid,
 								  node->together ? 1 : node->nshards);

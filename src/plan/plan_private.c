@@ -61,7 +61,6 @@ static const PlanField scan_fields[] = {
 	{FIELD_LIST, offsetof(ShardScanPlan, key_columns)},
 	{FIELD_INT, offsetof(ShardScanPlan, first_parts)},
 	{FIELD_BOOL, offsetof(ShardScanPlan, parts_descending)},
-	{FIELD_BOOL, offsetof(ShardScanPlan, grouped)},
 	{FIELD_BOOL, offsetof(ShardScanPlan, at_once)},
 	{FIELD_BOOL, offsetof(ShardScanPlan, is_prepared)},
 	{FIELD_BOOL, offsetof(ShardScanPlan, for_values)},

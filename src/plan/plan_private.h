@@ -117,8 +117,7 @@ typedef struct ShardScanPlan
 	int			first_parts;
 	bool		parts_descending;	/* start with the last partition */
 
-	bool		grouped;		/* the remote query groups, or finds distinct rows */
-	bool		at_once;		/* the statement calls functions that may write: read all nodes in parallel, not
+	bool		at_once;		/* the statement calls functions that may write: read all partitions in parallel, not
 								 * one after the other */
 	bool		is_prepared;	/* one query for each node, which is to keep its plan */
 	bool		for_values;		/* but not if it has parameters: nodes plan it for their values each time */

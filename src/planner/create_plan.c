@@ -348,7 +348,6 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 		info->query->per_node = true;
 	info->query->has_params = shard_node_query_has_params(info, info->query->per_node);
 	select = shard_remote_query_select(info->query);
-	plan.grouped = info->query->aggregated || (info->query->distinct && info->query->limit == NULL);
 	plan.at_once = statement_may_write(root);
 	plan.first_parts = info->first_parts;
 	plan.parts_descending = info->parts_descending;

@@ -12,8 +12,7 @@
  *
  * All live shards are queried in parallel, up to a window per node.  A stream beyond twice the
  * node's connections would only queue, so it is opened when an earlier one ends.  So memory is
- * bounded by the window, not by the number of shards or rows.  Nodes of one machine may take turns
- * (scan_share.c).
+ * bounded by the window, not by the number of shards or rows.
  *
  * If the transaction may write on the connections that read, all streams are opened immediately.
  * Before the transaction's first write, queued streams are read and spilled
@@ -255,7 +254,7 @@ announce_streams(const ShardScanState *state, bool may_rescan)
 
 		if (nstreams[i] == 0)
 			continue;
-		per_statement = shard_share_per_statement(state, i, nstreams[i]);
+		per_statement = shard_share_per_statement(state, nstreams[i]);
 		nstreams[i] = (nstreams[i] + per_statement - 1) / per_statement;
 		if (state->plan->first_parts > 0)
 			nstreams[i]++;		/* there may be a second turn */
@@ -294,7 +293,6 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	}
 
 	state->split = shard_key_split_create(state->plan);
-	state->takes_turns = shard_share_takes_turns(state, shard_statement_view_writes(estate));
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
@@ -442,7 +440,7 @@ group_by_node(ForeignScanState *node, int window)
 		if (scan_node->nlive == 0)
 			continue;
 		scan_node->shardnos = palloc(sizeof(int) * scan_node->nlive);
-		scan_node->per_statement = shard_share_per_statement(state, i, scan_node->nlive);
+		scan_node->per_statement = shard_share_per_statement(state, scan_node->nlive);
 		if (!state->plan->locks_rows && reads_as_writer(node, i))
 			scan_node->per_statement = scan_node->nlive;
 		total += Min(shard_share_statements(scan_node), window);
@@ -576,26 +574,18 @@ open_turn(ForeignScanState *node)
 	state->streams = palloc0(sizeof(ShardStream *) * Max(nstreams, 1));
 	state->sources = palloc0(sizeof(ShardScanSource) * Max(nstreams, 1));
 	state->nsources = 0;
-	state->nwaiting = 0;
 	state->current = 0;
 	state->merging = state->plan->sort_columns != NIL && nstreams > 1;
 
 	/* one per node in each round, so that all nodes start early */
-	while (state->nsources + state->nwaiting < nstreams)
+	while (state->nsources < nstreams)
 	{
 		for (int i = 0; i < nnodes; i++)
 		{
 			ShardScanNode *scan_node = &state->nodes[i];
 
-			if (scan_node->waits || scan_node->nopened >= scan_node->nlive ||
-				scan_node->nopened >= window * scan_node->per_statement)
-				continue;
-			if (state->takes_turns && shard_share_is_busy(state, i))
-			{
-				scan_node->waits = true;
-				state->nwaiting++;
-			}
-			else
+			if (scan_node->nopened < scan_node->nlive &&
+				scan_node->nopened < window * scan_node->per_statement)
 				open_source(state, state->nsources++, i);
 		}
 	}
@@ -673,7 +663,7 @@ next_turn(ForeignScanState *node)
 
 /*
  * Source i has no more rows.  The next shard of its node takes its place.  If its node has none
- * left, a waiting node or the last source takes it.
+ * left, the last source takes it.
  */
 static void
 finish_source(ForeignScanState *node, int i)
@@ -684,8 +674,6 @@ finish_source(ForeignScanState *node, int i)
 	if (shard_scan_cursor_next(node, i))
 		return;
 	shard_scan_close_stream(node, i);
-	if (state->nwaiting > 0 && state->nodes[nodeno].nopened >= state->nodes[nodeno].nlive)
-		nodeno = shard_share_next(state, nodeno);
 	if (state->nodes[nodeno].nopened < state->nodes[nodeno].nlive)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
@@ -804,7 +792,6 @@ shard_scan_close_streams(ForeignScanState *node)
 	}
 	shard_scan_cursor_close_all(node);
 	state->nsources = 0;
-	state->nwaiting = 0;
 	if (state->merge != NULL)
 		shard_merge_reset(state->merge);
 }

@@ -49,7 +49,6 @@ typedef struct ShardScanNode
 	int			nlive;			/* live shards there */
 	int			nopened;		/* number of these opened so far in this scan */
 	int			per_statement;	/* number of shards that one statement reads */
-	bool		waits;			/* until other nodes of its machine have finished */
 	int		   *shardnos;		/* nlive of them */
 } ShardScanNode;
 
@@ -96,8 +95,6 @@ typedef struct ShardScanState
 	Bitmapset  *later;			/* shards of later partitions */
 	int			turn_parts;		/* number of partitions in the present turn */
 	ShardScanNode *nodes;		/* maps[0]->nnodes */
-	bool		takes_turns;	/* nodes of one machine may have to wait for each other */
-	int			nwaiting;		/* number of waiting nodes */
 	int			nsources;		/* number of open streams */
 	int			current;		/* the stream from which rows are taken */
 	bool		merging;		/* streams keep their numbers, and are NULL after their end */

@@ -10,24 +10,13 @@
 #include "executor/scan/scan.h"
 
 /*
- * Number of shards that one statement reads, unless something else requires all nlive shards of
- * node nodeno in one statement.
+ * Number of shards that one statement of a node reads, unless something else requires all nlive
+ * shards of the node in one statement.
  */
-extern int	shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive);
+extern int	shard_share_per_statement(const ShardScanState *state, int nlive);
 
 /* Number of statements that read a node's live shards. */
 extern int	shard_share_statements(const ShardScanNode *scan_node);
-
-/*
- * May nodes of one machine have to wait for each other in this scan? writes: its statement writes.
- */
-extern bool shard_share_takes_turns(const ShardScanState *state, bool writes);
-
-/* Do as many nodes of nodeno's machine work as its cores allow?  For scans that take turns. */
-extern bool shard_share_is_busy(const ShardScanState *state, int nodeno);
-
-/* The node that opens its next statement when one of node nodeno has ended: a waiting node, or nodeno itself. */
-extern int	shard_share_next(ShardScanState *state, int nodeno);
 
 /* Number of parallel workers that one statement of node nodeno may use; -1: the node's own setting. */
 extern int	shard_share_workers(const ShardScanState *state, int nodeno, const ShardScanNode *scan_node);
