@@ -199,6 +199,37 @@ SELECT max(a.g) OVER (), b.g FROM t a JOIN (SELECT DISTINCT g FROM t) b ON true 
 SELECT DISTINCT max(a.g) FROM t a JOIN (SELECT DISTINCT g FROM t) b ON true GROUP BY ();
 RESET enable_nestloop;
 RESET shardfdw.enable_shard_scan;
+-- values are converted after LIMIT: a cast below a sort would be computed for each row
+CREATE TABLE forms_l (k bigint, c char(12), p numeric(10, 2), v varchar(9), j jsonb, a point);
+INSERT INTO forms_l SELECT x, 'c' || x % 7, x % 11 * 0.5, 'v' || x % 5, to_jsonb(x), point(x, 1) FROM generate_series(1, 200) x;
+CREATE TABLE forms_t (LIKE forms_l);
+SELECT shardfdw.shard_table('forms_t', 'k', 8);
+INSERT INTO forms_t SELECT * FROM forms_l;
+ANALYZE forms_t;
+CREATE FUNCTION forms(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || replace(query, 'forms_?', 'forms_t') LOOP
+		IF line ~ 'Remote SQL|Shards:' THEN RETURN NEXT btrim(line); END IF;
+	END LOOP;
+	EXECUTE format('SELECT array_agg(x::text) FROM (%s) x', replace(query, 'forms_?', 'forms_l')) INTO line;
+	EXECUTE format('SELECT CASE WHEN array_agg(x::text)::text = $1 THEN ''same'' ELSE ''differs'' END FROM (%s) x',
+		replace(query, 'forms_?', 'forms_t')) INTO line USING line;
+	RETURN NEXT line;
+END $$;
+SELECT forms('SELECT k, c FROM forms_? ORDER BY k LIMIT 3');
+SELECT forms('SELECT c, p, v, j FROM forms_? WHERE p > 1 ORDER BY c DESC, p, k LIMIT 5');
+SELECT forms('SELECT a::text, v FROM forms_? ORDER BY v, k OFFSET 2 LIMIT 5');
+SELECT forms('SELECT a FROM forms_? ORDER BY p DESC, k LIMIT 5');
+SELECT forms('SELECT c || v AS x FROM forms_? ORDER BY v, k LIMIT 5');
+SELECT forms('SELECT DISTINCT c, v FROM forms_? ORDER BY c, v LIMIT 5');
+SELECT forms('SELECT DISTINCT ON (c) c, v FROM forms_? ORDER BY c, k LIMIT 5');
+SELECT forms('SELECT x.c, y.p FROM forms_? x JOIN forms_? y USING (k) WHERE y.v = ''v2'' ORDER BY x.c, k LIMIT 5');
+SELECT forms('SELECT c FROM forms_? WHERE k = 5 ORDER BY c LIMIT 1');
+SET shardfdw.query_per_node = off;
+SELECT forms('SELECT c, p, v, j FROM forms_? WHERE p > 1 ORDER BY c DESC, p, k LIMIT 5');
+RESET shardfdw.query_per_node;
 -- cursors
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM t ORDER BY k LIMIT 5;

@@ -20,6 +20,7 @@
 #include "deparse/remote_query.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "tuple/type_io.h"
 
 ShardFrom *
 shard_from_table(ShardFromKind kind, Index rtindex, Oid relid, List *where)
@@ -74,17 +75,49 @@ shares_state(List *tlist, const Aggref *agg)
 	return false;
 }
 
-/* The column with the value of expr, which must be in tlist. */
+/* The column of sub-select 1 with the value of expr.  Adds the column to sub if it has none. */
 static Expr *
-column_of(List *tlist, const Expr *expr)
+column_of(ShardRemoteQuery *sub, Expr *expr)
 {
-	foreach_node(TargetEntry, entry, tlist)
+	TargetEntry *column;
+
+	foreach_node(TargetEntry, entry, sub->tlist)
 	{
 		if (equal(entry->expr, expr))
 			return (Expr *) makeVarFromTargetEntry(1, entry);
 	}
-	elog(ERROR, "a remote SELECT DISTINCT is ordered by what it does not return");
-	return NULL;				/* keep compiler quiet */
+	column = makeTargetEntry(expr, list_length(sub->tlist) + 1, NULL, false);
+	sub->tlist = lappend(list_copy(sub->tlist), column);
+	return (Expr *) makeVarFromTargetEntry(1, column);
+}
+
+/* SELECT columns FROM (sub) ORDER BY, with the columns and the order of query. */
+static ShardRemoteQuery *
+wrap_query(const ShardRemoteQuery *query, ShardRemoteQuery *sub)
+{
+	ShardRemoteQuery *result = palloc0(sizeof(ShardRemoteQuery));
+
+	result->driver = query->driver;
+	result->from = palloc0(sizeof(ShardFrom));
+	result->from->kind = SHARD_FROM_QUERY;
+	result->from->rtindex = 1;
+	result->from->query = sub;
+	foreach_node(TargetEntry, entry, query->tlist)
+	{
+		TargetEntry *copy = flatCopyTargetEntry(entry);
+
+		copy->expr = (Expr *) makeVarFromTargetEntry(1, entry);
+		result->tlist = lappend(result->tlist, copy);
+	}
+	foreach_ptr(ShardSort, sort, query->sort)
+	{
+		ShardSort  *copy = palloc(sizeof(ShardSort));
+
+		*copy = *sort;
+		copy->expr = column_of(sub, sort->expr);
+		result->sort = lappend(result->sort, copy);
+	}
+	return result;
 }
 
 /*
@@ -95,49 +128,52 @@ column_of(List *tlist, const Expr *expr)
 static const ShardRemoteQuery *
 without_distinct(const ShardRemoteQuery *query)
 {
-	ShardRemoteQuery *result = palloc(sizeof(ShardRemoteQuery));
-	ShardRemoteQuery *sub;
-	ListCell   *lc;
+	ShardRemoteQuery *copy = palloc(sizeof(ShardRemoteQuery));
+	ShardRemoteQuery *result;
 
-	*result = *query;
-	result->distinct = false;
+	*copy = *query;
 	if (!query->aggregated && query->group_exprs == NIL && query->windows == NIL)
 	{
-		foreach(lc, query->tlist)
-			result->group_exprs = lappend(result->group_exprs,
-										  lfirst_node(TargetEntry, lc)->expr);
+		copy->distinct = false;
+		foreach_node(TargetEntry, entry, query->tlist)
+			copy->group_exprs = lappend(copy->group_exprs, entry->expr);
 		if (query->tlist == NIL)
-			result->group_exprs = list_make1(makeBoolConst(true, false));
-		return result;
+			copy->group_exprs = list_make1(makeBoolConst(true, false));
+		return copy;
 	}
+	copy->sort = NIL;
+	copy->limit = NULL;
+	result = wrap_query(query, copy);
+	result->limit = query->limit;
+	return result;
+}
 
+/* Does the node have to compute the transfer form of expr? */
+static bool
+changes_form(const Expr *expr)
+{
+	/* a cast to a type without modifier is computed, although the value stays the same */
+	return !shard_type_io_binary_output(exprType((const Node *) expr)) || exprTypmod((const Node *) expr) >= 0;
+}
+
+/*
+ * The transfer forms of ORDER BY ... LIMIT are computed for the returned rows only: above a sub-select that sorts.
+ * The node sorts only once, because the rows of the sub-select have the order already.
+ */
+static const ShardRemoteQuery *
+with_late_forms(const ShardRemoteQuery *query)
+{
+	bool		changes = false;
+	ShardRemoteQuery *sub;
+
+	foreach_node(TargetEntry, entry, query->tlist)
+		changes = changes || changes_form(entry->expr);
+	if (!changes || query->sort == NIL || query->limit == NULL || query->aggregated ||
+		query->group_exprs != NIL || query->windows != NIL || query->distinct_on != NIL)
+		return query;
 	sub = palloc(sizeof(ShardRemoteQuery));
 	*sub = *query;
-	sub->sort = NIL;
-	sub->limit = NULL;
-	MemSet(result, 0, sizeof(ShardRemoteQuery));
-	result->driver = query->driver;
-	result->limit = query->limit;
-	result->from = palloc0(sizeof(ShardFrom));
-	result->from->kind = SHARD_FROM_QUERY;
-	result->from->rtindex = 1;
-	result->from->query = sub;
-	foreach(lc, query->tlist)
-	{
-		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
-
-		entry->expr = (Expr *) makeVarFromTargetEntry(1, entry);
-		result->tlist = lappend(result->tlist, entry);
-	}
-	foreach(lc, query->sort)
-	{
-		ShardSort  *sort = palloc(sizeof(ShardSort));
-
-		*sort = *(ShardSort *) lfirst(lc);
-		sort->expr = column_of(query->tlist, sort->expr);
-		result->sort = lappend(result->sort, sort);
-	}
-	return result;
+	return wrap_query(query, sub);
 }
 
 /* Does from read a sharded table? */
@@ -195,6 +231,7 @@ shard_remote_query_select(const ShardRemoteQuery *query)
 		query = without_distinct(query);
 	if (query->per_node)
 		select->union_from = sharded_part(query->from);
+	query = with_late_forms(query);
 	shard_from_build(select, level, query->from);
 	add_outputs(select, query);
 	shard_query_clauses_add(select, level, query);

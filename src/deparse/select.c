@@ -224,10 +224,13 @@ shard_select_finish(ShardSelect *select)
 
 	if (select->union_level->query->targetList == NIL)
 		shard_level_add_constant(select->union_level);
-	/* tables created by users may have other column types on different nodes */
+	/*
+	 * Tables created by users may have other column types on different nodes.  Columns with a type modifier have no
+	 * cast, because a node would compute it for each row.
+	 */
 	foreach_node(TargetEntry, entry, select->union_level->query->targetList)
 	{
-		if (!IsA(entry->expr, Const))
+		if (!IsA(entry->expr, Const) && exprTypmod((Node *) entry->expr) < 0)
 			entry->expr = (Expr *) makeRelabelType(entry->expr, exprType((Node *) entry->expr), -1,
 												   exprCollation((Node *) entry->expr), COERCE_EXPLICIT_CAST);
 	}
