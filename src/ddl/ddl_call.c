@@ -15,6 +15,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/shard_server.h"
 #include "ddl/ddl_call.h"
+#include "ddl/ddl_late.h"
 #include "ddl/marker.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -82,10 +83,18 @@ run_then(ShardDdlCall *call, void (*run) (ShardDdlCall *call), ShardDdlRest rest
 }
 
 void
+shard_ddl_refuse_late(const ShardDdlCall *call)
+{
+	if (call->is_late)
+		shard_ddl_late_refuse("It would have changed definitions on the coordinator, and not on the nodes.");
+}
+
+void
 shard_ddl_run_core(ShardDdlCall *call)
 {
 	ShardNewPartition added;
 
+	shard_ddl_refuse_late(call);
 	if (shard_marker_begin(call->pstmt->utilityStmt, &added))
 		run_then(call, run_next, shard_marker_end, &added);
 	else

@@ -21,10 +21,17 @@ typedef struct ShardDdlCall
 	QueryEnvironment *query_env;
 	DestReceiver *dest;
 	QueryCompletion *qc;
+	bool		is_late;		/* core already runs the statement, see shard_ddl_refuse_late() */
 } ShardDdlCall;
 
 /* next: the hook of another library, which is called instead of core; NULL: there is none. */
 extern void shard_ddl_call_init(ProcessUtility_hook_type next);
+
+/*
+ * Raises object_not_in_prerequisite_state for a statement that began before the session had loaded the library
+ * (ddl_late.h).  The functions below call it.  Call it before anything that a rollback does not undo on nodes.
+ */
+extern void shard_ddl_refuse_late(const ShardDdlCall *call);
 
 /* Lets core (and other hooks) run the statement unchanged. */
 extern void shard_ddl_run_core(ShardDdlCall *call);

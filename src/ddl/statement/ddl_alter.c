@@ -43,8 +43,9 @@
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
 
-bool
-shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt)
+/* Is it a statement that core handles alone: for another kind of relation, or to remove a partition? */
+static bool
+is_cores(const AlterTableStmt *stmt)
 {
 	if (stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_FOREIGN_TABLE)
 		return true;
@@ -514,7 +515,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_ddl_attach(call);
 	check_detached(linitial_node(AlterTableCmd, stmt->cmds));
-	if (shard_ddl_alter_table_is_cores(stmt))
+	if (is_cores(stmt))
 		return shard_ddl_detach(call);
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
 	if (state.table == NULL || state.table->is_reference)

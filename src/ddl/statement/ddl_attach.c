@@ -408,23 +408,15 @@ detach_rest(void *arg)
 	shard_ddl_batch_run(batch);
 }
 
-RangeVar *
-shard_ddl_detached_concurrently(const AlterTableStmt *stmt)
-{
-	AlterTableCmd *cmd = linitial_node(AlterTableCmd, stmt->cmds);
-
-	if (cmd->subtype == AT_DetachPartitionFinalize ||
-		(cmd->subtype == AT_DetachPartition && castNode(PartitionCmd, cmd->def)->concurrent))
-		return castNode(PartitionCmd, cmd->def)->name;
-	return NULL;
-}
-
 bool
 shard_ddl_detach(ShardDdlCall *call)
 {
-	RangeVar   *name = shard_ddl_detached_concurrently(castNode(AlterTableStmt, call->pstmt->utilityStmt));
-	Oid			partition = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
+	AlterTableCmd *cmd = linitial_node(AlterTableCmd, castNode(AlterTableStmt, call->pstmt->utilityStmt)->cmds);
+	Oid			partition = InvalidOid;
 
+	if (cmd->subtype == AT_DetachPartitionFinalize ||
+		(cmd->subtype == AT_DetachPartition && castNode(PartitionCmd, cmd->def)->concurrent))
+		partition = RangeVarGetRelid(castNode(PartitionCmd, cmd->def)->name, NoLock, true);
 	if (!shard_ddl_table_maybe(partition))
 		return false;
 	shard_ddl_run_core_then(call, NULL, detach_rest, &partition);

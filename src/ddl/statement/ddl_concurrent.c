@@ -367,6 +367,7 @@ shard_ddl_drop_index_concurrently(ShardDdlCall *call)
 	if (table == NULL)
 		return false;
 	index = RangeVarGetRelid(name, NoLock, false);
+	shard_ddl_refuse_late(call);
 	PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "DROP INDEX CONCURRENTLY");
 	if (table->is_reference)
 		shard_ddl_table_refuse(table, "DROP INDEX CONCURRENTLY", "Use DROP INDEX.");

@@ -405,6 +405,40 @@ drop_on_nodes(void *arg)
 		shard_ddl_extension_forget_library();
 }
 
+/* A collector that outlives the function that makes it. */
+typedef struct LateDrop
+{
+	Collector	collector;
+	ShardDdlRestEntry rest;
+	MemoryContextCallback end;
+} LateDrop;
+
+static void
+end_late(void *arg)
+{
+	shard_ddl_rest_end(&((LateDrop *) arg)->rest);
+}
+
+/* Collects what is dropped by a statement that core already runs. */
+static void
+collect_late(const Collector *collector)
+{
+	/* an error of the statement ends the (sub)transaction and frees the memory */
+	MemoryContext cxt = AllocSetContextCreate(CurTransactionContext, "shardfdw late drop", ALLOCSET_DEFAULT_SIZES);
+	LateDrop   *late = MemoryContextAllocZero(cxt, sizeof(LateDrop));
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+
+	late->collector = *collector;
+	late->collector.cxt = cxt;
+	late->collector.checked = list_copy(collector->checked);
+	late->collector.is_late = true;
+	MemoryContextSwitchTo(oldcxt);
+	shard_ddl_rest_begin_late(&late->rest, drop_on_nodes, &late->collector, cxt);
+	late->end.func = end_late;
+	late->end.arg = late;
+	MemoryContextRegisterResetCallback(cxt, &late->end);
+}
+
 /* checked: OIDs of roles */
 static void
 run_collected(ShardDdlCall *call, bool cascade, bool empties, List *checked)
@@ -413,7 +447,10 @@ run_collected(ShardDdlCall *call, bool cascade, bool empties, List *checked)
 
 	/* the tables that record changes of shards with replicas are dropped too, and must be empty */
 	(void) shard_replica_apply();
-	shard_ddl_run_core_then(call, NULL, drop_on_nodes, &mine);
+	if (call->is_late)
+		collect_late(&mine);
+	else
+		shard_ddl_run_core_then(call, NULL, drop_on_nodes, &mine);
 }
 
 bool
@@ -442,39 +479,6 @@ shard_ddl_drop(ShardDdlCall *call)
 		return shard_ddl_drop_index_concurrently(call);
 	run_collected(call, stmt->behavior == DROP_CASCADE, stmt->removeType == OBJECT_SCHEMA, NIL);
 	return true;
-}
-
-/* Statements that did not go through the ProcessUtility hook */
-
-/* A collector that outlives the function that makes it. */
-typedef struct LateDrop
-{
-	Collector	collector;
-	ShardDdlRestEntry rest;
-	MemoryContextCallback end;
-} LateDrop;
-
-static void
-end_late(void *arg)
-{
-	shard_ddl_rest_end(&((LateDrop *) arg)->rest);
-}
-
-void
-shard_ddl_drop_begin_late(bool cascade, bool empties)
-{
-	/* an error of the statement ends the (sub)transaction and frees the memory */
-	MemoryContext cxt = AllocSetContextCreate(CurTransactionContext, "shardfdw late drop", ALLOCSET_DEFAULT_SIZES);
-	LateDrop   *late = MemoryContextAllocZero(cxt, sizeof(LateDrop));
-
-	late->collector.cxt = cxt;
-	late->collector.cascade = cascade;
-	late->collector.empties = empties;
-	late->collector.is_late = true;
-	shard_ddl_rest_begin_late(&late->rest, drop_on_nodes, &late->collector, cxt);
-	late->end.func = end_late;
-	late->end.arg = late;
-	MemoryContextRegisterResetCallback(cxt, &late->end);
 }
 
 void

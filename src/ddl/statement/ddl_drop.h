@@ -13,12 +13,6 @@ extern bool shard_ddl_drop(ShardDdlCall *call);
 /* Any other statement that may drop tables.  Runs it and returns true. */
 extern bool shard_ddl_drop_collected(ShardDdlCall *call);
 
-/*
- * Collects what a statement drops that did not go through the ProcessUtility hook.  Call it before core runs the
- * statement.  Errors, later: object_not_in_prerequisite_state if the extension is dropped.
- */
-extern void shard_ddl_drop_begin_late(bool cascade, bool empties);
-
 extern void shard_ddl_drop_init(void);	/* installs object_access_hook */
 
 #endif

@@ -52,21 +52,16 @@ privileges_text(const GrantStmt *stmt)
 	return text.data;
 }
 
-bool
-shard_ddl_grant_is_of_tables(const GrantStmt *stmt)
-{
-	return stmt->objtype == OBJECT_TABLE && stmt->targtype != ACL_TARGET_DEFAULTS;
-}
-
-List *
-shard_ddl_grant_tables(const GrantStmt *stmt)
+/* The tables that a GRANT names, or the tables of its schemas.  InvalidOid for missing ones. */
+static List *
+tables_of(const GrantStmt *stmt)
 {
 	List	   *tables = NIL;
 	ListCell   *lc;
 
 	foreach(lc, stmt->objects)
 	{
-		if (stmt->targtype == ACL_TARGET_OBJECT)
+		if (IsA(lfirst(lc), RangeVar))
 			tables = lappend_oid(tables, RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true));
 		else
 			tables = list_concat(tables, shard_ddl_table_of_schema(get_namespace_oid(strVal(lfirst(lc)), true)));
@@ -142,7 +137,7 @@ grant_rest(void *arg)
 	const GrantStmt *stmt = arg;
 	const char *privileges = privileges_text(stmt);
 
-	foreach_oid(relid, shard_ddl_grant_tables(stmt))
+	foreach_oid(relid, tables_of(stmt))
 	{
 		ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
 		ShardDdlBatch *batch;
@@ -219,13 +214,25 @@ schema_rest(void *arg)
 	}
 }
 
+/* Have nodes tables of which a GRANT names the table or the schema? */
+static bool
+concerns_nodes(const GrantStmt *stmt)
+{
+	foreach_oid(relid, tables_of(stmt))
+		if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE && shard_ddl_table(relid) != NULL)
+			return true;
+	return false;
+}
+
 bool
 shard_ddl_grant(ShardDdlCall *call)
 {
 	GrantStmt  *stmt = castNode(GrantStmt, call->pstmt->utilityStmt);
 	bool		is_of_schemas = stmt->objtype == OBJECT_SCHEMA && stmt->targtype == ACL_TARGET_OBJECT;
 
-	if (!is_of_schemas && !shard_ddl_grant_is_of_tables(stmt))
+	if (!is_of_schemas && (stmt->objtype != OBJECT_TABLE || stmt->targtype == ACL_TARGET_DEFAULTS))
+		return false;
+	if (call->is_late && !concerns_nodes(stmt))
 		return false;
 	/* core may change the statement, which may belong to a cached plan */
 	shard_ddl_run_core_then(call, NULL, is_of_schemas ? schema_rest : grant_rest, copyObject(stmt));

@@ -215,14 +215,6 @@ shard_ddl_explain(ShardDdlCall *call)
 	return OidIsValid(namespace) && create(call, relation, namespace, NULL, NIL);
 }
 
-const char *
-shard_ddl_home_created(Node *stmt)
-{
-	RangeVar   *relation = shard_schema_new_table(stmt);
-
-	return relation != NULL && OidIsValid(home_of_new(relation)) ? relation->relname : NULL;
-}
-
 /* ---------- refused statements ---------- */
 
 /*

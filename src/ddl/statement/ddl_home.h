@@ -9,9 +9,6 @@
 
 #include "nodes/parsenodes.h"
 
-/* The table that stmt will make in a schema at home, or NULL. */
-extern const char *shard_ddl_home_created(Node *stmt);
-
 /*
  * Raises feature_not_supported for statements by which a table would leave or enter a schema at home.  Raises
  * dependent_objects_still_exist if the schema would lose its home.

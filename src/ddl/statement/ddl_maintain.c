@@ -204,6 +204,7 @@ shard_ddl_reindex(ShardDdlCall *call)
 	table = maintained_table(relid);
 	if (table == NULL)
 		return false;
+	shard_ddl_refuse_late(call);
 	if (find_option(stmt->params, "tablespace"))
 		shard_ddl_table_refuse(table, "REINDEX with a tablespace", NULL);
 

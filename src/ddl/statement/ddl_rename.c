@@ -138,6 +138,8 @@ shard_ddl_rename(ShardDdlCall *call)
 	}
 	else if (table->is_reference || get_rel_relkind(table->relid) == RELKIND_FOREIGN_TABLE)
 		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" RENAME TO %s", quote_identifier(stmt->newname)));
+	else
+		return false;
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }

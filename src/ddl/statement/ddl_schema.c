@@ -378,25 +378,15 @@ schema_to_rename(void *arg)
 	return namespace;
 }
 
-/* The same, locked against statements that make objects in it on nodes. */
-static Oid
-lock_schema_to_rename(const RenameStmt *stmt)
+/* Would a rename of the schema change nodes or foreign tables? */
+static bool
+concerns_nodes(Oid namespace, const char *schema)
 {
-	return shard_ddl_lock_found(schema_to_rename, unconstify(RenameStmt *, stmt), shard_schema_lock, shard_schema_unlock, AccessExclusiveLock);
-}
-
-bool
-shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt)
-{
-	Oid			namespace = lock_schema_to_rename(stmt);
-
-	if (!OidIsValid(namespace))
-		return false;
 	/* foreign tables that do not follow get another schema_name */
 	foreach_oid(relid, shard_ddl_table_of_schema(namespace))
 		if (get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(relid))
 			return true;
-	return find_tables(namespace, stmt->subname) != NIL;
+	return find_tables(namespace, schema) != NIL;
 }
 
 /* Raises an error if a job moves one of parts, since jobs find tables by name. */
@@ -417,13 +407,16 @@ bool
 shard_ddl_rename_schema(ShardDdlCall *call)
 {
 	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
-	Oid			namespace = lock_schema_to_rename(stmt);
+
+	/* locked against statements that make objects in it on nodes */
+	Oid			namespace = shard_ddl_lock_found(schema_to_rename, stmt, shard_schema_lock, shard_schema_unlock, AccessExclusiveLock);
 	List	   *tables;
 	List	   *parts;
 	List	   *nodes;
 
-	if (!OidIsValid(namespace))
+	if (!OidIsValid(namespace) || (call->is_late && !concerns_nodes(namespace, stmt->subname)))
 		return false;
+	shard_ddl_refuse_late(call);
 	PreventCommandIfReadOnly("ALTER SCHEMA");
 	tables = find_and_lock_tables(namespace, stmt->subname);
 	check_unused(tables);

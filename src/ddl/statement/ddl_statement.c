@@ -18,14 +18,19 @@
  * roll back to a savepoint, together with the local transaction.
  *
  * Other coordinators of the same nodes run the statement too (ddl/peer/), before the nodes.
+ *
+ * If a statement began before this session loaded the library (ddl_late.c), the event trigger for ddl_command_start asks
+ * whether tables on nodes follow.  If so, the statement is refused: the next attempt goes through the hook.
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
 #include "catalog/option.h"
+#include "commands/event_trigger.h"
 #include "compat.h"
 #include "ddl/ddl_late.h"
 #include "ddl/ddl_rest.h"
+#include "ddl/marker.h"
 #include "ddl/peer/peer_follow.h"
 #include "ddl/peer/peer_send.h"
 #include "ddl/peer/peer_sequence.h"
@@ -33,10 +38,16 @@
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
+#include "flush_commit.h"
+#include "fmgr.h"
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "utils/inval.h"
+#include "version.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_check_loaded);
 
 /* Returns true if it has run the statement.  Otherwise core must run it unchanged. */
 static bool
@@ -210,4 +221,44 @@ shard_ddl_run(ShardDdlCall *call)
 		end(&running);
 	}
 	PG_END_TRY();
+}
+
+/* ---------- statements that the hook has not seen ---------- */
+
+/* Raises an error if tables on nodes have to follow a statement that core already runs.  Collects what DROP will drop. */
+static void
+refuse_if_followed(Node *stmt)
+{
+	ShardDdlCall call = {.pstmt = makeNode(PlannedStmt), .query_string = "", .context = PROCESS_UTILITY_TOPLEVEL, .is_late = true};
+	ShardNewPartition added;
+
+	call.pstmt->commandType = CMD_UTILITY;
+	call.pstmt->utilityStmt = copyObject(stmt);
+	/* the error rolls back the hiding of keys, and what has been sent to nodes */
+	if ((take_over(&call) || shard_marker_begin(call.pstmt->utilityStmt, &added)) && !IsA(stmt, DropStmt) && !IsA(stmt, DropOwnedStmt))
+		shard_ddl_refuse_late(&call);
+}
+
+/* The event trigger for ddl_command_start: does what the hook does before every statement. */
+Datum
+shardfdw_check_loaded(PG_FUNCTION_ARGS)
+{
+	Node	   *stmt;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function %s must be called by an event trigger", "shardfdw_internal.check_loaded()")));
+	/* pg_upgrade makes objects that the nodes already have */
+	if (!shard_ddl_late_is() || IsBinaryUpgrade || RecoveryInProgress())
+		PG_RETURN_NULL();
+	shard_flush_commit_force(); /* the hook does so for other statements */
+	stmt = (Node *) ((EventTriggerData *) fcinfo->context)->parsetree;
+	shard_version_check_statement(stmt);
+	shard_ddl_prepare(stmt);
+	if (shard_peer_would_send(stmt))
+		shard_ddl_late_refuse("It would have changed this coordinator, and not the others.");
+	if (shard_guc_enable_ddl_propagation && OidIsValid(shard_option_cluster_server()))
+		refuse_if_followed(stmt);
+	PG_RETURN_NULL();
 }

@@ -77,29 +77,6 @@ extern const char *shard_ddl_replica_refusal(Node *stmt);
 /* The commands that make a schema on a node, with a mark that the extension made it. */
 extern char *shard_ddl_schema_command(const char *name);
 
-/* Checks by kind, for statements that did not go through the hook. */
-
-/* Is it a statement that core handles alone: for another kind of relation, or to remove a partition? */
-extern bool shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt);
-
-/* The partition that DETACH PARTITION CONCURRENTLY or FINALIZE detaches; NULL for other statements. */
-extern RangeVar *shard_ddl_detached_concurrently(const AlterTableStmt *stmt);
-
-/* A table whose nodes have the type that the statement changes, or InvalidOid. */
-extern Oid	shard_ddl_type_table(Node *stmt);
-
-/*
- * Is it a GRANT on tables?  The second function returns the list of the tables it names, InvalidOid for missing ones.
- */
-extern bool shard_ddl_grant_is_of_tables(const GrantStmt *stmt);
-extern List *shard_ddl_grant_tables(const GrantStmt *stmt);
-
-/* The table of extended statistics.  InvalidOid if there are no statistics of that name. */
-extern Oid	shard_ddl_statistics_table(List *names);
-
-/* Would ALTER SCHEMA ... RENAME change nodes or foreign tables?  Locks the schema until the transaction ends. */
-extern bool shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt);
-
 /* Raises feature_not_supported for a statement that renames the extension's schema. */
 extern void shard_ddl_check_own_schema(Node *stmt);
 

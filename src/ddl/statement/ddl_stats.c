@@ -38,8 +38,9 @@ statistics_of(Oid relid)
 	return result;
 }
 
-Oid
-shard_ddl_statistics_table(List *names)
+/* The table of extended statistics.  InvalidOid if there are no statistics of that name. */
+static Oid
+table_of(List *names)
 {
 	Oid			statistics = get_statistics_object_oid(names, true);
 	HeapTuple	tuple = OidIsValid(statistics) ? SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics)) : NULL;
@@ -112,7 +113,7 @@ shard_ddl_create_statistics(ShardDdlCall *call)
 static bool
 alter_statistics(ShardDdlCall *call, List *names, const char *change, const char *newname)
 {
-	ShardDdlTable *table = shard_ddl_table(shard_ddl_statistics_table(names));
+	ShardDdlTable *table = shard_ddl_table(table_of(names));
 	ShardDdlBatch *batch;
 	char	  **found;
 

@@ -296,15 +296,6 @@ alter_rest(void *arg)
 	shard_ddl_run_on_servers(alter->servers, command_for, sql);
 }
 
-Oid
-shard_ddl_type_table(Node *stmt)
-{
-	Oid			type = altered_type(stmt);
-	List	   *tables = OidIsValid(type) ? shard_ddl_tables_of_type(type) : NIL;
-
-	return tables != NIL ? linitial_oid(tables) : InvalidOid;
-}
-
 bool
 shard_ddl_alter_type(ShardDdlCall *call)
 {
