@@ -77,4 +77,23 @@ shard_catalog_row_of(int cache, Oid oid, const char *cache_name)
 	return tuple;
 }
 
+/*
+ * Returns the value of a column, of a type that is passed by value, in the row of an object from a system cache.  0 if
+ * there is no such row, or the value is null.
+ */
+static inline Datum
+shard_catalog_value(int cache, Oid oid, AttrNumber column)
+{
+	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(oid));
+	Datum		value = (Datum) 0;
+	bool		isnull;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		value = SysCacheGetAttr(cache, tuple, column, &isnull);
+		ReleaseSysCache(tuple);
+	}
+	return value;
+}
+
 #endif

@@ -233,11 +233,7 @@ shard_collation_majors_apart(void)
 bool
 shard_collation_is_builtin(Oid collation)
 {
-	HeapTuple	tuple = shard_catalog_row(COLLOID, collation);
-	bool		result = ((Form_pg_collation) GETSTRUCT(tuple))->collprovider == BUILTIN_PROVIDER;
-
-	ReleaseSysCache(tuple);
-	return result;
+	return DatumGetChar(shard_catalog_value(COLLOID, collation, Anum_pg_collation_collprovider)) == BUILTIN_PROVIDER;
 }
 
 Datum

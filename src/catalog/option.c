@@ -25,6 +25,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "catalog/pg_user_mapping.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "compat.h"
@@ -527,22 +528,10 @@ is_our_handler(Oid handler)
 bool
 shard_option_is_our_server(Oid serverid)
 {
-	HeapTuple	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
-	Oid			fdwid;
-	Oid			handler;
+	Oid			fdwid = DatumGetObjectId(shard_catalog_value(FOREIGNSERVEROID, serverid, Anum_pg_foreign_server_srvfdw));
+	Oid			handler = DatumGetObjectId(shard_catalog_value(FOREIGNDATAWRAPPEROID, fdwid, Anum_pg_foreign_data_wrapper_fdwhandler));
 
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	fdwid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->srvfdw;
-	ReleaseSysCache(tuple);
-
-	tuple = SearchSysCache1(FOREIGNDATAWRAPPEROID, ObjectIdGetDatum(fdwid));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	handler = ((Form_pg_foreign_data_wrapper) GETSTRUCT(tuple))->fdwhandler;
-	ReleaseSysCache(tuple);
-
-	return is_our_handler(handler);
+	return OidIsValid(handler) && is_our_handler(handler);
 }
 
 /* Does the server belong to the wrapper postgres_fdw, which shardfdw has adopted? */
@@ -564,15 +553,7 @@ shard_option_definition_follows(Oid serverid)
 bool
 shard_option_is_ours(Oid foreigntable_relid)
 {
-	HeapTuple	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(foreigntable_relid));
-	Oid			serverid;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	serverid = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
-	ReleaseSysCache(tuple);
-
-	return shard_option_is_our_server(serverid);
+	return shard_option_is_our_server(DatumGetObjectId(shard_catalog_value(FOREIGNTABLEREL, foreigntable_relid, Anum_pg_foreign_table_ftserver)));
 }
 
 const char *

@@ -60,14 +60,9 @@ shard_server_note_chooser(Oid relid)
 Oid
 shard_server_owner_to_check(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner;
+	Oid			owner = DatumGetObjectId(shard_catalog_value(RELOID, relid, Anum_pg_class_relowner));
 
-	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	return owner != GetUserId() && !superuser_arg(owner) && is_noted(relid) ? owner : InvalidOid;
+	return OidIsValid(owner) && owner != GetUserId() && !superuser_arg(owner) && is_noted(relid) ? owner : InvalidOid;
 }
 
 void

@@ -176,14 +176,12 @@ ShardDdlIndex *
 shard_ddl_index_describe(Oid index)
 {
 	ShardDdlIndex *described = palloc(sizeof(ShardDdlIndex));
-	HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
 	int			nestlevel = shard_print_settings_begin();
 
 	described->name = get_rel_name(index);
-	described->is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
+	described->is_unique = DatumGetBool(shard_catalog_value(INDEXRELID, index, Anum_pg_index_indisunique));
 	described->definition = shard_ddl_text_index(index);
 	described->others = list_other_indexes(index);
-	ReleaseSysCache(tuple);
 	shard_print_settings_end(nestlevel);
 	return described;
 }
@@ -245,12 +243,10 @@ bool *
 shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index)
 {
 	EqualQuestion question = {shard_ddl_index_describe(index)};
-	HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
 
-	question.is_primary = ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
+	question.is_primary = DatumGetBool(shard_catalog_value(INDEXRELID, index, Anum_pg_index_indisprimary));
 	question.is_constraint = OidIsValid(get_index_constraint(index));
 	question.found = palloc0(sizeof(bool) * table->nshards);
-	ReleaseSysCache(tuple);
 	shard_ddl_ask(table, ask_equal, take_equal, &question);
 	return question.found;
 }

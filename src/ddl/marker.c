@@ -128,13 +128,8 @@ hide_markers(Oid parent)
 
 	foreach_oid(index, indexes)
 	{
-		HeapTuple	tuple = shard_catalog_row(INDEXRELID, index);
-		Form_pg_index form;
-
-		form = (Form_pg_index) GETSTRUCT(tuple);
-		if (form->indisunique)
+		if (DatumGetBool(shard_catalog_value(INDEXRELID, index, Anum_pg_index_indisunique)))
 			markers = lappend_oid(markers, index);
-		ReleaseSysCache(tuple);
 	}
 	table_close(rel, NoLock);
 

@@ -16,7 +16,6 @@
 
 #include "access/attmap.h"
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/index.h"
@@ -25,6 +24,7 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/qualified.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "ddl/ddl_here.h"
 #include "ddl/ddl_text.h"
@@ -48,31 +48,23 @@ shard_marker_level_of(Oid relid)
 
 /* Type of the constraint that an index belongs to, or '\0'. */
 static char
-constraint_type(Oid constraint)
+constraint_type(Oid index)
 {
-	HeapTuple	tuple = OidIsValid(constraint) ? SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint)) : NULL;
-	char		result = '\0';
-
-	if (HeapTupleIsValid(tuple))
-	{
-		result = ((Form_pg_constraint) GETSTRUCT(tuple))->contype;
-		ReleaseSysCache(tuple);
-	}
-	return result;
+	return DatumGetChar(shard_catalog_value(CONSTROID, get_index_constraint(index), Anum_pg_constraint_contype));
 }
 
 /* Does candidate, an index of the partition, enforce the same as index, an index of its parent? */
 static bool
 is_equal(Relation index, Relation candidate, AttrMap *map)
 {
-	char		type = constraint_type(get_index_constraint(RelationGetRelid(index)));
+	char		type = constraint_type(RelationGetRelid(index));
 
 	return candidate->rd_index->indisunique && candidate->rd_index->indislive &&
 		candidate->rd_index->indimmediate == index->rd_index->indimmediate &&
 		!candidate->rd_rel->relispartition &&
 		/* the index of a partitioned table is a marker */
 		(candidate->rd_index->indisvalid || candidate->rd_rel->relkind == RELKIND_PARTITIONED_INDEX) &&
-		(type == '\0' || type == constraint_type(get_index_constraint(RelationGetRelid(candidate)))) &&
+		(type == '\0' || type == constraint_type(RelationGetRelid(candidate))) &&
 		CompareIndexInfo(BuildIndexInfo(candidate), BuildIndexInfo(index),
 						 candidate->rd_indcollation, index->rd_indcollation,
 						 candidate->rd_opfamily, index->rd_opfamily, map);
@@ -105,12 +97,7 @@ check_primary_key(Relation parent, Relation partition, Relation index)
 		return;
 	foreach_oid(indexid, RelationGetIndexList(partition))
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-		bool		is_primary = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
-
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
-		if (is_primary)
+		if (DatumGetBool(shard_catalog_value(INDEXRELID, indexid, Anum_pg_index_indisprimary)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 					 errmsg("primary key of partition \"%s\" is not that of table \"%s\"",
@@ -210,12 +197,7 @@ shard_marker_level_partition(Oid parent, Oid partition)
 		return;
 	foreach_oid(indexid, shard_marker_level_of(parent))
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-		bool		is_unique = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
-
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
-		if (is_unique)
+		if (DatumGetBool(shard_catalog_value(INDEXRELID, indexid, Anum_pg_index_indisunique)))
 			give_index(parent, partition, indexid);
 	}
 	shard_marker_level_all(partition);

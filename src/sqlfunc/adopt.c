@@ -32,14 +32,7 @@ PG_FUNCTION_INFO_V1(shardfdw_in_remote_transaction);
 static Oid
 wrapper_of(Oid serverid)
 {
-	HeapTuple	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
-	Oid			result;
-
-	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	result = ((Form_pg_foreign_server) GETSTRUCT(tuple))->srvfdw;
-	ReleaseSysCache(tuple);
-	return result;
+	return DatumGetObjectId(shard_catalog_value(FOREIGNSERVEROID, serverid, Anum_pg_foreign_server_srvfdw));
 }
 
 /* Adds the foreign tables of a wrapper to *tables, and the tables of which they are partitions to *parents. */
@@ -62,15 +55,8 @@ collect_tables(Oid wrapper, List **tables, List **parents)
 	for (int i = 0; i < list_length(*tables); i++)
 	{
 		Oid			relid = list_nth_oid(*tables, i);
-		HeapTuple	reltuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-		bool		partition = false;
 
-		if (HeapTupleIsValid(reltuple))
-		{
-			partition = ((Form_pg_class) GETSTRUCT(reltuple))->relispartition;
-			ReleaseSysCache(reltuple);
-		}
-		if (partition)
+		if (get_rel_relispartition(relid))
 			*parents = list_concat_unique_oid(*parents, get_partition_ancestors(relid));
 	}
 }

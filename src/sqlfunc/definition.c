@@ -7,13 +7,13 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "fmgr.h"
@@ -96,15 +96,9 @@ is_any_of_others(FuncCandidateList candidates, int cacheid, AttrNumber owner_att
 {
 	for (FuncCandidateList candidate = candidates; candidate != NULL; candidate = candidate->next)
 	{
-		HeapTuple	tuple = SearchSysCache1(cacheid, ObjectIdGetDatum(candidate->oid));
-		bool		isnull;
-		Oid			owner;
+		Oid			owner = DatumGetObjectId(shard_catalog_value(cacheid, candidate->oid, owner_attnum));
 
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		owner = DatumGetObjectId(SysCacheGetAttr(cacheid, tuple, owner_attnum, &isnull));
-		ReleaseSysCache(tuple);
-		if (!may_run(owner, table_owner))
+		if (OidIsValid(owner) && !may_run(owner, table_owner))
 			return true;
 	}
 	return false;
@@ -127,12 +121,9 @@ is_operator_of_others(List *name, Oid table_owner)
 static bool
 is_type_of_others(TypeName *name, Oid table_owner)
 {
-	Type		type = LookupTypeName(NULL, name, NULL, true);
-	bool		is_of_others = type != NULL && !may_run(((Form_pg_type) GETSTRUCT(type))->typowner, table_owner);
+	Oid			owner = DatumGetObjectId(shard_catalog_value(TYPEOID, LookupTypeNameOid(NULL, name, true), Anum_pg_type_typowner));
 
-	if (type != NULL)
-		ReleaseSysCache(type);
-	return is_of_others;
+	return OidIsValid(owner) && !may_run(owner, table_owner);
 }
 
 static bool
@@ -140,12 +131,9 @@ is_opclass_of_others(const char *access_method, List *name, Oid table_owner)
 {
 	Oid			am = get_am_oid(access_method, true);
 	Oid			opclass = OidIsValid(am) && name != NIL ? get_opclass_oid(am, name, true) : InvalidOid;
-	HeapTuple	tuple = OidIsValid(opclass) ? SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass)) : NULL;
-	bool		is_of_others = HeapTupleIsValid(tuple) && !may_run(((Form_pg_opclass) GETSTRUCT(tuple))->opcowner, table_owner);
+	Oid			owner = DatumGetObjectId(shard_catalog_value(CLAOID, opclass, Anum_pg_opclass_opcowner));
 
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	return is_of_others;
+	return OidIsValid(owner) && !may_run(owner, table_owner);
 }
 
 typedef struct CodeSearch
@@ -178,14 +166,9 @@ runs_code_of_others(Node *stmt)
 	Constraint *constraint = added_constraint(stmt);
 	RangeVar   *relation = IsA(stmt, IndexStmt) ? castNode(IndexStmt, stmt)->relation : castNode(AlterTableStmt, stmt)->relation;
 	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
-	HeapTuple	tuple = OidIsValid(relid) ? SearchSysCache1(RELOID, ObjectIdGetDatum(relid)) : NULL;
-	CodeSearch	search = {GetUserId(), "btree"};
+	Oid			owner = DatumGetObjectId(shard_catalog_value(RELOID, relid, Anum_pg_class_relowner));
+	CodeSearch	search = {OidIsValid(owner) ? owner : GetUserId(), "btree"};
 
-	if (HeapTupleIsValid(tuple))
-	{
-		search.table_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-		ReleaseSysCache(tuple);
-	}
 	if (IsA(stmt, IndexStmt))
 	{
 		search.access_method = castNode(IndexStmt, stmt)->accessMethod;

@@ -19,10 +19,10 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "catalog_scan.h"
 #include "compat.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -200,15 +200,12 @@ check_not_prepared(const char *sql)
 static Oid
 reading_user(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner;
+	Oid			owner = DatumGetObjectId(shard_catalog_value(RELOID, relid, Anum_pg_class_relowner));
 
-	if (!HeapTupleIsValid(tuple))
+	if (!OidIsValid(owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
 	if (!superuser() || superuser_arg(owner))
 		return GetUserId();
 	/* the owner's connections do not see what this transaction has written */

@@ -44,12 +44,7 @@ shardfdw_partial_aggregate_name(PG_FUNCTION_ARGS)
 static Oid
 aggregate_owner(Oid aggfnoid)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(aggfnoid));
-	Oid			owner = HeapTupleIsValid(tuple) ? ((Form_pg_proc) GETSTRUCT(tuple))->proowner : InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	return owner;
+	return DatumGetObjectId(shard_catalog_value(PROCOID, aggfnoid, Anum_pg_proc_proowner));
 }
 
 /*

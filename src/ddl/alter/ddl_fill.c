@@ -105,12 +105,7 @@ take_values(const ShardDdlTable *table, Oid sequence, FillSequence *fill)
 static int64
 increment_of(Oid sequence)
 {
-	HeapTuple	tuple = shard_catalog_row(SEQRELID, sequence);
-	int64		result;
-
-	result = ((Form_pg_sequence) GETSTRUCT(tuple))->seqincrement;
-	ReleaseSysCache(tuple);
-	return result;
+	return DatumGetInt64(shard_catalog_value(SEQRELID, sequence, Anum_pg_sequence_seqincrement));
 }
 
 char *

@@ -88,28 +88,16 @@ static bool
 is_temporary_type(Node *object)
 {
 	TypeName   *name = IsA(object, List) ? makeTypeNameFromNameList((List *) object) : castNode(TypeName, object);
-	Type		type = LookupTypeName(NULL, name, NULL, true);
-	bool		result;
 
-	if (type == NULL)
-		return false;
-	result = isAnyTempNamespace(((Form_pg_type) GETSTRUCT(type))->typnamespace);
-	ReleaseSysCache(type);
-	return result;
+	return isAnyTempNamespace(DatumGetObjectId(shard_catalog_value(TYPEOID, LookupTypeNameOid(NULL, name, true), Anum_pg_type_typnamespace)));
 }
 
 static bool
 is_temporary_statistics(List *names)
 {
 	Oid			statistics = get_statistics_object_oid(names, true);
-	HeapTuple	tuple = OidIsValid(statistics) ? SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics)) : NULL;
-	bool		result;
 
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	result = isAnyTempNamespace(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxnamespace);
-	ReleaseSysCache(tuple);
-	return result;
+	return isAnyTempNamespace(DatumGetObjectId(shard_catalog_value(STATEXTOID, statistics, Anum_pg_statistic_ext_stxnamespace)));
 }
 
 /* The same for an object as the parser returns it: object type and name. */

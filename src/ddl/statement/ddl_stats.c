@@ -42,15 +42,7 @@ statistics_of(Oid relid)
 static Oid
 table_of(List *names)
 {
-	Oid			statistics = get_statistics_object_oid(names, true);
-	HeapTuple	tuple = OidIsValid(statistics) ? SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics)) : NULL;
-	Oid			relid;
-
-	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	relid = ((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxrelid;
-	ReleaseSysCache(tuple);
-	return relid;
+	return DatumGetObjectId(shard_catalog_value(STATEXTOID, get_statistics_object_oid(names, true), Anum_pg_statistic_ext_stxrelid));
 }
 
 /* Adds the command that makes statistics on each shard.  The coordinator already has them. */

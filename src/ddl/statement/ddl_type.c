@@ -159,10 +159,8 @@ new_domain_constraints(const AlterType *alter)
 	initStringInfo(&text);
 	foreach_oid(constraint, list_difference_oid(domain_constraints(alter->type, NULL, NULL), alter->constraints))
 	{
-		HeapTuple	tuple = shard_catalog_row(CONSTROID, constraint);
-		bool		is_not_null = ((Form_pg_constraint) GETSTRUCT(tuple))->contype == DOMAIN_NOT_NULL;
+		bool		is_not_null = DatumGetChar(shard_catalog_value(CONSTROID, constraint, Anum_pg_constraint_contype)) == DOMAIN_NOT_NULL;
 
-		ReleaseSysCache(tuple);
 		appendStringInfo(&text, "%s%s", text.len > 0 ? "; " : "", is_not_null ?
 						 psprintf("ALTER DOMAIN %s SET NOT NULL", alter->name) : pg_get_constraintdef_command(constraint));
 	}
