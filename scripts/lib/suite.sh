@@ -23,10 +23,12 @@ SUITE_VARIABLES=()
 # that is free when one of them chooses it, or while its server starts again, must not go to the other.
 SUITE_PORTS=0
 
-# TAP files that may run at the same time; those that do, and since when: by their processes.
+# TAP files that may run at the same time; those that do, and since when: by their processes. CPU time of all, in
+# tenths of a second.
 SUITE_JOBS=1
 SUITE_RUNNING=()
 SUITE_STARTED=()
+SUITE_CPU=0
 
 passed() { NPASSED=$((NPASSED + ${1:-1})); }
 failed() {
@@ -48,16 +50,19 @@ suite_wants() {
 	shift
 	for file in "$@"; do
 		[ -e "$file" ] || continue
+		case ",$SUITE_WITHOUT," in
+		*",$part,"* | *",$file,"*) continue ;;
+		esac
 		case ",$SUITE_ONLY," in
 		,, | *",$part,"* | *",$file,"*) echo "$file" ;;
 		esac
 	done
 }
 
-# suite_run tree tmp pg_config only
+# suite_run tree tmp pg_config only without
 suite_run() {
 	local tree=$1 pg_config=$3 major
-	SUITE_TMP=$2 SUITE_PG_CONFIG=$3 SUITE_ONLY=$4
+	SUITE_TMP=$2 SUITE_PG_CONFIG=$3 SUITE_ONLY=$4 SUITE_WITHOUT=$5
 
 	SUITE_SRC=$SUITE_TMP/src
 	SUITE_PGXS=$(dirname "$("$pg_config" --pgxs)")/../..
@@ -85,12 +90,8 @@ suite_run() {
 	passed
 	suite_place_data
 	suite_copy_clusters
-	case ",$SUITE_ONLY," in
-	,, | *,layers,*) suite_layers "$pg_config" ;;
-	esac
-	case ",$SUITE_ONLY," in
-	,, | *,unit,*) suite_units ;;
-	esac
+	[ -z "$(suite_wants layers scripts/check_layers)" ] || suite_layers "$pg_config"
+	[ -z "$(suite_wants unit t/fuzz)" ] || suite_units
 	# Tests write next to their sources.
 	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$SUITE_SRC"
 	suite_server
@@ -137,6 +138,7 @@ suite_finish() {
 		say "in short"
 		cat "$SUITE_TMP/short"
 	fi
+	[ "$SUITE_CPU" -eq 0 ] || note "$((SUITE_CPU / 10)) s of CPU in TAP files"
 	note "$((SECONDS / 60)) min $((SECONDS % 60)) s in all"
 	printf '%s passed, %s failed\n' "$NPASSED" "$NFAILED"
 	[ "$NFAILED" -eq 0 ] || exit 1
@@ -302,7 +304,7 @@ suite_tap_start() {
 		TESTDIR="$dir" TMPDIR="$dir/tmp" FIRST_PORT="$((SUITE_PORTS + 500))" \
 		TESTDATADIR="$dir/tmp_check" TESTLOGDIR="$dir/tmp_check/log" top_builddir="$SUITE_SRC" \
 		PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=180 LC_ALL=C \
-		perl -I "$SUITE_PERL" -I t/lib "$1" >"$dir.out" 2>&1 </dev/null
+		scripts/lib/cpu_time "$dir/cpu" perl -I "$SUITE_PERL" -I t/lib "$1" >"$dir.out" 2>&1 </dev/null
 	SUITE_RUNNING[CHILD]=$1
 	SUITE_STARTED[CHILD]=$SECONDS
 }
@@ -328,7 +330,9 @@ suite_tap_end() {
 	dir=$SUITE_DATA/tap/$name
 	n=$(grep -c '^ok ' "$dir.out" || true)
 	passed "$n"
-	printf '   %-28s %5s s\n' "$file" "$((SECONDS - SUITE_STARTED[pid]))"
+	n=$(cat "$dir/cpu" 2>/dev/null || echo 0.0)
+	SUITE_CPU=$((SUITE_CPU + 10#${n/./}))
+	printf '   %-28s %5s s %7s s of CPU\n' "$file" "$((SECONDS - SUITE_STARTED[pid]))" "$n"
 	while IFS= read -r n; do
 		[ -z "$n" ] || failed "$file: ${n#not ok }"
 	done < <(grep '^not ok ' "$dir.out" | grep -v '# TODO' || true)
