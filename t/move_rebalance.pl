@@ -61,6 +61,8 @@ fails('BEGIN; SELECT shardfdw.rebalance(); COMMIT', qr/^$/, 'it can be called in
 fails('BEGIN; SELECT count(*) FROM orders; SELECT shardfdw.rebalance(); COMMIT', qr/rebalance\(\) cannot wait in a transaction that has used (?:nodes|tables)/, 'not in one that has used nodes');
 fails('BEGIN; SELECT count(*) FROM pg_class; CREATE TABLE made (); SELECT shardfdw.rebalance(); COMMIT', qr/rebalance\(\) cannot wait in a transaction that has used tables/, 'or tables');
 fails('BEGIN; CREATE TABLE made (); SELECT shardfdw.rebalance(wait => false); COMMIT', qr/^$/, 'but it can start there');
+# It must not plan with what changes next.
+$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'});
 
 $c->safe_psql(q{ALTER SERVER node3 OPTIONS (ADD capacity '2')});
 is($c->safe_psql(q{SELECT string_agg(DISTINCT target, ' '), count(*) FROM shardfdw.rebalance_plan('count')}), 'node3|2', 'a larger node gets more');
@@ -158,6 +160,7 @@ $c->safe_psql(q{SELECT shardfdw.drain_node('node2', undo => true);
 is(($c->psql(q{BEGIN; SELECT count(*) FROM shardfdw.rebalance_plan();
 	SELECT shardfdw.rebalance(wait => false) \gset
 	SELECT shardfdw.rebalance(); COMMIT}))[2], '', 'a plan and a job before do not prevent a wait');
+$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'});
 
 # ---------- the last node ----------
 
