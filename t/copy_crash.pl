@@ -250,7 +250,7 @@ for my $name (sort keys %ends)
 		my $deferred = int($nruns / 4) % 2 ? ", INDEXES 'deferred'" : '';
 		my $what = "$name, $source, $format, $nconns connections$deferred";
 		my $blocker;
-		$nruns++;
+		next unless ShardCluster::in_half($nruns++);
 
 		if ($source eq 'FILE')
 		{

@@ -9,6 +9,7 @@ use warnings;
 use ShardCluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $c = ShardCluster->new(nodes => 2, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
 my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
@@ -43,6 +44,7 @@ sub check
 	my ($end, $left) = (time + 60);
 	do
 	{
+		usleep(50_000) if defined $left;
 		eval { $c->ask('SELECT shardfdw.recover_prepared_transactions()') };
 		$left = join ' ', map { $c->ask($traces, $_) } 1, 2;
 	} while ($left ne '0|0|0|0|0|0|0 0|0|0|0|0|0|0' && time < $end);
@@ -71,6 +73,7 @@ sub check_shards
 my @points = qw(move_prepared move_published move_copy_end move_copied move_indexed move_compare move_compared move_locked move_named move_closed move_placed
 	prepare prepared commit committed move_switched move_finished move_dropped);
 my @online_only = qw(move_published move_compare move_compared);
+my $n = 0;
 for my $mode (qw(online block))
 {
 	for my $point (@points)
@@ -80,6 +83,7 @@ for my $mode (qw(online block))
 		for my $action ($point =~ /^move/ ? qw(error abort) : 'abort')
 		{
 			next if $action eq 'error' && !$ENV{MOVE_GRID} && ($mode eq 'block' || $point !~ /^move_(copied|named|placed|switched)$/);
+			next unless ShardCluster::in_half($n++);
 			my $target = 3 - place();
 			$c->set_faults("$point=$action");
 			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => '$mode')");
@@ -101,6 +105,7 @@ for my $mode (qw(online block))
 		next if $mode eq 'block' && grep { $_ eq $point } @online_only;
 		for my $action ($point =~ /^move_(?:named|placed|switched)$/ ? qw(error abort) : 'abort')
 		{
+			next unless ShardCluster::in_half($n++);
 			my @shards = grep { $_ ne 't_00' } map { $_->[0] } shards();
 			# not smaller and smaller ones
 			my ($shard) = sort { $c->ask("SELECT count(*) FROM $b") <=> $c->ask("SELECT count(*) FROM $a") } @shards;
@@ -122,6 +127,7 @@ my $pair = q{SELECT x.shard, y.shard FROM (SELECT shard, node, b[1]::int AS m, b
 	ON x.node = y.node AND x.m = y.m AND y.r = x.r + x.m / 2 ORDER BY x.m DESC LIMIT 1};
 for my $point (qw(move_prepared move_copied move_indexed move_locked move_named move_closed move_placed prepared committed move_switched move_finished))
 {
+	next unless ShardCluster::in_half($n++);
 	my ($one, $other) = split /\|/, $c->ask($pair);
 	my $shards = @{ [ shards() ] };
 	$c->set_faults("$point=abort");
@@ -139,6 +145,7 @@ for my $which (qw(source target))
 {
 	for my $point (qw(move_copied move_indexed move_locked move_closed))
 	{
+		next unless ShardCluster::in_half($n++);
 		my $from = place();
 		my $target = 3 - $from;
 		my $victim = $which eq 'source' ? $from : $target;
@@ -159,6 +166,7 @@ for my $which (qw(source target))
 
 for my $point (qw(move_copied move_indexed move_locked move_closed))
 {
+	next unless ShardCluster::in_half($n++);
 	my ($one, $other) = split /\|/, $c->ask($pair);
 	my ($node) = map { $_->[1] } grep { $_->[0] eq $one } shards();
 	my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";

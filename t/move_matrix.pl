@@ -76,6 +76,8 @@ for my $i (0 .. $#cases)
 	$cases[$i]->{old} = $how eq 'merge' ? [ 0, 3 ] : [0];
 	$cases[$i]->{new} = $how eq 'move' ? [] : $how eq 'split' ? [ 4, 5 ] : [6];
 }
+# the end needs the first one
+@cases = @cases[ 0, grep { ShardCluster::in_half($_) } 1 .. $#cases ];
 for my $case (@cases)
 {
 	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";

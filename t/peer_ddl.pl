@@ -91,7 +91,7 @@ my @definitions = (
 for (my $i = 0; $i < @definitions; $i += 2)
 {
 	$all[$i / 2 % @all]->safe_psql($definitions[ $i + 1 ]);
-	$p->all_alike($definitions[$i]);
+	$p->all_alike($definitions[$i], by => $i / 2 + 1);
 }
 
 # What is known only when it has been done here, or concerns this session alone
@@ -111,8 +111,9 @@ my @corners = (
 for (my $i = 0; $i < @corners; $i += 2)
 {
 	$all[ $i / 2 % @all ]->safe_psql($corners[ $i + 1 ]);
-	$p->all_alike($corners[$i]);
+	$p->all_alike($corners[$i], by => $i / 2 + 1);
 }
+$p->all_alike('all of these');
 $p->same(q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relname IN ('of_mine', 'of_prepared', 'selected_into', 'of_function', 'made_within', 'over_mine', 'over_all')}, 'made_within of_function of_mine of_prepared over_all selected_into', 'what is to stay');
 $_->safe_psql('INSERT INTO grows (v) SELECT 2 FROM generate_series(1, 5)') for @all;
 $all[0]->safe_psql('DROP SEQUENCE IF EXISTS none; ALTER TABLE grows ALTER id DROP IDENTITY; ALTER TABLE grows ALTER id ADD GENERATED ALWAYS AS IDENTITY (START 1000)');

@@ -48,6 +48,7 @@ sub writes_references
 	return;
 }
 
+my $ncases = 0;
 for my $nnodes (3, 2)
 {
 	$c = ShardCluster->new(nodes => $nnodes);
@@ -69,6 +70,7 @@ for my $nnodes (3, 2)
 
 	for my $case ([ 1, 'data' ], [ 2, 'data' ], [ 1, 'empty' ], [ 2, 'empty' ])
 	{
+		next unless ShardCluster::in_half($ncases++);
 		my ($gone, $with) = @$case;
 		my $what = "$nnodes nodes, node $gone with " . ($with eq 'data' ? 'its data' : 'an empty database');
 
@@ -146,6 +148,7 @@ $c->safe_psql(q{SET ROLE hand; CREATE TABLE by_hand (id int PRIMARY KEY); INSERT
 my $by_hand = q{SELECT relkind, relowner::regrole, (SELECT count(*) FROM by_hand) FROM pg_class WHERE oid = 'by_hand'::regclass};
 for my $change ('DROP TABLE by_hand; CREATE TABLE by_hand (id int PRIMARY KEY) PARTITION BY RANGE (id)', 'DROP TABLE by_hand; CREATE TABLE by_hand (id int PRIMARY KEY)', 'DROP TABLE by_hand')
 {
+	next unless ShardCluster::in_half($ncases++);
 	$c->node_safe_psql(1, "SET ROLE hand; $change");
 	for my $round (1, 2)
 	{

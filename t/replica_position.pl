@@ -15,6 +15,7 @@ my $c = ShardCluster->new(nodes => 2, preload => 1,
 	coordinator_conf => "shardfdw.recovery_interval = 1s\n",
 	node_conf        => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\nsynchronous_commit = off\nwal_writer_delay = 10s\n");
 my $refused = qr/node "node1" is not known to have all that was committed there/;
+my $nrefused = 0;
 
 $c->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', shards => 4, replication_factor => 2); INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g;
 	CREATE TABLE single (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('single', shards => 2, nodes => '{node1}')});
@@ -34,6 +35,7 @@ sub refused_and_made_again
 	for my $sql ('UPDATE t SET v = v + 1', 'UPDATE t SET v = v + 1 WHERE id = 1; UPDATE t SET v = v + 1 WHERE id = 2; UPDATE t SET v = v + 1 WHERE id = 3; UPDATE t SET v = v + 1 WHERE id = 4', 'INSERT INTO t SELECT g FROM generate_series(200, 300) g', 'TRUNCATE t',
 		q{COPY t (id) FROM PROGRAM 'seq 200 300'}, 'DELETE FROM t', 'SELECT count(*) FROM single', primaries() ? 'SELECT * FROM t FOR UPDATE' : ())
 	{
+		next unless ShardCluster::in_half($nrefused++);
 		my ($rc, $out, $err) = $c->psql("BEGIN; $sql; COMMIT", on_error_stop => 1);
 
 		like($err, $refused, "refused: $sql");
@@ -167,9 +169,11 @@ restore();
 refused_and_made_again($alone, 'an older state, without what the node wrote alone');
 
 # The same while the other node is still disabled: no other node has these rows.
+my $nalone = 0;
 for my $change ('UPDATE t SET v = v + 10 WHERE id = 1', 'UPDATE t SET v = v + 10', 'INSERT INTO t SELECT 1000, 1', 'BEGIN; UPDATE t SET v = v + 1 WHERE id = 1; SET CONSTRAINTS ALL IMMEDIATE; COMMIT', 'DELETE FROM t WHERE id = 99',
 	q{COPY t FROM PROGRAM 'seq -f "100%g,1" 4' (DELIMITER ',')}, 'ALTER TABLE t ALTER v SET NOT NULL', 'TRUNCATE t')
 {
+	next unless ShardCluster::in_half($nalone++);
 	$c->safe_psql(q{SELECT shardfdw.disable_node('node2')});
 	save();
 	$c->safe_psql($change);
@@ -268,6 +272,7 @@ sub reference_is_refused
 	for my $sql ($join, 'SELECT count(*) FROM p', 'UPDATE r SET n = n + 1 WHERE id = 1', 'INSERT INTO r VALUES (9)', 'DELETE FROM r WHERE id = 5', 'INSERT INTO p SELECT g FROM generate_series(100, 120) g',
 		q{SELECT shardfdw.create_reference_table('r')}, 'ALTER TABLE r ADD COLUMN x int', 'ALTER TABLE r ADD COLUMN x mood', 'CREATE INDEX ON r (m)', 'TRUNCATE r CASCADE')
 	{
+		next unless ShardCluster::in_half($nrefused++);
 		(undef, undef, my $error) = $refs->psql($sql);
 		like($error, qr/$refused.*enable_node\('node1'\).*confirm_node\('node1'\)/s, "$what: refused: $sql");
 	}

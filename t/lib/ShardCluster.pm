@@ -11,6 +11,8 @@
 #   $c->kill9_node(2);
 #
 # Nodes count from 1 and are called node1, node2, ... in SQL too.
+#
+#   for my $n (0 .. $#cases) { run($cases[$n]) if ShardCluster::in_half($n); }
 
 package ShardCluster;
 
@@ -42,6 +44,18 @@ log_line_prefix = '%m [%p] %q%a '
 listen_addresses = '127.0.0.1'
 timezone = 'UTC'
 };
+
+# Is case n of a grid of cases, or random case n, to be run? GRID_HALF=1 runs one half of the cases,
+# and GRID_HALF=2 the other half. .ci/run gives each major one half. Without GRID_HALF all cases run.
+# The half depends on the number of bits that are set in n. So each half has all values of an inner
+# loop.
+sub in_half
+{
+	my ($n) = @_;
+	return !halved() || unpack('%32b*', pack 'N', $n) % 2 == $ENV{GRID_HALF} - 1;
+}
+
+sub halved { return defined $ENV{GRID_HALF}; }
 
 my $nclusters = 0;
 my %stopped;    # postmaster's pid -> pids that got SIGSTOP
@@ -350,11 +364,13 @@ sub ask_until
 {
 	my ($self, $sql, $i) = @_;
 	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $pause = 10_000;
 
 	until ($self->ask($sql, $i) eq 't')
 	{
 		croak "timed out waiting for: $sql" if time > $end;
-		usleep(10_000);
+		usleep($pause);
+		$pause *= 2 if $pause < 80_000;
 	}
 	return;
 }

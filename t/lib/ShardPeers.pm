@@ -80,13 +80,18 @@ sub same
 }
 
 # check_cluster() finds nothing anywhere.  rows: rows of reference tables are compared, too.
+# by: only coordinator number by (modulo their number) runs it. It compares all others with itself.
 sub all_alike
 {
 	my ($self, $name, %opt) = @_;
 	my $level = $opt{rows} ? 'rows' : 'definitions';
+	my $problems = ShardCluster::problems("check_cluster('$level')");
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	return $self->same(ShardCluster::problems("check_cluster('$level')"), '', "$name: all have it");
+	return $self->same($problems, '', "$name: all have it") unless defined $opt{by};
+	my $i = $opt{by} % @{ $self->{all} };
+	my $found = $self->{all}[$i]->safe_psql($problems);
+	return Test::More::is($found, '', "$name: all have it, as coordinator number $i says");
 }
 
 1;
