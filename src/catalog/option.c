@@ -16,6 +16,7 @@
 
 #include "access/htup_details.h"
 #include "access/reloptions.h"
+#include "catalog/namespace.h"
 #include "catalog/option.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_foreign_data_wrapper.h"
@@ -565,6 +566,69 @@ shard_option_column_name(Oid relid, AttrNumber attno)
 }
 
 /* Cached, since each statement needs it. */
+/* Is this row of pg_foreign_table the table schema.name on the server? */
+static bool
+is_remote_table(HeapTuple tuple, TupleDesc desc, Oid serverid, const char *schema, const char *name)
+{
+	Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+	const char *remote_schema = NULL;
+	const char *remote_name = NULL;
+	bool		isnull;
+	Datum		options;
+
+	if (form->ftserver != serverid)
+		return false;
+	options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, desc, &isnull);
+	if (!isnull)
+	{
+		foreach_ptr(DefElem, option, untransformRelOptions(options))
+		{
+			if (strcmp(option->defname, "schema_name") == 0)
+				remote_schema = defGetString(option);
+			else if (strcmp(option->defname, "table_name") == 0)
+				remote_name = defGetString(option);
+		}
+	}
+	if (remote_name == NULL)
+		remote_name = get_rel_name(form->ftrelid);
+	if (remote_name == NULL || strcmp(remote_name, name) != 0)
+		return false;
+	if (remote_schema == NULL)
+		remote_schema = get_namespace_name(get_rel_namespace(form->ftrelid));
+	return remote_schema != NULL && strcmp(remote_schema, schema) == 0;
+}
+
+Oid
+shard_option_find_table(Oid serverid, const char *schema, const char *name)
+{
+	Oid			namespace = get_namespace_oid(schema, true);
+	Oid			result = OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
+	ShardCatalogScan scan;
+	HeapTuple	tuple;
+
+	shard_catalog_scan_begin(&scan, ForeignTableRelationId);
+	/* it usually has the same name */
+	if (OidIsValid(result))
+	{
+		tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(result));
+		if (!HeapTupleIsValid(tuple))
+			result = InvalidOid;
+		else
+		{
+			if (!is_remote_table(tuple, RelationGetDescr(scan.rel), serverid, schema, name))
+				result = InvalidOid;
+			ReleaseSysCache(tuple);
+		}
+	}
+	while (!OidIsValid(result) && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
+	{
+		if (is_remote_table(tuple, RelationGetDescr(scan.rel), serverid, schema, name))
+			result = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid;
+	}
+	shard_catalog_scan_end(&scan);
+	return result;
+}
+
 static Oid	cluster_server;
 static bool cluster_server_known = false;
 static uint64 cluster_server_changes = 0;

@@ -54,6 +54,9 @@ extern bool shard_option_definition_follows(Oid serverid);
 /* Returns the remote name of column attno (option column_name, else the column's name). */
 extern const char *shard_option_column_name(Oid relid, AttrNumber attno);
 
+/* Returns the foreign table for table schema.name on the server; InvalidOid: none. */
+extern Oid	shard_option_find_table(Oid serverid, const char *schema, const char *name);
+
 /*
  * Returns the OID of the virtual server `shardfdw_cluster`, created by CREATE EXTENSION.  Core is
  * told that every sharded table is on it.  It has no connection.  InvalidOid if the extension is

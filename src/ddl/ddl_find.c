@@ -11,6 +11,7 @@
 #include "catalog/home.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
+#include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
@@ -451,7 +452,7 @@ shard_ddl_find_referrers(const ShardDdlTable *table, bool known_only)
 typedef struct ActionQuestion
 {
 	char	  **referenced;		/* as for shard_ddl_check_actions() */
-	List	  **before;			/* per shard, OIDs of sharded tables: their changes may reach the shard ... */
+	List	  **before;			/* per shard, OIDs of shards: their changes may reach the shard ... */
 	List	  **after;			/* ... and its changes may reach them */
 } ActionQuestion;
 
@@ -482,15 +483,54 @@ take_action(const ShardDdlTable *table, int shardno, int nfields, const char *co
 {
 	ActionQuestion *question = arg;
 	List	  **lists;
-	Oid			nspid;
 	Oid			relid;
 
 	shard_ddl_need_fields(table, nfields, fields, 3);
 	lists = fields[0][0] == 't' ? question->before : question->after;
-	nspid = get_namespace_oid(fields[1], true);
-	relid = OidIsValid(nspid) ? get_relname_relid(fields[2], nspid) : InvalidOid;
+	relid = shard_option_find_table(table->shards[shardno].serverid, fields[1], fields[2]);
 	if (OidIsValid(relid) && get_rel_relispartition(relid))
-		lists[shardno] = lappend_oid(lists[shardno], get_partition_parent(relid, true));
+		lists[shardno] = lappend_oid(lists[shardno], relid);
+}
+
+/* The partition bound of a table.  NULL: it is not a partition. */
+static Node *
+bound_of(Oid relid)
+{
+	HeapTuple	tuple = shard_catalog_row(RELOID, relid);
+	bool		isnull;
+	Datum		bound = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relpartbound, &isnull);
+	Node	   *result = isnull ? NULL : stringToNode(TextDatumGetCString(bound));
+
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * May one statement change shard before first, and use shard after in a later command on its node?  Shards of different
+ * tables are used in one command if the tables are colocated.  Then sharded tables that are partitions have equal bounds.
+ */
+static bool
+are_apart(Oid before, Oid after)
+{
+	Node	   *bound;
+	Node	   *other;
+
+	if (before == after)
+		return false;
+	if (shard_map_top(before) == shard_map_top(after))
+		return true;
+	bound = bound_of(get_partition_parent(before, true));
+	other = bound_of(get_partition_parent(after, true));
+	return bound != NULL && other != NULL && !equal(bound, other);
+}
+
+/* The partition to name in an error about shard: its table, unless other is a shard of the same table. */
+static Oid
+shown_partition(Oid shard, Oid other)
+{
+	Oid			parent = get_partition_parent(shard, true);
+
+	return parent == get_partition_parent(other, true) ? shard : parent;
 }
 
 void
@@ -508,13 +548,13 @@ shard_ddl_check_actions(const ShardDdlTable *table, char **referenced)
 		{
 			foreach_oid(after, question.after[i])
 			{
-				if (before != after && shard_map_top(before) == shard_map_top(after))
+				if (are_apart(before, after))
 					ereport(ERROR,
 							(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-							 errmsg("partitions \"%s\" and \"%s\" of table \"%s\" cannot have a foreign key with an action",
-									get_rel_name(after), get_rel_name(before), get_rel_name(shard_map_top(after))),
+							 errmsg("partitions \"%s\" and \"%s\" cannot have a foreign key with an action",
+									get_rel_name(shown_partition(after, before)), get_rel_name(shown_partition(before, after))),
 							 errdetail("Nodes run ON DELETE and ON UPDATE actions before a statement has reached all partitions. The foreign key may lead through other tables."),
-							 errhint("Use a foreign key without actions, or tables that are not partitions of one table.")));
+							 errhint("Use a foreign key without actions, tables that are not partitions, or partitions of different tables with equal bounds.")));
 			}
 		}
 	}

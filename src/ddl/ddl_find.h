@@ -75,8 +75,10 @@ extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *
 extern List *shard_ddl_find_referrers(const ShardDdlTable *table, bool known_only);
 
 /*
- * Raises feature_not_supported if actions of foreign keys lead from one partition of a table to another one, through
- * the shards of table. referenced: tables on nodes to which each shard is about to refer; NULL: none.
+ * Raises feature_not_supported if actions of foreign keys lead, through the shards of table, from one shard of a
+ * partition tree to another one, or between partitions of different trees whose bounds differ.  A statement that nodes
+ * run as a whole would use these shards in different commands, and the action would come in between.  referenced: tables
+ * on nodes to which each shard is about to refer; NULL: none.
  */
 extern void shard_ddl_check_actions(const ShardDdlTable *table, char **referenced);
 

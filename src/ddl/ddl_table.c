@@ -284,6 +284,25 @@ shard_ddl_table_by_itself(Oid relid)
 	return table;
 }
 
+ShardDdlTable *
+shard_ddl_table_remote(Oid relid)
+{
+	List	   *children = find_all_inheritors(relid, NoLock, NULL);
+	ShardDdlTable *table = make_table(relid, list_length(children), false);
+
+	foreach_oid(childid, children)
+	{
+		ShardDdlShard *shard = &table->shards[table->nshards];
+
+		if (get_rel_relkind(childid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(childid))
+			continue;
+		fill_shard(shard, childid, GetForeignServerIdByRelId(childid));
+		shard->relation = shard_map_get(childid)->shards[0].relation;
+		table->nshards++;
+	}
+	return table->nshards > 0 ? table : NULL;
+}
+
 bool
 shard_ddl_table_maybe(Oid relid)
 {

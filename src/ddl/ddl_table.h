@@ -53,6 +53,12 @@ extern ShardDdlTable *shard_ddl_table_reference(Oid relid);
 /* The same for a foreign table, as partition or single foreign table. */
 extern ShardDdlTable *shard_ddl_table_by_itself(Oid relid);
 
+/*
+ * All tables on nodes for which foreign tables below relid stand, with the names that they have there, for questions
+ * only.  NULL: none.
+ */
+extern ShardDdlTable *shard_ddl_table_remote(Oid relid);
+
 /* OIDs of the servers on which the tables are. */
 extern List *shard_ddl_table_servers(const ShardDdlTable *table);
 

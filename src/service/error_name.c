@@ -18,10 +18,8 @@
  */
 #include "postgres.h"
 
-#include "access/reloptions.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
-#include "catalog/pg_foreign_table.h"
 #include "catalog/pg_index.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
@@ -62,75 +60,11 @@ static const QuotePair quotes[] = {
 
 /* ---------- tables ---------- */
 
-/* Is this row of pg_foreign_table the table schema.name on the server? */
-static bool
-is_remote_table(HeapTuple tuple, TupleDesc desc, Oid serverid, const char *schema, const char *name)
-{
-	Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
-	const char *remote_schema = NULL;
-	const char *remote_name = NULL;
-	bool		isnull;
-	Datum		options;
-
-	if (form->ftserver != serverid)
-		return false;
-	options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, desc, &isnull);
-	if (!isnull)
-	{
-		foreach_ptr(DefElem, option, untransformRelOptions(options))
-		{
-			if (strcmp(option->defname, "schema_name") == 0)
-				remote_schema = defGetString(option);
-			else if (strcmp(option->defname, "table_name") == 0)
-				remote_name = defGetString(option);
-		}
-	}
-	if (remote_name == NULL)
-		remote_name = get_rel_name(form->ftrelid);
-	if (remote_name == NULL || strcmp(remote_name, name) != 0)
-		return false;
-	if (remote_schema == NULL)
-		remote_schema = get_namespace_name(get_rel_namespace(form->ftrelid));
-	return remote_schema != NULL && strcmp(remote_schema, schema) == 0;
-}
-
-/* Returns the foreign table for table schema.name on the server; InvalidOid: none. */
-static Oid
-find_table(Oid serverid, const char *schema, const char *name)
-{
-	Oid			namespace = get_namespace_oid(schema, true);
-	Oid			result = OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
-	ShardCatalogScan scan;
-	HeapTuple	tuple;
-
-	shard_catalog_scan_begin(&scan, ForeignTableRelationId);
-	/* it usually has the same name */
-	if (OidIsValid(result))
-	{
-		tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(result));
-		if (!HeapTupleIsValid(tuple))
-			result = InvalidOid;
-		else
-		{
-			if (!is_remote_table(tuple, RelationGetDescr(scan.rel), serverid, schema, name))
-				result = InvalidOid;
-			ReleaseSysCache(tuple);
-		}
-	}
-	while (!OidIsValid(result) && HeapTupleIsValid(tuple = shard_catalog_scan_next(&scan)))
-	{
-		if (is_remote_table(tuple, RelationGetDescr(scan.rel), serverid, schema, name))
-			result = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftrelid;
-	}
-	shard_catalog_scan_end(&scan);
-	return result;
-}
-
-/* The same for a shard, which is a partition. */
+/* Returns the shard that is table schema.name on the server; InvalidOid: none. */
 static Oid
 find_shard(Oid serverid, const char *schema, const char *name)
 {
-	Oid			result = find_table(serverid, schema, name);
+	Oid			result = shard_option_find_table(serverid, schema, name);
 
 	return OidIsValid(result) && get_rel_relispartition(result) ? result : InvalidOid;
 }
@@ -340,7 +274,7 @@ table_with_key(Oid shard, Oid serverid, const ShardErrorNames *names, const char
 	if (other == NULL)
 		return shard;
 	*key_table = other;
-	result = find_table(serverid, names->schema, other);
+	result = shard_option_find_table(serverid, names->schema, other);
 	if (OidIsValid(result))
 		return result;
 	namespace = get_namespace_oid(names->schema, true);
@@ -409,7 +343,7 @@ rename_objects(Oid shard, Oid serverid, int sqlstate, const char *detail, ShardE
 static bool
 look_at_error(Oid serverid, int sqlstate, const char *detail, ShardErrorNames *names)
 {
-	Oid			table = find_table(serverid, names->schema, names->table);
+	Oid			table = shard_option_find_table(serverid, names->schema, names->table);
 	bool		may_read;
 
 	if (!OidIsValid(table))

@@ -296,6 +296,9 @@ attach_rest(void *arg)
 		ereport(ERROR,
 				(errcode(ERRCODE_CHECK_VIOLATION),
 				 errmsg("partition constraint of relation \"%s\" is violated by some row", get_rel_name(attach->partition))));
+	table = shard_ddl_table_remote(attach->partition);
+	if (table != NULL)
+		shard_ddl_check_actions(table, NULL);
 	if (attach->shard != NULL)
 	{
 		shard_ddl_index_send(attach->shard, shard_marker_level_of(attach->parent), NIL, true);
@@ -303,10 +306,7 @@ attach_rest(void *arg)
 	}
 	made = list_difference_oid(shard_marker_level_of(attach->partition), attach->before);
 	table = shard_ddl_table(attach->partition);
-	if (table == NULL)
-		return;
-	shard_ddl_check_actions(table, NULL);
-	if (made != NIL)
+	if (table != NULL && made != NIL)
 		shard_ddl_index_send(table, made, attach->before, true);
 }
 
