@@ -250,6 +250,7 @@ SKIP:
 		q{CREATE UNLOGGED TABLE job.t (a int COLLATE "C" DEFAULT 1 NOT NULL, b int GENERATED ALWAYS AS (a + 1) STORED, CONSTRAINT c CHECK (a > 0)) WITH (fillfactor = 50)},
 		'ALTER TABLE job.t ADD CONSTRAINT k PRIMARY KEY (a)', 'ALTER TABLE public.t ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES public.ref(a)', 'CREATE INDEX i ON job.t USING btree (a)',
 		'CREATE STATISTICS public.s ON a, b FROM public.t', q{COMMENT ON TABLE public.t IS 'x'}, q{COMMENT ON COLUMN public.t.a IS 'x'}, q{COMMENT ON CONSTRAINT k ON public.t IS 'x'}, q{COMMENT ON INDEX job.i IS 'x'},
+		q{COMMENT ON TYPE job.t IS 'x'},
 		'CREATE TRIGGER g BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()', 'GRANT SELECT ON public.t TO sly', 'ALTER TABLE public.t OWNER TO sly');
 	$h->psql_fails_like(sprintf($checked, $_), qr/08P01: a node has answered with something that does not make table public\.t/, "refused: $_") for (
 		'CREATE TABLE job.t (a int) INHERITS (public.victim)', 'CREATE TABLE job.t PARTITION OF public.victim DEFAULT', 'CREATE TABLE job.t OF public.victim', 'CREATE TABLE job.t (LIKE public.victim)',
@@ -258,6 +259,7 @@ SKIP:
 		'ALTER TABLE public.t ADD CONSTRAINT k FOREIGN KEY (a) REFERENCES public.victim(a)', 'ALTER TABLE public.t ADD CONSTRAINT k PRIMARY KEY (a) USING INDEX TABLESPACE fast', 'ALTER TABLE public.t INHERIT public.victim',
 		'ALTER TABLE public.victim OWNER TO sly', 'ALTER INDEX public.victim_pkey ALTER COLUMN 1 SET STATISTICS 5', 'ALTER TABLE public.t SET TABLESPACE fast', 'CREATE INDEX i ON public.victim (a)', 'CREATE INDEX i ON job.t (a) TABLESPACE fast',
 		q{COMMENT ON TABLE public.victim IS 'x'}, q{COMMENT ON COLUMN public.victim.a IS 'x'}, q{COMMENT ON CONSTRAINT k ON public.victim IS 'x'}, q{COMMENT ON INDEX public.victim_pkey IS 'x'}, q{COMMENT ON SCHEMA job IS 'x'},
+		q{COMMENT ON TYPE public.victim IS 'x'}, q{COMMENT ON TYPE job.t[] IS 'x'}, q{COMMENT ON TYPE int IS 'x'},
 		'CREATE TRIGGER g BEFORE INSERT ON public.victim FOR EACH ROW EXECUTE FUNCTION public.f()', 'CREATE OR REPLACE TRIGGER g BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.f()',
 		'CREATE CONSTRAINT TRIGGER g AFTER INSERT ON public.t FROM public.victim FOR EACH ROW EXECUTE FUNCTION public.f()', 'GRANT sly TO postgres', 'GRANT SELECT ON public.t, public.victim TO sly',
 		'CREATE STATISTICS public.s ON a, b FROM public.victim', 'ALTER TABLE public.t OWNER TO sly --', 'ALTER TABLE public.t OWNER TO sly; COMMIT', '');

@@ -100,4 +100,58 @@ read_after([ 'node2', 'node1' ], 0, @repeatable, $committed[-1]);
 read_after(['node2'], 1, @repeatable, @committed);
 read_after(['node1'], 0, @repeatable, @committed);
 
+# A table that was made plain or dropped, and sharded again with other shards of the same names: the
+# standby has the old shards, each of which has only a part of the rows now.
+$c->safe_psql("CREATE TABLE again (id int PRIMARY KEY, v int);
+	CREATE TABLE whole (id int PRIMARY KEY, v int);
+	SELECT shardfdw.shard_table(x, shards => 1, nodes => '{node1}') FROM unnest('{again,whole}'::regclass[]) x;
+	INSERT INTO again SELECT i, i FROM generate_series(1, 100) i; INSERT INTO whole TABLE again;");
+my $shard_again = "SELECT shardfdw.shard_table(x, shards => 4, nodes => '{node1,node2}')
+	FROM unnest('{again,whole}'::regclass[]) x";
+my %conversions = (
+	'made plain' => "SELECT shardfdw.unshard_table(x) FROM unnest('{again,whole}'::regclass[]) x;
+		$shard_again;",
+	'made again' => "DROP TABLE again, whole;
+		CREATE TABLE again (id int PRIMARY KEY, v int); CREATE TABLE whole (id int PRIMARY KEY, v int);
+		$shard_again;
+		INSERT INTO again SELECT i, i FROM generate_series(1, 100) i; INSERT INTO whole TABLE again;",
+	'moved' => "SELECT shardfdw.unshard_table('again'); SELECT shardfdw.unshard_table('whole');
+		$shard_again;
+		SELECT shardfdw.move_shard('again_00', 'node2'), shardfdw.move_shard('again_00', 'node1');");
+my @reads = (
+	[ 'SELECT count(*) FROM again', 100 ],
+	[ 'SELECT count(*) FROM again JOIN whole USING (id)', 100 ],
+	[ 'SELECT v FROM again WHERE id = 5', 5 ],
+	[ 'SELECT v FROM again WHERE id = 6', 6 ],
+	[ 'COPY again TO STDOUT', undef ]);
+for my $how (sort keys %conversions)
+{
+	# one shard again
+	$c->safe_psql("SELECT shardfdw.unshard_table(x) FROM unnest('{again,whole}'::regclass[]) x;
+		SELECT shardfdw.shard_table(x, shards => 1, nodes => '{node1}')
+			FROM unnest('{again,whole}'::regclass[]) x;");
+	catch_up();
+	my $reader = WireClient->new($standby, 'postgres');
+	is(shown($reader->query($_->[0])), $_->[1], "$how, before: $_->[0]") for grep { $_->[1] } @reads;
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+	$c->safe_psql($conversions{$how});
+	for my $session ($reader, WireClient->new($standby, 'postgres'))
+	{
+		is(shown($session->query($_->[0])), '40001', "$how, not replayed: $_->[0]") for @reads;
+	}
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+	catch_up();
+	is(shown($reader->query($_->[0])), $_->[1], "$how, replayed: $_->[0]") for grep { $_->[1] } @reads;
+	$reader->close;
+}
+
+# Another transaction that has begun before does not matter.
+my $older = WireClient->new($primary, 'postgres');
+$older->query('BEGIN; SELECT pg_current_xact_id()');
+$c->safe_psql("SELECT shardfdw.unshard_table('again'); SELECT shardfdw.shard_table('again', shards => 4)");
+catch_up();
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM again'), 100,
+	'a new table is read while an older transaction runs');
+$older->query('ROLLBACK');
+
 done_testing();

@@ -201,8 +201,11 @@ CREATE FUNCTION shardfdw_internal.make_tables_on_nodes(relation regclass, schema
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- The privileges that roles have on the table here are granted later. Default privileges of the node would add others.
-	SELECT shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes, array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END) || ''::text, array_agg(c.suffix) || ''::text,
-		array_fill(NULL::name, ARRAY[1 + count(*)::integer]), array_fill(NULL::text, ARRAY[count(*)::integer]) || 'revoke'::text)
+	-- By the comment of the row type, a standby of this coordinator recognizes tables that are newer than its catalogs (shard_map.c).
+	SELECT shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes,
+		array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END) || ARRAY['COMMENT ON TYPE ', ''],
+		array_agg(c.suffix) || ARRAY[(SELECT format(' IS %L', i.identity || ' ' || pg_current_xact_id()) FROM shardfdw_internal.coordinator_identity() i), ''],
+		array_fill(NULL::name, ARRAY[2 + count(*)::integer]), array_fill(NULL::text, ARRAY[1 + count(*)::integer]) || 'revoke'::text)
 	FROM shardfdw_internal.shard_table_commands(relation, reloptions) c
 $$;
 COMMENT ON FUNCTION shardfdw_internal.make_tables_on_nodes(regclass, name, name[], name[], text[], boolean) IS

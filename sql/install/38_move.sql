@@ -146,6 +146,7 @@ UNION ALL SELECT 'table', 3, format('ALTER TABLE %s ALTER COLUMN %s SET STATISTI
 UNION ALL SELECT 'table', 4, format('ALTER TABLE %s ALTER COLUMN %s SET (%s)', (TABLE staging), a.name,
 	(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(a.attoptions) o))
 	FROM a WHERE a.attoptions IS NOT NULL
+UNION ALL SELECT 'table', 5, format('COMMENT ON TYPE %s IS %L', (TABLE staging), obj_description(t.reltype, 'pg_type')) FROM t WHERE obj_description(t.reltype, 'pg_type') IS NOT NULL
 -- objects that are created after the rows are loaded
 UNION ALL SELECT 'index', 10, CASE WHEN i.conid IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', (TABLE staging), i.new_name, i.definition)
 	ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, i.new_name, (TABLE staging), substr(i.text, length(i.prefix) + 1)) END FROM i

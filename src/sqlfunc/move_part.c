@@ -167,6 +167,9 @@ is_comment_of_part(const CommentStmt *stmt, const PartNames *names)
 	{
 		case OBJECT_TABLE:
 			return is_name_of_table(castNode(List, stmt->object), 0, names);
+		case OBJECT_TYPE:		/* the row type */
+			return IsA(stmt->object, TypeName) && ((TypeName *) stmt->object)->arrayBounds == NIL &&
+				is_name_of_table(((TypeName *) stmt->object)->names, 0, names);
 		case OBJECT_COLUMN:
 		case OBJECT_TABCONSTRAINT:
 			return is_name_of_table(castNode(List, stmt->object), 1, names);

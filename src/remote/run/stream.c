@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "foreign/foreign.h"
 #include "remote/run/stream_private.h"
 #include "remote/wire/broadcast.h"
@@ -272,7 +273,8 @@ send_statement(ShardStream *stream)
 		shard_connection_append_preamble(conn, stream->spec.portable_text ? SHARD_SETTINGS_PORTABLE :
 										 SHARD_SETTINGS_USER,
 										 stream->spec.workers, stream->spec.cpu_factor, &xact, &text);
-		if (stream->spec.check && shard_connection_in_xact(conn))
+		/* on a standby, a single statement may be too new for the map, too */
+		if (stream->spec.check && (shard_connection_in_xact(conn) || RecoveryInProgress()))
 			appendStringInfoString(&text, stream->spec.check);
 		shard_fetch_send(stream, text.data);
 	}
