@@ -41,7 +41,7 @@
 #include "executor/executor.h"
 #include "executor/modify/cte_order.h"
 #include "executor/modify/read_first.h"
-#include "executor/modify/tied_parts.h"
+#include "executor/tied_parts.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"

@@ -37,7 +37,7 @@
 #include "executor/scan/nested_write.h"
 #include "executor/nodeModifyTable.h"
 #include "executor/modify/row_upsert.h"
-#include "executor/modify/tied_parts.h"
+#include "executor/tied_parts.h"
 #include "hash_table.h"
 #include "miscadmin.h"
 #include "tuple/encode.h"

@@ -11,7 +11,7 @@
 #include "catalog/partition.h"
 #include "compat.h"
 #include "deparse/dml.h"
-#include "executor/modify/tied_parts.h"
+#include "executor/tied_parts.h"
 #include "foreign/foreign.h"
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
