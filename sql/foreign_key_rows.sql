@@ -20,11 +20,17 @@ SELECT format($f$
 	CREATE TABLE b (k int, id int, up int, note text, PRIMARY KEY (k, id));
 	CREATE TABLE free (k int, id int, note text);
 	CREATE TABLE other (k int, n int);
+	CREATE TABLE par (k int PRIMARY KEY, v int);
+	CREATE TABLE chi (k int PRIMARY KEY, v int, code int);
+	CREATE TABLE apart (k int PRIMARY KEY, v int);
+	CREATE TABLE code (id int PRIMARY KEY, v int);
 	INSERT INTO other SELECT k, n FROM generate_series(1, 6) k, generate_series(1, 2) n
 $f$, x) FROM unnest('{fk_rows,fk_rows_plain}'::text[]) x \gexec
 SET search_path = fk_rows;
-SELECT shardfdw.shard_table(t, 'k', shards => 3) FROM unnest('{tree,nulls,defaults,a,free}'::regclass[]) t \g /dev/null
+SELECT shardfdw.shard_table(t, 'k', shards => 3) FROM unnest('{tree,nulls,defaults,a,free,par}'::regclass[]) t \g /dev/null
 SELECT shardfdw.shard_table('b', 'k', colocate_with => 'a') \g /dev/null
+SELECT shardfdw.shard_table(t, 'k', colocate_with => 'par') FROM unnest('{chi,apart}'::regclass[]) t \g /dev/null
+SELECT shardfdw.create_reference_table('code') \g /dev/null
 -- a table of two levels, with a tree in each partition
 CREATE TABLE levels (month int, k int, id int, up int, note text) PARTITION BY RANGE (month);
 SELECT format('CREATE TABLE levels%1$s PARTITION OF levels FOR VALUES FROM (%1$s) TO (%1$s + 1) PARTITION BY HASH (k)', m) FROM generate_series(1, 2) m \gexec
@@ -39,6 +45,8 @@ SELECT format($f$
 	ALTER TABLE defaults ADD CONSTRAINT defaults_up FOREIGN KEY (k, up) REFERENCES defaults ON DELETE SET DEFAULT (up);
 	ALTER TABLE b ADD CONSTRAINT b_up FOREIGN KEY (k, up) REFERENCES a ON DELETE CASCADE ON UPDATE CASCADE;
 	ALTER TABLE a ADD CONSTRAINT a_up FOREIGN KEY (k, up) REFERENCES b ON DELETE CASCADE;
+	ALTER TABLE chi ADD CONSTRAINT chi_par FOREIGN KEY (k) REFERENCES par ON DELETE CASCADE;
+	ALTER TABLE chi ADD CONSTRAINT chi_code FOREIGN KEY (code) REFERENCES code ON DELETE CASCADE;
 	ALTER TABLE levels1 ADD PRIMARY KEY (k, id);
 	ALTER TABLE levels1 ADD CONSTRAINT levels_up FOREIGN KEY (k, up) REFERENCES levels1 ON DELETE CASCADE;
 	ALTER TABLE levels2 ADD PRIMARY KEY (k, id);
@@ -55,7 +63,11 @@ SELECT format($f$
 	INSERT INTO a SELECT k, id, NULL, 'n' FROM generate_series(1, 6) k, generate_series(1, 4) id;
 	INSERT INTO b SELECT k, id, id, 'n' FROM generate_series(1, 6) k, generate_series(1, 4) id;
 	UPDATE a SET up = id - 1 WHERE id > 1;
-	INSERT INTO free SELECT k, id FROM tree
+	INSERT INTO free SELECT k, id FROM tree;
+	INSERT INTO par SELECT i, i FROM generate_series(1, 20) i;
+	INSERT INTO apart TABLE par;
+	INSERT INTO code TABLE par;
+	INSERT INTO chi SELECT i, i, i FROM generate_series(1, 9) i
 $f$, x) FROM unnest('{fk_rows,fk_rows_plain}'::text[]) x \gexec
 SELECT format('CREATE TRIGGER note AFTER UPDATE OR DELETE ON %1$s.%2$s FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION %1$s.note()', x, t)
 	FROM unnest('{fk_rows,fk_rows_plain}'::text[]) x, unnest('{tree,nulls,defaults,levels,a,free}'::text[]) t \gexec
@@ -80,7 +92,7 @@ BEGIN
 			GET DIAGNOSTICS n = ROW_COUNT;
 		END IF;
 		SELECT concat_ws(' ', 'ok', n, md5(string_agg(x, ' ' ORDER BY x COLLATE "C"))) INTO result FROM unnest(returned) x;
-		FOR one IN SELECT unnest('{tree,nulls,defaults,levels,a,b,free,log}'::text[]) AS name LOOP
+		FOR one IN SELECT unnest('{tree,nulls,defaults,levels,a,b,free,log,par,chi,apart,code}'::text[]) AS name LOOP
 			EXECUTE format('SELECT concat_ws('' '', $1, count(*), md5(string_agg(t::text, '' '' ORDER BY t::text COLLATE "C"))) FROM %I t', one.name) INTO result USING result;
 		END LOOP;
 		RAISE EXCEPTION USING ERRCODE = 'ZZZZZ';
@@ -155,6 +167,38 @@ SELECT statement, fk_rows.compare(statement) FROM unnest(ARRAY[
 	'DELETE FROM b WHERE k = 2 AND id = ANY (ARRAY(SELECT n FROM other WHERE k = 2 AND cut(k, n + 8)))',
 	'UPDATE b SET note = ''x'' WHERE k = 2 AND id > (SELECT 0 FROM other WHERE k = 2 AND n = 1 AND cut(k, n + 8))',
 	'DELETE FROM b USING (SELECT * FROM other WHERE k = 2 AND cut(k, n + 8) OFFSET 0) o WHERE b.k = o.k AND b.id = o.n'
+	]) WITH ORDINALITY x(statement, n) ORDER BY n;
+
+-- the same before a node runs a statement as a whole
+SELECT format($f$
+	CREATE FUNCTION %1$s.drops_%2$s(int) RETURNS int LANGUAGE plpgsql SET search_path = %1$s AS $$ BEGIN DELETE FROM %2$s WHERE %3$s = $1; RETURN $1; END $$
+$f$, x, t, CASE t WHEN 'code' THEN 'id' ELSE 'k' END) FROM unnest('{fk_rows,fk_rows_plain}'::text[]) x, unnest('{par,code,apart}'::text[]) t \gexec
+SELECT statement, fk_rows.compare(statement) FROM unnest(ARRAY[
+	'MERGE INTO chi t USING (VALUES (drops_par(3))) s(k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = 5',
+	'UPDATE chi SET v = drops_par(3) WHERE k = 3',
+	'DELETE FROM chi WHERE k = (SELECT drops_par(3))',
+	'SELECT k FROM chi WHERE k = (SELECT drops_par(3)) FOR UPDATE',
+	'INSERT INTO chi VALUES (3, drops_par(3), 3) ON CONFLICT (k) DO UPDATE SET v = excluded.v',
+	'INSERT INTO apart VALUES (30, (SELECT v FROM chi WHERE k = drops_par(3)))',
+	'UPDATE chi SET v = drops_code(3) WHERE k = 3',
+	'DELETE FROM chi WHERE v = (SELECT drops_code(3))',
+	-- no foreign key leads from there
+	'UPDATE chi SET v = drops_apart(3) WHERE k = 3',
+	'UPDATE par SET v = drops_code(12) WHERE k = 3',
+	'INSERT INTO chi VALUES (10, drops_par(3), 1)'
+	]) WITH ORDINALITY x(statement, n) ORDER BY n;
+
+-- two parts, of which one changes a reference table and the other one rows that refer to it
+SELECT statement, fk_rows.compare(statement) FROM unnest(ARRAY[
+	'WITH i AS (INSERT INTO chi VALUES (10, 0, 3) RETURNING code) DELETE FROM code USING i WHERE id = i.code',
+	'WITH u AS (UPDATE chi SET code = 3 WHERE k = 5 RETURNING code) DELETE FROM code USING u WHERE id = u.code',
+	'WITH i AS (INSERT INTO chi VALUES (5, 0, 3) ON CONFLICT (k) DO UPDATE SET code = 3 RETURNING 1) MERGE INTO code USING i ON id = 3 WHEN MATCHED THEN DELETE',
+	-- the foreign key has no action, or the part does not change what it refers to
+	'WITH i AS (INSERT INTO chi VALUES (10, 0, 3) RETURNING code) UPDATE code SET id = 30 FROM i WHERE id = i.code',
+	'WITH u AS (UPDATE code SET v = 1 WHERE id = 3 RETURNING id) INSERT INTO chi SELECT 10, 0, id FROM u',
+	'WITH d AS (DELETE FROM code WHERE id = 3 RETURNING id) DELETE FROM chi USING d WHERE code = d.id',
+	'WITH d AS (DELETE FROM code WHERE id = 3 RETURNING id) INSERT INTO apart SELECT id + 30 FROM d',
+	'WITH d AS (DELETE FROM code WHERE id = 3 RETURNING id) UPDATE code SET v = 0 FROM d WHERE code.id = 4'
 	]) WITH ORDINALITY x(statement, n) ORDER BY n;
 
 -- the whole message

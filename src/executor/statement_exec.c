@@ -32,6 +32,7 @@
 #include "executor/scan/statement_view.h"
 #include "executor/shard_run.h"
 #include "executor/statement_exec.h"
+#include "executor/tied_parts.h"
 #include "fault.h"
 #include "guc.h"
 #include "mb/pg_wchar.h"
@@ -515,7 +516,8 @@ evaluate_all(ShardStatementState *state)
 }
 
 /*
- * Raises if functions that gave values of parameters have written to tables of the statement.  The node would see these
+ * Raises if functions that gave values of parameters have written to tables of the statement, or foreign keys because of
+ * what they have written.  The node would see these
  * rows, which the statement must not read, change or lock.  They do not matter for a table into which it only inserts.
  */
 static void
@@ -532,7 +534,7 @@ check_unwritten(const ShardStatementState *state)
 
 		if (permission->requiredPerms == 0 || only_inserts)
 			continue;
-		shard_statement_view_check_unwritten(estate, permission->relid, state->maps[0]->shards[0].serverid);
+		shard_tied_parts_check_unwritten(estate, permission->relid, state->maps[0]->shards[0].serverid, state->run.spec.userid);
 	}
 }
 

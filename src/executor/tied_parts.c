@@ -1,6 +1,6 @@
 /*
  * tied_parts.c
- *	  Actions of foreign keys between tables that two parts of a statement change.
+ *	  Actions of foreign keys between tables that parts, or functions, of a statement change.
  *
  * PostgreSQL carries out these actions at the end of the statement.  A node does so at the end of
  * each command that it gets, that is, between the parts.
@@ -8,13 +8,20 @@
 #include "postgres.h"
 
 #include "catalog/colocate.h"
+#include "catalog/option.h"
 #include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/qualified.h"
 #include "compat.h"
 #include "deparse/dml.h"
+#include "executor/scan/nested_write.h"
+#include "executor/scan/statement_view.h"
 #include "executor/tied_parts.h"
 #include "foreign/foreign.h"
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
+#include "nodes/plannodes.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -51,34 +58,46 @@ append_action(StringInfo buf, const ShardTiedChange *change)
 	appendStringInfoChar(buf, ')');
 }
 
-Oid
-shard_tied_parts_table(Oid shard)
+/* The sharded table of a shard.  A foreign table by itself is its own. */
+static Oid
+table_of(Oid shard)
 {
 	return get_rel_relispartition(shard) ? get_partition_parent(shard, true) : shard;
 }
 
-bool
-shard_tied_parts_reach(const ShardTiedChange *change, const List *tables)
+List *
+shard_tied_parts_samples(const List *shards)
 {
-	Oid			serverid = GetForeignTable(change->shard)->serverid;
-	Oid			table = shard_tied_parts_table(change->shard);
-	StringInfoData sql;
-	List	   *names = NIL;
-	ShardCommand command = {0};
-	bool		result;
+	List	   *tables = NIL;
+	List	   *result = NIL;
 	ListCell   *lc;
 
-	foreach(lc, tables)
+	foreach(lc, shards)
 	{
-		if (GetForeignTable(lfirst_oid(lc))->serverid == serverid && shard_colocated(table, shard_tied_parts_table(lfirst_oid(lc))))
-			names = lappend(names, (char *) shard_dml_remote_name(lfirst_oid(lc)));
+		Oid			table = table_of(lfirst_oid(lc));
+
+		if (list_member_oid(tables, table))
+			continue;
+		tables = lappend_oid(tables, table);
+		result = lappend_oid(result, lfirst_oid(lc));
 	}
+	return result;
+}
+
+/* Asks a node whether the change of a table there, with this name, may reach one of the tables names (char *). */
+static bool
+ask_node(const ShardTiedChange *change, Oid serverid, const char *changed, const List *names)
+{
+	StringInfoData sql;
+	ShardCommand command = {0};
+	bool		result;
+
 	if (names == NIL)
 		return false;
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "WITH RECURSIVE reached (relid) AS ("
 					 "SELECT k.conrelid FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid = %s::pg_catalog.regclass AND ",
-					 quote_literal_cstr(shard_dml_remote_name(change->shard)));
+					 quote_literal_cstr(changed));
 	append_action(&sql, change);
 	appendStringInfoString(&sql, " UNION SELECT k.conrelid FROM pg_catalog.pg_constraint k JOIN reached r ON k.confrelid = r.relid"
 						   " WHERE k.contype = 'f' AND (k.confdeltype " ACTIONS " OR k.confupdtype " ACTIONS "))"
@@ -87,11 +106,89 @@ shard_tied_parts_reach(const ShardTiedChange *change, const List *tables)
 	appendStringInfoString(&sql, ") n ON r.relid = pg_catalog.to_regclass(n) LIMIT 1");
 	command.serverid = serverid;
 	command.userid = change->userid;
-	command.label = shard_dml_remote_name(change->shard);
+	command.label = changed;
 	command.nfields = 1;
 	command.sql = sql.data;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 	result = PQntuples(command.result) > 0;
 	shard_command_free(&command, 1);
 	return result;
+}
+
+/* Of a reference table, which is on all nodes, one node of each sharded table is asked. */
+static bool
+reference_reaches(const ShardTiedChange *change, const List *tables)
+{
+	const char *changed = shard_qualified_relation(change->shard);
+
+	foreach_oid(shard, shard_tied_parts_samples(tables))
+	{
+		if (ask_node(change, GetForeignTable(shard)->serverid, changed, list_make1(unconstify(char *, shard_dml_remote_name(shard)))))
+			return true;
+	}
+	return false;
+}
+
+bool
+shard_tied_parts_reach(const ShardTiedChange *change, const List *tables)
+{
+	Oid			serverid;
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	if (get_rel_relkind(change->shard) != RELKIND_FOREIGN_TABLE)
+		return reference_reaches(change, tables);
+	serverid = GetForeignTable(change->shard)->serverid;
+	foreach(lc, tables)
+	{
+		if (GetForeignTable(lfirst_oid(lc))->serverid == serverid && shard_colocated(table_of(change->shard), table_of(lfirst_oid(lc))))
+			names = lappend(names, unconstify(char *, shard_dml_remote_name(lfirst_oid(lc))));
+	}
+	return ask_node(change, serverid, shard_dml_remote_name(change->shard), names);
+}
+
+/* The shards of a table, and of its partitions. */
+static List *
+shards_below(Oid relid)
+{
+	List	   *result = NIL;
+
+	foreach_oid(member, find_all_inheritors(relid, NoLock, NULL))
+	{
+		if (get_rel_relkind(member) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(member))
+			result = lappend_oid(result, member);
+	}
+	return result;
+}
+
+/* shard_tied_parts_reach() for changes of any kind of a table, its partitions or a reference table, and the shards of relid. */
+static bool
+reaches_table(Oid changed, Oid relid, Oid userid)
+{
+	ShardTiedChange change = {.userid = userid, .deletes = true, .updates = true};
+	List	   *shards = shards_below(relid);
+
+	foreach_oid(sample, get_rel_relkind(changed) == RELKIND_RELATION ? list_make1_oid(changed) :
+				shard_tied_parts_samples(shards_below(changed)))
+	{
+		change.shard = sample;
+		if (shard_tied_parts_reach(&change, shards))
+			return true;
+	}
+	return false;
+}
+
+void
+shard_tied_parts_check_unwritten(const EState *estate, Oid relid, Oid serverid, Oid userid)
+{
+	const PlannedStmt *stmt = estate->es_plannedstmt;
+
+	/* a SELECT that locks rows gets no command number, so its functions may have the one of its snapshot */
+	CommandId	cid = stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE ? estate->es_snapshot->curcid : estate->es_output_cid + 1;
+	bool		written = shard_nested_write_since(relid, cid, false);
+
+	foreach_oid(changed, written ? NIL : shard_nested_write_changed(cid))
+		written = written || reaches_table(changed, relid, userid);
+	if (written)
+		shard_statement_view_refuse(relid, GetForeignServer(serverid)->servername);
 }

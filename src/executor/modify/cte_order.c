@@ -23,7 +23,8 @@
  * If two parts change rows, PostgreSQL changes each row only once.  A node would change it twice.  So the statement
  * is refused.  Two exceptions: if both parts delete rows, the second one does not find those of the first one.
  * DELETE runs before INSERT ... ON CONFLICT DO UPDATE, as before any INSERT.  A foreign key may also change rows of
- * another part's table (tied_parts.c).
+ * another part's table (tied_parts.c).  That part may also be one that writes a reference table: nodes check rows that
+ * refer to a row before it is deleted, and delete them then.
  *
  * The parts that must be first run when the statement's plan is asked for its first row.  That is
  * within core's ExecutorRun(), so other libraries measure them as part of the statement, and treat
@@ -36,6 +37,7 @@
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "executor/executor.h"
@@ -62,15 +64,16 @@ typedef enum PartKind
 	PART_MERGE
 } PartKind;
 
-/* A part of a statement that writes to a sharded table. */
+/* A part of a statement that writes to a sharded table, or to a reference table. */
 typedef struct WritingPart
 {
 	Plan	   *plan;
 	int			cte;			/* number of its WITH query among the statement's subplans, 1-based; 0: the main statement */
 	PartKind	kind;
-	Oid			parent;			/* the sharded table, or the top of its partition tree */
+	Oid			parent;			/* the table, or the top of its partition tree */
 	List	   *members;		/* OIDs of this table, and of its partitions or the tables that inherit from it */
 	Oid			userid;			/* user of the connections to nodes */
+	bool		is_reference;
 } WritingPart;
 
 /* A running statement whose plan was not asked for a row yet. */
@@ -188,7 +191,7 @@ static List *
 add_part(List *parts, EState *estate, Plan *plan, int cte)
 {
 	const PlannedStmt *stmt = estate->es_plannedstmt;
-	WritingPart part = {plan, cte, PART_INSERT, InvalidOid, NIL, InvalidOid};
+	WritingPart part = {plan, cte, PART_INSERT, InvalidOid, NIL, InvalidOid, false};
 	WritingPart *result;
 
 	if (plan == NULL)
@@ -214,7 +217,8 @@ add_part(List *parts, EState *estate, Plan *plan, int cte)
 	}
 	if (OidIsValid(part.parent))
 		part.members = find_all_inheritors(part.parent, NoLock, NULL);
-	if (!has_shards(part.members))
+	part.is_reference = list_length(part.members) == 1 && shard_reference_is(part.parent);
+	if (!part.is_reference && !has_shards(part.members))
 		return parts;
 	result = palloc(sizeof(WritingPart));
 	*result = part;
@@ -299,7 +303,7 @@ comes_first(EState *estate, const WritingPart *change, const WritingPart *insert
 {
 	const PlannedStmt *stmt = estate->es_plannedstmt;
 
-	if ((change->kind != PART_UPDATE && change->kind != PART_DELETE) ||
+	if ((change->kind != PART_UPDATE && change->kind != PART_DELETE) || change->is_reference ||
 		(insert->kind != PART_INSERT && insert->kind != PART_UPSERT) || !shares_shards(change, insert->parent))
 		return false;
 	if (change->cte == 0 ? is_read(stmt, insert) : reads_plan(part_state(estate, change), insert->plan))
@@ -337,14 +341,14 @@ shards_of(const WritingPart *part)
 	return result;
 }
 
-/* One shard of each sharded table that the part changes: all shards of a table have the same foreign keys. */
+/* One shard of each sharded table that the part changes; or the reference table. */
 static List *
 changed_shards(const WritingPart *part, EState *estate)
 {
 	List	   *shards = NIL;
-	List	   *tables = NIL;
-	List	   *result = NIL;
 
+	if (part->is_reference)
+		return list_make1_oid(part->parent);
 	if (IsA(part->plan, ModifyTable))
 	{
 		foreach_int(rti, ((ModifyTable *) part->plan)->resultRelations)
@@ -355,16 +359,7 @@ changed_shards(const WritingPart *part, EState *estate)
 				shards = lappend_oid(shards, relid);
 		}
 	}
-	foreach_oid(shard, shards != NIL ? shards : shards_of(part))
-	{
-		Oid			table = shard_tied_parts_table(shard);
-
-		if (list_member_oid(tables, table))
-			continue;
-		tables = lappend_oid(tables, table);
-		result = lappend_oid(result, shard);
-	}
-	return result;
+	return shard_tied_parts_samples(shards != NIL ? shards : shards_of(part));
 }
 
 /* May an UPDATE change columns to which it assigns nothing? */
@@ -379,12 +374,12 @@ may_change_others(const ResultRelInfo *target)
 
 /* Names of the columns on the node that the part updates; NIL: any. */
 static List *
-updated_columns(const ModifyTable *modify, EState *estate, const ShardMap *map)
+updated_columns(const ModifyTable *modify, EState *estate, bool renames)
 {
 	Oid			relid = exec_rt_fetch(linitial_int(modify->resultRelations), estate)->relid;
 	List	   *result = NIL;
 
-	if (map == NULL || map->renames)
+	if (renames)
 		return NIL;
 	foreach_int(rti, modify->resultRelations)
 	{
@@ -410,16 +405,19 @@ reaches_by_keys(const WritingPart *part, const WritingPart *other, EState *estat
 {
 	ShardTiedChange change = {0};
 
-	if (part->kind == PART_INSERT)
+	/* rows of reference tables reach the nodes after those of other parts */
+	if (part->kind == PART_INSERT || other->is_reference || (part->is_reference && other->kind == PART_DELETE))
 		return false;
 	change.userid = part->userid;
 	change.deletes = part->kind == PART_DELETE || part->kind == PART_MERGE;
 	change.updates = part->kind != PART_DELETE;
 	foreach_oid(shard, changed_shards(part, estate))
 	{
+		const ShardMap *map = shard_map_get(shard);
+
 		change.shard = shard;
 		if (part->kind == PART_UPDATE)
-			change.columns = updated_columns((const ModifyTable *) part->plan, estate, shard_map_get(shard));
+			change.columns = updated_columns((const ModifyTable *) part->plan, estate, !part->is_reference && (map == NULL || map->renames));
 		if (shard_tied_parts_reach(&change, shards_of(other)))
 			return true;
 	}
@@ -451,7 +449,7 @@ check_changes(List *parts, EState *estate)
 		{
 			const WritingPart *other = list_nth(parts, j);
 
-			if (may_change_twice(part->kind, other->kind) && shares_shards(part, other->parent))
+			if (!part->is_reference && may_change_twice(part->kind, other->kind) && shares_shards(part, other->parent))
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("two parts of the statement may change the same row of table \"%s\"", get_rel_name(part->parent)),

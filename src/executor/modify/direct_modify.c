@@ -25,6 +25,7 @@
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
 #include "executor/shard_run.h"
+#include "executor/tied_parts.h"
 #include "plan/plan_private.h"
 #include "plan/statement_entry.h"
 
@@ -110,7 +111,8 @@ build_statement(ForeignScanState *node)
 
 	state->target.nparams = shard_param_count(state->plan->template, NIL);
 	state->target.params = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
-	shard_statement_view_check_unwritten(node->ss.ps.state, state->plan->relid, state->shard->serverid);
+	shard_tied_parts_check_unwritten(node->ss.ps.state, state->plan->relid, state->shard->serverid,
+										 state->run.spec.userid);
 	initStringInfo(&sql);
 	shard_param_render(&sql, state->plan->template, &state->shard->relation, NULL, false, NULL);
 	state->target.sql = sql.data;

@@ -25,6 +25,7 @@
 #include "executor/scan/param.h"
 #include "executor/scan/statement_view.h"
 #include "executor/shard_run.h"
+#include "executor/tied_parts.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "plan/plan_private.h"
@@ -173,7 +174,8 @@ start(SourceState *state)
 	scalars = shard_param_evaluate(state->params, state->css.ss.ps.ps_ExprContext);
 	/* the node would see rows that functions of this statement have written */
 	if (state->map->nshards > 0 && (state->plan->operation == CMD_MERGE || state->plan->does_update))
-		shard_statement_view_check_unwritten(state->css.ss.ps.state, state->plan->relid, state->map->shards[0].serverid);
+		shard_tied_parts_check_unwritten(state->css.ss.ps.state, state->plan->relid, state->map->shards[0].serverid,
+											 state->run.spec.userid);
 	state->run.targets = palloc(sizeof(ShardRunTarget) * state->map->nshards);
 	state->relids = palloc(sizeof(Oid) * state->map->nshards);
 	for (int i = 0; i < state->map->nshards; i++)

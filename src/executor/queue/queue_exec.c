@@ -46,6 +46,7 @@
 #include "executor/scan/asked_shards.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_view.h"
+#include "executor/tied_parts.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -116,7 +117,8 @@ run(ShardQueueState *state)
 	if (state->plan->returns_rows)
 		state->rows = tuplestore_begin_heap(false, false, work_mem);
 	shard_queue_resolve_map(state);
-	shard_statement_view_check_unwritten(state->css.ss.ps.state, state->plan->relid, state->map->shards[0].serverid);
+	shard_tied_parts_check_unwritten(state->css.ss.ps.state, state->plan->relid, state->map->shards[0].serverid,
+										 state->run.spec.userid);
 	if (IsolationUsesXactSnapshot())
 		shard_map_check_unmoved(state->map, NULL);
 	shard_asked_add(state->css.ss.ps.state, list_make1_oid(state->plan->relid), state->map,

@@ -392,6 +392,19 @@ shard_nested_write_since(Oid relid, CommandId cid, bool by_keys)
 	return false;
 }
 
+List *
+shard_nested_write_changed(CommandId cid)
+{
+	List	   *result = NIL;
+
+	foreach_ptr(const LastWrite, write, last_writes)
+	{
+		if (write->last.changed && write->last.changed_cid >= cid)
+			result = list_append_unique_oid(result, write->top);
+	}
+	return result;
+}
+
 bool
 shard_nested_write_before(Oid relid, CommandId cid)
 {

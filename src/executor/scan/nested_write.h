@@ -46,6 +46,9 @@ extern bool shard_nested_write_deletes_twice(const ShardNestedWatch *watch);
  */
 extern bool shard_nested_write_since(Oid relid, CommandId cid, bool by_keys);
 
+/* Tables on nodes, as OIDs of the tables at the top, in which commands from cid on may have updated or deleted rows. */
+extern List *shard_nested_write_changed(CommandId cid);
+
 /* May a command before cid have changed relid, directly or because of foreign keys? */
 extern bool shard_nested_write_before(Oid relid, CommandId cid);
 

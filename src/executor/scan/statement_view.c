@@ -137,17 +137,6 @@ shard_statement_view_refuse(Oid relid, const char *node)
 			 errhint("Read the table in a separate statement, before it is changed.")));
 }
 
-void
-shard_statement_view_check_unwritten(const EState *estate, Oid relid, Oid serverid)
-{
-	const PlannedStmt *stmt = estate->es_plannedstmt;
-
-	/* a SELECT that locks rows gets no command number, so its functions may have the one of its snapshot */
-	if (shard_nested_write_since(relid, stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE ? estate->es_snapshot->curcid :
-								 estate->es_output_cid + 1, false))
-		shard_statement_view_refuse(relid, GetForeignServer(serverid)->servername);
-}
-
 bool
 shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid)
 {

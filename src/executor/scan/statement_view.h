@@ -66,12 +66,6 @@ extern bool shard_statement_view_locks_first(const EState *estate);
 extern bool shard_statement_view_is_changed(const EState *estate, Oid relid, Oid serverid, Oid userid);
 extern bool shard_statement_view_was_changed(const EState *estate, Oid relid);
 
-/*
- * Raises if a command after the statement began, one of its functions or triggers, has written to relid, which has a
- * shard on the node.  For statements that the node runs as a whole: it would see these rows.
- */
-extern void shard_statement_view_check_unwritten(const EState *estate, Oid relid, Oid serverid);
-
 /* The statement locks rows of relids (an OidList), and returns them without a check by LockRows. */
 extern void shard_statement_view_add_unchecked(EState *estate, List *relids);
 
