@@ -123,9 +123,9 @@ sub read
 	{
 		$self->{selects}++;
 		# Only the row itself: whether others have been changed depends on the order. For MERGE,
-		# that is also true for a fixed row.
+		# that is also true for a fixed row, and for an upsert for the row with the key of its source.
 		return "(SELECT z.a FROM $table AS z WHERE z.k = " . (defined $alias ? "$alias.k" : 4) . ' FOR ' . pick('UPDATE', 'SHARE', 'NO KEY UPDATE') . ')'
-			if $table ne 'y' && chance(0.15) && (defined $alias || !$self->{merge});
+			if $table ne 'y' && chance(0.15) && (defined $alias ? !$self->{shifts} : !$self->{merge});
 		return pick("(SELECT max(z.a) FROM $table AS z)", "(SELECT count(*)::int FROM $table AS z WHERE z.a >= " . (defined $alias ? "$alias.a" : 3) . ')',
 			"(SELECT z.a FROM $table AS z WHERE z.k = $key)", "(SELECT count(*)::int FROM $table AS z JOIN y AS w USING (k) WHERE z.a < w.a)", "(CASE WHEN EXISTS (SELECT 1 FROM $table AS z WHERE z.a > $key) THEN 5 ELSE 2 END)");
 	}
@@ -245,8 +245,10 @@ sub make_insert
 sub make_upsert
 {
 	my ($self) = @_;
+	$self->{shifts} = 1;
 	my $source = chance(0.5) ? $self->rows(1) : $self->source(1);
 	my $what = 'DO NOTHING';
+	$self->{shifts} = 0;
 	$source .= ' WHERE true' if $source =~ / FROM / && $source !~ /WHERE/;
 	if (chance(0.75))
 	{
