@@ -303,6 +303,12 @@ shard_identity_get(void)
 	return look_up()->identity;
 }
 
+char *
+shard_identity_named_by(void)
+{
+	return psprintf("%s " UINT64_FORMAT, shard_identity_get(), U64FromFullTransactionId(GetTopFullTransactionId()));
+}
+
 bool
 shard_identity_is_stored(void)
 {

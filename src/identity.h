@@ -39,6 +39,12 @@ typedef struct ShardLogReach
 extern const char *shard_identity_get(void);
 
 /*
+ * Returns the comment for row types of shards that get their names on nodes by this transaction: the identity and the
+ * transaction's xid.  See shard_map_check_tables().  Memory: current context.
+ */
+extern char *shard_identity_named_by(void);
+
+/*
  * False if this server's files are a copy of those of another server, which made the identity.
  * Then this server changes nothing on nodes, since the original may be running.
  */

@@ -145,6 +145,33 @@ for my $how (sort keys %conversions)
 	$reader->close;
 }
 
+# Shards that get the names of others: by ALTER SCHEMA, or one by one.
+$c->safe_psql("CREATE SCHEMA live; CREATE SCHEMA next; CREATE SCHEMA gone;
+	CREATE TABLE live.r (id int PRIMARY KEY, v int); CREATE TABLE next.r (LIKE live.r INCLUDING ALL);
+	CREATE TABLE live.s (LIKE live.r INCLUDING ALL); CREATE TABLE next.s (LIKE live.r INCLUDING ALL);
+	CREATE TABLE few (LIKE live.r INCLUDING ALL); CREATE TABLE many (LIKE live.r INCLUDING ALL);
+	SELECT shardfdw.shard_table(x, shards => CASE WHEN x::text ~ 'next|many' THEN 4 ELSE 1 END,
+		nodes => '{node1}') FROM unnest('{live.r,next.r,live.s,next.s,few,many}'::regclass[]) x;");
+$c->safe_psql("INSERT INTO $_ SELECT i, i FROM generate_series(1, 100) i")
+	for qw(live.r next.r live.s next.s few many);
+my %renames = (
+	few => 'ALTER FOREIGN TABLE few_00 RENAME TO few_x;
+		ALTER FOREIGN TABLE many_00 RENAME TO few_00;',
+	'live.s' => 'ALTER FOREIGN TABLE live.s_00 SET SCHEMA gone;
+		ALTER FOREIGN TABLE next.s_00 SET SCHEMA live;',
+	'live.r' => 'ALTER SCHEMA live RENAME TO before; ALTER SCHEMA next RENAME TO live;');
+for my $table ('few', 'live.s', 'live.r')
+{
+	catch_up();
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+	$c->safe_psql($renames{$table});
+	my $reader = WireClient->new($standby, 'postgres');
+	is(shown($reader->query("SELECT count(*) FROM $table")), '40001', "$table, renamed, not replayed");
+	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+	catch_up();
+	is(shown($reader->query("SELECT count(*) FROM $table")), 100, "$table, renamed, replayed");
+}
+
 # Another transaction that has begun before does not matter.
 my $older = WireClient->new($primary, 'postgres');
 $older->query('BEGIN; SELECT pg_current_xact_id()');

@@ -28,6 +28,7 @@
 #include "ddl/ddl_send.h"
 #include "foreign/foreign.h"
 #include "guc.h"
+#include "identity.h"
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -72,6 +73,12 @@ shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, const char *af
 {
 	for (int i = 0; i < batch->table->nshards; i++)
 		shard_ddl_batch_add(batch, i, "%s%s%s", before, batch->table->shards[i].relation, after);
+}
+
+void
+shard_ddl_batch_add_named_by(ShardDdlBatch *batch)
+{
+	shard_ddl_batch_add_all(batch, "COMMENT ON TYPE ", psprintf(" IS %s", quote_literal_cstr(shard_identity_named_by())));
 }
 
 /* Converts the batch's commands for remote/command; *shardnos: the shard of each. */

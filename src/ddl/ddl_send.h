@@ -28,6 +28,9 @@ extern void shard_ddl_batch_add(ShardDdlBatch *batch, int shardno, const char *f
 /* Appends a command to the batch of each shard: before, the quoted qualified name of the shard, after. */
 extern void shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, const char *after);
 
+/* Adds to the batch of each shard what names this transaction on its node.  Before a command that gives it another name. */
+extern void shard_ddl_batch_add_named_by(ShardDdlBatch *batch);
+
 /*
  * Checks on the nodes whether the tables of shards belong to the owner of the foreign table, for shards whose owner
  * must be checked.  Uses the user mapping of the owner.  A table that is missing on its node is no error.  Batches do

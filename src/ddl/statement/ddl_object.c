@@ -53,6 +53,7 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	shard_ddl_make_schema(table, stmt->newschema);
 	batch = shard_ddl_batch_create(table);
 	batch->renames = true;
+	shard_ddl_batch_add_named_by(batch);
 	for (int i = 0; i < table->nshards; i++)
 		shard_ddl_batch_add(batch, i, "ALTER TABLE %s SET SCHEMA %s", table->shards[i].relation, schema);
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);

@@ -137,7 +137,10 @@ shard_ddl_rename(ShardDdlCall *call)
 		add_rename(batch, "COLUMN ", stmt);
 	}
 	else if (table->is_reference || get_rel_relkind(table->relid) == RELKIND_FOREIGN_TABLE)
+	{
+		shard_ddl_batch_add_named_by(batch);
 		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" RENAME TO %s", quote_identifier(stmt->newname)));
+	}
 	else
 		return false;
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);

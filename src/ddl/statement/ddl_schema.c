@@ -47,6 +47,7 @@
 #include "ddl/statement/ddl_statement.h"
 #include "foreign/foreign.h"
 #include "guc.h"
+#include "identity.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -222,15 +223,24 @@ rename_text(Oid serverid, void *arg)
 	const char *newname = rename->newname;
 	StringInfoData body;
 	StringInfoData names;
+	StringInfoData literals;
 
 	initStringInfo(&names);
+	initStringInfo(&literals);
 	foreach_ptr(ShardDdlShard, part, rename->parts)
 	{
-		if (part->serverid == serverid)
-			appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", part->relation);
+		if (part->serverid != serverid)
+			continue;
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", part->relation);
+		appendStringInfo(&literals, "%s%s", literals.len > 0 ? ", " : "", quote_literal_cstr(part->relation));
 	}
 	initStringInfo(&body);
-	appendStringInfo(&body, "BEGIN IF pg_catalog.to_regnamespace(%s) IS NOT NULL THEN ",
+	/* tables of other roles stay as they are */
+	appendStringInfo(&body, "DECLARE t text; BEGIN FOR t IN SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT x::pg_catalog.regclass FROM "
+					 "pg_catalog.unnest(ARRAY[%s]) x) AND pg_catalog.pg_has_role(c.relowner, 'USAGE') LOOP "
+					 "EXECUTE pg_catalog.format('COMMENT ON TYPE %%s IS %%L', t, %s); END LOOP; ",
+					 literals.data, quote_literal_cstr(shard_identity_named_by()));
+	appendStringInfo(&body, "IF pg_catalog.to_regnamespace(%s) IS NOT NULL THEN ",
 					 quote_literal_cstr(quote_identifier(newname)));
 	appendStringInfo(&body, "IF pg_catalog.obj_description(pg_catalog.to_regnamespace(%s), 'pg_namespace') IS DISTINCT FROM %s THEN "
 					 "RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = %s, DETAIL = %s, HINT = %s; END IF; ",
