@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "compat.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "own_sql.h"
@@ -121,6 +122,48 @@ shard_own_sql_run(const char *sql, int nparams, const ShardSqlParam *params)
 	nrows = shard_own_sql_execute(sql, 0, nparams, params);
 	shard_own_sql_end(&own);
 	return nrows;
+}
+
+List *
+shard_own_sql_rows(const char *sql, Snapshot snapshot)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *rows = NIL;
+	ShardOwnSql own;
+	uint64		nrows;
+
+	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, snapshot != InvalidSnapshot ? snapshot : GetTransactionSnapshot());
+	nrows = execute(sql, snapshot != InvalidSnapshot, SPI_OK_SELECT, 0, NULL);
+	MemoryContextSwitchTo(cxt);
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		ShardSqlField *row = palloc(sizeof(ShardSqlField) * Max(desc->natts, 1));
+
+		for (int j = 0; j < desc->natts; j++)
+			row[j] = SPI_getvalue(SPI_tuptable->vals[i], desc, j + 1);
+		rows = lappend(rows, row);
+	}
+	shard_own_sql_end(&own);
+	return rows;
+}
+
+char *
+shard_own_sql_value(const char *sql, Snapshot snapshot)
+{
+	List	   *rows = shard_own_sql_rows(sql, snapshot);
+
+	return rows != NIL ? ((ShardSqlField *) linitial(rows))[0] : NULL;
+}
+
+List *
+shard_own_sql_oids(const char *sql, Snapshot snapshot)
+{
+	List	   *oids = NIL;
+
+	foreach_ptr(ShardSqlField, row, shard_own_sql_rows(sql, snapshot))
+		oids = lappend_oid(oids, atooid(row[0]));
+	return oids;
 }
 
 static void

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type_d.h"
+#include "nodes/pg_list.h"
 #include "utils/builtins.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapshot.h"
@@ -63,6 +64,21 @@ extern uint64 shard_own_sql_select(const char *sql, int nparams, const ShardSqlP
  * returned.
  */
 extern uint64 shard_own_sql_run(const char *sql, int nparams, const ShardSqlParam *params);
+
+/* A value as text, NULL for null. */
+typedef char *ShardSqlField;
+
+/*
+ * Runs a query as CALLER, in a transaction.  With InvalidSnapshot it uses a new snapshot.  With another snapshot, STABLE
+ * and IMMUTABLE functions that it calls use that one, too.  Memory of the result: current context.
+ *
+ * - rows: all rows, a list of arrays of ShardSqlField
+ * - value: the first column of the first row; NULL for null or no row
+ * - oids: the first column of all rows, which is of type oid
+ */
+extern List *shard_own_sql_rows(const char *sql, Snapshot snapshot);
+extern char *shard_own_sql_value(const char *sql, Snapshot snapshot);
+extern List *shard_own_sql_oids(const char *sql, Snapshot snapshot);
 
 /*
  * Sets for the whole session what begin() sets, whatever the defaults of the database or role.  For

@@ -26,13 +26,11 @@
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "compat.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "own_sql.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
 #include "version.h"
 
 #define EXTENSION "shardfdw"
@@ -175,22 +173,12 @@ shard_version_check_noerror(void)
 static char *
 version_to_install(List *options)
 {
-	char	   *version = NULL;
-	ShardOwnSql own;
-
 	foreach_node(DefElem, option, options)
 	{
 		if (strcmp(option->defname, "new_version") == 0)
 			return defGetString(option);
 	}
-
-	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
-	if (shard_own_sql_select(DEFAULT_VERSION_SQL, 0, NULL) > 0)
-		version = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	if (version != NULL)
-		version = strcpy(SPI_palloc(strlen(version) + 1), version);
-	shard_own_sql_end(&own);
-	return version;
+	return shard_own_sql_value(DEFAULT_VERSION_SQL, InvalidSnapshot);
 }
 
 void

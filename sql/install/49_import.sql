@@ -88,13 +88,13 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.begin_import(regclass, bigint) IS
 	'First step of an import: prevents all sessions except the job from writing to the table. Returns nothing. Raises an error if the table cannot be imported, and lock_not_available.';
 
-CREATE FUNCTION shardfdw_internal.import_owners() RETURNS text
+CREATE FUNCTION shardfdw_internal.import_owners() RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(string_agg(DISTINCT c.relowner::text, ' '), '') FROM shardfdw_internal.imports() x JOIN pg_class c ON c.oid = x.relation
+	SELECT DISTINCT c.relowner FROM shardfdw_internal.imports() x JOIN pg_class c ON c.oid = x.relation ORDER BY 1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.import_owners() IS
-	'Lists the owners of tables into which jobs import rows, or were importing rows when their process died. Returns their OIDs, separated by blanks.';
+	'Lists the owners of tables into which jobs import rows, or were importing rows when their process died. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw_internal.undecided_traces(nodes name[]) RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

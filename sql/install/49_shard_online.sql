@@ -162,13 +162,13 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_conversion(regclass, name, regclass) IS
 	'Checks that a table can be sharded online. Returns nothing. Raises an error for the first obstacle.';
 
-CREATE FUNCTION shardfdw_internal.conversion_servers(plan jsonb) RETURNS text
+CREATE FUNCTION shardfdw_internal.conversion_servers(plan jsonb) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(string_agg(s.oid::text, ' ' ORDER BY s.oid), '') FROM pg_foreign_server s WHERE s.srvname IN (SELECT jsonb_array_elements_text(plan->'nodes'))
+	SELECT s.oid FROM pg_foreign_server s WHERE s.srvname IN (SELECT jsonb_array_elements_text(plan->'nodes')) ORDER BY s.oid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_servers(jsonb) IS
-	'Lists the servers in a plan of shard_online() or unshard_online(). Returns their OIDs in order, separated by blanks.';
+	'Lists the servers in a plan of shard_online() or unshard_online(). Returns their OIDs in order.';
 
 CREATE FUNCTION shardfdw_internal.lock_for_conversion(relation regclass, lock_mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -194,13 +194,13 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.own_conversions(oid) IS
 	'Lists the jobs that have created objects of the current user for a table. Null means any table. Returns the OID of the table, which may be dropped, and the number of the job. The job may be running: see claim_job().';
 
-CREATE FUNCTION shardfdw_internal.conversion_owners() RETURNS text
+CREATE FUNCTION shardfdw_internal.conversion_owners() RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(string_agg(DISTINCT o.owner::text, ' '), '') FROM shardfdw_internal.conversion_objects() o
+	SELECT DISTINCT o.owner FROM shardfdw_internal.conversion_objects() o ORDER BY 1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_owners() IS
-	'Lists the owners of the objects that jobs have created for tables. Returns their OIDs, separated by blanks.';
+	'Lists the owners of the objects that jobs have created for tables. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw_internal.claim_conversion(job bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -719,13 +719,13 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.validation_conversion(regclass, jsonb) IS
 	'Writes the commands that validate foreign keys of the shards after the switch. Returns them in one text, null if there are none.';
 
-CREATE FUNCTION shardfdw_internal.referenced_conversion(relation regclass, plan jsonb) RETURNS text
+CREATE FUNCTION shardfdw_internal.referenced_conversion(relation regclass, plan jsonb) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(string_agg(DISTINCT k.confrelid::text, ' '), '') FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
+	SELECT DISTINCT k.confrelid FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation ORDER BY 1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.referenced_conversion(regclass, jsonb) IS
-	'Lists the tables to which a table refers by foreign keys. Returns their OIDs, with blanks between.';
+	'Lists the tables to which a table refers by foreign keys. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw_internal.lock_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

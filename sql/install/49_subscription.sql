@@ -166,13 +166,13 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_subscription_error(oid, text, boolean) IS
 	'Notes why a subscription could not be applied; disable: and has it not be tried again. Returns nothing.';
 
-CREATE FUNCTION shardfdw_internal.missing_subscriptions() RETURNS text
+CREATE FUNCTION shardfdw_internal.missing_subscriptions() RETURNS SETOF oid
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(string_agg(o.subid::text, ' '), '') FROM shardfdw_internal.subscription o JOIN pg_subscription s ON s.oid = o.subid WHERE NOT shardfdw_internal.job_is_running(-o.subid::bigint)
+	SELECT o.subid FROM shardfdw_internal.subscription o JOIN pg_subscription s ON s.oid = o.subid WHERE NOT shardfdw_internal.job_is_running(-o.subid::bigint)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.missing_subscriptions() IS
-	'Lists subscriptions that shardfdw applies, and for which no process is at work. Returns their OIDs, with blanks between.';
+	'Lists subscriptions that shardfdw applies, and for which no process is at work. Returns their OIDs.';
 
 CREATE VIEW shardfdw.subscriptions AS
 	SELECT s.subname AS name, pg_catalog.pg_get_userbyid(s.subowner) AS role, shardfdw_internal.job_is_running(-o.subid::bigint) AS running,

@@ -217,13 +217,13 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_unsharding(regclass, jsonb) IS
 	'Third step of unshard_table() online: copies the rows from the shards, and then creates keys and indexes. Returns the number of rows. Raises errors of nodes.';
 
-CREATE FUNCTION shardfdw_internal.referenced_unsharding(relation regclass, plan jsonb) RETURNS text
+CREATE FUNCTION shardfdw_internal.referenced_unsharding(relation regclass, plan jsonb) RETURNS SETOF oid
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(string_agg(DISTINCT k.referenced::oid::text, ' '), '') FROM shardfdw_internal.shard_foreign_keys(relation) k
+	SELECT DISTINCT k.referenced::oid FROM shardfdw_internal.shard_foreign_keys(relation) k ORDER BY 1
 $$;
 COMMENT ON FUNCTION shardfdw_internal.referenced_unsharding(regclass, jsonb) IS
-	'Lists the reference tables to which the shards of a table refer by foreign keys. Returns their OIDs, with blanks between.';
+	'Lists the reference tables to which the shards of a table refer by foreign keys. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw_internal.validation_unsharding(relation regclass, plan jsonb) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -13,7 +13,6 @@
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -306,7 +305,6 @@ shard_moving_check_names(const Oid *relids, int nrelids)
 {
 	JobSearch	search = {.relids = relids, .nrelids = nrelids};
 	ShardOwnTable jobs;
-	ShardOwnSql own;
 	StringInfoData ids;
 	StringInfoData nodes;
 
@@ -333,10 +331,8 @@ shard_moving_check_names(const Oid *relids, int nrelids)
 	shard_own_table_close(&jobs);
 	if (ids.len == 0)
 		return;
-	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, InvalidSnapshot);
-	(void) shard_own_sql_execute(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_no_traces(ARRAY[%s]::bigint[], ARRAY[%s]::name[])", ids.data, nodes.data),
-								 SPI_OK_SELECT, 0, NULL);
-	shard_own_sql_end(&own);
+	(void) shard_own_sql_rows(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_no_traces(ARRAY[%s]::bigint[], ARRAY[%s]::name[])", ids.data, nodes.data),
+							  InvalidSnapshot);
 }
 
 void

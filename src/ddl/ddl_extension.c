@@ -6,7 +6,7 @@
 
 #include "commands/extension.h"
 #include "ddl/ddl_extension.h"
-#include "executor/spi.h"
+#include "ddl/ddl_here.h"
 #include "miscadmin.h"
 #include "own_sql.h"
 #include "utils/snapmgr.h"
@@ -34,20 +34,15 @@ shard_ddl_extension_is_ours(Oid extension)
 void
 shard_ddl_extension_forget_library(void)
 {
-	ShardOwnSql own;
-	char	   *command;
-
 	/* the current value, independent of the transaction's snapshot: another session may have added libraries */
-	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetLatestSnapshot());
-	if (shard_own_sql_select(FORGET_SQL, 0, NULL) > 0)
-	{
-		command = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-		if (!superuser())
-			ereport(WARNING,
-					(errmsg("new sessions of this database go on loading the library shardfdw"),
-					 errhint("Before its files are removed, a superuser must run: %s", command)));
-		else
-			(void) shard_own_sql_execute(command, SPI_OK_UTILITY, 0, NULL);
-	}
-	shard_own_sql_end(&own);
+	char	   *command = shard_own_sql_value(FORGET_SQL, GetLatestSnapshot());
+
+	if (command == NULL)
+		return;
+	if (!superuser())
+		ereport(WARNING,
+				(errmsg("new sessions of this database go on loading the library shardfdw"),
+				 errhint("Before its files are removed, a superuser must run: %s", command)));
+	else
+		shard_ddl_run_here(list_make1(command));
 }

@@ -346,7 +346,7 @@ shard_ddl_tables_of_type(Oid type)
 {
 	if (type < FirstNormalObjectId || !OidIsValid(shard_option_cluster_server()))
 		return NIL;
-	return shard_now_oids(psprintf("SELECT shardfdw_internal.tables_of_type(%u)", type));
+	return shard_now_oids(psprintf("SELECT r::pg_catalog.oid FROM shardfdw_internal.tables_of_type(%u) r", type));
 }
 
 bool

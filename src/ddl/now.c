@@ -14,7 +14,6 @@
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "ddl/now.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "own_schema.h"
 #include "own_sql.h"
@@ -27,58 +26,22 @@ PG_FUNCTION_INFO_V1(shardfdw_check_owner_code);
 PG_FUNCTION_INFO_V1(shardfdw_aggregates_of);
 PG_FUNCTION_INFO_V1(shardfdw_check_event_now);
 
-/* Leaves SPI connected until shard_own_sql_end(), with the result in SPI_tuptable. */
-static void
-begin_query(ShardOwnSql *own, const char *sql)
-{
-	shard_own_sql_begin(own, SHARD_OWN_SQL_CALLER, GetLatestSnapshot());
-	(void) shard_own_sql_select(sql, 0, NULL);
-}
-
 void
 shard_now_run(const char *sql)
 {
-	ShardOwnSql own;
-
-	begin_query(&own, sql);
-	shard_own_sql_end(&own);
+	(void) shard_own_sql_rows(sql, GetLatestSnapshot());
 }
 
 List *
 shard_now_oids(const char *sql)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ShardOwnSql own;
-	List	   *oids = NIL;
-
-	begin_query(&own, sql);
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		MemoryContext spi = MemoryContextSwitchTo(cxt);
-		bool		isnull;
-
-		oids = lappend_oid(oids, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
-		MemoryContextSwitchTo(spi);
-	}
-	shard_own_sql_end(&own);
-	return oids;
+	return shard_own_sql_oids(sql, GetLatestSnapshot());
 }
 
 char *
 shard_now_value(const char *sql)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ShardOwnSql own;
-	char	   *value;
-
-	begin_query(&own, sql);
-	if (SPI_processed != 1)
-		elog(ERROR, "could not run: %s", sql);
-	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	if (value != NULL)
-		value = MemoryContextStrdup(cxt, value);
-	shard_own_sql_end(&own);
-	return value;
+	return shard_own_sql_value(sql, GetLatestSnapshot());
 }
 
 /*

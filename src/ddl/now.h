@@ -15,7 +15,7 @@
  *
  * - shard_now_run() drops the result.
  * - shard_now_oids() returns the list of the OIDs of all rows.
- * - shard_now_value() returns the value of the only row as text, NULL for null.
+ * - shard_now_value() returns the value of the first row as text, NULL for null or no row.
  *
  * Functions that the query calls use the same snapshot only if they, and all functions that they call, are STABLE or
  * IMMUTABLE.  Memory: current context.

@@ -34,6 +34,7 @@
 #include "move/job/table.h"
 #include "move/job/turn.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "remote/wire/wait.h"
 #include "service/background_worker.h"
 #include "storage/lmgr.h"
@@ -69,12 +70,12 @@ kind_of(const ShardConversion *conversion)
 	return conversion->back ? "unsharding" : "conversion";
 }
 
-/* Runs a step in the current transaction.  Returns the result of its function, or NULL.  Memory: current context. */
+/* The query that calls the function of a step.  Memory: current context. */
 static char *
-call_for_text(const ShardConversion *conversion, const char *step)
+query_of(const ShardConversion *conversion, const char *step)
 {
-	return shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->job.relid,
-											  quote_literal_cstr(conversion->job.plan)));
+	return psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->job.relid,
+					quote_literal_cstr(conversion->job.plan));
 }
 
 static int64
@@ -83,11 +84,11 @@ number_of(const char *text)
 	return text ? strtoi64(text, NULL, 10) : 0;
 }
 
-/* The same for a step that returns a number. */
+/* Runs a step that returns a number, in the current transaction. */
 static int64
 call(const ShardConversion *conversion, const char *step)
 {
-	return number_of(call_for_text(conversion, step));
+	return number_of(shard_own_sql_value(query_of(conversion, step), InvalidSnapshot));
 }
 
 /* A step that locks tables. */
@@ -162,7 +163,7 @@ take_turns(const ShardConversion *conversion)
 	shard_turn_take(&conversion->job, RelationRelationId, conversion->job.relid);
 	shard_move_begin(conversion->job.userid);
 	oldcxt = MemoryContextSwitchTo(conversion->job.cxt);
-	nodes = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->job.plan))));
+	nodes = shard_own_sql_oids(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->job.plan)), InvalidSnapshot);
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
 	foreach(lc, nodes)
@@ -343,17 +344,13 @@ try_switch(ShardConversion *conversion)
 static void
 prepare_switch(ShardConversion *conversion)
 {
-	char	   *commands;
-	char	   *referenced;
 	MemoryContext oldcxt;
 
 	shard_move_begin(conversion->job.userid);
-	commands = call_for_text(conversion, "validation");
-	referenced = call_for_text(conversion, "referenced");
 	oldcxt = MemoryContextSwitchTo(conversion->job.cxt);
-	conversion->validation = commands ? pstrdup(commands) : NULL;
+	conversion->validation = shard_own_sql_value(query_of(conversion, "validation"), InvalidSnapshot);
 	/* sessions that write to a shard by its name do not lock the table */
-	conversion->locks = list_concat(shard_move_oids(referenced), find_all_inheritors(conversion->job.relid, NoLock, NULL));
+	conversion->locks = list_concat(shard_own_sql_oids(query_of(conversion, "referenced"), InvalidSnapshot), find_all_inheritors(conversion->job.relid, NoLock, NULL));
 	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
 }

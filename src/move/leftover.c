@@ -10,12 +10,14 @@
 
 #include "catalog/node_list.h"
 #include "catch.h"
-#include "executor/spi.h"
+#include "compat.h"
 #include "foreign/foreign.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "move/job/table.h"
 #include "move/leftover.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
 #include "utils/timeout.h"
@@ -24,25 +26,6 @@
 /* How long an owner's code may keep recovery waiting. */
 #define OWNER_LIMIT_MS 30000
 
-/* Collects what was removed, and what could not be removed. */
-typedef struct OutcomesArg
-{
-	MemoryContext cxt;
-	List	   *outcomes;
-} OutcomesArg;
-
-static void
-take_outcome(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	OutcomesArg *found = arg;
-	MemoryContext oldcxt = MemoryContextSwitchTo(found->cxt);
-	bool		ok = strcmp(SPI_getvalue(tuple, desc, 3), "t") == 0;
-
-	found->outcomes = shard_recover_add(found->outcomes, SPI_getvalue(tuple, desc, 1), ok ? SHARD_RECOVER_REMOVED : SHARD_RECOVER_NOT_REMOVED,
-										SPI_getvalue(tuple, desc, 2));
-	MemoryContextSwitchTo(oldcxt);
-}
-
 /*
  * Calls a function that removes objects, as the current user.  Returns outcomes with the results of the function
  * appended.  Memory: current context.
@@ -50,10 +33,9 @@ take_outcome(HeapTuple tuple, TupleDesc desc, void *arg)
 static List *
 remove_by(const char *call, List *outcomes)
 {
-	OutcomesArg found = {CurrentMemoryContext, outcomes};
-
-	shard_move_each_row(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".%s", call), take_outcome, &found);
-	return found.outcomes;
+	foreach_ptr(ShardSqlField, row, shard_own_sql_rows(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".%s", call), InvalidSnapshot))
+		outcomes = shard_recover_add(outcomes, row[0], strcmp(row[2], "t") == 0 ? SHARD_RECOVER_REMOVED : SHARD_RECOVER_NOT_REMOVED, row[1]);
+	return outcomes;
 }
 
 void
@@ -120,7 +102,7 @@ remove_as_owners(const char *query, const char *call, List *outcomes)
 
 	if (!superuser())
 		return remove_as_owner(call, outcomes);
-	owners = shard_move_oids(shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query)));
+	owners = shard_own_sql_oids(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s", query), InvalidSnapshot);
 	GetUserIdAndSecContext(&userid, &sec_context);
 	foreach(lc, owners)
 	{

@@ -35,6 +35,7 @@
 #include "move/placement.h"
 #include "own_right.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "remote/run/command.h"
 #include "remote/wire/wait.h"
 #include "service/recover.h"
@@ -146,7 +147,7 @@ append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo 
 	if (of_target)
 		append_targets(move, &note);
 	appendStringInfoString(&note, "]}");
-	turn = of_source ? shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".turn_command(%s)", quote_literal_cstr(note.data))) : NULL;
+	turn = of_source ? shard_own_sql_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".turn_command(%s)", quote_literal_cstr(note.data)), InvalidSnapshot) : NULL;
 	if (turn)
 		appendStringInfo(buf, "%s; ", turn);
 	appendStringInfo(buf, "CREATE SCHEMA %s; %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, shard_own_right_revoke("SCHEMA", move->schema),

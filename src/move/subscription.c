@@ -29,7 +29,6 @@
 #include "commands/extension.h"
 #include "compat.h"
 #include "conninfo.h"
-#include "executor/spi.h"
 #include "fault.h"
 #include "identity.h"
 #include "miscadmin.h"
@@ -108,20 +107,23 @@ typedef struct Applied
 
 /* ---------- the subscription ---------- */
 
+/* Reads the definition.  Leaves publications empty if there is nothing to apply.  Call it in a transaction. */
 static void
-take_definition(HeapTuple tuple, TupleDesc desc, void *arg)
+read_definition(Applied *sub)
 {
-	Applied    *sub = arg;
 	MemoryContext oldcxt = MemoryContextSwitchTo(sub->cxt);
 
-	sub->version = strtoul(SPI_getvalue(tuple, desc, 1), NULL, 10);
-	sub->owner = atooid(SPI_getvalue(tuple, desc, 2));
-	sub->name = pstrdup(SPI_getvalue(tuple, desc, 3));
-	sub->slot_name = pstrdup(SPI_getvalue(tuple, desc, 4));
-	sub->origin = pstrdup(SPI_getvalue(tuple, desc, 5));
-	sub->disable_on_error = strcmp(SPI_getvalue(tuple, desc, 6), "t") == 0;
-	sub->run_as_owner = strcmp(SPI_getvalue(tuple, desc, 7), "t") == 0;
-	sub->publications = lappend(sub->publications, makeString(pstrdup(SPI_getvalue(tuple, desc, 8))));
+	foreach_ptr(ShardSqlField, row, shard_own_sql_rows(psprintf("SELECT version, owner, name, slot, origin, disable_on_error, run_as_owner, publication FROM " SHARD_INTERNAL_SCHEMA ".subscription_definition(%u)", sub->oid), InvalidSnapshot))
+	{
+		sub->version = strtoul(row[0], NULL, 10);
+		sub->owner = atooid(row[1]);
+		sub->name = row[2];
+		sub->slot_name = row[3];
+		sub->origin = row[4];
+		sub->disable_on_error = strcmp(row[5], "t") == 0;
+		sub->run_as_owner = strcmp(row[6], "t") == 0;
+		sub->publications = lappend(sub->publications, makeString(row[7]));
+	}
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -141,7 +143,7 @@ begin(Applied *sub)
 	if (found)
 	{
 		shard_version_check();
-		shard_move_each_row(psprintf("SELECT version, owner, name, slot, origin, disable_on_error, run_as_owner, publication FROM " SHARD_INTERNAL_SCHEMA ".subscription_definition(%u)", sub->oid), take_definition, sub);
+		read_definition(sub);
 		found = sub->publications != NIL;
 	}
 	if (found)
@@ -295,14 +297,13 @@ write_all(void *arg)
 
 /* ---------- tables ---------- */
 
+/* Is a name in the first column of rows, where names are quoted? */
 static bool
-is_listed(const List *names, const char *name)
+is_listed(const List *rows, const char *name)
 {
-	const ListCell *lc;
-
-	foreach(lc, names)
+	foreach_ptr(ShardSqlField, row, rows)
 	{
-		if (strcmp(lfirst(lc), quote_identifier(name)) == 0)
+		if (strcmp(row[0], quote_identifier(name)) == 0)
 			return true;
 	}
 	return false;
@@ -341,14 +342,14 @@ describe(Applied *sub, ShardImportTable *table, const ShardChange *change)
 				 errhint("ALTER SUBSCRIPTION %s SET (run_as_owner = true) has the owner of the subscription write them.", quote_identifier(sub->name))));
 	if (change && change->identity == REPLICA_IDENTITY_FULL)
 	{
-		keys = shard_move_values(psprintf("SELECT name FROM " SHARD_INTERNAL_SCHEMA ".identity_columns(%u)", table->relid));
+		keys = shard_own_sql_rows(psprintf("SELECT name FROM " SHARD_INTERNAL_SCHEMA ".identity_columns(%u)", table->relid), InvalidSnapshot);
 		if (keys == NIL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("subscription \"%s\" cannot write to table %s because it has no primary key", sub->name, table->relation),
 					 errdetail("The publisher has REPLICA IDENTITY FULL. Changed rows are identified by a key of this table.")));
 	}
-	referring = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_referring(%u)", table->relid));
+	referring = shard_own_sql_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_referring(%u)", table->relid), InvalidSnapshot);
 	if (referring)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -517,7 +518,7 @@ take_relation(Applied *sub, const ShardChange *change)
 	schema = get_namespace_oid(change->schema, true);
 	table->relid = OidIsValid(schema) ? get_relname_relid(change->table, schema) : InvalidOid;
 	if (OidIsValid(table->relid))
-		from = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_position(%u, %u)", sub->oid, table->relid));
+		from = shard_own_sql_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_position(%u, %u)", sub->oid, table->relid), InvalidSnapshot);
 	if (from == NULL)
 	{
 		table->relid = InvalidOid;
@@ -661,7 +662,7 @@ follow_up_to(Applied *sub, XLogRecPtr position)
 	shard_slot_close(sub->follow.slot);
 }
 
-/* List of the tables that must still be copied, by rank: OIDs as text. */
+/* List of the tables that must still be copied, by rank: OIDs. */
 static List *
 tables_to_copy(Applied *sub)
 {
@@ -669,7 +670,7 @@ tables_to_copy(Applied *sub)
 
 	ensure_transaction(sub);
 	MemoryContextSwitchTo(sub->cxt);
-	relids = shard_move_values(psprintf("SELECT relation::pg_catalog.oid FROM " SHARD_INTERNAL_SCHEMA ".subscription_copies(%u) relation", sub->oid));
+	relids = shard_own_sql_oids(psprintf("SELECT relation::pg_catalog.oid FROM " SHARD_INTERNAL_SCHEMA ".subscription_copies(%u) relation", sub->oid), InvalidSnapshot);
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
 	return relids;
@@ -682,7 +683,7 @@ latest_copy(Applied *sub, bool *has_replicas)
 	char	   *lsn;
 
 	ensure_transaction(sub);
-	lsn = shard_move_nullable_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_latest_copy(%u)", sub->oid));
+	lsn = shard_own_sql_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".subscription_latest_copy(%u)", sub->oid), InvalidSnapshot);
 	*has_replicas = lsn != NULL;
 	shard_move_commit();
 	MemoryContextSwitchTo(sub->cxt);
@@ -696,7 +697,6 @@ copy_tables(Applied *sub)
 	List	   *relids = tables_to_copy(sub);
 	bool		has_others;
 	ShardSlot  *slot;
-	ListCell   *lc;
 
 	if (relids == NIL)
 		return;
@@ -706,8 +706,8 @@ copy_tables(Applied *sub)
 	(void) latest_copy(sub, &has_others);
 	if (has_others)
 		follow_up_to(sub, slot->start);
-	foreach(lc, relids)
-		copy_table(sub, atooid(lfirst(lc)), slot->start);
+	foreach_oid(relid, relids)
+		copy_table(sub, relid, slot->start);
 	shard_link_exec(sub->source, "COMMIT");
 	shard_slot_close(slot);
 	/* a new process starts the stream of changes, with all tables known */

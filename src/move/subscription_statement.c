@@ -194,7 +194,7 @@ shard_subscription_after(const Node *stmt)
 void
 shard_subscription_start_missing(void)
 {
-	List	   *subids = shard_move_oids(shard_move_value("SELECT " SHARD_INTERNAL_SCHEMA ".missing_subscriptions()"));
+	List	   *subids = shard_own_sql_oids("SELECT " SHARD_INTERNAL_SCHEMA ".missing_subscriptions()", InvalidSnapshot);
 	ListCell   *lc;
 
 	foreach(lc, subids)

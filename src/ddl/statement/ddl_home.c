@@ -24,7 +24,6 @@
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
-#include "executor/spi.h"
 #include "guc.h"
 #include "nodes/makefuncs.h"
 #include "own_schema.h"
@@ -92,12 +91,7 @@ take_foreign_keys(CreateStmt *stmt)
 static void
 bring_home(Oid relid)
 {
-	ShardSqlParam param = shard_sql_oid(relid);
-	ShardOwnSql own;
-
-	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, InvalidSnapshot);
-	(void) shard_own_sql_execute("SELECT " SHARD_INTERNAL_SCHEMA ".bring_home($1)", SPI_OK_SELECT, 1, &param);
-	shard_own_sql_end(&own);
+	(void) shard_own_sql_rows(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".bring_home(%u)", relid), InvalidSnapshot);
 }
 
 static void

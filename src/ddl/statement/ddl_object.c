@@ -21,7 +21,6 @@
 #include "ddl/ddl_send.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "own_schema.h"
@@ -373,15 +372,15 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 
 /* ---- publications ---- */
 
-/* Some sharded tables of publication $1.  This server writes no WAL of their rows. */
-static const char UNSENT_SQL[] =
-	"SELECT string_agg(x.name, ', ' ORDER BY x.name COLLATE \"C\") FROM ("
-	"SELECT DISTINCT coalesce(pg_partition_root(t.relid), t.relid)::regclass::text AS name"
-	" FROM (SELECT relid FROM pg_get_publication_tables($1) UNION"
-	" SELECT f.ftrelid FROM pg_publication p, pg_foreign_table f WHERE p.pubname = $1 AND p.puballtables) t"
-	" WHERE EXISTS (SELECT FROM pg_partition_tree(t.relid) p JOIN pg_foreign_table f ON f.ftrelid = p.relid"
-	" JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw"
-	" WHERE w.fdwhandler = to_regproc('" SHARD_INTERNAL_SCHEMA ".shardfdw_handler')) ORDER BY 1 LIMIT 10) x";
+/* Some sharded tables of a publication.  This server writes no WAL of their rows. */
+#define UNSENT_SQL \
+	"SELECT string_agg(x.name, ', ' ORDER BY x.name COLLATE \"C\") FROM (" \
+	"SELECT DISTINCT coalesce(pg_partition_root(t.relid), t.relid)::regclass::text AS name" \
+	" FROM (SELECT relid FROM pg_get_publication_tables(%1$s) UNION" \
+	" SELECT f.ftrelid FROM pg_publication p, pg_foreign_table f WHERE p.pubname = %1$s AND p.puballtables) t" \
+	" WHERE EXISTS (SELECT FROM pg_partition_tree(t.relid) p JOIN pg_foreign_table f ON f.ftrelid = p.relid" \
+	" JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw" \
+	" WHERE w.fdwhandler = to_regproc('" SHARD_INTERNAL_SCHEMA ".shardfdw_handler')) ORDER BY 1 LIMIT 10) x"
 
 bool
 shard_ddl_publication(ShardDdlCall *call)
@@ -389,22 +388,17 @@ shard_ddl_publication(ShardDdlCall *call)
 	Node	   *stmt = call->pstmt->utilityStmt;
 	const char *name = IsA(stmt, CreatePublicationStmt) ? ((CreatePublicationStmt *) stmt)->pubname :
 		castNode(AlterPublicationStmt, stmt)->pubname;
-	ShardSqlParam param = shard_sql_text(name);
-	ShardOwnSql own;
-	const char *tables = NULL;
+	const char *tables;
 
 	if (!OidIsValid(shard_option_cluster_server()))
 		return false;
 	shard_ddl_run_core(call);
 	CommandCounterIncrement();
-	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetLatestSnapshot());
-	if (shard_own_sql_select(UNSENT_SQL, 1, &param) > 0)
-		tables = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	tables = shard_own_sql_value(psprintf(UNSENT_SQL, quote_literal_cstr(name)), GetLatestSnapshot());
 	if (tables != NULL)
 		ereport(WARNING,
 				(errmsg("publication \"%s\" does not publish changes of sharded tables", name),
 				 errdetail("Sharded tables: %s.", tables),
 				 errhint("Create publications of the shards on their nodes.")));
-	shard_own_sql_end(&own);
 	return true;
 }

@@ -22,7 +22,6 @@
 
 #include <unistd.h>
 
-#include "access/htup_details.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/qualified.h"
@@ -30,7 +29,6 @@
 #include "commands/dbcommands.h"
 #include "compat.h"
 #include "conninfo.h"
-#include "executor/spi.h"
 #include "fault.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -48,6 +46,7 @@
 #include "nodes/value.h"
 #include "own_right.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "remote/wire/wait.h"
 #include "service/background_worker.h"
 #include "utils/acl.h"
@@ -108,7 +107,7 @@ ask_here(ShardTableImport *import, const char *sql)
 	char	   *value;
 
 	shard_move_begin(import->job.userid);
-	value = shard_move_nullable_value(sql);
+	value = shard_own_sql_value(sql, InvalidSnapshot);
 	if (value)
 		value = MemoryContextStrdup(import->job.cxt, value);
 	shard_move_commit();
@@ -192,52 +191,33 @@ source_query(const ShardTableImport *import)
 	return psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".import_source_query(p->>'schema', p->>'table', (p->>'publication')::pg_catalog.name) FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan);
 }
 
-/* The columns of a table, in the memory of the job. */
-typedef struct ColumnsArg
-{
-	MemoryContext cxt;
-	ShardImportTable *table;
-} ColumnsArg;
-
-static void
-take_column(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	ColumnsArg *columns = arg;
-	MemoryContext oldcxt = MemoryContextSwitchTo(columns->cxt);
-
-	shard_import_table_add(columns->table, SPI_getvalue(tuple, desc, 1), strcmp(SPI_getvalue(tuple, desc, 2), "t") == 0);
-	MemoryContextSwitchTo(oldcxt);
-}
-
-/* Stores the columns that both tables have.  Call it in a transaction. */
+/* Stores the columns that both tables have, and other facts about the source.  Call it in a transaction. */
 static void
 read_columns(ShardTableImport *import)
 {
 	ShardImportTable *table = &import->table;
-	ColumnsArg	arg = {import->job.cxt, table};
 	const char *definition = quote_literal_cstr(import->definition);
-	MemoryContext oldcxt;
-	char	   *fact;
+	MemoryContext oldcxt = MemoryContextSwitchTo(import->job.cxt);
+	ShardSqlField *fact;
 
-	shard_move_each_row(psprintf("SELECT name, is_key FROM " SHARD_INTERNAL_SCHEMA ".import_columns(%u, %s)", table->relid, definition), take_column, &arg);
-	fact = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', p->>'schema', p->>'table') FROM (SELECT %s::pg_catalog.jsonb) x(p)", import->plan));
-	oldcxt = MemoryContextSwitchTo(import->job.cxt);
-	table->source = pstrdup(fact);
+	foreach_ptr(ShardSqlField, row, shard_own_sql_rows(psprintf("SELECT name, is_key FROM " SHARD_INTERNAL_SCHEMA ".import_columns(%u, %s)", table->relid, definition), InvalidSnapshot))
+		shard_import_table_add(table, row[0], strcmp(row[1], "t") == 0);
 	shard_import_table_finish(table);
+	fact = linitial(shard_own_sql_rows(psprintf("SELECT pg_catalog.format('%%I.%%I', p->>'schema', p->>'table'), p->>'publication', coalesce(t->>'oid', '0'),"
+											 " (SELECT count(*) FROM pg_catalog.jsonb_array_elements(t->'columns') c WHERE NOT (c->>'generated')::pg_catalog.bool),"
+											 " t->>'kind' OPERATOR(pg_catalog.=) 'r' AND NOT (t->>'is_parent')::pg_catalog.bool"
+											 " FROM (SELECT %s::pg_catalog.jsonb, %s::pg_catalog.jsonb->'table') x(p, t)", import->plan, definition), InvalidSnapshot));
+	table->source = fact[0];
+	import->publishes = fact[1] == NULL;
+	import->publication = fact[1] ? fact[1] : import->schema;
+	table->source_oid = atooid(fact[2]);
+	table->nsent = atoi(fact[3]);
+	/* a plain table is read faster by its name */
+	import->copy_query = fact[4] && strcmp(fact[4], "t") == 0 ? psprintf("%s (%s)", table->source, table->column_list) :
+		psprintf("(SELECT %s FROM %s)", table->column_list, table->source);
 	MemoryContextSwitchTo(oldcxt);
 	if (import->job.online && table->nkeys == 0)
 		elog(ERROR, "an import has no key");
-	table->source_oid = atooid(shard_move_value(psprintf("SELECT coalesce(%s::pg_catalog.jsonb->'table'->>'oid', '0')", definition)));
-	table->nsent = atoi(shard_move_value(psprintf("SELECT count(*) FROM pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb->'table'->'columns') c WHERE NOT (c->>'generated')::pg_catalog.bool", definition)));
-	/* a plain table is read faster by its name */
-	fact = shard_move_value(psprintf("SELECT coalesce(t->>'kind' OPERATOR(pg_catalog.=) 'r' AND NOT (t->>'is_parent')::pg_catalog.bool, false) FROM (SELECT %s::pg_catalog.jsonb->'table') x(t)", definition));
-	oldcxt = MemoryContextSwitchTo(import->job.cxt);
-	import->copy_query = strcmp(fact, "true") == 0 || strcmp(fact, "t") == 0 ? psprintf("%s (%s)", table->source, table->column_list) :
-		psprintf("(SELECT %s FROM %s)", table->column_list, table->source);
-	fact = shard_move_nullable_value(psprintf("SELECT %s::pg_catalog.jsonb->>'publication'", import->plan));
-	import->publishes = fact == NULL;
-	import->publication = fact ? pstrdup(fact) : import->schema;
-	MemoryContextSwitchTo(oldcxt);
 }
 
 /* Checks all conditions that can be known, before anything is changed. */
@@ -411,27 +391,6 @@ add_sums(Sums *sums, ShardConn *link)
 	sums->low += low;
 }
 
-/* The shards: a link to each node that has any. */
-typedef struct SumsArg
-{
-	const ShardTableImport *import;
-	MemoryContext cxt;
-	const char *settings;
-	List	   *links;
-	List	   *queries;
-} SumsArg;
-
-static void
-take_sums_query(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	SumsArg    *sums = arg;
-	MemoryContext oldcxt = MemoryContextSwitchTo(sums->cxt);
-
-	sums->links = lappend(sums->links, shard_link_open(atooid(SPI_getvalue(tuple, desc, 1)), sums->import->job.userid, false));
-	sums->queries = lappend(sums->queries, psprintf("%s%s", sums->settings, SPI_getvalue(tuple, desc, 2)));
-	MemoryContextSwitchTo(oldcxt);
-}
-
 /* Is text on the source encoded as on the nodes?  Nodes use the encoding of this database. */
 static bool
 is_encoded_alike(const ShardConn *source)
@@ -446,21 +405,28 @@ static void
 compare_rows(ShardTableImport *import, ShardConn *source)
 {
 	bool		by_md5 = source->server_version < HASH_VERSION || !is_encoded_alike(source);
-	SumsArg		arg = {.import = import, .cxt = import->job.cxt, .settings = source->server_version < FLOAT_VERSION ? "SET extra_float_digits = 0; " : ""};
+	const char *settings = source->server_version < FLOAT_VERSION ? "SET extra_float_digits = 0; " : "";
 	Sums		here = {0};
 	Sums		there = {0};
+	List	   *links = NIL;
 	char	   *query;
+	MemoryContext oldcxt;
 
 	query = ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".sums_query(ARRAY[%s], %s, %s)", quote_literal_cstr(import->table.source),
 									  quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"));
+	shard_connection_send(source, psprintf("%s%s", settings, query));
 	shard_move_begin(import->job.userid);
-	shard_move_each_row(psprintf("SELECT server, query FROM " SHARD_INTERNAL_SCHEMA ".import_sums_queries(%u, %s, %s)", import->table.relid,
-								 quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"), take_sums_query, &arg);
+	oldcxt = MemoryContextSwitchTo(import->job.cxt);
+	/* a link to each node that has any of the shards */
+	foreach_ptr(ShardSqlField, row, shard_own_sql_rows(psprintf("SELECT server, query FROM " SHARD_INTERNAL_SCHEMA ".import_sums_queries(%u, %s, %s)", import->table.relid,
+															  quote_literal_cstr(import->table.column_list), by_md5 ? "true" : "false"), InvalidSnapshot))
+	{
+		links = lappend(links, shard_link_open(atooid(row[0]), import->job.userid, false));
+		shard_connection_send(llast(links), psprintf("%s%s", settings, row[1]));
+	}
+	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
-	shard_connection_send(source, psprintf("%s%s", arg.settings, query));
-	for (int i = 0; i < list_length(arg.links); i++)
-		shard_connection_send(list_nth(arg.links, i), list_nth(arg.queries, i));
-	foreach_ptr(ShardConn, link, arg.links)
+	foreach_ptr(ShardConn, link, links)
 	{
 		add_sums(&here, link);
 		shard_link_close(&link);

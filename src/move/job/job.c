@@ -283,8 +283,8 @@ shard_job_name_dropped(const ShardJob *job, ErrorData *error)
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
 		return;
 	StartTransactionCommand();
-	name = shard_move_nullable_value(psprintf("SELECT min(x.name) FROM " SHARD_INTERNAL_SCHEMA ".job j, ROWS FROM (pg_catalog.unnest(j.tables), pg_catalog.unnest(j.names)) x(relation, name) "
-											  "WHERE j.id OPERATOR(pg_catalog.=) " INT64_FORMAT " AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) x.relation)", job->id));
+	name = shard_own_sql_value(psprintf("SELECT min(x.name) FROM " SHARD_INTERNAL_SCHEMA ".job j, ROWS FROM (pg_catalog.unnest(j.tables), pg_catalog.unnest(j.names)) x(relation, name) "
+											  "WHERE j.id OPERATOR(pg_catalog.=) " INT64_FORMAT " AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) x.relation)", job->id), InvalidSnapshot);
 	if (name)
 	{
 		error->sqlerrcode = ERRCODE_UNDEFINED_TABLE;

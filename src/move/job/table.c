@@ -8,7 +8,6 @@
 #include "catalog/pg_authid.h"
 #include "catch.h"
 #include "compat.h"
-#include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "move/job/table.h"
@@ -22,7 +21,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 void
 shard_move_begin(Oid userid)
@@ -92,96 +90,21 @@ shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *a
 }
 
 void
-shard_move_each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg)
-{
-	ShardOwnSql own;
-	uint64		nrows;
-
-	shard_own_sql_begin(&own, SHARD_OWN_SQL_CALLER, GetTransactionSnapshot());
-	nrows = shard_own_sql_execute(sql, SPI_OK_SELECT, 0, NULL);
-	for (uint64 i = 0; i < nrows && take; i++)
-		take(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, arg);
-	shard_own_sql_end(&own);
-}
-
-void
 shard_move_call(const char *sql)
 {
-	shard_move_each_row(sql, NULL, NULL);
-}
-
-static void
-take_value(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	char	   *value = SPI_getvalue(tuple, desc, 1);
-
-	*(char **) arg = value ? SPI_palloc(strlen(value) + 1) : NULL;
-	if (value)
-		strcpy(*(char **) arg, value);
-}
-
-char *
-shard_move_nullable_value(const char *sql)
-{
-	char	   *value = NULL;
-
-	shard_move_each_row(sql, take_value, &value);
-	return value;
+	(void) shard_own_sql_rows(sql, InvalidSnapshot);
 }
 
 char *
 shard_move_value(const char *sql)
 {
-	char	   *value = shard_move_nullable_value(sql);
+	char	   *value = shard_own_sql_value(sql, InvalidSnapshot);
 
 	if (value == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("an object that the job works on has been dropped")));
 	return value;
-}
-
-typedef struct ValuesArg
-{
-	MemoryContext cxt;
-	List	   *values;
-} ValuesArg;
-
-static void
-take_values(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	ValuesArg  *values = arg;
-	MemoryContext oldcxt = MemoryContextSwitchTo(values->cxt);
-
-	values->values = lappend(values->values, pstrdup(SPI_getvalue(tuple, desc, 1)));
-	MemoryContextSwitchTo(oldcxt);
-}
-
-List *
-shard_move_values(const char *sql)
-{
-	ValuesArg	values = {CurrentMemoryContext, NIL};
-
-	shard_move_each_row(sql, take_values, &values);
-	return values.values;
-}
-
-List *
-shard_move_oids(const char *text)
-{
-	List	   *oids = NIL;
-
-	while (*text)
-	{
-		char	   *end;
-		Oid			oid = strtoul(text, &end, 10);
-
-		if (end == text)
-			elog(ERROR, "not a list of OIDs: %s", text);
-		oids = lappend_oid(oids, oid);
-		text = *end == ' ' ? end + 1 : end;
-	}
-	return oids;
 }
 
 /* Commands that take long for large tables.  A timeout of the role on the node must not apply to them. */
@@ -210,37 +133,6 @@ shard_move_try(const ShardMove *move, Oid serverid, const char *sql)
 		ThrowErrorData(command.error);
 	shard_command_free(&command, 1);
 	return done;
-}
-
-/* Column i (1-based) of a row, in the move's memory. */
-static char *
-column(const ShardMove *move, HeapTuple tuple, TupleDesc desc, int i)
-{
-	char	   *value = SPI_getvalue(tuple, desc, i);
-
-	return value ? MemoryContextStrdup(move->job.cxt, value) : NULL;
-}
-
-static void
-take_table(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	ShardMove  *move = arg;
-	ShardMoveTable *table;
-	MemoryContext oldcxt = MemoryContextSwitchTo(move->job.cxt);
-
-	if (move->tables == NULL)
-		move->tables = palloc0(sizeof(ShardMoveTable) * SPI_processed);
-	table = &move->tables[move->ntables++];
-	table->relid = atooid(SPI_getvalue(tuple, desc, 1));
-	table->parent = atooid(SPI_getvalue(tuple, desc, 2));
-	move->source = atooid(SPI_getvalue(tuple, desc, 3));
-	table->name = column(move, tuple, desc, 4);
-	table->remote_name = column(move, tuple, desc, 5);
-	table->remote_schema = column(move, tuple, desc, 6);
-	table->remote_table = column(move, tuple, desc, 7);
-	move->schema = column(move, tuple, desc, 8);
-	table->staging = quote_qualified_identifier(move->schema, SPI_getvalue(tuple, desc, 9));
-	MemoryContextSwitchTo(oldcxt);
 }
 
 char *
@@ -272,11 +164,28 @@ shard_move_set_target(ShardMove *move, Oid serverid)
 void
 shard_move_find_tables(ShardMove *move)
 {
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->job.cxt);
+	List	   *rows = shard_own_sql_rows(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
+												SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT "), m.staging FROM " SHARD_INTERNAL_SCHEMA ".job_tables(%s) m",
+												move->job.id, shard_move_array(move)), InvalidSnapshot);
+
 	move->ntables = 0;
-	move->tables = NULL;
-	shard_move_each_row(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
-					  SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT "), m.staging FROM " SHARD_INTERNAL_SCHEMA ".job_tables(%s) m",
-					  move->job.id, shard_move_array(move)), take_table, move);
+	move->tables = palloc0(sizeof(ShardMoveTable) * Max(list_length(rows), 1));
+	foreach_ptr(ShardSqlField, row, rows)
+	{
+		ShardMoveTable *table = &move->tables[move->ntables++];
+
+		table->relid = atooid(row[0]);
+		table->parent = atooid(row[1]);
+		move->source = atooid(row[2]);
+		table->name = row[3];
+		table->remote_name = row[4];
+		table->remote_schema = row[5];
+		table->remote_table = row[6];
+		move->schema = row[7];
+		table->staging = quote_qualified_identifier(move->schema, row[8]);
+	}
+	MemoryContextSwitchTo(oldcxt);
 	if (move->ntables == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -288,29 +197,24 @@ shard_move_find_tables(ShardMove *move)
 /* ---------- parts ---------- */
 
 static void
-take_part(HeapTuple tuple, TupleDesc desc, void *arg)
-{
-	ShardMove  *move = arg;
-	Oid			relid = atooid(SPI_getvalue(tuple, desc, 1));
-	ShardMovePart *part = MemoryContextAlloc(move->job.cxt, sizeof(ShardMovePart));
-	MemoryContext oldcxt;
-
-	part->part = column(move, tuple, desc, 2);
-	part->text = column(move, tuple, desc, 3);
-	oldcxt = MemoryContextSwitchTo(move->job.cxt);
-	for (int i = 0; i < move->ntables; i++)
-	{
-		if (move->tables[i].relid == relid)
-			move->tables[i].parts = lappend(move->tables[i].parts, part);
-	}
-	MemoryContextSwitchTo(oldcxt);
-}
-
-static void
 ask_parts(ShardMove *move)
 {
-	shard_move_each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d, %s) p",
-					  shard_move_array(move), move->job.id, move->npieces, quote_literal_cstr(move->job.plan)), take_part, move);
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->job.cxt);
+
+	foreach_ptr(ShardSqlField, row, shard_own_sql_rows(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d, %s) p",
+													  shard_move_array(move), move->job.id, move->npieces, quote_literal_cstr(move->job.plan)), InvalidSnapshot))
+	{
+		ShardMovePart *part = palloc(sizeof(ShardMovePart));
+
+		part->part = row[1];
+		part->text = row[2];
+		for (int i = 0; i < move->ntables; i++)
+		{
+			if (move->tables[i].relid == atooid(row[0]))
+				move->tables[i].parts = lappend(move->tables[i].parts, part);
+		}
+	}
+	MemoryContextSwitchTo(oldcxt);
 }
 
 const char *

@@ -60,26 +60,11 @@ extern char *shard_move_commands(const ShardMoveTable *table, const char *part);
 /* The value of a fact about a table. */
 extern const char *shard_move_fact(const ShardMoveTable *table, const char *name);
 
-/* Runs SQL of the extension on the coordinator, with a new snapshot, as the current user.  Call it in a transaction. */
+/* Runs a query of the extension on the coordinator, with a new snapshot, as the current user.  Call it in a transaction. */
 extern void shard_move_call(const char *sql);
 
-/* The same for SQL that returns rows; calls take for each row.  Memory: SPI's until the end of the call. */
-extern void shard_move_each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg);
-
-/*
- * The same for SQL that returns one row with one column.  Returns its value as text, palloc'd.  Errors:
- * undefined_object for null or no row, since the object was dropped.
- */
+/* The same; returns its value.  Errors: undefined_object for null or no row, since the object was dropped. */
 extern char *shard_move_value(const char *sql);
-
-/* The same; NULL for null or no row. */
-extern char *shard_move_nullable_value(const char *sql);
-
-/* The same for SQL that returns rows with one column, not null: List of text, palloc'd. */
-extern List *shard_move_values(const char *sql);
-
-/* Parses OIDs separated by spaces, as such a query returns them. */
-extern List *shard_move_oids(const char *text);
 
 /*
  * Runs sql on a node, as one transaction there.  Call it in a local transaction; sql is not part of that.  Errors:
