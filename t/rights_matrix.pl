@@ -311,7 +311,7 @@ my %outcomes = (
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_key key_obstacles default_obstacles constraint_obstacles dependent_obstacles not_null_obstacles check_obstacles obstacle table_warnings dependent_views rule_depends empty_views check_table check_key_default key_default_reason shards_schema key_beside_others grant_on_nodes same_schema_condition grants_on_nodes role_commands role_check_commands role_mark roles_to_make scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_aggregate copy_aggregate_as_owner copy_command default_collation describe_query describe_tables disconnect expected_replica
-		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
+		expected_definition expected_shards hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels library_version list_prepared load_stats
 		needed needed_objects nodes_read note_default_collation
 		object_query obstacle_in_body obstacle_to_replicas parent_index_commands prepared_transactions_read recover_prepared_transactions
@@ -322,16 +322,16 @@ my %outcomes = (
 		owner_code_query schema_owner_query owns_shards expects_right role_on_node give_command note_guard validating_command is_owner check_owner_code check_owner_code_seen check_owner_code_of_shards index_before_rows
 		check_colocatable choose_key column_commands insertable_columns judge_node
 		check_no_traces has_older_snapshots old_tables_in_use placements_of release_command turn_command
-		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema job_token key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running job_works_on servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
-		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_mark conversion_objects holds_job remove_conversion_shards
-		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query replicated_tables node_status_query stat_shards_query stat_replication_query session_sql
+		remove_traces shard_group shard_groups shard_together_call extensions_command check_no_left_shard balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema job_token key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query job_is_running job_works_on servers_of source_has_tables decided_identities trace_commands jobs_read left_shard_read restore_points_read
+		check_recovered claim_conversion claim_job clear_conversion_shards clear_conversion_tables conversion_objects holds_job remove_conversion_shards
+		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch replicated_tables session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read stat_replication_read
 		key_columns node_query policy_commands privilege_commands statistics_commands statistics_definitions successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
 		shard_key_commands shard_names at_most take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
 		free_shard_names checked_columns checked_part moving_command check_references_on_nodes set_turns check_series series_step check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
-		acl_text check_empty_on_peers check_no_peers coordinators_read definitions peer_command peers server_commands share_sequences
+		acl_text check_empty_on_peers check_no_peers coordinators_read definitions peers server_commands share_sequences
 		is_error_of_table own_name_condition warn_unmoved
 		check_not_at_home sharded_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# as LOCK TABLE
@@ -376,7 +376,7 @@ my %outcomes = (
 		add_user map_user
 	 adopted_wrapper_written node_adder_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written refresh_node
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
-		forget_timelines restore_point_read restore_point_written
+		restore_point_read restore_point_written
 		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option
 		check_restored check_home lock_schema close_fence take_fence_turn commit_state lock_members lock_all_members},
 	# there is no such job
@@ -462,7 +462,7 @@ my %outcomes = (
 	'42704 42704 42501 42501 42501 42501 42704 42501 42501 42501' => q{
 		bring_home},
 	'42P16 42P16 42501 42501 42501 42501 42P16 42501 42501 42501' => q{
-		index_conversion index_shards},
+		index_shards},
 	'ok ok 42501 42501 42501 42501 ok 42501 ok ok' => q{
 		create_reject_table},
 );

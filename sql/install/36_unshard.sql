@@ -21,16 +21,6 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shards_of(regclass) IS
 	'Lists the shards of a partitioned table by name. Returns each shard, its node, its qualified name there and its bounds.';
 
-CREATE FUNCTION shardfdw_internal.foreign_keys_query(relation text) RETURNS text
-	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format('SELECT k.conname, pg_get_constraintdef(k.oid), format(''%%I.%%I'', n.nspname, c.relname) FROM pg_constraint k '
-				  'JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace '
-				  'WHERE k.conrelid = to_regclass(%L) AND k.contype = ''f'' ORDER BY k.conname', relation)
-$$;
-COMMENT ON FUNCTION shardfdw_internal.foreign_keys_query(text) IS
-	'Writes the query, to be run on a node, for the foreign keys of a table. Returns its text; the query returns name, definition and the qualified name of the table referred to.';
-
 -- Properties of a table that only the nodes have. One shard represents all of them.
 CREATE FUNCTION shardfdw_internal.shard_storage_options(relation regclass, shard regclass DEFAULT NULL) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -48,7 +38,9 @@ CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS 
 AS $$
 	SELECT (q.fields)[1]::name, (q.fields)[2], to_regclass((q.fields)[3])
 	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
-	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.foreign_keys_query(s.remote_name)], 'write') q
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('SELECT k.conname, pg_get_constraintdef(k.oid), format(''%%I.%%I'', n.nspname, c.relname) FROM pg_constraint k '
+			'JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace '
+			'WHERE k.conrelid = to_regclass(%L) AND k.contype = ''f'' ORDER BY k.conname', s.remote_name)], 'write') q
 	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_foreign_keys(regclass) IS

@@ -193,14 +193,6 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text, jsonb, text[], text[]) IS
 	'Writes the query, to be run on a node, that describes a shard so that it can be created again. The query returns obstacles, facts about the shard, and the commands that create it, first under the name staging, then new_name. renames: null if the shard keeps its name. Otherwise a JSON object with the new names of tables that foreign keys refer to (tables) and of indexes and statistics (objects), and what is appended to the names of other indexes and statistics (suffix). move_group: the tables that move together. references_here: the reference tables. Each element is the text of a JSON array of schema and name, which no setting changes. Returns the text of the query. The query returns the kind of each part, its position, and its text.';
 
-CREATE FUNCTION shardfdw_internal.reference_names() RETURNS text[]
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT ARRAY(SELECT jsonb_build_array(n.nspname, c.relname)::text FROM shardfdw_internal.reference_tables() r
-		JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY c.oid)
-$$;
-COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables. Returns them as JSON arrays of schema and name.';
-
 CREATE FUNCTION shardfdw_internal.checked_part(command text, staging text, name text, referred text[]) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_part';
 COMMENT ON FUNCTION shardfdw_internal.checked_part(text, text, text, text[]) IS
@@ -254,7 +246,8 @@ AS $$
 	SELECT m.relation, m.node,
 		shardfdw_internal.moving_table_query(m.remote_name, n.staging, n.name,
 			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, at, p.number) END,
-			(SELECT array_agg(jsonb_build_array(x.remote_schema, x.remote_table)::text) FROM shardfdw_internal.job_tables(shards) x), shardfdw_internal.reference_names()),
+			(SELECT array_agg(jsonb_build_array(x.remote_schema, x.remote_table)::text) FROM shardfdw_internal.job_tables(shards) x), ARRAY(SELECT jsonb_build_array(n.nspname, c.relname)::text FROM shardfdw_internal.reference_tables() r
+				JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY c.oid)),
 		n.staging, n.name, m.is_first
 	FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation
 	CROSS JOIN LATERAL (SELECT format('%I.%I', shardfdw_internal.job_schema(moving_questions.id), p.name), format('%I.%I', m.remote_schema, p.name)) n(staging, name)

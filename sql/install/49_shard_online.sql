@@ -16,14 +16,6 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_name(oid, text) IS
 	'Returns the qualified and quoted name of an object that a job creates for a table that it shards: new, changed or note. Null if the table does not exist.';
 
-CREATE FUNCTION shardfdw_internal.conversion_mark(job bigint) RETURNS text
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format('job %s of coordinator %s', job, i.identity) FROM shardfdw_internal.coordinator_identity() i
-$$;
-COMMENT ON FUNCTION shardfdw_internal.conversion_mark(bigint) IS
-	'Returns the comment by which recovery finds the objects that a job creates for a table.';
-
 CREATE FUNCTION shardfdw_internal.conversion_objects()
 	RETURNS TABLE (kind text, object oid, owner oid, schema oid, relation oid, job bigint, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -489,7 +481,7 @@ CREATE FUNCTION shardfdw_internal.mark_conversion(relation regclass, job bigint)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 DECLARE
-	mark CONSTANT text := shardfdw_internal.conversion_mark(job);
+	mark CONSTANT text := format('job %s of coordinator %s', job, (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i));
 BEGIN
 	EXECUTE format('COMMENT ON TABLE %s IS %L', shardfdw_internal.conversion_name(relation, 'new'), format('%s, definition %s', mark, shardfdw_internal.conversion_definition(relation)));
 	EXECUTE format('COMMENT ON TABLE %s IS %L', shardfdw_internal.conversion_name(relation, 'changed'), mark);
@@ -559,15 +551,6 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.run_on_conversion(regclass, name[], text[], text[], name[], text[]) IS
 	'Does what run_on_new_shards() does for the shards that are to take the place of a plain table. Returns nothing; raises the node''s error.';
-
-CREATE FUNCTION shardfdw_internal.index_conversion(relation regclass, placement name[]) RETURNS void
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT shardfdw_internal.run_on_conversion(relation, placement, array_agg(k.prefix), array_agg(k.suffix), array_agg(k.object_name), array_agg(k.object_kind))
-	FROM shardfdw_internal.shard_index_commands(relation) k
-$$;
-COMMENT ON FUNCTION shardfdw_internal.index_conversion(regclass, name[]) IS
-	'Makes the keys and indexes of a plain table on the shards that are to take its place. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.refer_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -650,7 +633,8 @@ BEGIN
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s', shardfdw_internal.conversion_name(relation, 'new'), column_list, column_list, relation);
 	GET DIAGNOSTICS copied = ROW_COUNT;
 	-- Indexes are built after the rows are loaded, which is faster.
-	PERFORM shardfdw_internal.index_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')));
+	PERFORM shardfdw_internal.run_on_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')), array_agg(k.prefix), array_agg(k.suffix), array_agg(k.object_name), array_agg(k.object_kind))
+	FROM shardfdw_internal.shard_index_commands(relation) k;
 	RETURN copied;
 END
 $$;

@@ -151,7 +151,8 @@ BEGIN
 	IF restore_point IS NOT NULL THEN
 		PERFORM shardfdw_internal.require_restored(restore_point);
 		-- A transaction that a node no longer has prepared is committed there. The other timelines of the node mean nothing.
-		PERFORM shardfdw_internal.forget_timelines();
+		UPDATE shardfdw_internal.commit_log SET timelines = NULL WHERE settled_at IS NULL;
+		DELETE FROM shardfdw_internal.node_position;
 	END IF;
 	new_identity := shardfdw_internal.replace_identity(commits = 'complete' OR restore_point IS NOT NULL);
 	IF nodes <> '{}' THEN

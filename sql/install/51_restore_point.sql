@@ -141,13 +141,3 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.require_restored(text) IS
 	'Checks that all servers have been restored to a restore point. Returns nothing; raises object_not_in_prerequisite_state.';
-
-CREATE FUNCTION shardfdw_internal.forget_timelines() RETURNS void
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-	UPDATE shardfdw_internal.commit_log SET timelines = NULL WHERE settled_at IS NULL;
-	DELETE FROM shardfdw_internal.node_position
-$$;
-COMMENT ON FUNCTION shardfdw_internal.forget_timelines() IS
-	'Has recovery take commits of which nodes have nothing prepared any more for done, whatever timeline they are on, and sessions connect to nodes however far their WAL is. Returns nothing.';
-REVOKE ALL ON FUNCTION shardfdw_internal.forget_timelines() FROM PUBLIC;

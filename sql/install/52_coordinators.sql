@@ -210,15 +210,6 @@ COMMENT ON FUNCTION shardfdw_internal.lock_all_members(name) IS
 	'Does what lock_node_list() and lock_members() do on all coordinators but one, in the order of their names. Returns nothing; raises the error of one that does not answer.';
 REVOKE ALL ON FUNCTION shardfdw_internal.lock_all_members(name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.peer_command(statement text) RETURNS text
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format('SELECT shardfdw_internal.follow_coordinator(%L, %L, %L, ''{}'')', i.identity, statement, CURRENT_USER)
-	FROM shardfdw_internal.coordinator_identity() i
-$$;
-COMMENT ON FUNCTION shardfdw_internal.peer_command(text) IS
-	'Writes the command by which another coordinator runs a statement, see follow_coordinator(). Returns its text.';
-
 CREATE FUNCTION shardfdw_internal.check_empty_on_peers(relation regclass, what text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -568,7 +559,7 @@ BEGIN
 	FOREACH command IN ARRAY commands
 	LOOP
 		IF others <> '{}' THEN
-			PERFORM shardfdw_internal.run_commands(others, array_fill(shardfdw_internal.peer_command(command), ARRAY[cardinality(others)]), 'write');
+			PERFORM shardfdw_internal.run_commands(others, array_fill(format('SELECT shardfdw_internal.follow_coordinator(%L, %L, %L, ''{}'')', (SELECT i.identity FROM shardfdw_internal.coordinator_identity() i), command, CURRENT_USER), ARRAY[cardinality(others)]), 'write');
 		END IF;
 	END LOOP;
 	FOREACH command IN ARRAY commands

@@ -33,22 +33,15 @@ COMMENT ON FUNCTION shardfdw_internal.session_sql(text) IS
 
 -- ---------- sessions ----------
 
-CREATE FUNCTION shardfdw_internal.activity_query() RETURNS text
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format($query$SELECT to_jsonb(x) FROM (
+CREATE VIEW shardfdw.activity AS
+	SELECT x.pid, s.usename AS role, s.application_name, s.query, w.node, x.node_pid, x.node_user, x.state, x.wait_event_type, x.wait_event, x.xact_age, x.state_age, x.node_query, w.message
+	FROM shardfdw_internal.watch(pg_catalog.format($query$SELECT to_jsonb(x) FROM (
 		SELECT %s AS pid, a.pid AS node_pid, a.usename AS node_user, a.state, a.wait_event_type, a.wait_event,
 			clock_timestamp() - a.xact_start AS xact_age, clock_timestamp() - a.state_change AS state_age,
 			-- without the settings and the BEGIN that precede the first statement of a transaction
 			regexp_replace(a.query, '^(SET (LOCAL )?[A-Za-z_.]+ (=|TO) (''[^'']*''|[^'';]*); ?|BEGIN[^;]*; ?)+(?=.)', '') AS node_query
 		FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()) x WHERE x.pid IS NOT NULL$query$,
-		shardfdw_internal.session_sql('a.application_name'))
-$$;
-COMMENT ON FUNCTION shardfdw_internal.activity_query() IS 'Writes the query by which the view activity asks nodes. Returns its text.';
-
-CREATE VIEW shardfdw.activity AS
-	SELECT x.pid, s.usename AS role, s.application_name, s.query, w.node, x.node_pid, x.node_user, x.state, x.wait_event_type, x.wait_event, x.xact_age, x.state_age, x.node_query, w.message
-	FROM shardfdw_internal.watch(shardfdw_internal.activity_query(), false) w
+		shardfdw_internal.session_sql('a.application_name')), false) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(pid integer, node_pid integer, node_user name, state text, wait_event_type text, wait_event text,
 		xact_age interval, state_age interval, node_query text) ON true
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = x.pid;
@@ -72,10 +65,14 @@ GRANT SELECT ON shardfdw.activity TO PUBLIC;
 
 -- ---------- locks ----------
 
-CREATE FUNCTION shardfdw_internal.lock_waits_query() RETURNS text
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format($query$
+CREATE VIEW shardfdw.lock_waits AS
+	WITH waits AS MATERIALIZED (
+		SELECT w.node, w.message, x.pid AS there, CASE WHEN w.node IS NOT NULL THEN x.pid END AS node_pid,
+			CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS session, x.query,
+			x.blocking_pid AS blocking_there, CASE WHEN w.node IS NOT NULL THEN x.blocking_pid END AS blocking_node_pid,
+			CASE WHEN w.node IS NULL THEN nullif(x.blocking_pid, 0) ELSE x.blocking_session END AS blocking_session,
+			x.blocking_query, x.blocking_state, x.blocking_gid, x.locktype, x.mode, x.relation, x.waiting
+		FROM shardfdw_internal.watch(pg_catalog.format($query$
 WITH w AS MATERIALIZED (
 	SELECT DISTINCT ON (l.pid) l.* FROM pg_locks l WHERE NOT l.granted AND l.pid IS NOT NULL ORDER BY l.pid, l.waitstart
 ), a AS MATERIALIZED (
@@ -99,18 +96,7 @@ SELECT to_jsonb(x) FROM (
 	CROSS JOIN LATERAL (SELECT DISTINCT u.pid FROM unnest(pg_blocking_pids(w.pid)) u(pid)) b
 	LEFT JOIN a ba ON ba.pid = b.pid
 	WHERE d.datname = current_database()) x$query$,
-		shardfdw_internal.session_sql('a.application_name'))
-$$;
-COMMENT ON FUNCTION shardfdw_internal.lock_waits_query() IS 'Writes the query by which the view lock_waits asks nodes and the coordinator. Returns its text.';
-
-CREATE VIEW shardfdw.lock_waits AS
-	WITH waits AS MATERIALIZED (
-		SELECT w.node, w.message, x.pid AS there, CASE WHEN w.node IS NOT NULL THEN x.pid END AS node_pid,
-			CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS session, x.query,
-			x.blocking_pid AS blocking_there, CASE WHEN w.node IS NOT NULL THEN x.blocking_pid END AS blocking_node_pid,
-			CASE WHEN w.node IS NULL THEN nullif(x.blocking_pid, 0) ELSE x.blocking_session END AS blocking_session,
-			x.blocking_query, x.blocking_state, x.blocking_gid, x.locktype, x.mode, x.relation, x.waiting
-		FROM shardfdw_internal.watch(shardfdw_internal.lock_waits_query(), true) w
+		shardfdw_internal.session_sql('a.application_name')), true) w
 		LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(pid integer, session integer, query text, blocking_pid integer, blocking_session integer,
 			blocking_query text, blocking_state text, blocking_gid text, locktype text, mode text, relation text, waiting interval) ON true
 	)
@@ -143,23 +129,16 @@ GRANT SELECT ON shardfdw.lock_waits TO PUBLIC;
 
 -- ---------- transactions ----------
 
-CREATE FUNCTION shardfdw_internal.long_transactions_query() RETURNS text
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format($query$SELECT to_jsonb(x) FROM (
+CREATE VIEW shardfdw.long_transactions AS
+	SELECT w.node, CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS pid, CASE WHEN w.node IS NOT NULL THEN x.pid END AS node_pid, x.role, x.gid, x.age, x.state, coalesce(s.query, x.query) AS query, x.xmin_age, w.message
+	FROM shardfdw_internal.watch(pg_catalog.format($query$SELECT to_jsonb(x) FROM (
 		SELECT a.pid, %s AS session, a.usename AS role, NULL::text AS gid, clock_timestamp() - a.xact_start AS age, a.state, a.query,
 			age(a.backend_xmin) AS xmin_age
 		FROM pg_stat_activity a WHERE a.datname = current_database() AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
 		UNION ALL
 		SELECT NULL, NULL, p.owner, p.gid, clock_timestamp() - p.prepared, 'prepared', NULL, age(p.transaction)
 		FROM pg_prepared_xacts p WHERE p.database = current_database()) x$query$,
-		shardfdw_internal.session_sql('a.application_name'))
-$$;
-COMMENT ON FUNCTION shardfdw_internal.long_transactions_query() IS 'Writes the query by which the view long_transactions asks nodes and the coordinator. Returns its text.';
-
-CREATE VIEW shardfdw.long_transactions AS
-	SELECT w.node, CASE WHEN w.node IS NULL THEN x.pid ELSE x.session END AS pid, CASE WHEN w.node IS NOT NULL THEN x.pid END AS node_pid, x.role, x.gid, x.age, x.state, coalesce(s.query, x.query) AS query, x.xmin_age, w.message
-	FROM shardfdw_internal.watch(shardfdw_internal.long_transactions_query(), true) w
+		shardfdw_internal.session_sql('a.application_name')), true) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(pid integer, session integer, role name, gid text, age interval, state text, query text, xmin_age integer) ON true
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = x.session AND w.node IS NOT NULL
 	ORDER BY x.age DESC NULLS FIRST, w.node, x.pid;
@@ -179,10 +158,10 @@ GRANT SELECT ON shardfdw.long_transactions TO PUBLIC;
 
 -- ---------- servers ----------
 
-CREATE FUNCTION shardfdw_internal.node_status_query() RETURNS text
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT format($query$SELECT jsonb_build_object('version', current_setting('server_version'), 'is_standby', pg_is_in_recovery(),
+CREATE VIEW shardfdw.node_status AS
+	SELECT w.node, w.message IS NULL AS answers, x.version, x.is_standby, x.up, x.connections, x.max_connections, x.of_coordinator,
+		x.prepared, x.oldest_prepared, x.size_bytes, x.commits, x.rollbacks, x.deadlocks, x.temp_bytes, w.message
+	FROM shardfdw_internal.watch(pg_catalog.format($query$SELECT jsonb_build_object('version', current_setting('server_version'), 'is_standby', pg_is_in_recovery(),
 			'up', clock_timestamp() - pg_postmaster_start_time(), 'max_connections', current_setting('max_connections')::integer,
 			'connections', (SELECT sum(x.numbackends) FROM pg_stat_database x WHERE x.datid <> 0),
 			'of_coordinator', (SELECT count(%s) FROM pg_stat_activity a),
@@ -190,14 +169,7 @@ AS $$
 			'oldest_prepared', (SELECT clock_timestamp() - min(p.prepared) FROM pg_prepared_xacts p WHERE p.database = d.datname),
 			'size_bytes', pg_database_size(d.oid), 'commits', s.xact_commit, 'rollbacks', s.xact_rollback, 'deadlocks', s.deadlocks, 'temp_bytes', s.temp_bytes)
 		FROM pg_database d LEFT JOIN pg_stat_database s ON s.datid = d.oid WHERE d.datname = current_database()$query$,
-		shardfdw_internal.session_sql('a.application_name'))
-$$;
-COMMENT ON FUNCTION shardfdw_internal.node_status_query() IS 'Writes the query by which the view node_status asks nodes and the coordinator. Returns its text.';
-
-CREATE VIEW shardfdw.node_status AS
-	SELECT w.node, w.message IS NULL AS answers, x.version, x.is_standby, x.up, x.connections, x.max_connections, x.of_coordinator,
-		x.prepared, x.oldest_prepared, x.size_bytes, x.commits, x.rollbacks, x.deadlocks, x.temp_bytes, w.message
-	FROM shardfdw_internal.watch(shardfdw_internal.node_status_query(), true) w
+		shardfdw_internal.session_sql('a.application_name')), true) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(version text, is_standby boolean, up interval, connections integer, max_connections integer, of_coordinator integer,
 		prepared integer, oldest_prepared interval, size_bytes bigint, commits bigint, rollbacks bigint, deadlocks bigint, temp_bytes bigint) ON true;
 COMMENT ON VIEW shardfdw.node_status IS
@@ -222,19 +194,12 @@ GRANT SELECT ON shardfdw.node_status TO PUBLIC;
 
 -- ---------- standbys ----------
 
-CREATE FUNCTION shardfdw_internal.stat_replication_query() RETURNS text
-	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT $query$SELECT jsonb_build_object('standby', r.application_name, 'address', host(r.client_addr), 'state', r.state, 'sync_state', r.sync_state,
-			'lag_bytes', CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END - r.replay_lsn,
-			'replay_lag', r.replay_lag, 'reply_age', clock_timestamp() - r.reply_time)
-		FROM pg_stat_replication r$query$
-$$;
-COMMENT ON FUNCTION shardfdw_internal.stat_replication_query() IS 'Writes the query by which the view stat_replication asks nodes and the coordinator. Returns its text.';
-
 CREATE VIEW shardfdw.stat_replication AS
 	SELECT w.node, x.standby, x.address, x.state, x.sync_state, x.lag_bytes, x.replay_lag, x.reply_age, w.message
-	FROM shardfdw_internal.watch(shardfdw_internal.stat_replication_query(), true) w
+	FROM shardfdw_internal.watch($query$SELECT jsonb_build_object('standby', r.application_name, 'address', host(r.client_addr), 'state', r.state, 'sync_state', r.sync_state,
+			'lag_bytes', CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END - r.replay_lsn,
+			'replay_lag', r.replay_lag, 'reply_age', clock_timestamp() - r.reply_time)
+		FROM pg_stat_replication r$query$, true) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(standby text, address text, state text, sync_state text, lag_bytes numeric, replay_lag interval, reply_age interval) ON true;
 COMMENT ON VIEW shardfdw.stat_replication IS
 	'Lists the standbys of all servers of the cluster and their lag, as in pg_stat_replication on those servers. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message and no values. Roles without pg_read_all_stats on the server see no details.';
@@ -251,21 +216,14 @@ GRANT SELECT ON shardfdw.stat_replication TO PUBLIC;
 
 -- ---------- shards ----------
 
-CREATE FUNCTION shardfdw_internal.stat_shards_query() RETURNS text
-	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT $query$SELECT jsonb_build_object('name', jsonb_build_array(s.schemaname, s.relname), 'size_bytes', pg_total_relation_size(s.relid), 'estimated_rows', s.n_live_tup, 'dead_rows', s.n_dead_tup,
-			'seq_scans', s.seq_scan, 'index_scans', s.idx_scan, 'rows_read', coalesce(s.seq_tup_read, 0) + coalesce(s.idx_tup_fetch, 0),
-			'inserted', s.n_tup_ins, 'updated', s.n_tup_upd, 'deleted', s.n_tup_del,
-			'last_vacuum', greatest(s.last_vacuum, s.last_autovacuum), 'last_analyze', greatest(s.last_analyze, s.last_autoanalyze))
-		FROM pg_stat_user_tables s$query$
-$$;
-COMMENT ON FUNCTION shardfdw_internal.stat_shards_query() IS 'Writes the query by which the view stat_shards asks nodes. Returns its text.';
-
 CREATE VIEW shardfdw.stat_shards AS
 	WITH told AS MATERIALIZED (
 		SELECT w.node, w.message, x.*
-		FROM shardfdw_internal.watch(shardfdw_internal.stat_shards_query(), false) w
+		FROM shardfdw_internal.watch($query$SELECT jsonb_build_object('name', jsonb_build_array(s.schemaname, s.relname), 'size_bytes', pg_total_relation_size(s.relid), 'estimated_rows', s.n_live_tup, 'dead_rows', s.n_dead_tup,
+			'seq_scans', s.seq_scan, 'index_scans', s.idx_scan, 'rows_read', coalesce(s.seq_tup_read, 0) + coalesce(s.idx_tup_fetch, 0),
+			'inserted', s.n_tup_ins, 'updated', s.n_tup_upd, 'deleted', s.n_tup_del,
+			'last_vacuum', greatest(s.last_vacuum, s.last_autovacuum), 'last_analyze', greatest(s.last_analyze, s.last_autoanalyze))
+		FROM pg_stat_user_tables s$query$, false) w
 		LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(name jsonb, size_bytes bigint, estimated_rows bigint, dead_rows bigint, seq_scans bigint, index_scans bigint, rows_read bigint,
 			inserted bigint, updated bigint, deleted bigint, last_vacuum timestamptz, last_analyze timestamptz) ON true
 	), placed AS (
