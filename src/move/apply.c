@@ -187,16 +187,22 @@ end_batch(void *arg)
 
 /* ---------- statements ---------- */
 
-/* Sends the execution of statement name, and its preparation from sql at the first use. */
+/* Sends the execution of statement name, which changes one row, and its preparation from sql at the first use. */
 static void
-execute(Apply *apply, const char *name, const char *sql, int nparams, const char *const *params, Expected what)
+execute(Apply *apply, const char *name, const char *sql, int nparams, const char *const *params)
 {
 	bool		found;
 
-	(void) hash_search(apply->statements, name, HASH_ENTER, &found);
-	if (!found)
-		sent(apply, PQsendPrepare(apply->target->pg, name, sql, 0, NULL), EXPECT_ANYTHING);
-	sent(apply, PQsendQueryPrepared(apply->target->pg, name, nparams, params, NULL, NULL, 0), what);
+	/* a truncated name could mean two statements */
+	if (strlen(name) >= NAMEDATALEN)
+		sent(apply, PQsendQueryParams(apply->target->pg, sql, nparams, NULL, params, NULL, NULL, 0), EXPECT_ONE_ROW);
+	else
+	{
+		(void) hash_search(apply->statements, name, HASH_ENTER, &found);
+		if (!found)
+			sent(apply, PQsendPrepare(apply->target->pg, name, sql, 0, NULL), EXPECT_ANYTHING);
+		sent(apply, PQsendQueryPrepared(apply->target->pg, name, nparams, params, NULL, NULL, 0), EXPECT_ONE_ROW);
+	}
 	apply->nbatch++;
 	apply->move->job.progress.nchanges++;
 }
@@ -227,7 +233,7 @@ apply_insert(Apply *apply, const ApplyTable *table, const ShardChangeRow *row)
 	snprintf(name, sizeof(name), "i%d", table->number);
 	execute(apply, name, row->nvalues == 0 ? psprintf("INSERT INTO %s DEFAULT VALUES", table->table->staging) :
 			psprintf("INSERT INTO %s (%s) VALUES (%s)", table->table->staging, columns.data, values.data),
-			row->nvalues, params, EXPECT_ONE_ROW);
+			row->nvalues, params);
 }
 
 /*
@@ -300,15 +306,7 @@ apply_update(Apply *apply, const ApplyTable *table, const ShardChange *change)
 		return;
 	appendStringInfoString(&sql, " WHERE ");
 	append_identity(table, old, whole, &sql, params, &nparams);
-	/* a truncated name could mean two statements */
-	if (name.len >= NAMEDATALEN)
-	{
-		sent(apply, PQsendQueryParams(apply->target->pg, sql.data, nparams, NULL, params, NULL, NULL, 0), EXPECT_ONE_ROW);
-		apply->nbatch++;
-		apply->move->job.progress.nchanges++;
-	}
-	else
-		execute(apply, name.data, sql.data, nparams, params, EXPECT_ONE_ROW);
+	execute(apply, name.data, sql.data, nparams, params);
 }
 
 static void
@@ -323,7 +321,7 @@ apply_delete(Apply *apply, const ApplyTable *table, const ShardChangeRow *row)
 	appendStringInfo(&sql, "DELETE FROM %s WHERE ", table->table->staging);
 	append_identity(table, row, !row->key_only, &sql, params, &nparams);
 	snprintf(name, sizeof(name), "d%d%s", table->number, row->key_only ? "" : "w");
-	execute(apply, name, sql.data, nparams, params, EXPECT_ONE_ROW);
+	execute(apply, name, sql.data, nparams, params);
 }
 
 static ApplyTable *

@@ -123,21 +123,6 @@ call_with_timeout(const ShardAttempts *attempts, void *arg)
 }
 
 /*
- * Commits a step that has written to nodes.  If a node has not confirmed the commit, recovery commits it some time
- * later.  Sessions that start after the switch would not see those rows until then.  So this raises an error.
- */
-static void
-commit_on_nodes(const ShardConversion *conversion)
-{
-	if (!shard_move_commit_confirmed())
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, conversion->job.id),
-				 errdetail("The table is unchanged."),
-				 errhint("Start again when the node answers.")));
-}
-
-/*
  * Runs a step in a transaction, which stays open.  Repeats it until its locks are granted. locks: list of tables to
  * lock first. before: called before each attempt, may be NULL.
  */
@@ -188,10 +173,10 @@ prepare(ShardConversion *conversion)
 	shard_move_begin(conversion->job.userid);
 	(void) shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_%s(%u, %s, " INT64_FORMAT ")", kind_of(conversion), conversion->job.relid,
 									 quote_literal_cstr(conversion->job.plan), conversion->job.id));
-	commit_on_nodes(conversion);
+	shard_move_commit_on_nodes(&conversion->job);
 	SHARD_FAULT_POINT("convert_begun");
 	insist(conversion, "note", NIL, "transactions that have written to the table", NULL);
-	commit_on_nodes(conversion);
+	shard_move_commit_on_nodes(&conversion->job);
 	SHARD_FAULT_POINT("convert_noted");
 }
 
@@ -201,14 +186,14 @@ copy(ShardConversion *conversion)
 	shard_job_enter_stage(&conversion->job, "copying");
 	shard_move_begin(conversion->job.userid);
 	conversion->job.progress.nrows = call(conversion, "copy");
-	commit_on_nodes(conversion);
+	shard_move_commit_on_nodes(&conversion->job);
 	shard_job_set_progress(&conversion->job);
 	SHARD_FAULT_POINT("convert_copied");
 	if (conversion->back)
 		return;
 	/* separate from the copy, which a failed attempt to lock would roll back */
 	insist(conversion, "refer", NIL, "transactions that write to referenced tables", NULL);
-	commit_on_nodes(conversion);
+	shard_move_commit_on_nodes(&conversion->job);
 }
 
 static void
@@ -242,7 +227,7 @@ try_follow(ShardConversion *conversion, bool raise, int64 *nkeys)
 
 	if (!shard_move_try_step(conversion->job.userid, raise ? shard_move_is_lock_timeout : is_transient, follow_once, &attempt))
 		return false;
-	commit_on_nodes(conversion);
+	shard_move_commit_on_nodes(&conversion->job);
 	conversion->job.progress.nchanges += attempt.nkeys;
 	*nkeys = attempt.nkeys;
 	SHARD_FAULT_POINT("convert_followed");

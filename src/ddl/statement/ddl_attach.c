@@ -301,13 +301,13 @@ attach_rest(void *arg)
 		shard_ddl_check_actions(table, NULL);
 	if (attach->shard != NULL)
 	{
-		shard_ddl_index_send(attach->shard, shard_marker_level_of(attach->parent), NIL, true);
+		shard_ddl_index_send(attach->shard, shard_marker_level_of(attach->parent), NIL);
 		return;
 	}
 	made = list_difference_oid(shard_marker_level_of(attach->partition), attach->before);
 	table = shard_ddl_table(attach->partition);
 	if (table != NULL && made != NIL)
-		shard_ddl_index_send(table, made, attach->before, true);
+		shard_ddl_index_send(table, made, attach->before);
 }
 
 bool

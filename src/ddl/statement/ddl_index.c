@@ -63,12 +63,12 @@ add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bo
 }
 
 void
-shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before, bool take_over)
+shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before)
 {
 	ShardDdlBatch *batch = shard_ddl_batch_create(table);
 
 	foreach_oid(index, indexes)
-		add_create_index(batch, index, before, take_over ? shard_ddl_find_equal_index(table, index) : NULL, false);
+		add_create_index(batch, index, before, shard_ddl_find_equal_index(table, index), false);
 	shard_ddl_batch_run(batch);
 }
 

@@ -12,9 +12,8 @@
 /*
  * Makes indexes of a table, or their keys, on its shards, in this transaction. indexes: list of OIDs. before: the
  * indexes of all levels before the statement (shard_marker_level_indexes()).  Shards whose parent had an equal index
- * are left out.  With take_over, shards whose node has an equal index are left out too.
+ * are left out.  Shards whose node has an equal index are left out too.
  */
-extern void shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before,
-								 bool take_over);
+extern void shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before);
 
 #endif

@@ -352,11 +352,7 @@ copy_rows(ShardTableImport *import)
 	{
 		shard_move_begin(import->job.userid);
 		import->job.progress.nrows += shard_import_copy_load(&copy, &import->table, shard_guc_max_move_rate_kb > 0 ? Min(CHUNK_BYTES, (int64) shard_guc_max_move_rate_kb * 1024) : CHUNK_BYTES);
-		if (!shard_move_commit_confirmed())
-			ereport(ERROR,
-					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("a node did not confirm a commit of job " INT64_FORMAT, import->job.id),
-					 errhint("Start again when the node answers.")));
+		shard_move_commit_on_nodes(&import->job);
 		import->job.progress.nbytes += copy.nbytes;
 		shard_job_set_progress(&import->job);
 		SHARD_FAULT_POINT("import_chunk");
@@ -699,9 +695,7 @@ lock_and_follow(ShardTableImport *import)
 static void
 open_here(ShardTableImport *import)
 {
-	shard_move_begin(import->job.userid);
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", 'done')", import->table.relid, import->job.id));
-	shard_move_commit();
+	(void) ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".mark_import(%u, " INT64_FORMAT ", 'done')", import->table.relid, import->job.id));
 }
 
 /* Tries to cut over as requested.  Returns false if the caller must try again, if still requested. */
@@ -795,11 +789,9 @@ run(ShardJob *job)
 static void
 undo_here(void *arg)
 {
-	const ShardTableImport *import = arg;
+	ShardTableImport *import = arg;
 
-	shard_move_begin(import->job.userid);
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".undo_own_import(%u, " INT64_FORMAT ")", import->table.relid, import->job.id));
-	shard_move_commit();
+	(void) ask_here(import, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".undo_own_import(%u, " INT64_FORMAT ")", import->table.relid, import->job.id));
 }
 
 static void

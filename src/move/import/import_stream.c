@@ -26,11 +26,7 @@ write_batch(void *arg)
 	shard_move_begin(stream->job->userid);
 	shard_move_limit_locks(stream->lock_ms);
 	shard_import_batches_write(list_make1(stream->target.batch));
-	if (!shard_move_commit_confirmed())
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, stream->job->id),
-				 errhint("Start again when the node answers.")));
+	shard_move_commit_on_nodes(stream->job);
 	stream->job->progress.nchanges += shard_import_batch_count(stream->target.batch);
 	shard_import_batch_reset(stream->target.batch);
 	SHARD_FAULT_POINT("import_followed");

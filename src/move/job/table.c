@@ -58,6 +58,16 @@ shard_move_commit_confirmed(void)
 	return shard_twophase_count_left() == nleft;
 }
 
+void
+shard_move_commit_on_nodes(const ShardJob *job)
+{
+	if (!shard_move_commit_confirmed())
+		ereport(ERROR,
+				(errcode(ERRCODE_SYSTEM_ERROR),
+				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, job->id),
+				 errhint("Start again when the node answers.")));
+}
+
 bool
 shard_move_is_lock_timeout(int code)
 {

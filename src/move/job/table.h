@@ -27,6 +27,12 @@ extern void shard_move_limit_locks(int timeout_ms);
  */
 extern bool shard_move_commit_confirmed(void);
 
+/*
+ * The same; raises an error if a node has not confirmed the commit.  Sessions that start after the switch would not
+ * see those rows.
+ */
+extern void shard_move_commit_on_nodes(const ShardJob *job);
+
 /* Fills source, tables and schema of a move.  Call it in a transaction.  Errors: a requested table is not a shard. */
 extern void shard_move_find_tables(ShardMove *move);
 
