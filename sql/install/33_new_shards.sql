@@ -92,12 +92,15 @@ COMMENT ON FUNCTION shardfdw_internal.role_on_node(oid, name) IS
 CREATE FUNCTION shardfdw_internal.give_command(remote_name text, role text) RETURNS text
 	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
+	-- What ALTER TABLE ... OWNER needs. USAGE: later commands of this role need the rights of the new owner. Superusers have all of this.
 	SELECT format('DO %L', format(
-		'BEGIN IF (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = %L) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
-		role, remote_name, role))
+		'BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles r, pg_catalog.pg_roles m, pg_catalog.pg_class c WHERE r.rolname = %L AND m.rolname = current_user AND c.oid = %L::pg_catalog.regclass '
+		'AND pg_catalog.pg_has_role(r.oid, ''USAGE'') AND pg_catalog.pg_has_role(r.oid, CASE WHEN pg_catalog.current_setting(''server_version_num'')::pg_catalog.int4 < 160000 THEN ''USAGE'' ELSE ''SET'' END) '
+		'AND (m.rolsuper OR pg_catalog.has_schema_privilege(r.oid, c.relnamespace, ''CREATE''))) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
+		role, remote_name, remote_name, role))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.give_command(text, text) IS
-	'Writes the command, to be run on a node, that changes the owner of a table if the role exists there and a superuser runs the command. Returns its text.';
+	'Writes the command, to be run on a node, that changes the owner of a table if the role exists there and the role that runs the command may give the table to it. Returns its text.';
 
 CREATE FUNCTION shardfdw_internal.owns_shards(relation regclass, node name, remote_role text) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

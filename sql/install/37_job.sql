@@ -86,8 +86,9 @@ CREATE VIEW shardfdw.jobs AS
 		j.stage, j.names AS shards, j.source, j.target, j.mode, j.role, j.pid, j.started AS started_at, j.ended AS ended_at,
 		j.rows_copied, j.bytes_copied, j.changes_applied, j.lag_bytes, j.write_pause, x.waits_for, x.message AS error
 	FROM shardfdw_internal.job j
-	-- these columns may contain queries and values of other roles
-	LEFT JOIN LATERAL (SELECT j.waits_for, j.message FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')) x ON true;
+	-- These columns may contain queries and values of other roles, as in pg_stat_activity.
+	LEFT JOIN LATERAL (SELECT j.waits_for, j.message WHERE pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')
+		OR EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE'))) x ON true;
 GRANT SELECT ON shardfdw.jobs TO PUBLIC;
 COMMENT ON VIEW shardfdw.jobs IS 'Lists the jobs that run and the jobs that have ended: moves, splits and merges of shards, tables that are sharded or unsharded online, imports, and series of such jobs.';
 COMMENT ON COLUMN shardfdw.jobs.id IS 'Number of the job, for wait_job() and cancel_job().';
@@ -108,13 +109,13 @@ COMMENT ON COLUMN shardfdw.jobs.bytes_copied IS 'Bytes of the rows copied so far
 COMMENT ON COLUMN shardfdw.jobs.changes_applied IS 'Number of changes that were made on the source during the copy and have been applied on the target.';
 COMMENT ON COLUMN shardfdw.jobs.lag_bytes IS 'Bytes of the source''s WAL that the job has not processed yet. Null if not known.';
 COMMENT ON COLUMN shardfdw.jobs.write_pause IS 'How long writers of the shards, or of the source of an import, waited at the switch. Null before the switch.';
-COMMENT ON COLUMN shardfdw.jobs.waits_for IS 'Sessions that the job waits for. Null if it waits for none. Shown only to the role of the job and to members of that role.';
-COMMENT ON COLUMN shardfdw.jobs.error IS 'Error that ended the job. Null if there was none. Shown only to the role of the job and to members of that role.';
+COMMENT ON COLUMN shardfdw.jobs.waits_for IS 'Sessions that the job waits for. Null if it waits for none. Shown only to the role of the job, members of that role and members of pg_read_all_stats.';
+COMMENT ON COLUMN shardfdw.jobs.error IS 'Error that ended the job. Null if there was none. Shown only to the role of the job, members of that role and members of pg_read_all_stats.';
 
 CREATE FUNCTION shardfdw.cancel_job(id bigint) RETURNS boolean
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_cancel_job';
 COMMENT ON FUNCTION shardfdw.cancel_job(bigint) IS
-	'Cancels a job: the job removes what it has created, and the shards stay where they are. A job that has already switched is not undone. Only the role of the job, members of that role and superusers can cancel it. Returns whether the job was running. Raises insufficient_privilege, and undefined_object if the job does not exist.';
+	'Cancels a job: the job removes what it has created, and the shards stay where they are. A job that has already switched is not undone. The role of the job, members of that role and superusers can cancel it. Members of pg_signal_backend can, too, unless a superuser started the job. Returns whether the job was running. Raises insufficient_privilege, and undefined_object if the job does not exist.';
 
 CREATE FUNCTION shardfdw_internal.wait_move(id bigint) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_move';

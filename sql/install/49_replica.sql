@@ -330,7 +330,7 @@ AS $$
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.own_replicas(regclass[], name[]) IS
-	'Changes the owner of replicas of some shards to the role that owns the primary, if owns_shards() accepts this role for the table, the caller is a superuser on the node, and the role exists there. Returns nothing. Raises errors of nodes.';
+	'Changes the owner of replicas of some shards to the role that owns the primary, if owns_shards() accepts this role for the table, the role exists on the node, and the caller may give tables to it there. Returns nothing. Raises errors of nodes.';
 
 CREATE FUNCTION shardfdw_internal.make_placements(relation regclass, shards regclass[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off

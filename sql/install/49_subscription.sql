@@ -180,7 +180,7 @@ CREATE VIEW shardfdw.subscriptions AS
 	FROM shardfdw_internal.subscription o JOIN pg_catalog.pg_subscription s ON s.oid = o.subid
 	CROSS JOIN LATERAL (SELECT count(*) AS tables, count(*) FILTER (WHERE r.srsubstate IN ('s', 'r')) AS copied FROM pg_catalog.pg_subscription_rel r WHERE r.srsubid = o.subid) t
 	-- the message may contain values of rows
-	LEFT JOIN LATERAL (SELECT o.failed_at, o.error WHERE pg_catalog.pg_has_role(s.subowner, 'USAGE')) x ON true;
+	LEFT JOIN LATERAL (SELECT o.failed_at, o.error WHERE pg_catalog.pg_has_role(s.subowner, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.subscriptions TO PUBLIC;
 COMMENT ON VIEW shardfdw.subscriptions IS 'Lists the enabled subscriptions that have sharded tables, which shardfdw applies. PostgreSQL shows these subscriptions as disabled.';
 COMMENT ON COLUMN shardfdw.subscriptions.name IS 'Name of the subscription.';
@@ -192,5 +192,5 @@ COMMENT ON COLUMN shardfdw.subscriptions.position IS 'End LSN of the publisher''
 COMMENT ON COLUMN shardfdw.subscriptions.transactions IS 'Number of transactions of the publisher that were applied since the subscription was enabled, including transactions that did not change its tables.';
 COMMENT ON COLUMN shardfdw.subscriptions.changes IS 'Number of row changes that were applied since the subscription was enabled.';
 COMMENT ON COLUMN shardfdw.subscriptions.applied_at IS 'Time when a transaction was last applied.';
-COMMENT ON COLUMN shardfdw.subscriptions.failed_at IS 'Time of the last failure. Null if a transaction was applied since then. Shown only to the owner and to members of that role.';
-COMMENT ON COLUMN shardfdw.subscriptions.error IS 'Error of the last failure. The process tries again every few seconds. Shown only to the owner and to members of that role.';
+COMMENT ON COLUMN shardfdw.subscriptions.failed_at IS 'Time of the last failure. Null if a transaction was applied since then. Shown only to the owner, members of that role and members of pg_read_all_stats.';
+COMMENT ON COLUMN shardfdw.subscriptions.error IS 'Error of the last failure. The process tries again every few seconds. Shown only to the owner, members of that role and members of pg_read_all_stats.';

@@ -59,13 +59,13 @@ CREATE VIEW shardfdw.resumable_loads AS
 		CASE WHEN l.finished IS NULL THEN k.pid END AS pid,
 		l.bytes, l.lines, l.rows, l.rejected, l.duplicates, l.replaced, l.started AS started_at, l.committed AS committed_at, l.finished AS ended_at, l.failed AS failed_at, l.error
 	FROM shardfdw_internal.resumable_load l
-	JOIN pg_catalog.pg_roles r ON r.oid = l.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')
+	JOIN pg_catalog.pg_roles r ON r.oid = l.role AND (pg_catalog.pg_has_role(r.oid, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
 	LEFT JOIN pg_catalog.pg_locks k ON k.locktype = 'object' AND k.granted AND k.mode = 'ExclusiveLock'
 		AND k.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
 		AND k.classid = 'shardfdw_internal.resumable_load'::pg_catalog.regclass AND k.objid = l.lock_key;
 GRANT SELECT ON shardfdw.resumable_loads TO PUBLIC;
 COMMENT ON VIEW shardfdw.resumable_loads IS
-	'Lists the loads by COPY with the option RESUME of the current role and of roles that it is a member of. Progress is committed in the same transaction as the rows. Finished loads stay listed until forget_load() is called.';
+	'Lists the loads by COPY with the option RESUME of the current role and of roles that it is a member of. Members of pg_read_all_stats see the loads of all roles. Progress is committed in the same transaction as the rows. Finished loads stay listed until forget_load() is called.';
 COMMENT ON COLUMN shardfdw.resumable_loads.name IS 'Name of the load, from the option RESUME.';
 COMMENT ON COLUMN shardfdw.resumable_loads.role IS 'Role of the load, which can resume it.';
 COMMENT ON COLUMN shardfdw.resumable_loads.relation IS 'Table that is loaded.';

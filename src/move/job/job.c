@@ -16,6 +16,7 @@
 #include "access/xact.h"
 #include "catalog/group.h"
 #include "catalog/moving.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog_scan.h"
@@ -356,13 +357,30 @@ get_row(int64 id, JobRow *row)
 				 errmsg("job " INT64_FORMAT " does not exist", id)));
 }
 
-/* May the current user see the job's errors, and cancel it? */
+/* Does the current user have the rights of the job's role? */
 static bool
 may_use(const JobRow *row)
 {
 	Oid			role = get_role_oid(row->role, true);
 
 	return superuser() || (OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+}
+
+/* May the current user see the job's errors?  The rule of the view jobs. */
+static bool
+may_see(const JobRow *row)
+{
+	return may_use(row) || has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+/* May the current user cancel the job?  The rule of pg_cancel_backend() for a session of the job's role. */
+static bool
+may_cancel(const JobRow *row)
+{
+	Oid			role = get_role_oid(row->role, true);
+
+	return may_use(row) ||
+		(OidIsValid(role) && !superuser_arg(role) && has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND));
 }
 
 bool
@@ -391,7 +409,7 @@ raise_error(int64 id, const JobRow *row)
 
 	if (row->sqlstate && strlen(row->sqlstate) == 5)
 		code = MAKE_SQLSTATE(row->sqlstate[0], row->sqlstate[1], row->sqlstate[2], row->sqlstate[3], row->sqlstate[4]);
-	if (!may_use(row))
+	if (!may_see(row))
 		ereport(ERROR,
 				(errcode(code),
 				 errmsg("job " INT64_FORMAT " has failed", id)));
@@ -599,7 +617,7 @@ shardfdw_cancel_job(PG_FUNCTION_ARGS)
 	JobRow		row;
 
 	get_row(id, &row);
-	if (!may_use(&row))
+	if (!may_cancel(&row))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be a member of role \"%s\" to cancel job " INT64_FORMAT, row.role, id)));
