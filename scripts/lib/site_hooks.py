@@ -1,7 +1,7 @@
 """site_hooks.py - what makes the pages of docs/, written for a code host, a site of mkdocs
 
 README, changelog, licence and such become pages, other files of the tree that pages link to come along as
-they are, and site.css beside this file is the style. Anchors are those of code hosts. Markdown that code
+they are, and site.css and site.js in this folder are added. Anchors are those of code hosts. Markdown that code
 hosts read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
 blocks within lists. Cells of tables know their heading, for narrow screens.
 """
@@ -53,8 +53,9 @@ def on_files(files, config):
     linked = set()
     for page in list(files.documentation_pages()):
         linked.update(linked_files(root, "docs", page.content_string))
-    with open(posixpath.join(root, "scripts/lib/site.css"), encoding="utf-8") as file:
-        files.append(File.generated(config, "site.css", content=file.read()))
+    for name in ("site.css", "site.js"):
+        with open(posixpath.join(root, "scripts/lib", name), encoding="utf-8") as file:
+            files.append(File.generated(config, name, content=file.read()))
     for path, name in PAGES.items():
         with open(posixpath.join(root, path), encoding="utf-8") as file:
             text = file.read()
