@@ -34,7 +34,7 @@ use SqlRandom;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seed    = $ENV{ATTACK_SEED} || 1;
+my $seed    = $ENV{ATTACK_SEED} || $ENV{GRID_HALF} || 1;
 my $seconds = $ENV{ATTACK_SECONDS} || 0;
 my @kinds   = split /,/, $ENV{ATTACK_KINDS} || 'queries,writes,shapes';
 my @shapes  = $ENV{ATTACK_SHAPES} ? split /,/, $ENV{ATTACK_SHAPES} : @ShapeRandom::features;
@@ -143,7 +143,8 @@ die "there is no \"@unknown\"; there are: @{[ join ', ', sort keys %run ]}" if @
 note "seed $seed, PostgreSQL $major";
 my $n = $seed;
 my %done;
-my $is_over = sub { return $seconds ? time - $started >= $seconds : $n >= $seed + 2 };
+my $nseeds = ShardCluster::halved() ? 1 : 2;
+my $is_over = sub { return $seconds ? time - $started >= $seconds : $n >= $seed + $nseeds };
 until ($is_over->())
 {
 	for my $kind (@kinds)

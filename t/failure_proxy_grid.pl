@@ -250,6 +250,7 @@ sub spread
 }
 
 my $started = time;
+my $nplaces = 0;
 for my $statement (@statements)
 {
 	next if $ENV{PROXY_ONLY} && !grep { $statement->{name} eq $_ } split /,/, $ENV{PROXY_ONLY};
@@ -274,6 +275,7 @@ for my $statement (@statements)
 			next if !$all && $action eq ($from eq 'node' ? 'hang' : 'cancel');
 			for my $n (spread($types{$from}, $action =~ /hang|cancel/ ? 2 : 3))
 			{
+				next unless ShardCluster::in_half($nplaces++);
 				for my $try (1 .. 4) { last if run_cell($statement, $from, $n, $action, $try == 4); }
 			}
 		}

@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use WireClient;
 
-my $seconds = $ENV{MOVE_CHAOS_S} // 30;
+my $seconds = $ENV{MOVE_CHAOS_S} // (ShardCluster::halved() ? 15 : 30);
 my $seed = $ENV{MOVE_CHAOS_SEED} // int rand 1_000_000;
 srand $seed;
 note "MOVE_CHAOS_S=$seconds MOVE_CHAOS_SEED=$seed";

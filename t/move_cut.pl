@@ -9,6 +9,7 @@ use warnings;
 use ProtocolProxy;
 use ShardCluster;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $stride = ($ENV{MOVE_CUT} // '') eq 'all' ? 1 : $ENV{STRIDE} // 101;
 my $c = ShardCluster->new(nodes => 2, add_nodes => 0, node_conf => "wal_level = logical\nmax_wal_senders = 20\nmax_replication_slots = 20\nmax_connections = 60\n");
@@ -37,6 +38,7 @@ sub wrong
 	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
 	do
 	{
+		usleep(50_000) if $left ne '';
 		eval { $c->ask('SELECT shardfdw.recover_prepared_transactions()') };
 		$left = join ' ', map { $c->ask($traces, $_) } 1, 2;
 	} while ($left ne "$clean $clean" && time < $end);
@@ -58,6 +60,7 @@ sub cut
 	my ($n, $cuts, $failed, @wrong) = ($first, 0, 0);
 	my $proxy = $proxies[ $node - 1 ];
 
+	return unless ShardCluster::in_half(int($first / 3));
 	for (; $n < 5000; $n += $stride)
 	{
 		my $sql = $job->();

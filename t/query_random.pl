@@ -51,10 +51,11 @@ my ($nboth_fail, $ntimeouts) = (0, 0);
 my ($ncompared, $ndiffer) = (0, 0);
 my ($done, $ok) = (0, 0);
 my (%seen, $nwith_rows);
+my $last = 0;
 
 sub check_part
 {
-	is($ok, $done, 'queries of the seeds up to ' . ($seed + $ncompared - 1)) if $done;
+	is($ok, $done, 'queries of the seeds up to ' . ($seed + $last)) if $done;
 	($done, $ok) = (0, 0);
 	return;
 }
@@ -62,6 +63,7 @@ sub check_part
 for my $n (0 .. $nqueries - 1)
 {
 	last if $seconds && time - $started > $seconds;
+	next if $default && !ShardCluster::in_half($n);
 	my $case = random_case($seed + $n, \@switches);
 	my %why;
 
@@ -69,6 +71,7 @@ for my $n (0 .. $nqueries - 1)
 	$case->{levels} = rand() < $levels;
 	$ncompared++;
 	$done++;
+	$last = $n;
 	if ($pair->agree($case, \%why))
 	{
 		$ok++;
@@ -94,7 +97,9 @@ note sprintf '%d queries, %d differ, %d give rows, %d fail in both, %d took too 
 note "$kinds{$_} times in both: $_" for sort { $kinds{$b} <=> $kinds{$a} } keys %kinds;
 if ($default)
 {
-	cmp_ok($ncompared - $ndiffer - $nboth_fail - $ntimeouts, '>=', 1400, 'at least 1,400 queries were answered the same by both');
-	cmp_ok($nwith_rows, '>=', 600, 'at least 600 of them with rows');
+	my $part = ShardCluster::halved() ? 2 : 1;
+	my $nequal = $ncompared - $ndiffer - $nboth_fail - $ntimeouts;
+	cmp_ok($nequal, '>=', 1400 / $part, 'most queries were answered the same by both');
+	cmp_ok($nwith_rows, '>=', 600 / $part, 'many of them with rows');
 }
 done_testing();

@@ -135,11 +135,13 @@ my @loops = (
 	[ 'WITH s AS (SELECT * FROM TABLE WHERE g = 1 ORDER BY k FOR UPDATE) SELECT * FROM s', $later ],
 	[ 'SELECT * FROM TABLE WHERE g = 1 AND k IN (SELECT k FROM near WHERE w < 50) ORDER BY k
 		FOR UPDATE', $later ]);
+my $nloops = 0;
 for my $before ('', 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ',
 	'UPDATE TABLE SET v = v + 5 WHERE k % 7 = 0')
 {
 	for (@loops)
 	{
+		next unless ShardCluster::in_half($nloops++);
 		my ($query, $change) = @$_;
 		compare("a loop over $query, $change" . ($before && ", after $before"), undef,
 			$before || 'SELECT', "SELECT visited(\$\$$query\$\$, \$\$$change\$\$)");
